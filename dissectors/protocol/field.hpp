@@ -1,0 +1,160 @@
+#pragma once
+/// A field of a header, as data. A header is a table of these; every face of the product reads the table.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "dissectors/protocol/bits.hpp"
+
+namespace rdmawire {
+
+/// One value of an enumerated field.
+struct Name {
+  std::uint64_t value;
+  std::string_view name;     ///< the specification's word, short: "Sequence Error"
+  std::string_view meaning;  ///< one sentence in our words; may be empty
+};
+
+/// The values of an enumerated field, in ascending order.
+struct Names {
+  std::string_view title;  ///< what is enumerated: "CM REJ reason"
+  std::span<const Name> entries;
+  std::string_view section;  ///< where the specification lists them
+
+  /// The entry of `value`, or nullptr.
+  [[nodiscard]] constexpr const Name* find(std::uint64_t value) const {
+    for (const Name& entry : entries)
+      if (entry.value == value) return &entry;
+    return nullptr;
+  }
+};
+
+/// How a field is written for people. The JSON form follows: decimal, hexadecimal, flag and time are numbers, the
+/// others text.
+enum class Display : std::uint8_t {
+  decimal,
+  hexadecimal,
+  flag,      ///< one bit
+  time,      ///< nanoseconds
+  mac,       ///< 48 bits
+  ipv4,      ///< 32 bits
+  ipv6,      ///< 128 bits: an IPv6 address or a GID
+  guid,      ///< 64 bits: an EUI-64
+  text,      ///< characters, padded with zeros
+  bytes,     ///< octets without further meaning
+  reserved,  ///< bits the specification reserves; shown only when not zero
+};
+
+/// One field of a header.
+///
+/// `bit` counts from the header's first bit, most significant first, as the specification's figures do. A field wider
+/// than 64 bits begins and ends on a byte. A *part* is a field whose name is another's with a dotted suffix
+/// ("syndrome.kind" of "syndrome"): it lies inside its whole and can have a condition and a decoding.
+struct Field {
+  std::string_view name;
+  std::uint16_t bit = 0;
+  std::uint16_t width = 0;
+  std::string_view meaning;
+  Display display = Display::decimal;
+  bool little_endian = false;  ///< whole bytes in little-endian order
+  const Names* names = nullptr;
+  std::string_view section;    ///< where this field is specified, when it is not the header's own section
+  std::string_view wireshark;  ///< Wireshark's filter name where it means the same, else empty
+  bool (*present)(const std::uint8_t* header) = nullptr;  ///< nullptr: always
+  std::uint64_t (*decoded)(std::uint64_t raw) = nullptr;  ///< the meaning of the raw bits in `display`'s unit
+
+  // The table is written as a sentence: field("psn", 72, 24, "…").hex().alias("infiniband.bth.psn")
+  [[nodiscard]] constexpr Field as(Display d) const { return with([&](Field& f) { f.display = d; }); }
+  [[nodiscard]] constexpr Field hex() const { return as(Display::hexadecimal); }
+  [[nodiscard]] constexpr Field le() const { return with([](Field& f) { f.little_endian = true; }); }
+  [[nodiscard]] constexpr Field of(const Names& n) const { return with([&](Field& f) { f.names = &n; }); }
+  [[nodiscard]] constexpr Field in(std::string_view s) const { return with([&](Field& f) { f.section = s; }); }
+  [[nodiscard]] constexpr Field alias(std::string_view a) const { return with([&](Field& f) { f.wireshark = a; }); }
+  [[nodiscard]] constexpr Field when(bool (*p)(const std::uint8_t*)) const {
+    return with([&](Field& f) { f.present = p; });
+  }
+  [[nodiscard]] constexpr Field means(std::uint64_t (*d)(std::uint64_t)) const {
+    return with([&](Field& f) { f.decoded = d; });
+  }
+
+  [[nodiscard]] constexpr bool is_part() const { return name.find('.') != std::string_view::npos; }
+  [[nodiscard]] constexpr bool is_number() const { return width <= 64; }
+  [[nodiscard]] constexpr bool is_reserved() const { return display == Display::reserved; }
+
+  /// The raw number in a header that begins at `header`. Requires is_number().
+  [[nodiscard]] constexpr std::uint64_t load(const std::uint8_t* header) const {
+    return little_endian ? load_le(header + bit / 8, width / 8) : load_bits(header, bit, width);
+  }
+  /// Writes the low `width` bits of `value`. Requires is_number().
+  constexpr void store(std::uint8_t* header, std::uint64_t value) const {
+    if (little_endian)
+      store_le(header + bit / 8, width / 8, value);
+    else
+      store_bits(header, bit, width, value);
+  }
+  /// What the field says: the number, decoded where the table has a decoding. Requires is_number().
+  [[nodiscard]] constexpr std::uint64_t value(const std::uint8_t* header) const {
+    return decoded ? decoded(load(header)) : load(header);
+  }
+  /// The octets of a field that begins and ends on a byte.
+  [[nodiscard]] constexpr Bytes bytes(const std::uint8_t* header) const { return {header + bit / 8, width / 8U}; }
+  /// Whether the field exists in this very header.
+  [[nodiscard]] constexpr bool present_in(const std::uint8_t* header) const { return !present || present(header); }
+
+ private:
+  template <class Change>
+  [[nodiscard]] constexpr Field with(Change change) const {
+    Field copy = *this;
+    change(copy);
+    return copy;
+  }
+};
+
+/// A row of a header's table.
+constexpr Field field(std::string_view name, unsigned bit, unsigned width, std::string_view meaning = {}) {
+  Field f;
+  f.name = name;
+  f.bit = static_cast<std::uint16_t>(bit);
+  f.width = static_cast<std::uint16_t>(width);
+  f.meaning = meaning;
+  if (width == 1) f.display = Display::flag;
+  if (width > 64) f.display = Display::bytes;
+  return f;
+}
+/// Reserved bits: sent as zero, ignored on receipt unless the specification says otherwise.
+constexpr Field reserved(std::string_view name, unsigned bit, unsigned width) {
+  return field(name, bit, width, "reserved").as(Display::reserved);
+}
+
+/// True when the fields cover `size` bytes exactly, in order, without overlap or gap; parts lie inside their whole.
+/// Names must be unique. Checked at compile time for every header.
+constexpr bool tiles(std::span<const Field> fields, std::size_t size) {
+  unsigned next = 0;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const Field& f = fields[i];
+    if (f.width == 0) return false;
+    if (f.width > 64 && (f.bit % 8 || f.width % 8)) return false;
+    if (f.width > 56 && f.width <= 64 && f.bit % 8) return false;
+    if (f.little_endian && (f.bit % 8 || f.width % 8 || f.width > 64)) return false;
+    for (std::size_t j = 0; j < i; ++j)
+      if (fields[j].name == f.name) return false;
+    if (f.is_part()) {
+      const std::string_view whole_name = f.name.substr(0, f.name.rfind('.'));
+      bool inside = false;
+      for (std::size_t j = 0; j < i; ++j)
+        inside |= fields[j].name == whole_name && f.bit >= fields[j].bit &&
+                  f.bit + f.width <= fields[j].bit + fields[j].width;
+      if (!inside) return false;
+      continue;
+    }
+    if (f.decoded) return false;  // only a part may be decoded: the whole keeps its bits
+    if (f.bit != next) return false;
+    next = f.bit + f.width;
+  }
+  return next == size * 8;
+}
+
+}  // namespace rdmawire

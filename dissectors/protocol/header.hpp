@@ -1,0 +1,241 @@
+#pragma once
+/// A header is one table. From it: HeaderInfo for faces that work at run time, View (zero copy) and Value (parse and
+/// emit) for C++ that knows the header at compile time.
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "dissectors/protocol/error.hpp"
+#include "dissectors/protocol/field.hpp"
+
+namespace rdmawire {
+
+struct HeaderInfo;
+struct FrameLayout;
+
+/// One header inside a frame or inside another header's variable part.
+struct Layer {
+  const HeaderInfo* header;
+  std::uint32_t offset;  ///< of its first byte, in the bytes it was decoded from
+  std::uint32_t length;  ///< the fixed part and the variable part
+};
+
+/// What a header's variable part holds (IPv4 and TCP options, MPA private data): found on demand, not while decoding.
+struct Parts {
+  static constexpr std::size_t capacity = 40;  ///< options area of IPv4 and TCP: at most 40 octets, one octet each
+  std::array<Layer, capacity> layers;          ///< offsets from the header's first byte
+  std::size_t count = 0;
+  std::optional<ParseError> error;  ///< where reading had to stop
+};
+
+/// A header's table, as data: what every run-time face reads.
+struct HeaderInfo {
+  std::string_view name;     ///< of filters and JSON: "bth"
+  std::string_view title;    ///< "Base Transport Header"
+  std::string_view section;  ///< "IBTA vol 1, 9.2"
+  std::uint32_t size;        ///< octets of the fixed part
+  std::span<const Field> fields;
+  std::string_view tail;                          ///< name of the variable part; empty: the header has none
+  Parts (*parts)(Bytes header);                   ///< headers within the variable part, or nullptr
+  void (*fill)(FrameLayout& frame, std::size_t);  ///< computes what was not given, or nullptr (see encode.hpp)
+
+  /// The field of that name, or nullptr.
+  [[nodiscard]] constexpr const Field* find(std::string_view field_name) const {
+    for (const Field& f : fields)
+      if (f.name == field_name) return &f;
+    return nullptr;
+  }
+};
+
+template <class H>
+class View;
+template <class H>
+class Value;
+
+namespace detail {
+template <class H>
+constexpr HeaderInfo make_info() {
+  HeaderInfo info{H::name, H::title, H::section, H::size, H::fields, {}, nullptr, nullptr};
+  if constexpr (requires { H::tail; }) info.tail = H::tail;
+  if constexpr (requires(Bytes b) { H::parts(b); }) info.parts = &H::parts;
+  if constexpr (requires(FrameLayout& f) { H::fill(f, std::size_t{}); }) info.fill = &H::fill;
+  return info;
+}
+template <class H>
+consteval Field field_of(std::string_view name) {
+  for (const Field& f : H::fields)
+    if (f.name == name) return f;
+  throw "this header has no field of that name";
+}
+template <class H>
+consteval std::size_t index_of(std::string_view name) {
+  for (std::size_t i = 0; i < H::fields.size(); ++i)
+    if (H::fields[i].name == name) return i;
+  throw "this header has no field of that name";
+}
+}  // namespace detail
+
+/// The run-time description of header `H`; its address is the header's identity.
+template <class H>
+inline constexpr HeaderInfo info = [] {
+  static_assert(tiles(H::fields, H::size), "the fields must cover the header exactly, in order");
+  return detail::make_info<H>();
+}();
+
+/// Reads one field known at compile time: one load, one shift, one mask. No bounds are checked here.
+template <class H, FixedString Name>
+[[nodiscard]] inline auto load_field(const std::uint8_t* header) {
+  constexpr Field f = detail::field_of<H>(Name.view());
+  if constexpr (f.width > 64) {
+    std::array<std::uint8_t, f.width / 8> out;
+    std::memcpy(out.data(), header + f.bit / 8, out.size());
+    return out;
+  } else if constexpr (f.little_endian || f.decoded != nullptr) {
+    return static_cast<uint_for<f.decoded ? 64 : f.width>>(f.value(header));
+  } else {
+    constexpr unsigned first = f.bit / 8, last = (f.bit + f.width - 1) / 8;
+    constexpr unsigned exact = last - first + 1;
+    // Widen three, five, six, seven octets to one load where the header has room for it.
+    constexpr unsigned wide = std::bit_ceil(exact);
+    constexpr bool fits = first + wide <= H::size;
+    constexpr unsigned count = fits ? wide : exact;
+    constexpr unsigned right = (first + count) * 8 - (f.bit + f.width);
+    return static_cast<uint_for<f.width>>(load_be<count>(header + first) >> right & low_mask(f.width));
+  }
+}
+
+/// A header seen in bytes that somebody else owns. Checked once, when made; then no accessor can fail.
+template <class H>
+class View {
+ public:
+  /// Checks that `bytes` holds the fixed part.
+  static tl::expected<View, ParseError> of(Bytes bytes) {
+    if (bytes.size() < H::size)
+      return tl::unexpected(ParseError::truncated(info<H>, 0, H::size, static_cast<std::uint32_t>(bytes.size())));
+    return View(bytes.data());
+  }
+  /// `header` must point at H::size readable bytes.
+  explicit constexpr View(const std::uint8_t* header) : header_(header) {}
+
+  /// The field's value: the smallest unsigned integer that holds it; std::array of octets when wider than 64 bits.
+  template <FixedString Name>
+  [[nodiscard]] auto get() const {
+    return load_field<H, Name>(header_);
+  }
+  [[nodiscard]] const std::uint8_t* data() const { return header_; }
+  [[nodiscard]] Bytes bytes() const { return {header_, H::size}; }
+
+ private:
+  const std::uint8_t* header_;
+};
+
+/// A header as a plain value of any kind, known at run time: its octets (fixed and variable part), and which fields
+/// were given. Encoding computes what was not given and keeps what was, however wrong.
+class HeaderValue {
+ public:
+  static constexpr std::size_t max_fields = 128;
+
+  explicit HeaderValue(const HeaderInfo& header) : header_(&header), bytes_(header.size, 0) {}
+  /// A captured header: every field counts as given. `bytes` shorter than the fixed part is an error.
+  static tl::expected<HeaderValue, ParseError> parse(const HeaderInfo& header, Bytes bytes);
+
+  [[nodiscard]] const HeaderInfo& header() const { return *header_; }
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
+  [[nodiscard]] MutableBytes mutable_bytes() { return bytes_; }
+  [[nodiscard]] Bytes tail() const { return Bytes(bytes_).subspan(header_->size); }
+  void set_tail(Bytes tail);
+
+  [[nodiscard]] std::size_t index(const Field& f) const { return static_cast<std::size_t>(&f - header_->fields.data()); }
+  /// The number in field `f` of header().
+  [[nodiscard]] std::uint64_t get(const Field& f) const { return f.load(bytes_.data()); }
+  /// Sets field `f` of header() and marks it, and the whole it is a part of, as given.
+  void set(const Field& f, std::uint64_t value);
+  void set(const Field& f, Bytes value);
+  [[nodiscard]] bool given(const Field& f) const { return given_[index(f)]; }
+  [[nodiscard]] bool given(std::string_view field_name) const;
+  /// Lets encoding compute the field again.
+  void forget(const Field& f);
+  void forget(std::string_view field_name);
+  /// Sets a field that was not given; leaves a given one alone.
+  void fill(std::string_view field_name, std::uint64_t value);
+
+  friend bool operator==(const HeaderValue& a, const HeaderValue& b) {
+    return a.header_ == b.header_ && a.bytes_ == b.bytes_;
+  }
+
+ private:
+  template <class H>
+  friend class Value;
+  void mark(const Field& f, bool given);
+  const HeaderInfo* header_;
+  std::vector<std::uint8_t> bytes_;
+  std::bitset<max_fields> given_;
+};
+
+/// The same for a header known at compile time; no allocation.
+template <class H>
+class Value {
+ public:
+  static_assert(H::fields.size() <= HeaderValue::max_fields);
+
+  constexpr Value() = default;
+  /// The fixed part at the beginning of `bytes`; every field counts as given.
+  static tl::expected<Value, ParseError> parse(Bytes bytes) {
+    auto view = View<H>::of(bytes);
+    if (!view) return tl::unexpected(view.error());
+    Value value;
+    std::memcpy(value.bytes_.data(), view->data(), H::size);
+    value.given_.set();
+    return value;
+  }
+  /// Writes H::size octets; every bit is written.
+  void emit(std::span<std::uint8_t, H::size> out) const { std::memcpy(out.data(), bytes_.data(), H::size); }
+
+  template <FixedString Name>
+  [[nodiscard]] auto get() const {
+    return load_field<H, Name>(bytes_.data());
+  }
+  /// Sets a field and marks it as given. Returns itself: Value<Bth>().set<"psn">(5).set<"dest_qp">(17)
+  template <FixedString Name>
+  Value& set(std::uint64_t value) {
+    constexpr Field f = detail::field_of<H>(Name.view());
+    static_assert(f.is_number(), "a field wider than 64 bits is set from bytes");
+    f.store(bytes_.data(), value);
+    given_.set(detail::index_of<H>(Name.view()));
+    return *this;
+  }
+  template <FixedString Name>
+  Value& set(Bytes value) {
+    constexpr Field f = detail::field_of<H>(Name.view());
+    static_assert(f.bit % 8 == 0 && f.width % 8 == 0);
+    const std::size_t n = std::min<std::size_t>(value.size(), f.width / 8);
+    std::fill_n(bytes_.begin() + f.bit / 8, f.width / 8, std::uint8_t{0});
+    std::copy_n(value.begin(), n, bytes_.begin() + f.bit / 8);
+    given_.set(detail::index_of<H>(Name.view()));
+    return *this;
+  }
+  [[nodiscard]] View<H> view() const { return View<H>(bytes_.data()); }
+  [[nodiscard]] const std::array<std::uint8_t, H::size>& bytes() const { return bytes_; }
+
+  // NOLINTNEXTLINE(google-explicit-constructor): a typed header is a header
+  operator HeaderValue() const {
+    HeaderValue value(info<H>);
+    std::copy(bytes_.begin(), bytes_.end(), value.bytes_.begin());
+    for (std::size_t i = 0; i < H::fields.size(); ++i)
+      if (given_[i]) value.mark(H::fields[i], true);
+    return value;
+  }
+  friend bool operator==(const Value& a, const Value& b) { return a.bytes_ == b.bytes_; }
+
+ private:
+  std::array<std::uint8_t, H::size> bytes_{};
+  std::bitset<H::fields.size()> given_;
+};
+
+}  // namespace rdmawire
