@@ -60,6 +60,7 @@ struct Field {
   std::string_view meaning;
   Display display = Display::decimal;
   bool little_endian = false;  ///< whole bytes in little-endian order
+  bool is_computed = false;    ///< encoding computes it when it is not given, and can compute it again
   const Names* names = nullptr;
   std::string_view section;    ///< where this field is specified, when it is not the header's own section
   std::string_view wireshark;  ///< Wireshark's filter name where it means the same, else empty
@@ -67,12 +68,25 @@ struct Field {
   std::uint64_t (*decoded)(std::uint64_t raw) = nullptr;  ///< the meaning of the raw bits in `display`'s unit
 
   // The table is written as a sentence: field("psn", 72, 24, "…").hex().alias("infiniband.bth.psn")
-  [[nodiscard]] constexpr Field as(Display d) const { return with([&](Field& f) { f.display = d; }); }
+  [[nodiscard]] constexpr Field as(Display d) const {
+    return with([&](Field& f) { f.display = d; });
+  }
   [[nodiscard]] constexpr Field hex() const { return as(Display::hexadecimal); }
-  [[nodiscard]] constexpr Field le() const { return with([](Field& f) { f.little_endian = true; }); }
-  [[nodiscard]] constexpr Field of(const Names& n) const { return with([&](Field& f) { f.names = &n; }); }
-  [[nodiscard]] constexpr Field in(std::string_view s) const { return with([&](Field& f) { f.section = s; }); }
-  [[nodiscard]] constexpr Field alias(std::string_view a) const { return with([&](Field& f) { f.wireshark = a; }); }
+  [[nodiscard]] constexpr Field le() const {
+    return with([](Field& f) { f.little_endian = true; });
+  }
+  [[nodiscard]] constexpr Field computed() const {
+    return with([](Field& f) { f.is_computed = true; });
+  }
+  [[nodiscard]] constexpr Field of(const Names& n) const {
+    return with([&](Field& f) { f.names = &n; });
+  }
+  [[nodiscard]] constexpr Field in(std::string_view s) const {
+    return with([&](Field& f) { f.section = s; });
+  }
+  [[nodiscard]] constexpr Field alias(std::string_view a) const {
+    return with([&](Field& f) { f.wireshark = a; });
+  }
   [[nodiscard]] constexpr Field when(bool (*p)(const std::uint8_t*)) const {
     return with([&](Field& f) { f.present = p; });
   }

@@ -15,8 +15,8 @@ std::string_view to_string(ParseError::Kind kind) {
 }
 
 std::string to_string(const ParseError& error) {
-  std::string text = fmt::format("{} at offset {}: {}", error.layer ? error.layer->name : "packet", error.offset,
-                                 error.what);
+  std::string text =
+      fmt::format("{} at offset {}: {}", error.layer ? error.layer->name : "packet", error.offset, error.what);
   if (error.needed) text += fmt::format(" (needed {}, had {})", error.needed, error.had);
   return text;
 }
@@ -39,10 +39,10 @@ void HeaderValue::mark(const Field& f, bool given) {
   given_.set(index(f), given);
   // A part speaks for its whole, and a whole for its parts.
   for (const Field& other : header_->fields) {
-    const bool related = other.name.size() > f.name.size()
-                             ? other.name.starts_with(f.name) && other.name[f.name.size()] == '.'
-                             : f.name.size() > other.name.size() && f.name.starts_with(other.name) &&
-                                   f.name[other.name.size()] == '.';
+    const bool related =
+        other.name.size() > f.name.size()
+            ? other.name.starts_with(f.name) && other.name[f.name.size()] == '.'
+            : f.name.size() > other.name.size() && f.name.starts_with(other.name) && f.name[other.name.size()] == '.';
     if (related) given_.set(index(other), given);
   }
 }

@@ -64,7 +64,7 @@ constexpr HeaderInfo make_info() {
   HeaderInfo info{H::name, H::title, H::section, H::size, H::fields, {}, nullptr, nullptr};
   if constexpr (requires { H::tail; }) info.tail = H::tail;
   if constexpr (requires(Bytes b) { H::parts(b); }) info.parts = &H::parts;
-  if constexpr (requires(FrameLayout& f) { H::fill(f, std::size_t{}); }) info.fill = &H::fill;
+  if constexpr (requires(FrameLayout & f) { H::fill(f, std::size_t{}); }) info.fill = &H::fill;
   return info;
 }
 template <class H>
@@ -151,7 +151,9 @@ class HeaderValue {
   [[nodiscard]] Bytes tail() const { return Bytes(bytes_).subspan(header_->size); }
   void set_tail(Bytes tail);
 
-  [[nodiscard]] std::size_t index(const Field& f) const { return static_cast<std::size_t>(&f - header_->fields.data()); }
+  [[nodiscard]] std::size_t index(const Field& f) const {
+    return static_cast<std::size_t>(&f - header_->fields.data());
+  }
   /// The number in field `f` of header().
   [[nodiscard]] std::uint64_t get(const Field& f) const { return f.load(bytes_.data()); }
   /// Sets field `f` of header() and marks it, and the whole it is a part of, as given.

@@ -1,0 +1,197 @@
+#include "dissectors/protocol/crc.hpp"
+
+#include <isa-l.h>
+
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/transport.hpp"
+
+namespace rdmawire {
+
+std::uint32_t crc32(Bytes bytes, std::uint32_t crc) { return crc32_gzip_refl(crc, bytes.data(), bytes.size()); }
+
+std::uint32_t crc32c(Bytes bytes, std::uint32_t crc) {
+  // The kernel takes an int for the length, and no inversion is done for us.
+  constexpr std::size_t chunk = 1U << 30;
+  crc = ~crc;
+  while (!bytes.empty()) {
+    const std::size_t n = std::min(bytes.size(), chunk);
+    crc = crc32_iscsi(const_cast<std::uint8_t*>(bytes.data()), static_cast<int>(n), crc);  // it only reads
+    bytes = bytes.subspan(n);
+  }
+  return ~crc;
+}
+
+namespace {
+
+// Slicing by eight: table[k][b] is the CRC of octet b followed by k zero octets.
+constexpr auto vcrc_tables = [] {
+  std::array<std::array<std::uint16_t, 256>, 8> t{};
+  for (unsigned b = 0; b < 256; ++b) {
+    std::uint16_t crc = static_cast<std::uint16_t>(b);
+    for (int i = 0; i < 8; ++i) crc = static_cast<std::uint16_t>(crc & 1 ? crc >> 1 ^ 0xd008 : crc >> 1);
+    t[0][b] = crc;
+  }
+  for (unsigned k = 1; k < 8; ++k)
+    for (unsigned b = 0; b < 256; ++b)
+      t[k][b] = static_cast<std::uint16_t>(t[k - 1][b] >> 8 ^ t[0][t[k - 1][b] & 0xff]);
+  return t;
+}();
+
+}  // namespace
+
+std::uint16_t crc16_vcrc(Bytes bytes) {
+  std::uint16_t crc = 0xffff;
+  const auto& t = vcrc_tables;
+  while (bytes.size() >= 8) {
+    const std::uint8_t* p = bytes.data();
+    crc = static_cast<std::uint16_t>(t[7][p[0] ^ (crc & 0xff)] ^ t[6][p[1] ^ (crc >> 8)] ^ t[5][p[2]] ^ t[4][p[3]] ^
+                                     t[3][p[4]] ^ t[2][p[5]] ^ t[1][p[6]] ^ t[0][p[7]]);
+    bytes = bytes.subspan(8);
+  }
+  for (std::uint8_t b : bytes) crc = static_cast<std::uint16_t>(crc >> 8 ^ t[0][(crc ^ b) & 0xff]);
+  return static_cast<std::uint16_t>(~crc);
+}
+
+namespace plain {
+namespace {
+template <class T>
+T reflected(Bytes bytes, T polynomial, T crc) {
+  for (std::uint8_t b : bytes) {
+    crc = static_cast<T>(crc ^ b);
+    for (int i = 0; i < 8; ++i) crc = static_cast<T>(crc & 1 ? crc >> 1 ^ polynomial : crc >> 1);
+  }
+  return crc;
+}
+}  // namespace
+std::uint32_t crc32(Bytes bytes, std::uint32_t crc) { return ~reflected<std::uint32_t>(bytes, 0xedb88320, ~crc); }
+std::uint32_t crc32c(Bytes bytes, std::uint32_t crc) { return ~reflected<std::uint32_t>(bytes, 0x82f63b78, ~crc); }
+std::uint16_t crc16_vcrc(Bytes bytes) {
+  return static_cast<std::uint16_t>(~reflected<std::uint16_t>(bytes, 0xd008, 0xffff));
+}
+}  // namespace plain
+
+std::string_view to_string(CrcCheck::Status status) {
+  switch (status) {
+    case CrcCheck::Status::absent: return "absent";
+    case CrcCheck::Status::good: return "good";
+    case CrcCheck::Status::bad: return "bad";
+    case CrcCheck::Status::unverifiable: return "unverifiable";
+  }
+  return "?";
+}
+
+namespace {
+
+// The packet's beginning as the ICRC sees it: eight octets for an LRH that RoCE lacks, then headers with the fields
+// that change on the way set to ones. What lies behind it enters the CRC as it stands.
+class MaskedPrefix {
+ public:
+  void ones(std::size_t n) {
+    std::memset(bytes_ + size_, 0xff, n);
+    size_ += n;
+  }
+  std::uint8_t* copy(const std::uint8_t* from, std::size_t n) {
+    std::uint8_t* at = bytes_ + size_;
+    std::memcpy(at, from, n);
+    size_ += n;
+    return at;
+  }
+  [[nodiscard]] Bytes bytes() const { return {bytes_, size_}; }
+
+ private:
+  std::uint8_t bytes_[8 + 60 + 40 + 8 + 12];
+  std::size_t size_ = 0;
+};
+
+void mask_bth(std::uint8_t* bth) { bth[4] = 0xff; }  // FECN, BECN and the reserved bits beside them
+void mask_ipv6_or_grh(std::uint8_t* header) {
+  header[0] |= 0x0f;  // traffic class, flow label, hop limit; the version stays
+  header[1] = header[2] = header[3] = 0xff;
+  header[7] = 0xff;
+}
+
+}  // namespace
+
+std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
+  if (end == 0) end = stack.icrc.offset;
+  const std::uint8_t* packet = stack.bytes.data();
+  const auto layers = stack.layers();
+  const std::uint32_t bth_at = layers[stack.transport].offset;
+  MaskedPrefix prefix;
+  std::uint32_t at = bth_at;
+
+  if (stack.wire == Wire::roce_v2) {
+    prefix.ones(8);
+    const Layer& ip = layers[stack.network];
+    const std::uint32_t udp_at = bth_at - info<Udp>.size;
+    if (ip.header == &info<Ipv4>) {
+      std::uint8_t* h = prefix.copy(packet + ip.offset, ip.length);
+      h[1] = 0xff;           // type of service
+      h[8] = 0xff;           // time to live
+      h[10] = h[11] = 0xff;  // checksum
+      std::uint8_t* udp = prefix.copy(packet + udp_at, info<Udp>.size + info<Bth>.size);
+      udp[6] = udp[7] = 0xff;
+      mask_bth(udp + info<Udp>.size);
+      at = bth_at + info<Bth>.size;
+      return crc32({packet + at, end - at}, crc32(prefix.bytes()));
+    }
+    mask_ipv6_or_grh(prefix.copy(packet + ip.offset, ip.length));
+    std::uint32_t crc = crc32(prefix.bytes());
+    // Extension headers, as they stand.
+    crc = crc32({packet + ip.offset + ip.length, udp_at - ip.offset - ip.length}, crc);
+    MaskedPrefix rest;
+    std::uint8_t* udp = rest.copy(packet + udp_at, info<Udp>.size + info<Bth>.size);
+    udp[6] = udp[7] = 0xff;
+    mask_bth(udp + info<Udp>.size);
+    at = bth_at + info<Bth>.size;
+    return crc32({packet + at, end - at}, crc32(rest.bytes(), crc));
+  }
+
+  const bool with_grh = stack.network != HeaderStack::none && layers[stack.network].header == &info<Grh>;
+  if (stack.wire == Wire::infiniband) {
+    // The first layer that is an LRH; what wrapped the capture does not count.
+    for (const Layer& layer : layers)
+      if (layer.header == &info<Lrh>) {
+        if (with_grh) {
+          prefix.ones(info<Lrh>.size);  // routers rewrite all of it
+        } else {
+          prefix.copy(packet + layer.offset, info<Lrh>.size)[0] |= 0xf0;  // the virtual lane
+        }
+        break;
+      }
+  } else {
+    prefix.ones(8);
+  }
+  if (with_grh) mask_ipv6_or_grh(prefix.copy(packet + layers[stack.network].offset, info<Grh>.size));
+  mask_bth(prefix.copy(packet + bth_at, info<Bth>.size));
+  at = bth_at + info<Bth>.size;
+  return crc32({packet + at, end - at}, crc32(prefix.bytes()));
+}
+
+CrcCheck check_icrc(const HeaderStack& stack) {
+  if (stack.wire == Wire::none || stack.wire == Wire::iwarp || stack.transport == HeaderStack::none) return {};
+  if (stack.icrc.length == 0)
+    return {stack.cut || stack.fragment ? CrcCheck::Status::unverifiable : CrcCheck::Status::absent, 0, 0};
+  const std::uint32_t value = load_icrc(stack.bytes.data() + stack.icrc.offset);
+  // A CRC-32 is sent low octet first: the wire's order is the number's octets swapped.
+  const std::uint32_t computed = __builtin_bswap32(compute_icrc(stack));
+  return {value == computed ? CrcCheck::Status::good : CrcCheck::Status::bad, value, computed};
+}
+
+std::uint16_t compute_vcrc(const HeaderStack& stack) {
+  for (const Layer& layer : stack.layers())
+    if (layer.header == &info<Lrh>)
+      return crc16_vcrc(stack.bytes.subspan(layer.offset, stack.vcrc.offset - layer.offset));
+  return 0;
+}
+
+CrcCheck check_vcrc(const HeaderStack& stack) {
+  if (!stack.find(info<Lrh>)) return {};
+  if (stack.vcrc.length == 0) return {stack.cut ? CrcCheck::Status::unverifiable : CrcCheck::Status::absent, 0, 0};
+  const auto value = static_cast<std::uint16_t>(load_be<2>(stack.bytes.data() + stack.vcrc.offset));
+  const std::uint16_t computed = __builtin_bswap16(compute_vcrc(stack));
+  return {value == computed ? CrcCheck::Status::good : CrcCheck::Status::bad, value, computed};
+}
+
+}  // namespace rdmawire

@@ -1,0 +1,52 @@
+#pragma once
+/// The CRCs of RDMA: the invariant and the variant CRC of InfiniBand and RoCE, and MPA's CRC32C.
+
+#include <cstdint>
+
+#include "dissectors/protocol/stack.hpp"
+
+namespace rdmawire {
+
+/// CRC-32 of IEEE 802.3 (as in zlib), continuing from `crc` (0 to begin). The fastest kernel of this machine.
+std::uint32_t crc32(Bytes bytes, std::uint32_t crc = 0);
+/// CRC32C (Castagnoli), continuing from `crc` (0 to begin). RFC 3720, 12.1.
+std::uint32_t crc32c(Bytes bytes, std::uint32_t crc = 0);
+/// The CRC-16 of InfiniBand's VCRC: polynomial 0x100B, initially and finally inverted. IBTA vol 1, 7.8.2.
+std::uint16_t crc16_vcrc(Bytes bytes);
+
+/// The same, octet by octet and bit by bit, as the specifications define them: what the fast ones are tested against.
+namespace plain {
+std::uint32_t crc32(Bytes bytes, std::uint32_t crc = 0);
+std::uint32_t crc32c(Bytes bytes, std::uint32_t crc = 0);
+std::uint16_t crc16_vcrc(Bytes bytes);
+}  // namespace plain
+
+/// A packet's CRC, judged.
+struct CrcCheck {
+  enum class Status : std::uint8_t {
+    absent,  ///< this packet has no such CRC
+    good,
+    bad,
+    unverifiable,  ///< the capture is cut, or the packet is a fragment
+  };
+  Status status = Status::absent;
+  std::uint32_t value = 0;     ///< as the packet holds it, its octets read as the specification writes them
+  std::uint32_t computed = 0;  ///< what it should be
+};
+/// "good", "bad", "unverifiable", "absent"
+std::string_view to_string(CrcCheck::Status status);
+
+/// The ICRC that the packet should have: over everything that does not change on the way, changing fields masked as
+/// ones. IBTA vol 1, 7.8.1; annexes A16 (RoCE) and A17 (RoCEv2). Requires a stack with wire infiniband, roce_v1 or
+/// roce_v2 whose bytes reach to `end` (where the ICRC stands or will stand). `end` 0: stack.icrc.offset.
+std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end = 0);
+CrcCheck check_icrc(const HeaderStack& stack);
+
+/// The VCRC of a native InfiniBand packet: from the LRH to the ICRC, nothing masked. IBTA vol 1, 7.8.2.
+std::uint16_t compute_vcrc(const HeaderStack& stack);
+CrcCheck check_vcrc(const HeaderStack& stack);
+
+/// ICRC and VCRC are sent low octet first; printed, as Wireshark and the specification do, in the order of the wire.
+inline std::uint32_t load_icrc(const std::uint8_t* p) { return static_cast<std::uint32_t>(load_be<4>(p)); }
+
+}  // namespace rdmawire

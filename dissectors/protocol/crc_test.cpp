@@ -1,0 +1,135 @@
+#include "dissectors/protocol/crc.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/testing.hpp"
+
+namespace rdmawire {
+namespace {
+
+using rdmawire::testing::from_hex;
+
+TEST(Crc, CheckValues) {
+  const std::vector<std::uint8_t> check{'1', '2', '3', '4', '5', '6', '7', '8', '9'};
+  EXPECT_EQ(crc32(check), 0xcbf43926U);
+  EXPECT_EQ(crc32c(check), 0xe3069283U);
+  EXPECT_EQ(crc32({}), 0U);
+  EXPECT_EQ(crc32c({}), 0U);
+}
+
+TEST(Crc, FastKernelsEqualThePlainOnesAtEveryLengthAndCut) {
+  std::mt19937 random(7);
+  std::vector<std::uint8_t> bytes(700);
+  for (auto& b : bytes) b = static_cast<std::uint8_t>(random());
+  for (std::size_t n = 0; n <= bytes.size(); ++n) {
+    const Bytes part = Bytes(bytes).first(n);
+    ASSERT_EQ(crc32(part), plain::crc32(part)) << n;
+    ASSERT_EQ(crc32c(part), plain::crc32c(part)) << n;
+    ASSERT_EQ(crc16_vcrc(part), plain::crc16_vcrc(part)) << n;
+    const std::size_t cut = n ? random() % n : 0;
+    ASSERT_EQ(crc32(part.subspan(cut), crc32(part.first(cut))), crc32(part)) << n << " cut at " << cut;
+    ASSERT_EQ(crc32c(part.subspan(cut), crc32c(part.first(cut))), crc32c(part)) << n << " cut at " << cut;
+  }
+}
+
+// The sample packet of IBTA vol 1, 7.8: local, already masked (its first octet is 0xf0), so the VCRC is not in it.
+TEST(Icrc, SpecificationsSamplePacket) {
+  auto packet = from_hex(
+      "f012375c000e17d20a202487ff87b1b3000dec2a01710a1c015d400238f27a050000000ebb884d85fd5cfba4728bc0690ed4"
+      "0000");
+  EXPECT_EQ(__builtin_bswap32(crc32(packet)), 0x9625b75aU);
+}
+
+struct Vector {
+  const char* name;
+  const char* frame;
+  std::uint32_t icrc;
+};
+const Vector vectors[] = {
+    {"RoCEv2 CNP",
+     "e41d2dab2bc27cfe90643b32080045c2003c718c4000401191610a0011010a001201000012b7002800008100ffff400001180000000000000"
+     "0"
+     "0000000000000000000000000082fd002a",
+     0x82fd002a},
+    {"RoCEv1 RDMA WRITE Only",
+     "7cfe90753cd87cfe90753cd889156020000000281b4000000000000000000000ffff0f00000200000000000000000000ffff0f0000020a70f"
+     "f"
+     "ff0000010a80a788bc000055d4c0726000000047b3000000050000000001000000e3d856bb",
+     0xe3d856bb},
+    {"RoCEv1 Acknowledge",
+     "7cfe90753cd87cfe90753cd889156020000000141b4000000000000000000000ffff0f00000200000000000000000000ffff0f0000021140f"
+     "f"
+     "ff0000010900a788c00000000525f0c038",
+     0x25f0c038},
+    {"RoCEv2 RDMA READ Request",
+     "000c29ae1ca4000c2989a2e508004500003cbe10400040118a4bc0a83881c0a83883df9412b7002800000c00ffff000000118054cb6300007"
+     "f"
+     "ee260fb000000002b80001000008c6154a",
+     0x08c6154a},
+};
+
+TEST(Icrc, CapturedFramesAreGoodAndEveryDamagedOctetShows) {
+  for (const Vector& v : vectors) {
+    auto frame = from_hex(v.frame);
+    HeaderStack stack = decode(frame);
+    ASSERT_TRUE(stack.findings().empty()) << v.name;
+    const CrcCheck check = check_icrc(stack);
+    EXPECT_EQ(check.status, CrcCheck::Status::good) << v.name;
+    EXPECT_EQ(check.value, v.icrc) << v.name;
+    // From the BTH's DestQP on, nothing is masked.
+    for (std::size_t i = stack.layers()[stack.transport].offset + 5; i < stack.icrc.offset; ++i) {
+      frame[i] ^= 0x40;
+      EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::bad) << v.name << " octet " << i;
+      frame[i] ^= 0x40;
+    }
+  }
+}
+
+TEST(Icrc, FieldsThatChangeOnTheWayAreMasked) {
+  auto frame = from_hex(vectors[3].frame);
+  HeaderStack stack = decode(frame);
+  const std::uint32_t ip = 14, udp = 34, bth = 42;
+  for (std::uint32_t i : {ip + 1, ip + 8, ip + 10, ip + 11, udp + 6, udp + 7, bth + 4}) {
+    frame[i] ^= 0xff;
+    EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good) << "octet " << i;
+    frame[i] ^= 0xff;
+  }
+  for (std::uint32_t i : {ip + 4, ip + 6, ip + 12, ip + 19, udp, udp + 4, bth, bth + 5}) {
+    frame[i] ^= 0x01;
+    EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::bad) << "octet " << i;
+    frame[i] ^= 0x01;
+  }
+}
+
+TEST(Icrc, CutPacketIsUnverifiableNotBad) {
+  const auto frame = from_hex(vectors[3].frame);
+  for (std::size_t n = 42; n < frame.size(); ++n) {
+    HeaderStack stack;
+    decode(stack, Bytes(frame).first(n), LinkType::ethernet, static_cast<std::uint32_t>(frame.size()));
+    EXPECT_NE(check_icrc(stack).status, CrcCheck::Status::bad) << n;
+    EXPECT_NE(check_icrc(stack).status, CrcCheck::Status::good) << n;
+    EXPECT_TRUE(stack.cut) << n;
+    // A capture that does not say how long the packet was: the IP length does.
+    stack = decode(Bytes(frame).first(n));
+    EXPECT_NE(check_icrc(stack).status, CrcCheck::Status::bad) << n;
+    EXPECT_NE(check_icrc(stack).status, CrcCheck::Status::good) << n;
+  }
+}
+
+TEST(Encode, CapturedFramesComeOutAgainAndAreComputedAgain) {
+  for (const Vector& v : vectors) {
+    const auto frame = from_hex(v.frame);
+    Frame copy = Frame::of(decode(frame));
+    EXPECT_EQ(copy.encode(), frame) << v.name;
+    copy.forget_computed();
+    EXPECT_EQ(copy.encode(), frame) << v.name;
+  }
+}
+
+}  // namespace
+}  // namespace rdmawire

@@ -1,0 +1,211 @@
+#include "dissectors/protocol/encode.hpp"
+
+#include "dissectors/protocol/crc.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/transport.hpp"
+
+namespace rdmawire {
+
+std::uint16_t internet_checksum(Bytes bytes, std::uint32_t sum) {
+  std::uint64_t total = sum;
+  for (std::size_t i = 0; i + 1 < bytes.size(); i += 2) total += load_be<2>(bytes.data() + i);
+  if (bytes.size() % 2) total += static_cast<std::uint64_t>(bytes.back()) << 8;
+  while (total >> 16) total = (total & 0xffff) + (total >> 16);
+  return static_cast<std::uint16_t>(~total);
+}
+
+namespace {
+
+std::size_t last_index(const std::vector<HeaderValue>& layers, const HeaderInfo& header) {
+  for (std::size_t i = layers.size(); i-- > 0;)
+    if (&layers[i].header() == &header) return i;
+  return layers.size();
+}
+
+// The sum over the pseudo header of the IP layer before `index`. RFC 9293, 3.1; RFC 8200, 8.1
+std::uint32_t pseudo_header_sum(const FrameLayout& frame, std::size_t index, std::uint8_t protocol) {
+  std::uint32_t sum = frame.octets_from(index) + protocol;
+  for (std::size_t i = index; i-- > 0;) {
+    const HeaderValue& ip = frame.layers[i];
+    const bool v4 = &ip.header() == &info<Ipv4>;
+    if (!v4 && &ip.header() != &info<Ipv6>) continue;
+    const Bytes addresses = v4 ? ip.bytes().subspan(12, 8) : ip.bytes().subspan(8, 32);
+    for (std::size_t k = 0; k < addresses.size(); k += 2)
+      sum += static_cast<std::uint32_t>(load_be<2>(addresses.data() + k));
+    break;
+  }
+  return sum;
+}
+
+void transport_checksums(const FrameLayout& frame, MutableBytes packet) {
+  for (std::size_t i = frame.layers.size(); i-- > 0;) {
+    const HeaderInfo& header = frame.layers[i].header();
+    const bool udp = &header == &info<Udp>;
+    if (!udp && &header != &info<Tcp>) continue;
+    const Field& checksum = *header.find("checksum");
+    if (frame.layers[i].given(checksum)) continue;
+    if (udp && frame.next(i) == &info<Bth>) continue;  // RoCEv2 sends none
+    std::uint8_t* at = packet.data() + frame.offsets[i];
+    checksum.store(at, 0);
+    std::uint16_t sum = internet_checksum(packet.subspan(frame.offsets[i], frame.octets_from(i)),
+                                          pseudo_header_sum(frame, i, udp ? ip_protocol::udp : ip_protocol::tcp));
+    if (udp && sum == 0) sum = 0xffff;  // 0 would mean: no checksum
+    checksum.store(at, sum);
+  }
+}
+
+}  // namespace
+
+Frame Frame::of(const HeaderStack& stack) {
+  Frame frame;
+  for (const Layer& layer : stack.layers())
+    frame.layers.push_back(*HeaderValue::parse(*layer.header, stack.bytes_of(layer)));
+  auto copy = [&](Range range) {
+    const Bytes bytes = stack.bytes_of(range);
+    return std::vector<std::uint8_t>(bytes.begin(), bytes.end());
+  };
+  const std::uint32_t headers_end =
+      stack.layers().empty() ? 0 : stack.layers().back().offset + stack.layers().back().length;
+  // Bytes behind the last header that no range claims (a header that was cut) are payload too.
+  std::uint32_t end = headers_end;
+  if (stack.payload.length) end = stack.payload.end();
+  const bool whole = stack.pad.length || stack.icrc.length || stack.payload.length;
+  if (!whole) {
+    const auto size = static_cast<std::uint32_t>(stack.bytes.size());
+    frame.payload = copy({headers_end, size - headers_end});
+    frame.pad.emplace();
+    frame.with_icrc = frame.with_vcrc = false;
+    return frame;
+  }
+  frame.payload = copy({headers_end, std::max(end, headers_end) - headers_end});
+  frame.pad = copy(stack.pad);
+  if (stack.pad.length) end = stack.pad.end();
+  frame.with_icrc = stack.icrc.length != 0;
+  if (frame.with_icrc) {
+    frame.icrc = load_icrc(stack.bytes.data() + stack.icrc.offset);
+    end = stack.icrc.end();
+  }
+  frame.with_vcrc = stack.vcrc.length != 0;
+  if (frame.with_vcrc) {
+    frame.vcrc = static_cast<std::uint16_t>(load_be<2>(stack.bytes.data() + stack.vcrc.offset));
+    end = stack.vcrc.end();
+  }
+  frame.trailer = copy({end, static_cast<std::uint32_t>(stack.bytes.size()) - end});
+  return frame;
+}
+
+HeaderValue* Frame::find(const HeaderInfo& header) {
+  const std::size_t i = last_index(layers, header);
+  return i < layers.size() ? &layers[i] : nullptr;
+}
+
+void Frame::forget_computed() {
+  for (HeaderValue& layer : layers)
+    for (const Field& f : layer.header().fields)
+      if (f.is_computed) layer.forget(f);
+  pad.reset();
+  icrc.reset();
+  vcrc.reset();
+  mpa_crc.reset();
+}
+
+std::vector<std::uint8_t> Frame::encode() const {
+  FrameLayout layout;
+  layout.layers = layers;
+  const std::size_t bth = last_index(layers, info<Bth>), lrh = last_index(layers, info<Lrh>);
+  const bool has_bth = bth < layers.size(), native = lrh < layers.size();
+  const bool write_icrc = has_bth && with_icrc, write_vcrc = native && with_vcrc;
+
+  std::uint32_t at = 0;
+  for (const HeaderValue& layer : layers) {
+    layout.offsets.push_back(at);
+    at += static_cast<std::uint32_t>(layer.bytes().size());
+  }
+  layout.payload_octets = static_cast<std::uint32_t>(payload.size());
+  layout.pad_octets = pad       ? static_cast<std::uint32_t>(pad->size())
+                      : has_bth ? static_cast<std::uint32_t>(-payload.size() & 3U)
+                                : 0;
+  const std::uint32_t icrc_at = at + layout.payload_octets + layout.pad_octets;
+  layout.end = icrc_at + (write_icrc ? 4 : 0);
+  for (std::size_t i = layers.size(); i-- > 0;)
+    if (layers[i].header().fill) layers[i].header().fill(layout, i);
+
+  std::vector<std::uint8_t> packet;
+  packet.reserve(layout.end + 2 + trailer.size());
+  for (const HeaderValue& layer : layout.layers)
+    packet.insert(packet.end(), layer.bytes().begin(), layer.bytes().end());
+  packet.insert(packet.end(), payload.begin(), payload.end());
+  if (pad) packet.insert(packet.end(), pad->begin(), pad->end());
+  packet.resize(layout.end + (write_vcrc ? 2 : 0), 0);
+  transport_checksums(layout, packet);
+
+  if (write_icrc || write_vcrc) {
+    HeaderStack stack;
+    stack.reset(packet, static_cast<std::uint32_t>(packet.size()));
+    bool fits = true;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const HeaderInfo& header = layers[i].header();
+      fits = fits && stack.push(header, layout.offsets[i], static_cast<std::uint32_t>(layers[i].bytes().size()));
+      if (&header == &info<Ipv4> || &header == &info<Ipv6> || &header == &info<Grh>) stack.network = stack.last_layer();
+      if (&header == &info<Bth>) stack.transport = stack.last_layer();
+    }
+    const bool over_udp = has_bth && bth > 0 && &layers[bth - 1].header() == &info<Udp>;
+    stack.wire = native ? Wire::infiniband : over_udp ? Wire::roce_v2 : Wire::roce_v1;
+    stack.icrc = {icrc_at, 4};
+    stack.vcrc = {layout.end, 2};
+    if (write_icrc && fits) {
+      const bool computable = stack.wire != Wire::roce_v2 || stack.network != HeaderStack::none;
+      const std::uint32_t value = icrc ? *icrc : computable ? __builtin_bswap32(compute_icrc(stack)) : 0;
+      store_be(packet.data() + icrc_at, 4, value);
+    }
+    if (write_vcrc) store_be(packet.data() + layout.end, 2, vcrc ? *vcrc : __builtin_bswap16(compute_vcrc(stack)));
+  }
+  packet.insert(packet.end(), trailer.begin(), trailer.end());
+  return packet;
+}
+
+std::vector<Frame> segment(const Frame& frame, std::uint32_t mtu) {
+  if (mtu < 256 || mtu > 4096 || !std::has_single_bit(mtu)) return {};
+  const std::size_t bth_at = last_index(frame.layers, info<Bth>);
+  if (bth_at == frame.layers.size()) return {};
+  const Field& opcode_field = *info<Bth>.find("opcode");
+  const Field& psn_field = *info<Bth>.find("psn");
+  const Opcode& whole = opcode(static_cast<std::uint8_t>(frame.layers[bth_at].get(opcode_field)));
+  if (!whole.known || !whole.begins_message() || !whole.payload || whole.operation == Operation::atomic_write)
+    return {};
+
+  const std::size_t count = std::max<std::size_t>(1, (frame.payload.size() + mtu - 1) / mtu);
+  const auto psn = static_cast<std::uint32_t>(frame.layers[bth_at].get(psn_field));
+  std::vector<Frame> packets;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Position position = count == 1       ? Position::only
+                              : i == 0         ? Position::first
+                              : i + 1 == count ? Position::last
+                                               : Position::middle;
+    const bool ends = i + 1 == count;
+    const Opcode* op =
+        find_opcode(whole.transport, whole.operation, position, ends && whole.immediate, ends && whole.invalidate);
+    if (!op) return {};
+    Frame packet = frame;
+    packet.layers.resize(bth_at + 1, HeaderValue(info<Bth>));
+    packet.layers[bth_at].set(opcode_field, op->value);
+    packet.layers[bth_at].set(psn_field, psn + i);
+    for (const HeaderInfo* header : op->extension_headers()) {
+      const std::size_t given = last_index(frame.layers, *header);
+      packet /= given < frame.layers.size() ? frame.layers[given] : HeaderValue(*header);
+      // The first packet's RETH tells the length of the whole message.
+      if (header == &info<Reth>) {
+        const Field& length = *info<Reth>.find("length");
+        if (!packet.layers.back().given(length)) packet.layers.back().set(length, frame.payload.size());
+      }
+    }
+    const std::size_t from = i * mtu, to = std::min(frame.payload.size(), from + mtu);
+    packet.payload.assign(frame.payload.begin() + static_cast<std::ptrdiff_t>(from),
+                          frame.payload.begin() + static_cast<std::ptrdiff_t>(to));
+    packets.push_back(std::move(packet));
+  }
+  return packets;
+}
+
+}  // namespace rdmawire

@@ -1,0 +1,134 @@
+#include "dissectors/protocol/infiniband.hpp"
+
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/ethernet.hpp"
+#include "dissectors/protocol/mad.hpp"
+
+namespace rdmawire {
+
+Step decode_lrh(Cursor& c) {
+  if (!c.need(info<Lrh>, Lrh::size)) return done;
+  const View<Lrh> lrh(c.here());
+  c.stack.wire = Wire::infiniband;
+  const std::uint32_t from = c.at, octets = 4U * lrh.get<"length">();
+  if (octets < Lrh::size) {
+    c.malformed(info<Lrh>, "the packet length is shorter than the header", Lrh::size, octets);
+  } else {
+    const std::uint32_t wire_end = c.declared_end, captured_end = c.end;
+    c.datagram(info<Lrh>, from, octets);
+    // The VCRC stands behind what the length counts.
+    if (from + octets + 2 <= captured_end)
+      c.stack.vcrc = {from + octets, 2};
+    else if (from + octets + 2 <= wire_end)
+      c.stack.cut = true;
+  }
+  if (!c.take(info<Lrh>, Lrh::size)) return done;
+  switch (lrh.get<"lnh">()) {
+    case 3: return {decode_grh};
+    case 2: return {decode_bth};
+    case 1: return {decode_ipv6};
+    default: break;
+  }
+  if (!c.need(info<Rwh>, Rwh::size)) return done;
+  const std::uint16_t type = View<Rwh>(c.here()).get<"type">();
+  if (!c.take(info<Rwh>, Rwh::size)) return done;
+  return step_for_ethertype(type);
+}
+
+Step decode_grh(Cursor& c) {
+  if (!c.need(info<Grh>, Grh::size)) return done;
+  const View<Grh> grh(c.here());
+  if (c.stack.wire == Wire::none) c.stack.wire = Wire::roce_v1;
+  const std::uint32_t grh_at = c.at, length = grh.get<"payload_length">();
+  if (length != 0) c.datagram(info<Grh>, c.at, Grh::size + length);
+  const std::uint8_t next = grh.get<"next_header">();
+  c.stack.network = static_cast<std::uint8_t>(c.stack.layers().size());
+  if (!c.take(info<Grh>, Grh::size)) return done;
+  if (next == Grh::next_is_bth) return {decode_bth};
+  c.stack.report({ParseError::Kind::unknown, &info<Grh>, grh_at, 0, 0, "the next header is not a BTH"});
+  c.payload();
+  return done;
+}
+
+Step decode_bth(Cursor& c) {
+  if (!c.need(info<Bth>, Bth::size)) return done;
+  HeaderStack& stack = c.stack;
+  const View<Bth> bth(c.here());
+  const std::uint32_t bth_at = c.at;
+  stack.transport = static_cast<std::uint8_t>(stack.layers().size());
+  if (!c.take(info<Bth>, Bth::size)) return done;
+
+  // Set the ICRC apart; in a fragment the end of the datagram is elsewhere.
+  constexpr std::uint32_t icrc_octets = 4;
+  if (!stack.fragment) {
+    if (c.declared_end - c.at < icrc_octets) {
+      stack.report({ParseError::Kind::malformed, &info<Bth>, bth_at, Bth::size + icrc_octets, c.declared_end - bth_at,
+                    "no room for the ICRC"});
+    } else {
+      c.declared_end -= icrc_octets;
+      if (c.end == c.declared_end + icrc_octets)
+        stack.icrc = {c.declared_end, icrc_octets};
+      else
+        stack.cut = true;
+      c.end = std::min(c.end, c.declared_end);
+    }
+  }
+
+  const Opcode& op = opcode(bth.get<"opcode">());
+  auto headers = op.extension_headers();
+  bool datagram = op.transport == Transport::ud;
+  if (op.transport == Transport::rd && c.left() >= DcEth::size && DcEth::recognises(c.here())) {
+    if (!c.take(info<DcEth>, DcEth::size)) return done;
+    while (!headers.empty() && (headers.front() == &info<Rdeth> || headers.front() == &info<Deth>))
+      headers = headers.subspan(1);
+  }
+  if (!op.known) {
+    stack.report({ParseError::Kind::unknown, &info<Bth>, bth_at, 0, 0, "an opcode that the specification reserves"});
+    c.payload();
+    return done;
+  }
+  for (const HeaderInfo* header : headers)
+    if (!c.need(*header, header->size) || !c.take(*header, header->size)) return done;
+
+  if (const std::uint32_t pad = bth.get<"pad">()) {
+    if (c.declared_end - c.at < pad) {
+      stack.report({ParseError::Kind::malformed, &info<Bth>, bth_at, 0, 0, "the pad count exceeds the payload"});
+    } else {
+      c.declared_end -= pad;
+      if (c.end >= c.declared_end + pad) stack.pad = {c.declared_end, pad};
+      c.end = std::min(c.end, c.declared_end);
+    }
+  }
+  // Queue pairs 0 and 1 are for management only.
+  if (datagram && bth.get<"dest_qp">() <= 1) return {decode_mad};
+  c.payload();
+  return done;
+}
+
+void Lrh::fill(FrameLayout& frame, std::size_t index) {
+  HeaderValue& lrh = frame.at(index);
+  const HeaderInfo* next = frame.next(index);
+  lrh.fill("length", frame.octets_from(index) / 4);
+  lrh.fill("lnh", next == &info<Grh> ? 3 : next == &info<Bth> ? 2 : next == &info<Ipv6> ? 1 : 0);
+}
+
+void Grh::fill(FrameLayout& frame, std::size_t index) {
+  HeaderValue& grh = frame.at(index);
+  grh.fill("version", 6);
+  grh.fill("payload_length", frame.octets_after(index));
+  grh.fill("next_header", Grh::next_is_bth);
+  grh.fill("hop_limit", 64);
+}
+
+void Bth::fill(FrameLayout& frame, std::size_t index) {
+  frame.at(index).fill("pad", frame.pad_octets);
+  frame.at(index).fill("pkey", 0xffff);  // the default partition, full member. IBTA vol 1, 10.9.2
+}
+
+void Reth::fill(FrameLayout& frame, std::size_t index) {
+  // A packet that holds its whole message says its length; of a longer one only its sender knows it.
+  frame.at(index).fill("length", frame.payload_octets);
+}
+
+}  // namespace rdmawire

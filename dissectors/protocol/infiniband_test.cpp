@@ -1,0 +1,72 @@
+#include "dissectors/protocol/infiniband.hpp"
+
+#include <gtest/gtest.h>
+
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/transport.hpp"
+
+namespace rdmawire {
+namespace {
+
+TEST(Syndrome, TimersAndCreditsAreTheSpecificationsTables) {
+  // IBTA vol 1, table 45 in hundredths of a millisecond.
+  const std::uint64_t timers[] = {65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                  48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+                                  2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+  for (unsigned code = 0; code < 32; ++code) EXPECT_EQ(rnr_timer_ns(code), timers[code] * 10000) << code;
+  const std::uint64_t credits[] = {0,    1,    2,    3,    4,    6,     8,     12,    16,   24,   32,
+                                   48,   64,   96,   128,  192,  256,   384,   512,   768,  1024, 1536,
+                                   2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+  for (unsigned code = 0; code < 31; ++code) EXPECT_EQ(credits_of_code(code), credits[code]) << code;
+}
+
+TEST(OpcodeTable, LayoutsOfTheSpecification) {
+  struct {
+    std::uint8_t opcode;
+    const char* name;
+    unsigned octets;
+  } rows[] = {{0x04, "RC SEND Only", 0},
+              {0x0b, "RC RDMA WRITE Only with Immediate", 20},
+              {0x12, "RC ATOMIC Acknowledge", 12},
+              {0x17, "RC SEND Only with Invalidate", 4},
+              {0x1c, "RC FLUSH", 20},
+              {0x1d, "RC ATOMIC WRITE", 16},
+              {0x26, "UC RDMA WRITE First", 16},
+              {0x4a, "RD RDMA WRITE Only", 28},
+              {0x51, "RD Acknowledge", 8},
+              {0x55, "RD RESYNC", 12},
+              {0x64, "UD SEND Only", 8},
+              {0x65, "UD SEND Only with Immediate", 12},
+              {0x81, "CNP", 16},
+              {0xaa, "XRC RDMA WRITE Only", 20},
+              {0xb1, "XRC Acknowledge", 4},
+              {0xb7, "XRC SEND Only with Invalidate", 8}};
+  for (const auto& row : rows) {
+    EXPECT_TRUE(opcode(row.opcode).known);
+    EXPECT_EQ(opcode(row.opcode).name, row.name);
+    EXPECT_EQ(opcode(row.opcode).header_octets, row.octets) << row.name;
+  }
+  for (std::uint8_t reserved : {0x15, 0x18, 0x2c, 0x60, 0x80, 0x82, 0xb5, 0xff}) EXPECT_FALSE(opcode(reserved).known);
+}
+
+// Every known opcode is built from nothing on every wire, and read back whole.
+TEST(OpcodeTable, EveryOpcodeEncodesAndDecodes) {
+  for (const Opcode& op : opcodes) {
+    if (!op.known) continue;
+    Frame frame = Value<Ethernet>() / Value<Ipv4>().set<"src">(0x0a000002).set<"dst">(0x0a000003);
+    frame /= Value<Udp>();
+    frame /= Value<Bth>().set<"opcode">(op.value).set<"dest_qp">(0x11).set<"psn">(7);
+    for (const HeaderInfo* header : op.extension_headers()) frame /= HeaderValue(*header);
+    if (op.payload) frame.payload = {1, 2, 3, 4, 5};
+    const auto bytes = frame.encode();
+    const HeaderStack stack = decode(bytes);
+    ASSERT_TRUE(stack.findings().empty()) << op.name << ": " << to_string(stack.findings()[0]);
+    EXPECT_EQ(stack.layers().size(), 4U + op.header_count) << op.name;
+    EXPECT_EQ(stack.payload.length, frame.payload.size()) << op.name;
+    EXPECT_EQ(stack.pad.length, op.payload ? 3U : 0U) << op.name;
+  }
+}
+
+}  // namespace
+}  // namespace rdmawire

@@ -1,0 +1,73 @@
+#pragma once
+/// The opcode table: for each BTH opcode its transport, operation, position, direction, the extension headers that
+/// follow, and whether it carries payload. Header stacks are driven by it. IBTA vol 1, 9.2.2 (table 38).
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "dissectors/protocol/field.hpp"
+#include "dissectors/protocol/header.hpp"
+
+namespace rdmawire {
+
+/// Opcode bits 7 to 5.
+enum class Transport : std::uint8_t { rc = 0, uc = 1, rd = 2, ud = 3, cnp = 4, xrc = 5, none = 0xff };
+
+enum class Operation : std::uint8_t {
+  send,
+  rdma_write,
+  rdma_read_request,
+  rdma_read_response,
+  acknowledge,
+  atomic_acknowledge,
+  compare_swap,
+  fetch_add,
+  resync,
+  flush,
+  atomic_write,
+  congestion_notification,
+};
+
+/// Where in its message a packet stands.
+enum class Position : std::uint8_t { first, middle, last, only };
+
+enum class Direction : std::uint8_t { request, response };
+
+struct Opcode {
+  std::uint8_t value = 0;
+  bool known = false;
+  Transport transport = Transport::none;
+  Operation operation = Operation::send;
+  Position position = Position::only;
+  Direction direction = Direction::request;
+  bool payload = false;     ///< may carry payload octets
+  bool immediate = false;   ///< ImmDt follows
+  bool invalidate = false;  ///< IETH follows
+  std::uint8_t header_count = 0;
+  std::uint8_t header_octets = 0;              ///< of all extension headers together
+  std::array<const HeaderInfo*, 4> headers{};  ///< extension headers, in order after the BTH
+  std::string_view name;                       ///< "RC SEND First"
+
+  [[nodiscard]] std::span<const HeaderInfo* const> extension_headers() const { return {headers.data(), header_count}; }
+  [[nodiscard]] bool begins_message() const { return position == Position::first || position == Position::only; }
+  [[nodiscard]] bool ends_message() const { return position == Position::last || position == Position::only; }
+};
+
+/// The row of opcode `value`; `known` is false for those that the specification does not define.
+extern const std::array<Opcode, 256> opcodes;
+inline const Opcode& opcode(std::uint8_t value) { return opcodes[value]; }
+
+/// The names of the known opcodes, ascending.
+extern const Names opcode_names;
+
+std::string_view to_string(Transport transport);
+std::string_view to_string(Operation operation);
+std::string_view to_string(Position position);
+
+/// The opcode of that transport, operation and position, or nullptr when the specification has none.
+const Opcode* find_opcode(Transport transport, Operation operation, Position position = Position::only,
+                          bool immediate = false, bool invalidate = false);
+
+}  // namespace rdmawire

@@ -1,0 +1,80 @@
+#include "dissectors/protocol/registry.hpp"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "dissectors/protocol/ethernet.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/transport.hpp"
+#include "dissectors/protocol/tunnel.hpp"
+
+namespace rdmawire {
+namespace {
+
+template <class... H>
+constexpr std::array<const HeaderInfo*, sizeof...(H)> headers_of() {
+  return {&info<H>...};
+}
+
+template <std::size_t... N>
+constexpr auto join(const std::array<const HeaderInfo*, N>&... lists) {
+  std::array<const HeaderInfo*, (N + ...)> all{};
+  auto out = all.begin();
+  ((out = std::copy(lists.begin(), lists.end(), out)), ...);
+  return all;
+}
+
+// One line a family.
+constexpr auto headers = join(headers_of<Ethernet, Vlan, LinuxSll, LinuxSll2, NullLoopback, Erf>(),
+                              headers_of<Ipv4, Ipv4Option, Ipv6, Ipv6Extension, Ipv6Fragment, Ipv6Authentication>(),
+                              headers_of<Udp, Tcp, TcpOption, TcpMss, TcpWindowScale, TcpTimestamps, TcpSackBlock>(),
+                              headers_of<Vxlan, Gre, Erspan2, Erspan3>(),
+                              headers_of<Lrh, Grh, Rwh, Bth, Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth,
+                                         ImmDt, Ieth, Feth, Cnp, DcEth>());
+
+}  // namespace
+
+std::span<const HeaderInfo* const> all_headers() { return headers; }
+
+const HeaderInfo* find_header(std::string_view name) {
+  for (const HeaderInfo* header : headers)
+    if (header->name == name) return header;
+  return nullptr;
+}
+
+FieldRef find_field(std::string_view name) {
+  // Header names have no dot, field names may.
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return {};
+  const HeaderInfo* header = find_header(name.substr(0, dot));
+  if (!header) return {};
+  return {header, header->find(name.substr(dot + 1))};
+}
+
+std::span<const FieldRef> find_wireshark(std::string_view alias) {
+  static const auto by_alias = [] {
+    std::map<std::string_view, std::vector<FieldRef>> map;
+    for (const HeaderInfo* header : headers)
+      for (const Field& f : header->fields)
+        if (!f.wireshark.empty()) map[f.wireshark].push_back({header, &f});
+    return map;
+  }();
+  const auto found = by_alias.find(alias);
+  if (found == by_alias.end()) return {};
+  return found->second;
+}
+
+std::span<const Names* const> all_names() {
+  static const auto all = [] {
+    std::vector<const Names*> names;
+    for (const HeaderInfo* header : headers)
+      for (const Field& f : header->fields)
+        if (f.names && std::find(names.begin(), names.end(), f.names) == names.end()) names.push_back(f.names);
+    return names;
+  }();
+  return all;
+}
+
+}  // namespace rdmawire

@@ -1,0 +1,120 @@
+#pragma once
+/// The header stack of one packet: what decode() gives. A small value: layers with offsets, no copy, no allocation.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "dissectors/protocol/error.hpp"
+#include "dissectors/protocol/header.hpp"
+#include "dissectors/protocol/link_type.hpp"
+
+namespace rdmawire {
+
+/// A piece of the bytes that were decoded.
+struct Range {
+  std::uint32_t offset = 0;
+  std::uint32_t length = 0;
+  [[nodiscard]] constexpr std::uint32_t end() const { return offset + length; }
+};
+
+/// Which RDMA wire a packet belongs to; it decides what the invariant CRC covers.
+enum class Wire : std::uint8_t { none, infiniband, roce_v1, roce_v2, iwarp };
+
+/// The layers of a packet, from the link up, and what lies behind them.
+class HeaderStack {
+ public:
+  static constexpr std::size_t max_layers = 24;  ///< deeper nesting is reported, not followed
+  static constexpr std::size_t max_findings = 4;
+
+  HeaderStack() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} leaves the arrays alone
+  // Copies only what is used: most of the arrays never is.
+  HeaderStack(const HeaderStack& other) { *this = other; }
+  HeaderStack& operator=(const HeaderStack& other) {
+    if (this == &other) return *this;
+    std::memcpy(static_cast<void*>(layers_.data()), other.layers_.data(), other.layer_count_ * sizeof(Layer));
+    for (std::size_t i = 0; i < other.finding_count_; ++i) findings_[i] = other.findings_[i];
+    layer_count_ = other.layer_count_;
+    finding_count_ = other.finding_count_;
+    bytes = other.bytes;
+    wire_length = other.wire_length;
+    payload = other.payload;
+    pad = other.pad;
+    icrc = other.icrc;
+    vcrc = other.vcrc;
+    wire = other.wire;
+    network = other.network;
+    transport = other.transport;
+    cut = other.cut;
+    fragment = other.fragment;
+    return *this;
+  }
+
+  Bytes bytes;                    ///< what was decoded; owned by the caller
+  std::uint32_t wire_length = 0;  ///< octets on the wire; more than bytes.size() in a snapped capture
+
+  Range payload;  ///< what no header claimed, without pad and CRCs
+  Range pad;      ///< BTH's padding octets
+  Range icrc;     ///< length 0: there is none, or the capture ends before it
+  Range vcrc;     ///< likewise
+  Wire wire = Wire::none;
+  std::uint8_t network = none;    ///< index of the innermost IPv4, IPv6 or GRH layer
+  std::uint8_t transport = none;  ///< index of the innermost BTH, UDP or TCP layer
+  bool cut = false;               ///< the capture ends before the packet does
+  bool fragment = false;          ///< an IP fragment: what follows the IP header is not a whole datagram
+  static constexpr std::uint8_t none = 0xff;
+
+  [[nodiscard]] std::span<const Layer> layers() const { return {layers_.data(), layer_count_}; }
+  [[nodiscard]] std::span<const ParseError> findings() const { return {findings_.data(), finding_count_}; }
+
+  /// The innermost layer of header `h`, or nullptr.
+  [[nodiscard]] const Layer* find(const HeaderInfo& h) const {
+    for (std::size_t i = layer_count_; i-- > 0;)
+      if (layers_[i].header == &h) return &layers_[i];
+    return nullptr;
+  }
+  /// A view of the innermost `H`, or nullopt. Layers are wholly inside bytes, so the view is safe.
+  template <class H>
+  [[nodiscard]] std::optional<View<H>> get() const {
+    const Layer* layer = find(info<H>);
+    if (!layer) return std::nullopt;
+    return View<H>(bytes.data() + layer->offset);
+  }
+  [[nodiscard]] Bytes bytes_of(const Layer& layer) const { return bytes.subspan(layer.offset, layer.length); }
+  [[nodiscard]] Bytes bytes_of(Range range) const { return bytes.subspan(range.offset, range.length); }
+
+  /// Appends a layer; false, with a finding, when there is no room. Used by decoders only.
+  bool push(const HeaderInfo& header, std::uint32_t offset, std::uint32_t length) {
+    if (layer_count_ == max_layers) {
+      report({ParseError::Kind::limit, &header, offset, 0, 0, "more layers than are followed"});
+      return false;
+    }
+    layers_[layer_count_++] = {&header, offset, length};
+    return true;
+  }
+  /// Appends a finding; those beyond max_findings are dropped: the first ones explain the rest.
+  void report(const ParseError& finding) {
+    if (finding_count_ < max_findings) findings_[finding_count_++] = finding;
+  }
+  [[nodiscard]] std::uint8_t last_layer() const { return static_cast<std::uint8_t>(layer_count_ - 1); }
+  /// Ready for the next packet; cheaper than a new object.
+  void reset(Bytes packet, std::uint32_t length_on_wire) {
+    bytes = packet;
+    wire_length = length_on_wire;
+    layer_count_ = finding_count_ = 0;
+    payload = pad = icrc = vcrc = {};
+    wire = Wire::none;
+    network = transport = none;
+    cut = fragment = false;
+  }
+
+ private:
+  std::uint32_t layer_count_ = 0;
+  std::uint32_t finding_count_ = 0;
+  // Not initialised: a packet writes only what it has.
+  std::array<Layer, max_layers> layers_;
+  std::array<ParseError, max_findings> findings_;
+};
+
+}  // namespace rdmawire

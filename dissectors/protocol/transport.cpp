@@ -1,0 +1,101 @@
+#include "dissectors/protocol/transport.hpp"
+
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/tunnel.hpp"
+
+namespace rdmawire {
+
+Step decode_udp(Cursor& c) {
+  if (!c.need(info<Udp>, Udp::size)) return done;
+  const View<Udp> udp(c.here());
+  const std::uint32_t length = udp.get<"length">();
+  if (length != 0 && length < Udp::size)
+    c.malformed(info<Udp>, "the length is shorter than the header", Udp::size, length);
+  else if (length != 0 && !c.stack.fragment)
+    c.limit(info<Udp>, c.at, length);
+  c.stack.transport = static_cast<std::uint8_t>(c.stack.layers().size());
+  if (!c.take(info<Udp>, Udp::size)) return done;
+  // The destination port alone decides: RoCEv2's source port is any number, also a registered one.
+  const std::uint16_t port = udp.get<"dst_port">();
+  if (port == DecodeOptions::roce_v2_udp_port || (port == c.options.extra_roce_v2_port && port != 0)) {
+    c.stack.wire = Wire::roce_v2;
+    return {decode_bth};
+  }
+  if (port == udp_port::vxlan) return {decode_vxlan};
+  c.payload();
+  return done;
+}
+
+Step decode_tcp(Cursor& c) {
+  if (!c.need(info<Tcp>, Tcp::size)) return done;
+  const View<Tcp> tcp(c.here());
+  const std::uint32_t header = 4U * tcp.get<"data_offset">();
+  if (header < Tcp::size) {
+    c.malformed(info<Tcp>, "the data offset is shorter than the header", Tcp::size, header);
+    c.payload();
+    return done;
+  }
+  if (!c.need(info<Tcp>, header)) return done;
+  c.stack.transport = static_cast<std::uint8_t>(c.stack.layers().size());
+  if (!c.take(info<Tcp>, header)) return done;
+  c.payload();  // whether it is iWARP only the connection can tell
+  return done;
+}
+
+Parts Tcp::parts(Bytes header) {
+  Parts parts;
+  std::uint32_t at = Tcp::size;
+  while (at < header.size() && parts.count < Parts::capacity) {
+    const std::uint8_t kind = header[at];
+    if (kind == 0) break;
+    if (kind == 1) {
+      ++at;
+      continue;
+    }
+    const auto left = static_cast<std::uint32_t>(header.size()) - at;
+    const std::uint32_t length = left >= 2 ? header[at + 1] : 0;
+    if (length < 2 || length > left) {
+      parts.error = ParseError{ParseError::Kind::malformed,       &info<TcpOption>, at, std::max(length, 2U), left,
+                               "the option's length does not fit"};
+      break;
+    }
+    auto add = [&](const HeaderInfo& h, std::uint32_t offset, std::uint32_t octets) {
+      if (parts.count < Parts::capacity) parts.layers[parts.count++] = {&h, offset, octets};
+    };
+    if (kind == 2 && length == TcpMss::size)
+      add(info<TcpMss>, at, length);
+    else if (kind == 3 && length == TcpWindowScale::size)
+      add(info<TcpWindowScale>, at, length);
+    else if (kind == 8 && length == TcpTimestamps::size)
+      add(info<TcpTimestamps>, at, length);
+    else
+      add(info<TcpOption>, at, length);
+    if (kind == 5)
+      for (std::uint32_t block = at + 2; block + TcpSackBlock::size <= at + length; block += TcpSackBlock::size)
+        add(info<TcpSackBlock>, block, TcpSackBlock::size);
+    at += length;
+  }
+  return parts;
+}
+
+void Udp::fill(FrameLayout& frame, std::size_t index) {
+  HeaderValue& udp = frame.at(index);
+  const HeaderInfo* next = frame.next(index);
+  udp.fill("length", frame.octets_from(index));
+  if (next == &info<Bth>) {
+    udp.fill("dst_port", DecodeOptions::roce_v2_udp_port);
+    udp.fill("src_port", 0xc000);  // the lowest of the dynamic ports, which senders of RoCEv2 take theirs from
+    udp.fill("checksum", 0);       // RoCEv2 has the ICRC
+  } else if (next == &info<Vxlan>) {
+    udp.fill("dst_port", udp_port::vxlan);
+  }
+}
+
+void Tcp::fill(FrameLayout& frame, std::size_t index) {
+  HeaderValue& tcp = frame.at(index);
+  tcp.fill("data_offset", tcp.bytes().size() / 4);
+}
+
+}  // namespace rdmawire

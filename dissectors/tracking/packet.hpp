@@ -1,0 +1,48 @@
+#pragma once
+/// A packet as a person or a filter sees it: its own header stack, and what its connection adds to that.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "dissectors/protocol/crc.hpp"
+#include "dissectors/protocol/stack.hpp"
+
+namespace rdmawire::tracking {
+
+/// An upper layer protocol over RDMA. Named from evidence in the connection (service id, private data, port, multicast
+/// group), never from what payload octets happen to look like.
+enum class Upper : std::uint8_t { unknown, ipoib, nvme, rpc_rdma, iser, srp, smb_direct };
+std::string_view to_string(Upper upper);
+
+/// What is known of a connection's upper layer protocol, and why.
+struct UpperEvidence {
+  Upper protocol = Upper::unknown;
+  std::string_view reason;  ///< a constant sentence: "the CM request names port 4420, NVMe over Fabrics"
+  std::uint64_t frame = 0;  ///< where it was seen
+};
+
+/// A unit of a byte stream that ends in this packet: an MPA request or reply, or an FPDU with DDP and RDMAP in it.
+struct Pdu {
+  HeaderStack stack;         ///< offsets count in stack.bytes
+  Range in_frame;            ///< those of its octets that this packet carried
+  bool reassembled = false;  ///< stack.bytes is not a part of the packet's own bytes: other packets carried some of it,
+                             ///< or markers were taken out; valid until the next packet is dissected
+  CrcCheck crc;              ///< MPA's
+};
+
+struct Packet {
+  std::uint64_t number = 0;  ///< in its capture, from 1
+  std::int64_t time_ns = 0;  ///< since 1970, nanoseconds
+  LinkType link = LinkType::ethernet;
+  HeaderStack stack;
+  CrcCheck icrc;
+  CrcCheck vcrc;
+  std::vector<Pdu> pdus;  ///< iWARP only
+  UpperEvidence upper;
+  /// What is remarkable about the packet in its connection, in the order found: "TCP keep-alive", "TCP retransmission".
+  /// Constant sentences.
+  std::vector<std::string_view> notes;
+};
+
+}  // namespace rdmawire::tracking
