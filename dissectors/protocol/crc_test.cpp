@@ -106,6 +106,23 @@ TEST(Icrc, FieldsThatChangeOnTheWayAreMasked) {
   }
 }
 
+TEST(Icrc, AnOverwrittenSourcePortIsFound) {
+  for (const Vector& v : {vectors[0], vectors[3]}) {
+    auto frame = from_hex(v.frame);
+    const auto original = static_cast<std::uint16_t>(load_be<2>(frame.data() + 34));
+    const HeaderStack stack = decode(frame);
+    EXPECT_EQ(source_port_for_icrc(stack), std::nullopt) << "a good ICRC needs no explanation";
+    for (unsigned port = 0; port < 65536; port += 251) {
+      if (port == original) continue;
+      store_be(frame.data() + 34, 2, port);
+      EXPECT_EQ(source_port_for_icrc(stack), original) << v.name << " port " << port;
+    }
+    frame.back() ^= 1;
+    frame[frame.size() - 3] ^= 0x10;
+    EXPECT_NE(source_port_for_icrc(stack), original) << "the port alone does not explain it";
+  }
+}
+
 TEST(Icrc, CutPacketIsUnverifiableNotBad) {
   const auto frame = from_hex(vectors[3].frame);
   for (std::size_t n = 42; n < frame.size(); ++n) {

@@ -67,17 +67,15 @@ Frame Frame::of(const HeaderStack& stack) {
   };
   const std::uint32_t headers_end =
       stack.layers().empty() ? 0 : stack.layers().back().offset + stack.layers().back().length;
-  // Bytes behind the last header that no range claims (a header that was cut) are payload too.
-  std::uint32_t end = headers_end;
-  if (stack.payload.length) end = stack.payload.end();
-  const bool whole = stack.pad.length || stack.icrc.length || stack.payload.length;
-  if (!whole) {
-    const auto size = static_cast<std::uint32_t>(stack.bytes.size());
-    frame.payload = copy({headers_end, size - headers_end});
+  // Decoding that stopped inside a header set no payload: all that is left is kept as one.
+  const bool stopped = stack.payload.offset == 0 && stack.pad.length == 0 && stack.icrc.length == 0;
+  if (stopped) {
+    frame.payload = copy({headers_end, static_cast<std::uint32_t>(stack.bytes.size()) - headers_end});
     frame.pad.emplace();
     frame.with_icrc = frame.with_vcrc = false;
     return frame;
   }
+  std::uint32_t end = stack.payload.length ? stack.payload.end() : headers_end;
   frame.payload = copy({headers_end, std::max(end, headers_end) - headers_end});
   frame.pad = copy(stack.pad);
   if (stack.pad.length) end = stack.pad.end();

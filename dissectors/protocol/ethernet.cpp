@@ -106,11 +106,19 @@ Step decode_erf(Cursor& c) {
   }
 }
 
-void Ethernet::fill(FrameLayout& frame, std::size_t index) {
-  if (const HeaderInfo* next = frame.next(index)) frame.at(index).fill("type", ethertype_of(*next));
+namespace {
+// What is not one of our headers keeps the number it has, and a VLAN tag the one of several that it has.
+void announce(FrameLayout& frame, std::size_t index) {
+  HeaderValue& header = frame.at(index);
+  const HeaderInfo* next = frame.next(index);
+  const std::uint64_t present = header.get(*header.header().find("type"));
+  for (const Announced& a : announced)
+    if (a.header == next && a.type == present) return;
+  if (const std::uint16_t type = next ? ethertype_of(*next) : 0) header.fill("type", type);
 }
-void Vlan::fill(FrameLayout& frame, std::size_t index) {
-  if (const HeaderInfo* next = frame.next(index)) frame.at(index).fill("type", ethertype_of(*next));
-}
+}  // namespace
+
+void Ethernet::fill(FrameLayout& frame, std::size_t index) { announce(frame, index); }
+void Vlan::fill(FrameLayout& frame, std::size_t index) { announce(frame, index); }
 
 }  // namespace rdmawire

@@ -79,6 +79,20 @@ Step decode_authentication(Cursor& c) {
   return step_for_protocol(c, protocol);
 }
 
+// What is not one of our headers keeps the number it has; a new packet that ends here says so.
+void announce(FrameLayout& frame, std::size_t index, std::string_view field) {
+  HeaderValue& header = frame.at(index);
+  const HeaderInfo* next = frame.next(index);
+  const std::uint64_t present = header.get(*header.header().find(field));
+  // Several numbers announce IPv6's extension headers: keep the one that is there.
+  const bool announced_already =
+      next == &info<Ipv6Extension> && (present == ip_protocol::hop_by_hop || present == ip_protocol::routing);
+  if (next && !announced_already)
+    header.fill(field, ip_protocol_of(next));
+  else if (!next && present == 0 && frame.octets_after(index) == 0)
+    header.fill(field, ip_protocol::none);
+}
+
 }  // namespace
 
 std::uint8_t ip_protocol_of(const HeaderInfo* next) {
@@ -169,7 +183,7 @@ void Ipv4::fill(FrameLayout& frame, std::size_t index) {
   ip.fill("header_length", ip.bytes().size() / 4);
   ip.fill("total_length", frame.octets_from(index));
   ip.fill("ttl", 64);
-  if (const HeaderInfo* next = frame.next(index)) ip.fill("protocol", ip_protocol_of(next));
+  announce(frame, index, "protocol");
   if (!ip.given("checksum")) {
     const Field& checksum = *info<Ipv4>.find("checksum");
     checksum.store(ip.mutable_bytes().data(), 0);
@@ -182,17 +196,15 @@ void Ipv6::fill(FrameLayout& frame, std::size_t index) {
   ip.fill("version", 6);
   ip.fill("payload_length", frame.octets_after(index));
   ip.fill("hop_limit", 64);
-  ip.fill("next_header", ip_protocol_of(frame.next(index)));
+  announce(frame, index, "next_header");
 }
 
 void Ipv6Extension::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& header = frame.at(index);
-  header.fill("next_header", ip_protocol_of(frame.next(index)));
+  announce(frame, index, "next_header");
   header.fill("length", header.bytes().size() / 8 - 1);
 }
 
-void Ipv6Fragment::fill(FrameLayout& frame, std::size_t index) {
-  frame.at(index).fill("next_header", ip_protocol_of(frame.next(index)));
-}
+void Ipv6Fragment::fill(FrameLayout& frame, std::size_t index) { announce(frame, index, "next_header"); }
 
 }  // namespace rdmawire
