@@ -1,6 +1,9 @@
 #include "dissectors/protocol/crc.hpp"
 
 #include <isa-l.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include <bit>
 #include <vector>
@@ -116,7 +119,7 @@ void mask_ipv6_or_grh(std::uint8_t* header) {
 
 }  // namespace
 
-std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
+std::uint32_t plain::compute_icrc(const HeaderStack& stack, std::uint32_t end) {
   if (end == 0) end = stack.icrc.offset;
   const std::uint8_t* packet = stack.bytes.data();
   const auto layers = stack.layers();
@@ -170,6 +173,114 @@ std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
   mask_bth(prefix.copy(packet + bth_at, info<Bth>.size));
   at = bth_at + info<Bth>.size;
   return crc32({packet + at, end - at}, crc32(prefix.bytes()));
+}
+
+namespace {
+
+// Masking without a copy. A CRC is linear over GF(2): the CRC of the masked packet is the CRC of the packet as it
+// stands, in one pass of the library's kernel, xor the CRC of the bits that the mask flips. Those are a few octets
+// before the BTH's end, so that last part is a few table look-ups, then a shift over the octets behind the BTH: one
+// multiplication modulo the polynomial.
+
+constexpr std::uint32_t polynomial = 0xedb88320;  // reflected
+constexpr std::uint32_t times_x8(std::uint32_t crc) {
+  for (int i = 0; i < 8; ++i) crc = crc & 1 ? crc >> 1 ^ polynomial : crc >> 1;
+  return crc;
+}
+
+// contribution[p][b]: the CRC of octet b followed by p zero octets; p up to IPv6's first octet.
+constexpr std::size_t masked_reach = 60;
+constexpr auto contribution = [] {
+  std::array<std::array<std::uint32_t, 256>, masked_reach> t{};
+  for (std::uint32_t b = 0; b < 256; ++b) t[0][b] = times_x8(b);
+  for (std::size_t p = 1; p < masked_reach; ++p)
+    for (std::size_t b = 0; b < 256; ++b) t[p][b] = t[p - 1][b] >> 8 ^ t[0][t[p - 1][b] & 0xff];
+  return t;
+}();
+
+// shift[n]: x^(8n), what multiplies a CRC when n octets follow. Up to a path MTU of 4096 with every header.
+constexpr std::size_t shift_reach = 4096 + 128;
+constexpr auto shift = [] {
+  std::array<std::uint32_t, shift_reach> t{};
+  t[0] = 0x80000000;  // 1
+  for (std::size_t n = 1; n < shift_reach; ++n) t[n] = t[n - 1] >> 8 ^ contribution[0][t[n - 1] & 0xff];
+  return t;
+}();
+
+#if defined(__x86_64__)
+bool has_multiplier() {
+  static const bool yes = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+  return yes;
+}
+// a times b modulo the polynomial: a carry-less product, reduced after Barrett.
+__attribute__((target("pclmul,sse4.1"))) std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  const __m128i product =
+      _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)), _mm_cvtsi32_si128(static_cast<int>(b)), 0);
+  const auto reflected = static_cast<std::uint64_t>(_mm_cvtsi128_si64(product)) << 1;
+  auto low = [](__m128i v) { return _mm_cvtsi32_si128(_mm_cvtsi128_si32(v)); };
+  const __m128i quotient =
+      _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(reflected)), _mm_set_epi64x(0, 0x1f7011641), 0);
+  const __m128i multiple = _mm_clmulepi64_si128(low(quotient), _mm_set_epi64x(0, 0x1db710641), 0);
+  return static_cast<std::uint32_t>(reflected >> 32) ^
+         static_cast<std::uint32_t>(static_cast<std::uint64_t>(_mm_cvtsi128_si64(multiple)) >> 32);
+}
+#else
+constexpr bool has_multiplier() { return false; }
+constexpr std::uint32_t multiply(std::uint32_t, std::uint32_t) { return 0; }
+#endif
+
+const std::uint32_t after_eight_ones = [] {
+  constexpr std::uint8_t ones[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+  return crc32(ones);
+}();
+
+}  // namespace
+
+std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
+  if (end == 0) end = stack.icrc.offset;
+  const auto layers = stack.layers();
+  const std::uint32_t bth_end = layers[stack.transport].offset + Bth::size;
+  if (end - bth_end >= shift_reach || !has_multiplier()) return plain::compute_icrc(stack, end);
+
+  const std::uint8_t* past = stack.bytes.data() + bth_end;  // masked octets count back from here
+  std::uint32_t flips = 0;
+  auto mask = [&](std::uint32_t back, std::uint8_t bits = 0xff) {
+    flips ^= contribution[back - 1][static_cast<std::uint8_t>(~*(past - back) & bits)];
+  };
+  constexpr std::uint32_t bth = Bth::size;
+  mask(bth - 4);
+  auto mask_ipv6_or_grh_at = [&](std::uint32_t back) {
+    mask(back, 0x0f);
+    mask(back - 1);
+    mask(back - 2);
+    mask(back - 3);
+    mask(back - 7);
+  };
+  std::uint32_t from = 0;
+  const Layer* network = stack.network == HeaderStack::none ? nullptr : &layers[stack.network];
+  if (stack.wire == Wire::roce_v2) {
+    constexpr std::uint32_t udp = bth + Udp::size;
+    mask(udp - 6);
+    mask(udp - 7);
+    from = network->offset;
+    if (bth_end - from == udp + Ipv4::size && network->header == &info<Ipv4>) {
+      constexpr std::uint32_t ip = udp + Ipv4::size;
+      mask(ip - 1);
+      mask(ip - 8);
+      mask(ip - 10);
+      mask(ip - 11);
+    } else if (bth_end - from == udp + Ipv6::size && network->header == &info<Ipv6>) {
+      mask_ipv6_or_grh_at(udp + Ipv6::size);
+    } else {
+      return plain::compute_icrc(stack, end);  // options or extension headers
+    }
+  } else if (network && network->header == &info<Grh> && bth_end - network->offset == bth + Grh::size) {
+    mask_ipv6_or_grh_at(bth + Grh::size);
+    from = network->offset;
+  } else {
+    return plain::compute_icrc(stack, end);
+  }
+  return crc32(stack.bytes.subspan(from, end - from), after_eight_ones) ^ multiply(flips, shift[end - bth_end]);
 }
 
 CrcCheck check_icrc(const HeaderStack& stack) {

@@ -41,6 +41,10 @@ std::string_view to_string(CrcCheck::Status status);
 /// ones. IBTA vol 1, 7.8.1; annexes A16 (RoCE) and A17 (RoCEv2). Requires a stack with wire infiniband, roce_v1 or
 /// roce_v2 whose bytes reach to `end` (where the ICRC stands or will stand). `end` 0: stack.icrc.offset.
 std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end = 0);
+namespace plain {
+/// The same by masking a copy of the headers, as the specification tells it; for any stack.
+std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end = 0);
+}  // namespace plain
 CrcCheck check_icrc(const HeaderStack& stack);
 
 /// The UDP source port with which a bad ICRC of a RoCEv2 packet verifies: middleboxes that spread flows do overwrite

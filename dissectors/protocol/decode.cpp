@@ -4,6 +4,7 @@
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/transport.hpp"
 
 namespace rdmawire {
 
@@ -34,11 +35,8 @@ Step first_step(LinkType link) {
   return done;
 }
 
-}  // namespace
-
-void decode(HeaderStack& stack, Bytes bytes, LinkType link, std::uint32_t wire_length, const DecodeOptions& options) {
-  const auto captured = static_cast<std::uint32_t>(bytes.size());
-  stack.reset(bytes, std::max(wire_length, captured));
+void decode_by_steps(HeaderStack& stack, LinkType link, const DecodeOptions& options) {
+  const auto captured = static_cast<std::uint32_t>(stack.bytes.size());
   Cursor c{stack, options, 0, captured, stack.wire_length};
   Step step = first_step(link);
   if (!step.next) {
@@ -49,6 +47,62 @@ void decode(HeaderStack& stack, Bytes bytes, LinkType link, std::uint32_t wire_l
   // Every step takes octets or ends the packet, and layers are bounded, so this ends.
   while (step.next) step = step.next(c);
   stack.cut |= c.end < c.declared_end;
+}
+
+// What nearly every packet of a RoCEv2 capture is, decoded in one go: Ethernet, IPv4 without options, UDP to port 4791,
+// BTH and its extension headers, all whole and consistent. Anything else: false, and the steps decode it from the
+// beginning. Both give the same stack (tested on captures and on damaged packets).
+bool decode_common(HeaderStack& stack, Bytes bytes) {
+  constexpr std::uint32_t ip_at = Ethernet::size, udp_at = ip_at + Ipv4::size, bth_at = udp_at + Udp::size;
+  constexpr std::uint32_t headers = bth_at + Bth::size, icrc_octets = 4;
+  if (bytes.size() < headers + icrc_octets) return false;
+  const std::uint8_t* p = bytes.data();
+  const View<Ipv4> ip(p + ip_at);
+  const View<Udp> udp(p + udp_at);
+  const View<Bth> bth(p + bth_at);
+  const std::uint32_t total = ip.get<"total_length">();
+  const bool common = View<Ethernet>(p).get<"type">() == ethertype::ipv4 && ip.get<"version">() == 4 &&
+                      ip.get<"header_length">() * 4U == Ipv4::size && !ip.get<"mf">() &&
+                      ip.get<"fragment_offset">() == 0 && ip.get<"protocol">() == ip_protocol::udp &&
+                      udp.get<"dst_port">() == DecodeOptions::roce_v2_udp_port &&
+                      udp.get<"length">() + Ipv4::size == total && ip_at + total <= bytes.size();
+  if (!common) return false;
+  const Opcode& op = opcode(bth.get<"opcode">());
+  const std::uint32_t pad = bth.get<"pad">();
+  const std::uint32_t payload_at = headers + op.header_octets, icrc_at = ip_at + total - icrc_octets;
+  // RD may be a vendor's transport, and queue pairs 0 and 1 are for management: left to the steps.
+  if (!op.known || op.transport == Transport::rd || bth.get<"dest_qp">() <= 1 || payload_at + pad > icrc_at)
+    return false;
+
+  stack.assign({Layer{&info<Ethernet>, 0, Ethernet::size}, Layer{&info<Ipv4>, ip_at, Ipv4::size},
+                Layer{&info<Udp>, udp_at, Udp::size}, Layer{&info<Bth>, bth_at, Bth::size}});
+  stack.wire = Wire::roce_v2;
+  stack.network = 1;
+  stack.transport = 3;
+  std::uint32_t at = headers;
+  for (const HeaderInfo* header : op.extension_headers()) {
+    stack.push(*header, at, header->size);
+    at += header->size;
+  }
+  stack.payload = {payload_at, icrc_at - pad - payload_at};
+  if (pad) stack.pad = {icrc_at - pad, pad};
+  stack.icrc = {icrc_at, icrc_octets};
+  return true;
+}
+
+}  // namespace
+
+void decode(HeaderStack& stack, Bytes bytes, LinkType link, std::uint32_t wire_length, const DecodeOptions& options) {
+  const auto captured = static_cast<std::uint32_t>(bytes.size());
+  stack.reset(bytes, std::max(wire_length, captured));
+  if (link == LinkType::ethernet && decode_common(stack, bytes)) return;
+  decode_by_steps(stack, link, options);
+}
+
+void plain::decode(HeaderStack& stack, Bytes bytes, LinkType link, std::uint32_t wire_length,
+                   const DecodeOptions& options) {
+  stack.reset(bytes, std::max(wire_length, static_cast<std::uint32_t>(bytes.size())));
+  decode_by_steps(stack, link, options);
 }
 
 tl::expected<HeaderStack, ParseError> decode_strict(Bytes bytes, LinkType link, const DecodeOptions& options) {

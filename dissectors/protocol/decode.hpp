@@ -21,6 +21,11 @@ struct DecodeOptions {
 /// Does not allocate. `bytes` must outlive the stack.
 void decode(HeaderStack& stack, Bytes bytes, LinkType link, std::uint32_t wire_length, const DecodeOptions& = {});
 
+namespace plain {
+/// The same without the short way that decode() takes for common packets: what the short way is tested against.
+void decode(HeaderStack& stack, Bytes bytes, LinkType link, std::uint32_t wire_length, const DecodeOptions& = {});
+}  // namespace plain
+
 inline HeaderStack decode(Bytes bytes, LinkType link = LinkType::ethernet, const DecodeOptions& options = {}) {
   HeaderStack stack;
   decode(stack, bytes, link, static_cast<std::uint32_t>(bytes.size()), options);

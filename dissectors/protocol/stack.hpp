@@ -93,6 +93,13 @@ class HeaderStack {
     layers_[layer_count_++] = {&header, offset, length};
     return true;
   }
+  /// Begins with these layers.
+  template <std::size_t N>
+  void assign(const Layer (&layers)[N]) {
+    static_assert(N <= max_layers);
+    for (std::size_t i = 0; i < N; ++i) layers_[i] = layers[i];
+    layer_count_ = N;
+  }
   /// Appends a finding; those beyond max_findings are dropped: the first ones explain the rest.
   void report(const ParseError& finding) {
     if (finding_count_ < max_findings) findings_[finding_count_++] = finding;
