@@ -1,0 +1,105 @@
+#pragma once
+/// The numbers of the two file formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. Reader and writer share
+/// them.
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "dissectors/protocol/bits.hpp"
+
+namespace rdmawire::captures {
+
+namespace pcap {
+inline constexpr std::uint32_t magic_microseconds = 0xa1b2c3d4;
+inline constexpr std::uint32_t magic_nanoseconds = 0xa1b23c4d;
+inline constexpr std::uint32_t magic_modified = 0xa1b2cd34;  ///< Kuznetzov's: eight octets more in each record header
+inline constexpr std::uint32_t file_header = 24;
+inline constexpr std::uint32_t record_header = 16;
+inline constexpr std::uint32_t modified_record_header = 24;
+}  // namespace pcap
+
+namespace pcapng {
+/// Block types. draft-ietf-opsawg-pcapng, 11.1.
+enum Block : std::uint32_t {
+  section_header = 0x0a0d0d0a,
+  interface_description = 1,
+  packet = 2,  ///< obsolete, still found in old files
+  simple_packet = 3,
+  name_resolution = 4,
+  interface_statistics = 5,
+  enhanced_packet = 6,
+  decryption_secrets = 0x0a,
+  custom_copied = 0x00000bad,
+  custom_not_copied = 0x40000bad,
+};
+inline constexpr std::uint32_t byte_order_magic = 0x1a2b3c4d;
+inline constexpr std::uint32_t block_frame = 12;  ///< type, total length, and total length again at the end
+
+/// Option codes: the common ones, then each block's. draft-ietf-opsawg-pcapng, 3.5 and 4.
+enum Option : std::uint16_t {
+  opt_endofopt = 0,
+  opt_comment = 1,
+  shb_hardware = 2,
+  shb_os = 3,
+  shb_userappl = 4,
+  if_name = 2,
+  if_description = 3,
+  if_tsresol = 9,
+  if_filter = 11,
+  if_os = 12,
+  if_fcslen = 13,
+  if_tsoffset = 14,
+  if_hardware = 15,
+  epb_flags = 2,
+  epb_hash = 3,
+  epb_dropcount = 4,
+  epb_packetid = 5,
+  epb_queue = 6,
+  isb_starttime = 2,
+  isb_endtime = 3,
+  isb_ifrecv = 4,
+  isb_ifdrop = 5,
+  isb_filteraccept = 6,
+  isb_osdrop = 7,
+  isb_usrdeliv = 8,
+};
+constexpr std::uint32_t pad4(std::uint32_t length) { return (length + 3) & ~std::uint32_t{3}; }
+}  // namespace pcapng
+
+/// An integer in the writer's byte order, which is the machine's or the other one.
+template <class T>
+inline T load(const std::uint8_t* p, bool swapped) {
+  T value;
+  std::memcpy(&value, p, sizeof value);
+  if constexpr (sizeof(T) == 2) return swapped ? static_cast<T>(__builtin_bswap16(value)) : value;
+  if constexpr (sizeof(T) == 4) return swapped ? static_cast<T>(__builtin_bswap32(value)) : value;
+  if constexpr (sizeof(T) == 8) return swapped ? static_cast<T>(__builtin_bswap64(value)) : value;
+  return value;
+}
+
+/// The options at the end of a block, one after the other. A length beyond the block ends them, as opt_endofopt does.
+class Options {
+ public:
+  struct Option {
+    std::uint16_t code;
+    Bytes value;
+  };
+  Options(Bytes bytes, bool swapped) : left_(bytes), swapped_(swapped) {}
+  /// False after the last one.
+  bool next(Option& option) {
+    if (left_.size() < 4) return false;
+    const auto code = load<std::uint16_t>(left_.data(), swapped_);
+    const auto length = load<std::uint16_t>(left_.data() + 2, swapped_);
+    if (code == pcapng::opt_endofopt || length > left_.size() - 4) return false;
+    option = {code, left_.subspan(4, length)};
+    left_ = left_.subspan(std::min<std::size_t>(left_.size(), 4 + pcapng::pad4(length)));
+    return true;
+  }
+
+ private:
+  Bytes left_;
+  bool swapped_;
+};
+
+}  // namespace rdmawire::captures

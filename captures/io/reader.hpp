@@ -1,0 +1,214 @@
+#pragma once
+/// Capture files, read: pcap and pcapng, plain or compressed, from a path, standard input or memory.
+///
+/// The formats are parsed here and not by libpcap because the product needs what libpcap's reading interface does not
+/// give: comments, the drop counts of Interface Statistics Blocks, several link types in one file, offsets for error
+/// messages, and views into a mapped file at the cost of a few nanoseconds a record (reader_bench.cpp compares).
+///
+/// The formats: draft-ietf-opsawg-pcap (both byte orders, micro- and nanoseconds, Kuznetzov's modified form) and
+/// draft-ietf-opsawg-pcapng.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "captures/io/compression.hpp"
+#include "captures/io/error.hpp"
+#include "captures/io/record.hpp"
+
+namespace rdmawire::captures {
+
+enum class Format : std::uint8_t { pcap, pcapng };
+std::string_view to_string(Format format);
+
+/// What a call of next() brought.
+enum class Next : std::uint8_t {
+  record,   ///< the record was filled in
+  end,      ///< the capture is over, and was whole
+  error,    ///< the capture cannot be read further: see error(); the records so far stand
+  timeout,  ///< live capture only: nothing arrived in time
+};
+
+/// Blocks of a pcapng file that carry nothing for us, counted.
+struct SkippedBlocks {
+  std::uint64_t name_resolution = 0;
+  std::uint64_t decryption_secrets = 0;
+  std::uint64_t custom = 0;
+  std::uint64_t other = 0;
+  friend bool operator==(const SkippedBlocks&, const SkippedBlocks&) = default;
+};
+
+/// Reads one capture from its beginning to its end. Memory does not grow with the file, and no length found in a file
+/// makes it allocate: buffers follow the octets that have arrived, up to `max_record`.
+///
+/// Two ways lie behind it. A plain regular file is mapped (see window.hpp for what happens when it is cut meanwhile);
+/// a pipe, standard input or a compressed file goes through a sliding buffer.
+///
+///   auto reader = Reader::open("x.pcap");
+///   Record record;
+///   while (reader->next(record) == Next::record) …
+class Reader {
+ public:
+  /// A record or a block that we look into may have so many octets; more is an error, not a wait for memory.
+  static constexpr std::uint32_t max_record = 16 * 1024 * 1024;
+  /// What a pcap record may have where the file's snap length says less (files exist whose header says too little).
+  static constexpr std::uint32_t usual_snap_length = 262144;
+  static constexpr std::uint32_t max_interfaces = 65536;              ///< in one file, over all sections
+  static constexpr std::uint64_t max_description = 64 * 1024 * 1024;  ///< octets of section and interface blocks
+
+  struct Options {
+    bool map = true;  ///< map plain regular files; false: always read through the buffer
+  };
+
+  /// Opens a file, or standard input for "-". An error: missing, a directory, not permitted, empty, neither pcap nor
+  /// pcapng, a broken file header or compression stream.
+  static tl::expected<Reader, CaptureError> open(const std::string& path, Options options);
+  static tl::expected<Reader, CaptureError> open(const std::string& path) { return open(path, Options{}); }
+  /// Reads `memory`, which must outlive the reader; `name` stands in error messages.
+  static tl::expected<Reader, CaptureError> from_memory(Bytes memory, std::string name = "memory");
+
+  Reader(Reader&&) noexcept;
+  Reader& operator=(Reader&&) noexcept;
+  ~Reader();
+
+  /// Fills `record` with the next packet. After end or error every further call gives the same.
+  Next next(Record& record);
+  /// What ended the reading; meaningful after next() returned Next::error.
+  [[nodiscard]] const CaptureError& error() const;
+
+  /// Records so far.
+  [[nodiscard]] std::uint64_t records() const { return records_; }
+  /// Octets of the (decompressed) file so far.
+  [[nodiscard]] std::uint64_t position() const { return bias_ + reinterpret_cast<std::uintptr_t>(at_); }
+  /// Octets of the whole file as it stands on disk or in memory; 0 when unknown (pipe).
+  [[nodiscard]] std::uint64_t file_size() const;
+  /// Record::bytes outlive the next call of next().
+  [[nodiscard]] bool stable() const;
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] Format format() const;
+  [[nodiscard]] Compression compression() const;
+  /// The file's times are finer than microseconds (pcap: the magic number; pcapng: some interface so far).
+  [[nodiscard]] bool nanoseconds() const;
+
+  /// Known so far: a pcapng file may describe further ones, and bring statistics, at any later place. A reference holds
+  /// until the next call of next().
+  [[nodiscard]] const std::vector<Interface>& interfaces() const;
+  [[nodiscard]] const std::vector<Section>& sections() const;
+  [[nodiscard]] const SkippedBlocks& skipped() const;
+
+ private:
+  /// How an interface's ticks become nanoseconds, and what a record needs of its interface.
+  struct Clock {
+    enum class Scale : std::uint8_t { multiply, divide, binary };
+    std::uint64_t factor;
+    std::int64_t offset;  ///< nanoseconds
+    Scale scale;
+    LinkType link;
+    std::uint32_t snap_length;
+    [[nodiscard]] std::int64_t nanoseconds(std::uint64_t ticks) const;
+  };
+  struct Rest;
+
+  explicit Reader(std::unique_ptr<Rest> rest);
+  static tl::expected<Reader, CaptureError> begin(std::unique_ptr<Rest> rest);
+  Next next_slow(Record& record);
+  Next slow_pcap(Record& record);
+  Next slow_pcapng(Record& record);
+  bool read_section_header();
+  bool read_interface(Bytes block);
+  bool read_statistics(Bytes block);
+  bool read_packet(Bytes block, std::uint32_t type, Record& record);
+  bool begin_file();
+  std::size_t ensure(std::size_t need);
+  bool skip(std::uint64_t count);
+  Next fail(CaptureError::Kind kind, std::string place, std::string what);
+  Next fail_record(CaptureError::Kind kind, std::string what);
+  void finish_record(const std::uint8_t* begin, Record& record) {
+    record.number = ++records_;
+    record.position = bias_ + reinterpret_cast<std::uintptr_t>(begin);
+  }
+
+  // What the hot path touches.
+  const std::uint8_t* at_ = nullptr;
+  const std::uint8_t* limit_ = nullptr;
+  std::uint64_t bias_ = 0;  ///< offset in the file, minus address
+  std::uint64_t records_ = 0;
+  enum class Hot : std::uint8_t { none, pcap, pcapng } hot_ = Hot::none;
+  bool swapped_ = false;
+  LinkType link_ = LinkType::ethernet;  ///< pcap
+  std::uint32_t fraction_ = 1;          ///< pcap: nanoseconds of the time's second half
+  std::uint32_t record_header_ = 16;    ///< pcap
+  std::uint32_t snap_length_ = 0;       ///< pcap: longer records are looked at twice
+  const Clock* clocks_ = nullptr;       ///< pcapng: of this section's interfaces
+  std::uint32_t clock_count_ = 0;
+  std::uint32_t first_interface_ = 0;  ///< pcapng: index of this section's first one
+  std::unique_ptr<Rest> rest_;
+};
+
+inline std::int64_t Reader::Clock::nanoseconds(std::uint64_t ticks) const {
+  constexpr std::uint64_t largest = INT64_MAX;
+  std::uint64_t value = 0;
+  if (scale == Scale::multiply) {
+    if (__builtin_mul_overflow(ticks, factor, &value) || value > largest) value = largest;
+  } else if (scale == Scale::divide) {
+    value = factor == 0 ? 0 : ticks / factor;
+    if (value > largest) value = largest;
+  } else {
+    __extension__ using Wide = unsigned __int128;
+    const Wide wide = static_cast<Wide>(ticks) * 1'000'000'000u >> factor;
+    value = wide > largest ? largest : static_cast<std::uint64_t>(wide);
+  }
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(static_cast<std::int64_t>(value), offset, &sum)) return offset < 0 ? INT64_MIN : INT64_MAX;
+  return sum;
+}
+
+inline Next Reader::next(Record& record) {
+  const std::uint8_t* const p = at_;
+  const auto left = static_cast<std::size_t>(limit_ - p);
+  if (hot_ == Hot::pcap) {
+    if (left >= record_header_) [[likely]] {
+      const auto captured = load<std::uint32_t>(p + 8, swapped_);
+      // A record without octets is rare, and a page lost to truncation reads as one: the slow path tells them apart.
+      if (captured - 1 < snap_length_ && captured <= left - record_header_) [[likely]] {
+        record.bytes = {p + record_header_, captured};
+        record.time = static_cast<std::int64_t>(std::uint64_t{load<std::uint32_t>(p, swapped_)} * 1'000'000'000u +
+                                                std::uint64_t{load<std::uint32_t>(p + 4, swapped_)} * fraction_);
+        record.wire_length = load<std::uint32_t>(p + 12, swapped_);
+        record.options = {};
+        record.interface = 0;
+        record.link = link_;
+        finish_record(p, record);
+        at_ = p + record_header_ + captured;
+        return Next::record;
+      }
+    }
+  } else if (hot_ == Hot::pcapng) {
+    if (left >= 32 && load<std::uint32_t>(p, swapped_) == pcapng::enhanced_packet) [[likely]] {
+      const auto total = load<std::uint32_t>(p + 4, swapped_);
+      const auto index = load<std::uint32_t>(p + 8, swapped_);
+      const auto captured = load<std::uint32_t>(p + 20, swapped_);
+      if (total >= 32 && total % 4 == 0 && total <= left && total <= max_record && captured <= total - 32 &&
+          index < clock_count_ && load<std::uint32_t>(p + total - 4, swapped_) == total) [[likely]] {
+        const Clock& clock = clocks_[index];
+        const std::uint32_t padded = pcapng::pad4(captured);
+        record.bytes = {p + 28, captured};
+        record.time = clock.nanoseconds(std::uint64_t{load<std::uint32_t>(p + 12, swapped_)} << 32 |
+                                        load<std::uint32_t>(p + 16, swapped_));
+        record.wire_length = load<std::uint32_t>(p + 24, swapped_);
+        record.options = {p + 28 + padded, total - 32 - padded};
+        record.options_swapped = swapped_;
+        record.interface = first_interface_ + index;
+        record.link = clock.link;
+        finish_record(p, record);
+        at_ = p + total;
+        return Next::record;
+      }
+    }
+  }
+  return next_slow(record);
+}
+
+}  // namespace rdmawire::captures
