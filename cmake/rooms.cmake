@@ -63,7 +63,7 @@ function(rdmawire_room name)
       target_link_options(${fuzzer} PRIVATE -fsanitize=fuzzer)
       set_property(GLOBAL APPEND PROPERTY RDMAWIRE_FUZZERS ${fuzzer})
       set_property(GLOBAL APPEND_STRING PROPERTY RDMAWIRE_FUZZERS_LIST
-        "${fuzzer}\;$<TARGET_FILE:${fuzzer}>\;${CMAKE_CURRENT_SOURCE_DIR}\n")
+        "${fuzzer}|$<TARGET_FILE:${fuzzer}>|${CMAKE_CURRENT_SOURCE_DIR}\n")
     endforeach()
   endif()
 endfunction()
