@@ -2,7 +2,10 @@
 
 import importlib.machinery
 import importlib.util
+import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -83,18 +86,60 @@ def test_missing_packages_are_named_and_installed_ones_are_not():
     assert done.stdout.split() == ["no-such-package-xyz"]
 
 
+# What runs install_packages without touching this machine: apt-get and sudo that only write down how they were called.
+RECORDER = """#!/bin/sh
+echo "$(basename "$0") $*" >>"$(dirname "$0")/calls"
+[ "$(basename "$0")" = apt-get ] || { [ "$1" = --non-interactive ] && shift; exec "$@"; }
+"""
+
+
+def set_up(user, *fakes, packages="bash no-such-package-xyz"):
+    """install_packages as root or nobody, with only the named commands; the finished process and the calls."""
+    if os.geteuid() != 0 and user == "root":
+        pytest.skip("needs root")
+    become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for tool in ("dpkg-query", "env", "dirname", "basename", "mkdir", "tail", "true"):
+            (folder / tool).symlink_to(shutil.which(tool))
+        for fake in fakes:
+            (folder / fake).write_text(RECORDER)
+            (folder / fake).chmod(0o755)
+        shutil.copy(ROOT / "scripts" / "setup.sh", folder)
+        (folder / "calls").touch()
+        for path in (folder, folder / "setup.sh"):
+            path.chmod(0o777)
+        (folder / "calls").chmod(0o666)
+        script = f"source ./setup.sh; PATH=$PWD; install_packages {packages}"
+        done = run(*(become if user != "root" else []), "bash", "-c", script, "test", cwd=folder)
+        return done, (folder / "calls").read_text().splitlines()
+
+
+APT_CALLS = [
+    "apt-get -o DPkg::Lock::Timeout=300 update",
+    "apt-get -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends no-such-package-xyz",
+]
+
+
+def test_setup_installs_only_what_is_missing_and_says_so():
+    done, calls = set_up("root", "apt-get")
+    assert (done.returncode, calls) == (0, APT_CALLS)
+    assert "installing 1 Debian packages: no-such-package-xyz" in done.stdout
+
+
+def test_setup_leaves_apt_alone_when_nothing_is_missing():
+    done, calls = set_up("nobody", "apt-get", packages="bash dpkg")
+    assert (done.returncode, done.stdout, done.stderr, calls) == (0, "", "", [])
+
+
+def test_setup_asks_sudo_when_it_is_not_root():
+    done, calls = set_up("nobody", "apt-get", "sudo")
+    assert done.returncode == 0, done.stderr
+    assert [call for call in calls if call.startswith("apt-get")] == APT_CALLS
+    assert all(call.startswith("sudo --non-interactive ") for call in calls if not call.startswith("apt-get"))
+
+
 def test_setup_without_root_and_without_sudo_says_what_to_install():
-    script = "source scripts/setup.sh; PATH=$1; install_packages bash no-such-package-xyz"
-    if run("id", "-u").stdout.strip() == "0" and run("bash", "-c", "command -v setpriv").returncode:
-        pytest.skip("root cannot become somebody else here: needs setpriv")
-    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    prefix = nobody if run("id", "-u").stdout.strip() == "0" else []
-    folder = ROOT / "build" / "no-sudo"
-    folder.mkdir(parents=True, exist_ok=True)
-    for tool in ("dpkg-query", "apt-get"):
-        link = folder / tool
-        if not link.exists():
-            link.symlink_to(f"/usr/bin/{tool}")
-    done = run(*prefix, "bash", "-c", script, "setup", folder, cwd=ROOT)
-    assert done.returncode == 3
+    done, calls = set_up("nobody", "apt-get")
+    assert (done.returncode, calls) == (3, [])
     assert "root or sudo" in done.stderr and "apt-get install no-such-package-xyz" in done.stderr
