@@ -72,7 +72,7 @@ TEST(OpcodeTable, EveryOpcodeEncodesAndDecodes) {
 // An atomic whose AtomicETH does not fit before the ICRC: what lies between is kept.
 TEST(Frame, KeepsOctetsBetweenTheLastHeaderAndTheIcrc) {
   const std::vector<std::uint8_t> packet = testing::from_hex(
-      "00020000 00060000"           // LRH
+      "00020000 00000000"           // LRH, whose length says nothing
       "13000000 00000000 00000000"  // BTH, RC CmpSwap
       "010203"                      // too short for an AtomicETH
       "aabbccdd");                  // ICRC
