@@ -9,7 +9,7 @@
 #     BENCHMARK_USES target...  what only the benchmarks link (peers to compare with)
 #     FUZZERS file_fuzz.cpp...) one libFuzzer program a file
 #
-# tests/rooms_test (see scripts/check-rooms) holds the arrows between rooms by their #include lines.
+# scripts/check-rooms holds the arrows between rooms by their #include lines.
 
 add_library(rdmawire_flags INTERFACE)
 target_compile_options(rdmawire_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
@@ -61,6 +61,18 @@ function(rdmawire_room name)
       add_executable(${fuzzer} ${source})
       target_link_libraries(${fuzzer} PRIVATE ${target} rdmawire_flags)
       target_link_options(${fuzzer} PRIVATE -fsanitize=fuzzer)
+      set_property(GLOBAL APPEND PROPERTY RDMAWIRE_FUZZERS ${fuzzer})
+      set_property(GLOBAL APPEND_STRING PROPERTY RDMAWIRE_FUZZERS_LIST
+        "${fuzzer}|$<TARGET_FILE:${fuzzer}>|${CMAKE_CURRENT_SOURCE_DIR}\n")
     endforeach()
   endif()
+endfunction()
+
+# Called once, after the last room: the target `fuzzers` builds every fuzz target, and fuzzers.txt tells scripts/fuzz
+# each one's program and room.
+function(rdmawire_fuzzers)
+  get_property(fuzzers GLOBAL PROPERTY RDMAWIRE_FUZZERS)
+  get_property(list GLOBAL PROPERTY RDMAWIRE_FUZZERS_LIST)
+  add_custom_target(fuzzers DEPENDS ${fuzzers})
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/fuzzers.txt CONTENT "${list}")
 endfunction()

@@ -67,16 +67,15 @@ Frame Frame::of(const HeaderStack& stack) {
   };
   const std::uint32_t headers_end =
       stack.layers().empty() ? 0 : stack.layers().back().offset + stack.layers().back().length;
-  // Decoding that stopped inside a header set no payload: all that is left is kept as one.
-  const bool stopped = stack.payload.offset == 0 && stack.pad.length == 0 && stack.icrc.length == 0;
-  if (stopped) {
-    frame.payload = copy({headers_end, static_cast<std::uint32_t>(stack.bytes.size()) - headers_end});
-    frame.pad.emplace();
-    frame.with_icrc = frame.with_vcrc = false;
-    return frame;
-  }
-  std::uint32_t end = stack.payload.length ? stack.payload.end() : headers_end;
-  frame.payload = copy({headers_end, std::max(end, headers_end) - headers_end});
+  // What lies between the headers and what comes behind the payload is payload, also where decoding stopped inside a
+  // header and named none.
+  const bool stopped = stack.payload.offset == 0;
+  std::uint32_t end = stack.pad.length    ? stack.pad.offset
+                      : stack.icrc.length ? stack.icrc.offset
+                      : stack.vcrc.length ? stack.vcrc.offset
+                      : stopped           ? static_cast<std::uint32_t>(stack.bytes.size())
+                                          : std::max(stack.payload.end(), headers_end);
+  frame.payload = copy({headers_end, end - headers_end});
   frame.pad = copy(stack.pad);
   if (stack.pad.length) end = stack.pad.end();
   frame.with_icrc = stack.icrc.length != 0;

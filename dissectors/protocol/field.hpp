@@ -68,31 +68,15 @@ struct Field {
   std::uint64_t (*decoded)(std::uint64_t raw) = nullptr;  ///< the meaning of the raw bits in `display`'s unit
 
   // The table is written as a sentence: field("psn", 72, 24, "…").hex().alias("infiniband.bth.psn")
-  [[nodiscard]] constexpr Field as(Display d) const {
-    return with([&](Field& f) { f.display = d; });
-  }
-  [[nodiscard]] constexpr Field hex() const { return as(Display::hexadecimal); }
-  [[nodiscard]] constexpr Field le() const {
-    return with([](Field& f) { f.little_endian = true; });
-  }
-  [[nodiscard]] constexpr Field computed() const {
-    return with([](Field& f) { f.is_computed = true; });
-  }
-  [[nodiscard]] constexpr Field of(const Names& n) const {
-    return with([&](Field& f) { f.names = &n; });
-  }
-  [[nodiscard]] constexpr Field in(std::string_view s) const {
-    return with([&](Field& f) { f.section = s; });
-  }
-  [[nodiscard]] constexpr Field alias(std::string_view a) const {
-    return with([&](Field& f) { f.wireshark = a; });
-  }
-  [[nodiscard]] constexpr Field when(bool (*p)(const std::uint8_t*)) const {
-    return with([&](Field& f) { f.present = p; });
-  }
-  [[nodiscard]] constexpr Field means(std::uint64_t (*d)(std::uint64_t)) const {
-    return with([&](Field& f) { f.decoded = d; });
-  }
+  constexpr Field& as(Display d) { return display = d, *this; }
+  constexpr Field& hex() { return as(Display::hexadecimal); }
+  constexpr Field& le() { return little_endian = true, *this; }
+  constexpr Field& computed() { return is_computed = true, *this; }
+  constexpr Field& of(const Names& n) { return names = &n, *this; }
+  constexpr Field& in(std::string_view s) { return section = s, *this; }
+  constexpr Field& alias(std::string_view a) { return wireshark = a, *this; }
+  constexpr Field& when(bool (*p)(const std::uint8_t*)) { return present = p, *this; }
+  constexpr Field& means(std::uint64_t (*d)(std::uint64_t)) { return decoded = d, *this; }
 
   [[nodiscard]] constexpr bool is_part() const { return name.find('.') != std::string_view::npos; }
   [[nodiscard]] constexpr bool is_number() const { return width <= 64; }
@@ -117,14 +101,6 @@ struct Field {
   [[nodiscard]] constexpr Bytes bytes(const std::uint8_t* header) const { return {header + bit / 8, width / 8U}; }
   /// Whether the field exists in this very header.
   [[nodiscard]] constexpr bool present_in(const std::uint8_t* header) const { return !present || present(header); }
-
- private:
-  template <class Change>
-  [[nodiscard]] constexpr Field with(Change change) const {
-    Field copy = *this;
-    change(copy);
-    return copy;
-  }
 };
 
 /// A row of a header's table.

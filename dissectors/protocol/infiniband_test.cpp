@@ -4,6 +4,7 @@
 
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/testing.hpp"
 #include "dissectors/protocol/transport.hpp"
 
 namespace rdmawire {
@@ -66,6 +67,19 @@ TEST(OpcodeTable, EveryOpcodeEncodesAndDecodes) {
     EXPECT_EQ(stack.payload.length, frame.payload.size()) << op.name;
     EXPECT_EQ(stack.pad.length, op.payload ? 3U : 0U) << op.name;
   }
+}
+
+// An atomic whose AtomicETH does not fit before the ICRC: what lies between is kept.
+TEST(Frame, KeepsOctetsBetweenTheLastHeaderAndTheIcrc) {
+  const std::vector<std::uint8_t> packet = testing::from_hex(
+      "00020000 00000000"           // LRH, whose length says nothing
+      "13000000 00000000 00000000"  // BTH, RC CmpSwap
+      "010203"                      // too short for an AtomicETH
+      "aabbccdd");                  // ICRC
+  const HeaderStack stack = decode(packet, LinkType::infiniband);
+  ASSERT_FALSE(stack.findings().empty());
+  EXPECT_EQ(stack.icrc.length, 4U);
+  EXPECT_EQ(Frame::of(stack).encode(), packet);
 }
 
 }  // namespace
