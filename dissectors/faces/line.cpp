@@ -45,17 +45,16 @@ constexpr Gist gists[] = {
 constexpr Gist beneath[] = {
     gist<Vlan>("vlan {id}"),
     gist<Vxlan>("VXLAN {vni}"),
-    gist<Gre>("GRE"),
     gist<Erspan2>("ERSPAN {session}"),
     gist<Erspan3>("ERSPAN {session}"),
 };
 
 // Bits that matter when they are set: written behind the numbers.
 constexpr Gist marks[] = {
-    gist<Ipv4>("{tos.ecn=3? CE}"),
-    gist<Ipv6>("{traffic_class.ecn=3? CE}"),
-    gist<Grh>("{traffic_class.ecn=3? CE}"),
-    gist<Bth>("{fecn? FECN}{becn? BECN}{se? SE}{ack_request? AckReq}"),
+    gist<Ipv4>("{tos.ecn=3?  CE}"),
+    gist<Ipv6>("{traffic_class.ecn=3?  CE}"),
+    gist<Grh>("{traffic_class.ecn=3?  CE}"),
+    gist<Bth>("{fecn?  FECN}{becn?  BECN}{se?  SE}{ack_request?  AckReq}"),
 };
 
 struct EndpointFields {
@@ -130,10 +129,8 @@ struct LinePrinter::Plans {
 
   void essence(Page& page, const HeaderStack& stack) {
     const auto layers = stack.layers();
-    const std::size_t first = stack.transport != HeaderStack::none ? stack.transport
-                              : stack.network != HeaderStack::none ? stack.network
-                              : layers.empty()                     ? 0
-                                                                   : layers.size() - 1;
+    const std::size_t last = layers.empty() ? 0 : layers.size() - 1;
+    const std::size_t first = stack.transport != HeaderStack::none ? stack.transport : last;
     for (std::size_t i = 0; i < first; ++i) {
       const std::size_t column = page.column();
       write(page, below, stack, layers[i]);
@@ -150,14 +147,14 @@ struct LinePrinter::Plans {
     page.end(ink);
     if (bth) {
       const std::size_t size = page.column() - begin;
-      constexpr std::size_t size_column = 49;
+      constexpr std::size_t size_column = 55;
       if (stack.payload.length) {
         scratch.clear();
         append_decimal(scratch, stack.payload.length);
         scratch += " B";
-        page.to(begin + std::max(size, size_column + 7 - scratch.size())).put(scratch);
+        page.to(begin + std::max(size, size_column + 6 - scratch.size())).put(scratch);
       } else if (layers.size() > first + 1) {
-        page.to(begin + size_column + 7);
+        page.to(begin + size_column + 6);
       }
     }
     for (const Layer& layer : layers.subspan(first + 1)) {
@@ -183,10 +180,11 @@ void LinePrinter::set_origin(std::int64_t time_ns) { origin_ = time_ns; }
 
 Endpoints endpoints_of(const HeaderStack& stack) {
   const auto layers = stack.layers();
-  std::size_t from = stack.network != HeaderStack::none ? stack.network + 1U : layers.size();
   // Native InfiniBand is told apart by its LIDs, also where a GRH follows.
-  if (stack.wire == Wire::infiniband) from = 1;
-  for (std::size_t i = std::min(from, layers.size()); i-- > 0;)
+  const Layer* nearest = stack.wire == Wire::infiniband ? stack.find(info<Lrh>) : nullptr;
+  if (!nearest && stack.network != HeaderStack::none) nearest = &layers[stack.network];
+  const std::size_t from = nearest ? static_cast<std::size_t>(nearest - layers.data()) + 1 : layers.size();
+  for (std::size_t i = from; i-- > 0;)
     for (const EndpointFields& fields : endpoint_fields) {
       if (layers[i].header != fields.header) continue;
       const std::uint8_t* header = stack.bytes.data() + layers[i].offset;

@@ -1,0 +1,175 @@
+/// rdmawire dissect: packets as lines, trees, bytes or JSON.
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "captures/io/reader.hpp"
+#include "cli/command.hpp"
+#include "cli/terminal.hpp"
+#include "dissectors/faces/line.hpp"
+#include "dissectors/tracking/dissector.hpp"
+
+namespace rdmawire::cli {
+namespace {
+
+constexpr const char* description =
+    "Shows the packets of captures, one line each.\n"
+    "Reads pcap and pcapng, plain or compressed with gzip or zstd; - is standard input.";
+constexpr const char* examples = R"(Examples:
+  rdmawire dissect x.pcap                     one line a packet
+  rdmawire dissect x.pcap -V --frame 214      one packet, every field
+  rdmawire dissect x.pcap.zst --json | jq .   one JSON object a packet
+  tcpdump -i eth0 -w - | rdmawire dissect -   as it happens
+
+Exit status: 0 fine, 2 wrong usage, 3 a file could not be read to its end (what could be read is shown).)";
+
+/// Frame numbers from 1, as "7" and "5-9", "5-", "-9".
+struct FrameRange {
+  std::uint64_t first = 1;
+  std::uint64_t last = std::numeric_limits<std::uint64_t>::max();
+};
+
+std::optional<FrameRange> parse_range(std::string_view text) {
+  FrameRange range;
+  const auto number = [](std::string_view digits, std::uint64_t& value) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return error == std::errc() && end == digits.data() + digits.size() && value != 0;
+  };
+  const std::size_t dash = text.find('-');
+  const std::string_view first = text.substr(0, dash);
+  if (!first.empty() && !number(first, range.first)) return std::nullopt;
+  if (dash == std::string_view::npos) {
+    range.last = range.first;
+    return first.empty() ? std::nullopt : std::optional(range);
+  }
+  const std::string_view last = text.substr(dash + 1);
+  if (!last.empty() && !number(last, range.last)) return std::nullopt;
+  if ((first.empty() && last.empty()) || range.last < range.first) return std::nullopt;
+  return range;
+}
+
+struct Options {
+  std::vector<std::string> files;
+  std::vector<std::string> frames;
+  faces::TimeStyle time = faces::TimeStyle::relative;
+  Colours colours = Colours::automatic;
+  bool no_crc = false;
+  std::uint16_t roce_port = 0;
+  std::uint64_t limit = 0;
+};
+
+class Dissect {
+ public:
+  explicit Dissect(const Options& options) : options_(options) {
+    dissector_options_.verify_crcs = !options.no_crc;
+    dissector_options_.decode.extra_roce_v2_port = options.roce_port;
+    line_options_.time = options.time;
+    line_options_.colours = use_colours(options.colours, STDOUT_FILENO);
+    for (const std::string& text : options.frames) ranges_.push_back(*parse_range(text));
+    if (!ranges_.empty()) last_frame_ = 0;
+    for (const FrameRange& range : ranges_) last_frame_ = std::max(last_frame_, range.last);
+  }
+
+  Exit run() {
+    bool whole = true;
+    for (const std::string& file : options_.files) {
+      if (options_.files.size() > 1) output_.text() += fmt::format("==> {} <==\n", file);
+      whole &= show(file);
+      if (stopped_) break;
+    }
+    return output_.finish() && whole ? Exit::fine : Exit::trouble;
+  }
+
+ private:
+  bool wanted(std::uint64_t frame) const {
+    if (ranges_.empty()) return true;
+    return std::any_of(ranges_.begin(), ranges_.end(),
+                       [&](const FrameRange& range) { return frame >= range.first && frame <= range.last; });
+  }
+
+  // Standard input gives packets as they happen: show what there is before waiting for more.
+  static bool more_is_there() {
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    return ::poll(&input, 1, 0) > 0;
+  }
+
+  bool show(const std::string& file) {
+    auto reader = captures::Reader::open(file);
+    if (!reader) {
+      output_.settle(true);
+      complain(captures::to_string(reader.error()));
+      return false;
+    }
+    const bool live = file == "-";
+    tracking::Dissector dissector(dissector_options_);
+    faces::LinePrinter lines(line_options_);
+    tracking::Packet packet;
+    captures::Record record;
+    captures::Next next = captures::Next::record;
+    std::uint64_t shown = 0;
+    while (!stopped_ && (next = reader->next(record)) == captures::Next::record) {
+      if (record.number == 1) lines.set_origin(record.time);
+      packet.number = record.number;
+      packet.time_ns = record.time;
+      packet.link = record.link;
+      dissector.dissect(packet, record.bytes, record.wire_length);
+      progress_.at(record.number, reader->position(), reader->file_size(), reader->name());
+      if (wanted(record.number)) {
+        lines.append(output_.text(), packet);
+        ++shown;
+      }
+      stopped_ = !output_.settle(live && !more_is_there());
+      if ((options_.limit && shown == options_.limit) || record.number >= last_frame_) break;
+    }
+    progress_.clear();
+    if (next != captures::Next::error) return true;
+    output_.settle(true);
+    complain(captures::to_string(reader->error()));
+    return false;
+  }
+
+  const Options& options_;
+  tracking::DissectorOptions dissector_options_;
+  faces::LineOptions line_options_;
+  std::vector<FrameRange> ranges_;
+  std::uint64_t last_frame_ = std::numeric_limits<std::uint64_t>::max();
+  Output output_;
+  Progress progress_;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+void add_dissect(CLI::App& app, Work& work) {
+  static const std::map<std::string, faces::TimeStyle> times{{"relative", faces::TimeStyle::relative},
+                                                             {"absolute", faces::TimeStyle::absolute},
+                                                             {"epoch", faces::TimeStyle::epoch},
+                                                             {"delta", faces::TimeStyle::delta}};
+  const auto options = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("dissect", description);
+  sub->footer(examples);
+  sub->add_option("FILE", options->files, "captures; - is standard input")->required()->type_name("");
+  sub->add_option("--frame", options->frames, "only these: 7, 5-9, 5-, or several of them with commas")
+      ->delimiter(',')
+      ->check([](const std::string& text) {
+        return parse_range(text) ? std::string() : fmt::format("{} is no frame number or range like 5-9", text);
+      })
+      ->type_name("N[-M]");
+  sub->add_option("--limit", options->limit, "stop after so many packets were shown")->type_name("N");
+  sub->add_option("--time", options->time, "relative (to the first packet), absolute (UTC), epoch, delta")
+      ->transform(CLI::CheckedTransformer(times).description(""))
+      ->type_name("STYLE");
+  sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
+      ->type_name("PORT");
+  sub->add_flag("--no-crc", options->no_crc, "do not verify ICRC, VCRC and MPA's CRC");
+  add_colour_option(*sub, options->colours);
+  sub->callback([options, &work] { work = [options] { return Dissect(*options).run(); }; });
+}
+
+}  // namespace rdmawire::cli

@@ -1,0 +1,29 @@
+/// The command: its subcommands, each in a file of its own.
+
+#include <csignal>
+
+#include "cli/command.hpp"
+
+int main(int argc, char** argv) {
+  using namespace rdmawire::cli;
+  // A reader that goes away shows as an error of writing, which ends the work quietly.
+  std::signal(SIGPIPE, SIG_IGN);
+
+  CLI::App app("RDMA on the wire: native InfiniBand, RoCEv1, RoCEv2 and iWARP, decoded and explained.", "rdmawire");
+  app.set_version_flag("--version", "rdmawire " RDMAWIRE_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(28);
+  app.footer("rdmawire COMMAND --help tells more, with examples.\n"
+             "Exit status: 0 fine, 1 found what was looked for, 2 wrong usage, 3 trouble with input or device.");
+
+  Work work;
+  add_dissect(app, work);
+  add_explain(app, work);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return static_cast<int>(app.exit(error) == 0 ? Exit::fine : Exit::usage);
+  }
+  return static_cast<int>(work());
+}

@@ -1,0 +1,83 @@
+#include "cli/terminal.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "cli/command.hpp"
+
+namespace rdmawire::cli {
+
+void complain(std::string_view message) { fmt::print(stderr, "rdmawire: {}\n", message); }
+
+void add_colour_option(CLI::App& app, Colours& colours) {
+  static const std::map<std::string, Colours> words{
+      {"auto", Colours::automatic}, {"always", Colours::always}, {"never", Colours::never}};
+  app.add_option("--color", colours, "colours: auto (on a terminal, unless NO_COLOR is set), always, never")
+      ->transform(CLI::Transformer(words))
+      ->check(CLI::IsMember({Colours::automatic, Colours::always, Colours::never}))
+      ->type_name("WHEN");
+}
+
+bool use_colours(Colours colours, int fd) {
+  if (colours != Colours::automatic) return colours == Colours::always;
+  const char* no = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  return ::isatty(fd) == 1 && !(no && *no) && !(term && std::strcmp(term, "dumb") == 0);
+}
+
+Output::Output() { text_.reserve(2 * piece); }
+
+Output::~Output() { flush(); }
+
+bool Output::flush() {
+  std::string_view rest = text_;
+  while (open_ && !rest.empty()) {
+    const ssize_t n = ::write(STDOUT_FILENO, rest.data(), rest.size());
+    if (n >= 0) {
+      rest.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno != EINTR) {
+      open_ = false;
+      if (errno != EPIPE) error_ = errno;
+    }
+  }
+  text_.clear();
+  return open_;
+}
+
+bool Output::finish() {
+  flush();
+  if (error_ == 0) return true;
+  complain(fmt::format("standard output: {}", std::strerror(error_)));
+  return false;
+}
+
+Progress::Progress()
+    : on_(::isatty(STDERR_FILENO) == 1 && ::isatty(STDOUT_FILENO) != 1),
+      next_(std::chrono::steady_clock::now() + std::chrono::seconds(1)) {}
+
+Progress::~Progress() { clear(); }
+
+void Progress::show(std::uint64_t packets, std::uint64_t done, std::uint64_t total, const std::string& name) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_) return;
+  next_ = now + std::chrono::milliseconds(200);
+  shown_ = true;
+  if (total != 0)
+    fmt::print(stderr, "\r{}: {} packets, {} %\033[K", name, packets, done * 100 / total);
+  else
+    fmt::print(stderr, "\r{}: {} packets\033[K", name, packets);
+  std::fflush(stderr);
+}
+
+void Progress::clear() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+  shown_ = false;
+}
+
+}  // namespace rdmawire::cli
