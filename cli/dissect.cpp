@@ -12,6 +12,7 @@
 #include "captures/io/reader.hpp"
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
+#include "dissectors/faces/count.hpp"
 #include "dissectors/faces/line.hpp"
 #include "dissectors/tracking/dissector.hpp"
 
@@ -60,6 +61,8 @@ struct Options {
   faces::TimeStyle time = faces::TimeStyle::relative;
   Colours colours = Colours::automatic;
   bool no_crc = false;
+  bool count = false;
+  bool json = false;
   std::uint16_t roce_port = 0;
   std::uint64_t limit = 0;
 };
@@ -113,6 +116,7 @@ class Dissect {
     captures::Record record;
     captures::Next next = captures::Next::record;
     std::uint64_t shown = 0;
+    faces::Count count;
     while (!stopped_ && (next = reader->next(record)) == captures::Next::record) {
       if (record.number == 1) lines.set_origin(record.time);
       packet.number = record.number;
@@ -121,13 +125,19 @@ class Dissect {
       dissector.dissect(packet, record.bytes, record.wire_length);
       progress_.at(record.number, reader->position(), reader->file_size(), reader->name());
       if (wanted(record.number)) {
-        lines.append(output_.text(), packet);
         ++shown;
+        if (options_.count) {
+          count.add(packet);
+          if ((options_.limit && shown == options_.limit) || record.number >= last_frame_) break;
+          continue;
+        }
+        lines.append(output_.text(), packet);
       }
       stopped_ = !output_.settle(live && !more_is_there());
       if ((options_.limit && shown == options_.limit) || record.number >= last_frame_) break;
     }
     progress_.clear();
+    if (options_.count) output_.text() += options_.json ? count.json() : count.text(line_options_.colours);
     if (next != captures::Next::error) return true;
     output_.settle(true);
     complain(captures::to_string(reader->error()));
@@ -168,6 +178,8 @@ void add_dissect(CLI::App& app, Work& work) {
   sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
       ->type_name("PORT");
   sub->add_flag("--no-crc", options->no_crc, "do not verify ICRC, VCRC and MPA's CRC");
+  sub->add_flag("--count", options->count, "a table of protocols, operations, CRCs and findings instead of packets");
+  sub->add_flag("--json", options->json, "for machines");
   add_colour_option(*sub, options->colours);
   sub->callback([options, &work] { work = [options] { return Dissect(*options).run(); }; });
 }

@@ -43,6 +43,7 @@ struct HeaderInfo {
   std::span<const Field> fields;
   std::string_view tail;                          ///< name of the variable part; empty: the header has none
   Parts (*parts)(Bytes header);                   ///< headers within the variable part, or nullptr
+  const Field* kind;                              ///< the enumerated field that tells its packets apart, or nullptr
   void (*fill)(FrameLayout& frame, std::size_t);  ///< computes what was not given, or nullptr (see encode.hpp)
 
   /// The field of that name, or nullptr.
@@ -61,9 +62,10 @@ class Value;
 namespace detail {
 template <class H>
 constexpr HeaderInfo make_info() {
-  HeaderInfo info{H::name, H::title, H::section, H::size, H::fields, {}, nullptr, nullptr};
+  HeaderInfo info{H::name, H::title, H::section, H::size, H::fields, {}, nullptr, nullptr, nullptr};
   if constexpr (requires { H::tail; }) info.tail = H::tail;
   if constexpr (requires(Bytes b) { H::parts(b); }) info.parts = &H::parts;
+  if constexpr (requires { H::kind; }) info.kind = info.find(H::kind);
   if constexpr (requires(FrameLayout & f) { H::fill(f, std::size_t{}); }) info.fill = &H::fill;
   return info;
 }

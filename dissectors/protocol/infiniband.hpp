@@ -74,6 +74,7 @@ struct Rwh {
 /// Base Transport Header.
 struct Bth {
   static constexpr std::string_view name = "bth", title = "Base Transport Header", section = "IBTA vol 1, 9.2";
+  static constexpr std::string_view kind = "opcode";
   static constexpr std::size_t size = 12;
   static constexpr std::array fields{
       field("opcode", 0, 8, "operation, and position in its message").of(opcode_names).alias("infiniband.bth.opcode"),

@@ -1,0 +1,97 @@
+#pragma once
+/// What a capture consists of: packets and octets by protocol and operation, CRCs judged, findings. At the cost of a
+/// few nanoseconds a packet.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dissectors/tracking/packet.hpp"
+
+namespace rdmawire::faces {
+
+class Count {
+ public:
+  void add(const tracking::Packet& packet);
+
+  /// One node of the tree of protocols: a header, or below a header that has kinds the kind (the opcode of a BTH).
+  struct Node {
+    std::string name;
+    std::uint64_t packets = 0;
+    std::uint64_t octets = 0;  ///< on the wire, of the whole packets
+    std::vector<Node> children;
+  };
+  /// All packets, by the headers from the link up; the root's name is empty.
+  [[nodiscard]] Node packets_by_protocol() const;
+  /// Units of iWARP streams: MPA requests and replies, FPDUs by operation. Octets are those of the units.
+  [[nodiscard]] Node units_by_protocol() const;
+
+  /// A table for people. `colours` as a terminal takes them.
+  [[nodiscard]] std::string text(bool colours) const;
+  /// {"packets":…,"octets":…,"first":…,"last":…,"protocols":[{"name","packets","octets","children"}],"units":[…],
+  /// "icrc":{"good":…,"bad":…,"unverifiable":…},"vcrc":{…},"mpa_crc":{…},"findings":{"truncated":…},"cut":…}
+  [[nodiscard]] std::string json() const;
+
+ private:
+  // A header of a stack, and what its kind field says (0 when it has none).
+  struct Level {
+    const HeaderInfo* header;
+    std::uint64_t kind;
+  };
+  struct Row {
+    std::uint64_t hash = 0;
+    std::uint64_t packets = 0;
+    std::uint64_t octets = 0;
+    std::vector<Level> levels;
+  };
+  // Distinct stacks: a few dozen in any real capture. Hostile ones can make more than the table holds; what is beyond
+  // it is counted together.
+  class Stacks {
+   public:
+    Stacks() : rows_(slots) {}
+    void add(const HeaderStack& stack, std::uint64_t octets) {
+      std::uint64_t hash = 0;
+      for (const Layer& layer : stack.layers())
+        hash =
+            (hash ^ reinterpret_cast<std::uintptr_t>(layer.header) ^ kind_of(stack, layer) << 48) * 0x9e3779b97f4a7c15;
+      hash |= 1;
+      for (std::size_t i = hash >> 54;; i = (i + 1) % slots) {
+        Row& row = rows_[i];
+        if (row.hash == hash) [[likely]] {
+          ++row.packets;
+          row.octets += octets;
+          return;
+        }
+        if (row.hash == 0) return insert(row, hash, stack, octets);
+      }
+    }
+    [[nodiscard]] Node tree() const;
+
+   private:
+    static constexpr std::size_t slots = 1024;
+    static constexpr std::size_t most = 900;
+    static std::uint64_t kind_of(const HeaderStack& stack, const Layer& layer) {
+      return layer.header->kind ? layer.header->kind->load(stack.bytes.data() + layer.offset) : 0;
+    }
+    void insert(Row& row, std::uint64_t hash, const HeaderStack& stack, std::uint64_t octets);
+    std::vector<Row> rows_;
+    std::size_t used_ = 0;
+    Row rest_;
+  };
+  using Crcs = std::array<std::uint64_t, 4>;  ///< by CrcCheck::Status
+
+  std::uint64_t packets_ = 0;
+  std::uint64_t octets_ = 0;
+  std::uint64_t cut_ = 0;
+  std::optional<std::int64_t> first_;
+  std::int64_t last_ = 0;
+  Stacks stacks_;
+  Stacks units_;
+  std::uint64_t unit_count_ = 0;
+  Crcs icrc_{}, vcrc_{}, mpa_crc_{};
+  std::array<std::uint64_t, 4> findings_{};  ///< by ParseError::Kind
+};
+
+}  // namespace rdmawire::faces
