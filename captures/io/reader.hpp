@@ -125,6 +125,12 @@ class Reader {
   bool skip(std::uint64_t count);
   Next fail(CaptureError::Kind kind, std::string place, std::string what);
   Next fail_record(CaptureError::Kind kind, std::string what);
+  // Where the next record begins is known only when this one's length has come from memory, so each would cost a whole
+  // memory latency. Asking for the octets some way ahead hides it; each cache line is asked for once.
+  static void fetch_ahead(const std::uint8_t* from, std::uint32_t octets) {
+    constexpr std::uint32_t ahead = 4096, line = 64;
+    for (std::uint32_t i = 0; i < octets; i += line) __builtin_prefetch(from + ahead + i);
+  }
   void finish_record(const std::uint8_t* begin, Record& record) {
     record.number = ++records_;
     record.position = bias_ + reinterpret_cast<std::uintptr_t>(begin);
@@ -182,6 +188,7 @@ inline Next Reader::next(Record& record) {
         record.link = link_;
         finish_record(p, record);
         at_ = p + record_header_ + captured;
+        fetch_ahead(p, record_header_ + captured);
         return Next::record;
       }
     }
@@ -204,6 +211,7 @@ inline Next Reader::next(Record& record) {
         record.link = clock.link;
         finish_record(p, record);
         at_ = p + total;
+        fetch_ahead(p, total);
         return Next::record;
       }
     }
