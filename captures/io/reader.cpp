@@ -299,15 +299,25 @@ bool Reader::skip(std::uint64_t count) {
 
 Next Reader::fail(Kind kind, std::string place, std::string what) {
   Rest& rest = *rest_;
+  const std::uint64_t offset = position();
   // What the input itself has to say (cut meanwhile, stream broken) explains what looks wrong in the format.
   if (auto trouble = rest.window->trouble()) {
     kind = trouble->kind;
     what = std::move(trouble->what);
+  } else if (rest.compression != Compression::none) {
+    constexpr std::uint64_t worth_looking = 64 * 1024 * 1024;
+    rest.window->drain(worth_looking);
+    at_ = limit_ = nullptr;
+    bias_ = offset;
+    if (trouble = rest.window->trouble(); trouble) {
+      kind = trouble->kind;
+      what += ": " + trouble->what;
+    }
   }
   rest.error.kind = kind;
   rest.error.file = rest.name;
   rest.error.place = std::move(place);
-  rest.error.offset = position();
+  rest.error.offset = offset;
   rest.error.what = std::move(what);
   rest.error.follows = "stopped after " + number(records_) + (records_ == 1 ? " packet" : " packets");
   hot_ = Hot::none;

@@ -51,6 +51,13 @@ class StreamWindow final : public Window {
     limit = at + have;
   }
   [[nodiscard]] std::optional<Stream::Trouble> trouble() const override { return stream_->trouble(); }
+  void drain(std::uint64_t most) override {
+    while (most > 0) {
+      const std::size_t count = stream_->read(buffer_.data(), std::min<std::uint64_t>(buffer_.size(), most));
+      if (count == 0) return;
+      most -= count;
+    }
+  }
   [[nodiscard]] bool stable() const override { return false; }
 
  private:

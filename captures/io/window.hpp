@@ -23,6 +23,9 @@ class Window {
   virtual void fill(const std::uint8_t*& at, const std::uint8_t*& limit, std::size_t need) = 0;
   /// Why the input ended early, if it did.
   [[nodiscard]] virtual std::optional<Stream::Trouble> trouble() const { return std::nullopt; }
+  /// Reads and discards the rest, at most `most` octets: a checksum at a compressed stream's end may explain what
+  /// looked wrong in the middle.
+  virtual void drain(std::uint64_t most) { (void)most; }
   /// Octets that were seen stay where they are as long as the window lives.
   [[nodiscard]] virtual bool stable() const { return true; }
 };

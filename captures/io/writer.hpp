@@ -27,11 +27,11 @@ class Writer {
   using Result = tl::expected<void, CaptureError>;
 
   struct Options {
-    std::optional<Format> format;            ///< not given: pcap when the name (less .gz, .zst) ends in .pcap or .cap
-    std::optional<Compression> compression;  ///< not given: by the name's ending, .gz or .zst
-    int level = 0;                           ///< of the compression; 0: its default
-    bool nanoseconds = true;                 ///< false: microseconds; finer digits are cut off
-    Section section;                         ///< pcapng: hardware, os, application, comments
+    std::optional<Format> format = {};  ///< not given: pcap when the name (less .gz, .zst) ends in .pcap or .cap
+    std::optional<Compression> compression = {};  ///< not given: by the name's ending, .gz or .zst
+    int level = 0;                                ///< of the compression; 0: its default
+    bool nanoseconds = true;                      ///< false: microseconds; finer digits are cut off
+    Section section = {};                         ///< pcapng: hardware, os, application, comments
   };
 
   /// Creates or overwrites the file, or writes to standard output for "-" (pcapng, unless said otherwise).
