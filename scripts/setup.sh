@@ -1,15 +1,15 @@
 # Sourced by ./demo and ./test: what the house needs from Debian 12 and from PyPI, and how a terminal is spoken to.
 
-# The packages, in one place. "build" configures and builds every preset that uses gcc, "check" is what ./test adds.
+# The packages, in one place. "build" configures and builds the presets dev and release, "check" is what ./test adds.
 packages_build=(
   g++ cmake ninja-build ccache pkg-config
   libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libisal-dev libpcap-dev zlib1g-dev libzstd-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev libbenchmark-dev libtins-dev
 )
 packages_check=(
   clang libclang-rt-14-dev clang-format clang-tidy
   python3 python3-venv ca-certificates
-  tshark libtins-dev
+  tshark
 )
 
 if [[ -t 1 && -z ${NO_COLOR:-} ]]; then

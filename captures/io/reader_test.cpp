@@ -216,9 +216,9 @@ TEST(Pcapng, BothByteOrders) {
   }
 }
 TEST(Pcapng, SectionsHaveTheirOwnByteOrderAndInterfaces) {
-  auto reader =
-      Reader::from_memory(big.section() + big.interface(1) + big.interface(197) + big.packet(1, 5, hex("01")) +
-                          little.section() + little.interface(113) + little.packet(0, 6, hex("02")));
+  const Octets octets = big.section() + big.interface(1) + big.interface(197) + big.packet(1, 5, hex("01")) +
+                        little.section() + little.interface(113) + little.packet(0, 6, hex("02"));
+  auto reader = Reader::from_memory(octets);
   ASSERT_TRUE(reader);
   const Whole whole = read_all(*reader);
   EXPECT_EQ(whole.error, "");
@@ -273,10 +273,11 @@ TEST(Pcapng, ObsoletePacketBlock) {
   EXPECT_THAT(whole.packets, ElementsAre(Packet{hex("010203"), 7000, 9, 1, LinkType::ipv6, 1, 68, {"hi"}}));
 }
 TEST(Pcapng, OtherBlocksAreSkippedAndCounted) {
-  auto reader = Reader::from_memory(
-      little.section() + little.interface(1) + little.block(4, Octets(40, 1)) + little.block(0x0a, Octets(4000, 2)) +
-      little.block(0xbad, hex("00007ed9 01020304")) + little.block(0x40000bad, hex("00007ed9")) +
-      little.block(0x80000001, Octets(8, 3)) + little.block(9, {}) + little.packet(0, 1, hex("01")));
+  const Octets octets = little.section() + little.interface(1) + little.block(4, Octets(40, 1)) +
+                        little.block(0x0a, Octets(4000, 2)) + little.block(0xbad, hex("00007ed9 01020304")) +
+                        little.block(0x40000bad, hex("00007ed9")) + little.block(0x80000001, Octets(8, 3)) +
+                        little.block(9, {}) + little.packet(0, 1, hex("01"));
+  auto reader = Reader::from_memory(octets);
   const Whole whole = read_all(*reader);
   EXPECT_EQ(whole.error, "");
   EXPECT_EQ(whole.packets.size(), 1u);
