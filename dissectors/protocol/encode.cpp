@@ -120,9 +120,13 @@ std::vector<std::uint8_t> Frame::encode() const {
     at += static_cast<std::uint32_t>(layer.bytes().size());
   }
   layout.payload_octets = static_cast<std::uint32_t>(payload.size());
-  layout.pad_octets = pad       ? static_cast<std::uint32_t>(pad->size())
-                      : has_bth ? static_cast<std::uint32_t>(-payload.size() & 3U)
-                                : 0;
+  // Zeros up to the size that a header demands, unless the octets behind the payload were given.
+  if (!pad)
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const std::uint32_t headers = at - layout.offsets[i], demanded = layers[i].header().whole;
+      if (demanded > headers) layout.payload_octets = std::max(layout.payload_octets, demanded - headers);
+    }
+  layout.pad_octets = pad ? static_cast<std::uint32_t>(pad->size()) : has_bth ? -layout.payload_octets & 3U : 0;
   const std::uint32_t icrc_at = at + layout.payload_octets + layout.pad_octets;
   layout.end = icrc_at + (write_icrc ? 4 : 0);
   for (std::size_t i = layers.size(); i-- > 0;)
@@ -133,6 +137,7 @@ std::vector<std::uint8_t> Frame::encode() const {
   for (const HeaderValue& layer : layout.layers)
     packet.insert(packet.end(), layer.bytes().begin(), layer.bytes().end());
   packet.insert(packet.end(), payload.begin(), payload.end());
+  packet.resize(at + layout.payload_octets, 0);
   if (pad) packet.insert(packet.end(), pad->begin(), pad->end());
   packet.resize(layout.end + (write_vcrc ? 2 : 0), 0);
   transport_checksums(layout, packet);

@@ -20,8 +20,9 @@ namespace rdmawire {
 struct Frame {
   std::vector<HeaderValue> layers;
   std::vector<std::uint8_t> payload;
-  std::optional<std::vector<std::uint8_t>> pad;  ///< octets; not given: zeros up to a multiple of four
-  std::optional<std::uint32_t> icrc;             ///< as load_icrc() reads it
+  /// Octets. Not given: zeros up to a multiple of four, and to the size that a header demands (a management datagram).
+  std::optional<std::vector<std::uint8_t>> pad;
+  std::optional<std::uint32_t> icrc;  ///< as load_icrc() reads it
   std::optional<std::uint16_t> vcrc;
   std::optional<std::uint32_t> mpa_crc;  ///< of an FPDU
   bool with_icrc = true;                 ///< false: leave the ICRC away where one belongs

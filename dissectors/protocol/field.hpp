@@ -79,6 +79,7 @@ struct Field {
   constexpr Field& means(std::uint64_t (*d)(std::uint64_t)) { return decoded = d, *this; }
 
   [[nodiscard]] constexpr bool is_part() const { return name.find('.') != std::string_view::npos; }
+  [[nodiscard]] constexpr bool is_decoded() const { return decoded != nullptr; }
   [[nodiscard]] constexpr bool is_number() const { return width <= 64; }
   [[nodiscard]] constexpr bool is_reserved() const { return display == Display::reserved; }
 

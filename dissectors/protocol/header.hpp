@@ -45,6 +45,8 @@ struct HeaderInfo {
   Parts (*parts)(Bytes header);                   ///< headers within the variable part, or nullptr
   const Field* kind;                              ///< the enumerated field that tells its packets apart, or nullptr
   void (*fill)(FrameLayout& frame, std::size_t);  ///< computes what was not given, or nullptr (see encode.hpp)
+  std::uint32_t
+      whole;  ///< octets from this header to the payload's end, where they are fixed; encoding adds zeros; 0: any
 
   /// The field of that name, or nullptr.
   [[nodiscard]] constexpr const Field* find(std::string_view field_name) const {
@@ -62,10 +64,11 @@ class Value;
 namespace detail {
 template <class H>
 constexpr HeaderInfo make_info() {
-  HeaderInfo info{H::name, H::title, H::section, H::size, H::fields, {}, nullptr, nullptr, nullptr};
+  HeaderInfo info{H::name, H::title, H::section, H::size, H::fields, {}, nullptr, nullptr, nullptr, 0};
   if constexpr (requires { H::tail; }) info.tail = H::tail;
   if constexpr (requires(Bytes b) { H::parts(b); }) info.parts = &H::parts;
   if constexpr (requires { H::kind; }) info.kind = info.find(H::kind);
+  if constexpr (requires { H::whole; }) info.whole = H::whole;
   if constexpr (requires(FrameLayout & f) { H::fill(f, std::size_t{}); }) info.fill = &H::fill;
   return info;
 }
@@ -98,8 +101,8 @@ template <class H, FixedString Name>
     std::array<std::uint8_t, f.width / 8> out;
     std::memcpy(out.data(), header + f.bit / 8, out.size());
     return out;
-  } else if constexpr (f.little_endian || f.decoded != nullptr) {
-    return static_cast<uint_for<f.decoded ? 64 : f.width>>(f.value(header));
+  } else if constexpr (f.little_endian || f.is_decoded()) {
+    return static_cast<uint_for<f.is_decoded() ? 64 : f.width>>(f.value(header));
   } else {
     constexpr unsigned first = f.bit / 8, last = (f.bit + f.width - 1) / 8;
     constexpr unsigned exact = last - first + 1;
