@@ -4,9 +4,12 @@
 #include <map>
 #include <vector>
 
+#include "dissectors/protocol/arp.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/ipoib.hpp"
+#include "dissectors/protocol/nvme.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
 
@@ -32,7 +35,11 @@ constexpr auto headers = join(headers_of<Ethernet, Vlan, LinuxSll, LinuxSll2, Nu
                               headers_of<Udp, Tcp, TcpOption, TcpMss, TcpWindowScale, TcpTimestamps, TcpSackBlock>(),
                               headers_of<Vxlan, Gre, Erspan2, Erspan3>(),
                               headers_of<Lrh, Grh, Rwh, Bth, Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth,
-                                         ImmDt, Ieth, Feth, Cnp, DcEth>());
+                                         ImmDt, Ieth, Feth, Cnp, DcEth>(),
+                              headers_of<Arp, ArpEthernet, ArpInfiniband, Ipoib, IpoibCm>(),
+                              headers_of<NvmeAdmin, NvmeIo, NvmeFabrics, NvmeDwords, NvmeRange, NvmeConnect,
+                                         NvmeConnectData, NvmePropertySet, NvmePropertyGet, NvmeDisconnect,
+                                         NvmeAuthentication, NvmeCqe, NvmeCmRequest, NvmeCmReply, NvmeCmReject>());
 
 }  // namespace
 
