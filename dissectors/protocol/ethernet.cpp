@@ -1,5 +1,6 @@
 #include "dissectors/protocol/ethernet.hpp"
 
+#include "dissectors/protocol/arp.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
@@ -23,7 +24,7 @@ constexpr Announced announced[] = {
     {ethertype::ipv4, decode_ipv4, &info<Ipv4>},          {ethertype::roce_v1, decode_grh, &info<Grh>},
     {ethertype::ipv6, decode_ipv6, &info<Ipv6>},          {ethertype::vlan, decode_vlan, &info<Vlan>},
     {ethertype::provider_vlan, decode_vlan, &info<Vlan>}, {ethertype::old_provider_vlan, decode_vlan, &info<Vlan>},
-    {ethertype::teb, decode_ethernet, &info<Ethernet>},
+    {ethertype::teb, decode_ethernet, &info<Ethernet>},   {ethertype::arp, decode_arp, &info<Arp>},
 };
 
 Step decode_vlan(Cursor& c) {

@@ -4,11 +4,14 @@
 #include <map>
 #include <vector>
 
+#include "dissectors/protocol/arp.hpp"
 #include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/ipoib.hpp"
 #include "dissectors/protocol/mad.hpp"
+#include "dissectors/protocol/nvme.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
 
@@ -29,15 +32,21 @@ constexpr auto join(const std::array<const HeaderInfo*, N>&... lists) {
 }
 
 // One line a family.
-constexpr auto headers =
-    join(headers_of<Ethernet, Vlan, LinuxSll, LinuxSll2, NullLoopback, Erf>(),
-         headers_of<Ipv4, Ipv4Option, Ipv6, Ipv6Extension, Ipv6Fragment, Ipv6Authentication>(),
-         headers_of<Udp, Tcp, TcpOption, TcpMss, TcpWindowScale, TcpTimestamps, TcpSackBlock>(),
-         headers_of<Vxlan, Gre, Erspan2, Erspan3>(),
-         headers_of<Lrh, Grh, Rwh, Bth, Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth, Feth,
-                    Cnp, DcEth>(),
-         headers_of<Mad, Rmpp, VendorMad, ClassPortInfo>(),
-         headers_of<CmReq, CmMra, CmRej, CmRep, CmRtu, CmDreq, CmDrep, CmLap, CmApr, CmSidrReq, CmSidrRep, RdmaCm>());
+// clang-format off
+constexpr auto headers = join(
+    headers_of<Ethernet, Vlan, LinuxSll, LinuxSll2, NullLoopback, Erf>(),
+    headers_of<Ipv4, Ipv4Option, Ipv6, Ipv6Extension, Ipv6Fragment, Ipv6Authentication>(),
+    headers_of<Arp, ArpEthernet, ArpInfiniband>(),
+    headers_of<Udp, Tcp, TcpOption, TcpMss, TcpWindowScale, TcpTimestamps, TcpSackBlock>(),
+    headers_of<Vxlan, Gre, Erspan2, Erspan3>(),
+    headers_of<Lrh, Grh, Rwh>(),
+    headers_of<Bth, Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth, Feth, Cnp, DcEth>(),
+    headers_of<Mad, Rmpp, VendorMad, ClassPortInfo>(),
+    headers_of<CmReq, CmMra, CmRej, CmRep, CmRtu, CmDreq, CmDrep, CmLap, CmApr, CmSidrReq, CmSidrRep, RdmaCm>(),
+    headers_of<Ipoib, IpoibCm>(),
+    headers_of<NvmeAdmin, NvmeIo, NvmeFabrics, NvmeDwords, NvmeRange, NvmeConnect, NvmeConnectData, NvmePropertySet,
+               NvmePropertyGet, NvmeDisconnect, NvmeAuthentication, NvmeCqe, NvmeCmRequest, NvmeCmReply, NvmeCmReject>());
+// clang-format on
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "dissectors/protocol/decode.hpp"
+#include "dissectors/tracking/evidence.hpp"
 #include "dissectors/tracking/packet.hpp"
 
 namespace rdmawire::tracking {
@@ -24,6 +25,7 @@ class Dissector {
 
  private:
   DissectorOptions options_;
+  Evidence evidence_;
 };
 
 }  // namespace rdmawire::tracking

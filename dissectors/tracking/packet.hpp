@@ -7,13 +7,12 @@
 
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/stack.hpp"
+#include "dissectors/protocol/upper.hpp"
 
 namespace rdmawire::tracking {
 
-/// An upper layer protocol over RDMA. Named from evidence in the connection (service id, private data, port, multicast
-/// group), never from what payload octets happen to look like.
-enum class Upper : std::uint8_t { unknown, ipoib, nvme, rpc_rdma, iser, srp, smb_direct };
-std::string_view to_string(Upper upper);
+using rdmawire::to_string;
+using rdmawire::Upper;
 
 /// What is known of a connection's upper layer protocol, and why.
 struct UpperEvidence {

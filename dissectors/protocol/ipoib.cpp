@@ -1,0 +1,12 @@
+#include "dissectors/protocol/ipoib.hpp"
+
+namespace rdmawire {
+
+Step decode_ipoib(Cursor& c) {
+  if (!c.need(info<Ipoib>, Ipoib::size)) return done;
+  const auto type = View<Ipoib>(c.here()).get<"type">();
+  if (!c.take(info<Ipoib>, Ipoib::size)) return done;
+  return step_for_ethertype(type);
+}
+
+}  // namespace rdmawire

@@ -1,0 +1,170 @@
+#include "dissectors/protocol/upper.hpp"
+
+#include "dissectors/protocol/cursor.hpp"
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/ipoib.hpp"
+#include "dissectors/protocol/nvme.hpp"
+
+namespace rdmawire {
+
+std::string_view to_string(Upper upper) {
+  switch (upper) {
+    case Upper::unknown: return "unknown";
+    case Upper::ipoib: return "IPoIB";
+    case Upper::nvme: return "NVMe over Fabrics";
+    case Upper::rpc_rdma: return "RPC-over-RDMA";
+    case Upper::iser: return "iSER";
+    case Upper::srp: return "SRP";
+    case Upper::smb_direct: return "SMB Direct";
+  }
+  return "?";
+}
+
+namespace {
+
+/// A message, or its first packet, inside a stack. What is decoded here is payload of the RDMA packet: the ranges,
+/// indices and marks that describe that packet are kept from the decoders of what is inside.
+class Message {
+ public:
+  Message(HeaderStack& stack, Extent extent)
+      : stack_(stack),
+        end_(stack.payload.end()),
+        partial_(extent == Extent::beginning || stack.cut),
+        cursor_{stack, options(), stack.payload.offset, end_, partial_ ? unlimited : end_},
+        pad_(stack.pad),
+        icrc_(stack.icrc),
+        vcrc_(stack.vcrc),
+        wire_(stack.wire),
+        network_(stack.network),
+        transport_(stack.transport),
+        cut_(stack.cut),
+        fragment_(stack.fragment) {}
+  ~Message() {
+    stack_.payload = {cursor_.at, end_ - cursor_.at};
+    stack_.pad = pad_;
+    stack_.icrc = icrc_;
+    stack_.vcrc = vcrc_;
+    stack_.wire = wire_;
+    stack_.network = network_;
+    stack_.transport = transport_;
+    stack_.cut = cut_;
+    stack_.fragment = fragment_;
+  }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+
+  [[nodiscard]] const std::uint8_t* here() const { return cursor_.here(); }
+  [[nodiscard]] std::uint32_t left() const { return cursor_.left(); }
+
+  /// Whether `octets` are there. If not, and the message is there whole, a finding: every message of the protocol has
+  /// them.
+  bool need(const HeaderInfo& header, std::uint32_t octets) {
+    if (left() >= octets) return true;
+    if (!partial_)
+      cursor_.malformed(header, "the message is shorter than any of the connection's protocol", octets, left());
+    return false;
+  }
+  bool take(const HeaderInfo& header) { return cursor_.take(header, header.size); }
+  bool take(const HeaderInfo& header, std::uint32_t octets) { return cursor_.take(header, octets); }
+  void unknown(const HeaderInfo& header, std::string_view what) {
+    stack_.report({ParseError::Kind::unknown, &header, cursor_.at, 0, 0, what});
+  }
+  void malformed(const HeaderInfo& header, std::string_view what, std::uint32_t needed = 0, std::uint32_t had = 0) {
+    cursor_.malformed(header, what, needed, had);
+  }
+  [[nodiscard]] bool partial() const { return partial_; }
+  void run(Step step) {
+    while (step.next) step = step.next(cursor_);
+  }
+
+ private:
+  static constexpr std::uint32_t unlimited = 0x7fffffff;
+  static const DecodeOptions& options() {
+    static constexpr DecodeOptions none{};
+    return none;
+  }
+  HeaderStack& stack_;
+  std::uint32_t end_;
+  bool partial_;
+  Cursor cursor_;
+  Range pad_, icrc_, vcrc_;
+  Wire wire_;
+  std::uint8_t network_, transport_;
+  bool cut_, fragment_;
+};
+
+const HeaderInfo& fabrics_body(std::uint8_t type) {
+  using namespace nvme::fabrics_type;
+  switch (type) {
+    case property_set: return info<NvmePropertySet>;
+    case connect: return info<NvmeConnect>;
+    case property_get: return info<NvmePropertyGet>;
+    case authentication_send:
+    case authentication_receive: return info<NvmeAuthentication>;
+    case disconnect: return info<NvmeDisconnect>;
+    default: return info<NvmeDwords>;
+  }
+}
+
+const HeaderInfo& io_body(std::uint8_t opcode) {
+  using namespace nvme::io_opcode;
+  switch (opcode) {
+    case write:
+    case read:
+    case compare:
+    case write_zeroes:
+    case verify: return info<NvmeRange>;
+    default: return info<NvmeDwords>;
+  }
+}
+
+void decode_nvme(Message& m, const UpperContext& context) {
+  if (!context.to_listener) {
+    if (m.need(info<NvmeCqe>, NvmeCqe::size)) m.take(info<NvmeCqe>);
+    return;
+  }
+  if (!m.need(info<NvmeAdmin>, nvme::command_octets)) return;
+  const std::uint8_t opcode = m.here()[0];
+  if (opcode != nvme::fabrics_opcode) {
+    const HeaderInfo& command = context.admin_queue ? info<NvmeAdmin> : info<NvmeIo>;
+    if (m.take(command)) m.take(context.admin_queue ? info<NvmeDwords> : io_body(opcode));
+    return;
+  }
+  const std::uint8_t type = View<NvmeFabrics>(m.here()).get<"type">();
+  if (!m.take(info<NvmeFabrics>) || !m.take(fabrics_body(type))) return;
+  // Nothing else stands behind a Connect than its data, and only when it travels in the capsule.
+  if (type == nvme::fabrics_type::connect && m.left() >= NvmeConnectData::size) m.take(info<NvmeConnectData>);
+}
+
+}  // namespace
+
+void decode_upper(HeaderStack& stack, const UpperContext& context, Extent extent) {
+  if (stack.payload.length == 0 || stack.fragment) return;
+  Message m(stack, extent);
+  switch (context.protocol) {
+    case Upper::ipoib: m.run({decode_ipoib}); break;
+    case Upper::nvme: decode_nvme(m, context); break;
+    default: break;
+  }
+}
+
+void decode_private_data(HeaderStack& stack, const UpperContext& context, PrivateData message, bool) {
+  if (stack.payload.length == 0) return;
+  Message m(stack, Extent::beginning);
+  auto take = [&](const HeaderInfo& header) {
+    if (m.left() >= header.size) m.take(header);
+  };
+  switch (context.protocol) {
+    case Upper::ipoib:
+      if (message != PrivateData::reject) take(info<IpoibCm>);
+      break;
+    case Upper::nvme:
+      take(message == PrivateData::request ? info<NvmeCmRequest>
+           : message == PrivateData::reply ? info<NvmeCmReply>
+                                           : info<NvmeCmReject>);
+      break;
+    default: break;
+  }
+}
+
+}  // namespace rdmawire

@@ -1,0 +1,85 @@
+#pragma once
+/// Which upper layer protocol a connection carries, learned from packets that say so: the CM's REQ and REP (service id,
+/// private data), IPoIB's multicast groups, the port an iWARP connection was made to. Payload octets are never asked.
+
+#include <cstdint>
+
+#include "dissectors/protocol/upper.hpp"
+#include "dissectors/tracking/lru.hpp"
+#include "dissectors/tracking/packet.hpp"
+
+namespace rdmawire::tracking {
+
+/// A port as packets name it: a GID or an IP address (IPv4 mapped into IPv6), or a LID.
+struct PortAddress {
+  std::uint64_t high = 0, low = 0;
+  friend bool operator==(const PortAddress&, const PortAddress&) = default;
+};
+
+/// One direction between two ports, and a number that tells apart what goes there: a destination queue pair, a
+/// communication id.
+struct FlowKey {
+  PortAddress from, to;
+  std::uint64_t number = 0;
+  friend bool operator==(const FlowKey&, const FlowKey&) = default;
+  [[nodiscard]] std::uint64_t hash() const {
+    std::uint64_t h = number * 0x9e3779b97f4a7c15;
+    for (std::uint64_t word : {from.high, from.low, to.high, to.low}) h = (h ^ word ^ h >> 29) * 0xbf58476d1ce4e5b9;
+    return h ^ h >> 32;
+  }
+};
+
+/// What was learned so far. Bounded: of each kind at most `capacity` entries are kept; those used longest ago go first
+/// and are counted.
+class Evidence {
+ public:
+  static constexpr std::uint32_t default_capacity = 1U << 16;
+  explicit Evidence(std::uint32_t capacity = default_capacity);
+
+  /// Learns from a packet that was decoded (and whose PDUs were found), sets packet.upper when its protocol is known,
+  /// and puts the protocol's headers into the stack that carries the message's beginning. Packets come in the
+  /// capture's order.
+  void apply(Packet& packet);
+
+  /// Directions of connections and datagram queue pairs that are known now.
+  [[nodiscard]] std::uint64_t known() const { return flows_.size() + datagram_qps_.size(); }
+  /// Entries dropped for want of room.
+  [[nodiscard]] std::uint64_t evicted() const {
+    return flows_.evicted() + requests_.evicted() + datagram_qps_.evicted();
+  }
+
+ private:
+  /// One direction of a connection.
+  struct Flow {
+    UpperEvidence evidence;
+    UpperContext context;
+    std::uint32_t first_psn = 0;  ///< of the direction's first request
+    std::uint32_t peer_qp = 0;    ///< destination queue pair of the other direction
+  };
+  /// A CM REQ, until its answer and for the end of the connection.
+  struct Request {
+    UpperEvidence evidence;
+    UpperContext context;
+    FlowKey to_requester;  ///< flow of what the listener will send
+    std::uint32_t starting_psn = 0;
+    bool ip_addressed = false;
+  };
+  /// A UD queue pair that IPoIB uses.
+  struct DatagramQp {
+    UpperEvidence evidence;
+    std::uint32_t qkey = 0;
+    bool qkey_known = false;
+  };
+
+  void apply_management(Packet& packet);
+  void apply_cm(Packet& packet, Bytes mad);
+  void apply_datagram(Packet& packet);
+  void apply_connection(Packet& packet);
+  void learn_datagram_qp(std::uint16_t lid, std::uint32_t qp, const DatagramQp& value);
+
+  LruTable<FlowKey, Flow> flows_;
+  LruTable<FlowKey, Request> requests_;
+  LruTable<FlowKey, DatagramQp> datagram_qps_;
+};
+
+}  // namespace rdmawire::tracking
