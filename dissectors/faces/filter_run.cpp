@@ -1,0 +1,154 @@
+/// Filters, run. The compiler is in filter.cpp.
+#include <algorithm>
+
+#include "dissectors/faces/filter.hpp"
+#include "dissectors/faces/filter_source.hpp"
+
+namespace rdmawire::faces {
+namespace {
+
+using tracking::Packet;
+using tracking::Pdu;
+
+constexpr int max_nesting = 4;  // of headers in variable parts
+
+template <class Visit>
+bool each_part(const HeaderInfo& outer, Bytes bytes, const HeaderInfo* header, Visit visit, int nesting = 0) {
+  const Parts parts = outer.parts(bytes);
+  for (std::size_t i = 0; i < parts.count; ++i) {
+    const Layer& part = parts.layers[i];
+    if (part.offset > bytes.size() || part.length > bytes.size() - part.offset || part.length < part.header->size)
+      continue;
+    const Bytes inside = bytes.subspan(part.offset, part.length);
+    if (part.header == header && visit(inside.data())) return true;
+    if (part.header->parts && nesting < max_nesting && each_part(*part.header, inside, header, visit, nesting + 1))
+      return true;
+  }
+  return false;
+}
+
+template <class Visit>
+bool each_layer(const HeaderStack& stack, const HeaderInfo* header, Visit visit) {
+  for (const Layer& layer : stack.layers())
+    if (layer.header == header && visit(stack.bytes.data() + layer.offset)) return true;
+  return false;
+}
+
+template <class Visit>
+bool each_layer_of_parts(const HeaderStack& stack, const HeaderInfo* header, Visit visit) {
+  for (const Layer& layer : stack.layers())
+    if (layer.length > layer.header->size && layer.header->parts &&
+        each_part(*layer.header, stack.bytes_of(layer), header, visit))
+      return true;
+  return false;
+}
+
+// Every place where a header can stand: the packet's stack, the units of a byte stream, and what variable parts hold.
+template <class Visit>
+bool each_occurrence(const Packet& packet, const HeaderInfo* header, Visit visit) {
+  if (each_layer(packet.stack, header, visit)) return true;
+  for (const Pdu& pdu : packet.pdus)
+    if (each_layer(pdu.stack, header, visit)) return true;
+  if (each_layer_of_parts(packet.stack, header, visit)) return true;
+  for (const Pdu& pdu : packet.pdus)
+    if (each_layer_of_parts(pdu.stack, header, visit)) return true;
+  return false;
+}
+
+template <class Take>
+bool each_derived(const Derived& derived, const Packet& packet, Take take) {
+  const Occurrences to{
+      [](void* state, std::uint64_t number, Bytes octets) { return (*static_cast<Take*>(state))(number, octets); },
+      &take};
+  return derived.visit(packet, to);
+}
+
+std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+}  // namespace
+
+// Calls take(number, octets) for each occurrence of the source's value, of which one counts, until it returns true.
+template <class Visit>
+bool Filter::visit(const Source& source, const Packet& packet, Visit take) {
+  if (source.derived) return each_derived(*source.derived, packet, take);
+  const Field* field = source.field;
+  return each_occurrence(packet, source.header, [&](const std::uint8_t* header) {
+    if (!field) return take(0, {});
+    if (!field->present_in(header)) return false;
+    return field->is_number() ? take(field->value(header), {}) : take(0, field->bytes(header));
+  });
+}
+
+bool Filter::holds(const Test& test, const Packet& packet) const {
+  const std::span<const Source> sources(sources_.data() + test.sources.begin, test.sources.count);
+  bool some = false;
+  // Whether an occurrence of one of the sources passes.
+  auto any = [&](auto passes) {
+    for (const Source& source : sources)
+      if (visit(source, packet, passes)) return true;
+    return false;
+  };
+  auto within = [&](const auto& table, auto value) {
+    const auto* range = table.data() + test.values.begin;
+    for (std::uint16_t i = 0; i < test.values.count; ++i)
+      if (value - range[i].from <= range[i].width) return true;
+    return false;
+  };
+  // The octets of a text end at the zeros that pad it; a field that fits a number is still text.
+  auto octets_of = [&](const Source& source, auto take) {
+    if (source.derived)
+      return each_derived(*source.derived, packet, [&](std::uint64_t, Bytes octets) { return take(as_text(octets)); });
+    return each_occurrence(packet, source.header, [&](const std::uint8_t* header) {
+      if (!source.field->present_in(header)) return false;
+      std::string_view octets = as_text(source.field->bytes(header));
+      if (source.field->display == Display::text) octets = octets.substr(0, octets.find('\0'));
+      return take(octets);
+    });
+  };
+  auto any_octets = [&](auto passes) {
+    const std::span<const std::string> strings(strings_.data() + test.values.begin, test.values.count);
+    for (const Source& source : sources)
+      if (octets_of(source, [&](std::string_view octets) {
+            some = true;
+            return std::any_of(strings.begin(), strings.end(),
+                               [&](const std::string& wanted) { return passes(octets, std::string_view(wanted)); });
+          }))
+        return true;
+    return false;
+  };
+
+  bool result = false;
+  switch (test.kind) {
+    case Kind::header:
+    case Kind::present: result = any([](std::uint64_t, Bytes) { return true; }); break;
+    case Kind::set: result = any([](std::uint64_t value, Bytes) { return value != 0; }); break;
+    case Kind::number:
+      result = any([&](std::uint64_t value, Bytes) {
+        some = true;
+        return within(ranges_, value);
+      });
+      break;
+    case Kind::wide:
+      result = any([&](std::uint64_t, Bytes octets) {
+        some = true;
+        return within(wide_ranges_, static_cast<Wide>(load_be<8>(octets.data())) << 64 | load_be<8>(octets.data() + 8));
+      });
+      break;
+    case Kind::equals: result = any_octets([](std::string_view a, std::string_view b) { return a == b; }); break;
+    case Kind::contains:
+      result = any_octets([](std::string_view a, std::string_view b) { return a.find(b) != std::string_view::npos; });
+      break;
+  }
+  return test.none ? some && !result : result;
+}
+
+bool Filter::matches(const Packet& packet) const {
+  std::uint16_t at = 0;
+  while (at < reject) {
+    const Test& test = tests_[at];
+    at = holds(test, packet) ? test.if_true : test.if_false;
+  }
+  return at == accept;
+}
+
+}  // namespace rdmawire::faces

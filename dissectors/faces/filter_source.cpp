@@ -1,0 +1,398 @@
+#include "dissectors/faces/filter_source.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/opcode.hpp"
+
+namespace rdmawire::faces {
+namespace {
+
+using tracking::Packet;
+using tracking::Pdu;
+using tracking::Upper;
+
+template <class T>
+constexpr std::uint64_t number_of(T value) {
+  return static_cast<std::uint64_t>(value);
+}
+
+constexpr Name status_entries[] = {
+    {number_of(CrcCheck::Status::good), "good", ""},
+    {number_of(CrcCheck::Status::bad), "bad", ""},
+    {number_of(CrcCheck::Status::unverifiable), "unverifiable", "the capture is cut, or the packet is a fragment"},
+};
+constexpr Names status_names{"CRC status", status_entries, ""};
+
+constexpr Name wire_entries[] = {
+    {number_of(Wire::infiniband), "infiniband", ""},
+    {number_of(Wire::roce_v1), "roce_v1", ""},
+    {number_of(Wire::roce_v2), "roce_v2", ""},
+    {number_of(Wire::iwarp), "iwarp", ""},
+};
+constexpr Names wire_names{"wire", wire_entries, ""};
+
+// A protocol answers to its short name and to its own.
+constexpr Name upper_entries[] = {
+    {number_of(Upper::ipoib), "ipoib", ""},
+    {number_of(Upper::nvme), "nvme", ""},
+    {number_of(Upper::nvme), "NVMe over Fabrics", ""},
+    {number_of(Upper::rpc_rdma), "rpc_rdma", ""},
+    {number_of(Upper::rpc_rdma), "RPC-over-RDMA", ""},
+    {number_of(Upper::iser), "iser", ""},
+    {number_of(Upper::srp), "srp", ""},
+    {number_of(Upper::smb_direct), "smb_direct", ""},
+};
+constexpr Names upper_names{"upper layer protocol", upper_entries, ""};
+
+constexpr Name finding_entries[] = {
+    {number_of(ParseError::Kind::truncated), "truncated", "the capture ends before the packet does"},
+    {number_of(ParseError::Kind::malformed), "malformed", "the packet contradicts itself"},
+    {number_of(ParseError::Kind::unknown), "unknown", "a value that the tables do not know"},
+    {number_of(ParseError::Kind::limit), "limit", "deeper or longer than is followed"},
+};
+constexpr Names finding_names{"finding", finding_entries, ""};
+
+constexpr Name direction_entries[] = {
+    {number_of(Direction::request), "request", ""},
+    {number_of(Direction::response), "response", ""},
+};
+constexpr Names direction_names{"opcode direction", direction_entries, ""};
+
+// The names of transports, operations and positions are the opcode table's own.
+template <class Enum, std::size_t N>
+struct NamesOf {
+  std::array<Name, N> entries;
+  Names names;
+  NamesOf(std::string_view title, const std::array<Enum, N>& values)
+      : entries{}, names{title, {}, "IBTA vol 1, 9.2.2"} {
+    for (std::size_t i = 0; i < N; ++i) entries[i] = {number_of(values[i]), to_string(values[i]), {}};
+    names.entries = entries;
+  }
+  NamesOf(const NamesOf&) = delete;
+  NamesOf& operator=(const NamesOf&) = delete;
+};
+const Names& transport_names() {
+  using enum Transport;
+  static const NamesOf<Transport, 6> table("transport", {rc, uc, rd, ud, cnp, xrc});
+  return table.names;
+}
+const Names& operation_names() {
+  using enum Operation;
+  static const NamesOf<Operation, 12> table(
+      "operation", {send, rdma_write, rdma_read_request, rdma_read_response, acknowledge, atomic_acknowledge,
+                    compare_swap, fetch_add, resync, flush, atomic_write, congestion_notification});
+  return table.names;
+}
+const Names& position_names() {
+  using enum Position;
+  static const NamesOf<Position, 4> table("position", {first, middle, last, only});
+  return table.names;
+}
+
+// A BTH can stand in the packet more than once: a mirrored packet in a tunnel.
+template <class Take>
+bool each_opcode(const Packet& packet, Take take) {
+  for (const Layer& layer : packet.stack.layers())
+    if (layer.header == &info<Bth> && take(opcode(packet.stack.bytes[layer.offset]))) return true;
+  return false;
+}
+template <class Take>
+bool each_finding(const Packet& packet, Take take) {
+  for (const ParseError& finding : packet.stack.findings())
+    if (take(finding)) return true;
+  for (const Pdu& pdu : packet.pdus)
+    for (const ParseError& finding : pdu.stack.findings())
+      if (take(finding)) return true;
+  return false;
+}
+// Where a packet carries units of a byte stream, its payload is theirs.
+template <class Take>
+bool each_payload(const Packet& packet, Take take) {
+  if (packet.pdus.empty()) return packet.stack.payload.length && take(packet.stack.bytes_of(packet.stack.payload));
+  for (const Pdu& pdu : packet.pdus)
+    if (pdu.stack.payload.length && take(pdu.stack.bytes_of(pdu.stack.payload))) return true;
+  return false;
+}
+bool exists(const CrcCheck& crc) { return crc.status != CrcCheck::Status::absent; }
+bool readable(const CrcCheck& crc) {
+  return crc.status == CrcCheck::Status::good || crc.status == CrcCheck::Status::bad;
+}
+template <class Take>
+bool each_mpa_crc(const Packet& packet, Take take) {
+  for (const Pdu& pdu : packet.pdus)
+    if (exists(pdu.crc) && take(pdu.crc)) return true;
+  return false;
+}
+
+using enum FilterType;
+// One line each. A visitor of type `header` reports its presence as a number that nobody looks at.
+const Derived derived[] = {
+    {"frame", octets, nullptr, "", "all captured octets",
+     [](const Packet& p, Occurrences to) { return to.octets(p.stack.bytes); }},
+    {"frame.number", number, nullptr, "frame.number", "position in the capture, from 1",
+     [](const Packet& p, Occurrences to) { return to.number(p.number); }},
+    {"frame.time", time, nullptr, "frame.time_epoch", "when it was captured: seconds since 1970, or a date in UTC",
+     [](const Packet& p, Occurrences to) { return to.number(number_of(p.time_ns) ^ 1ULL << 63); }},
+    {"frame.len", number, nullptr, "frame.len", "octets on the wire",
+     [](const Packet& p, Occurrences to) { return to.number(p.stack.wire_length); }},
+    {"frame.cap_len", number, nullptr, "frame.cap_len", "octets that were captured",
+     [](const Packet& p, Occurrences to) { return to.number(p.stack.bytes.size()); }},
+    {"frame.cut", flag, nullptr, "", "the capture ends before the packet does",
+     [](const Packet& p, Occurrences to) { return to.number(p.stack.cut); }},
+    {"frame.fragment", flag, nullptr, "", "a fragment of an IP datagram",
+     [](const Packet& p, Occurrences to) { return to.number(p.stack.fragment); }},
+    {"wire", number, &wire_names, "", "which RDMA wire the packet belongs to",
+     [](const Packet& p, Occurrences to) { return p.stack.wire != Wire::none && to.number(number_of(p.stack.wire)); }},
+    {"upper", number, &upper_names, "", "the upper layer protocol, where evidence in the connection names it",
+     [](const Packet& p, Occurrences to) {
+       return p.upper.protocol != Upper::unknown && to.number(number_of(p.upper.protocol));
+     }},
+    {"opcode.transport", number, &transport_names(), "", "the transport of the BTH's opcode",
+     [](const Packet& p, Occurrences to) {
+       return each_opcode(p, [&](const Opcode& o) { return o.known && to.number(number_of(o.transport)); });
+     }},
+    {"opcode.operation", number, &operation_names(), "", "its operation",
+     [](const Packet& p, Occurrences to) {
+       return each_opcode(p, [&](const Opcode& o) { return o.known && to.number(number_of(o.operation)); });
+     }},
+    {"opcode.position", number, &position_names(), "", "where in its message the packet stands",
+     [](const Packet& p, Occurrences to) {
+       return each_opcode(p, [&](const Opcode& o) { return o.known && to.number(number_of(o.position)); });
+     }},
+    {"opcode.direction", number, &direction_names, "", "whether a requester or a responder sends it",
+     [](const Packet& p, Occurrences to) {
+       return each_opcode(p, [&](const Opcode& o) { return o.known && to.number(number_of(o.direction)); });
+     }},
+    {"payload", octets, nullptr, "", "what no header claimed, when there is any; with iWARP, that of each segment",
+     [](const Packet& p, Occurrences to) { return each_payload(p, [&](Bytes b) { return to.octets(b); }); }},
+    {"payload.length", number, nullptr, "", "its octets; 0 when there is none",
+     [](const Packet& p, Occurrences to) {
+       if (p.pdus.empty()) return to.number(p.stack.payload.length);
+       for (const Pdu& pdu : p.pdus)
+         if (to.number(pdu.stack.payload.length)) return true;
+       return false;
+     }},
+    {"icrc", header, nullptr, "", "the packet has, or should have, an ICRC",
+     [](const Packet& p, Occurrences to) { return exists(p.icrc) && to.number(1); }},
+    {"icrc.status", number, &status_names, "", "whether the ICRC is good",
+     [](const Packet& p, Occurrences to) { return exists(p.icrc) && to.number(number_of(p.icrc.status)); }},
+    {"icrc.value", number, nullptr, "infiniband.invariant.crc", "the ICRC in the packet",
+     [](const Packet& p, Occurrences to) { return readable(p.icrc) && to.number(p.icrc.value); }},
+    {"icrc.computed", number, nullptr, "", "what it should be",
+     [](const Packet& p, Occurrences to) { return readable(p.icrc) && to.number(p.icrc.computed); }},
+    {"vcrc", header, nullptr, "", "the packet has, or should have, a VCRC",
+     [](const Packet& p, Occurrences to) { return exists(p.vcrc) && to.number(1); }},
+    {"vcrc.status", number, &status_names, "", "whether the VCRC is good",
+     [](const Packet& p, Occurrences to) { return exists(p.vcrc) && to.number(number_of(p.vcrc.status)); }},
+    {"vcrc.value", number, nullptr, "infiniband.variant.crc", "the VCRC in the packet",
+     [](const Packet& p, Occurrences to) { return readable(p.vcrc) && to.number(p.vcrc.value); }},
+    {"vcrc.computed", number, nullptr, "", "what it should be",
+     [](const Packet& p, Occurrences to) { return readable(p.vcrc) && to.number(p.vcrc.computed); }},
+    {"mpa.crc", header, nullptr, "", "an FPDU with a CRC ends in the packet",
+     [](const Packet& p, Occurrences to) { return each_mpa_crc(p, [&](const CrcCheck&) { return to.number(1); }); }},
+    {"mpa.crc.status", number, &status_names, "", "whether the CRC of an FPDU is good",
+     [](const Packet& p, Occurrences to) {
+       return each_mpa_crc(p, [&](const CrcCheck& c) { return to.number(number_of(c.status)); });
+     }},
+    {"mpa.crc.value", number, nullptr, "", "the CRC in the FPDU",
+     [](const Packet& p, Occurrences to) {
+       return each_mpa_crc(p, [&](const CrcCheck& c) { return readable(c) && to.number(c.value); });
+     }},
+    {"mpa.crc.computed", number, nullptr, "", "what it should be",
+     [](const Packet& p, Occurrences to) {
+       return each_mpa_crc(p, [&](const CrcCheck& c) { return readable(c) && to.number(c.computed); });
+     }},
+    {"finding", header, nullptr, "", "something in the packet could not be read, or contradicts itself",
+     [](const Packet& p, Occurrences to) { return each_finding(p, [&](const ParseError&) { return to.number(1); }); }},
+    {"finding.kind", number, &finding_names, "", "what kind of finding",
+     [](const Packet& p, Occurrences to) {
+       return each_finding(p, [&](const ParseError& f) { return to.number(number_of(f.kind)); });
+     }},
+    {"note", text, nullptr, "", "what is remarkable about the packet in its connection",
+     [](const Packet& p, Occurrences to) {
+       for (std::string_view note : p.notes)
+         if (to.octets({reinterpret_cast<const std::uint8_t*>(note.data()), note.size()})) return true;
+       return false;
+     }},
+};
+
+// How many insertions, deletions, changes and swaps of neighbours lead from one to the other.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
+  std::iota(last.begin(), last.end(), 0U);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    now[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = std::min(now[j], before[j - 2] + 1);
+    }
+    std::swap(before, last);
+    std::swap(last, now);
+  }
+  return last[b.size()];
+}
+
+std::string_view after_first_dot(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  return dot == std::string_view::npos ? std::string_view{} : name.substr(dot + 1);
+}
+
+// Keeps the nearest three of what is offered.
+class Nearest {
+ public:
+  explicit Nearest(std::string_view wanted) : wanted_(wanted) {}
+  void offer(std::string_view candidate, std::size_t score) {
+    if (wanted_.size() > 64) return;  // nobody mistypes so long a name; and the cost stays bounded
+    for (const auto& [s, name] : found_)
+      if (name == candidate) return;
+    found_.emplace_back(score, std::string(candidate));
+  }
+  [[nodiscard]] std::vector<std::string> best(std::size_t limit) {
+    std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<std::string> names;
+    for (const auto& [score, name] : found_) {
+      // A clearly better one stands alone.
+      if (score > limit || names.size() == 3 || score > found_.front().first + 1) break;
+      names.push_back(name);
+    }
+    return names;
+  }
+
+ private:
+  std::string_view wanted_;
+  std::vector<std::pair<std::size_t, std::string>> found_;
+};
+
+}  // namespace
+
+std::span<const Derived> derived_fields() { return derived; }
+
+std::string_view describe(FilterType type) {
+  switch (type) {
+    case FilterType::header: return "no value: it is there or not";
+    case FilterType::number: return "a number, decimal or with 0x";
+    case FilterType::flag: return "true or false";
+    case FilterType::duration: return "a time with its unit, as 1.5ms (ns, us, ms, s)";
+    case FilterType::time: return "seconds since 1970 or a date as \"2026-11-21 07:53:37.5\" (UTC)";
+    case FilterType::mac: return "a MAC address as 52:54:00:00:00:02";
+    case FilterType::ipv4: return "an IPv4 address or prefix";
+    case FilterType::ipv6: return "an IPv6 address, a GID or a prefix";
+    case FilterType::guid: return "a GUID as 0002:c903:000e:0b72";
+    case FilterType::octets: return "octets as 0a:ff:10 or a \"text\"";
+    case FilterType::text: return "a \"text\"";
+  }
+  return "?";
+}
+
+FilterType type_of(const Field& field) {
+  const bool on_bytes = field.bit % 8 == 0 && field.width % 8 == 0;
+  switch (field.display) {
+    case Display::flag: return FilterType::flag;
+    case Display::time: return FilterType::duration;
+    case Display::mac:
+      if (field.width == 48) return FilterType::mac;
+      break;
+    case Display::ipv4:
+      if (field.width == 32) return FilterType::ipv4;
+      break;
+    case Display::guid:
+      if (field.width == 64) return FilterType::guid;
+      break;
+    case Display::ipv6:
+      if (field.width == 128) return FilterType::ipv6;
+      break;
+    case Display::text:
+      if (on_bytes) return FilterType::text;
+      break;
+    case Display::bytes:
+      if (on_bytes) return FilterType::octets;
+      break;
+    case Display::decimal:
+    case Display::hexadecimal:
+    case Display::reserved: break;
+  }
+  return field.is_number() ? FilterType::number : FilterType::octets;
+}
+
+Resolved resolve(std::string_view name) {
+  Resolved found;
+  if (FieldRef ref = find_field(name)) {
+    found.refs.push_back(ref);
+    return found;
+  }
+  if (const HeaderInfo* header = find_header(name)) {
+    found.refs.push_back({header, nullptr});
+    return found;
+  }
+  for (const Derived& d : derived)
+    if (d.name == name) {
+      found.derived = &d;
+      return found;
+    }
+  for (FieldRef ref : find_wireshark(name)) found.refs.push_back(ref);
+  if (found) return found;
+  for (const Derived& d : derived)
+    if (!d.wireshark.empty() && d.wireshark == name) {
+      found.derived = &d;
+      return found;
+    }
+  // The beginning of Wireshark's names ("infiniband", "infiniband.aeth"): the headers that have fields of such names.
+  for (const HeaderInfo* header : all_headers())
+    for (const Field& field : header->fields)
+      if (field.wireshark.size() > name.size() && field.wireshark.starts_with(name) &&
+          field.wireshark[name.size()] == '.') {
+        found.refs.push_back({header, nullptr});
+        break;
+      }
+  return found;
+}
+
+std::vector<std::string> nearest_names(std::string_view name) {
+  Nearest nearest(name);
+  const std::string wanted = plain_name(name);
+  const std::string_view wanted_field = after_first_dot(name);
+  auto offer = [&](std::string_view candidate) {
+    std::size_t score = distance(wanted, plain_name(candidate));
+    // The right field under the wrong header is a likely mistake, however different the headers' names.
+    if (!wanted_field.empty() && wanted_field == after_first_dot(candidate)) score = std::min<std::size_t>(score, 1);
+    nearest.offer(candidate, score);
+  };
+  if (name.size() <= 64) {
+    for (const HeaderInfo* header : all_headers()) {
+      offer(header->name);
+      for (const Field& field : header->fields) {
+        offer(std::string(header->name) + "." + std::string(field.name));
+        if (!field.wireshark.empty() && name.find('.') != std::string_view::npos) offer(field.wireshark);
+      }
+    }
+    for (const Derived& d : derived) offer(d.name);
+  }
+  return nearest.best(std::max<std::size_t>(1, name.size() / 3));
+}
+
+std::vector<std::string> nearest_entries(std::string_view name, const Names& names) {
+  Nearest nearest(name);
+  const std::string wanted = plain_name(name);
+  if (name.size() <= 64)
+    for (const Name& entry : names.entries) {
+      const std::string candidate = plain_name(entry.name);
+      std::size_t score = distance(wanted, candidate);
+      // A part of the name is a good guess, too: "Access Error".
+      if (!wanted.empty() && candidate.find(wanted) != std::string::npos) score = std::min<std::size_t>(score, 1);
+      nearest.offer(entry.name, score);
+    }
+  return nearest.best(std::max<std::size_t>(2, name.size() / 3));
+}
+
+std::string plain_name(std::string_view name) {
+  std::string plain;
+  for (char c : name) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c != ' ' && c != '_' && c != '-') plain += c;
+  }
+  return plain;
+}
+
+}  // namespace rdmawire::faces
