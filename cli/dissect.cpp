@@ -13,7 +13,9 @@
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
 #include "dissectors/faces/count.hpp"
+#include "dissectors/faces/json.hpp"
 #include "dissectors/faces/line.hpp"
+#include "dissectors/faces/tree.hpp"
 #include "dissectors/tracking/dissector.hpp"
 
 namespace rdmawire::cli {
@@ -60,9 +62,11 @@ struct Options {
   std::vector<std::string> frames;
   faces::TimeStyle time = faces::TimeStyle::relative;
   Colours colours = Colours::automatic;
+  bool tree = false;
+  bool hexdump = false;
+  bool json = false;
   bool no_crc = false;
   bool count = false;
-  bool json = false;
   std::uint16_t roce_port = 0;
   std::uint64_t limit = 0;
 };
@@ -82,7 +86,7 @@ class Dissect {
   Exit run() {
     bool whole = true;
     for (const std::string& file : options_.files) {
-      if (options_.files.size() > 1) output_.text() += fmt::format("==> {} <==\n", file);
+      if (options_.files.size() > 1 && !options_.json) output_.text() += fmt::format("==> {} <==\n", file);
       whole &= show(file);
       if (stopped_) break;
     }
@@ -126,12 +130,10 @@ class Dissect {
       progress_.at(record.number, reader->position(), reader->file_size(), reader->name());
       if (wanted(record.number)) {
         ++shown;
-        if (options_.count) {
+        if (options_.count)
           count.add(packet);
-          if ((options_.limit && shown == options_.limit) || record.number >= last_frame_) break;
-          continue;
-        }
-        lines.append(output_.text(), packet);
+        else
+          append(lines, packet, record, file);
       }
       stopped_ = !output_.settle(live && !more_is_there());
       if ((options_.limit && shown == options_.limit) || record.number >= last_frame_) break;
@@ -144,11 +146,32 @@ class Dissect {
     return false;
   }
 
+  void append(faces::LinePrinter& lines, const tracking::Packet& packet, const captures::Record& record,
+              const std::string& file) {
+    faces::PacketContext context;
+    comments_.clear();
+    if (!record.options.empty())
+      for (std::string_view comment : record.comments()) comments_.push_back(comment);
+    context.comments = comments_;
+    if (options_.files.size() > 1) context.file = file;
+    std::string& out = output_.text();
+    if (options_.json) return json_.append(out, packet, context);
+    const bool colours = line_options_.colours;
+    if (options_.tree)
+      faces::append_tree(out, packet, context, {.colours = colours});
+    else
+      lines.append(out, packet);
+    if (options_.hexdump) faces::append_hexdump(out, packet, colours);
+    if (options_.tree || options_.hexdump) out += '\n';
+  }
+
   const Options& options_;
   tracking::DissectorOptions dissector_options_;
   faces::LineOptions line_options_;
   std::vector<FrameRange> ranges_;
   std::uint64_t last_frame_ = std::numeric_limits<std::uint64_t>::max();
+  faces::JsonWriter json_;
+  std::vector<std::string_view> comments_;
   Output output_;
   Progress progress_;
   bool stopped_ = false;
@@ -165,6 +188,11 @@ void add_dissect(CLI::App& app, Work& work) {
   CLI::App* sub = app.add_subcommand("dissect", description);
   sub->footer(examples);
   sub->add_option("FILE", options->files, "captures; - is standard input")->required()->type_name("");
+  CLI::Option* tree = sub->add_flag("-V", options->tree, "every field of every layer, with what it means");
+  CLI::Option* hexdump = sub->add_flag("-x", options->hexdump, "the bytes too, with layers and fields marked");
+  sub->add_flag("--json", options->json, "one JSON object a packet (NDJSON; docs/json.md names the keys)")
+      ->excludes(tree)
+      ->excludes(hexdump);
   sub->add_option("--frame", options->frames, "only these: 7, 5-9, 5-, or several of them with commas")
       ->delimiter(',')
       ->check([](const std::string& text) {
@@ -178,8 +206,9 @@ void add_dissect(CLI::App& app, Work& work) {
   sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
       ->type_name("PORT");
   sub->add_flag("--no-crc", options->no_crc, "do not verify ICRC, VCRC and MPA's CRC");
-  sub->add_flag("--count", options->count, "a table of protocols, operations, CRCs and findings instead of packets");
-  sub->add_flag("--json", options->json, "for machines");
+  sub->add_flag("--count", options->count, "a table of protocols, operations, CRCs and findings instead of packets")
+      ->excludes(tree)
+      ->excludes(hexdump);
   add_colour_option(*sub, options->colours);
   sub->callback([options, &work] { work = [options] { return Dissect(*options).run(); }; });
 }

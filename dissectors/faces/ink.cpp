@@ -17,7 +17,7 @@ std::string_view escape_of(Ink ink) {
     case Ink::transport: return "\033[33m";
     case Ink::rdma: return "\033[36m";
     case Ink::upper: return "\033[32m";
-    case Ink::payload: return "\033[2m";
+    case Ink::payload: return {};
   }
   return {};
 }

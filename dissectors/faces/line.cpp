@@ -142,9 +142,9 @@ struct LinePrinter::Plans {
     const bool bth = head.header == &info<Bth>;
     const Ink ink = bth ? ink_of(opcode(View<Bth>(stack.bytes.data() + head.offset).get<"opcode">()), stack)
                         : Ink::plain;
-    page.begin(ink);
+    page.base(ink);
     of(*head.header).write(page, stack.bytes.data() + head.offset);
-    page.end(ink);
+    page.base(Ink::plain);
     if (bth) {
       const std::size_t size = page.column() - begin;
       constexpr std::size_t size_column = 55;
@@ -224,10 +224,13 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
   page.put(Ink::dim, scratch).put("  ");
 
   const Endpoints ends = endpoints_of(stack);
-  source_width_ = std::max(source_width_, columns(ends.source));
-  destination_width_ = std::max(destination_width_, columns(ends.destination));
+  // What carries no transport (ARP, neighbour discovery) does not push the columns of what does.
+  if (stack.transport != HeaderStack::none) {
+    source_width_ = std::max(source_width_, columns(ends.source));
+    destination_width_ = std::max(destination_width_, columns(ends.destination));
+  }
   const std::size_t source_end = page.column() + source_width_;
-  page.to(source_end - columns(ends.source)).put(ends.source).put(ends.source.empty() ? "   " : " → ");
+  page.to(source_end - std::min(source_end, columns(ends.source))).put(ends.source).put(ends.source.empty() ? "   " : " → ");
   page.put(ends.destination).to(source_end + 3 + destination_width_).put("  ");
 
   plans_->essence(page, stack);
@@ -252,7 +255,6 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
   };
   findings(stack);
   for (const tracking::Pdu& pdu : packet.pdus) findings(pdu.stack);
-  while (!out.empty() && out.back() == ' ') out.pop_back();
   page.line();
 }
 
