@@ -123,6 +123,15 @@ LinkType link_type(std::uint32_t number_in_file) {
   return static_cast<LinkType>(number_in_file);
 }
 
+std::unique_ptr<Stream> decompressed(std::unique_ptr<Stream> stream, Compression compression) {
+  switch (compression) {
+    case Compression::gzip: return gzip_stream(std::move(stream));
+    case Compression::zstd: return zstd_stream(std::move(stream));
+    case Compression::none: break;
+  }
+  return stream;
+}
+
 }  // namespace
 
 std::string_view to_string(Format format) { return format == Format::pcap ? "pcap" : "pcapng"; }
@@ -182,26 +191,19 @@ tl::expected<Reader, CaptureError> Reader::open(const std::string& path, Options
 
   auto peeked = std::make_unique<PeekedStream>(std::move(stream));
   rest->compression = detect_compression(peeked->beginning());
-  if (rest->compression == Compression::gzip)
-    rest->window = stream_window(gzip_stream(std::move(peeked)));
-  else if (rest->compression == Compression::zstd)
-    rest->window = stream_window(zstd_stream(std::move(peeked)));
-  else
-    rest->window = stream_window(std::move(peeked));
+  rest->window = stream_window(decompressed(std::move(peeked), rest->compression));
   return begin(std::move(rest));
 }
 
-tl::expected<Reader, CaptureError> Reader::from_memory(Bytes memory, std::string name) {
+tl::expected<Reader, CaptureError> Reader::from_memory(Bytes memory, std::string name, Options options) {
   auto rest = std::make_unique<Rest>();
   rest->name = std::move(name);
   rest->file_size = memory.size();
   rest->compression = detect_compression(memory);
-  if (rest->compression == Compression::gzip)
-    rest->window = stream_window(gzip_stream(memory_stream(memory)));
-  else if (rest->compression == Compression::zstd)
-    rest->window = stream_window(zstd_stream(memory_stream(memory)));
-  else
+  if (rest->compression == Compression::none && options.map)
     rest->window = memory_window(memory);
+  else
+    rest->window = stream_window(decompressed(memory_stream(memory), rest->compression));
   return begin(std::move(rest));
 }
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include "captures/io/compression.hpp"
@@ -66,8 +67,12 @@ class Reader {
   /// pcapng, a broken file header or compression stream.
   static tl::expected<Reader, CaptureError> open(const std::string& path, Options options);
   static tl::expected<Reader, CaptureError> open(const std::string& path) { return open(path, Options{}); }
-  /// Reads `memory`, which must outlive the reader; `name` stands in error messages.
-  static tl::expected<Reader, CaptureError> from_memory(Bytes memory, std::string name = "memory");
+  /// Reads `memory`, which must outlive the reader; `name` stands in error messages. Options::map false: through the
+  /// buffer, as a pipe would be.
+  static tl::expected<Reader, CaptureError> from_memory(Bytes memory, std::string name, Options options);
+  static tl::expected<Reader, CaptureError> from_memory(Bytes memory, std::string name = "memory") {
+    return from_memory(memory, std::move(name), Options{});
+  }
 
   Reader(Reader&&) noexcept;
   Reader& operator=(Reader&&) noexcept;

@@ -61,7 +61,8 @@ TEST(Pcap, FileHeaderAloneIsAWholeCapture) {
   EXPECT_TRUE(whole.packets.empty());
 }
 TEST(Pcap, TheInterfaceIsTheFileHeader) {
-  const auto reader = Reader::from_memory(hex("d4c3b2a1 0200 0400 00000000 00000000 60000000 01000024"));
+  const Octets file = hex("d4c3b2a1 0200 0400 00000000 00000000 60000000 01000024");
+  const auto reader = Reader::from_memory(file);
   ASSERT_TRUE(reader);
   EXPECT_EQ(reader->format(), Format::pcap);
   ASSERT_EQ(reader->interfaces().size(), 1u);
@@ -216,9 +217,9 @@ TEST(Pcapng, BothByteOrders) {
   }
 }
 TEST(Pcapng, SectionsHaveTheirOwnByteOrderAndInterfaces) {
-  const Octets octets = big.section() + big.interface(1) + big.interface(197) + big.packet(1, 5, hex("01")) +
-                        little.section() + little.interface(113) + little.packet(0, 6, hex("02"));
-  auto reader = Reader::from_memory(octets);
+  const Octets file = big.section() + big.interface(1) + big.interface(197) + big.packet(1, 5, hex("01")) +
+                      little.section() + little.interface(113) + little.packet(0, 6, hex("02"));
+  auto reader = Reader::from_memory(file);
   ASSERT_TRUE(reader);
   const Whole whole = read_all(*reader);
   EXPECT_EQ(whole.error, "");
@@ -273,11 +274,11 @@ TEST(Pcapng, ObsoletePacketBlock) {
   EXPECT_THAT(whole.packets, ElementsAre(Packet{hex("010203"), 7000, 9, 1, LinkType::ipv6, 1, 68, {"hi"}}));
 }
 TEST(Pcapng, OtherBlocksAreSkippedAndCounted) {
-  const Octets octets = little.section() + little.interface(1) + little.block(4, Octets(40, 1)) +
-                        little.block(0x0a, Octets(4000, 2)) + little.block(0xbad, hex("00007ed9 01020304")) +
-                        little.block(0x40000bad, hex("00007ed9")) + little.block(0x80000001, Octets(8, 3)) +
-                        little.block(9, {}) + little.packet(0, 1, hex("01"));
-  auto reader = Reader::from_memory(octets);
+  const Octets file = little.section() + little.interface(1) + little.block(4, Octets(40, 1)) +
+                      little.block(0x0a, Octets(4000, 2)) + little.block(0xbad, hex("00007ed9 01020304")) +
+                      little.block(0x40000bad, hex("00007ed9")) + little.block(0x80000001, Octets(8, 3)) +
+                      little.block(9, {}) + little.packet(0, 1, hex("01"));
+  auto reader = Reader::from_memory(file);
   const Whole whole = read_all(*reader);
   EXPECT_EQ(whole.error, "");
   EXPECT_EQ(whole.packets.size(), 1u);

@@ -57,7 +57,7 @@ class MemoryStream final : public Stream {
 /// What both decompressors share: a buffer of compressed octets and the count of those consumed.
 class Decompressor : public Stream {
  public:
-  explicit Decompressor(std::unique_ptr<Stream> compressed) : compressed_(std::move(compressed)), input_(256 * 1024) {}
+  explicit Decompressor(std::unique_ptr<Stream> compressed) : compressed_(std::move(compressed)), input_(64 * 1024) {}
 
  protected:
   /// The compressed octets not yet consumed; reads more when there are none. Empty: the end, or trouble.

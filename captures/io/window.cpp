@@ -13,7 +13,6 @@
 #include <limits>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 namespace rdmawire::captures {
 
@@ -35,25 +34,31 @@ class MemoryWindow final : public Window {
 
 class StreamWindow final : public Window {
  public:
-  explicit StreamWindow(std::unique_ptr<Stream> stream) : stream_(std::move(stream)), buffer_(first_size) {}
+  explicit StreamWindow(std::unique_ptr<Stream> stream)
+      : stream_(std::move(stream)), size_(first_size), buffer_(new std::uint8_t[size_]) {}
 
   void fill(const std::uint8_t*& at, const std::uint8_t*& limit, std::size_t need) override {
     std::size_t have = static_cast<std::size_t>(limit - at);
-    if (have > 0) std::memmove(buffer_.data(), at, have);
+    if (have > 0) std::memmove(buffer_.get(), at, have);
     while (have < need) {
       // Doubling follows the octets that came, not the length that a record claims.
-      if (have == buffer_.size()) buffer_.resize(buffer_.size() * 2);
-      const std::size_t count = stream_->read(buffer_.data() + have, buffer_.size() - have);
+      if (have == size_) {
+        std::unique_ptr<std::uint8_t[]> larger(new std::uint8_t[size_ * 2]);
+        std::memcpy(larger.get(), buffer_.get(), have);
+        buffer_ = std::move(larger);
+        size_ *= 2;
+      }
+      const std::size_t count = stream_->read(buffer_.get() + have, size_ - have);
       if (count == 0) break;
       have += count;
     }
-    at = buffer_.data();
+    at = buffer_.get();
     limit = at + have;
   }
   [[nodiscard]] std::optional<Stream::Trouble> trouble() const override { return stream_->trouble(); }
   void drain(std::uint64_t most) override {
     while (most > 0) {
-      const std::size_t count = stream_->read(buffer_.data(), std::min<std::uint64_t>(buffer_.size(), most));
+      const std::size_t count = stream_->read(buffer_.get(), std::min<std::uint64_t>(size_, most));
       if (count == 0) return;
       most -= count;
     }
@@ -61,9 +66,10 @@ class StreamWindow final : public Window {
   [[nodiscard]] bool stable() const override { return false; }
 
  private:
-  static constexpr std::size_t first_size = 512 * 1024;
+  static constexpr std::size_t first_size = 128 * 1024;
   std::unique_ptr<Stream> stream_;
-  std::vector<std::uint8_t> buffer_;
+  std::size_t size_;
+  std::unique_ptr<std::uint8_t[]> buffer_;
 };
 
 /// Which addresses belong to mapped captures; read by the signal handler, hence plain atomics and no lock.
@@ -130,18 +136,13 @@ class MappedWindow final : public Window {
 
   void fill(const std::uint8_t*& at, const std::uint8_t*& limit, std::size_t need) override {
     const std::size_t position = at == nullptr ? 0 : static_cast<std::size_t>(at - base_);
-    const std::size_t behind = position / stretch * stretch;
+    const std::size_t behind = position / released_at_once * released_at_once;
     if (behind > released_) {
       ::madvise(base_ + released_, behind - released_, MADV_DONTNEED);
       released_ = behind;
     }
-    const std::size_t seen = std::min(size_, std::max(position + need, behind + stretch));
-    if (seen > populated_) {
-      // Filling the page tables in one call is what makes mapping cheaper than copying; kernels before 5.14 refuse.
-      const std::size_t begin = populated_ / page_size * page_size;
-      ::madvise(base_ + begin, seen - begin, MADV_POPULATE_READ);
-      populated_ = seen;
-    }
+    const std::size_t seen = std::min(size_, std::max(position + need, position + stretch));
+    warm(seen);
     at = base_ + position;
     limit = base_ + seen;
   }
@@ -154,13 +155,24 @@ class MappedWindow final : public Window {
   }
 
  private:
-  static constexpr std::size_t stretch = 8 * 1024 * 1024;
+  /// Reads what comes next straight through. A reader finds each record by the length of the one before, so that each
+  /// would wait for memory by itself; in a straight line the processor fetches ahead.
+  void warm(std::size_t seen) {
+    constexpr std::size_t line = 64;
+    std::uint8_t sum = 0;
+    for (std::size_t i = warmed_; i < seen; i += line) sum = static_cast<std::uint8_t>(sum + base_[i]);
+    asm volatile("" : : "r"(sum));
+    warmed_ = std::max(warmed_, seen);
+  }
+
+  static constexpr std::size_t stretch = 128 * 1024;  // well inside the second-level cache
+  static constexpr std::size_t released_at_once = 8 * 1024 * 1024;
   int descriptor_;
   std::uint8_t* base_;
   std::size_t size_;
   Guarded* range_;
   std::size_t released_ = 0;
-  std::size_t populated_ = 0;
+  std::size_t warmed_ = 0;
 };
 
 }  // namespace

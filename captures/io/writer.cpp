@@ -33,6 +33,7 @@ struct Writer::State {
   };
   std::vector<End> ends;  // of the records and blocks in the buffer
   std::uint64_t flushed = 0;
+  std::uint64_t last_whole = 0;  // where the last record that was flushed whole ends
   std::uint64_t records = 0;
   std::vector<LinkType> interfaces;
   bool header_written = false;  // pcap's waits for the link type
@@ -137,34 +138,44 @@ struct Writer::State {
     error = e;
     return tl::unexpected(std::move(e));
   }
-  Result flush() {
-    if (buffer.empty()) return {};
+  Result flush() { return flush(buffer.size()); }
+  /// Hands the first `count` octets of the buffer on.
+  Result flush(std::size_t count) {
+    if (count == 0) return {};
     const std::uint64_t before = sink->written();
-    const Sink::Result result = sink->write(buffer);
+    const Sink::Result result = sink->write(Bytes(buffer).first(count));
     if (!result) {
       std::string what = "writing failed: " + result.error();
       if (repairable) {
+        // A record may have begun in an earlier flush: then the file is cut there.
         const std::uint64_t arrived = sink->written() - before;
-        std::uint64_t whole = 0;
+        std::uint64_t whole = last_whole;
         for (const End& end : ends) {
           if (end.at <= arrived)
-            whole = end.at;
+            whole = before + end.at;
           else if (end.record)
             --records;
         }
-        if (::ftruncate(descriptor, static_cast<off_t>(before + whole)) == 0)
-          what += ", the file was cut after its last whole record at byte " + std::to_string(before + whole);
+        if (::ftruncate(descriptor, static_cast<off_t>(whole)) == 0)
+          what += ", the file was cut after its last whole record at byte " + std::to_string(whole);
       }
       buffer.clear();
       ends.clear();
       return fail(std::move(what));
     }
-    flushed += buffer.size();
-    buffer.clear();
-    ends.clear();
+    std::size_t gone = 0;
+    while (gone < ends.size() && ends[gone].at <= count) last_whole = flushed + ends[gone++].at;
+    ends.erase(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(gone));
+    for (End& end : ends) end.at -= count;
+    buffer.erase(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));
+    flushed += count;
     return {};
   }
-  Result flush_when_large() { return buffer.size() >= flush_at ? flush() : Result{}; }
+  Result flush_when_large() {
+    // In aligned pieces, which the page cache keeps in large folios: reading the file mapped is then several times
+    // faster.
+    return buffer.size() >= flush_at ? flush((flushed + buffer.size()) / flush_at * flush_at - flushed) : Result{};
+  }
 };
 
 Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
