@@ -132,6 +132,10 @@ struct CmReq {
   static constexpr bool ipv4_mapped(const std::uint8_t* h) {
     return load_be(h + At, 8) == 0 && load_be(h + At + 8, 4) == 0xffff;
   }
+  template <unsigned At>
+  static constexpr bool gid_proper(const std::uint8_t* h) {
+    return !ipv4_mapped<At>(h);
+  }
   static constexpr std::array fields{
       field("local_comm_id", 0, 32, "the requester's name for this communication").hex().alias("infiniband.cm.req"),
       reserved("reserved", 32, 8),
@@ -140,6 +144,10 @@ struct CmReq {
           .hex()
           .in("IBTA vol 1, release 1.4, number unverified"),
       field("service_id", 64, 64, "which service is asked for").hex().alias("infiniband.cm.req.serviceid"),
+      field("service_id.prefix", 64, 40, "RDMA IP CM: 0000000001")
+          .hex()
+          .when(&by_ip)
+          .alias("infiniband.cm.req.serviceid.prefix"),
       field("service_id.protocol", 104, 8, "RDMA IP CM: the IP protocol whose port it is")
           .of(ip_protocol_names)
           .in("IBTA vol 1, A11.6.1, number unverified")
@@ -199,20 +207,26 @@ struct CmReq {
       field("primary_remote_lid", 432, 16, "primary path: the responder's LID; 0xffff: by GID, as RoCE does")
           .alias("infiniband.cm.req.prim_remotelid"),
       field("primary_local_gid", 448, 128, "primary path: the requester's GID").as(Display::ipv6),
+      field("primary_local_gid.ipv6", 448, 128, "primary path: the requester's GID, where it is no IPv4 address")
+          .as(Display::ipv6)
+          .when(&gid_proper<56>)
+          .alias("infiniband.cm.req.prim_localgid"),
       field("primary_local_gid.ipv4", 544, 32, "primary path: the requester's IPv4 address")
           .as(Display::ipv4)
           .when(&ipv4_mapped<56>)
           .alias("infiniband.cm.req.prim_localgid_ipv4"),
       field("primary_remote_gid", 576, 128, "primary path: the responder's GID").as(Display::ipv6),
+      field("primary_remote_gid.ipv6", 576, 128, "primary path: the responder's GID, where it is no IPv4 address")
+          .as(Display::ipv6)
+          .when(&gid_proper<72>)
+          .alias("infiniband.cm.req.prim_remotegid"),
       field("primary_remote_gid.ipv4", 672, 32, "primary path: the responder's IPv4 address")
           .as(Display::ipv4)
           .when(&ipv4_mapped<72>)
           .alias("infiniband.cm.req.prim_remotegid_ipv4"),
-      field("primary_flow_label", 704, 20, "primary path: flow label").hex().alias("infiniband.cm.req.prim_flowlabel"),
+      field("primary_flow_label", 704, 20, "primary path: flow label").hex(),
       reserved("reserved3", 724, 6),
-      field("primary_packet_rate", 730, 6, "primary path: the rate at which the responder may send")
-          .of(rate_names)
-          .alias("infiniband.cm.req.prim_pktrate"),
+      field("primary_packet_rate", 730, 6, "primary path: the rate at which the responder may send").of(rate_names),
       field("primary_traffic_class", 736, 8, "primary path: traffic class")
           .hex()
           .alias("infiniband.cm.req.prim_tfcclass"),
@@ -238,13 +252,10 @@ struct CmReq {
       field("alternate_remote_gid", 928, 128, "alternate path: the responder's GID")
           .as(Display::ipv6)
           .alias("infiniband.cm.req.alt_remotegid"),
-      field("alternate_flow_label", 1056, 20, "alternate path: flow label")
-          .hex()
-          .alias("infiniband.cm.req.alt_flowlabel"),
+      field("alternate_flow_label", 1056, 20, "alternate path: flow label").hex(),
       reserved("reserved6", 1076, 6),
       field("alternate_packet_rate", 1082, 6, "alternate path: the rate at which the responder may send")
-          .of(rate_names)
-          .alias("infiniband.cm.req.alt_pktrate"),
+          .of(rate_names),
       field("alternate_traffic_class", 1088, 8, "alternate path: traffic class")
           .hex()
           .alias("infiniband.cm.req.alt_tfcclass"),

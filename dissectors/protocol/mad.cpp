@@ -1,31 +1,194 @@
 #include "dissectors/protocol/mad.hpp"
 
+#include <algorithm>
+
 #include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/pm.hpp"
+#include "dissectors/protocol/sa.hpp"
+#include "dissectors/protocol/smp.hpp"
 
 namespace rdmawire {
 namespace {
 
-// A class that is decoded: its format's version, and the headers between the common header and the attribute.
+bool take(Cursor& c, const HeaderInfo& header) { return c.need(header, header.size) && c.take(header, header.size); }
+
+// All that is left is payload.
+Step rest_is_payload(Cursor& c) {
+  c.payload();
+  return done;
+}
+
+Step decode_attribute(Cursor& c, const HeaderInfo* attribute) {
+  if (attribute && !take(c, *attribute)) return done;
+  return rest_is_payload(c);
+}
+
+Step decode_subnet_management(Cursor& c, const HeaderInfo* attribute, const View<Mad>& mad) {
+  const bool directed = mad.get<"class">() == management_class::subnet_directed;
+  if (!take(c, directed ? info<SmpDirected> : info<SmpLid>)) return done;
+  if (!take(c, attribute ? *attribute : info<SmpData>)) return done;
+  if (directed && !take(c, info<SmpPath>)) return done;
+  return rest_is_payload(c);
+}
+
+Step decode_performance_management(Cursor& c, const HeaderInfo* attribute, const View<Mad>&) {
+  if (!take(c, info<Pm>)) return done;
+  return decode_attribute(c, attribute);
+}
+
+// Additional information that claims more octets than the message has room for.
+void check_info_length(Cursor& c, const HeaderInfo& header, std::uint32_t at) {
+  const std::uint8_t* message = c.stack.bytes.data() + at;
+  const std::uint32_t octets = &header == &info<CmRej>       ? View<CmRej>(message).get<"info_length">()
+                               : &header == &info<CmApr>     ? View<CmApr>(message).get<"info_length">()
+                               : &header == &info<CmSidrRep> ? View<CmSidrRep>(message).get<"info_length">()
+                                                             : 0;
+  if (octets > CmRej::ari_octets)
+    c.stack.report(
+        {ParseError::Kind::malformed, &header, at, 0, 0, "the additional information's length exceeds its 72 octets"});
+}
+
+Step decode_communication_management(Cursor& c, const HeaderInfo* attribute, const View<Mad>&) {
+  const std::uint32_t at = c.at;
+  if (!attribute) return rest_is_payload(c);
+  if (!take(c, *attribute)) return done;
+  check_info_length(c, *attribute, at);
+  const std::uint8_t* message = c.stack.bytes.data() + at;
+  const bool by_ip = (attribute == &info<CmReq> && CmReq::by_ip(message)) ||
+                     (attribute == &info<CmSidrReq> && CmSidrReq::by_ip(message));
+  // The service id promises the header; the IP version must agree, or the private data is left alone.
+  if (by_ip && c.left() >= 2 && (RdmaCm::v4(c.here()) || RdmaCm::v6(c.here())) && !take(c, info<RdmaCm>)) return done;
+  return rest_is_payload(c);
+}
+
+// What RMPP's header says of the octets behind it.
+struct RmppSegment {
+  enum class Kind : std::uint8_t { none, alone, data, control } kind = Kind::none;
+  std::uint32_t number = 1;                     // from 1
+  std::uint32_t octets = Rmpp::segment_octets;  // of data, the class's header among them
+};
+
+// Takes RMPP's header. Kind none: it cannot be gone on.
+RmppSegment take_rmpp(Cursor& c) {
+  const std::uint32_t at = c.at;
+  auto report = [&](ParseError::Kind kind, std::string_view what) {
+    c.stack.report({kind, &info<Rmpp>, at, 0, 0, what});
+  };
+  RmppSegment segment;
+  if (!take(c, info<Rmpp>)) return segment;
+  const View<Rmpp> rmpp(c.stack.bytes.data() + at);
+  if (!rmpp.get<"flags.active">()) {
+    segment.kind = RmppSegment::Kind::alone;
+    return segment;
+  }
+  if (rmpp.get<"version">() != Rmpp::version) {
+    report(ParseError::Kind::unknown, "an RMPP version that is not known");
+    c.payload();
+    return segment;
+  }
+  const std::uint8_t type = rmpp.get<"type">();
+  if (type != rmpp_type::data) {
+    if (type == 0 || type > rmpp_type::abort) report(ParseError::Kind::unknown, "an RMPP type that is not known");
+    segment.kind = RmppSegment::Kind::control;
+    return segment;
+  }
+  segment.kind = RmppSegment::Kind::data;
+  segment.number = rmpp.get<"data1">();
+  const bool first = rmpp.get<"flags.first">(), last = rmpp.get<"flags.last">();
+  const std::uint32_t length = rmpp.get<"data2">();
+  if (first != (segment.number == 1))
+    report(ParseError::Kind::malformed, "the segment number contradicts the first flag");
+  if (last && length > Rmpp::segment_octets)
+    report(ParseError::Kind::malformed, "the last segment's payload length exceeds the segment");
+  else if (last)
+    segment.octets = length;
+  else if (first && length != 0 && length <= Rmpp::segment_octets)
+    report(ParseError::Kind::malformed, "the payload length fits one segment, but this is not the last");
+  return segment;
+}
+
+// Records of a list, one after the other, as far as this segment holds them whole. A later segment begins inside a
+// record, except where records fill segments; then only putting the segments together would tell more.
+Step decode_records(Cursor& c, const HeaderInfo& record, const RmppSegment& segment, std::uint32_t stride) {
+  const std::uint64_t octets_before = (segment.number - 1ULL) * (Rmpp::segment_octets - Sa::size);
+  if (segment.octets < Sa::size || (segment.number != 1 && (stride == 0 || octets_before % stride != 0)))
+    return rest_is_payload(c);
+  const std::uint32_t end = c.at + segment.octets - static_cast<std::uint32_t>(Sa::size);
+  if (stride != 0 && stride < record.size) {
+    c.malformed(record, "the attribute offset is shorter than the record", record.size, stride);
+    stride = 0;
+  }
+  while (c.at + record.size <= end) {
+    if (!c.need(record, record.size)) return done;
+    const std::uint32_t length = record.tail.empty() ? record.size : std::max(stride, record.size);
+    if (!c.take(record, std::min({length, end - c.at, c.left()}))) return done;
+    if (stride == 0 || record.tail.empty()) break;
+  }
+  return rest_is_payload(c);
+}
+
+Step decode_subnet_administration(Cursor& c, const HeaderInfo* attribute, const View<Mad>&) {
+  const std::uint32_t rmpp_at = c.at;
+  const RmppSegment segment = take_rmpp(c);
+  if (segment.kind == RmppSegment::Kind::none) return done;
+  if (segment.kind == RmppSegment::Kind::control) return rest_is_payload(c);
+  const std::uint32_t sa_at = c.at;
+  if (!take(c, info<Sa>)) return done;
+  if (segment.kind == RmppSegment::Kind::alone) return decode_attribute(c, attribute);
+  if (segment.octets < Sa::size)
+    c.stack.report({ParseError::Kind::malformed, &info<Rmpp>, rmpp_at, 0, 0,
+                    "the payload length leaves no room for the class's header"});
+  if (!attribute) return rest_is_payload(c);
+  return decode_records(c, *attribute, segment, View<Sa>(c.stack.bytes.data() + sa_at).get<"attribute_offset">() * 8U);
+}
+
+Step decode_rmpp_only(Cursor& c, const HeaderInfo*, const View<Mad>&) {
+  if (take_rmpp(c).kind == RmppSegment::Kind::none) return done;
+  return rest_is_payload(c);
+}
+
+Step decode_vendor(Cursor& c, const HeaderInfo*, const View<Mad>&) {
+  if (take_rmpp(c).kind == RmppSegment::Kind::none) return done;
+  return decode_attribute(c, &info<VendorMad>);
+}
+
+// Classes that are decoded: the version of their format (0: any), the headers between the common header and the
+// attribute, and how.
 struct Class {
-  std::uint8_t value;
+  std::uint8_t first, last;
   std::uint8_t version;
   std::array<const HeaderInfo*, 2> headers;
+  Step (*decode)(Cursor&, const HeaderInfo* attribute, const View<Mad>&);
 };
+namespace mc = management_class;
 constexpr Class classes[] = {
-    {management_class::communication, 2, {}},
+    {mc::communication, mc::communication, 2, {}, decode_communication_management},
+    {mc::subnet_directed, mc::subnet_directed, 1, {&info<SmpDirected>}, decode_subnet_management},
+    {mc::subnet_lid, mc::subnet_lid, 1, {&info<SmpLid>}, decode_subnet_management},
+    {mc::subnet_administration, mc::subnet_administration, 2, {&info<Rmpp>, &info<Sa>}, decode_subnet_administration},
+    {mc::performance, mc::performance, 1, {&info<Pm>}, decode_performance_management},
+    {mc::vendor_first, mc::vendor_last, 0, {&info<Rmpp>, &info<VendorMad>}, decode_vendor},
+    {mc::device_administration, mc::device_administration, 0, {&info<Rmpp>}, decode_rmpp_only},
+    {mc::boot_image, mc::boot_image, 0, {&info<Rmpp>}, decode_rmpp_only},
 };
 
 const Class* find_class(std::uint8_t value) {
   for (const Class& row : classes)
-    if (row.value == value) return &row;
+    if (row.first <= value && value <= row.last) return &row;
   return nullptr;
 }
 
 // The methods that carry an attribute. The first is what encoding fills in.
-constexpr std::uint8_t gets[] = {mad_method::get, mad_method::set, mad_method::get_response};
-constexpr std::uint8_t sends[] = {mad_method::send};
+namespace mm = mad_method;
+constexpr std::uint8_t gets[] = {mm::get, mm::set, mm::get_response};
+constexpr std::uint8_t sends[] = {mm::send};
+constexpr std::uint8_t traps[] = {mm::trap, mm::get, mm::set, mm::get_response, mm::trap_repress};
+constexpr std::uint8_t reports[] = {mm::report, mm::report_response};
+constexpr std::uint8_t queries[] = {
+    mm::get,   mm::set,           mm::get_response, mm::get_table, mm::get_table_response, mm::get_multi_response,
+    mm::erase, mm::erase_response};
 
 struct Attribute {
   std::uint8_t mgmt_class;
@@ -34,56 +197,50 @@ struct Attribute {
   std::span<const std::uint8_t> methods;
 };
 constexpr Attribute attributes[] = {
-    {management_class::communication, 0x01, &info<ClassPortInfo>, gets},
-    {management_class::communication, 0x10, &info<CmReq>, sends},
-    {management_class::communication, 0x11, &info<CmMra>, sends},
-    {management_class::communication, 0x12, &info<CmRej>, sends},
-    {management_class::communication, 0x13, &info<CmRep>, sends},
-    {management_class::communication, 0x14, &info<CmRtu>, sends},
-    {management_class::communication, 0x15, &info<CmDreq>, sends},
-    {management_class::communication, 0x16, &info<CmDrep>, sends},
-    {management_class::communication, 0x17, &info<CmSidrReq>, sends},
-    {management_class::communication, 0x18, &info<CmSidrRep>, sends},
-    {management_class::communication, 0x19, &info<CmLap>, sends},
-    {management_class::communication, 0x1a, &info<CmApr>, sends},
+    {mc::subnet_lid, 0x02, &info<Notice>, traps},
+    {mc::subnet_lid, 0x10, &info<NodeDescription>, gets},
+    {mc::subnet_lid, 0x11, &info<NodeInfo>, gets},
+    {mc::subnet_lid, 0x12, &info<SwitchInfo>, gets},
+    {mc::subnet_lid, 0x14, &info<GuidInfo>, gets},
+    {mc::subnet_lid, 0x15, &info<PortInfo>, gets},
+    {mc::subnet_lid, 0x16, &info<PKeyTable>, gets},
+    {mc::subnet_lid, 0x20, &info<SmInfo>, gets},
+    {mc::subnet_administration, 0x01, &info<ClassPortInfo>, gets},
+    {mc::subnet_administration, 0x02, &info<SaNotice>, reports},
+    {mc::subnet_administration, 0x03, &info<InformInfo>, gets},
+    {mc::subnet_administration, 0x11, &info<NodeRecord>, queries},
+    {mc::subnet_administration, 0x12, &info<PortInfoRecord>, queries},
+    {mc::subnet_administration, 0x31, &info<ServiceRecord>, queries},
+    {mc::subnet_administration, 0x35, &info<PathRecord>, queries},
+    {mc::subnet_administration, 0x38, &info<McMemberRecord>, queries},
+    {mc::subnet_administration, 0xf3, &info<InformInfoRecord>, queries},
+    {mc::performance, 0x01, &info<ClassPortInfo>, gets},
+    {mc::performance, 0x12, &info<PortCounters>, gets},
+    {mc::performance, 0x1d, &info<PortCountersExtended>, gets},
+    {mc::communication, 0x01, &info<ClassPortInfo>, gets},
+    {mc::communication, 0x10, &info<CmReq>, sends},
+    {mc::communication, 0x11, &info<CmMra>, sends},
+    {mc::communication, 0x12, &info<CmRej>, sends},
+    {mc::communication, 0x13, &info<CmRep>, sends},
+    {mc::communication, 0x14, &info<CmRtu>, sends},
+    {mc::communication, 0x15, &info<CmDreq>, sends},
+    {mc::communication, 0x16, &info<CmDrep>, sends},
+    {mc::communication, 0x17, &info<CmSidrReq>, sends},
+    {mc::communication, 0x18, &info<CmSidrRep>, sends},
+    {mc::communication, 0x19, &info<CmLap>, sends},
+    {mc::communication, 0x1a, &info<CmApr>, sends},
 };
 
-bool take(Cursor& c, const HeaderInfo& header) { return c.need(header, header.size) && c.take(header, header.size); }
-
-// Additional information that claims more octets than the message has.
-void check_info_length(Cursor& c, const HeaderInfo& header, std::uint32_t at) {
-  const std::uint8_t* message = c.stack.bytes.data() + at;
-  std::uint32_t octets = 0;
-  if (&header == &info<CmRej>)
-    octets = View<CmRej>(message).get<"info_length">();
-  else if (&header == &info<CmApr>)
-    octets = View<CmApr>(message).get<"info_length">();
-  else if (&header == &info<CmSidrRep>)
-    octets = View<CmSidrRep>(message).get<"info_length">();
-  if (octets > CmRej::ari_octets)
-    c.stack.report(
-        {ParseError::Kind::malformed, &header, at, 0, 0, "the additional information's length exceeds its 72 octets"});
-}
-
-Step communication_message(Cursor& c, const HeaderInfo& header) {
-  const std::uint32_t at = c.at;
-  if (!take(c, header)) return done;
-  check_info_length(c, header, at);
-  const std::uint8_t* message = c.stack.bytes.data() + at;
-  const bool by_ip =
-      (&header == &info<CmReq> && CmReq::by_ip(message)) || (&header == &info<CmSidrReq> && CmSidrReq::by_ip(message));
-  // The service id promises the header; the IP version must agree, or the private data is left alone.
-  if (by_ip && c.left() >= 2 && (RdmaCm::v4(c.here()) || RdmaCm::v6(c.here())) && !take(c, info<RdmaCm>)) return done;
-  c.payload();
-  return done;
+// Both forms of subnet management have the same attributes.
+constexpr std::uint8_t attributes_of(std::uint8_t mgmt_class) {
+  return mgmt_class == mc::subnet_directed ? mc::subnet_lid : mgmt_class;
 }
 
 }  // namespace
 
 const HeaderInfo* mad_attribute(std::uint8_t mgmt_class, std::uint16_t id, std::uint8_t method) {
-  if (mgmt_class == management_class::subnet_directed) mgmt_class = management_class::subnet_lid;
   for (const Attribute& row : attributes)
-    if (row.mgmt_class == mgmt_class && row.id == id)
+    if (row.mgmt_class == attributes_of(mgmt_class) && row.id == id)
       return std::find(row.methods.begin(), row.methods.end(), method) != row.methods.end() ? row.header : nullptr;
   return nullptr;
 }
@@ -98,49 +255,75 @@ Step decode_mad(Cursor& c) {
   if (!take(c, info<Mad>)) return done;
   const View<Mad> mad(c.stack.bytes.data() + mad_at);
   const std::uint8_t mgmt_class = mad.get<"class">();
-  const Class* known = find_class(mgmt_class);
   if (mad.get<"base_version">() != Mad::version) {
     report(ParseError::Kind::unknown, "a base version that is not known");
-    known = nullptr;
-  } else if (known && mad.get<"class_version">() != known->version) {
-    report(ParseError::Kind::unknown, "a class version that is not known");
-    known = nullptr;
+    return rest_is_payload(c);
   }
-  const HeaderInfo* attribute =
-      known ? mad_attribute(mgmt_class, mad.get<"attribute_id">(), mad.get<"method">()) : nullptr;
-  if (attribute) return communication_message(c, *attribute);
-  c.payload();
-  return done;
+  const Class* row = find_class(mgmt_class);
+  if (!row) return rest_is_payload(c);
+  if (row->version != 0 && mad.get<"class_version">() != row->version) {
+    report(ParseError::Kind::unknown, "a class version that is not known");
+    return rest_is_payload(c);
+  }
+  return row->decode(c, mad_attribute(mgmt_class, mad.get<"attribute_id">(), mad.get<"method">()), mad);
 }
 
 void Mad::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& mad = frame.at(index);
   mad.fill("base_version", version);
-  const HeaderInfo* next = frame.next(index);
-  for (const Attribute& row : attributes)
-    if (next && row.header == next) {
-      mad.fill("class", row.mgmt_class);
-      mad.fill("method", row.methods.front());
-      mad.fill("attribute_id", row.id);
-      break;
+
+  // The class whose headers follow, and behind them the attribute.
+  auto follows = [&](std::size_t ahead) { return frame.next(index + ahead); };
+  for (const Class& row : classes) {
+    std::size_t count = 0;
+    while (count < row.headers.size() && row.headers[count] && row.headers[count] == follows(count)) ++count;
+    if (count < row.headers.size() && row.headers[count]) continue;
+    const Attribute* attribute = nullptr;
+    for (const Attribute& known : attributes)
+      if (known.mgmt_class == attributes_of(row.first) && follows(count) == known.header) attribute = &known;
+    if (count == 0 && !attribute) continue;
+    mad.fill("class", row.first);
+    if (attribute) {
+      mad.fill("method", attribute->methods.front());
+      mad.fill("attribute_id", attribute->id);
     }
+    break;
+  }
   const auto mgmt_class = static_cast<std::uint8_t>(mad.get(*info<Mad>.find("class")));
-  if (const Class* known = find_class(mgmt_class)) mad.fill("class_version", known->version);
+  if (const Class* row = find_class(mgmt_class); row && row->version) mad.fill("class_version", row->version);
 
   // Below: UD SEND Only from and to QP 1 with its well-known Q_Key; subnet management has QP 0, which needs none.
   const bool subnet = Mad::is_subnet(mad.bytes().data());
-  constexpr std::uint64_t qkey_of_qp1 = 0x80010000;  // IBTA vol 1, 10.2.4, number unverified
+  constexpr std::uint64_t qkey_of_qp1 = 0x80010000;  // IBTA vol 1, 10.2.5, number unverified
   for (std::size_t i = index; i-- > 0;) {
     HeaderValue& below = frame.at(i);
     if (&below.header() == &info<Deth>) {
       below.fill("qkey", subnet ? 0 : qkey_of_qp1);
       below.fill("src_qp", subnet ? 0 : 1);
     } else if (&below.header() == &info<Bth>) {
-      below.fill("opcode", 0x64);
+      below.fill("opcode", find_opcode(Transport::ud, Operation::send)->value);
       below.fill("dest_qp", subnet ? 0 : 1);
       break;
     }
   }
+}
+
+void Rmpp::fill(FrameLayout& frame, std::size_t index) {
+  HeaderValue& rmpp = frame.at(index);
+  if (rmpp.get(*info<Rmpp>.find("type")) != rmpp_type::data) return;
+  constexpr std::uint64_t active_first_last = 7;
+  rmpp.fill("version", version);
+  rmpp.fill("flags", active_first_last);
+  rmpp.fill("data1", 1);
+  std::size_t octets = 0;
+  for (std::size_t i = index + 1; i < frame.layers.size(); ++i) octets += frame.at(i).bytes().size();
+  rmpp.fill("data2", octets);
+}
+
+void Sa::fill(FrameLayout& frame, std::size_t index) {
+  const bool list = index > 0 && &frame.at(index - 1).header() == &info<Rmpp> &&
+                    frame.at(index - 1).get(*info<Rmpp>.find("type")) == rmpp_type::data;
+  if (list && frame.next(index)) frame.at(index).fill("attribute_offset", (frame.at(index + 1).bytes().size() + 7) / 8);
 }
 
 void RdmaCm::fill(FrameLayout& frame, std::size_t index) {

@@ -23,9 +23,9 @@ inline constexpr std::uint8_t get = 0x01, set = 0x02, send = 0x03, trap = 0x05, 
                               erase_response = 0x95;
 }  // namespace mad_method
 
-/// Nanoseconds of the 5-bit times that management uses everywhere: 4.096 us * 2^code. IBTA vol 1, 13.4.6.2, number
-/// unverified
-constexpr std::uint64_t exponential_time_ns(std::uint64_t code) { return 4096ULL << (code & 31); }
+/// Nanoseconds of the times that management uses everywhere: 4.096 us * 2^code, at most all ones. IBTA vol 1, 13.4.6.2,
+/// number unverified
+constexpr std::uint64_t exponential_time_ns(std::uint64_t code) { return code < 52 ? 4096ULL << code : ~0ULL; }
 
 inline constexpr Name mtu_entries[] = {
     {1, "256", "256 octets"},   {2, "512", "512 octets"},   {3, "1024", "1024 octets"},
@@ -250,8 +250,7 @@ struct Mad {
       field("status", 32, 16, "how the request went; 0: well").hex().alias("infiniband.mad.status"),
       field("status.direction", 32, 1, "D: 0 on the way out, 1 on the way back")
           .in("IBTA vol 1, 14.2.1.2")
-          .when(directed)
-          .alias("infiniband.smpdirected.d"),
+          .when(directed),
       field("status.sa", 32, 8, "what subnet administration says")
           .of(sa_status_names)
           .in("IBTA vol 1, 15.2.3")
@@ -335,6 +334,7 @@ struct Rmpp {
   static constexpr std::string_view name = "rmpp", title = "Reliable Multi-Packet Transaction Protocol",
                                     section = "IBTA vol 1, 13.6.2.1";
   static constexpr std::size_t size = 12;
+  static constexpr std::uint8_t version = 1;
   static constexpr std::uint32_t segment_octets = 220;  ///< of one datagram, the class's own header among them
   static constexpr bool is_data(const std::uint8_t* h) { return h[1] == rmpp_type::data; }
   static constexpr bool is_ack(const std::uint8_t* h) { return h[1] == rmpp_type::ack; }
@@ -368,6 +368,8 @@ struct Rmpp {
           .in("IBTA vol 1, 13.6.2.3")
           .when(&is_ack),
   };
+  /// Where the type is DATA: one segment that holds all of the layers behind.
+  static void fill(FrameLayout& frame, std::size_t index);
 };
 
 /// What vendor classes 0x30 to 0x4f put before their data.

@@ -12,6 +12,9 @@
 #include "dissectors/protocol/ipoib.hpp"
 #include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/nvme.hpp"
+#include "dissectors/protocol/pm.hpp"
+#include "dissectors/protocol/sa.hpp"
+#include "dissectors/protocol/smp.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
 
@@ -42,6 +45,11 @@ constexpr auto headers = join(
     headers_of<Lrh, Grh, Rwh>(),
     headers_of<Bth, Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth, Feth, Cnp, DcEth>(),
     headers_of<Mad, Rmpp, VendorMad, ClassPortInfo>(),
+                              headers_of<SmpLid, SmpDirected, SmpPath, SmpData, NodeDescription, NodeInfo, SwitchInfo,
+                                         GuidInfo, PortInfo, PKeyTable, SmInfo, Notice>(),
+                              headers_of<Sa, PathRecord, McMemberRecord, NodeRecord, PortInfoRecord, ServiceRecord,
+                                         InformInfo, InformInfoRecord, SaNotice>(),
+                              headers_of<Pm, PortCounters, PortCountersExtended>(),
     headers_of<CmReq, CmMra, CmRej, CmRep, CmRtu, CmDreq, CmDrep, CmLap, CmApr, CmSidrReq, CmSidrRep, RdmaCm>(),
     headers_of<Ipoib, IpoibCm>(),
     headers_of<NvmeAdmin, NvmeIo, NvmeFabrics, NvmeDwords, NvmeRange, NvmeConnect, NvmeConnectData, NvmePropertySet,

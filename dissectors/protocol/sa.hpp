@@ -1,0 +1,219 @@
+#pragma once
+/// Subnet administration: what the subnet manager knows, to be asked for as records. IBTA vol 1, chapter 15.
+
+#include "dissectors/protocol/mad.hpp"
+#include "dissectors/protocol/smp.hpp"
+
+namespace rdmawire {
+
+inline constexpr Name selector_entries[] = {{0, "greater than", ""},
+                                            {1, "less than", ""},
+                                            {2, "exactly", ""},
+                                            {3, "largest available", "or shortest, of times"}};
+inline constexpr Names selector_names{"selector", selector_entries, "IBTA vol 1, 15.2.5.16"};
+
+/// What subnet administration puts between RMPP's header and the attribute.
+struct Sa {
+  static constexpr std::string_view name = "sa", title = "Subnet administration", section = "IBTA vol 1, 15.2.1.1";
+  static constexpr std::size_t size = 20;
+  static constexpr std::array fields{
+      field("sm_key", 0, 64, "proves that the sender may see all").hex().alias("infiniband.sa.smkey"),
+      field("attribute_offset", 64, 16, "from one record to the next, in units of 8 octets")
+          .alias("infiniband.sa.attributeoffset"),
+      reserved("reserved", 80, 16),
+      field("component_mask", 96, 64, "bits: which fields of the record must match; bit 0 is the first field")
+          .hex()
+          .alias("infiniband.sa.componentmask"),
+  };
+  /// The attribute offset, where a list of records follows.
+  static void fill(FrameLayout& frame, std::size_t index);
+};
+
+/// A path between two ports.
+struct PathRecord {
+  static constexpr std::string_view name = "pathrecord", title = "PathRecord", section = "IBTA vol 1, 15.2.5.16";
+  static constexpr std::string_view tail = "padding";
+  static constexpr std::size_t size = 64;
+  static constexpr std::array fields{
+      field("service_id", 0, 64, "service that the path is for").hex(),
+      field("dgid", 64, 128, "destination").as(Display::ipv6).alias("infiniband.pathrecord.dgid"),
+      field("sgid", 192, 128, "source").as(Display::ipv6).alias("infiniband.pathrecord.sgid"),
+      field("dlid", 320, 16, "destination").alias("infiniband.pathrecord.dlid"),
+      field("slid", 336, 16, "source").alias("infiniband.pathrecord.slid"),
+      field("raw_traffic", 352, 1, "for raw packets").alias("infiniband.pathrecord.rawtraffic"),
+      reserved("reserved", 353, 3),
+      field("flow_label", 356, 20, "of the GRH").hex().alias("infiniband.pathrecord.flowlabel"),
+      field("hop_limit", 376, 8, "of the GRH").alias("infiniband.pathrecord.hoplimit"),
+      field("traffic_class", 384, 8, "of the GRH").hex().alias("infiniband.pathrecord.tclass"),
+      field("reversible", 392, 1, "the way back is the same").alias("infiniband.pathrecord.reversible"),
+      field("numb_path", 393, 7, "most paths that shall be told").alias("infiniband.pathrecord.numbpath"),
+      field("pkey", 400, 16, "partition key").hex().alias("infiniband.pathrecord.p_key"),
+      field("qos_class", 416, 12, "class of service").hex(),
+      field("sl", 428, 4, "service level").alias("infiniband.pathrecord.sl"),
+      field("mtu_selector", 432, 2, "how the MTU is meant")
+          .of(selector_names)
+          .alias("infiniband.pathrecord.mtuselector"),
+      field("mtu", 434, 6, "of the path").of(mtu_names).alias("infiniband.pathrecord.mtu"),
+      field("rate_selector", 440, 2, "how the rate is meant")
+          .of(selector_names)
+          .alias("infiniband.pathrecord.rateselector"),
+      field("rate", 442, 6, "of the path").of(rate_names).alias("infiniband.pathrecord.rate"),
+      field("packet_life_time_selector", 448, 2, "how the packet life time is meant")
+          .of(selector_names)
+          .alias("infiniband.pathrecord.packetlifetimeselector"),
+      field("packet_life_time", 450, 6, "code of the longest propagation along the path")
+          .alias("infiniband.pathrecord.packetlifetime"),
+      field("packet_life_time.limit", 450, 6, "the longest propagation along the path")
+          .as(Display::time)
+          .means(&exponential_time_ns),
+      field("preference", 456, 8, "lower is preferred").alias("infiniband.pathrecord.preference"),
+      field("reverse_path_pkey_member", 464, 2, "membership of the way back"),
+      reserved("reserved2", 466, 46),
+  };
+};
+
+/// A member of a multicast group, and the group.
+struct McMemberRecord {
+  static constexpr std::string_view name = "mcmemberrecord", title = "MCMemberRecord",
+                                    section = "IBTA vol 1, 15.2.5.17";
+  static constexpr std::string_view tail = "padding";
+  static constexpr std::size_t size = 52;
+  static constexpr std::array fields{
+      field("mgid", 0, 128, "the group").as(Display::ipv6).alias("infiniband.mcmemberrecord.mgid"),
+      field("port_gid", 128, 128, "the member").as(Display::ipv6).alias("infiniband.mcmemberrecord.portgid"),
+      field("qkey", 256, 32, "of the group").hex().alias("infiniband.mcmemberrecord.q_key"),
+      field("mlid", 288, 16, "of the group").hex().alias("infiniband.mcmemberrecord.mlid"),
+      field("mtu_selector", 304, 2, "how the MTU is meant")
+          .of(selector_names)
+          .alias("infiniband.mcmemberrecord.mtuselector"),
+      field("mtu", 306, 6, "of the group").of(mtu_names).alias("infiniband.mcmemberrecord.mtu"),
+      field("traffic_class", 312, 8, "of the GRH").hex().alias("infiniband.mcmemberrecord.tclass"),
+      field("pkey", 320, 16, "partition key of the group").hex().alias("infiniband.mcmemberrecord.p_key"),
+      field("rate_selector", 336, 2, "how the rate is meant")
+          .of(selector_names)
+          .alias("infiniband.mcmemberrecord.rateselector"),
+      field("rate", 338, 6, "of the group").of(rate_names).alias("infiniband.mcmemberrecord.rate"),
+      field("packet_life_time_selector", 344, 2, "how the packet life time is meant")
+          .of(selector_names)
+          .alias("infiniband.mcmemberrecord.packetlifetimeselector"),
+      field("packet_life_time", 346, 6, "code of the longest propagation")
+          .alias("infiniband.mcmemberrecord.packetlifetime"),
+      field("packet_life_time.limit", 346, 6, "the longest propagation").as(Display::time).means(&exponential_time_ns),
+      field("sl", 352, 4, "service level").alias("infiniband.mcmemberrecord.sl"),
+      field("flow_label", 356, 20, "of the GRH").hex().alias("infiniband.mcmemberrecord.flowlabel"),
+      field("hop_limit", 376, 8, "of the GRH").alias("infiniband.mcmemberrecord.hoplimit"),
+      field("scope", 384, 4, "how far the group reaches").alias("infiniband.mcmemberrecord.scope"),
+      field("join_state", 388, 4, "bits: how the port is a member").hex().alias("infiniband.mcmemberrecord.joinstate"),
+      field("join_state.send_only_full_member", 388, 1, "sends only, and counts as a member"),
+      field("join_state.send_only_non_member", 389, 1, "sends only, and does not count"),
+      field("join_state.non_member", 390, 1, "sends and receives, and does not count"),
+      field("join_state.full_member", 391, 1, "sends and receives, and counts as a member"),
+      field("proxy_join", 392, 1, "joined on behalf of another port").alias("infiniband.mcmemberrecord.proxyjoin"),
+      reserved("reserved", 393, 23),
+  };
+};
+
+/// A node: NodeInfo and NodeDescription of a port.
+struct NodeRecord {
+  static constexpr std::string_view name = "noderecord", title = "NodeRecord", section = "IBTA vol 1, 15.2.5.2";
+  static constexpr std::string_view tail = "padding";
+  static constexpr std::size_t size = 108;
+  static constexpr auto fields = detail::rows(
+      std::array{field("lid", 0, 16, "of the port").alias("infiniband.sa.lid"), reserved("reserved", 16, 16)},
+      detail::moved(detail::node_info_rows, 32),
+      std::array{field("node_description", 352, 512, "what people call the node")
+                     .as(Display::text)
+                     .alias("infiniband.nodedescription.nodestring")});
+};
+
+/// A port: its PortInfo.
+struct PortInfoRecord {
+  static constexpr std::string_view name = "portinforecord", title = "PortInfoRecord", section = "IBTA vol 1, 15.2.5.3";
+  static constexpr std::string_view tail = "padding";
+  static constexpr std::size_t size = 68;
+  static constexpr auto fields = detail::rows(
+      std::array{
+          field("end_port_lid", 0, 16, "of the port; of a switch's: of port 0").alias("infiniband.sa.endportlid"),
+          field("port_num", 16, 8, "the port").alias("infiniband.sa.portnum"),
+          field("options", 24, 8, "bits: which form of the link speeds; reserved in older releases").hex()},
+      detail::moved(detail::port_info_rows, 32));
+};
+
+/// A service that somebody advertises.
+struct ServiceRecord {
+  static constexpr std::string_view name = "servicerecord", title = "ServiceRecord", section = "IBTA vol 1, 15.2.5.14";
+  static constexpr std::string_view tail = "padding";
+  static constexpr std::size_t size = 176;
+  static constexpr std::array fields{
+      field("service_id", 0, 64, "the service").hex().alias("infiniband.linkrecord.serviceid"),
+      field("service_gid", 64, 128, "port that offers it").as(Display::ipv6).alias("infiniband.linkrecord.servicegid"),
+      field("service_pkey", 192, 16, "partition key").hex().alias("infiniband.linkrecord.servicep_key"),
+      reserved("reserved", 208, 16),
+      field("service_lease", 224, 32, "seconds; all ones: for ever").alias("infiniband.linkrecord.servicelease"),
+      field("service_key", 256, 128, "key of the service").alias("infiniband.linkrecord.servicekey"),
+      field("service_name", 384, 512, "what people call it")
+          .as(Display::text)
+          .alias("infiniband.linkrecord.servicename"),
+      field("service_data8", 896, 128, "sixteen octets of the service's own").as(Display::bytes),
+      field("service_data16", 1024, 128, "eight numbers of 16 bits of the service's own"),
+      field("service_data32", 1152, 128, "four numbers of 32 bits of the service's own"),
+      field("service_data64", 1280, 128, "two numbers of 64 bits of the service's own"),
+  };
+};
+
+namespace detail {
+inline constexpr std::array inform_info_rows{
+    field("gid", 0, 128, "one port, 0: a range of LIDs").as(Display::ipv6).alias("infiniband.informinfo.gid"),
+    field("lid_range_begin", 128, 16, "first LID; 0xffff: all").alias("infiniband.informinfo.lidrangebegin"),
+    field("lid_range_end", 144, 16, "last LID").alias("infiniband.informinfo.lidrangeend"),
+    reserved("reserved", 160, 16),
+    field("is_generic", 176, 8, "1: traps of the specification; 0: a vendor's")
+        .alias("infiniband.informinfo.isgeneric"),
+    field("subscribe", 184, 8, "1: forward them; 0: no longer").alias("infiniband.informinfo.subscribe"),
+    field("type", 192, 16, "notice type; 0xffff: all").hex().alias("infiniband.informinfo.type"),
+    field("trap_number", 208, 16, "which trap, a vendor's: device id; 0xffff: all")
+        .of(trap_names)
+        .alias("infiniband.informinfo.trapnumberdeviceid"),
+    field("qpn", 224, 24, "queue pair of the subscriber").hex().alias("infiniband.informinfo.qpn"),
+    reserved("reserved2", 248, 3),
+    field("response_time", 251, 5, "code of how long an answer may take").alias("infiniband.informinfo.resptimevalue"),
+    field("response_time.limit", 251, 5, "how long an answer may take").as(Display::time).means(&exponential_time_ns),
+    reserved("reserved3", 256, 8),
+    field("producer", 264, 24, "producer type, a vendor's: its OUI; 0xffffff: all")
+        .hex()
+        .alias("infiniband.informinfo.producertypevendorid"),
+};
+}  // namespace detail
+
+/// A subscription to traps.
+struct InformInfo {
+  static constexpr std::string_view name = "informinfo", title = "InformInfo", section = "IBTA vol 1, 13.4.8.3";
+  static constexpr std::size_t size = 36;
+  static constexpr auto fields = detail::inform_info_rows;
+};
+
+/// A subscription that stands.
+struct InformInfoRecord {
+  static constexpr std::string_view name = "informinforecord", title = "InformInfoRecord",
+                                    section = "IBTA vol 1, 15.2.5.12";
+  static constexpr std::string_view tail = "padding";
+  static constexpr std::size_t size = 60;
+  static constexpr auto fields = detail::rows(
+      std::array{
+          field("subscriber_gid", 0, 128, "who subscribed")
+              .as(Display::ipv6)
+              .alias("infiniband.informinforecord.subscribergid"),
+          field("enum", 128, 16, "tells the subscriber's records apart").alias("infiniband.informinforecord.enum"),
+          reserved("reserved0", 144, 48)},
+      detail::moved(detail::inform_info_rows, 192));
+};
+
+/// A notice that is forwarded to a subscriber: with the GID of its issuer.
+struct SaNotice {
+  static constexpr std::string_view name = "sanotice", title = "Notice, forwarded", section = "IBTA vol 1, 13.4.8.2";
+  static constexpr std::size_t size = 80;
+  static constexpr auto fields =
+      detail::rows(detail::notice_rows, std::array{field("issuer_gid", 512, 128, "who issued it").as(Display::ipv6)});
+};
+
+}  // namespace rdmawire
