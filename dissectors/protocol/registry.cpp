@@ -6,12 +6,15 @@
 
 #include "dissectors/protocol/arp.hpp"
 #include "dissectors/protocol/cm.hpp"
+#include "dissectors/protocol/ddp.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/ipoib.hpp"
 #include "dissectors/protocol/mad.hpp"
+#include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/nvme.hpp"
+#include "dissectors/protocol/rdmap.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
 
@@ -43,6 +46,9 @@ constexpr auto headers = join(
     headers_of<Bth, Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth, Feth, Cnp, DcEth>(),
     headers_of<Mad, Rmpp, VendorMad, ClassPortInfo>(),
     headers_of<CmReq, CmMra, CmRej, CmRep, CmRtu, CmDreq, CmDrep, CmLap, CmApr, CmSidrReq, CmSidrRep, RdmaCm>(),
+    headers_of<MpaFrame, MpaEnhanced, Fpdu, Marker, Ddp, Rdmap, DdpTagged, DdpUntagged>(),
+    headers_of<RdmapReadRequest, Terminate, DdpSegmentLength, RdmapAtomicRequest, RdmapAtomicResponse,
+               RdmapImmediateData>(),
     headers_of<Ipoib, IpoibCm>(),
     headers_of<NvmeAdmin, NvmeIo, NvmeFabrics, NvmeDwords, NvmeRange, NvmeConnect, NvmeConnectData, NvmePropertySet,
                NvmePropertyGet, NvmeDisconnect, NvmeAuthentication, NvmeCqe, NvmeCmRequest, NvmeCmReply, NvmeCmReject>());
