@@ -3,6 +3,7 @@
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/transport.hpp"
 
 namespace rdmawire {
@@ -70,11 +71,12 @@ Frame Frame::of(const HeaderStack& stack) {
   // What lies between the headers and what comes behind the payload is payload, also where decoding stopped inside a
   // header and named none.
   const bool stopped = stack.payload.offset == 0;
-  std::uint32_t end = stack.pad.length    ? stack.pad.offset
-                      : stack.icrc.length ? stack.icrc.offset
-                      : stack.vcrc.length ? stack.vcrc.offset
-                      : stopped           ? static_cast<std::uint32_t>(stack.bytes.size())
-                                          : std::max(stack.payload.end(), headers_end);
+  std::uint32_t end = stack.pad.length       ? stack.pad.offset
+                      : stack.icrc.length    ? stack.icrc.offset
+                      : stack.vcrc.length    ? stack.vcrc.offset
+                      : stack.mpa_crc.length ? stack.mpa_crc.offset
+                      : stopped              ? static_cast<std::uint32_t>(stack.bytes.size())
+                                             : std::max(stack.payload.end(), headers_end);
   frame.payload = copy({headers_end, end - headers_end});
   frame.pad = copy(stack.pad);
   if (stack.pad.length) end = stack.pad.end();
@@ -82,6 +84,11 @@ Frame Frame::of(const HeaderStack& stack) {
   if (frame.with_icrc) {
     frame.icrc = load_icrc(stack.bytes.data() + stack.icrc.offset);
     end = stack.icrc.end();
+  }
+  frame.with_mpa_crc = stack.mpa_crc.length != 0;
+  if (frame.with_mpa_crc) {
+    frame.mpa_crc = load_icrc(stack.bytes.data() + stack.mpa_crc.offset);
+    end = stack.mpa_crc.end();
   }
   frame.with_vcrc = stack.vcrc.length != 0;
   if (frame.with_vcrc) {
@@ -113,6 +120,8 @@ std::vector<std::uint8_t> Frame::encode() const {
   const std::size_t bth = last_index(layers, info<Bth>), lrh = last_index(layers, info<Lrh>);
   const bool has_bth = bth < layers.size(), native = lrh < layers.size();
   const bool write_icrc = has_bth && with_icrc, write_vcrc = native && with_vcrc;
+  const std::size_t fpdu = last_index(layers, info<Fpdu>);
+  const bool has_fpdu = fpdu < layers.size(), write_mpa_crc = has_fpdu && with_mpa_crc;
 
   std::uint32_t at = 0;
   for (const HeaderValue& layer : layers) {
@@ -126,9 +135,12 @@ std::vector<std::uint8_t> Frame::encode() const {
       const std::uint32_t headers = at - layout.offsets[i], demanded = layers[i].header().whole;
       if (demanded > headers) layout.payload_octets = std::max(layout.payload_octets, demanded - headers);
     }
-  layout.pad_octets = pad ? static_cast<std::uint32_t>(pad->size()) : has_bth ? -layout.payload_octets & 3U : 0;
+  layout.pad_octets = pad        ? static_cast<std::uint32_t>(pad->size())
+                      : has_bth  ? -layout.payload_octets & 3U
+                      : has_fpdu ? -(at - layout.offsets[fpdu] + layout.payload_octets) & 3U
+                                 : 0;
   const std::uint32_t icrc_at = at + layout.payload_octets + layout.pad_octets;
-  layout.end = icrc_at + (write_icrc ? 4 : 0);
+  layout.end = icrc_at + (write_icrc || write_mpa_crc ? 4 : 0);
   for (std::size_t i = layers.size(); i-- > 0;)
     if (layers[i].header().fill) layers[i].header().fill(layout, i);
 
@@ -140,6 +152,10 @@ std::vector<std::uint8_t> Frame::encode() const {
   packet.resize(at + layout.payload_octets, 0);
   if (pad) packet.insert(packet.end(), pad->begin(), pad->end());
   packet.resize(layout.end + (write_vcrc ? 2 : 0), 0);
+  if (write_mpa_crc) {
+    const Bytes covered = Bytes(packet).subspan(layout.offsets[fpdu], icrc_at - layout.offsets[fpdu]);
+    store_be(packet.data() + icrc_at, 4, mpa_crc ? *mpa_crc : compute_mpa_crc(covered));
+  }
   transport_checksums(layout, packet);
 
   if (write_icrc || write_vcrc) {

@@ -6,13 +6,16 @@
 
 #include "dissectors/protocol/arp.hpp"
 #include "dissectors/protocol/cm.hpp"
+#include "dissectors/protocol/ddp.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/ipoib.hpp"
 #include "dissectors/protocol/mad.hpp"
+#include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/nvme.hpp"
 #include "dissectors/protocol/pm.hpp"
+#include "dissectors/protocol/rdmap.hpp"
 #include "dissectors/protocol/sa.hpp"
 #include "dissectors/protocol/smp.hpp"
 #include "dissectors/protocol/transport.hpp"
@@ -51,6 +54,9 @@ constexpr auto headers = join(
                                          InformInfo, InformInfoRecord, SaNotice>(),
                               headers_of<Pm, PortCounters, PortCountersExtended>(),
     headers_of<CmReq, CmMra, CmRej, CmRep, CmRtu, CmDreq, CmDrep, CmLap, CmApr, CmSidrReq, CmSidrRep, RdmaCm>(),
+    headers_of<MpaFrame, MpaEnhanced, Fpdu, Marker, Ddp, Rdmap, DdpTagged, DdpUntagged>(),
+    headers_of<RdmapReadRequest, Terminate, DdpSegmentLength, RdmapAtomicRequest, RdmapAtomicResponse,
+               RdmapImmediateData>(),
     headers_of<Ipoib, IpoibCm>(),
     headers_of<NvmeAdmin, NvmeIo, NvmeFabrics, NvmeDwords, NvmeRange, NvmeConnect, NvmeConnectData, NvmePropertySet,
                NvmePropertyGet, NvmeDisconnect, NvmeAuthentication, NvmeCqe, NvmeCmRequest, NvmeCmReply, NvmeCmReject>());

@@ -43,6 +43,7 @@ class HeaderStack {
     pad = other.pad;
     icrc = other.icrc;
     vcrc = other.vcrc;
+    mpa_crc = other.mpa_crc;
     wire = other.wire;
     network = other.network;
     transport = other.transport;
@@ -55,9 +56,10 @@ class HeaderStack {
   std::uint32_t wire_length = 0;  ///< octets on the wire; more than bytes.size() in a snapped capture
 
   Range payload;  ///< what no header claimed, without pad and CRCs
-  Range pad;      ///< BTH's padding octets
+  Range pad;      ///< padding octets that the BTH counts, or of an FPDU
   Range icrc;     ///< length 0: there is none, or the capture ends before it
   Range vcrc;     ///< likewise
+  Range mpa_crc;  ///< likewise; only in the stack of an FPDU
   Wire wire = Wire::none;
   std::uint8_t network = none;    ///< index of the innermost IPv4, IPv6 or GRH layer
   std::uint8_t transport = none;  ///< index of the innermost BTH, UDP or TCP layer
@@ -110,7 +112,7 @@ class HeaderStack {
     bytes = packet;
     wire_length = length_on_wire;
     layer_count_ = finding_count_ = 0;
-    payload = pad = icrc = vcrc = {};
+    payload = pad = icrc = vcrc = mpa_crc = {};
     wire = Wire::none;
     network = transport = none;
     cut = fragment = false;
