@@ -40,7 +40,7 @@ constexpr bool is_ipoib_group(const std::uint8_t* gid) {
          (signature == ipoib_signature::ipv4 || signature == ipoib_signature::ipv6);
 }
 
-/// Service ids of connected mode: 0x10, zeros, and the UD queue pair of the interface that is called. RFC 4755, 6.
+/// Service ids of connected mode: 0x10, zeros, and the UD queue pair of the interface that is called. RFC 4755, 3.5.
 namespace ipoib_service {
 inline constexpr std::uint64_t prefix = 0x1000000000000000, qp_mask = 0xffffff;
 }

@@ -10,8 +10,12 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/ipoib.hpp"
+#include "dissectors/protocol/iser.hpp"
 #include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/nvme.hpp"
+#include "dissectors/protocol/rpc_rdma.hpp"
+#include "dissectors/protocol/smb_direct.hpp"
+#include "dissectors/protocol/srp.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
 
@@ -45,7 +49,13 @@ constexpr auto headers = join(
     headers_of<CmReq, CmMra, CmRej, CmRep, CmRtu, CmDreq, CmDrep, CmLap, CmApr, CmSidrReq, CmSidrRep, RdmaCm>(),
     headers_of<Ipoib, IpoibCm>(),
     headers_of<NvmeAdmin, NvmeIo, NvmeFabrics, NvmeDwords, NvmeRange, NvmeConnect, NvmeConnectData, NvmePropertySet,
-               NvmePropertyGet, NvmeDisconnect, NvmeAuthentication, NvmeCqe, NvmeCmRequest, NvmeCmReply, NvmeCmReject>());
+               NvmePropertyGet, NvmeDisconnect, NvmeAuthentication, NvmeCqe, NvmeCmRequest, NvmeCmReply, NvmeCmReject>(),
+    headers_of<RpcRdma, RpcRdmaRead, RpcRdmaChunk, RpcRdmaSegment, RpcRdmaEnd, RpcRdmaPadding, RpcRdmaError,
+               RpcRdmaVersions, RpcCall, RpcReply, RpcRdmaPrivate>(),
+    headers_of<Iser, IserHello, Iscsi, IserCm>(),
+    headers_of<SrpLoginRequest, SrpLoginRequestRdma, SrpLoginResponse, SrpLoginReject, SrpShort, SrpTargetLogout,
+               SrpTaskManagement, SrpCommand, SrpResponse, SrpCreditRequest, SrpEventRequest>(),
+    headers_of<SmbDirectNegotiateRequest, SmbDirectNegotiateResponse, SmbDirectData>());
 // clang-format on
 
 }  // namespace
