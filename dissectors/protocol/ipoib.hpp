@@ -12,9 +12,10 @@ struct Ipoib {
   static constexpr std::string_view name = "ipoib", title = "IP over InfiniBand", section = "RFC 4391, 6";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
-      field("type", 0, 16, "EtherType of what follows").hex().of(ethertype_names).alias("ipoib.type"),
+      field("type", 0, 16, "EtherType of what follows").hex().of(ethertype_names).alias("ipoib.type").computed(),
       reserved("reserved", 16, 16),
   };
+  static void fill(FrameLayout& frame, std::size_t index);
 };
 
 /// What connected mode's REQ and REP carry as private data.

@@ -1,10 +1,13 @@
 #include "dissectors/tracking/evidence.hpp"
 
 #include <cstring>
+#include <optional>
 
+#include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/ipoib.hpp"
+#include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/nvme.hpp"
 #include "dissectors/protocol/srp.hpp"
 
@@ -33,85 +36,83 @@ const Service* find_service(std::uint16_t port) {
   return nullptr;
 }
 
-/// RDMA-CM's service ids for the TCP port space: a prefix and the port. IBTA vol 1, annex A11.
-namespace ip_service {
-constexpr std::uint64_t prefix = 0x0000000001060000, port_mask = 0xffff;
-constexpr bool matches(std::uint64_t service_id) { return (service_id & ~port_mask) == prefix; }
-}  // namespace ip_service
-
-constexpr std::uint32_t mad_octets = 256;
-namespace mad_class {
-constexpr std::uint8_t subnet_administration = 0x03, device = 0x06, communication = 0x07;
-}
-
 /// The MAD of a packet to queue pair 1, or empty when it is not there whole.
 Bytes mad_of(const HeaderStack& stack) {
-  const Layer* deth = stack.find(info<Deth>);
-  if (!deth) return {};
-  const std::uint32_t at = deth->offset + deth->length;
-  if (stack.bytes.size() < at + mad_octets) return {};
-  return stack.bytes.subspan(at, mad_octets);
-}
-constexpr std::uint8_t get_response = 0x81;
-std::uint8_t class_of(Bytes mad) { return mad[1]; }
-std::uint8_t method_of(Bytes mad) { return mad[3]; }
-std::uint16_t attribute_of(Bytes mad) { return static_cast<std::uint16_t>(load_be<2>(mad.data() + 16)); }
-
-namespace cm_attribute {
-constexpr std::uint16_t req = 0x10, mra = 0x11, rej = 0x12, rep = 0x13, rtu = 0x14, dreq = 0x15, drep = 0x16,
-                        lap = 0x19, apr = 0x1a;
+  const Layer* mad = stack.find(info<Mad>);
+  if (!mad || stack.bytes.size() < mad->offset + Mad::whole) return {};
+  return stack.bytes.subspan(mad->offset, Mad::whole);
 }
 
 }  // namespace
 
+/// What is needed of a CM message. IBTA vol 1, 12.6.
 struct Evidence::CmMessage {
-  std::uint16_t kind;  ///< of cm_attribute
-  std::uint32_t local_id, remote_id;
-  std::uint64_t service_id;  ///< REQ
-  std::uint64_t ca_guid;     ///< REQ and REP: the sender's
-  std::uint32_t qp;          ///< REQ and REP: the sender's; DREQ: the receiver's
-  std::uint32_t starting_psn;
-  std::uint16_t local_lid, remote_lid;  ///< REQ: the primary path
-  Bytes private_data;                   ///< REQ, REP and REJ
+  const HeaderInfo* kind = nullptr;
+  std::uint32_t local_id = 0, remote_id = 0;
+  std::uint64_t service_id = 0;                 ///< REQ
+  std::uint16_t port = 0;                       ///< REQ: TCP port of RDMA-CM's service id, else 0
+  std::uint64_t ca_guid = 0;                    ///< REP: the sender's
+  std::uint32_t qp = 0;                         ///< REQ and REP: the sender's; DREQ: the receiver's
+  std::uint32_t starting_psn = 0;               ///< REQ and REP: what the receiver is to begin with
+  std::uint16_t local_lid = 0, remote_lid = 0;  ///< REQ: the primary path
+  bool ip_addressed = false;                    ///< REQ: RDMA-CM's header stands before the private data
+  Bytes private_data;                           ///< REQ, REP and REJ: behind RDMA-CM's header
 };
 
-// IBTA vol 1, 12.6
-std::optional<Evidence::CmMessage> Evidence::read_cm(Bytes mad) {
-  constexpr unsigned header = 24;
-  const std::uint8_t* cm = mad.data() + header;
-  const auto u = [cm](unsigned at, unsigned octets) { return static_cast<std::uint32_t>(load_be(cm + at, octets)); };
-  CmMessage m{attribute_of(mad), u(0, 4), u(4, 4), 0, 0, 0, 0, 0, 0, {}};
-  switch (m.kind) {
-    case cm_attribute::req:
-      m.remote_id = 0;
-      m.service_id = load_be(cm + 8, 8);
-      m.ca_guid = load_be(cm + 16, 8);
-      m.qp = u(32, 3);
-      m.starting_psn = u(44, 3);
-      m.local_lid = static_cast<std::uint16_t>(u(52, 2));
-      m.remote_lid = static_cast<std::uint16_t>(u(54, 2));
-      m.private_data = mad.subspan(header + 140);
-      return m;
-    case cm_attribute::rep:
-      m.qp = u(12, 3);
-      m.starting_psn = u(20, 3);
-      m.ca_guid = load_be(cm + 28, 8);
-      m.private_data = mad.subspan(header + 36);
-      return m;
-    case cm_attribute::rej: m.private_data = mad.subspan(header + 84); return m;
-    case cm_attribute::dreq: m.qp = u(8, 3); return m;
-    case cm_attribute::mra:
-    case cm_attribute::rtu:
-    case cm_attribute::drep:
-    case cm_attribute::lap:
-    case cm_attribute::apr: return m;
-    default: return std::nullopt;
+Evidence::CmMessage Evidence::read_cm(const HeaderStack& stack) {
+  CmMessage m;
+  const auto ids = [&](const auto& view) {
+    m.local_id = view.template get<"local_comm_id">();
+    m.remote_id = view.template get<"remote_comm_id">();
+  };
+  for (const Layer& layer : stack.layers()) {
+    const std::uint8_t* at = stack.bytes.data() + layer.offset;
+    const HeaderInfo* const header = layer.header;
+    if (header == &info<CmReq>) {
+      const View<CmReq> req(at);
+      m.local_id = req.get<"local_comm_id">();
+      m.service_id = req.get<"service_id">();
+      if (CmReq::by_ip(at) && req.get<"service_id.protocol">() == ip_protocol::tcp)
+        m.port = req.get<"service_id.port">();
+      m.qp = req.get<"local_qpn">();
+      m.starting_psn = req.get<"starting_psn">();
+      m.local_lid = req.get<"primary_local_lid">();
+      m.remote_lid = req.get<"primary_remote_lid">();
+    } else if (header == &info<CmRep>) {
+      const View<CmRep> rep(at);
+      ids(rep);
+      m.qp = rep.get<"local_qpn">();
+      m.starting_psn = rep.get<"starting_psn">();
+      m.ca_guid = rep.get<"local_ca_guid">();
+    } else if (header == &info<CmDreq>) {
+      const View<CmDreq> dreq(at);
+      ids(dreq);
+      m.qp = dreq.get<"remote_qpn">();
+    } else if (header == &info<CmRej>) {
+      ids(View<CmRej>(at));
+    } else if (header == &info<CmMra>) {
+      ids(View<CmMra>(at));
+    } else if (header == &info<CmRtu>) {
+      ids(View<CmRtu>(at));
+    } else if (header == &info<CmDrep>) {
+      ids(View<CmDrep>(at));
+    } else if (header == &info<CmLap>) {
+      ids(View<CmLap>(at));
+    } else if (header == &info<CmApr>) {
+      ids(View<CmApr>(at));
+    } else if (header == &info<RdmaCm>) {
+      m.ip_addressed = true;
+      continue;
+    } else {
+      continue;
+    }
+    m.kind = header;
   }
+  m.private_data = stack.bytes_of(stack.payload);
+  return m;
 }
 
 namespace {
-
-constexpr std::uint32_t rdma_cm_header_octets = 36;
 
 PortAddress of_lid(std::uint16_t lid) { return {0, lid}; }
 PortAddress of_gid(const std::uint8_t* gid) { return {load_be<8>(gid), load_be<8>(gid + 8)}; }
@@ -227,18 +228,19 @@ void Evidence::apply_datagram(Packet& packet) {
 }
 
 void Evidence::apply_management(Packet& packet) {
-  const Bytes mad = mad_of(packet.stack);
-  if (mad.empty()) return;
-  const std::uint8_t mgmt_class = class_of(mad);
+  const auto mad = packet.stack.get<Mad>();
+  if (!mad) return;
+  const std::uint8_t mgmt_class = mad->get<"class">();
+  if (mgmt_class == management_class::communication) return apply_cm(packet);
   constexpr std::uint16_t service_entries = 0x12, mc_member_record = 0x38;
-  if (mgmt_class == mad_class::communication)
-    apply_cm(packet, mad);
-  else if (method_of(mad) != get_response)
-    return;
-  else if (mgmt_class == mad_class::device && attribute_of(mad) == service_entries)
-    learn_services(packet.number, mad);
-  else if (mgmt_class == mad_class::subnet_administration && attribute_of(mad) == mc_member_record)
-    learn_group(packet.number, mad);
+  if (mad->get<"method">() != mad_method::get_response) return;
+  const std::uint16_t attribute = mad->get<"attribute_id">();
+  const Bytes whole = mad_of(packet.stack);
+  if (whole.empty()) return;
+  if (mgmt_class == management_class::device_management && attribute == service_entries)
+    learn_services(packet.number, whole);
+  else if (mgmt_class == management_class::subnet_administration && attribute == mc_member_record)
+    learn_group(packet.number, whole);
 }
 
 // Four entries: a name of 40 octets and a service id. IBTA vol 1, 16.3.3.5
@@ -267,73 +269,55 @@ const Evidence::Request* Evidence::request_of(const FlowKey& ports, std::uint32_
   return requests_.find(reversed(ports, remote_id));
 }
 
-void Evidence::apply_cm(Packet& packet, Bytes mad) {
+void Evidence::apply_cm(Packet& packet) {
   HeaderStack& stack = packet.stack;
-  const auto cm = read_cm(mad);
+  const CmMessage cm = read_cm(stack);
   const auto ports = ports_of(stack);
-  if (!cm || !ports) return;
+  if (!cm.kind || !ports) return;
 
-  // Behind the CM's own headers, when those were decoded, the payload is what the upper layer put there.
-  const auto read_private_data = [&](const Request& request, PrivateData message) {
-    const bool behind_rdma_cm = message == PrivateData::request && request.ip_addressed;
-    const std::size_t at = static_cast<std::size_t>(cm->private_data.data() - stack.bytes.data()) +
-                           (behind_rdma_cm ? rdma_cm_header_octets : 0);
-    if (stack.payload.offset == at) decode_private_data(stack, request.context, message, request.ip_addressed);
-  };
-
-  switch (cm->kind) {
-    case cm_attribute::req: {
-      const Request request = learn_request(packet.number, *cm, *ports, stack.wire == Wire::infiniband);
-      packet.upper = request.evidence;
-      read_private_data(request, PrivateData::request);
-      return;
+  if (cm.kind == &info<CmReq>) {
+    const Request request = learn_request(packet.number, cm, *ports, stack.wire == Wire::infiniband);
+    packet.upper = request.evidence;
+    decode_private_data(stack, request.context, PrivateData::request, cm.ip_addressed);
+  } else if (cm.kind == &info<CmRep>) {
+    Request* request = requests_.find(reversed(*ports, cm.remote_id));
+    if (!request) return;
+    if (request->evidence.protocol == Upper::unknown && request->srp_login && request->service_id == cm.ca_guid &&
+        cm.private_data.size() >= SrpLoginResponse::size && cm.private_data[0] == srp_type::login_response &&
+        View<SrpLoginResponse>(cm.private_data.data()).get<"tag">() == request->srp_tag) {
+      request->evidence = {Upper::srp, "the service id is the target's GUID, and both private data are an SRP login",
+                           packet.number};
+      request->context.protocol = Upper::srp;
     }
-    case cm_attribute::rep: {
-      Request* request = requests_.find(reversed(*ports, cm->remote_id));
-      if (!request) return;
-      if (request->evidence.protocol == Upper::unknown && request->srp_login && request->service_id == cm->ca_guid &&
-          cm->private_data[0] == srp_type::login_response &&
-          View<SrpLoginResponse>(cm->private_data.data()).get<"tag">() == request->srp_tag) {
-        request->evidence = {Upper::srp, "the service id is the target's GUID, and both private data are an SRP login",
-                             packet.number};
-        request->context.protocol = Upper::srp;
-      }
-      packet.upper = request->evidence;
-      const Request accepted = *request;
-      learn_flows(accepted, *cm);
-      read_private_data(accepted, PrivateData::reply);
-      return;
-    }
-    case cm_attribute::rej: {
-      const Request* request = request_of(*ports, cm->local_id, cm->remote_id);
-      if (!request) return;
-      packet.upper = request->evidence;
-      read_private_data(*request, PrivateData::reject);
-      if (const Flow* flow = flows_.find(request->to_requester)) {
-        const FlowKey other = reversed(request->to_requester, flow->peer_qp);
-        flows_.erase(request->to_requester);
-        flows_.erase(other);
-      }
-      return;
-    }
-    case cm_attribute::dreq: {
-      const FlowKey key = with(*ports, cm->qp);
-      const Flow* flow = flows_.find(key);
-      if (!flow) {
-        // Sent again, or its connection was not seen whole.
-        if (const Request* request = request_of(*ports, cm->local_id, cm->remote_id)) packet.upper = request->evidence;
-        return;
-      }
-      packet.upper = flow->evidence;
-      // From here on the queue pairs may be used for something else.
-      const FlowKey other = reversed(*ports, flow->peer_qp);
-      flows_.erase(key);
+    packet.upper = request->evidence;
+    const Request accepted = *request;
+    learn_flows(accepted, cm);
+    decode_private_data(stack, accepted.context, PrivateData::reply, false);
+  } else if (cm.kind == &info<CmRej>) {
+    const Request* request = request_of(*ports, cm.local_id, cm.remote_id);
+    if (!request) return;
+    packet.upper = request->evidence;
+    decode_private_data(stack, request->context, PrivateData::reject, false);
+    if (const Flow* flow = flows_.find(request->to_requester)) {
+      const FlowKey other = reversed(request->to_requester, flow->peer_qp);
+      flows_.erase(request->to_requester);
       flows_.erase(other);
+    }
+  } else if (cm.kind == &info<CmDreq>) {
+    const FlowKey key = with(*ports, cm.qp);
+    const Flow* flow = flows_.find(key);
+    if (!flow) {
+      // Sent again, or its connection was not seen whole.
+      if (const Request* request = request_of(*ports, cm.local_id, cm.remote_id)) packet.upper = request->evidence;
       return;
     }
-    default:
-      if (const Request* request = request_of(*ports, cm->local_id, cm->remote_id)) packet.upper = request->evidence;
-      return;
+    packet.upper = flow->evidence;
+    // From here on the queue pairs may be used for something else.
+    const FlowKey other = reversed(*ports, flow->peer_qp);
+    flows_.erase(key);
+    flows_.erase(other);
+  } else if (const Request* request = request_of(*ports, cm.local_id, cm.remote_id)) {
+    packet.upper = request->evidence;
   }
 }
 
@@ -341,9 +325,8 @@ Evidence::Request Evidence::learn_request(std::uint64_t frame, const CmMessage& 
   Request request;
   request.service_id = cm.service_id;
   request.starting_psn = cm.starting_psn;
-  if (ip_service::matches(cm.service_id)) {
-    request.ip_addressed = true;
-    if (const Service* service = find_service(static_cast<std::uint16_t>(cm.service_id)))
+  if (cm.port != 0) {
+    if (const Service* service = find_service(cm.port))
       request.evidence = {service->protocol, service->cm_reason, frame};
   } else if ((cm.service_id & ~ipoib_service::qp_mask) == ipoib_service::prefix) {
     request.evidence = {Upper::ipoib, "the CM request's service id is IPoIB's connected mode", frame};
@@ -352,17 +335,15 @@ Evidence::Request Evidence::learn_request(std::uint64_t frame, const CmMessage& 
                         {{Upper::ipoib, "a CM request names it as an IPoIB queue pair", frame}, 0, false});
   } else if (const UpperEvidence* announced = services_.find({cm.service_id})) {
     request.evidence = *announced;
-  } else if (const View<SrpLoginRequest> login(cm.private_data.data());
-             login.get<"type">() == srp_type::login_request && login.get<"max_length">() != 0) {
-    request.srp_login = true;
+  } else if (cm.private_data.size() >= SrpLoginRequest::size) {
+    const View<SrpLoginRequest> login(cm.private_data.data());
+    request.srp_login = login.get<"type">() == srp_type::login_request && login.get<"max_length">() != 0;
     request.srp_tag = login.get<"tag">();
   }
   request.context.protocol = request.evidence.protocol;
   request.context.to_listener = true;
-  if (request.context.protocol == Upper::nvme) {
-    const Bytes own = cm.private_data.subspan(rdma_cm_header_octets);
-    request.context.admin_queue = View<NvmeCmRequest>(own.data()).get<"queue_id">() == 0;
-  }
+  if (request.context.protocol == Upper::nvme && cm.private_data.size() >= NvmeCmRequest::size)
+    request.context.admin_queue = View<NvmeCmRequest>(cm.private_data.data()).get<"queue_id">() == 0;
   // The path is the one that the REQ names; RoCE's has no LIDs.
   const FlowKey path = native ? FlowKey{of_lid(cm.local_lid), of_lid(cm.remote_lid), 0} : ports;
   request.to_requester = reversed(path, cm.qp);

@@ -3,7 +3,6 @@
 /// private data), IPoIB's multicast groups, the port an iWARP connection was made to. Payload octets are never asked.
 
 #include <cstdint>
-#include <optional>
 
 #include "dissectors/protocol/upper.hpp"
 #include "dissectors/tracking/lru.hpp"
@@ -75,7 +74,6 @@ class Evidence {
     std::uint64_t service_id = 0;
     std::uint64_t srp_tag = 0;  ///< when the private data has the layout of an SRP login
     std::uint32_t starting_psn = 0;
-    bool ip_addressed = false;
     bool srp_login = false;
   };
   /// A UD queue pair that IPoIB uses.
@@ -86,10 +84,10 @@ class Evidence {
   };
 
   struct CmMessage;  ///< what is needed of a CM message
-  static std::optional<CmMessage> read_cm(Bytes mad);
+  static CmMessage read_cm(const HeaderStack& stack);
 
   void apply_management(Packet& packet);
-  void apply_cm(Packet& packet, Bytes mad);
+  void apply_cm(Packet& packet);
   void learn_services(std::uint64_t frame, Bytes mad);
   void learn_group(std::uint64_t frame, Bytes mad);
   void apply_datagram(Packet& packet);
