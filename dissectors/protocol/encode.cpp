@@ -24,6 +24,13 @@ std::size_t last_index(const std::vector<HeaderValue>& layers, const HeaderInfo&
   return layers.size();
 }
 
+// The packet's own BTH: what an upper layer carries behind it is payload to it.
+std::size_t transport_index(const std::vector<HeaderValue>& layers) {
+  std::size_t i = 0;
+  while (i < layers.size() && &layers[i].header() != &info<Bth>) ++i;
+  return i;
+}
+
 // The sum over the pseudo header of the IP layer before `index`. RFC 9293, 3.1; RFC 8200, 8.1
 std::uint32_t pseudo_header_sum(const FrameLayout& frame, std::size_t index, std::uint8_t protocol) {
   std::uint32_t sum = frame.octets_from(index) + protocol;
@@ -117,7 +124,7 @@ void Frame::forget_computed() {
 std::vector<std::uint8_t> Frame::encode() const {
   FrameLayout layout;
   layout.layers = layers;
-  const std::size_t bth = last_index(layers, info<Bth>), lrh = last_index(layers, info<Lrh>);
+  const std::size_t bth = transport_index(layers), lrh = last_index(layers, info<Lrh>);
   const bool has_bth = bth < layers.size(), native = lrh < layers.size();
   const bool write_icrc = has_bth && with_icrc, write_vcrc = native && with_vcrc;
   const std::size_t fpdu = last_index(layers, info<Fpdu>);
@@ -141,6 +148,8 @@ std::vector<std::uint8_t> Frame::encode() const {
                                  : 0;
   const std::uint32_t icrc_at = at + layout.payload_octets + layout.pad_octets;
   layout.end = icrc_at + (write_icrc || write_mpa_crc ? 4 : 0);
+  layout.transport = bth;
+  layout.payload_end = at + layout.payload_octets;
   for (std::size_t i = layers.size(); i-- > 0;)
     if (layers[i].header().fill) layers[i].header().fill(layout, i);
 
@@ -165,8 +174,9 @@ std::vector<std::uint8_t> Frame::encode() const {
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const HeaderInfo& header = layers[i].header();
       fits = fits && stack.push(header, layout.offsets[i], static_cast<std::uint32_t>(layers[i].bytes().size()));
-      if (&header == &info<Ipv4> || &header == &info<Ipv6> || &header == &info<Grh>) stack.network = stack.last_layer();
-      if (&header == &info<Bth>) stack.transport = stack.last_layer();
+      const bool network = &header == &info<Ipv4> || &header == &info<Ipv6> || &header == &info<Grh>;
+      if (network && i < bth) stack.network = stack.last_layer();
+      if (i == bth) stack.transport = stack.last_layer();
     }
     const bool over_udp = has_bth && bth > 0 && &layers[bth - 1].header() == &info<Udp>;
     stack.wire = native ? Wire::infiniband : over_udp ? Wire::roce_v2 : Wire::roce_v1;

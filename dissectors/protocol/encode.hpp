@@ -64,10 +64,14 @@ struct FrameLayout {
   std::uint32_t payload_octets = 0;
   std::uint32_t pad_octets = 0;
   std::uint32_t end = 0;  ///< after payload, pad and ICRC or MPA CRC; VCRC and trailer come behind it
+  std::uint32_t payload_end = 0;
+  std::size_t transport = SIZE_MAX;  ///< index of the BTH, if there is one
 
   [[nodiscard]] HeaderValue& at(std::size_t index) { return layers[index]; }
-  /// Octets from layer `index` (with it) to the end.
-  [[nodiscard]] std::uint32_t octets_from(std::size_t index) const { return end - offsets[index]; }
+  /// Octets from layer `index` (with it) to the end: of the payload when an upper layer behind the BTH asks.
+  [[nodiscard]] std::uint32_t octets_from(std::size_t index) const {
+    return (index > transport ? payload_end : end) - offsets[index];
+  }
   /// Octets behind layer `index`.
   [[nodiscard]] std::uint32_t octets_after(std::size_t index) const {
     return octets_from(index) - static_cast<std::uint32_t>(layers[index].bytes().size());

@@ -12,9 +12,10 @@ struct Ipoib {
   static constexpr std::string_view name = "ipoib", title = "IP over InfiniBand", section = "RFC 4391, 6";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
-      field("type", 0, 16, "EtherType of what follows").hex().of(ethertype_names).alias("ipoib.type"),
+      field("type", 0, 16, "EtherType of what follows").hex().of(ethertype_names).alias("ipoib.type").computed(),
       reserved("reserved", 16, 16),
   };
+  static void fill(FrameLayout& frame, std::size_t index);
 };
 
 /// What connected mode's REQ and REP carry as private data.
@@ -40,7 +41,7 @@ constexpr bool is_ipoib_group(const std::uint8_t* gid) {
          (signature == ipoib_signature::ipv4 || signature == ipoib_signature::ipv6);
 }
 
-/// Service ids of connected mode: 0x10, zeros, and the UD queue pair of the interface that is called. RFC 4755, 6.
+/// Service ids of connected mode: 0x10, zeros, and the UD queue pair of the interface that is called. RFC 4755, 3.5.
 namespace ipoib_service {
 inline constexpr std::uint64_t prefix = 0x1000000000000000, qp_mask = 0xffffff;
 }

@@ -105,7 +105,7 @@ inline constexpr Name nvme_sgl_subtype_entries[] = {
     {15, "Transport specific", "RDMA: the controller invalidates the remote key when it answers"},
 };
 inline constexpr Names nvme_sgl_subtype_names{"NVMe SGL descriptor subtype", nvme_sgl_subtype_entries,
-                                              "NVMe Base 2.0, 4.1.2; NVMe RDMA 1.0, 3.2"};
+                                              "NVMe Base 2.0, 4.1.2; NVMe RDMA Transport 1.0, number unverified"};
 
 namespace detail {
 constexpr bool nvme_sgl_is_keyed(const std::uint8_t* h) { return h[39] >> 4 == 4; }
@@ -452,7 +452,7 @@ struct NvmeCqe {
 /// Private data of a connection request.
 struct NvmeCmRequest {
   static constexpr std::string_view name = "nvme_cm_request", title = "NVMe RDMA connection request",
-                                    section = "NVMe RDMA 1.0, 3.1.1";
+                                    section = "NVMe RDMA Transport 1.0, number unverified";
   static constexpr std::size_t size = 32;
   static constexpr std::array fields{
       field("record_format", 0, 16, "0").le().alias("nvme-rdma.cm.req.recfmt"),
@@ -471,7 +471,7 @@ struct NvmeCmRequest {
 /// Private data of the answer that accepts.
 struct NvmeCmReply {
   static constexpr std::string_view name = "nvme_cm_reply", title = "NVMe RDMA connection reply",
-                                    section = "NVMe RDMA 1.0, 3.1.2";
+                                    section = "NVMe RDMA Transport 1.0, number unverified";
   static constexpr std::size_t size = 32;
   static constexpr std::array fields{
       field("record_format", 0, 16, "0").le().alias("nvme-rdma.cm.rsp.recfmt"),
@@ -492,12 +492,13 @@ inline constexpr Name nvme_cm_status_entries[] = {
     {7, "Invalid IRD", "the host's RDMA READ depth as a responder is too small"},
     {8, "Invalid ORD", "the host's RDMA READ depth as an initiator is too small"},
 };
-inline constexpr Names nvme_cm_status_names{"NVMe RDMA reject status", nvme_cm_status_entries, "NVMe RDMA 1.0, 3.1.3"};
+inline constexpr Names nvme_cm_status_names{"NVMe RDMA reject status", nvme_cm_status_entries,
+                                            "NVMe RDMA Transport 1.0, number unverified"};
 
 /// Private data of the answer that refuses.
 struct NvmeCmReject {
   static constexpr std::string_view name = "nvme_cm_reject", title = "NVMe RDMA connection reject",
-                                    section = "NVMe RDMA 1.0, 3.1.3";
+                                    section = "NVMe RDMA Transport 1.0, number unverified";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("record_format", 0, 16, "0").le().alias("nvme-rdma.cm.rej.recfmt"),

@@ -11,13 +11,17 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/ipoib.hpp"
+#include "dissectors/protocol/iser.hpp"
 #include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/nvme.hpp"
 #include "dissectors/protocol/pm.hpp"
 #include "dissectors/protocol/rdmap.hpp"
+#include "dissectors/protocol/rpc_rdma.hpp"
 #include "dissectors/protocol/sa.hpp"
+#include "dissectors/protocol/smb_direct.hpp"
 #include "dissectors/protocol/smp.hpp"
+#include "dissectors/protocol/srp.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
 
@@ -48,18 +52,24 @@ constexpr auto headers = join(
     headers_of<Lrh, Grh, Rwh>(),
     headers_of<Bth, Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth, Feth, Cnp, DcEth>(),
     headers_of<Mad, Rmpp, VendorMad, ClassPortInfo>(),
-                              headers_of<SmpLid, SmpDirected, SmpPath, SmpData, NodeDescription, NodeInfo, SwitchInfo,
-                                         GuidInfo, PortInfo, PKeyTable, SmInfo, Notice>(),
-                              headers_of<Sa, PathRecord, McMemberRecord, NodeRecord, PortInfoRecord, ServiceRecord,
-                                         InformInfo, InformInfoRecord, SaNotice>(),
-                              headers_of<Pm, PortCounters, PortCountersExtended>(),
+    headers_of<SmpLid, SmpDirected, SmpPath, SmpData, NodeDescription, NodeInfo, SwitchInfo,
+               GuidInfo, PortInfo, PKeyTable, SmInfo, Notice>(),
+    headers_of<Sa, PathRecord, McMemberRecord, NodeRecord, PortInfoRecord, ServiceRecord,
+               InformInfo, InformInfoRecord, SaNotice>(),
+    headers_of<Pm, PortCounters, PortCountersExtended>(),
     headers_of<CmReq, CmMra, CmRej, CmRep, CmRtu, CmDreq, CmDrep, CmLap, CmApr, CmSidrReq, CmSidrRep, RdmaCm>(),
     headers_of<MpaFrame, MpaEnhanced, Fpdu, Marker, Ddp, Rdmap, DdpTagged, DdpUntagged>(),
     headers_of<RdmapReadRequest, Terminate, DdpSegmentLength, RdmapAtomicRequest, RdmapAtomicResponse,
                RdmapImmediateData>(),
     headers_of<Ipoib, IpoibCm>(),
     headers_of<NvmeAdmin, NvmeIo, NvmeFabrics, NvmeDwords, NvmeRange, NvmeConnect, NvmeConnectData, NvmePropertySet,
-               NvmePropertyGet, NvmeDisconnect, NvmeAuthentication, NvmeCqe, NvmeCmRequest, NvmeCmReply, NvmeCmReject>());
+               NvmePropertyGet, NvmeDisconnect, NvmeAuthentication, NvmeCqe, NvmeCmRequest, NvmeCmReply, NvmeCmReject>(),
+    headers_of<RpcRdma, RpcRdmaRead, RpcRdmaChunk, RpcRdmaSegment, RpcRdmaEnd, RpcRdmaPadding, RpcRdmaError,
+               RpcRdmaVersions, RpcCall, RpcReply, RpcRdmaPrivate>(),
+    headers_of<Iser, IserHello, Iscsi, IserCm>(),
+    headers_of<SrpLoginRequest, SrpLoginRequestRdma, SrpLoginResponse, SrpLoginReject, SrpShort, SrpTargetLogout,
+               SrpTaskManagement, SrpCommand, SrpResponse, SrpCreditRequest, SrpEventRequest>(),
+    headers_of<SmbDirectNegotiateRequest, SmbDirectNegotiateResponse, SmbDirectData>());
 // clang-format on
 
 }  // namespace

@@ -3,7 +3,11 @@
 #include "dissectors/protocol/cursor.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/ipoib.hpp"
+#include "dissectors/protocol/iser.hpp"
 #include "dissectors/protocol/nvme.hpp"
+#include "dissectors/protocol/rpc_rdma.hpp"
+#include "dissectors/protocol/smb_direct.hpp"
+#include "dissectors/protocol/srp.hpp"
 
 namespace rdmawire {
 
@@ -136,19 +140,115 @@ void decode_nvme(Message& m, const UpperContext& context) {
   if (type == nvme::fabrics_type::connect && m.left() >= NvmeConnectData::size) m.take(info<NvmeConnectData>);
 }
 
+void decode_rpc_rdma(Message& m) {
+  if (!m.need(info<RpcRdma>, RpcRdma::size)) return;
+  const View<RpcRdma> header(m.here());
+  if (header.get<"version">() != RpcRdma::version_1) {
+    m.unknown(info<RpcRdma>, "an RPC-over-RDMA version that is not known");
+    m.take(info<RpcRdma>);
+    return;
+  }
+  const RpcRdmaChunks chunks = read_chunks({m.here(), m.left()});
+  using Status = RpcRdmaChunks::Status;
+  if (chunks.status == Status::malformed)
+    m.malformed(info<RpcRdma>, "a chunk list that is no list");
+  else if (chunks.status == Status::cut && !m.partial())
+    m.malformed(info<RpcRdma>, "the message ends inside the chunk lists");
+  if (chunks.status != Status::whole) {
+    m.take(info<RpcRdma>);
+    return;
+  }
+  const std::uint32_t procedure = header.get<"procedure">();
+  if (!m.take(info<RpcRdma>, RpcRdma::size + chunks.octets)) return;
+  if (procedure != rpc_rdma_procedure::msg) return;
+  constexpr std::uint32_t call = 0, reply = 1;
+  if (m.left() < RpcReply::size) return;
+  const std::uint32_t type = View<RpcReply>(m.here()).get<"type">();
+  if (type == call && m.left() >= RpcCall::size) m.take(info<RpcCall>);
+  if (type == reply) m.take(info<RpcReply>);
+}
+
+void decode_iser(Message& m) {
+  if (!m.need(info<Iser>, Iser::size)) return;
+  switch (View<Iser>(m.here()).get<"opcode">()) {
+    case iser_opcode::control:
+      if (m.take(info<Iser>) && m.need(info<Iscsi>, Iscsi::size)) m.take(info<Iscsi>);
+      return;
+    case iser_opcode::hello:
+    case iser_opcode::hello_reply: m.take(info<IserHello>); return;
+    default: m.unknown(info<Iser>, "an iSER opcode that the specification does not define");
+  }
+}
+
+const HeaderInfo* srp_unit(std::uint8_t type) {
+  switch (type) {
+    case srp_type::login_request: return &info<SrpLoginRequest>;
+    case srp_type::task_management: return &info<SrpTaskManagement>;
+    case srp_type::command: return &info<SrpCommand>;
+    case srp_type::initiator_logout:
+    case srp_type::credit_response:
+    case srp_type::event_response: return &info<SrpShort>;
+    case srp_type::target_logout: return &info<SrpTargetLogout>;
+    case srp_type::credit_request: return &info<SrpCreditRequest>;
+    case srp_type::event_request: return &info<SrpEventRequest>;
+    case srp_type::login_response: return &info<SrpLoginResponse>;
+    case srp_type::response: return &info<SrpResponse>;
+    case srp_type::login_reject: return &info<SrpLoginReject>;
+    default: return nullptr;
+  }
+}
+
+void decode_srp(Message& m) {
+  const HeaderInfo* unit = srp_unit(m.here()[0]);
+  if (!unit)
+    m.unknown(info<SrpShort>, "an SRP information unit type that is not defined");
+  else if (m.need(*unit, unit->size))
+    m.take(*unit);
+}
+
+void decode_smb_direct(Message& m, const UpperContext& context) {
+  if (context.first_message) {
+    const HeaderInfo& negotiate =
+        context.to_listener ? info<SmbDirectNegotiateRequest> : info<SmbDirectNegotiateResponse>;
+    if (m.need(negotiate, negotiate.size)) m.take(negotiate);
+    return;
+  }
+  if (!m.need(info<SmbDirectData>, SmbDirectData::size)) return;
+  const View<SmbDirectData> data(m.here());
+  const std::uint32_t offset = data.get<"data_offset">(), length = data.get<"data_length">();
+  const bool before = length != 0 && offset < SmbDirectData::size;
+  const bool beyond = std::uint64_t{offset} + length > m.left();
+  if (before || (beyond && !m.partial())) {
+    m.malformed(info<SmbDirectData>, before ? "the data begins inside the header" : "the data exceeds the message");
+    m.take(info<SmbDirectData>);
+    return;
+  }
+  // What lies between header and data is padding.
+  const bool padded = length != 0 && offset <= m.left();
+  m.take(info<SmbDirectData>, padded ? offset : std::uint32_t{SmbDirectData::size});
+}
+
 }  // namespace
 
 void decode_upper(HeaderStack& stack, const UpperContext& context, Extent extent) {
   if (stack.payload.length == 0 || stack.fragment) return;
   Message m(stack, extent);
   switch (context.protocol) {
-    case Upper::ipoib: m.run({decode_ipoib}); break;
+    case Upper::ipoib:
+      // Multicast groups can be shared with programs that send without the encapsulation.
+      if (m.need(info<Ipoib>, Ipoib::size) && View<Ipoib>(m.here()).get<"type">() >= ethertype::lowest)
+        m.run({decode_ipoib});
+      break;
     case Upper::nvme: decode_nvme(m, context); break;
-    default: break;
+    case Upper::rpc_rdma: decode_rpc_rdma(m); break;
+    case Upper::iser: decode_iser(m); break;
+    case Upper::srp: decode_srp(m); break;
+    case Upper::smb_direct: decode_smb_direct(m, context); break;
+    case Upper::unknown: break;
   }
 }
 
-void decode_private_data(HeaderStack& stack, const UpperContext& context, PrivateData message, bool) {
+void decode_private_data(HeaderStack& stack, const UpperContext& context, PrivateData message, bool ip_addressed) {
   if (stack.payload.length == 0) return;
   Message m(stack, Extent::beginning);
   auto take = [&](const HeaderInfo& header) {
@@ -163,7 +263,28 @@ void decode_private_data(HeaderStack& stack, const UpperContext& context, Privat
            : message == PrivateData::reply ? info<NvmeCmReply>
                                            : info<NvmeCmReject>);
       break;
-    default: break;
+    case Upper::rpc_rdma:
+      if (m.left() >= RpcRdmaPrivate::size &&
+          View<RpcRdmaPrivate>(m.here()).get<"magic">() == RpcRdmaPrivate::magic_number)
+        take(info<RpcRdmaPrivate>);
+      break;
+    case Upper::iser:
+      if (message != PrivateData::reject) take(info<IserCm>);
+      break;
+    case Upper::srp: {
+      const HeaderInfo& unit = message == PrivateData::request
+                                   ? (ip_addressed ? info<SrpLoginRequestRdma> : info<SrpLoginRequest>)
+                               : message == PrivateData::reply ? info<SrpLoginResponse>
+                                                               : info<SrpLoginReject>;
+      // A reply that is no login response, a reject by something else than the target: no SRP in there.
+      const std::uint8_t type = message == PrivateData::request ? srp_type::login_request
+                                : message == PrivateData::reply ? srp_type::login_response
+                                                                : srp_type::login_reject;
+      if (m.left() >= unit.size && unit.find("type")->load(m.here()) == type) take(unit);
+      break;
+    }
+    case Upper::smb_direct:
+    case Upper::unknown: break;
   }
 }
 

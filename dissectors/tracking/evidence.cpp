@@ -1,11 +1,15 @@
 #include "dissectors/tracking/evidence.hpp"
 
+#include <cstring>
 #include <optional>
 
+#include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/ipoib.hpp"
+#include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/nvme.hpp"
+#include "dissectors/protocol/srp.hpp"
 
 namespace rdmawire::tracking {
 namespace {
@@ -32,64 +36,83 @@ const Service* find_service(std::uint16_t port) {
   return nullptr;
 }
 
-/// RDMA-CM's service ids for the TCP port space: a prefix and the port. IBTA vol 1, annex A11.
-namespace ip_service {
-constexpr std::uint64_t prefix = 0x0000000001060000, port_mask = 0xffff;
-constexpr bool matches(std::uint64_t service_id) { return (service_id & ~port_mask) == prefix; }
-}  // namespace ip_service
-
-constexpr std::uint32_t mad_octets = 256;
-
 /// The MAD of a packet to queue pair 1, or empty when it is not there whole.
 Bytes mad_of(const HeaderStack& stack) {
-  const Layer* deth = stack.find(info<Deth>);
-  if (!deth) return {};
-  const std::uint32_t at = deth->offset + deth->length;
-  if (stack.bytes.size() < at + mad_octets) return {};
-  return stack.bytes.subspan(at, mad_octets);
+  const Layer* mad = stack.find(info<Mad>);
+  if (!mad || stack.bytes.size() < mad->offset + Mad::whole) return {};
+  return stack.bytes.subspan(mad->offset, Mad::whole);
 }
 
-enum class CmKind : std::uint8_t { request = 0x10, reject = 0x12, reply = 0x13, disconnect_request = 0x15 };
+}  // namespace
 
 /// What is needed of a CM message. IBTA vol 1, 12.6.
-struct CmMessage {
-  CmKind kind;
-  std::uint32_t local_id, remote_id;
-  std::uint64_t service_id;
-  std::uint32_t qp;  ///< sender's; of DREQ the receiver's
-  std::uint32_t starting_psn;
-  std::uint16_t local_lid, remote_lid;
-  Bytes private_data;
+struct Evidence::CmMessage {
+  const HeaderInfo* kind = nullptr;
+  std::uint32_t local_id = 0, remote_id = 0;
+  std::uint64_t service_id = 0;                 ///< REQ
+  std::uint16_t port = 0;                       ///< REQ: TCP port of RDMA-CM's service id, else 0
+  std::uint64_t ca_guid = 0;                    ///< REP: the sender's
+  std::uint32_t qp = 0;                         ///< REQ and REP: the sender's; DREQ: the receiver's
+  std::uint32_t starting_psn = 0;               ///< REQ and REP: what the receiver is to begin with
+  std::uint16_t local_lid = 0, remote_lid = 0;  ///< REQ: the primary path
+  bool ip_addressed = false;                    ///< REQ: RDMA-CM's header stands before the private data
+  Bytes private_data;                           ///< REQ, REP and REJ: behind RDMA-CM's header
 };
 
-std::optional<CmMessage> read_cm(Bytes mad) {
-  constexpr std::uint8_t cm_class = 0x07;
-  if (mad[1] != cm_class) return std::nullopt;
-  const auto kind = static_cast<std::uint16_t>(load_be(mad.data() + 16, 2));
-  const std::uint8_t* cm = mad.data() + 24;
-  const auto u = [cm](unsigned at, unsigned octets) { return static_cast<std::uint32_t>(load_be(cm + at, octets)); };
-  CmMessage m{static_cast<CmKind>(kind), u(0, 4), u(4, 4), 0, 0, 0, 0, 0, {}};
-  switch (kind) {
-    case static_cast<std::uint16_t>(CmKind::request):
-      m.service_id = load_be(cm + 8, 8);
-      m.qp = u(32, 3);
-      m.starting_psn = u(44, 3);
-      m.local_lid = static_cast<std::uint16_t>(u(52, 2));
-      m.remote_lid = static_cast<std::uint16_t>(u(54, 2));
-      m.private_data = mad.subspan(24 + 140);
-      return m;
-    case static_cast<std::uint16_t>(CmKind::reply):
-      m.qp = u(12, 3);
-      m.starting_psn = u(20, 3);
-      m.private_data = mad.subspan(24 + 36);
-      return m;
-    case static_cast<std::uint16_t>(CmKind::reject): m.private_data = mad.subspan(24 + 84); return m;
-    case static_cast<std::uint16_t>(CmKind::disconnect_request): m.qp = u(8, 3); return m;
-    default: return std::nullopt;
+Evidence::CmMessage Evidence::read_cm(const HeaderStack& stack) {
+  CmMessage m;
+  const auto ids = [&](const auto& view) {
+    m.local_id = view.template get<"local_comm_id">();
+    m.remote_id = view.template get<"remote_comm_id">();
+  };
+  for (const Layer& layer : stack.layers()) {
+    const std::uint8_t* at = stack.bytes.data() + layer.offset;
+    const HeaderInfo* const header = layer.header;
+    if (header == &info<CmReq>) {
+      const View<CmReq> req(at);
+      m.local_id = req.get<"local_comm_id">();
+      m.service_id = req.get<"service_id">();
+      if (CmReq::by_ip(at) && req.get<"service_id.protocol">() == ip_protocol::tcp)
+        m.port = req.get<"service_id.port">();
+      m.qp = req.get<"local_qpn">();
+      m.starting_psn = req.get<"starting_psn">();
+      m.local_lid = req.get<"primary_local_lid">();
+      m.remote_lid = req.get<"primary_remote_lid">();
+    } else if (header == &info<CmRep>) {
+      const View<CmRep> rep(at);
+      ids(rep);
+      m.qp = rep.get<"local_qpn">();
+      m.starting_psn = rep.get<"starting_psn">();
+      m.ca_guid = rep.get<"local_ca_guid">();
+    } else if (header == &info<CmDreq>) {
+      const View<CmDreq> dreq(at);
+      ids(dreq);
+      m.qp = dreq.get<"remote_qpn">();
+    } else if (header == &info<CmRej>) {
+      ids(View<CmRej>(at));
+    } else if (header == &info<CmMra>) {
+      ids(View<CmMra>(at));
+    } else if (header == &info<CmRtu>) {
+      ids(View<CmRtu>(at));
+    } else if (header == &info<CmDrep>) {
+      ids(View<CmDrep>(at));
+    } else if (header == &info<CmLap>) {
+      ids(View<CmLap>(at));
+    } else if (header == &info<CmApr>) {
+      ids(View<CmApr>(at));
+    } else if (header == &info<RdmaCm>) {
+      m.ip_addressed = true;
+      continue;
+    } else {
+      continue;
+    }
+    m.kind = header;
   }
+  m.private_data = stack.bytes_of(stack.payload);
+  return m;
 }
 
-constexpr std::uint32_t rdma_cm_header_octets = 36;
+namespace {
 
 PortAddress of_lid(std::uint16_t lid) { return {0, lid}; }
 PortAddress of_gid(const std::uint8_t* gid) { return {load_be<8>(gid), load_be<8>(gid + 8)}; }
@@ -111,6 +134,10 @@ std::optional<FlowKey> ports_of(const HeaderStack& stack) {
   return FlowKey{of_gid(at + 8), of_gid(at + 24), 0};  // IPv6 and GRH have their addresses in the same place
 }
 
+NumberKey group_key(std::uint32_t qkey, std::uint16_t pkey) {
+  constexpr std::uint16_t full_member = 0x8000;
+  return {std::uint64_t{qkey} << 16 | (pkey | full_member)};
+}
 FlowKey with(FlowKey ports, std::uint64_t number) {
   ports.number = number;
   return ports;
@@ -119,7 +146,8 @@ FlowKey reversed(const FlowKey& ports, std::uint64_t number) { return {ports.to,
 
 }  // namespace
 
-Evidence::Evidence(std::uint32_t capacity) : flows_(capacity), requests_(capacity), datagram_qps_(capacity) {}
+Evidence::Evidence(std::uint32_t capacity)
+    : flows_(capacity), requests_(capacity), datagram_qps_(capacity), services_(capacity), groups_(capacity) {}
 
 void Evidence::apply(Packet& packet) {
   const HeaderStack& stack = packet.stack;
@@ -187,6 +215,8 @@ void Evidence::apply_datagram(Packet& packet) {
     evidence = {Upper::ipoib, "the destination queue pair is one that IPoIB uses", known->evidence.frame};
   else if (const DatagramQp* sender = uses(slid, source_qp))
     evidence = {Upper::ipoib, "the source queue pair is one that IPoIB uses", sender->evidence.frame};
+  else if (const UpperEvidence* group = groups_.find(group_key(qkey, bth.get<"pkey">())))
+    evidence = *group;
   if (evidence.protocol == Upper::unknown) return;
 
   packet.upper = evidence;
@@ -198,79 +228,143 @@ void Evidence::apply_datagram(Packet& packet) {
 }
 
 void Evidence::apply_management(Packet& packet) {
-  const Bytes mad = mad_of(packet.stack);
-  if (mad.empty()) return;
-  apply_cm(packet, mad);
+  const auto mad = packet.stack.get<Mad>();
+  if (!mad) return;
+  const std::uint8_t mgmt_class = mad->get<"class">();
+  if (mgmt_class == management_class::communication) return apply_cm(packet);
+  constexpr std::uint16_t service_entries = 0x12, mc_member_record = 0x38;
+  if (mad->get<"method">() != mad_method::get_response) return;
+  const std::uint16_t attribute = mad->get<"attribute_id">();
+  const Bytes whole = mad_of(packet.stack);
+  if (whole.empty()) return;
+  if (mgmt_class == management_class::device_management && attribute == service_entries)
+    learn_services(packet.number, whole);
+  else if (mgmt_class == management_class::subnet_administration && attribute == mc_member_record)
+    learn_group(packet.number, whole);
 }
 
-void Evidence::apply_cm(Packet& packet, Bytes mad) {
-  const auto cm = read_cm(mad);
-  const auto ports = ports_of(packet.stack);
-  if (!cm || !ports) return;
-  const bool native = packet.stack.wire == Wire::infiniband;
-
-  switch (cm->kind) {
-    case CmKind::request: {
-      Request request;
-      request.starting_psn = cm->starting_psn;
-      request.context.to_listener = true;
-      if (ip_service::matches(cm->service_id)) {
-        request.ip_addressed = true;
-        if (const Service* service = find_service(static_cast<std::uint16_t>(cm->service_id)))
-          request.evidence = {service->protocol, service->cm_reason, packet.number};
-      } else if ((cm->service_id & ~ipoib_service::qp_mask) == ipoib_service::prefix) {
-        request.evidence = {Upper::ipoib, "the CM request's service id is IPoIB's connected mode", packet.number};
-        if (native)
-          learn_datagram_qp(cm->remote_lid, static_cast<std::uint32_t>(cm->service_id & ipoib_service::qp_mask),
-                            {{Upper::ipoib, "a CM request names it as an IPoIB queue pair", packet.number}, 0, false});
-      }
-      request.context.protocol = request.evidence.protocol;
-      const Bytes own = cm->private_data.subspan(request.ip_addressed ? rdma_cm_header_octets : 0);
-      if (request.context.protocol == Upper::nvme)
-        request.context.admin_queue = View<NvmeCmRequest>(own.data()).get<"queue_id">() == 0;
-      // The path is the one that the REQ names; RoCE's has no LIDs.
-      const FlowKey path = native ? FlowKey{of_lid(cm->local_lid), of_lid(cm->remote_lid), 0} : *ports;
-      request.to_requester = reversed(path, cm->qp);
-      requests_.put(with(*ports, cm->local_id), request);
-      // Whatever was known of the queue pair is over.
-      flows_.erase(request.to_requester);
-      packet.upper = request.evidence;
-      return;
-    }
-    case CmKind::reply: {
-      const Request* request = requests_.find(reversed(*ports, cm->remote_id));
-      if (!request) return;
-      packet.upper = request->evidence;
-      const FlowKey to_listener = reversed(request->to_requester, cm->qp);
-      if (request->evidence.protocol == Upper::unknown) {
-        flows_.erase(to_listener);
-        return;
-      }
-      Flow flow{request->evidence, request->context, cm->starting_psn,
-                static_cast<std::uint32_t>(request->to_requester.number)};
-      flows_.put(to_listener, flow);
-      flow.context.to_listener = false;
-      flow.first_psn = request->starting_psn;
-      flow.peer_qp = cm->qp;
-      flows_.put(request->to_requester, flow);
-      return;
-    }
-    case CmKind::reject: {
-      if (const Request* request = requests_.find(reversed(*ports, cm->remote_id))) packet.upper = request->evidence;
-      return;
-    }
-    case CmKind::disconnect_request: {
-      // From here on the queue pairs may be used for something else.
-      const FlowKey key = with(*ports, cm->qp);
-      if (const Flow* flow = flows_.find(key)) {
-        packet.upper = flow->evidence;
-        const FlowKey other = reversed(*ports, flow->peer_qp);
-        flows_.erase(key);
-        flows_.erase(other);
-      }
-      return;
-    }
+// Four entries: a name of 40 octets and a service id. IBTA vol 1, 16.3.3.5
+void Evidence::learn_services(std::uint64_t frame, Bytes mad) {
+  constexpr std::size_t first = 64, entry = 48, id_at = 40;
+  constexpr std::string_view srp_name = "SRP.T10:";
+  for (std::size_t at = first; at + entry <= mad.size(); at += entry) {
+    if (std::memcmp(mad.data() + at, srp_name.data(), srp_name.size()) != 0) continue;
+    const std::uint64_t id = load_be<8>(mad.data() + at + id_at);
+    if (id) services_.put({id}, {Upper::srp, "the service id is one that a target announced as SRP.T10", frame});
   }
+}
+
+// MCMemberRecord: MGID, PortGID, Q_Key, MLID, MTU, TClass, P_Key. IBTA vol 1, 15.2.5.17
+void Evidence::learn_group(std::uint64_t frame, Bytes mad) {
+  const std::uint8_t* record = mad.data() + 56;
+  if (!is_ipoib_group(record)) return;
+  const NumberKey key = group_key(static_cast<std::uint32_t>(load_be<4>(record + 32)),
+                                  static_cast<std::uint16_t>(load_be<2>(record + 40)));
+  if (!groups_.find(key)) groups_.put(key, {Upper::ipoib, "the Q_Key is that of an IPoIB multicast group", frame});
+}
+
+const Evidence::Request* Evidence::request_of(const FlowKey& ports, std::uint32_t local_id, std::uint32_t remote_id) {
+  // The requester's messages carry its id as the local one, the listener's as the remote one.
+  if (const Request* request = requests_.find(with(ports, local_id))) return request;
+  return requests_.find(reversed(ports, remote_id));
+}
+
+void Evidence::apply_cm(Packet& packet) {
+  HeaderStack& stack = packet.stack;
+  const CmMessage cm = read_cm(stack);
+  const auto ports = ports_of(stack);
+  if (!cm.kind || !ports) return;
+
+  if (cm.kind == &info<CmReq>) {
+    const Request request = learn_request(packet.number, cm, *ports, stack.wire == Wire::infiniband);
+    packet.upper = request.evidence;
+    decode_private_data(stack, request.context, PrivateData::request, cm.ip_addressed);
+  } else if (cm.kind == &info<CmRep>) {
+    Request* request = requests_.find(reversed(*ports, cm.remote_id));
+    if (!request) return;
+    if (request->evidence.protocol == Upper::unknown && request->srp_login && request->service_id == cm.ca_guid &&
+        cm.private_data.size() >= SrpLoginResponse::size && cm.private_data[0] == srp_type::login_response &&
+        View<SrpLoginResponse>(cm.private_data.data()).get<"tag">() == request->srp_tag) {
+      request->evidence = {Upper::srp, "the service id is the target's GUID, and both private data are an SRP login",
+                           packet.number};
+      request->context.protocol = Upper::srp;
+    }
+    packet.upper = request->evidence;
+    const Request accepted = *request;
+    learn_flows(accepted, cm);
+    decode_private_data(stack, accepted.context, PrivateData::reply, false);
+  } else if (cm.kind == &info<CmRej>) {
+    const Request* request = request_of(*ports, cm.local_id, cm.remote_id);
+    if (!request) return;
+    packet.upper = request->evidence;
+    decode_private_data(stack, request->context, PrivateData::reject, false);
+    if (const Flow* flow = flows_.find(request->to_requester)) {
+      const FlowKey other = reversed(request->to_requester, flow->peer_qp);
+      flows_.erase(request->to_requester);
+      flows_.erase(other);
+    }
+  } else if (cm.kind == &info<CmDreq>) {
+    const FlowKey key = with(*ports, cm.qp);
+    const Flow* flow = flows_.find(key);
+    if (!flow) {
+      // Sent again, or its connection was not seen whole.
+      if (const Request* request = request_of(*ports, cm.local_id, cm.remote_id)) packet.upper = request->evidence;
+      return;
+    }
+    packet.upper = flow->evidence;
+    // From here on the queue pairs may be used for something else.
+    const FlowKey other = reversed(*ports, flow->peer_qp);
+    flows_.erase(key);
+    flows_.erase(other);
+  } else if (const Request* request = request_of(*ports, cm.local_id, cm.remote_id)) {
+    packet.upper = request->evidence;
+  }
+}
+
+Evidence::Request Evidence::learn_request(std::uint64_t frame, const CmMessage& cm, const FlowKey& ports, bool native) {
+  Request request;
+  request.service_id = cm.service_id;
+  request.starting_psn = cm.starting_psn;
+  if (cm.port != 0) {
+    if (const Service* service = find_service(cm.port))
+      request.evidence = {service->protocol, service->cm_reason, frame};
+  } else if ((cm.service_id & ~ipoib_service::qp_mask) == ipoib_service::prefix) {
+    request.evidence = {Upper::ipoib, "the CM request's service id is IPoIB's connected mode", frame};
+    if (native)
+      learn_datagram_qp(cm.remote_lid, static_cast<std::uint32_t>(cm.service_id & ipoib_service::qp_mask),
+                        {{Upper::ipoib, "a CM request names it as an IPoIB queue pair", frame}, 0, false});
+  } else if (const UpperEvidence* announced = services_.find({cm.service_id})) {
+    request.evidence = *announced;
+  } else if (cm.private_data.size() >= SrpLoginRequest::size) {
+    const View<SrpLoginRequest> login(cm.private_data.data());
+    request.srp_login = login.get<"type">() == srp_type::login_request && login.get<"max_length">() != 0;
+    request.srp_tag = login.get<"tag">();
+  }
+  request.context.protocol = request.evidence.protocol;
+  request.context.to_listener = true;
+  if (request.context.protocol == Upper::nvme && cm.private_data.size() >= NvmeCmRequest::size)
+    request.context.admin_queue = View<NvmeCmRequest>(cm.private_data.data()).get<"queue_id">() == 0;
+  // The path is the one that the REQ names; RoCE's has no LIDs.
+  const FlowKey path = native ? FlowKey{of_lid(cm.local_lid), of_lid(cm.remote_lid), 0} : ports;
+  request.to_requester = reversed(path, cm.qp);
+  requests_.put(with(ports, cm.local_id), request);
+  // Whatever was known of the queue pair is over.
+  flows_.erase(request.to_requester);
+  return request;
+}
+
+void Evidence::learn_flows(const Request& request, const CmMessage& reply) {
+  const FlowKey to_listener = reversed(request.to_requester, reply.qp);
+  if (request.evidence.protocol == Upper::unknown) {
+    flows_.erase(to_listener);
+    return;
+  }
+  // Each side says at which PSN the other begins.
+  flows_.put(to_listener, {request.evidence, request.context, reply.starting_psn,
+                           static_cast<std::uint32_t>(request.to_requester.number)});
+  Flow to_requester{request.evidence, request.context, request.starting_psn, reply.qp};
+  to_requester.context.to_listener = false;
+  flows_.put(request.to_requester, to_requester);
 }
 
 }  // namespace rdmawire::tracking

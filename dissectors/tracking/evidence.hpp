@@ -29,6 +29,16 @@ struct FlowKey {
   }
 };
 
+/// A service id, or a Q_Key and P_Key.
+struct NumberKey {
+  std::uint64_t number = 0;
+  friend bool operator==(const NumberKey&, const NumberKey&) = default;
+  [[nodiscard]] std::uint64_t hash() const {
+    const std::uint64_t h = number * 0x9e3779b97f4a7c15;
+    return h ^ h >> 32;
+  }
+};
+
 /// What was learned so far. Bounded: of each kind at most `capacity` entries are kept; those used longest ago go first
 /// and are counted.
 class Evidence {
@@ -45,7 +55,7 @@ class Evidence {
   [[nodiscard]] std::uint64_t known() const { return flows_.size() + datagram_qps_.size(); }
   /// Entries dropped for want of room.
   [[nodiscard]] std::uint64_t evicted() const {
-    return flows_.evicted() + requests_.evicted() + datagram_qps_.evicted();
+    return flows_.evicted() + requests_.evicted() + datagram_qps_.evicted() + services_.evicted() + groups_.evicted();
   }
 
  private:
@@ -61,8 +71,10 @@ class Evidence {
     UpperEvidence evidence;
     UpperContext context;
     FlowKey to_requester;  ///< flow of what the listener will send
+    std::uint64_t service_id = 0;
+    std::uint64_t srp_tag = 0;  ///< when the private data has the layout of an SRP login
     std::uint32_t starting_psn = 0;
-    bool ip_addressed = false;
+    bool srp_login = false;
   };
   /// A UD queue pair that IPoIB uses.
   struct DatagramQp {
@@ -71,15 +83,25 @@ class Evidence {
     bool qkey_known = false;
   };
 
+  struct CmMessage;  ///< what is needed of a CM message
+  static CmMessage read_cm(const HeaderStack& stack);
+
   void apply_management(Packet& packet);
-  void apply_cm(Packet& packet, Bytes mad);
+  void apply_cm(Packet& packet);
+  void learn_services(std::uint64_t frame, Bytes mad);
+  void learn_group(std::uint64_t frame, Bytes mad);
   void apply_datagram(Packet& packet);
   void apply_connection(Packet& packet);
+  Request learn_request(std::uint64_t frame, const CmMessage& cm, const FlowKey& ports, bool native);
+  void learn_flows(const Request& request, const CmMessage& reply);
+  const Request* request_of(const FlowKey& ports, std::uint32_t local_id, std::uint32_t remote_id);
   void learn_datagram_qp(std::uint16_t lid, std::uint32_t qp, const DatagramQp& value);
 
   LruTable<FlowKey, Flow> flows_;
   LruTable<FlowKey, Request> requests_;
   LruTable<FlowKey, DatagramQp> datagram_qps_;
+  LruTable<NumberKey, UpperEvidence> services_;  ///< service ids that a target announced
+  LruTable<NumberKey, UpperEvidence> groups_;    ///< Q_Key and P_Key of IPoIB multicast groups
 };
 
 }  // namespace rdmawire::tracking

@@ -1,0 +1,97 @@
+#include "dissectors/protocol/rpc_rdma.hpp"
+
+namespace rdmawire {
+namespace {
+
+/// Goes over the variable part, and calls `found(header, offset)` for each of its pieces; offsets count from the fixed
+/// header's first octet. Every step takes octets, so it ends; a count that lies ends with the octets.
+template <class Found>
+RpcRdmaChunks walk(Bytes header, Found found) {
+  using Status = RpcRdmaChunks::Status;
+  std::uint32_t at = RpcRdma::size;
+  const auto end = static_cast<std::uint32_t>(header.size());
+  const auto stopped = [&](Status status) { return RpcRdmaChunks{status, at - std::uint32_t{RpcRdma::size}}; };
+  const auto word = [&](std::uint32_t offset) {
+    return static_cast<std::uint32_t>(load_be<4>(header.data() + offset));
+  };
+  // False: the octets end before it does.
+  const auto take = [&](const HeaderInfo& piece) {
+    if (end - at < piece.size) return false;
+    found(piece, at);
+    at += piece.size;
+    return true;
+  };
+  // What stands at the next "one more?".
+  enum class More : std::uint8_t { no, yes, cut, malformed };
+  const auto more = [&] {
+    if (end - at < RpcRdmaEnd::size) return More::cut;
+    const std::uint32_t present = word(at);
+    return present == 0 ? More::no : present == 1 ? More::yes : More::malformed;
+  };
+  const auto status_of = [](More m) { return m == More::cut ? Status::cut : Status::malformed; };
+  // Segments of one chunk, its count already seen to be there.
+  const auto chunk = [&] {
+    if (end - at < RpcRdmaChunk::size) return false;
+    std::uint32_t segments = word(at + 4);
+    take(info<RpcRdmaChunk>);
+    for (; segments > 0; --segments)
+      if (!take(info<RpcRdmaSegment>)) return false;
+    return true;
+  };
+
+  switch (word(12)) {
+    case rpc_rdma_procedure::msgp:
+      if (!take(info<RpcRdmaPadding>)) return stopped(Status::cut);
+      break;
+    case rpc_rdma_procedure::msg:
+    case rpc_rdma_procedure::nomsg: break;
+    case rpc_rdma_procedure::error: {
+      if (!take(info<RpcRdmaError>)) return stopped(Status::cut);
+      constexpr std::uint32_t err_vers = 1;
+      if (word(RpcRdma::size) == err_vers && !take(info<RpcRdmaVersions>)) return stopped(Status::cut);
+      return stopped(Status::whole);
+    }
+    default: return stopped(Status::whole);
+  }
+
+  More next;
+  while ((next = more()) == More::yes)
+    if (!take(info<RpcRdmaRead>)) return stopped(Status::cut);
+  if (next != More::no) return stopped(status_of(next));
+  take(info<RpcRdmaEnd>);
+  while ((next = more()) == More::yes)
+    if (!chunk()) return stopped(Status::cut);
+  if (next != More::no) return stopped(status_of(next));
+  take(info<RpcRdmaEnd>);
+  if ((next = more()) == More::yes) {
+    if (!chunk()) return stopped(Status::cut);
+  } else if (next == More::no) {
+    take(info<RpcRdmaEnd>);
+  } else {
+    return stopped(status_of(next));
+  }
+  return stopped(Status::whole);
+}
+
+}  // namespace
+
+RpcRdmaChunks read_chunks(Bytes header) {
+  return walk(header, [](const HeaderInfo&, std::uint32_t) {});
+}
+
+Parts RpcRdma::parts(Bytes header) {
+  Parts parts;
+  if (header.size() <= RpcRdma::size) return parts;
+  const RpcRdmaChunks chunks = walk(header, [&](const HeaderInfo& piece, std::uint32_t at) {
+    if (parts.count < Parts::capacity)
+      parts.layers[parts.count++] = {&piece, at, piece.size};
+    else if (!parts.error)
+      parts.error = ParseError{ParseError::Kind::limit, &piece, at, 0, 0, "more chunks and segments than are shown"};
+  });
+  if (chunks.status != RpcRdmaChunks::Status::whole)
+    parts.error = ParseError{ParseError::Kind::malformed, &info<RpcRdma>, std::uint32_t{RpcRdma::size} + chunks.octets, 0, 0,
+                             "the chunk lists do not end"};
+  return parts;
+}
+
+}  // namespace rdmawire

@@ -1,0 +1,81 @@
+#pragma once
+/// SMB Direct: the transport of SMB over RDMA. MS-SMBD. All numbers are little endian.
+
+#include "dissectors/protocol/header.hpp"
+
+namespace rdmawire {
+
+/// What the client sends first.
+struct SmbDirectNegotiateRequest {
+  static constexpr std::string_view name = "smb_direct_negotiate_request", title = "SMB Direct negotiate request",
+                                    section = "MS-SMBD 2.2.1";
+  static constexpr std::size_t size = 20;
+  static constexpr std::array fields{
+      field("min_version", 0, 16, "lowest version the client supports").le().hex().alias("smb_direct.version.min"),
+      field("max_version", 16, 16, "highest version the client supports").le().hex().alias("smb_direct.version.max"),
+      field("reserved", 32, 16, "reserved").le().as(Display::reserved),
+      field("credits_requested", 48, 16, "SEND credits the client wants").le().alias("smb_direct.credits.requested"),
+      field("preferred_send_size", 64, 32, "octets of the longest message the client wants to send")
+          .le()
+          .alias("smb_direct.preferred_send_size"),
+      field("max_receive_size", 96, 32, "octets of the longest message the client takes")
+          .le()
+          .alias("smb_direct.max_receive_size"),
+      field("max_fragmented_size", 128, 32, "octets of the longest fragmented message the client takes")
+          .le()
+          .alias("smb_direct.max_fragmented_size"),
+  };
+};
+
+/// What the server answers to it.
+struct SmbDirectNegotiateResponse {
+  static constexpr std::string_view name = "smb_direct_negotiate_response", title = "SMB Direct negotiate response",
+                                    section = "MS-SMBD 2.2.2";
+  static constexpr std::size_t size = 32;
+  static constexpr std::array fields{
+      field("min_version", 0, 16, "lowest version the server supports").le().hex().alias("smb_direct.version.min"),
+      field("max_version", 16, 16, "highest version the server supports").le().hex().alias("smb_direct.version.max"),
+      field("version", 32, 16, "the version chosen").le().hex().alias("smb_direct.version.negotiated"),
+      field("reserved", 48, 16, "reserved").le().as(Display::reserved),
+      field("credits_requested", 64, 16, "SEND credits the server wants").le().alias("smb_direct.credits.requested"),
+      field("credits_granted", 80, 16, "SEND credits the client gets").le().alias("smb_direct.credits.granted"),
+      field("status", 96, 32, "NT status; 0: success").le().hex().alias("smb_direct.status"),
+      field("max_read_write_size", 128, 32, "octets of the longest RDMA READ or WRITE the server does")
+          .le()
+          .alias("smb_direct.max_read_write_size"),
+      field("preferred_send_size", 160, 32, "octets of the longest message the server wants to send")
+          .le()
+          .alias("smb_direct.preferred_send_size"),
+      field("max_receive_size", 192, 32, "octets of the longest message the server takes")
+          .le()
+          .alias("smb_direct.max_receive_size"),
+      field("max_fragmented_size", 224, 32, "octets of the longest fragmented message the server takes")
+          .le()
+          .alias("smb_direct.max_fragmented_size"),
+  };
+};
+
+/// The header of every later message; what it carries begins at data_offset.
+struct SmbDirectData {
+  static constexpr std::string_view name = "smb_direct_data", title = "SMB Direct data transfer",
+                                    section = "MS-SMBD 2.2.3";
+  static constexpr std::size_t size = 20;
+  static constexpr std::string_view tail = "padding";
+  static constexpr std::array fields{
+      field("credits_requested", 0, 16, "SEND credits the sender wants").le().alias("smb_direct.credits.requested"),
+      field("credits_granted", 16, 16, "SEND credits the receiver gets").le().alias("smb_direct.credits.granted"),
+      field("flags", 32, 16, "little endian").le().hex().alias("smb_direct.flags"),
+      field("flags.response_requested", 39, 1, "the receiver shall answer soon: keep alive")
+          .alias("smb_direct.flags.response_requested"),
+      field("reserved", 48, 16, "reserved").le().as(Display::reserved),
+      field("remaining_length", 64, 32, "octets of the upper layer's message that later messages bring")
+          .le()
+          .alias("smb_direct.remaining_length"),
+      field("data_offset", 96, 32, "where the data begins, from this header's first octet; 0: no data")
+          .le()
+          .alias("smb_direct.data_offset"),
+      field("data_length", 128, 32, "octets of data").le().alias("smb_direct.data_length"),
+  };
+};
+
+}  // namespace rdmawire
