@@ -36,8 +36,8 @@ constexpr Gist gists[] = {
     gist<Mad>("[CM {attribute_id.cm:9}][SM {method} {attribute_id.sm}][SA {method} {attribute_id.sa}]"
               "[PM {method} {attribute_id.pm}][DM {method} {attribute_id.dm}][CC {method} {attribute_id.cc}]"
               "[?class_specific.hop_count:  hop {class_specific.hop_pointer} of {class_specific.hop_count}]"
-              "[?attribute_modifier:  modifier {attribute_modifier}]  tid {transaction_id}[?status:  status {status}]"
-              "[?status.sa: {status.sa}][?status.invalid: {status.invalid}]{status.busy? busy}"),
+              "[?attribute_modifier:  modifier {attribute_modifier}]  tid {transaction_id}"
+              "[?status.sa:  {status.sa}][?status.invalid:  {status.invalid}]{status.busy?  busy}"),
     gist<Rmpp>("[?type:RMPP {type}][ segment {data1.segment_number}][?status:  status {status}]"),
     gist<CmReq>("comm {local_comm_id}  qp {local_qpn}  psn {starting_psn}  {transport_service_type}  mtu {path_mtu}"
                 "[  service {service_id.protocol} {service_id.port}][!service_id.port:  service {service_id}]"),
@@ -225,7 +225,8 @@ struct LinePrinter::Plans {
         page.to(begin + size_end);
       }
     }
-    for (const Layer& layer : layers) write(page, mark, stack, layer);
+    for (const Layer& layer : layers)
+      if (!(is_mad && layer.header == &info<Bth>)) write(page, mark, stack, layer);
     if (!sized && stack.payload.length) {
       page.put(" ");
       payload(page, stack.payload.length, 0);
