@@ -13,6 +13,7 @@
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
 #include "dissectors/faces/count.hpp"
+#include "dissectors/faces/filter.hpp"
 #include "dissectors/faces/json.hpp"
 #include "dissectors/faces/line.hpp"
 #include "dissectors/faces/tree.hpp"
@@ -27,6 +28,8 @@ constexpr const char* description =
 constexpr const char* examples = R"(Examples:
   rdmawire dissect x.pcap                     one line a packet
   rdmawire dissect x.pcap -V --frame 214      one packet, every field
+  rdmawire dissect x.pcap --filter 'aeth.syndrome.kind == nak and ip.src == 10.0.0.2'
+  rdmawire dissect x.pcap --count             what the capture consists of
   rdmawire dissect x.pcap.zst --json | jq .   one JSON object a packet
   tcpdump -i eth0 -w - | rdmawire dissect -   as it happens
 
@@ -60,6 +63,7 @@ std::optional<FrameRange> parse_range(std::string_view text) {
 struct Options {
   std::vector<std::string> files;
   std::vector<std::string> frames;
+  std::string filter;
   faces::TimeStyle time = faces::TimeStyle::relative;
   Colours colours = Colours::automatic;
   bool tree = false;
@@ -84,6 +88,18 @@ class Dissect {
   }
 
   Exit run() {
+    if (!options_.filter.empty()) {
+      auto filter = faces::Filter::compile(options_.filter);
+      if (!filter) {
+        complain("--filter:\n" + faces::to_string(filter.error(), options_.filter));
+        return Exit::usage;
+      }
+      filter_ = std::move(*filter);
+      if (options_.no_crc && filter_->uses_crcs()) {
+        complain("--filter asks for CRCs, which --no-crc leaves unverified");
+        return Exit::usage;
+      }
+    }
     bool whole = true;
     for (const std::string& file : options_.files) {
       if (options_.files.size() > 1 && !options_.json) output_.text() += fmt::format("==> {} <==\n", file);
@@ -128,7 +144,7 @@ class Dissect {
       packet.link = record.link;
       dissector.dissect(packet, record.bytes, record.wire_length);
       progress_.at(record.number, reader->position(), reader->file_size(), reader->name());
-      if (wanted(record.number)) {
+      if (wanted(record.number) && (!filter_ || filter_->matches(packet))) {
         ++shown;
         if (options_.count)
           count.add(packet);
@@ -168,6 +184,7 @@ class Dissect {
   const Options& options_;
   tracking::DissectorOptions dissector_options_;
   faces::LineOptions line_options_;
+  std::optional<faces::Filter> filter_;
   std::vector<FrameRange> ranges_;
   std::uint64_t last_frame_ = std::numeric_limits<std::uint64_t>::max();
   faces::JsonWriter json_;
@@ -193,6 +210,8 @@ void add_dissect(CLI::App& app, Work& work) {
   sub->add_flag("--json", options->json, "one JSON object a packet (NDJSON; docs/json.md names the keys)")
       ->excludes(tree)
       ->excludes(hexdump);
+  sub->add_option("--filter", options->filter, "only packets that match (docs/filters.md); Wireshark's names work too")
+      ->type_name("EXPR");
   sub->add_option("--frame", options->frames, "only these: 7, 5-9, 5-, or several of them with commas")
       ->delimiter(',')
       ->check([](const std::string& text) {

@@ -10,8 +10,14 @@ GistPlan::GistPlan(const Gist& gist) {
   for (std::size_t i = 0; i < s.size();) {
     if (s[i] == '[') {
       group = pieces_.size();
-      pieces_.emplace_back();
+      Piece& begin = pieces_.emplace_back();
       ++i;
+      if (s[i] == '?' || s[i] == '!') {
+        const std::size_t colon = s.find(':', i);
+        begin.asks = s[i];
+        begin.field = gist.header->find(s.substr(i + 1, colon - i - 1));
+        i = colon + 1;
+      }
     } else if (s[i] == ']') {
       pieces_[group].group_end = static_cast<std::uint16_t>(pieces_.size());
       ++i;
@@ -39,21 +45,14 @@ GistPlan::GistPlan(const Gist& gist) {
   }
 }
 
-GistPlan::GistPlan(const HeaderInfo& header) {
-  pieces_.emplace_back().text = header.title;
-  for (const Field& field : header.fields) {
-    if (!field.names || !field.is_number()) continue;
-    const std::size_t group = pieces_.size();
-    pieces_.emplace_back();
-    pieces_.emplace_back().text = "  ";
-    pieces_.emplace_back().text = field.name;
-    pieces_.emplace_back().text = " ";
-    pieces_.emplace_back().field = &field;
-    pieces_[group].group_end = static_cast<std::uint16_t>(pieces_.size());
-  }
-}
+GistPlan::GistPlan(const HeaderInfo& header) { pieces_.emplace_back().text = header.title; }
 
 bool GistPlan::group_present(std::size_t begin, const std::uint8_t* bytes) const {
+  if (const Field* field = pieces_[begin].field) {
+    const bool there = field->present_in(bytes);
+    if (pieces_[begin].asks == '!') return !there;
+    if (!there || field->load(bytes) == 0) return false;
+  }
   for (std::size_t i = begin + 1; i < pieces_[begin].group_end; ++i) {
     const Piece& piece = pieces_[i];
     if (piece.field && !piece.field->present_in(bytes)) return false;

@@ -6,6 +6,8 @@
 ///   {se?SE}        "SE" when the field is not zero
 ///   {ecn=3?CE}     "CE" when the field has that value
 ///   [ wait {w}]    left out when a field inside is not present in this very header
+///   [?status: …]   left out too when that field is zero or not present
+///   [!port: …]     left out when that field is present
 ///
 /// The names are checked against the header's table when the program is compiled.
 
@@ -29,7 +31,11 @@ template <class H>
 consteval Gist gist(std::string_view sentence) {
   int depth = 0;
   for (std::size_t i = 0; i < sentence.size(); ++i) {
-    if (sentence[i] == '[' && ++depth > 1) throw "groups do not nest";
+    if (sentence[i] == '[') {
+      if (++depth > 1) throw "groups do not nest";
+      if (sentence[i + 1] == '?' || sentence[i + 1] == '!')
+        static_cast<void>(detail::field_of<H>(sentence.substr(i + 2, sentence.find(':', i) - i - 2)));
+    }
     if (sentence[i] == ']' && --depth < 0) throw "a group ends that did not begin";
     if (sentence[i] != '{') continue;
     const std::size_t end = sentence.find('}', i);
@@ -45,7 +51,7 @@ consteval Gist gist(std::string_view sentence) {
 class GistPlan {
  public:
   explicit GistPlan(const Gist& gist);
-  /// For a header that has no sentence: its title and what its enumerated fields say.
+  /// For a header that has no sentence: its title.
   explicit GistPlan(const HeaderInfo& header);
 
   /// Writes the sentence for the header at `bytes`.
@@ -60,6 +66,7 @@ class GistPlan {
     bool any_nonzero = false;
     std::uint64_t value = 0;     ///< compared with, when conditional and not any_nonzero
     std::uint16_t group_end = 0;  ///< not 0: a group begins here and ends before that piece
+    char asks = 0;                ///< of a group: '?' or '!', about `field`
   };
   [[nodiscard]] bool group_present(std::size_t begin, const std::uint8_t* bytes) const;
   std::vector<Piece> pieces_;

@@ -57,6 +57,11 @@ class Page {
     base_ = ink;
     return *this;
   }
+  /// Whole lines that were made elsewhere.
+  Page& raw(std::string_view lines) {
+    out_.append(lines);
+    return *this;
+  }
   /// Spaces up to `column`.
   Page& to(std::size_t column) {
     if (column_ < column) {

@@ -3,29 +3,23 @@
 #include <unordered_map>
 
 #include "dissectors/faces/gist.hpp"
+#include "dissectors/faces/tree.hpp"
+#include "dissectors/protocol/arp.hpp"
+#include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/ipoib.hpp"
+#include "dissectors/protocol/nvme.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
 
 namespace rdmawire::faces {
 namespace {
 
-// What a header says in one line. A header that has no row here says its title and what its enumerated fields hold.
+// What a header says in one line. A header that has no row here says its title.
 constexpr Gist gists[] = {
-    gist<Ethernet>("{type}"),
-    gist<Vlan>("{type}"),
-    gist<LinuxSll>("{protocol}"),
-    gist<LinuxSll2>("{protocol}"),
-    gist<Erf>("ERF {type.kind}"),
-    gist<Ipv4>("{protocol}"),
-    gist<Ipv6>("{next_header}"),
-    gist<Ipv6Extension>("{next_header}"),
-    gist<Ipv6Fragment>("{next_header}"),
-    gist<Udp>("UDP {src_port} → {dst_port}"),
-    gist<Tcp>("TCP {src_port} → {dst_port} {syn? SYN}{fin? FIN}{rst? RST}{psh? PSH}{ack? ACK}{urg? URG}{ece? ECE}"
-              "{cwr? CWR}  seq {seq}  ack {ack_number}  win {window}"),
-    gist<Lrh>("LRH {lnh}"),
-    gist<Rwh>("{type}"),
+    gist<Arp>("ARP {operation}"),
+    gist<ArpEthernet>("{sender_protocol} at {sender_hardware}  to {target_protocol}"),
+    gist<ArpInfiniband>("{sender_protocol} at {sender_gid} qp {sender_qp}  to {target_protocol}"),
     gist<Bth>("{opcode:28} qp {dest_qp:8} psn {psn:8}"),
     gist<Rdeth>("eec {ee_context}"),
     gist<Deth>("from qp {src_qp}  qkey {qkey}"),
@@ -36,12 +30,70 @@ constexpr Gist gists[] = {
     gist<AtomicAckEth>("original {original}"),
     gist<ImmDt>("imm {data}"),
     gist<Ieth>("invalidates {rkey}"),
-    gist<Feth>("{placement.global? global}{placement.persistent? persistent}  {selectivity}"),
+    gist<Feth>("{placement.global?global }{placement.persistent?persistent }{selectivity}"),
     gist<Cnp>(""),
     gist<DcEth>("from qp {src_qp}"),
+    gist<Mad>("[CM {attribute_id.cm:9}][SM {method} {attribute_id.sm}][SA {method} {attribute_id.sa}]"
+              "[PM {method} {attribute_id.pm}][DM {method} {attribute_id.dm}][CC {method} {attribute_id.cc}]"
+              "[?class_specific.hop_count:  hop {class_specific.hop_pointer} of {class_specific.hop_count}]"
+              "[?attribute_modifier:  modifier {attribute_modifier}]  tid {transaction_id}"
+              "[?status.sa:  {status.sa}][?status.invalid:  {status.invalid}]{status.busy?  busy}"),
+    gist<Rmpp>("[?type:RMPP {type}][ segment {data1.segment_number}][?status:  status {status}]"),
+    gist<CmReq>("comm {local_comm_id}  qp {local_qpn}  psn {starting_psn}  {transport_service_type}  mtu {path_mtu}"
+                "[  service {service_id.protocol} {service_id.port}][!service_id.port:  service {service_id}]"),
+    gist<CmMra>("comm {local_comm_id} → {remote_comm_id}  of {message}[  answers within {service_timeout.limit}]"),
+    gist<CmRej>("comm {local_comm_id} → {remote_comm_id}  of {message}: {reason}"),
+    gist<CmRep>("comm {local_comm_id} → {remote_comm_id}  qp {local_qpn}  psn {starting_psn}"),
+    gist<CmRtu>("comm {local_comm_id} → {remote_comm_id}"),
+    gist<CmDreq>("comm {local_comm_id} → {remote_comm_id}  qp {remote_qpn}"),
+    gist<CmDrep>("comm {local_comm_id} → {remote_comm_id}"),
+    gist<CmLap>("comm {local_comm_id} → {remote_comm_id}  qp {remote_qpn}  LIDs {alternate_local_lid} → "
+                "{alternate_remote_lid}"),
+    gist<CmApr>("comm {local_comm_id} → {remote_comm_id}  {status}"),
+    gist<CmSidrReq>("request {request_id}[  service {service_id.protocol} {service_id.port}]"
+                    "[!service_id.port:  service {service_id}]"),
+    gist<CmSidrRep>("request {request_id}  {status}  qp {qpn}  qkey {qkey}"),
+    gist<RdmaCm>("[{src.ipv4}:{src_port} → {dst.ipv4}][{src.ipv6} port {src_port} → {dst.ipv6}]"),
+    gist<NvmeAdmin>("NVMe {opcode}  cid {command_id}[  {sgl1.keyed_length} B at {sgl1.address} key {sgl1.key}]"),
+    gist<NvmeIo>("NVMe {opcode}  cid {command_id}  nsid {namespace_id}"
+                 "[  {sgl1.keyed_length} B at {sgl1.address} key {sgl1.key}][  {sgl1.length} B in the capsule]"),
+    gist<NvmeFabrics>("NVMe {type}  cid {command_id}"),
+    gist<NvmeDwords>(""),
+    gist<NvmeRange>("from block {start}"),
+    gist<NvmeConnect>("queue {queue_id}  size {queue_size}"),
+    gist<NvmeConnectData>("{subsystem_nqn}"),
+    gist<NvmePropertySet>("{offset} = {value}"),
+    gist<NvmePropertyGet>("{offset}"),
+    gist<NvmeCqe>("NVMe response  cid {command_id}  [{status.generic}][{status.specific}]"
+                  "[!status.generic:{status}]  result {result}"),
+    gist<NvmeCmRequest>("NVMe queue {queue_id}"),
+    gist<NvmeCmReply>("NVMe"),
 };
 
-// What is worth saying of a header that lies beneath the endpoints: written before the gist.
+// Headers whose news is what they carry: they are named only where that is nothing that is read here.
+constexpr Gist carriers[] = {
+    gist<Ethernet>("{type}"),
+    gist<Vlan>("{type}"),
+    gist<LinuxSll>("{protocol}"),
+    gist<LinuxSll2>("{protocol}"),
+    gist<NullLoopback>("family {family}"),
+    gist<Erf>("ERF {type.kind}"),
+    gist<Ipv4>("{protocol}"),
+    gist<Ipv6>("{next_header}"),
+    gist<Ipv6Extension>("{next_header}"),
+    gist<Ipv6Fragment>("{next_header}"),
+    gist<Ipv6Authentication>("{next_header}"),
+    gist<Udp>("UDP {src_port} → {dst_port}"),
+    gist<Tcp>("TCP {src_port} → {dst_port} {syn? SYN}{fin? FIN}{rst? RST}{psh? PSH}{ack? ACK}{urg? URG}{ece? ECE}"
+              "{cwr? CWR}  seq {seq}  ack {ack_number}  win {window}"),
+    gist<Gre>("GRE {protocol}"),
+    gist<Lrh>("LRH {lnh}"),
+    gist<Grh>("{next_header}"),
+    gist<Rwh>("{type}"),
+    gist<Ipoib>("IPoIB {type}"),
+};
+
+// What is worth saying of a header that carries others: written before them.
 constexpr Gist beneath[] = {
     gist<Vlan>("vlan {id}"),
     gist<Vxlan>("VXLAN {vni}"),
@@ -77,12 +129,19 @@ constexpr EndpointFields endpoint_fields[] = {
     endpoints<Ethernet>("src", "dst"),
 };
 
-Ink ink_of(const Opcode& op, const HeaderStack& stack) {
+Ink operation_ink(const Opcode& op, const HeaderStack& stack) {
   if (op.operation == Operation::congestion_notification && op.known) return Ink::notice;
   if (op.operation == Operation::acknowledge)
     if (const auto aeth = stack.get<Aeth>())
       if (aeth->get<"syndrome.kind">() != syndrome_kind::ack) return Ink::bad;
   return op.direction == Direction::request ? Ink::request : Ink::response;
+}
+
+/// Whether the line says by itself what the upper layer is, or the packet carries nothing of it.
+bool names_upper(const HeaderStack& stack) {
+  const bool is_mad = stack.find(info<Mad>) != nullptr;
+  if (stack.payload.length == 0) return !is_mad;
+  return !is_mad && !stack.layers().empty() && ink_of(*stack.layers().back().header) == Ink::upper;
 }
 
 std::string_view crc_name(const char* name, CrcCheck::Status status, std::string& scratch) {
@@ -95,11 +154,13 @@ std::string_view crc_name(const char* name, CrcCheck::Status status, std::string
 }  // namespace
 
 struct LinePrinter::Plans {
-  std::unordered_map<const HeaderInfo*, GistPlan> gist, below, mark;
+  using Map = std::unordered_map<const HeaderInfo*, GistPlan>;
+  Map gist, carrier, below, mark;
   std::string scratch;
 
   Plans() {
     for (const Gist& g : gists) gist.emplace(g.header, GistPlan(g));
+    for (const Gist& g : carriers) carrier.emplace(g.header, GistPlan(g));
     for (const Gist& g : beneath) below.emplace(g.header, GistPlan(g));
     for (const Gist& g : marks) mark.emplace(g.header, GistPlan(g));
   }
@@ -107,10 +168,11 @@ struct LinePrinter::Plans {
     const auto found = gist.find(&header);
     return found != gist.end() ? found->second : gist.emplace(&header, GistPlan(header)).first->second;
   }
-  static void write(Page& page, const std::unordered_map<const HeaderInfo*, GistPlan>& from, const HeaderStack& stack,
-                    const Layer& layer) {
-    if (const auto plan = from.find(layer.header); plan != from.end())
-      plan->second.write(page, stack.bytes.data() + layer.offset);
+  static bool write(Page& page, const Map& from, const HeaderStack& stack, const Layer& layer) {
+    const auto plan = from.find(layer.header);
+    if (plan == from.end()) return false;
+    plan->second.write(page, stack.bytes.data() + layer.offset);
+    return true;
   }
 
   void crc(Page& page, const char* name, const CrcCheck& check) {
@@ -120,53 +182,54 @@ struct LinePrinter::Plans {
                                                             : Ink::dim;
     page.put("  ").put(ink, crc_name(name, check.status, scratch));
   }
-  static void octets(Page& page, std::uint32_t count) {
-    page.with([&](std::string& out) {
-      append_decimal(out, count);
-      out += " B";
-    });
+  /// Where the size of a payload ends, from where its BTH begins: the columns of the BTH's gist, and room for a size.
+  static constexpr std::size_t size_end = 61;
+
+  void payload(Page& page, std::uint32_t octets, std::size_t end) {
+    scratch.clear();
+    append_decimal(scratch, octets);
+    scratch += " B";
+    page.put(" ").to(end - std::min(end, scratch.size())).put(scratch);
   }
 
   void essence(Page& page, const HeaderStack& stack) {
     const auto layers = stack.layers();
-    const std::size_t last = layers.empty() ? 0 : layers.size() - 1;
-    const std::size_t first = stack.transport != HeaderStack::none ? stack.transport : last;
-    for (std::size_t i = 0; i < first; ++i) {
-      const std::size_t column = page.column();
-      write(page, below, stack, layers[i]);
-      if (page.column() != column) page.put(" · ");
-    }
-    if (layers.empty()) return;
-    const std::size_t begin = page.column();
-    const Layer& head = layers[first];
-    const bool bth = head.header == &info<Bth>;
-    const Ink ink = bth ? ink_of(opcode(View<Bth>(stack.bytes.data() + head.offset).get<"opcode">()), stack)
-                        : Ink::plain;
-    page.base(ink);
-    of(*head.header).write(page, stack.bytes.data() + head.offset);
-    page.base(Ink::plain);
-    if (bth) {
-      const std::size_t size = page.column() - begin;
-      constexpr std::size_t size_column = 55;
-      if (stack.payload.length) {
-        scratch.clear();
-        append_decimal(scratch, stack.payload.length);
-        scratch += " B";
-        page.to(begin + std::max(size, size_column + 6 - scratch.size())).put(scratch);
-      } else if (layers.size() > first + 1) {
-        page.to(begin + size_column + 6);
+    const bool is_mad = stack.find(info<Mad>) != nullptr;
+    bool sized = is_mad;  // of a MAD's fixed 256 octets the rest says nothing
+    bool first = true;
+    for (const Layer& layer : layers) {
+      const bool last = &layer == &layers.back();
+      const std::uint8_t* header = stack.bytes.data() + layer.offset;
+      if (!last && carrier.contains(layer.header)) {
+        if (write(page, below, stack, layer)) page.put(" · ");
+        continue;
+      }
+      // Every MAD comes in the same BTH and DETH.
+      if (is_mad && (layer.header == &info<Bth> || layer.header == &info<Deth>)) continue;
+      const Page::Mark before = page.mark();
+      if (!first) page.put("  ");
+      const std::size_t begin = page.column();
+      const bool is_bth = layer.header == &info<Bth>;
+      page.base(is_bth ? operation_ink(opcode(View<Bth>(header).get<"opcode">()), stack) : ink_of(*layer.header));
+      if (!last || !write(page, carrier, stack, layer)) of(*layer.header).write(page, header);
+      page.base(Ink::plain);
+      if (page.column() == begin) {
+        page.back_to(before);
+        continue;
+      }
+      first = false;
+      if (is_bth && stack.payload.length) {
+        payload(page, stack.payload.length, begin + size_end);
+        sized = true;
+      } else if (is_bth && !last) {
+        page.to(begin + size_end);
       }
     }
-    for (const Layer& layer : layers.subspan(first + 1)) {
-      const Page::Mark before = page.mark();
-      page.put("  ");
-      of(*layer.header).write(page, stack.bytes.data() + layer.offset);
-      if (page.column() == before.column + 2) page.back_to(before);
-    }
-    for (const Layer& layer : layers) write(page, mark, stack, layer);
-    if (!bth && stack.payload.length) {
-      page.put("  ");
-      octets(page, stack.payload.length);
+    for (const Layer& layer : layers)
+      if (!(is_mad && layer.header == &info<Bth>)) write(page, mark, stack, layer);
+    if (!sized && stack.payload.length) {
+      page.put(" ");
+      payload(page, stack.payload.length, 0);
     }
   }
 };
@@ -241,7 +304,7 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
     plans_->essence(page, pdu.stack);
     plans_->crc(page, "CRC", pdu.crc);
   }
-  if (packet.upper.protocol != tracking::Upper::unknown)
+  if (packet.upper.protocol != tracking::Upper::unknown && !names_upper(stack))
     page.put("  ").put(Ink::upper, tracking::to_string(packet.upper.protocol));
   for (std::string_view note : packet.notes) page.put("  ").put(Ink::notice, note);
   const auto findings = [&](const HeaderStack& in) {
