@@ -112,7 +112,7 @@ tl::expected<void, CaptureError> LiveCapture::check_filter(const std::string& fi
   return {};
 }
 
-tl::expected<LiveCapture, CaptureError> LiveCapture::open(const std::string& device, Options options) {
+tl::expected<LiveCapture, CaptureError> LiveCapture::open(const std::string& device, const Options& options) {
   std::array<char, PCAP_ERRBUF_SIZE> message{};
   auto state = std::make_unique<State>();
   state->handle.reset(pcap_create(device.c_str(), message.data()));

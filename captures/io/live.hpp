@@ -41,7 +41,7 @@ class LiveCapture {
 
   /// Begins capturing, with nanoseconds where the device has them. An error: no such device, not permitted, or
   /// Kind::filter with what is wrong in the expression.
-  static tl::expected<LiveCapture, CaptureError> open(const std::string& device, Options options);
+  static tl::expected<LiveCapture, CaptureError> open(const std::string& device, const Options& options);
   static tl::expected<LiveCapture, CaptureError> open(const std::string& device) { return open(device, Options{}); }
 
   /// Whether `filter` is an expression that can be compiled for packets of `link`; the error says what is wrong.

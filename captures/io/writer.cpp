@@ -191,7 +191,7 @@ Writer::~Writer() {
   if (state_) (void)close();
 }
 
-tl::expected<Writer, CaptureError> Writer::create(const std::string& path, Options options) {
+tl::expected<Writer, CaptureError> Writer::create(const std::string& path, const Options& options) {
   auto state = std::make_unique<State>();
   const Compression compression = options.compression.value_or(compression_of_name(path));
   std::string_view bare = path;

@@ -35,7 +35,7 @@ class Writer {
   };
 
   /// Creates or overwrites the file, or writes to standard output for "-" (pcapng, unless said otherwise).
-  static tl::expected<Writer, CaptureError> create(const std::string& path, Options options);
+  static tl::expected<Writer, CaptureError> create(const std::string& path, const Options& options);
   static tl::expected<Writer, CaptureError> create(const std::string& path) { return create(path, Options{}); }
 
   Writer(Writer&&) noexcept;
