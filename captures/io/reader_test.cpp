@@ -452,6 +452,54 @@ TEST(Open, AMappedFilesOctetsStayWhereTheyAre) {
   }
   EXPECT_EQ(reader->position(), file.size());
 }
+TEST(Open, ResidentMemoryDoesNotGrowWithAMappedFile) {
+  // 128 MB of holes between record headers.
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("long.pcap");
+  {
+    std::fstream file(path, std::ios::binary | std::ios::out);
+    file.write(reinterpret_cast<const char*>(pcap_le.data()), 24);
+    const Octets head = hex("c8aa3e67 40e20100 f0ff0000 f0ff0000");
+    for (int i = 0; i < 2048; ++i) {
+      file.write(reinterpret_cast<const char*>(head.data()), 16);
+      file.seekp(0xfff0, std::ios::cur);
+    }
+    file.seekp(-1, std::ios::cur);
+    file.put(0);
+  }
+  const auto resident_file_pages = [] {
+    std::ifstream statm("/proc/self/statm");
+    std::size_t total = 0, resident = 0, shared = 0;
+    statm >> total >> resident >> shared;
+    return shared;
+  };
+  auto reader = Reader::open(path);
+  ASSERT_TRUE(reader);
+  const std::size_t before = resident_file_pages();
+  std::size_t most = 0;
+  Record record;
+  while (reader->next(record) == Next::record)
+    if (record.number % 64 == 0) most = std::max(most, resident_file_pages());
+  EXPECT_EQ(reader->records(), 2048u);
+  EXPECT_GE(most, before);
+  EXPECT_LT((most - before) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), 20'000'000u);
+}
+TEST(Open, StandardInput) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const int saved = ::dup(STDIN_FILENO);
+  ::dup2(ends[0], STDIN_FILENO);
+  ASSERT_EQ(::write(ends[1], ng_le.data(), ng_le.size() - 1), static_cast<ssize_t>(ng_le.size() - 1));
+  ::close(ends[1]);
+  const Whole whole = read_all(Reader::open("-"));
+  EXPECT_EQ(whole.packets.size(), 1u);
+  EXPECT_EQ(whole.error,
+            "standard input: Interface Statistics Block at byte 176: the file ends after 51 of the block's 52 octets; "
+            "stopped after 1 packet");
+  ::dup2(saved, STDIN_FILENO);
+  ::close(saved);
+  ::close(ends[0]);
+}
 TEST(Open, AFileCutWhileMappedIsAnErrorAndNoCrash) {
   const TemporaryDirectory directory;
   for (const std::size_t length : {std::size_t{100'000}, std::size_t{1}}) {
