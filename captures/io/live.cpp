@@ -64,6 +64,15 @@ struct LiveCapture::State {
   int descriptor = -1;
   std::uint64_t delivered = 0;
   std::int64_t start_time = 0;
+  /// libpcap counts in 32 bits and begins again at zero; these do not.
+  struct Counter {
+    std::uint64_t value = 0;
+    std::uint64_t update(std::uint32_t now) {
+      value += static_cast<std::uint32_t>(now - static_cast<std::uint32_t>(value));
+      return value;
+    }
+  };
+  Counter received, system_drops, interface_drops;
   std::atomic<bool> stopped{false};
   static_assert(std::atomic<bool>::is_always_lock_free, "stop() is called from signal handlers");
   CaptureError error;
@@ -173,6 +182,8 @@ Next LiveCapture::next(Record& record) {
       record.time = std::int64_t{header->ts.tv_sec} * 1'000'000'000 + (state.nanoseconds ? fraction : fraction * 1000);
       record.wire_length = header->len;
       record.number = ++state.delivered;
+      constexpr std::uint64_t often_enough = std::uint64_t{1} << 28;  // for 32-bit counters not to go round unseen
+      if (state.delivered % often_enough == 0) (void)statistics();
       record.position = 0;
       record.options = {};
       record.interface = 0;
@@ -213,9 +224,9 @@ tl::expected<InterfaceStatistics, CaptureError> LiveCapture::statistics() {
   statistics.time = now();
   statistics.start_time = state_->start_time;
   statistics.end_time = statistics.time;
-  statistics.received = counts.ps_recv;
-  statistics.system_drops = counts.ps_drop;
-  statistics.interface_drops = counts.ps_ifdrop;
+  statistics.received = state_->received.update(counts.ps_recv);
+  statistics.system_drops = state_->system_drops.update(counts.ps_drop);
+  statistics.interface_drops = state_->interface_drops.update(counts.ps_ifdrop);
   statistics.delivered = state_->delivered;
   return statistics;
 }

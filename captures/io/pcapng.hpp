@@ -79,13 +79,13 @@ inline T load(const std::uint8_t* p, bool swapped) {
 }
 
 /// The options at the end of a block, one after the other. A length beyond the block ends them, as opt_endofopt does.
-class Options {
+class BlockOptions {
  public:
   struct Option {
     std::uint16_t code;
     Bytes value;
   };
-  Options(Bytes bytes, bool swapped) : left_(bytes), swapped_(swapped) {}
+  BlockOptions(Bytes bytes, bool swapped) : left_(bytes), swapped_(swapped) {}
   /// False after the last one.
   bool next(Option& option) {
     if (left_.size() < 4) return false;

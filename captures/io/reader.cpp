@@ -322,6 +322,8 @@ Next Reader::fail(Kind kind, std::string place, std::string what) {
   rest.error.offset = offset;
   rest.error.what = std::move(what);
   rest.error.follows = "stopped after " + number(records_) + (records_ == 1 ? " packet" : " packets");
+  if (kind == Kind::truncated && rest.window->grown())
+    rest.error.follows += ", but the file has grown since it was opened: read it again, or through a pipe";
   hot_ = Hot::none;
   rest.over = Next::error;
   return Next::error;
@@ -505,8 +507,8 @@ bool Reader::read_section_header() {
   Section section;
   section.big_endian = swapped_ != machine_is_big;
   section.position = position();
-  rdmawire::captures::Options options({at_ + 24, total - smallest}, swapped_);
-  rdmawire::captures::Options::Option option{};
+  BlockOptions options({at_ + 24, total - smallest}, swapped_);
+  BlockOptions::Option option{};
   while (options.next(option)) {
     switch (option.code) {
       case pcapng::opt_comment: section.comments.push_back(text(option.value)); break;
@@ -542,8 +544,8 @@ bool Reader::read_interface(Bytes block) {
   interface.snap_length = load<std::uint32_t>(block.data() + 12, swapped_);
   interface.resolution = 6;
   interface.section = static_cast<std::uint32_t>(rest.sections.size() - 1);
-  rdmawire::captures::Options options(block.subspan(16, block.size() - 20), swapped_);
-  rdmawire::captures::Options::Option option{};
+  BlockOptions options(block.subspan(16, block.size() - 20), swapped_);
+  BlockOptions::Option option{};
   while (options.next(option)) {
     switch (option.code) {
       case pcapng::opt_comment: interface.comments.push_back(text(option.value)); break;
@@ -619,8 +621,8 @@ bool Reader::read_statistics(Bytes block) {
   };
   InterfaceStatistics statistics;
   statistics.time = time(block.data() + 12);
-  rdmawire::captures::Options options(block.subspan(20, block.size() - 24), swapped_);
-  rdmawire::captures::Options::Option option{};
+  BlockOptions options(block.subspan(20, block.size() - 24), swapped_);
+  BlockOptions::Option option{};
   while (options.next(option)) {
     if (option.value.size() != 8) continue;
     const auto count = load<std::uint64_t>(option.value.data(), swapped_);

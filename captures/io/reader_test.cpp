@@ -484,6 +484,18 @@ TEST(Open, ResidentMemoryDoesNotGrowWithAMappedFile) {
   EXPECT_GE(most, before);
   EXPECT_LT((most - before) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), 20'000'000u);
 }
+TEST(Open, AFileThatIsStillBeingWrittenIsReadAsLongAsItWas) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("x");
+  write_file(path, Octets(pcap_le.begin(), pcap_le.end() - 2));
+  auto reader = Reader::open(path);
+  ASSERT_TRUE(reader);
+  write_file(path, pcap_le);
+  const Whole whole = read_all(*reader);
+  EXPECT_EQ(whole.error, path +
+                             ": record 1 at byte 24: the file ends after 18 of the record's 20 octets; stopped after "
+                             "0 packets, but the file has grown since it was opened: read it again, or through a pipe");
+}
 TEST(Open, StandardInput) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

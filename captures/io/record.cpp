@@ -5,8 +5,8 @@ namespace rdmawire::captures {
 namespace {
 template <class T>
 std::optional<T> number_option(const Record& record, std::uint16_t code) {
-  Options options(record.options, record.options_swapped);
-  Options::Option option{};
+  BlockOptions options(record.options, record.options_swapped);
+  BlockOptions::Option option{};
   while (options.next(option))
     if (option.code == code && option.value.size() == sizeof(T))
       return load<T>(option.value.data(), record.options_swapped);

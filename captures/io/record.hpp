@@ -19,7 +19,7 @@ class Comments {
 
   class Iterator {
    public:
-    explicit Iterator(Options options) : options_(options), more_(true) { ++*this; }
+    explicit Iterator(BlockOptions options) : options_(options), more_(true) { ++*this; }
     Iterator() : options_({}, false), more_(false) {}
     std::string_view operator*() const {
       return {reinterpret_cast<const char*>(option_.value.data()), option_.value.size()};
@@ -32,11 +32,11 @@ class Comments {
     bool operator==(const Iterator& other) const { return more_ == other.more_; }
 
    private:
-    Options options_;
-    Options::Option option_{};
+    BlockOptions options_;
+    BlockOptions::Option option_{};
     bool more_;
   };
-  [[nodiscard]] Iterator begin() const { return Iterator(Options(options_, swapped_)); }
+  [[nodiscard]] Iterator begin() const { return Iterator(BlockOptions(options_, swapped_)); }
   [[nodiscard]] static Iterator end() { return {}; }
   [[nodiscard]] bool empty() const { return begin() == end(); }
 

@@ -154,6 +154,11 @@ class MappedWindow final : public Window {
                                                             " octets while it was read"};
   }
 
+  [[nodiscard]] bool grown() const override {
+    struct stat status {};
+    return ::fstat(descriptor_, &status) == 0 && static_cast<std::uint64_t>(status.st_size) > size_;
+  }
+
  private:
   /// Reads what comes next straight through. A reader finds each record by the length of the one before, so that each
   /// would wait for memory by itself; in a straight line the processor fetches ahead.

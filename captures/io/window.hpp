@@ -23,6 +23,8 @@ class Window {
   virtual void fill(const std::uint8_t*& at, const std::uint8_t*& limit, std::size_t need) = 0;
   /// Why the input ended early, if it did.
   [[nodiscard]] virtual std::optional<Stream::Trouble> trouble() const { return std::nullopt; }
+  /// The file has become longer since it was opened.
+  [[nodiscard]] virtual bool grown() const { return false; }
   /// Reads and discards the rest, at most `most` octets: a checksum at a compressed stream's end may explain what
   /// looked wrong in the middle.
   virtual void drain(std::uint64_t most) { (void)most; }

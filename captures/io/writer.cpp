@@ -278,8 +278,8 @@ Writer::Result Writer::write(const Record& record, std::span<const std::string_v
     state.put(record.bytes.data(), record.bytes.size());
     state.buffer.resize(state.buffer.size() + (4 - record.bytes.size() % 4) % 4);
     const std::size_t options_begin = state.buffer.size();
-    rdmawire::captures::Options options(record.options, record.options_swapped);
-    rdmawire::captures::Options::Option option{};
+    BlockOptions options(record.options, record.options_swapped);
+    BlockOptions::Option option{};
     while (options.next(option)) {
       const std::uint8_t* const p = option.value.data();
       const std::size_t size = option.value.size();
