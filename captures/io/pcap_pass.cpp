@@ -25,5 +25,6 @@ int main(int argc, char** argv) {
     octets += bytes[0] + header->len;
   }
   pcap_close(capture);
-  std::printf("%llu packets, %llu\n", static_cast<unsigned long long>(packets), static_cast<unsigned long long>(octets));
+  std::printf("%llu packets, %llu\n", static_cast<unsigned long long>(packets),
+              static_cast<unsigned long long>(octets));
 }
