@@ -71,6 +71,14 @@ TEST(Mad, CommonHeader) {
   EXPECT_EQ(mad.get<"attribute_modifier">(), 0xa1a2a3a4U);
 }
 
+TEST(Mad, TimesArePowersOfTwo) {
+  EXPECT_EQ(exponential_time_ns(0), 4096U);
+  EXPECT_EQ(exponential_time_ns(31), 8796093022208U);
+  EXPECT_EQ(exponential_time_ns(51), 1ULL << 63);
+  EXPECT_EQ(exponential_time_ns(52), ~0ULL);  // PathRecord's code has six bits
+  EXPECT_EQ(exponential_time_ns(63), ~0ULL);
+}
+
 TEST(Mad, WhatIsNotKnownStaysPayload) {
   struct {
     const char* what;
