@@ -2,20 +2,18 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
-#include "dissectors/protocol/testing.hpp"
+#include "dissectors/protocol/mad_testing.hpp"
 #include "dissectors/protocol/transport.hpp"
 
 namespace rdmawire {
 namespace {
 
-using rdmawire::testing::from_hex;
+using namespace rdmawire::testing;
 
 // A captured frame whose octets between `head` and the ICRC are zeros, as the private data's rest is.
 std::vector<std::uint8_t> captured(std::string_view head, std::string_view icrc) {
@@ -238,6 +236,140 @@ TEST(Cm, EveryEncodedFrameOfTheConnectionIsKept) {
     EXPECT_EQ(frame.encode(), *bytes);
     frame.forget_computed();
     EXPECT_EQ(frame.encode(), *bytes);
+  }
+}
+
+// The octets behind the MAD's header, of messages that no capture at hand holds.
+std::vector<std::uint8_t> cm(std::string_view attribute_id, std::string_view contents) {
+  return datagram(joined({from_hex("01070203 0000 0000 000000022d7c9fa0"), from_hex(attribute_id),
+                          from_hex("0000 00000000"), from_hex(contents)}));
+}
+constexpr std::string_view reject = "60380aaa a09f7c2d 40 08 001c 0102030405060708";
+
+TEST(Cm, Reject) {
+  const auto bytes = cm("0012", reject);
+  const HeaderStack stack = decode_transport(bytes);
+  ASSERT_TRUE(stack.findings().empty());
+  EXPECT_EQ(layers_of(stack), "mad cmrej");
+  const auto rej = *stack.get<CmRej>();
+  EXPECT_EQ(rej.get<"local_comm_id">(), 0x60380aaaU);
+  EXPECT_EQ(rej.get<"remote_comm_id">(), 0xa09f7c2dU);
+  EXPECT_EQ(cm_rej_message_names.find(rej.get<"message">())->name, "REP");
+  EXPECT_EQ(rej.get<"info_length">(), 4);
+  EXPECT_EQ(cm_rej_reason_names.find(rej.get<"reason">())->name, "Consumer Reject");
+  EXPECT_EQ(rej.get<"ari">()[7], 8);
+  EXPECT_EQ(stack.payload.length, 148U);
+}
+
+TEST(Cm, RejectFromNothing) {
+  Frame frame = Value<Bth>() / Value<Deth>() / Value<Mad>().set<"transaction_id">(0x000000022d7c9fa0) /
+                Value<CmRej>()
+                    .set<"local_comm_id">(0x60380aaa)
+                    .set<"remote_comm_id">(0xa09f7c2d)
+                    .set<"message">(1)
+                    .set<"info_length">(4)
+                    .set<"reason">(28)
+                    .set<"ari">(from_hex("0102030405060708"));
+  frame.with_icrc = false;
+  EXPECT_EQ(frame.encode(), cm("0012", reject));
+}
+
+// Every reason has a name; 34 is not assigned.
+TEST(Cm, RejectReasonsAreWhole) {
+  for (unsigned reason = 1; reason <= 35; ++reason) {
+    const Name* name = cm_rej_reason_names.find(reason);
+    ASSERT_EQ(name != nullptr, reason != 34) << reason;
+    EXPECT_TRUE(!name || !name->meaning.empty()) << reason;
+  }
+}
+
+TEST(Cm, MessageReceiptAcknowledgement) {
+  const auto bytes = cm("0011", "60380aaa a09f7c2d 80 98");
+  const HeaderStack stack = decode_transport(bytes);
+  const auto mra = *stack.get<CmMra>();
+  EXPECT_EQ(mra.get<"remote_comm_id">(), 0xa09f7c2dU);
+  EXPECT_EQ(cm_mra_message_names.find(mra.get<"message">())->name, "LAP");
+  EXPECT_EQ(mra.get<"service_timeout">(), 19);
+  EXPECT_EQ(mra.get<"service_timeout.limit">(), 2147483648U);
+  EXPECT_EQ(stack.payload.length, 222U);
+}
+
+TEST(Cm, AlternatePath) {
+  const auto asks = cm("0019",
+                       "60380aaa a09f7c2d 00000000 000012 a8 00000000 0007 0009 fe800000000000000000000000000001"
+                       "fe800000000000000000000000000002 abcde0 17 40 03 58 98");
+  const HeaderStack stack = decode_transport(asks);
+  ASSERT_EQ(layers_of(stack), "mad cmlap");
+  const auto lap = *stack.get<CmLap>();
+  EXPECT_EQ(lap.get<"remote_qpn">(), 0x12U);
+  EXPECT_EQ(lap.get<"remote_cm_response_timeout">(), 21);
+  EXPECT_EQ(lap.get<"alternate_local_lid">(), 7);
+  EXPECT_EQ(lap.get<"alternate_remote_lid">(), 9);
+  EXPECT_EQ(lap.get<"alternate_local_gid">()[15], 1);
+  EXPECT_EQ(lap.get<"alternate_remote_gid">()[15], 2);
+  EXPECT_EQ(lap.get<"alternate_flow_label">(), 0xabcdeU);
+  EXPECT_EQ(lap.get<"alternate_traffic_class">(), 0x17);
+  EXPECT_EQ(lap.get<"alternate_hop_limit">(), 64);
+  EXPECT_EQ(rate_names.find(lap.get<"alternate_packet_rate">())->name, "10 Gb/s");
+  EXPECT_EQ(lap.get<"alternate_sl">(), 5);
+  EXPECT_EQ(lap.get<"alternate_subnet_local">(), 1);
+  EXPECT_EQ(lap.get<"alternate_local_ack_timeout">(), 19);
+  EXPECT_EQ(stack.payload.length, 168U);
+
+  const auto answers = cm("001a", "60380aaa a09f7c2d 02 07 0000 0009");
+  const HeaderStack answer = decode_transport(answers);
+  const auto apr = *answer.get<CmApr>();
+  EXPECT_EQ(apr.get<"info_length">(), 2);
+  EXPECT_EQ(cm_ap_status_names.find(apr.get<"status">())->name, "LID rejected");
+  EXPECT_EQ(apr.get<"info">()[1], 9);
+  EXPECT_EQ(answer.payload.length, 148U);
+}
+
+TEST(Cm, ServiceIdResolution) {
+  const auto asks = cm("0017",
+                       "00000005 ffff 0000 0000000001111c06"
+                       "00 60 c000 20010db8000000000000000000000001 20010db8000000000000000000000002 aabb");
+  const HeaderStack stack = decode_transport(asks);
+  ASSERT_EQ(layers_of(stack), "mad cmsidrreq rdmacm");
+  const auto req = *stack.get<CmSidrReq>();
+  EXPECT_EQ(req.get<"request_id">(), 5U);
+  EXPECT_EQ(req.get<"pkey">(), 0xffff);
+  EXPECT_EQ(req.get<"service_id.protocol">(), ip_protocol::udp);
+  EXPECT_EQ(req.get<"service_id.port">(), 7174);
+  const auto ip = *stack.get<RdmaCm>();
+  EXPECT_EQ(ip.get<"ip_version">(), 6);
+  EXPECT_EQ(ip.get<"src.ipv6">()[15], 1);
+  EXPECT_EQ(ip.get<"dst.ipv6">()[15], 2);
+  EXPECT_TRUE(info<RdmaCm>.find("src.ipv6")->present_in(ip.data()));
+  EXPECT_FALSE(info<RdmaCm>.find("src.ipv4")->present_in(ip.data()));
+  EXPECT_EQ(stack.payload.length, 216U - RdmaCm::size);
+
+  const auto answers = cm("0018", "00000005 00 00 0000 000044 00 0000000001111c06 01234567");
+  const HeaderStack answer = decode_transport(answers);
+  const auto rep = *answer.get<CmSidrRep>();
+  EXPECT_EQ(rep.get<"status">(), 0);
+  EXPECT_EQ(rep.get<"qpn">(), 0x44U);
+  EXPECT_EQ(rep.get<"service_id.port">(), 7174);
+  EXPECT_EQ(rep.get<"qkey">(), 0x01234567U);
+  EXPECT_EQ(answer.payload.length, 136U);
+}
+
+// Another range of service ids promises no header; neither does private data of another IP version.
+TEST(Cm, PrivateDataIsNotGuessedAt) {
+  const auto sdp = cm("0017", "00000005 ffff 0000 0000000000011c06 00 40 c000");
+  EXPECT_EQ(layers_of(decode_transport(sdp)), "mad cmsidrreq");
+  const auto odd = cm("0017", "00000005 ffff 0000 0000000001061c06 00 50 c000");
+  EXPECT_EQ(layers_of(decode_transport(odd)), "mad cmsidrreq");
+  EXPECT_EQ(decode_transport(odd).payload.length, 216U);
+}
+
+TEST(Cm, AdditionalInformationThatClaimsTooMuch) {
+  for (const auto& bytes : {cm("0012", "00000001 00000002 00 92 001c"), cm("001a", "00000001 00000002 49 00"),
+                            cm("0018", "00000005 04 49")}) {
+    const HeaderStack stack = decode_transport(bytes);
+    ASSERT_EQ(stack.findings().size(), 1U);
+    EXPECT_EQ(stack.findings()[0].kind, ParseError::Kind::malformed);
+    EXPECT_EQ(stack.findings()[0].offset, datagram_at + Mad::size);
   }
 }
 

@@ -98,7 +98,9 @@ RmppSegment take_rmpp(Cursor& c) {
   segment.number = rmpp.get<"data1">();
   const bool first = rmpp.get<"flags.first">(), last = rmpp.get<"flags.last">();
   const std::uint32_t length = rmpp.get<"data2">();
-  if (first != (segment.number == 1))
+  if (segment.number == 0)
+    report(ParseError::Kind::malformed, "segments are counted from 1");
+  else if (first != (segment.number == 1))
     report(ParseError::Kind::malformed, "the segment number contradicts the first flag");
   if (last && length > Rmpp::segment_octets)
     report(ParseError::Kind::malformed, "the last segment's payload length exceeds the segment");
@@ -113,7 +115,8 @@ RmppSegment take_rmpp(Cursor& c) {
 // record, except where records fill segments; then only putting the segments together would tell more.
 Step decode_records(Cursor& c, const HeaderInfo& record, const RmppSegment& segment, std::uint32_t stride) {
   const std::uint64_t octets_before = (segment.number - 1ULL) * (Rmpp::segment_octets - Sa::size);
-  if (segment.octets < Sa::size || (segment.number != 1 && (stride == 0 || octets_before % stride != 0)))
+  if (segment.number == 0 || segment.octets < Sa::size ||
+      (segment.number != 1 && (stride == 0 || octets_before % stride != 0)))
     return rest_is_payload(c);
   const std::uint32_t end = c.at + segment.octets - static_cast<std::uint32_t>(Sa::size);
   if (stride != 0 && stride < record.size) {

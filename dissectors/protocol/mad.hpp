@@ -342,13 +342,12 @@ struct Rmpp {
   static constexpr std::array fields{
       field("version", 0, 8, "of RMPP: 1").alias("infiniband.rmpp.rmppversion"),
       field("type", 8, 8, "what this packet is").of(rmpp_type_names).alias("infiniband.rmpp.rmpptype"),
-      field("response_time", 16, 5, "code of how long an answer may take; 31: not given")
-          .alias("infiniband.rmpp.rresptime"),
+      field("response_time", 16, 5, "code of how long an answer may take; 31: not given"),
       field("response_time.limit", 16, 5, "how long an answer may take")
           .as(Display::time)
           .when([](const std::uint8_t* h) { return (h[2] >> 3) != 31; })
           .means(&exponential_time_ns),
-      field("flags", 21, 3, "bits").hex().alias("infiniband.rmpp.rmppflags"),
+      field("flags", 21, 3, "bits").hex(),
       field("flags.last", 21, 1, "the last segment"),
       field("flags.first", 22, 1, "the first segment"),
       field("flags.active", 23, 1, "RMPP is in use; else the rest of this header says nothing"),
@@ -356,17 +355,20 @@ struct Rmpp {
       field("data1", 32, 32, "depends on the type").hex(),
       field("data1.segment_number", 32, 32, "DATA: this segment, from 1; ACK: the last that arrived in order")
           .as(Display::decimal)
-          .when(&has_segment),
+          .when(&has_segment)
+          .alias("infiniband.rmpp.segmentnumber"),
       field("data2", 64, 32, "depends on the type").hex(),
       field("data2.payload_length", 64, 32,
             "DATA: in the last segment its octets, in the first those of all; the class's header counts")
           .as(Display::decimal)
           .in("IBTA vol 1, 13.6.2.3")
-          .when(&is_data),
+          .when(&is_data)
+          .alias("infiniband.rmpp.payloadlength"),
       field("data2.new_window_last", 64, 32, "ACK: the last segment that may be sent now")
           .as(Display::decimal)
           .in("IBTA vol 1, 13.6.2.3")
-          .when(&is_ack),
+          .when(&is_ack)
+          .alias("infiniband.rmpp.newwindowlast"),
   };
   /// Where the type is DATA: one segment that holds all of the layers behind.
   static void fill(FrameLayout& frame, std::size_t index);
