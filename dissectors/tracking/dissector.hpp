@@ -6,6 +6,7 @@
 
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/tracking/evidence.hpp"
+#include "dissectors/tracking/mpa_connections.hpp"
 #include "dissectors/tracking/packet.hpp"
 
 namespace rdmawire::tracking {
@@ -23,8 +24,12 @@ class Dissector {
   /// set before. `bytes` must outlive the use of `packet`. Packets must come in the capture's order.
   void dissect(Packet& packet, Bytes bytes, std::uint32_t wire_length);
 
+  /// The TCP connections that are followed.
+  [[nodiscard]] const MpaConnections& tcp() const { return tcp_; }
+
  private:
   DissectorOptions options_;
+  MpaConnections tcp_;
   Evidence evidence_;
 };
 

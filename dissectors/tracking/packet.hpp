@@ -21,13 +21,19 @@ struct UpperEvidence {
   std::uint64_t frame = 0;  ///< where it was seen
 };
 
+struct MpaConnection;  // mpa_connections.hpp
+
 /// A unit of a byte stream that ends in this packet: an MPA request or reply, or an FPDU with DDP and RDMAP in it.
 struct Pdu {
   HeaderStack stack;         ///< offsets count in stack.bytes
   Range in_frame;            ///< those of its octets that this packet carried
   bool reassembled = false;  ///< stack.bytes is not a part of the packet's own bytes: other packets carried some of it,
                              ///< or markers were taken out; valid until the next packet is dissected
-  CrcCheck crc;              ///< MPA's
+  CrcCheck crc;              ///< MPA's; absent, with its value, where the connection does not use CRCs
+  std::uint16_t markers = 0;    ///< markers that were taken out
+  bool wrong_marker = false;    ///< one of them does not point to the FPDU's beginning. RFC 5044, 8, code 3
+  bool from_initiator = false;  ///< sent by the side that sent the MPA request; meaningful when that is known
+  const MpaConnection* connection = nullptr;  ///< never null in Packet::pdus; valid until the next packet is dissected
 };
 
 struct Packet {

@@ -1,0 +1,282 @@
+#include "dissectors/tracking/mpa_connections.hpp"
+
+#include <algorithm>
+
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/transport.hpp"
+
+namespace rdmawire::tracking {
+namespace {
+
+using Use = MpaModes::Use;
+using Arrival = TcpStream::Arrival;
+
+bool endpoints(const HeaderStack& stack, Endpoint& from, Endpoint& to) {
+  if (stack.network == HeaderStack::none) return false;
+  const Layer& network = stack.layers()[stack.network];
+  const std::uint8_t* ip = stack.bytes.data() + network.offset;
+  if (network.header == &info<Ipv4>) {
+    from.address = to.address = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    std::memcpy(from.address.data() + 12, ip + 12, 4);
+    std::memcpy(to.address.data() + 12, ip + 16, 4);
+  } else if (network.header == &info<Ipv6>) {
+    std::memcpy(from.address.data(), ip + 8, 16);
+    std::memcpy(to.address.data(), ip + 24, 16);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Octets of data that the segment had on the wire; the capture may have fewer.
+std::uint32_t data_octets(const HeaderStack& stack) {
+  if (!stack.cut) return stack.payload.length;
+  const Layer& network = stack.layers()[stack.network];
+  const std::uint8_t* ip = stack.bytes.data() + network.offset;
+  std::uint32_t octets = 0;
+  if (network.header == &info<Ipv4>) {
+    octets = View<Ipv4>(ip).get<"total_length">();
+  } else {
+    octets = View<Ipv6>(ip).get<"payload_length">();
+    if (octets) octets += Ipv6::size;
+  }
+  const std::uint32_t end = octets ? network.offset + octets : stack.wire_length;
+  return std::max(stack.payload.length, end > stack.payload.offset ? end - stack.payload.offset : 0);
+}
+
+}  // namespace
+
+MpaConnections::MpaConnections() : MpaConnections(Limits{}) {}
+
+std::size_t MpaConnections::KeyHash::operator()(const Key& key) const {
+  std::uint64_t hash = static_cast<std::uint64_t>(key.low.port) << 16 | key.high.port;
+  for (const Endpoint* end : {&key.low, &key.high})
+    for (unsigned half = 0; half < 2; ++half) {
+      std::uint64_t word;
+      std::memcpy(&word, end->address.data() + half * 8U, 8);
+      hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+      hash ^= hash >> 29;
+    }
+  return hash;
+}
+
+std::size_t MpaConnections::Connection::buffered() const {
+  std::size_t octets = 0;
+  for (const Direction& d : directions) octets += d.tcp.buffered() + d.mpa.buffered();
+  return octets;
+}
+
+MpaConnections::Connection& MpaConnections::connection(const Key& key) {
+  if (const auto found = connections_.find(key); found != connections_.end()) {
+    order_.splice(order_.begin(), order_, found->second);
+    return *found->second;
+  }
+  if (connections_.size() >= limits_.connections && !order_.empty()) {
+    evict(std::prev(order_.end()));
+    ++evicted_;
+  }
+  order_.emplace_front();
+  order_.front().key = key;
+  connections_.emplace(key, order_.begin());
+  return order_.front();
+}
+
+void MpaConnections::evict(Order::iterator victim) {
+  buffered_ -= victim->buffered();
+  connections_.erase(victim->key);
+  order_.erase(victim);
+}
+
+// One packet on its way through its connection.
+class MpaConnections::Following final : public TcpStream::Sink, public MpaStream::Events {
+ public:
+  Following(MpaConnections& all, Connection& connection, bool from_high, Packet& packet, bool verify)
+      : all_(all), connection_(connection), from_high_(from_high), packet_(packet), verify_(verify) {}
+
+  void segment(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain) {
+    const Arrival arrival = accept(seq, length, captured, plain);
+    if (!connection_.info) return;
+    switch (arrival) {
+      case Arrival::keep_alive: note("TCP keep-alive"); break;
+      case Arrival::retransmission: note("TCP retransmission"); break;
+      case Arrival::ahead: note("TCP segment ahead: octets before it are missing so far"); break;
+      case Arrival::fills_gap: note("TCP segment fills a gap"); break;
+      case Arrival::beyond: note("TCP segment far from the stream: taken for a new connection"); break;
+      default: break;
+    }
+    // Which PDUs it was follows only now for those that made the connection known.
+    for (Pdu& pdu : packet_.pdus) settle(pdu);
+  }
+
+  void octets(std::uint64_t offset, Bytes bytes, bool in_packet) override {
+    direction().mpa.octets(offset, bytes, in_packet, verify_, all_.scratch_, *this);
+  }
+  void gap(std::uint64_t, std::uint64_t to) override {
+    if (connection_.info) note("octets of the TCP stream are missing in the capture");
+    direction().mpa.gap(to, verify_, all_.scratch_, *this);
+  }
+
+  void mpa_frame(const HeaderStack& stack, std::uint64_t end) override {
+    const View<MpaFrame> frame(stack.bytes.data());
+    const bool request = MpaFrame::is_request(stack.bytes.data());
+    MpaConnection& known = recognise(request && connection_.info && connection_.info->request_seen);
+    const Bytes tail = stack.bytes.subspan(MpaFrame::size);
+    const Endpoint& sender = from_high_ ? connection_.key.high : connection_.key.low;
+    const Endpoint& receiver = from_high_ ? connection_.key.low : connection_.key.high;
+    known.initiator = request ? sender : receiver;
+    known.responder = request ? receiver : sender;
+    known.roles_known = true;
+    known.revision = frame.get<"revision">();
+    const std::size_t octets = std::min<std::size_t>(tail.size(), mpa::max_private_data);
+    (request ? known.request_private_data : known.reply_private_data)
+        .assign(tail.begin(), tail.begin() + static_cast<std::ptrdiff_t>(octets));
+    (request ? known.request_seen : known.reply_seen) = true;
+
+    // Its M bit says what this side wants to receive: the other side's stream has markers. Its own markers, if any,
+    // begin behind this frame. RFC 5044, 4.3 and 7.1.1
+    MpaModes& own = direction().mpa.modes;
+    MpaModes& others = other().mpa.modes;
+    others.markers = frame.get<"markers">() ? Use::on : Use::off;
+    own.marker_origin = end;
+    const bool both = known.request_seen && known.reply_seen;
+    if (frame.get<"crc">())
+      known.crc = Use::on;
+    else if (both && known.crc != Use::on)
+      known.crc = Use::off;
+    own.crc = others.crc = known.crc;
+    if (!request && frame.get<"reject">()) {
+      known.rejected = true;
+      note("the MPA reply rejects the connection");
+      direction().mpa.end();
+      other().mpa.end();
+      return;
+    }
+    other().mpa.expect();
+  }
+  Pdu& pdu(std::uint64_t from, std::uint64_t to) override {
+    Pdu& pdu = packet_.pdus.emplace_back();
+    const std::uint64_t begin = std::max(from, segment_from_), end = std::min(to, segment_from_ + captured_);
+    pdu.in_frame = {packet_.stack.payload.offset, 0};
+    if (begin < end)
+      pdu.in_frame = {packet_.stack.payload.offset + static_cast<std::uint32_t>(begin - segment_from_),
+                      static_cast<std::uint32_t>(end - begin)};
+    return pdu;
+  }
+  void found() override {
+    recognise(false);
+    other().mpa.expect();
+    if (direction().mpa.modes.crc == Use::on) connection_.info->crc = other().mpa.modes.crc = Use::on;
+  }
+  void note(std::string_view text) override {
+    if (std::find(packet_.notes.begin(), packet_.notes.end(), text) == packet_.notes.end())
+      packet_.notes.push_back(text);
+  }
+
+ private:
+  Direction& direction() { return connection_.directions[from_high_]; }
+  Direction& other() { return connection_.directions[!from_high_]; }
+
+  Arrival accept(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain) {
+    TcpStream& tcp = direction().tcp;
+    if (!tcp.started() && length) {
+      tcp.start(seq);
+      direction().mpa.start(false);
+      if (connection_.info) direction().mpa.expect();
+    }
+    segment_from_ = tcp.offset_of(seq);
+    captured_ = captured.size();
+    const Arrival arrival = tcp.accept(seq, length, captured, plain, *this);
+    if (arrival != Arrival::beyond) return arrival;
+    tcp.start(seq);
+    direction().mpa.start(false);
+    segment_from_ = tcp.offset_of(seq);
+    tcp.accept(seq, length, captured, plain, *this);
+    return arrival;
+  }
+  MpaConnection& recognise(bool anew) {
+    if (!connection_.info || anew) {
+      connection_.info = std::make_unique<MpaConnection>();
+      MpaConnection& known = *connection_.info;
+      known.id = ++all_.recognised_;
+      known.frame = packet_.number;
+      known.roles_known = connection_.syn_seen;
+      const bool initiator_high = connection_.syn_seen && connection_.syn_from_high;
+      known.initiator = initiator_high ? connection_.key.high : connection_.key.low;
+      known.responder = initiator_high ? connection_.key.low : connection_.key.high;
+    }
+    return *connection_.info;
+  }
+  void settle(Pdu& pdu) {
+    MpaConnection& known = *connection_.info;
+    pdu.connection = &known;
+    pdu.from_initiator = known.initiator == (from_high_ ? connection_.key.high : connection_.key.low);
+    (pdu.from_initiator ? known.markers_to_responder : known.markers_to_initiator) = direction().mpa.modes.markers;
+    (pdu.from_initiator ? known.markers_to_initiator : known.markers_to_responder) = other().mpa.modes.markers;
+  }
+
+  MpaConnections& all_;
+  Connection& connection_;
+  bool from_high_;
+  Packet& packet_;
+  bool verify_;
+  std::uint64_t segment_from_ = 0;
+  std::size_t captured_ = 0;
+};
+
+void MpaConnections::follow(Packet& packet, bool verify_crcs) {
+  scratch_.reset();
+  const HeaderStack& stack = packet.stack;
+  Endpoint from, to;
+  if (stack.fragment || !endpoints(stack, from, to)) return;
+  const Layer& layer = stack.layers()[stack.transport];
+  const View<Tcp> tcp(stack.bytes.data() + layer.offset);
+  from.port = tcp.get<"src_port">();
+  to.port = tcp.get<"dst_port">();
+  const bool from_high = to < from;
+  const Key key = from_high ? Key{to, from} : Key{from, to};
+  const bool syn = tcp.get<"syn">(), ack = tcp.get<"ack">(), rst = tcp.get<"rst">(), fin = tcp.get<"fin">();
+  const std::uint32_t length = data_octets(stack);
+  const Bytes captured = stack.bytes_of(stack.payload);
+
+  // Without data there is nothing to begin with.
+  if (!syn && length == 0 && !connections_.contains(key)) return;
+  Connection& current = connection(key);
+  const std::size_t before = current.buffered();
+  std::uint32_t seq = tcp.get<"seq">();
+  Direction& direction = current.directions[from_high];
+  Direction& other = current.directions[!from_high];
+  if (syn) {
+    ++seq;  // SYN has a number of its own
+    // One that comes again changes nothing.
+    const bool again = current.syn_seen && direction.tcp.began_at(seq);
+    if (!again) {
+      if (!ack) {
+        other.tcp = {};
+        other.mpa = {};
+        current.info.reset();
+      }
+      current.syn_seen = true;
+      current.syn_from_high = ack ? !from_high : from_high;
+      direction.tcp.start(seq);
+      direction.mpa.start(true);
+    }
+  }
+  if (ack && !rst) other.tcp.acknowledged(tcp.get<"ack_number">());
+  Following following(*this, current, from_high, packet, verify_crcs);
+  if (!rst) following.segment(seq, length, captured, !syn && !fin);
+  if (rst) {
+    for (Direction& d : current.directions) {
+      d.tcp.clear();
+      d.mpa.end();
+    }
+  }
+
+  buffered_ += current.buffered() - before;
+  while (buffered_ > limits_.octets && order_.size() > 1) {
+    evict(std::prev(order_.end()));
+    ++evicted_;
+  }
+}
+
+}  // namespace rdmawire::tracking

@@ -1,0 +1,91 @@
+#pragma once
+/// TCP connections that are iWARP, or may be: recognised by their MPA Request and Reply Frames, or, where those were
+/// not captured, by FPDUs with good CRCs. No port number is asked. RFC 5044, 7.
+
+#include <list>
+#include <memory>
+#include <unordered_map>
+
+#include "dissectors/tracking/mpa_stream.hpp"
+#include "dissectors/tracking/tcp_stream.hpp"
+
+namespace rdmawire::tracking {
+
+/// One end of a TCP connection. IPv4 addresses are mapped into IPv6 (RFC 4291, 2.5.5.2).
+struct Endpoint {
+  std::array<std::uint8_t, 16> address{};
+  std::uint16_t port = 0;
+  friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
+};
+
+/// What is known of an iWARP connection.
+struct MpaConnection {
+  std::uint64_t id = 0;      ///< the capture's n-th, from 1
+  std::uint64_t frame = 0;   ///< where it was recognised
+  Endpoint initiator;        ///< sent the MPA request, or else the SYN, or else just one of the two
+  Endpoint responder;        ///< the other one; listened for the connection
+  bool roles_known = false;  ///< a request, a reply or a SYN told them
+  bool request_seen = false, reply_seen = false;
+  bool rejected = false;
+  std::uint8_t revision = 0;                       ///< of the frame seen last; 0: none was
+  std::vector<std::uint8_t> request_private_data;  ///< at most 512 octets, with the enhanced connection data if any
+  std::vector<std::uint8_t> reply_private_data;
+  MpaModes::Use crc = MpaModes::Use::unknown;
+  MpaModes::Use markers_to_responder = MpaModes::Use::unknown, markers_to_initiator = MpaModes::Use::unknown;
+};
+
+class MpaConnections {
+ public:
+  struct Limits {
+    std::size_t connections = 65536;  ///< TCP connections, iWARP or not
+    std::size_t octets = 64U << 20;   ///< of all buffers together
+  };
+  MpaConnections();
+  explicit MpaConnections(Limits limits) : limits_(limits) {}
+
+  /// Adds to packet.pdus and packet.notes what its TCP segment brings. Requires a stack whose transport layer is TCP.
+  void follow(Packet& packet, bool verify_crcs);
+
+  /// TCP connections known now, iWARP or not.
+  [[nodiscard]] std::size_t size() const { return connections_.size(); }
+  /// Connections that were forgotten for want of room.
+  [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
+  /// Octets that the buffers of all connections hold.
+  [[nodiscard]] std::size_t buffered() const { return buffered_; }
+
+ private:
+  struct Key {
+    Endpoint low, high;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+  struct Direction {
+    TcpStream tcp;
+    MpaStream mpa;
+  };
+  struct Connection {
+    Key key;
+    Direction directions[2];              // from low, from high
+    std::unique_ptr<MpaConnection> info;  // none until it is known to be iWARP
+    bool syn_seen = false;
+    bool syn_from_high = false;
+    [[nodiscard]] std::size_t buffered() const;
+  };
+  using Order = std::list<Connection>;  // used last first
+
+  class Following;
+  Connection& connection(const Key& key);
+  void evict(Order::iterator victim);
+
+  Limits limits_;
+  Order order_;
+  std::unordered_map<Key, Order::iterator, KeyHash> connections_;
+  Scratch scratch_;
+  std::uint64_t evicted_ = 0;
+  std::uint64_t recognised_ = 0;
+  std::size_t buffered_ = 0;
+};
+
+}  // namespace rdmawire::tracking

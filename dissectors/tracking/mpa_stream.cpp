@@ -1,0 +1,511 @@
+#include "dissectors/tracking/mpa_stream.hpp"
+
+#include <algorithm>
+
+#include "dissectors/protocol/ddp.hpp"
+#include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/rdmap.hpp"
+
+namespace rdmawire::tracking {
+namespace {
+
+using Use = MpaModes::Use;
+
+constexpr std::size_t shortest_fpdu = mpa::fpdu_octets(Ddp::size + Rdmap::size + DdpTagged::size);
+constexpr std::size_t kept_capacity = 8 << 10;  // of an emptied buffer
+
+bool is_key(Bytes bytes) {
+  return bytes.size() >= 16 && (MpaFrame::is_request(bytes.data()) || MpaFrame::is_reply(bytes.data()));
+}
+bool may_become_key(Bytes bytes) {
+  const std::size_t n = std::min<std::size_t>(bytes.size(), 16);
+  return std::memcmp(bytes.data(), mpa::request_key.data(), n) == 0 ||
+         std::memcmp(bytes.data(), mpa::reply_key.data(), n) == 0;
+}
+
+// Whether an FPDU could begin with these octets: ULPDU length, DDP and RDMAP control fit each other. RFC 5041, 4;
+// RFC 5040, 4.1.
+bool plausible(const std::uint8_t* fpdu) {
+  const auto length = load_be<2>(fpdu);
+  const View<Ddp> ddp(fpdu + Fpdu::size);
+  const View<Rdmap> rdmap(fpdu + Fpdu::size + Ddp::size);
+  if (ddp.get<"dv">() != 1 || ddp.get<"reserved">() != 0 || rdmap.get<"rv">() > 1 || rdmap.get<"reserved">() != 0)
+    return false;
+  const RdmapOpcode& op = rdmap_opcode(rdmap.get<"opcode">());
+  const std::size_t headers = Ddp::size + Rdmap::size + (op.tagged ? DdpTagged::size : DdpUntagged::size);
+  return op.known && op.tagged == static_cast<bool>(ddp.get<"tagged">()) && length >= headers;
+}
+constexpr std::uint32_t plausible_octets = Fpdu::size + Ddp::size + Rdmap::size;
+// The same with what an untagged header has to say. RFC 5040, figure 4.
+constexpr std::uint32_t strict_octets = plausible_octets + 8;
+bool strictly_plausible(const std::uint8_t* fpdu) {
+  if (!plausible(fpdu)) return false;
+  const RdmapOpcode& op = rdmap_opcode(View<Rdmap>(fpdu + Fpdu::size + Ddp::size).get<"opcode">());
+  if (op.tagged) return true;
+  const std::uint8_t* untagged = fpdu + plausible_octets;
+  return load_be<4>(untagged + 4) == op.queue && (op.invalidate || load_be<4>(untagged) == 0);
+}
+
+}  // namespace
+
+std::uint8_t* Scratch::take(std::size_t octets) {
+  while (used_block_ < blocks_.size() && blocks_[used_block_].size - used_octets_ < octets) {
+    ++used_block_;
+    used_octets_ = 0;
+  }
+  if (used_block_ == blocks_.size()) {
+    const std::size_t size = std::max(octets, block_octets);
+    blocks_.push_back({std::make_unique_for_overwrite<std::uint8_t[]>(size), size});
+  }
+  std::uint8_t* bytes = blocks_[used_block_].bytes.get() + used_octets_;
+  used_octets_ += octets;
+  return bytes;
+}
+
+void Scratch::reset() {
+  used_block_ = used_octets_ = 0;
+  if (blocks_.size() > kept_blocks) blocks_.resize(kept_blocks);
+}
+
+struct MpaStream::Context {
+  bool verify;
+  Scratch& scratch;
+  Events& events;
+};
+
+std::uint64_t MpaStream::Layout::span(std::uint64_t at, std::uint32_t octets) const {
+  return markers ? MarkerGrid::span(at - origin, octets) : octets;
+}
+
+void MpaStream::start(bool known_start) {
+  *this = MpaStream();
+  state_ = State::beginning;
+  known_start_ = known_start;
+}
+
+void MpaStream::expect() {
+  known_ = true;
+  if (state_ == State::other) lose_framing();
+}
+
+void MpaStream::end() {
+  drop_pending();
+  state_ = State::other;
+}
+
+void MpaStream::drop_pending() {
+  if (pending_.capacity() > kept_capacity)
+    std::vector<std::uint8_t>().swap(pending_);
+  else
+    pending_.clear();
+}
+
+void MpaStream::lose_framing() {
+  state_ = State::search;
+  doubt_ = false;
+  held_count_ = 0;
+  searched_to_ = searched_end_ = searched_ = crc_octets_ = 0;
+}
+
+void MpaStream::octets(std::uint64_t offset, Bytes bytes, bool in_packet, bool verify, Scratch& scratch,
+                       Events& events) {
+  Context c{verify, scratch, events};
+  // A connection may talk otherwise before it becomes iWARP (RFC 5044, 7.1), and a new one may take the place of an
+  // old one that was not seen to end.
+  if (state_ != State::beginning && pending_.empty() && offset >= skip_until_ && is_key(bytes)) {
+    const bool known = known_;
+    start(true);
+    known_ = known;
+  }
+  if (state_ == State::other) return;
+  segment_from_ = offset;
+  segment_to_ = offset + bytes.size();
+  if (pending_.empty()) {
+    const std::size_t used = consume(c, offset, bytes, in_packet);
+    bytes = bytes.subspan(used);
+    offset += used;
+    if (bytes.empty()) return;
+    pending_.assign(bytes.begin(), bytes.end());
+    pending_at_ = offset;
+    return;
+  }
+  while (!bytes.empty()) {
+    // No more than the unit needs: what comes behind it can stay where it is.
+    const std::uint64_t have = pending_at_ + pending_.size();
+    const std::size_t n =
+        state_ == State::search || want_ <= have ? bytes.size() : std::min<std::uint64_t>(bytes.size(), want_ - have);
+    pending_.insert(pending_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n));
+    bytes = bytes.subspan(n);
+    offset += n;
+    if (pending_at_ + pending_.size() < want_) return;
+    const std::size_t used = consume(c, pending_at_, pending_, false);
+    if (used < pending_.size()) {
+      pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(used));
+      pending_at_ += used;
+      continue;
+    }
+    drop_pending();
+    if (bytes.empty()) return;
+    const std::size_t directly = consume(c, offset, bytes, in_packet);
+    bytes = bytes.subspan(directly);
+    offset += directly;
+    pending_.assign(bytes.begin(), bytes.end());
+    pending_at_ = offset;
+    return;
+  }
+}
+
+std::size_t MpaStream::consume(Context& c, std::uint64_t at, Bytes bytes, bool stable) {
+  std::size_t used = 0;
+  while (used < bytes.size()) {
+    const Bytes rest = bytes.subspan(used);
+    const std::uint64_t here = at + used;
+    if (here < skip_until_) {
+      used += std::min<std::uint64_t>(rest.size(), skip_until_ - here);
+      continue;
+    }
+    want_ = 0;
+    std::size_t taken = 0;
+    switch (state_) {
+      case State::beginning: taken = begin(c, here, rest, stable); break;
+      case State::search: taken = search(c, here, rest); break;
+      case State::fpdus: taken = fpdu(c, here, rest, stable); break;
+      case State::other: return bytes.size();
+    }
+    used += taken;
+    if (taken == 0 && want_ != 0) break;
+  }
+  return used;
+}
+
+std::size_t MpaStream::begin(Context& c, std::uint64_t at, Bytes bytes, bool stable) {
+  if (!may_become_key(bytes)) {
+    state_ = State::other;
+    if (!known_start_ || known_) lose_framing();
+    return 0;
+  }
+  if (bytes.size() < MpaFrame::size) {
+    want_ = at + MpaFrame::size;
+    return 0;
+  }
+  const std::uint32_t private_data = View<MpaFrame>(bytes.data()).get<"private_data_length">();
+  const bool whole = private_data <= mpa::max_private_data;
+  const std::uint32_t octets = MpaFrame::size + (whole ? private_data : 0);
+  if (bytes.size() < octets) {
+    want_ = at + octets;
+    return 0;
+  }
+  begin_fpdus(c, at, bytes.first(octets), at + octets, stable);
+  if (!whole) end();
+  return octets;
+}
+
+void MpaStream::begin_fpdus(Context& c, std::uint64_t at, Bytes frame, std::uint64_t end_at, bool stable) {
+  if (!stable)
+    frame = {std::copy(frame.begin(), frame.end(), c.scratch.take(frame.size())) - frame.size(), frame.size()};
+  Pdu& pdu = c.events.pdu(at, at + frame.size());
+  pdu.reassembled = !stable;
+  pdu.crc = {};
+  decode_mpa_frame(pdu.stack, frame, static_cast<std::uint32_t>(end_at - at));
+  state_ = State::fpdus;
+  known_ = true;
+  doubt_ = false;
+  alignment_ = static_cast<std::uint8_t>(end_at & 3);
+  c.events.mpa_frame(pdu.stack, end_at);
+}
+
+MpaStream::Verdict MpaStream::one(std::uint64_t at, Bytes bytes, const Layout& layout) {
+  Verdict verdict;
+  verdict.layout = layout;
+  const auto more = [&](std::uint64_t octets) {
+    verdict.kind = Verdict::Kind::more;
+    verdict.end = at + octets;
+    return verdict;
+  };
+  std::uint8_t header[strict_octets];
+  const std::uint64_t header_span = layout.span(at, strict_octets);
+  if (bytes.size() < header_span) {
+    // Enough to see that there is none, perhaps.
+    if (!layout.markers && bytes.size() >= plausible_octets && !plausible(bytes.data())) return verdict;
+    return more(header_span);
+  }
+  if (layout.markers) {
+    std::uint8_t gathered[strict_octets + 2 * mpa::marker_octets];
+    remove_markers(bytes.first(header_span), at - layout.origin, gathered);
+    std::memcpy(header, gathered, strict_octets);
+  } else {
+    std::memcpy(header, bytes.data(), strict_octets);
+  }
+  if (!strictly_plausible(header)) return verdict;
+  const std::uint64_t raw = layout.span(at, mpa::fpdu_octets(static_cast<std::uint32_t>(load_be<2>(header))));
+  if (bytes.size() < raw) return more(raw);
+  verdict.end = at + raw;
+  if (layout.markers) {
+    const bool leads = MarkerGrid::to_next(at - layout.origin) == 0;
+    const std::uint64_t begins = leads ? mpa::marker_octets : 0;
+    for (std::uint64_t k = MarkerGrid::to_next(at - layout.origin); k + mpa::marker_octets <= raw;
+         k += mpa::marker_interval)
+      if (load_be<4>(bytes.data() + k) != (k < begins ? 0 : k - begins)) return verdict;
+  }
+  if (modes.crc != Use::off) {
+    // So that octets made for the purpose cannot make the search slow.
+    if (crc_octets_ > 16 * searched_ + (1U << 20)) return verdict;
+    crc_octets_ += raw;
+    const std::uint64_t crc_at = raw - mpa::crc_octets;
+    verdict.proven = load_be<4>(bytes.data() + crc_at) == compute_mpa_crc(bytes.first(crc_at));
+  }
+  if (verdict.proven || (known_ && modes.crc != Use::on)) verdict.kind = Verdict::Kind::yes;
+  return verdict;
+}
+
+MpaStream::Verdict MpaStream::one(std::uint64_t at, Bytes bytes, bool marker_use_known, const Layout& known_layout) {
+  if (marker_use_known) return one(at, bytes, known_layout);
+  Verdict best = one(at, bytes, Layout{});
+  if (best.kind == Verdict::Kind::yes && best.proven) return best;
+  const auto consider = [&](std::uint64_t marker_at) {
+    const Verdict verdict = one(at, bytes, Layout{true, marker_at});
+    const bool had_proof = best.kind == Verdict::Kind::yes && best.proven;
+    if (verdict.kind == Verdict::Kind::yes && verdict.proven && had_proof) {
+      // The CRC covers the markers: it cannot tell a marker from data that look like one.
+      best.ambiguous = true;
+    } else if (verdict.kind == Verdict::Kind::yes && (verdict.proven || best.kind != Verdict::Kind::yes)) {
+      best = verdict;
+    } else if (verdict.kind == Verdict::Kind::more &&
+               (best.kind == Verdict::Kind::no || (best.kind == Verdict::Kind::more && verdict.end < best.end))) {
+      best = verdict;
+    }
+  };
+  // A marker tells its distance from the FPDU's beginning: where one could be, there it is tried.
+  if (bytes.size() < mpa::marker_octets) return best;
+  if (load_be<4>(bytes.data()) == 0) consider(at);
+  if (bytes.size() < plausible_octets || !plausible(bytes.data())) return best;
+  for (std::uint32_t k = mpa::marker_octets; k < mpa::marker_interval && k + mpa::marker_octets <= bytes.size();
+       k += mpa::marker_octets)
+    if (load_be<4>(bytes.data() + k) == k) consider(at + k);
+  return best;
+}
+
+// Whether framing may be taken up at `at`.
+MpaStream::Verdict MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
+  const bool known_use = modes.markers != Use::unknown;
+  const Layout layout{modes.markers == Use::on, modes.marker_origin};
+  Verdict first = one(at, bytes, known_use, layout);
+  if (first.kind != Verdict::Kind::yes) return first;
+  if (first.ambiguous) return {};
+  // In a connection that is known to be iWARP one good CRC is enough.
+  if (known_ && first.proven) return first;
+  // A segment that is nothing but this FPDU.
+  if (at == segment_from_ && first.end == segment_to_) return first;
+  const Bytes behind = bytes.subspan(first.end - at);
+  if (!first.proven) {
+    // Without CRCs: the header behind it has to look right too.
+    const std::uint64_t octets = first.layout.span(first.end, strict_octets);
+    Verdict second = one(first.end, behind, first.layout);
+    if (behind.size() < octets && second.kind == Verdict::Kind::more) return second;
+    return second.kind == Verdict::Kind::no ? second : first;
+  }
+  const Verdict second = one(first.end, behind, known_use || first.layout.markers, first.layout);
+  return second.kind == Verdict::Kind::yes ? first : second;
+}
+
+bool MpaStream::adopt(Context& c, std::uint64_t at, const Verdict& verdict) {
+  state_ = State::fpdus;
+  alignment_ = static_cast<std::uint8_t>(at & 3);
+  doubt_ = false;
+  unmarked_ = 0;
+  held_count_ = 0;
+  if (verdict.layout.markers) {
+    modes.markers = Use::on;
+    modes.marker_origin = verdict.layout.origin;
+    // A marker that leads belongs to the FPDU; alignment is the same.
+  }
+  if (verdict.proven) modes.crc = Use::on;
+  c.events.note(known_ ? "MPA framing found again behind a gap" : "MPA framing found without its beginning");
+  const bool was_known = known_;
+  known_ = true;
+  if (!was_known) c.events.found();
+  return true;
+}
+
+std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {
+  const std::uint64_t end = at + bytes.size();
+  searched_to_ = std::max(searched_to_, at);
+  searched_ += end - std::min(end, std::max(searched_end_, at));
+  searched_end_ = end;
+  const auto from = [&](std::uint64_t offset) { return bytes.subspan(offset - at); };
+
+  for (std::size_t i = 0; i < held_count_;) {
+    Held& held = held_[i];
+    Verdict verdict;
+    verdict.kind = Verdict::Kind::more;
+    verdict.end = held.ready_at;
+    if (held.offset < at)
+      verdict.kind = Verdict::Kind::no;
+    else if (held.ready_at <= end)
+      verdict = acceptable(held.offset, from(held.offset));
+    if (verdict.kind == Verdict::Kind::yes) {
+      const std::uint64_t found = held.offset;
+      adopt(c, found, verdict);
+      return found - at;
+    }
+    if (verdict.kind == Verdict::Kind::more) {
+      held.ready_at = verdict.end;
+      ++i;
+      continue;
+    }
+    std::move(held_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+              held_.begin() + static_cast<std::ptrdiff_t>(held_count_), held_.begin() + static_cast<std::ptrdiff_t>(i));
+    --held_count_;
+  }
+  while (held_count_ < held_.size() && searched_to_ + shortest_fpdu <= end) {
+    const std::uint64_t place = searched_to_++;
+    if (alignment_ != unaligned && (place & 3) != alignment_) continue;
+    const Verdict verdict = acceptable(place, from(place));
+    if (verdict.kind == Verdict::Kind::yes) {
+      adopt(c, place, verdict);
+      return place - at;
+    }
+    if (verdict.kind == Verdict::Kind::more) held_[held_count_++] = {place, verdict.end};
+  }
+  if (!known_ && searched_ > searched_octets) {
+    state_ = State::other;
+    return bytes.size();
+  }
+  // The oldest place has to go when it waits for too much.
+  std::uint64_t keep = held_count_ ? held_[0].offset : searched_to_;
+  while (end - keep > max_pending && held_count_) {
+    std::move(held_.begin() + 1, held_.begin() + static_cast<std::ptrdiff_t>(held_count_), held_.begin());
+    keep = --held_count_ ? held_[0].offset : searched_to_;
+  }
+  want_ = end + 1;
+  return keep - at;
+}
+
+std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stable) {
+  Layout layout{modes.markers == Use::on, modes.marker_origin};
+  if (modes.markers == Use::unknown) {
+    const Verdict verdict = one(at, bytes, false, layout);
+    if (verdict.kind == Verdict::Kind::more) {
+      want_ = verdict.end;
+      return 0;
+    }
+    if (verdict.kind == Verdict::Kind::yes && verdict.layout.markers) {
+      layout = verdict.layout;
+      if (!verdict.ambiguous) {
+        modes.markers = Use::on;
+        modes.marker_origin = layout.origin;
+      }
+    }
+    // From one marker to the next there are 508 octets: none came, so none will.
+    if (verdict.kind == Verdict::Kind::yes && !layout.markers) {
+      unmarked_ += verdict.end - at;
+      if (unmarked_ >= mpa::marker_interval) modes.markers = Use::off;
+    }
+  }
+  std::uint8_t header[plausible_octets];
+  const std::uint64_t header_span = layout.span(at, plausible_octets);
+  if (bytes.size() < header_span) {
+    want_ = at + header_span;
+    return 0;
+  }
+  if (layout.markers) {
+    std::uint8_t gathered[plausible_octets + 2 * mpa::marker_octets];
+    remove_markers(bytes.first(header_span), at - layout.origin, gathered);
+    std::memcpy(header, gathered, plausible_octets);
+  } else {
+    std::memcpy(header, bytes.data(), plausible_octets);
+  }
+  const bool fits = plausible(header);
+  if (doubt_ && !fits) {
+    c.events.note("MPA framing lost: no FPDU begins where one should");
+    lose_framing();
+    return 0;
+  }
+  const std::uint32_t whole = mpa::fpdu_octets(static_cast<std::uint32_t>(load_be<2>(header)));
+  const std::uint64_t raw = layout.span(at, whole);
+  if (bytes.size() < raw) {
+    want_ = at + raw;
+    return 0;
+  }
+  emit(c, at, bytes.first(raw), whole, layout, stable);
+  return raw;
+}
+
+void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whole, const Layout& layout, bool stable) {
+  Pdu& pdu = c.events.pdu(at, at + raw.size());
+  const bool has_marker = layout.markers && MarkerGrid::to_next(at - layout.origin) < raw.size();
+  Bytes bytes = raw;
+  if (has_marker) {
+    std::uint8_t* out = c.scratch.take(raw.size());
+    bytes = {out, remove_markers(raw, at - layout.origin, out)};
+    const std::uint64_t first = MarkerGrid::to_next(at - layout.origin);
+    const std::uint64_t begins = first == 0 ? mpa::marker_octets : 0;
+    for (std::uint64_t k = first; k + mpa::marker_octets <= raw.size(); k += mpa::marker_interval) {
+      ++pdu.markers;
+      // The lowest two bits count as zero. RFC 5044, 4.2
+      pdu.wrong_marker |= (load_be<2>(raw.data() + k + 2) & ~3ULL) != (k < begins ? 0 : k - begins);
+    }
+  } else if (!stable) {
+    bytes = {std::copy(raw.begin(), raw.end(), c.scratch.take(raw.size())) - raw.size(), raw.size()};
+  }
+  pdu.reassembled = has_marker || !stable;
+  decode_fpdu(pdu.stack, bytes, whole);
+  if (pdu.wrong_marker) c.events.note("an MPA marker does not point to the beginning of its FPDU");
+
+  const bool fits = bytes.size() >= plausible_octets && plausible(bytes.data());
+  pdu.crc = {};
+  if (pdu.stack.mpa_crc.length == 0) {
+    if (modes.crc != Use::off && c.verify) pdu.crc.status = CrcCheck::Status::unverifiable;
+    doubt_ = false;
+    return;
+  }
+  pdu.crc.value = static_cast<std::uint32_t>(load_be<4>(bytes.data() + pdu.stack.mpa_crc.offset));
+  if (!c.verify || modes.crc == Use::off) {
+    doubt_ = !fits;
+    return;
+  }
+  pdu.crc.computed = compute_mpa_crc(raw.first(raw.size() - mpa::crc_octets));
+  const bool good = pdu.crc.value == pdu.crc.computed;
+  if (good) {
+    pdu.crc.status = CrcCheck::Status::good;
+  } else if (modes.crc == Use::on) {
+    pdu.crc.status = CrcCheck::Status::bad;
+  } else {
+    pdu.crc.computed = 0;  // nobody said that there is one
+  }
+  doubt_ = modes.crc == Use::on ? !good : !fits;
+}
+
+void MpaStream::gap(std::uint64_t to, bool verify, Scratch& scratch, Events& events) {
+  if (state_ == State::other || to <= skip_until_) return;
+  Context c{verify, scratch, events};
+  if (state_ == State::fpdus && !pending_.empty() && modes.markers != Use::unknown) {
+    const Layout layout{modes.markers == Use::on, modes.marker_origin};
+    const std::uint64_t lead = layout.span(pending_at_, Fpdu::size) - Fpdu::size;
+    if (pending_.size() >= lead + Fpdu::size) {
+      const std::uint32_t whole = mpa::fpdu_octets(static_cast<std::uint32_t>(load_be<2>(pending_.data() + lead)));
+      const std::uint64_t end = pending_at_ + layout.span(pending_at_, whole);
+      emit(c, pending_at_, pending_, whole, layout, false);
+      drop_pending();
+      if (to <= end) {
+        skip_until_ = end;
+        return;
+      }
+    }
+  }
+  if (state_ == State::beginning && pending_.size() >= MpaFrame::size) {
+    // The private data are cut; what they belong to is clear.
+    const std::uint64_t end =
+        pending_at_ + MpaFrame::size + View<MpaFrame>(pending_.data()).get<"private_data_length">();
+    begin_fpdus(c, pending_at_, pending_, end, false);
+    drop_pending();
+    if (to <= end) {
+      skip_until_ = end;
+      return;
+    }
+  }
+  drop_pending();
+  lose_framing();
+}
+
+}  // namespace rdmawire::tracking
