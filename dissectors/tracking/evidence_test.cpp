@@ -450,6 +450,8 @@ TEST(Captures, NvmeIsNamedAndReadWhole) {
   EXPECT_EQ(nvme.layers["nvme_cm_reply"], 3);
   // Three queues: three Connects; every command has its response.
   EXPECT_EQ(nvme.layers["nvme_connect"], 3);
+  // Two of them have their data read by RDMA; the third has it in its capsule, of which a part is in the next packet.
+  EXPECT_EQ(nvme.layers["nvme_connect_data"], 2);
   EXPECT_EQ(nvme.layers["nvme_range"], 19);
   const int commands = nvme.layers["nvme_fabrics"] + nvme.layers["nvme_admin"] + nvme.layers["nvme_io"];
   EXPECT_EQ(commands, 61);
