@@ -12,6 +12,7 @@ namespace rdmawire {
 namespace nvme {
 inline constexpr std::uint8_t fabrics_opcode = 0x7f;
 inline constexpr std::uint32_t command_octets = 64;
+inline constexpr std::uint8_t keyed_data_block = 4;  ///< SGL descriptor type
 
 namespace fabrics_type {
 inline constexpr std::uint8_t property_set = 0x00, connect = 0x01, property_get = 0x04, authentication_send = 0x05,
@@ -93,7 +94,8 @@ inline constexpr Name nvme_sgl_type_entries[] = {
     {1, "Bit Bucket", "data that nobody wants"},
     {2, "Segment", "a list of descriptors"},
     {3, "Last Segment", "the end of a list of descriptors"},
-    {4, "Keyed Data Block", "address, length and remote key: the controller reads or writes it by RDMA"},
+    {nvme::keyed_data_block, "Keyed Data Block",
+     "address, length and remote key: the controller reads or writes it by RDMA"},
     {5, "Transport Data Block", ""},
     {15, "Vendor Specific", ""},
 };
@@ -108,7 +110,7 @@ inline constexpr Names nvme_sgl_subtype_names{"NVMe SGL descriptor subtype", nvm
                                               "NVMe Base 2.0, 4.1.2; NVMe RDMA Transport 1.0, number unverified"};
 
 namespace detail {
-constexpr bool nvme_sgl_is_keyed(const std::uint8_t* h) { return h[39] >> 4 == 4; }
+constexpr bool nvme_sgl_is_keyed(const std::uint8_t* h) { return h[39] >> 4 == nvme::keyed_data_block; }
 constexpr bool nvme_sgl_is_plain(const std::uint8_t* h) { return !nvme_sgl_is_keyed(h); }
 }  // namespace detail
 
@@ -199,7 +201,11 @@ struct NvmeRange {
   static constexpr std::size_t size = 24;
   static constexpr std::array fields{
       field("start", 0, 64, "first logical block").le().alias("nvme.cmd.slba"),
-      field("blocks", 64, 16, "number of logical blocks, less one").le().alias("nvme.cmd.nlb"),
+      field("blocks", 64, 16, "number of logical blocks, less one").le(),
+      field("blocks.count", 64, 16, "number of logical blocks")
+          .le()
+          .means([](std::uint64_t raw) { return raw + 1; })
+          .alias("nvme.cmd.nlb"),
       field("control", 80, 16, "little endian: retries, force unit access, protection").le().hex(),
       field("control.limited_retry", 88, 1, "little effort to recover data is enough").alias("nvme.cmd.lr"),
       field("control.fua", 89, 1, "force unit access: durable before it completes").alias("nvme.cmd.fua"),

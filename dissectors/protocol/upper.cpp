@@ -123,6 +123,10 @@ const HeaderInfo& io_body(std::uint8_t opcode) {
 }
 
 void decode_nvme(Message& m, const UpperContext& context) {
+  if (context.connect_data) {
+    if (m.left() >= NvmeConnectData::size) m.take(info<NvmeConnectData>);
+    return;
+  }
   if (!context.to_listener) {
     if (m.need(info<NvmeCqe>, NvmeCqe::size)) m.take(info<NvmeCqe>);
     return;

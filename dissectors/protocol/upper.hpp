@@ -20,6 +20,7 @@ struct UpperContext {
   bool to_listener = false;    ///< sent by the side that asked for the connection: the host, client or initiator
   bool first_message = false;  ///< the first message of its direction: SMB Direct negotiates with it
   bool admin_queue = false;    ///< NVMe over Fabrics: queue 0
+  bool connect_data = false;   ///< NVMe over Fabrics: not a capsule, but the data of a Connect, read by the controller
 };
 
 /// How much of a message a packet carries.
@@ -28,10 +29,10 @@ enum class Extent : std::uint8_t {
   beginning  ///< its first packet; more follow
 };
 
-/// Reads the beginning of a message that was sent (SEND, or RDMAP's Send): `stack.payload` is where it starts. Pushes
-/// the protocol's headers behind the layers that are there, and leaves in `payload` what they do not claim. What lies
-/// below (network, transport, CRCs, pad, cut) stays as it was. A message that cannot be what the protocol sends leaves
-/// the payload as it is, with a finding when the message is there whole.
+/// Reads the beginning of a message that was sent (SEND, or RDMAP's Send), or of the data of a Connect: `stack.payload`
+/// is where it starts. Pushes the protocol's headers behind the layers that are there, and leaves in `payload` what
+/// they do not claim. What lies below (network, transport, CRCs, pad, cut) stays as it was. A message that cannot be
+/// what the protocol sends leaves the payload as it is, with a finding when the message is there whole.
 void decode_upper(HeaderStack& stack, const UpperContext& context, Extent extent);
 
 /// A message that sets a connection up and carries private data: the CM's REQ, REP and REJ, MPA's request and reply.

@@ -175,14 +175,44 @@ void Evidence::apply_connection(Packet& packet) {
   const auto ports = ports_of(stack);
   if (!ports) return;
   const View<Bth> bth(stack.bytes.data() + stack.layers()[stack.transport].offset);
-  const Flow* flow = flows_.find(with(*ports, bth.get<"dest_qp">()));
+  const FlowKey key = with(*ports, bth.get<"dest_qp">());
+  Flow* flow = flows_.find(key);
   if (!flow) return;
   packet.upper = flow->evidence;
-  const Opcode& op = opcode(bth.get<"opcode">());
-  if (op.operation != Operation::send || !op.begins_message()) return;
   UpperContext context = flow->context;
+  const Opcode& op = opcode(bth.get<"opcode">());
+  const Extent extent = op.ends_message() ? Extent::whole : Extent::beginning;
+  if (op.operation != Operation::send) {
+    context.connect_data = context.protocol == Upper::nvme && is_connect_data(stack, key, *flow);
+    if (context.connect_data) decode_upper(stack, context, extent);
+    return;
+  }
+  if (!op.begins_message()) return;
   context.first_message = bth.get<"psn">() == flow->first_psn;
-  decode_upper(stack, context, op.ends_message() ? Extent::whole : Extent::beginning);
+  decode_upper(stack, context, extent);
+  if (context.protocol != Upper::nvme || !context.to_listener || !stack.find(info<NvmeConnect>)) return;
+  const auto connect = stack.get<NvmeFabrics>();
+  if (connect->get<"sgl1.type">() == nvme::keyed_data_block)
+    flow->connect_data = {ConnectData::State::offered, connect->get<"sgl1.key">(), connect->get<"sgl1.address">(), 0};
+}
+
+// The Connect says where its data is, the controller's READ Request asks for that, the READ Response has its PSN.
+bool Evidence::is_connect_data(const HeaderStack& stack, const FlowKey& key, Flow& flow) {
+  const View<Bth> bth(stack.bytes.data() + stack.layers()[stack.transport].offset);
+  const Opcode& op = opcode(bth.get<"opcode">());
+  if (op.operation == Operation::rdma_read_request && !flow.context.to_listener) {
+    const auto reth = stack.get<Reth>();
+    Flow* to_listener = flows_.find(reversed(key, flow.peer_qp));
+    if (!reth || !to_listener) return false;
+    ConnectData& data = to_listener->connect_data;
+    if (data.state == ConnectData::State::none || data.key != reth->get<"rkey">() || data.address != reth->get<"va">())
+      return false;
+    data.state = ConnectData::State::read;
+    data.psn = bth.get<"psn">();
+    return false;
+  }
+  return op.operation == Operation::rdma_read_response && op.begins_message() && flow.context.to_listener &&
+         flow.connect_data.state == ConnectData::State::read && flow.connect_data.psn == bth.get<"psn">();
 }
 
 void Evidence::learn_datagram_qp(std::uint16_t lid, std::uint32_t qp, const DatagramQp& value) {
@@ -360,9 +390,12 @@ void Evidence::learn_flows(const Request& request, const CmMessage& reply) {
     return;
   }
   // Each side says at which PSN the other begins.
-  flows_.put(to_listener, {request.evidence, request.context, reply.starting_psn,
-                           static_cast<std::uint32_t>(request.to_requester.number)});
-  Flow to_requester{request.evidence, request.context, request.starting_psn, reply.qp};
+  flows_.put(to_listener, {request.evidence,
+                           request.context,
+                           reply.starting_psn,
+                           static_cast<std::uint32_t>(request.to_requester.number),
+                           {}});
+  Flow to_requester{request.evidence, request.context, request.starting_psn, reply.qp, {}};
   to_requester.context.to_listener = false;
   flows_.put(request.to_requester, to_requester);
 }

@@ -59,12 +59,20 @@ class Evidence {
   }
 
  private:
+  /// The data of an NVMe Connect, which the controller reads by RDMA: where it is, and the PSN of its reading.
+  struct ConnectData {
+    enum class State : std::uint8_t { none, offered, read } state = State::none;
+    std::uint32_t key = 0;
+    std::uint64_t address = 0;
+    std::uint32_t psn = 0;
+  };
   /// One direction of a connection.
   struct Flow {
     UpperEvidence evidence;
     UpperContext context;
     std::uint32_t first_psn = 0;  ///< of the direction's first request
     std::uint32_t peer_qp = 0;    ///< destination queue pair of the other direction
+    ConnectData connect_data;     ///< NVMe over Fabrics, to the controller
   };
   /// A CM REQ, until its answer and for the end of the connection.
   struct Request {
@@ -92,6 +100,7 @@ class Evidence {
   void learn_group(std::uint64_t frame, Bytes mad);
   void apply_datagram(Packet& packet);
   void apply_connection(Packet& packet);
+  bool is_connect_data(const HeaderStack& stack, const FlowKey& key, Flow& flow);
   Request learn_request(std::uint64_t frame, const CmMessage& cm, const FlowKey& ports, bool native);
   void learn_flows(const Request& request, const CmMessage& reply);
   const Request* request_of(const FlowKey& ports, std::uint32_t local_id, std::uint32_t remote_id);
