@@ -111,8 +111,8 @@ std::string id_of(const Topic& topic) {
 
 bool contains(const Words& words, const std::string& word) {
   return std::any_of(words.begin(), words.end(), [&](const std::string& w) {
-    // "seq" for "sequence": beginnings of at least three letters count.
-    return w == word || (word.size() >= 3 && w.starts_with(word));
+    // "seq" for "sequence", "reject" for "rej": beginnings of at least three letters count.
+    return w == word || (word.size() >= 3 && w.starts_with(word)) || (w.size() >= 3 && word.starts_with(w));
   });
 }
 
