@@ -67,6 +67,13 @@ TEST(Explain, ReasonsAndCodes) {
   EXPECT_THAT(first("ethertype 0x8915"), HasSubstr("RoCEv1"));
 }
 
+TEST(Explain, ATerminateByLayerTypeAndCode) {
+  EXPECT_THAT(first("terminate 0 1 0"), HasSubstr("Remote Protection Error"));
+  EXPECT_EQ(first("terminate 0/1/0x00"), first("terminate 0 1 0"));
+  EXPECT_EQ(json::parse(explain_json(find_topics("terminate 0 1 0").front()))["fields"]["layer_name"], "RDMA");
+  EXPECT_TRUE(find_topics("terminate 0 16 0").empty()) << "a type has four bits";
+}
+
 TEST(Explain, WhatIsUnknownGetsTheNearest) {
   EXPECT_TRUE(find_topics("bth.psnn").empty());
   EXPECT_EQ(nearest_topics("bth.psnn").front(), "bth.psn");
