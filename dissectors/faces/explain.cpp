@@ -85,16 +85,30 @@ std::vector<std::uint8_t> header_with(const HeaderInfo& header, const Field& fie
   return bytes;
 }
 
-Topic header_topic(const HeaderInfo& header) { return {Kind::header, &header, nullptr, 0, nullptr, nullptr}; }
-Topic field_topic(const HeaderInfo& header, const Field& field) {
-  return {Kind::field, &header, &field, 0, field.names, nullptr};
+/// The header's fields that are not parts of others and not reserved: what numbers after its name are given to.
+std::vector<const Field*> wholes_of(const HeaderInfo& header) {
+  std::vector<const Field*> fields;
+  for (const Field& field : header.fields)
+    if (!field.is_part() && !field.is_reserved() && field.is_number()) fields.push_back(&field);
+  return fields;
 }
-Topic names_topic(const Names& names) { return {Kind::enumeration, nullptr, nullptr, 0, &names, nullptr}; }
+std::vector<std::uint8_t> header_with_values(const Topic& topic) {
+  std::vector<std::uint8_t> bytes(topic.header->size, 0);
+  const auto fields = wholes_of(*topic.header);
+  for (std::size_t i = 0; i < topic.values.size(); ++i) fields[i]->store(bytes.data(), topic.values[i]);
+  return bytes;
+}
+
+Topic header_topic(const HeaderInfo& header) { return {Kind::header, &header, nullptr, 0, nullptr, nullptr, {}}; }
+Topic field_topic(const HeaderInfo& header, const Field& field) {
+  return {Kind::field, &header, &field, 0, field.names, nullptr, {}};
+}
+Topic names_topic(const Names& names) { return {Kind::enumeration, nullptr, nullptr, 0, &names, nullptr, {}}; }
 Topic entry_topic(const Names& names, const Name& entry) {
-  return {Kind::entry, nullptr, nullptr, entry.value, &names, &entry};
+  return {Kind::entry, nullptr, nullptr, entry.value, &names, &entry, {}};
 }
 Topic value_topic(const HeaderInfo& header, const Field& field, std::uint64_t value) {
-  return {Kind::field_value, &header, &field, value, field.names, field.names ? field.names->find(value) : nullptr};
+  return {Kind::field_value, &header, &field, value, field.names, field.names ? field.names->find(value) : nullptr, {}};
 }
 
 /// The canonical identifier, which find_topics understands.
@@ -103,6 +117,7 @@ std::string id_of(const Topic& topic) {
     case Kind::header: return std::string(topic.header->name);
     case Kind::field: return path_of(*topic.header, *topic.field);
     case Kind::field_value: return fmt::format("{} {}", path_of(*topic.header, *topic.field), topic.value);
+    case Kind::header_values: return fmt::format("{} {}", topic.header->name, fmt::join(topic.values, " "));
     case Kind::enumeration: return slug(topic.names->title);
     case Kind::entry: return slug(topic.names->title) + "." + slug(topic.entry->name);
   }
@@ -111,8 +126,8 @@ std::string id_of(const Topic& topic) {
 
 bool contains(const Words& words, const std::string& word) {
   return std::any_of(words.begin(), words.end(), [&](const std::string& w) {
-    // "seq" for "sequence": beginnings of at least three letters count.
-    return w == word || (word.size() >= 3 && w.starts_with(word));
+    // "seq" for "sequence", "reject" for "rej": beginnings of at least three letters count.
+    return w == word || (word.size() >= 3 && w.starts_with(word)) || (w.size() >= 3 && word.starts_with(w));
   });
 }
 
@@ -180,6 +195,30 @@ std::vector<Topic> find_names(const Words& query) {
   return found;
 }
 
+/// "terminate 0 1 5": numbers for the first fields of a header.
+std::vector<Topic> find_header_values(const Words& words) {
+  std::vector<std::uint64_t> values;
+  for (auto word = words.rbegin(); word != words.rend(); ++word) {
+    const auto number = number_of(*word);
+    if (!number) break;
+    values.insert(values.begin(), *number);
+  }
+  if (values.empty() || values.size() == words.size()) return {};
+  const Words name(words.begin(), words.end() - static_cast<std::ptrdiff_t>(values.size()));
+  for (const HeaderInfo* header : all_headers()) {
+    if (words_of(header->name) != name && words_of(header->title) != name) continue;
+    const auto fields = wholes_of(*header);
+    if (values.size() > fields.size()) continue;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (values[i] > low_mask(fields[i]->width)) return {};
+    Topic topic = header_topic(*header);
+    topic.kind = Kind::header_values;
+    topic.values = std::move(values);
+    return {topic};
+  }
+  return {};
+}
+
 /// Fields by their own name, in any header, parts also by their last word.
 std::vector<Topic> find_fields(const Words& query) {
   std::vector<Topic> found;
@@ -197,14 +236,15 @@ std::vector<Topic> find_fields(const Words& query) {
 std::vector<Topic> find_plain(std::string_view text) {
   const Words query = words_of(text);
   if (query.empty()) return {};
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  if (const FieldRef exact = find_field(lower)) return {field_topic(*exact.header, *exact.field)};
   for (const HeaderInfo* header : all_headers())
     if (words_of(header->name) == query) return {header_topic(*header)};
   for (const HeaderInfo* header : all_headers())
     for (const Field& field : header->fields)
       if (words_of(path_of(*header, field)) == query) return {field_topic(*header, field)};
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   std::vector<Topic> found;
   for (const FieldRef& ref : find_wireshark(lower)) found.push_back(field_topic(*ref.header, *ref.field));
   if (!found.empty()) return found;
@@ -214,8 +254,12 @@ std::vector<Topic> find_plain(std::string_view text) {
   if (found = find_names(query); !found.empty()) return found;
   if (found = find_fields(query); !found.empty()) {
     // A value that is called exactly so is asked for as likely as the field.
-    for (const Topic& entry : find_entries(query))
-      if (words_of(entry.entry->name) == query) found.push_back(entry);
+    for (const Topic& entry : find_entries(query)) {
+      const Words own = words_of(entry.entry->name);
+      Words titled = words_of(entry.names->title);
+      titled.insert(titled.end(), own.begin(), own.end());
+      if (own == query || titled == query) found.push_back(entry);
+    }
     return found;
   }
   return find_entries(query);
@@ -249,6 +293,7 @@ std::vector<Topic> find_topics(std::string_view query) {
   // Of several fields of that name those that know the value are meant.
   if (std::any_of(found.begin(), found.end(), [](const Topic& t) { return t.entry != nullptr; }))
     std::erase_if(found, [](const Topic& t) { return t.entry == nullptr; });
+  if (found.empty()) found = find_header_values(words);
   if (found.empty()) find_sibling_values(before, *number, found);
   if (!found.empty()) return found;
   // "reject reason 28": words out of an enumeration's title and the places that use it.
@@ -354,6 +399,7 @@ class Writer {
       case Kind::header: return header(*topic.header);
       case Kind::field: return field(*topic.header, *topic.field);
       case Kind::field_value: return value(topic);
+      case Kind::header_values: return header_values(topic);
       case Kind::enumeration: return enumeration(*topic.names);
       case Kind::entry: return entry(topic);
     }
@@ -498,23 +544,38 @@ class Writer {
     const auto bytes = header_with(*topic.header, field, topic.value);
     bool any = false;
     for (const Field& part : topic.header->fields) {
-      if (!part.is_part() || !part.name.starts_with(std::string(field.name) + ".")) continue;
-      if (!part.present_in(bytes.data())) continue;
-      if (part.is_reserved() && part.load(bytes.data()) == 0) continue;
+      if (!part.name.starts_with(std::string(field.name) + ".")) continue;
       if (!any) page_.line();
       any = true;
-      std::string text;
-      append_value(text, part, bytes.data());
-      page_.to(2).put(Ink::strong, part.name.substr(field.name.size() + 1)).to(18).put(text);
-      const Name* name = part.names ? part.names->find(part.value(bytes.data())) : nullptr;
-      page_.to(28).put("  ");
-      if (name)
-        page_.put(name->name).put(Ink::dim, name->meaning.empty() ? "" : ": ").put(Ink::dim, name->meaning);
-      else
-        page_.put(Ink::dim, part.meaning);
-      page_.line();
+      field_of(part, part.name.substr(field.name.size() + 1), bytes.data());
     }
     if (field.names == &opcode_names) operation(opcode(static_cast<std::uint8_t>(topic.value)));
+  }
+
+  /// A line for one field of an example header.
+  void field_of(const Field& field, std::string_view name, const std::uint8_t* bytes) {
+    if (!field.present_in(bytes) || (field.is_reserved() && field.load(bytes) == 0)) return;
+    std::string text;
+    append_value(text, field, bytes);
+    page_.to(2).put(Ink::strong, name).to(27).put(" ").put(text).to(37).put("  ");
+    const Name* entry = field.names && field.is_number() ? field.names->find(field.value(bytes)) : nullptr;
+    if (entry)
+      page_.put(entry->name).put(Ink::dim, entry->meaning.empty() ? "" : ": ").put(Ink::dim, entry->meaning);
+    else
+      page_.put(Ink::dim, field.meaning);
+    page_.line();
+  }
+
+  void header_values(const Topic& topic) {
+    heading(id_of(topic), topic.header->title);
+    row("specified", topic.header->section);
+    page_.line();
+    const auto bytes = header_with_values(topic);
+    const Field* last = wholes_of(*topic.header)[topic.values.size() - 1];
+    for (const Field& field : topic.header->fields) {
+      if (field.bit > last->bit) break;
+      field_of(field, field.name, bytes.data());
+    }
   }
 
   void operation(const Opcode& op) {
@@ -581,7 +642,8 @@ std::string explain(const Topic& topic, bool colours) {
 }
 
 std::string explain_json(const Topic& topic) {
-  static constexpr std::string_view kinds[] = {"header", "field", "field value", "enumeration", "enumeration value"};
+  static constexpr std::string_view kinds[] = {"header",        "field",       "field value",
+                                               "header values", "enumeration", "enumeration value"};
   nlohmann::ordered_json json{{"kind", kinds[static_cast<std::size_t>(topic.kind)]}, {"id", id_of(topic)}};
   switch (topic.kind) {
     case Kind::header: {
@@ -608,6 +670,21 @@ std::string explain_json(const Topic& topic) {
         json["parts"][std::string(part.name)] = value;
         if (const Name* name = part.names ? part.names->find(value) : nullptr)
           json["parts"][std::string(part.name) + "_name"] = name->name;
+      }
+      break;
+    }
+    case Kind::header_values: {
+      json["title"] = topic.header->title;
+      json["section"] = topic.header->section;
+      const auto bytes = header_with_values(topic);
+      const Field* last = wholes_of(*topic.header)[topic.values.size() - 1];
+      for (const Field& field : topic.header->fields) {
+        if (field.bit > last->bit) break;
+        if (!field.is_number() || !field.present_in(bytes.data())) continue;
+        const std::uint64_t value = field.value(bytes.data());
+        json["fields"][std::string(field.name)] = value;
+        if (const Name* name = field.names ? field.names->find(value) : nullptr)
+          json["fields"][std::string(field.name) + "_name"] = name->name;
       }
       break;
     }

@@ -2,112 +2,13 @@
 
 #include <unordered_map>
 
-#include "dissectors/faces/gist.hpp"
+#include "dissectors/faces/gists.hpp"
 #include "dissectors/faces/tree.hpp"
-#include "dissectors/protocol/arp.hpp"
-#include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/infiniband.hpp"
-#include "dissectors/protocol/ipoib.hpp"
-#include "dissectors/protocol/nvme.hpp"
-#include "dissectors/protocol/transport.hpp"
-#include "dissectors/protocol/tunnel.hpp"
+#include "dissectors/protocol/mad.hpp"
 
 namespace rdmawire::faces {
 namespace {
-
-// What a header says in one line. A header that has no row here says its title.
-constexpr Gist gists[] = {
-    gist<Arp>("ARP {operation}"),
-    gist<ArpEthernet>("{sender_protocol} at {sender_hardware}  to {target_protocol}"),
-    gist<ArpInfiniband>("{sender_protocol} at {sender_gid} qp {sender_qp}  to {target_protocol}"),
-    gist<Bth>("{opcode:28} qp {dest_qp:8} psn {psn:8}"),
-    gist<Rdeth>("eec {ee_context}"),
-    gist<Deth>("from qp {src_qp}  qkey {qkey}"),
-    gist<Xrceth>("srq {xrcsrq}"),
-    gist<Reth>("va {va}  rkey {rkey}  len {length}"),
-    gist<AtomicEth>("va {va}  rkey {rkey}  swap/add {swap_add}  compare {compare}"),
-    gist<Aeth>("{syndrome.kind}[ {syndrome.nak_code}][ wait {syndrome.wait}]  msn {msn}[  credits {syndrome.credits}]"),
-    gist<AtomicAckEth>("original {original}"),
-    gist<ImmDt>("imm {data}"),
-    gist<Ieth>("invalidates {rkey}"),
-    gist<Feth>("{placement.global?global }{placement.persistent?persistent }{selectivity}"),
-    gist<Cnp>(""),
-    gist<DcEth>("from qp {src_qp}"),
-    gist<Mad>("[CM {attribute_id.cm:9}][SM {method} {attribute_id.sm}][SA {method} {attribute_id.sa}]"
-              "[PM {method} {attribute_id.pm}][DM {method} {attribute_id.dm}][CC {method} {attribute_id.cc}]"
-              "[?class_specific.hop_count:  hop {class_specific.hop_pointer} of {class_specific.hop_count}]"
-              "[?attribute_modifier:  modifier {attribute_modifier}]  tid {transaction_id}"
-              "[?status.sa:  {status.sa}][?status.invalid:  {status.invalid}]{status.busy?  busy}"),
-    gist<Rmpp>("[?type:RMPP {type}][ segment {data1.segment_number}][?status:  status {status}]"),
-    gist<CmReq>("comm {local_comm_id}  qp {local_qpn}  psn {starting_psn}  {transport_service_type}  mtu {path_mtu}"
-                "[  service {service_id.protocol} {service_id.port}][!service_id.port:  service {service_id}]"),
-    gist<CmMra>("comm {local_comm_id} → {remote_comm_id}  of {message}[  answers within {service_timeout.limit}]"),
-    gist<CmRej>("comm {local_comm_id} → {remote_comm_id}  of {message}: {reason}"),
-    gist<CmRep>("comm {local_comm_id} → {remote_comm_id}  qp {local_qpn}  psn {starting_psn}"),
-    gist<CmRtu>("comm {local_comm_id} → {remote_comm_id}"),
-    gist<CmDreq>("comm {local_comm_id} → {remote_comm_id}  qp {remote_qpn}"),
-    gist<CmDrep>("comm {local_comm_id} → {remote_comm_id}"),
-    gist<CmLap>("comm {local_comm_id} → {remote_comm_id}  qp {remote_qpn}  LIDs {alternate_local_lid} → "
-                "{alternate_remote_lid}"),
-    gist<CmApr>("comm {local_comm_id} → {remote_comm_id}  {status}"),
-    gist<CmSidrReq>("request {request_id}[  service {service_id.protocol} {service_id.port}]"
-                    "[!service_id.port:  service {service_id}]"),
-    gist<CmSidrRep>("request {request_id}  {status}  qp {qpn}  qkey {qkey}"),
-    gist<RdmaCm>("[{src.ipv4}:{src_port} → {dst.ipv4}][{src.ipv6} port {src_port} → {dst.ipv6}]"),
-    gist<NvmeAdmin>("NVMe {opcode}  cid {command_id}[  {sgl1.keyed_length} B at {sgl1.address} key {sgl1.key}]"),
-    gist<NvmeIo>("NVMe {opcode}  cid {command_id}  nsid {namespace_id}"
-                 "[  {sgl1.keyed_length} B at {sgl1.address} key {sgl1.key}][  {sgl1.length} B in the capsule]"),
-    gist<NvmeFabrics>("NVMe {type}  cid {command_id}"),
-    gist<NvmeDwords>(""),
-    gist<NvmeRange>("from block {start}"),
-    gist<NvmeConnect>("queue {queue_id}  size {queue_size}"),
-    gist<NvmeConnectData>("{subsystem_nqn}"),
-    gist<NvmePropertySet>("{offset} = {value}"),
-    gist<NvmePropertyGet>("{offset}"),
-    gist<NvmeCqe>("NVMe response  cid {command_id}  [{status.generic}][{status.specific}]"
-                  "[!status.generic:{status}]  result {result}"),
-    gist<NvmeCmRequest>("NVMe queue {queue_id}"),
-    gist<NvmeCmReply>("NVMe"),
-};
-
-// Headers whose news is what they carry: they are named only where that is nothing that is read here.
-constexpr Gist carriers[] = {
-    gist<Ethernet>("{type}"),
-    gist<Vlan>("{type}"),
-    gist<LinuxSll>("{protocol}"),
-    gist<LinuxSll2>("{protocol}"),
-    gist<NullLoopback>("family {family}"),
-    gist<Erf>("ERF {type.kind}"),
-    gist<Ipv4>("{protocol}"),
-    gist<Ipv6>("{next_header}"),
-    gist<Ipv6Extension>("{next_header}"),
-    gist<Ipv6Fragment>("{next_header}"),
-    gist<Ipv6Authentication>("{next_header}"),
-    gist<Udp>("UDP {src_port} → {dst_port}"),
-    gist<Tcp>("TCP {src_port} → {dst_port} {syn? SYN}{fin? FIN}{rst? RST}{psh? PSH}{ack? ACK}{urg? URG}{ece? ECE}"
-              "{cwr? CWR}  seq {seq}  ack {ack_number}  win {window}"),
-    gist<Gre>("GRE {protocol}"),
-    gist<Lrh>("LRH {lnh}"),
-    gist<Grh>("{next_header}"),
-    gist<Rwh>("{type}"),
-    gist<Ipoib>("IPoIB {type}"),
-};
-
-// What is worth saying of a header that carries others: written before them.
-constexpr Gist beneath[] = {
-    gist<Vlan>("vlan {id}"),
-    gist<Vxlan>("VXLAN {vni}"),
-    gist<Erspan2>("ERSPAN {session}"),
-    gist<Erspan3>("ERSPAN {session}"),
-};
-
-// Bits that matter when they are set: written behind the numbers.
-constexpr Gist marks[] = {
-    gist<Ipv4>("{tos.ecn=3?  CE}"),
-    gist<Ipv6>("{traffic_class.ecn=3?  CE}"),
-    gist<Grh>("{traffic_class.ecn=3?  CE}"),
-    gist<Bth>("{fecn?  FECN}{becn?  BECN}{se?  SE}{ack_request?  AckReq}"),
-};
 
 struct EndpointFields {
   const HeaderInfo* header;
@@ -159,10 +60,10 @@ struct LinePrinter::Plans {
   std::string scratch;
 
   Plans() {
-    for (const Gist& g : gists) gist.emplace(g.header, GistPlan(g));
-    for (const Gist& g : carriers) carrier.emplace(g.header, GistPlan(g));
-    for (const Gist& g : beneath) below.emplace(g.header, GistPlan(g));
-    for (const Gist& g : marks) mark.emplace(g.header, GistPlan(g));
+    for (const Gist& g : gists::own) gist.emplace(g.header, GistPlan(g));
+    for (const Gist& g : gists::carriers) carrier.emplace(g.header, GistPlan(g));
+    for (const Gist& g : gists::beneath) below.emplace(g.header, GistPlan(g));
+    for (const Gist& g : gists::marks) mark.emplace(g.header, GistPlan(g));
   }
   const GistPlan& of(const HeaderInfo& header) {
     const auto found = gist.find(&header);

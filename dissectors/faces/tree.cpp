@@ -5,6 +5,9 @@
 
 #include "dissectors/faces/ink.hpp"
 #include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/mad.hpp"
+#include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/rdmap.hpp"
 #include "dissectors/protocol/registry.hpp"
 #include "dissectors/protocol/transport.hpp"
 
@@ -341,7 +344,8 @@ Ink ink_of(const HeaderInfo& header) {
   if (here < place(info<Udp>)) return Ink::network;
   if (here < place(info<Lrh>)) return Ink::transport;
   if (&header == &info<Lrh> || &header == &info<Grh>) return Ink::network;
-  if (here <= place(info<DcEth>)) return Ink::rdma;
+  if (here < place(info<Mad>)) return Ink::rdma;
+  if (here >= place(info<MpaFrame>) && here <= place(info<RdmapImmediateData>)) return Ink::rdma;
   return Ink::upper;
 }
 

@@ -95,7 +95,7 @@ struct Ipv6 {
 struct Ipv6Extension {
   static constexpr std::string_view name = "ipv6_ext", title = "IPv6 extension header", section = "RFC 8200, 4";
   static constexpr std::size_t size = 8;
-  static constexpr std::string_view tail = "data";
+  static constexpr std::string_view tail = "more_data";
   static constexpr std::array fields{
       field("next_header", 0, 8, "what follows").of(ip_protocol_names),
       field("length", 8, 8, "in units of 8 octets beyond the first 8"),
