@@ -22,6 +22,7 @@ using Work = std::function<Exit()>;
 
 void add_dissect(CLI::App& app, Work& work);
 void add_explain(CLI::App& app, Work& work);
+void add_extract(CLI::App& app, Work& work);
 
 /// One line on standard error, after the command's name: what could not be done, to what, and why.
 void complain(std::string_view message);
