@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
 
   Work work;
   add_dissect(app, work);
+  add_capture(app, work);
   add_explain(app, work);
   add_extract(app, work);
 

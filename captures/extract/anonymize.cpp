@@ -8,6 +8,7 @@
 #include "captures/extract/checksums.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/transport.hpp"
 
 namespace rdmawire::captures {
@@ -48,6 +49,23 @@ bool ends_with_fcs(Bytes packet) {
 bool is_management(const HeaderStack& stack) {
   const auto bth = stack.get<Bth>();
   return bth && bth->get<"dest_qp">() <= 1;
+}
+
+// Of ICMP, type, code and checksum stay; of IPv6's neighbour discovery also what makes it well-formed: the kinds and
+// lengths of its options. RFC 4861, 4
+void keep_icmp(Bytes message, MutableBytes packet, std::uint32_t at) {
+  auto keep = [&](std::size_t from, std::size_t count) {
+    if (from < message.size())
+      std::copy_n(message.begin() + static_cast<std::ptrdiff_t>(from), std::min(count, message.size() - from),
+                  packet.begin() + static_cast<std::ptrdiff_t>(at + from));
+  };
+  keep(0, 4);
+  constexpr std::uint8_t router_solicitation = 133, redirect = 137;
+  constexpr std::size_t fixed[] = {8, 16, 24, 24, 40};
+  if (message.empty() || message[0] < router_solicitation || message[0] > redirect) return;
+  for (std::size_t option = fixed[message[0] - router_solicitation];
+       option + 2 <= message.size() && message[option + 1]; option += message[option + 1] * 8U)
+    keep(option, 2);
 }
 
 // Where the octets of a unit of the byte stream stand in the packet, when they stand there in one piece.
@@ -137,6 +155,31 @@ void Anonymizer::replace_option_addresses(const HeaderStack& stack, std::size_t 
   }
 }
 
+// A packet whose payload is a piece of an iWARP byte stream, whether a unit ends in it or not.
+bool Anonymizer::is_stream(const tracking::Packet& packet) {
+  const HeaderStack& stack = packet.stack;
+  if (stack.wire == Wire::iwarp) return true;
+  if (stack.network == HeaderStack::none || stack.transport == HeaderStack::none) return false;
+  const Layer& tcp = stack.layers()[stack.transport];
+  const Layer& ip = stack.layers()[stack.network];
+  if (tcp.header != &info<Tcp>) return false;
+  // The same for both directions: the sum of what each end hashes to.
+  const bool v4 = ip.header == &info<Ipv4>;
+  const std::uint32_t length = v4 ? 4 : 16, at = ip.offset + (v4 ? 12U : 8U);
+  std::uint64_t connection = 0;
+  for (std::uint32_t end = 0; end < 2; ++end) {
+    std::uint8_t message[18];
+    std::copy_n(stack.bytes.data() + at + end * length, length, message);
+    std::copy_n(stack.bytes.data() + tcp.offset + end * 2, 2, message + length);
+    connection += siphash({1, 2}, Bytes(message, length + 2));
+  }
+  constexpr std::size_t most = 1 << 16;
+  if (packet.pdus.empty()) return streams_.contains(connection);
+  if (streams_.size() >= most) streams_.clear();
+  streams_.insert(connection);
+  return true;
+}
+
 void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint8_t>& bytes, std::string& remark) {
   const HeaderStack& stack = packet.stack;
   bytes.assign(stack.bytes.begin(), stack.bytes.end());
@@ -159,14 +202,12 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
   for (const Range& gap : unclaimed(stack)) blank(bytes, gap);
 
   // A byte stream's units have layers and payload of their own inside the packet's payload.
-  const bool stream = stack.wire == Wire::iwarp || !packet.pdus.empty();
+  const bool stream = is_stream(packet);
   const bool rdma = stream || stack.wire != Wire::none;
   if (!rdma && stack.payload.length) {
-    // Of ICMP its type and code say what happened; the checksum between stays for make_good().
-    const bool icmp =
-        std::any_of(checksums.begin(), checksums.end(), [](const Checksum& c) { return c.name.starts_with("ICMP"); });
-    const std::uint32_t kept = std::min<std::uint32_t>(icmp ? 4 : 0, stack.payload.length);
-    blank(bytes, {stack.payload.offset + kept, stack.payload.length - kept});
+    blank(bytes, stack.payload);
+    for (const Checksum& checksum : checksums)
+      if (checksum.name.starts_with("ICMP")) keep_icmp(stack.bytes_of(stack.payload), bytes, stack.payload.offset);
     remarks.say("payload blanked: not RDMA");
   } else if (!stream && stack.payload.length && is_management(stack)) {
     blank(bytes, stack.payload);
@@ -185,10 +226,10 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
     for (const tracking::Pdu& pdu : packet.pdus) {
       const auto offset = offset_in(stack, pdu);
       if (!offset) {
-        remarks.say("MPA CRC not made good: the FPDU spans packets");
+        if (options_.blank_payload) remarks.say("MPA CRC not made good: the FPDU spans packets or holds markers");
         continue;
       }
-      units.push_back({*offset, static_cast<std::uint32_t>(pdu.stack.bytes.size())});
+      units.push_back(pdu.in_frame);
       for (const Layer& layer : pdu.stack.layers())
         replace_addresses(*layer.header, pdu.stack.bytes_of(layer),
                           MutableBytes(bytes).subspan(*offset + layer.offset, layer.length), 0);
@@ -212,16 +253,22 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
     }
   }
 
-  // Inner ones first: the outer ones cover them.
+  // Inner ones first: the outer ones cover them. IPoIB has checksums inside of what the ICRC covers.
+  const std::uint32_t transport_at = stack.icrc.length && stack.transport != HeaderStack::none
+                                         ? stack.layers()[stack.transport].offset
+                                         : static_cast<std::uint32_t>(bytes.size());
+  auto make_good_those = [&](bool inside) {
+    for (const Checksum& checksum : checksums)
+      if ((checksum.at > transport_at) == inside) make_good(checksum, stack.bytes, bytes);
+  };
+  make_good_those(true);
   HeaderStack rewritten = stack;
   rewritten.bytes = bytes;
   for (const tracking::Pdu& pdu : packet.pdus) {
     const auto offset = offset_in(stack, pdu);
-    if (!offset || pdu.crc.status == CrcCheck::Status::absent || pdu.stack.bytes.size() < 4) continue;
-    const std::size_t covered = pdu.stack.bytes.size() - 4;
-    // CRC32C is sent low octet first, as iSCSI does. RFC 5044, 4.4
-    const std::uint32_t crc = crc32c(Bytes(bytes).subspan(*offset, covered));
-    store_be(bytes.data() + *offset + covered, 4, __builtin_bswap32(crc));
+    const Range crc = pdu.stack.mpa_crc;
+    if (!offset || crc.length == 0 || pdu.crc.status == CrcCheck::Status::absent) continue;
+    store_be(bytes.data() + *offset + crc.offset, 4, compute_mpa_crc(Bytes(bytes).subspan(*offset, crc.offset)));
   }
   if (stack.icrc.length) {
     const CrcCheck icrc = check_icrc(rewritten);
@@ -233,7 +280,7 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
     const CrcCheck vcrc = check_vcrc(rewritten);
     if (vcrc.status == CrcCheck::Status::bad) store_be(bytes.data() + stack.vcrc.offset, 2, vcrc.computed);
   }
-  for (const Checksum& checksum : checksums) make_good(checksum, stack.bytes, bytes);
+  make_good_those(false);
   if (has_fcs) {
     const std::size_t covered = bytes.size() - 4;
     store_be(bytes.data() + covered, 4, __builtin_bswap32(crc32(Bytes(bytes).first(covered))));

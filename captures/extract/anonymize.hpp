@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "captures/extract/pseudonym.hpp"
@@ -35,9 +36,11 @@ class Anonymizer {
  private:
   void replace_addresses(const HeaderInfo& header, Bytes original, MutableBytes copy, int nesting);
   void replace_option_addresses(const HeaderStack& stack, std::size_t index, MutableBytes copy);
+  bool is_stream(const tracking::Packet& packet);
 
   AnonymizeOptions options_;
   Pseudonyms pseudonyms_;
+  std::unordered_set<std::uint64_t> streams_;  ///< TCP connections that carried units of MPA
 };
 
 }  // namespace rdmawire::captures
