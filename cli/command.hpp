@@ -20,8 +20,10 @@ enum class Exit : int {
 /// The work of the subcommand that was chosen; set by its callback while the command line is parsed.
 using Work = std::function<Exit()>;
 
+void add_capture(CLI::App& app, Work& work);
 void add_dissect(CLI::App& app, Work& work);
 void add_explain(CLI::App& app, Work& work);
+void add_extract(CLI::App& app, Work& work);
 
 /// One line on standard error, after the command's name: what could not be done, to what, and why.
 void complain(std::string_view message);

@@ -4,13 +4,12 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <charconv>
-#include <limits>
 #include <map>
 #include <optional>
 
 #include "captures/io/reader.hpp"
 #include "cli/command.hpp"
+#include "cli/frames.hpp"
 #include "cli/terminal.hpp"
 #include "dissectors/faces/count.hpp"
 #include "dissectors/faces/filter.hpp"
@@ -35,31 +34,6 @@ constexpr const char* examples = R"(Examples:
 
 Exit status: 0 fine, 2 wrong usage, 3 a file could not be read to its end (what could be read is shown).)";
 
-/// Frame numbers from 1, as "7" and "5-9", "5-", "-9".
-struct FrameRange {
-  std::uint64_t first = 1;
-  std::uint64_t last = std::numeric_limits<std::uint64_t>::max();
-};
-
-std::optional<FrameRange> parse_range(std::string_view text) {
-  FrameRange range;
-  const auto number = [](std::string_view digits, std::uint64_t& value) {
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    return error == std::errc() && end == digits.data() + digits.size() && value != 0;
-  };
-  const std::size_t dash = text.find('-');
-  const std::string_view first = text.substr(0, dash);
-  if (!first.empty() && !number(first, range.first)) return std::nullopt;
-  if (dash == std::string_view::npos) {
-    range.last = range.first;
-    return first.empty() ? std::nullopt : std::optional(range);
-  }
-  const std::string_view last = text.substr(dash + 1);
-  if (!last.empty() && !number(last, range.last)) return std::nullopt;
-  if ((first.empty() && last.empty()) || range.last < range.first) return std::nullopt;
-  return range;
-}
-
 struct Options {
   std::vector<std::string> files;
   std::vector<std::string> frames;
@@ -77,14 +51,11 @@ struct Options {
 
 class Dissect {
  public:
-  explicit Dissect(const Options& options) : options_(options) {
+  explicit Dissect(const Options& options) : options_(options), frames_(options.frames) {
     dissector_options_.verify_crcs = !options.no_crc;
     dissector_options_.decode.extra_roce_v2_port = options.roce_port;
     line_options_.time = options.time;
     line_options_.colours = use_colours(options.colours, STDOUT_FILENO);
-    for (const std::string& text : options.frames) ranges_.push_back(*parse_range(text));
-    if (!ranges_.empty()) last_frame_ = 0;
-    for (const FrameRange& range : ranges_) last_frame_ = std::max(last_frame_, range.last);
   }
 
   Exit run() {
@@ -110,12 +81,6 @@ class Dissect {
   }
 
  private:
-  bool wanted(std::uint64_t frame) const {
-    if (ranges_.empty()) return true;
-    return std::any_of(ranges_.begin(), ranges_.end(),
-                       [&](const FrameRange& range) { return frame >= range.first && frame <= range.last; });
-  }
-
   // Standard input gives packets as they happen: show what there is before waiting for more.
   static bool more_is_there() {
     pollfd input{STDIN_FILENO, POLLIN, 0};
@@ -144,7 +109,7 @@ class Dissect {
       packet.link = record.link;
       dissector.dissect(packet, record.bytes, record.wire_length);
       progress_.at(record.number, reader->position(), reader->file_size(), reader->name());
-      if (wanted(record.number) && (!filter_ || filter_->matches(packet))) {
+      if (frames_.has(record.number) && (!filter_ || filter_->matches(packet))) {
         ++shown;
         if (options_.count)
           count.add(packet);
@@ -152,7 +117,7 @@ class Dissect {
           append(lines, packet, record, file);
       }
       stopped_ = !output_.settle(live && !more_is_there());
-      if ((options_.limit && shown == options_.limit) || record.number >= last_frame_) break;
+      if ((options_.limit && shown == options_.limit) || record.number >= frames_.last()) break;
     }
     progress_.clear();
     if (options_.count) output_.text() += options_.json ? count.json() : count.text(line_options_.colours);
@@ -185,8 +150,7 @@ class Dissect {
   tracking::DissectorOptions dissector_options_;
   faces::LineOptions line_options_;
   std::optional<faces::Filter> filter_;
-  std::vector<FrameRange> ranges_;
-  std::uint64_t last_frame_ = std::numeric_limits<std::uint64_t>::max();
+  FrameSet frames_;
   faces::JsonWriter json_;
   std::vector<std::string_view> comments_;
   Output output_;
@@ -212,12 +176,7 @@ void add_dissect(CLI::App& app, Work& work) {
       ->excludes(hexdump);
   sub->add_option("--filter", options->filter, "only packets that match (docs/filters.md); Wireshark's names work too")
       ->type_name("EXPR");
-  sub->add_option("--frame", options->frames, "only these: 7, 5-9, 5-, or several of them with commas")
-      ->delimiter(',')
-      ->check([](const std::string& text) {
-        return parse_range(text) ? std::string() : fmt::format("{} is no frame number or range like 5-9", text);
-      })
-      ->type_name("N[-M]");
+  add_frame_option(*sub, options->frames);
   sub->add_option("--limit", options->limit, "stop after so many packets were shown")->type_name("N");
   sub->add_option("--time", options->time, "relative (to the first packet), absolute (UTC), epoch, delta")
       ->transform(CLI::CheckedTransformer(times).description(""))

@@ -18,7 +18,9 @@ int main(int argc, char** argv) {
 
   Work work;
   add_dissect(app, work);
+  add_capture(app, work);
   add_explain(app, work);
+  add_extract(app, work);
 
   try {
     app.parse(argc, argv);

@@ -190,17 +190,17 @@ const Derived derived[] = {
      [](const Packet& p, Occurrences to) { return readable(p.vcrc) && to.number(p.vcrc.value); }},
     {"vcrc.computed", number, nullptr, "", "what it should be",
      [](const Packet& p, Occurrences to) { return readable(p.vcrc) && to.number(p.vcrc.computed); }},
-    {"mpa.crc", header, nullptr, "", "an FPDU with a CRC ends in the packet",
+    {"fpdu.crc", header, nullptr, "", "an FPDU with a CRC ends in the packet",
      [](const Packet& p, Occurrences to) { return each_mpa_crc(p, [&](const CrcCheck&) { return to.number(1); }); }},
-    {"mpa.crc.status", number, &status_names, "", "whether the CRC of an FPDU is good",
+    {"fpdu.crc.status", number, &status_names, "", "whether the CRC of an FPDU is good",
      [](const Packet& p, Occurrences to) {
        return each_mpa_crc(p, [&](const CrcCheck& c) { return to.number(number_of(c.status)); });
      }},
-    {"mpa.crc.value", number, nullptr, "", "the CRC in the FPDU",
+    {"fpdu.crc.value", number, nullptr, "iwarp_mpa.crc", "the CRC in the FPDU",
      [](const Packet& p, Occurrences to) {
        return each_mpa_crc(p, [&](const CrcCheck& c) { return readable(c) && to.number(c.value); });
      }},
-    {"mpa.crc.computed", number, nullptr, "", "what it should be",
+    {"fpdu.crc.computed", number, nullptr, "", "what it should be",
      [](const Packet& p, Occurrences to) {
        return each_mpa_crc(p, [&](const CrcCheck& c) { return readable(c) && to.number(c.computed); });
      }},

@@ -145,7 +145,7 @@ TEST(Filter, WhatAPacketHasBesidesItsHeaders) {
   for (const char* holds :
        {"frame.number == 7", "frame.len == 66", "frame.cap_len == 66", "payload.length == 5", "payload == \"hello\"",
         "payload contains \"ell\"", "payload contains 65:6c", "frame contains \"hello\"", "icrc", "not vcrc",
-        "not finding", "not mpa.crc", "icrc.status != bad"}) {
+        "not finding", "not fpdu.crc", "icrc.status != bad"}) {
     EXPECT_TRUE(matches(send_only(), holds)) << holds;
   }
   Frame wrong = send_only();

@@ -1,0 +1,121 @@
+#include "captures/extract/pseudonym.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace rdmawire::captures {
+namespace {
+
+/// The addresses whose first `length` bits are those of `bits`, which stand at the top of a number of the kind's width.
+struct Prefix {
+  std::uint64_t bits;
+  unsigned length;
+};
+
+// No address moves into or out of these. IANA special-purpose address registries.
+constexpr Prefix special_ipv4[] = {
+    {0x00000000, 8},  // this network
+    {0x0a000000, 8},  {0x64400000, 10}, {0x7f000000, 8}, {0xa9fe0000, 16},
+    {0xac100000, 12}, {0xc0a80000, 16}, {0xe0000000, 4}, {0xf0000000, 4},
+};
+// The upper halves of IPv6 addresses.
+constexpr Prefix special_prefix[] = {
+    {0x0000000000000000, 64}, {0x20010db800000000, 32}, {0xfc00000000000000, 7},
+    {0xfe80000000000000, 64}, {0xff00000000000000, 8},
+};
+
+constexpr std::uint64_t mac_flags = 0x03'0000'000000;  // locally administered, group
+constexpr std::uint64_t identifier_flags = 0x03ULL << 56;
+
+// An EUI-64 made of a MAC address: by IEEE's rule, or as Mellanox numbers its devices.
+bool holds_mac(std::uint64_t identifier) {
+  const std::uint64_t middle = identifier >> 24 & 0xffff;
+  return middle == 0xfffe || middle == 0x0300;
+}
+
+}  // namespace
+
+SipKey Pseudonyms::key_of(Bytes secret) {
+  return {siphash({0x7264'6d61'7769'7265, 1}, secret), siphash({0x7264'6d61'7769'7265, 2}, secret)};
+}
+
+// Each bit is turned over or not, by what the key says of the bits before it: Jun Xu et al., "Prefix-Preserving IP
+// Address Anonymization", 2002. The flags of a MAC address and of an EUI-64 stay, and the other bits do not depend on
+// them, because an interface identifier is a MAC address with one of them turned over.
+std::uint64_t Pseudonyms::turned(Kind kind, std::uint64_t address) const {
+  const unsigned width = kind == Kind::ipv4 ? 32 : kind == Kind::mac ? 48 : kind == Kind::node ? 24 : 64;
+  const std::uint64_t fixed = kind == Kind::mac ? mac_flags : kind == Kind::identifier ? identifier_flags : 0;
+  const std::span<const Prefix> specials = kind == Kind::ipv4     ? std::span<const Prefix>(special_ipv4)
+                                           : kind == Kind::prefix ? std::span<const Prefix>(special_prefix)
+                                                                  : std::span<const Prefix>();
+  const std::uint64_t plain = address & ~fixed;
+  std::uint64_t result = address;
+  for (unsigned i = 0; i < width; ++i) {
+    const std::uint64_t bit = 1ULL << (width - 1 - i);
+    if (fixed & bit) continue;
+    const std::uint64_t before = i == 0 ? 0 : plain >> (width - i) << (width - i);
+    const bool leads_to_special = std::any_of(specials.begin(), specials.end(), [&](const Prefix& special) {
+      return special.length > i && (i == 0 || special.bits >> (width - i) == before >> (width - i));
+    });
+    if (leads_to_special) continue;
+    std::uint8_t message[10] = {static_cast<std::uint8_t>(kind), static_cast<std::uint8_t>(i)};
+    store_be(message + 2, 8, before);
+    if (siphash(key_, message) & 1) result ^= bit;
+  }
+  return result;
+}
+
+std::uint64_t Pseudonyms::map(Kind kind, std::uint64_t address) {
+  constexpr std::size_t most = 1 << 18;  // a bound on memory; what is forgotten is computed again
+  auto& known = known_[static_cast<std::size_t>(kind)];
+  if (const auto found = known.find(address); found != known.end()) return found->second;
+  if (known.size() >= most) known.clear();
+  return known[address] = turned(kind, address);
+}
+
+std::uint32_t Pseudonyms::ipv4(std::uint32_t address) {
+  const std::uint32_t first = address >> 24;
+  if (first == 0 || first == 127 || first >= 224) return address;
+  return static_cast<std::uint32_t>(map(Kind::ipv4, address));
+}
+
+std::uint64_t Pseudonyms::mac(std::uint64_t address) {
+  if (address >> 24 == 0x3333ff) return (address & ~0xffffffULL) | map(Kind::node, address & 0xffffff);
+  if (address == 0 || address >> 40 & 1) return address;
+  return map(Kind::mac, address);
+}
+
+std::uint64_t Pseudonyms::eui64(std::uint64_t identifier) {
+  if (identifier == 0 || identifier == ~0ULL) return identifier;
+  if (holds_mac(identifier)) {
+    const std::uint64_t address = (identifier >> 40) << 24 | (identifier & 0xffffff);
+    const std::uint64_t mapped = map(Kind::mac, address);
+    return mapped >> 24 << 40 | (identifier & 0xffff000000) | (mapped & 0xffffff);
+  }
+  // Until it does not look like one that holds a MAC address: so two never meet.
+  do identifier = map(Kind::identifier, identifier);
+  while (holds_mac(identifier));
+  return identifier;
+}
+
+std::array<std::uint8_t, 16> Pseudonyms::ipv6(const std::uint8_t* address) {
+  std::array<std::uint8_t, 16> result;
+  std::copy_n(address, 16, result.begin());
+  const std::uint64_t prefix = load_be<8>(address), identifier = load_be<8>(address + 8);
+  const bool mapped = prefix == 0 && identifier >> 32 == 0xffff;
+  // IPv4-compatible, as the private data of connection management writes IPv4 addresses; ::1 is loopback.
+  const bool compatible = prefix == 0 && identifier >> 32 == 0 && identifier > 1;
+  if (mapped || compatible) {
+    store_be(result.data() + 12, 4, ipv4(static_cast<std::uint32_t>(identifier)));
+  } else if (address[0] == 0xff) {
+    // Solicited-node: ends with 24 bits of a host's address.
+    if (address[11] == 0x01 && address[12] == 0xff)
+      store_be(result.data() + 13, 3, map(Kind::node, identifier & 0xffffff));
+  } else if (prefix != 0 || identifier > 1) {
+    store_be(result.data(), 8, map(Kind::prefix, prefix));
+    store_be(result.data() + 8, 8, eui64(identifier));
+  }
+  return result;
+}
+
+}  // namespace rdmawire::captures

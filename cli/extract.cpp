@@ -1,0 +1,168 @@
+/// rdmawire extract: a part of a capture as a capture of its own, anonymised when asked.
+
+#include "captures/extract/extract.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "cli/command.hpp"
+#include "cli/frames.hpp"
+#include "cli/terminal.hpp"
+#include "dissectors/faces/filter.hpp"
+
+namespace rdmawire::cli {
+namespace {
+
+constexpr const char* description =
+    "Copies packets of a capture into a capture of their own, with their times, comments and interfaces.\n"
+    "Each gets a comment that says which frame it was. The output's name says the format: .pcap, else pcapng;\n"
+    ".gz and .zst compress; - is standard output.";
+constexpr const char* examples = R"(Examples:
+  rdmawire extract x.pcap --frame 214 --around 50 -o part.pcapng
+  rdmawire extract x.pcap --filter 'aeth.syndrome.kind == nak' --around 5 -o naks.pcapng
+  rdmawire extract x.pcap --frame 1- --anonymize --key 'ticket 4711' -o ticket.pcapng
+
+Anonymising replaces MAC, IPv4 and IPv6 addresses, GIDs and GUIDs wherever the tables know them, the same one by the
+same one, subnets by subnets; blanks what is not RDMA; and makes checksums and CRCs good again. The comment of each
+packet says what they were. Queue pairs, PSNs, keys, LIDs, ports, times, and the payload of RDMA stay as they are:
+payload can hold anything, so think of --blank-payload. Without --key the pseudonyms are different each time.
+
+Exit status: 0 fine, 2 wrong usage, 3 the input could not be read to its end (what could be read is written) or the
+output could not be written.)";
+
+struct Options {
+  std::string file;
+  std::vector<std::string> frames;
+  std::string filter;
+  std::uint32_t around = 0;
+  bool anonymize = false;
+  bool blank_payload = false;
+  std::string key;
+  std::string output;
+  std::uint16_t roce_port = 0;
+};
+
+bool same_file(const std::string& a, const std::string& b) {
+  struct stat first {
+  }, second{};
+  return ::stat(a.c_str(), &first) == 0 && ::stat(b.c_str(), &second) == 0 && S_ISREG(first.st_mode) &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+// The content of the file of that name, else the text itself; without either, chance.
+std::optional<captures::SipKey> key_from(const std::string& text) {
+  if (text.empty()) {
+    std::uint8_t chance[16];
+    if (::getrandom(chance, sizeof chance, 0) != static_cast<ssize_t>(sizeof chance)) return std::nullopt;
+    return captures::Pseudonyms::key_of(chance);
+  }
+  std::string secret = text;
+  struct stat status {};
+  if (::stat(text.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+    std::ifstream file(text, std::ios::binary);
+    secret.assign(std::istreambuf_iterator<char>(file), {});
+    if (!file || secret.empty()) return std::nullopt;
+  }
+  return captures::Pseudonyms::key_of({reinterpret_cast<const std::uint8_t*>(secret.data()), secret.size()});
+}
+
+Exit run(const Options& options) {
+  captures::ExtractOptions how;
+  std::optional<faces::Filter> filter;
+  if (!options.filter.empty()) {
+    auto compiled = faces::Filter::compile(options.filter);
+    if (!compiled) {
+      complain(fmt::format("--filter\n{}", faces::to_string(compiled.error(), options.filter)));
+      return Exit::usage;
+    }
+    filter = std::move(*compiled);
+  }
+  const FrameSet frames(options.frames);
+  how.select = [&](const tracking::Packet& packet) {
+    return frames.has(packet.number) && (!filter || filter->matches(packet));
+  };
+  how.dissect = filter.has_value();
+  how.last = frames.last();
+  how.around = options.around;
+  how.decode.extra_roce_v2_port = options.roce_port;
+  if (options.anonymize) {
+    const auto key = key_from(options.key);
+    if (!key) {
+      complain(fmt::format("--key {}: the file is empty or cannot be read", options.key));
+      return Exit::trouble;
+    }
+    how.anonymize = captures::AnonymizeOptions{*key, options.blank_payload};
+  }
+  if (same_file(options.file, options.output)) {
+    complain(fmt::format("{}: is the input; write to another file", options.output));
+    return Exit::usage;
+  }
+
+  auto reader = captures::Reader::open(options.file);
+  if (!reader) {
+    complain(captures::to_string(reader.error()));
+    return Exit::trouble;
+  }
+  captures::Writer::Options written;
+  written.section.application = "rdmawire " RDMAWIRE_VERSION;
+  auto writer = captures::Writer::create(options.output, written);
+  if (!writer) {
+    complain(captures::to_string(writer.error()));
+    return Exit::trouble;
+  }
+  Progress progress;
+  how.progress = [&](const captures::Reader& r) { progress.at(r.records(), r.position(), r.file_size(), r.name()); };
+  auto extracted = captures::extract(*reader, *writer, how);
+  progress.clear();
+  if (extracted)
+    if (auto closed = writer->close(); !closed) extracted = tl::unexpected(closed.error());
+  if (!extracted) {
+    complain(captures::to_string(extracted.error()));
+    return Exit::trouble;
+  }
+  if (extracted->input) complain(captures::to_string(*extracted->input));
+  if (extracted->selected == 0)
+    complain(fmt::format("{}: none of {} packets matched; {} is empty", options.file, extracted->read, options.output));
+  else if (options.anonymize && writer->format() == captures::Format::pcap)
+    complain(fmt::format("{}: pcap has no comments, so the original status of the CRCs is lost; pcapng keeps it",
+                         options.output));
+  return extracted->input ? Exit::trouble : Exit::fine;
+}
+
+}  // namespace
+
+void add_extract(CLI::App& app, Work& work) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("extract", description);
+  sub->footer(examples);
+  sub->add_option("FILE", options->file, "a capture; - is standard input")->required()->type_name("");
+  CLI::Option* frames = add_frame_option(*sub, options->frames);
+  CLI::Option* filter = sub->add_option("--filter", options->filter,
+                                        "only packets that match: 'aeth.syndrome.kind == nak' (docs/filters.md)")
+                            ->type_name("EXPR");
+  sub->add_option("--around", options->around, "so many packets before and after each, too")
+      ->check(CLI::Range(0, 100000))
+      ->type_name("K");
+  CLI::Option* anonymize =
+      sub->add_flag("--anonymize", options->anonymize, "replace addresses, make checksums good again");
+  sub->add_option("--key", options->key, "a file or a text: the same key gives the same pseudonyms")
+      ->needs(anonymize)
+      ->type_name("KEY");
+  sub->add_flag("--blank-payload", options->blank_payload, "RDMA payload becomes zeros")->needs(anonymize);
+  sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
+      ->type_name("PORT");
+  sub->add_option("-o,--output", options->output, "the new capture; - is standard output")
+      ->required()
+      ->type_name("OUT");
+  sub->callback([=, &work] {
+    if (frames->empty() && filter->empty()) throw CLI::ValidationError("one of --frame and --filter is required");
+    work = [options] { return run(*options); };
+  });
+}
+
+}  // namespace rdmawire::cli
