@@ -139,8 +139,7 @@ struct CmReq {
   static constexpr std::array fields{
       field("local_comm_id", 0, 32, "the requester's name for this communication").hex().alias("infiniband.cm.req"),
       reserved("reserved", 32, 8),
-      field("vendor_id", 40, 24,
-            "whose enhancement of the connection is offered; 0: none; reserved before it was defined")
+      field("vendor_id", 40, 24, "whose enhancement of the connection is offered; 0: nobody's")
           .hex()
           .in("IBTA vol 1, release 1.4, number unverified"),
       field("service_id", 64, 64, "which service is asked for").hex().alias("infiniband.cm.req.serviceid"),
@@ -328,7 +327,7 @@ struct CmRep {
           .alias("infiniband.cm.rep.remotecommid"),
       field("local_qkey", 64, 32, "the responder's Q_Key, RD only").hex().alias("infiniband.cm.rep.localqkey"),
       field("local_qpn", 96, 24, "the responder's queue pair").hex().alias("infiniband.cm.rep.localqpn"),
-      field("vendor_id_high", 120, 8, "bits 23 to 16 of whose enhancement is taken; reserved before it was defined")
+      field("vendor_id_high", 120, 8, "bits 23 to 16 of whose enhancement of the connection is taken")
           .hex()
           .in("IBTA vol 1, release 1.4, number unverified"),
       field("local_eecn", 128, 24, "the responder's end-to-end context, RD only")

@@ -28,8 +28,7 @@ inline constexpr std::uint8_t get = 0x01, set = 0x02, send = 0x03, trap = 0x05, 
 constexpr std::uint64_t exponential_time_ns(std::uint64_t code) { return code < 52 ? 4096ULL << code : ~0ULL; }
 
 inline constexpr Name mtu_entries[] = {
-    {1, "256", "256 octets"},   {2, "512", "512 octets"},   {3, "1024", "1024 octets"},
-    {4, "2048", "2048 octets"}, {5, "4096", "4096 octets"},
+    {1, "256", ""}, {2, "512", ""}, {3, "1024", ""}, {4, "2048", ""}, {5, "4096", ""},
 };
 inline constexpr Names mtu_names{"MTU code", mtu_entries, "IBTA vol 1, 14.2.5.6"};
 
