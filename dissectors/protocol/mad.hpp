@@ -220,6 +220,7 @@ inline constexpr Names cc_attribute_names{"congestion control attribute", cc_att
 /// The header that every management datagram begins with. A datagram has 256 octets.
 struct Mad {
   static constexpr std::string_view name = "mad", title = "Management Datagram", section = "IBTA vol 1, 13.4.3";
+  static constexpr std::string_view kind = "class";
   static constexpr std::size_t size = 24;
   static constexpr std::uint32_t whole = 256;
   static constexpr std::uint8_t version = 1;  ///< of the base version

@@ -44,6 +44,7 @@ extern const Names rdmap_opcode_names;
 /// The control octet, which DDP carries behind its own.
 struct Rdmap {
   static constexpr std::string_view name = "rdmap", title = "RDMAP control", section = "RFC 5040, 4.1";
+  static constexpr std::string_view kind = "opcode";
   static constexpr std::size_t size = 1;
   static constexpr std::array fields{
       field("rv", 0, 2, "RDMAP version: 1; 0 is the RDMA Consortium's").alias("iwarp_rdma.version"),
