@@ -12,6 +12,7 @@
 #include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/nvme.hpp"
 #include "dissectors/protocol/rdmap.hpp"
+#include "dissectors/protocol/sa.hpp"
 #include "dissectors/protocol/srp.hpp"
 #include "dissectors/protocol/transport.hpp"
 
@@ -351,15 +352,12 @@ void Evidence::apply_management(Packet& packet) {
   if (!mad) return;
   const std::uint8_t mgmt_class = mad->get<"class">();
   if (mgmt_class == management_class::communication) return apply_cm(packet);
-  constexpr std::uint16_t service_entries = 0x12, mc_member_record = 0x38;
   if (mad->get<"method">() != mad_method::get_response) return;
-  const std::uint16_t attribute = mad->get<"attribute_id">();
-  const Bytes whole = mad_of(packet.stack);
-  if (whole.empty()) return;
-  if (mgmt_class == management_class::device_management && attribute == service_entries)
-    learn_services(packet.number, whole);
-  else if (mgmt_class == management_class::subnet_administration && attribute == mc_member_record)
-    learn_group(packet.number, whole);
+  constexpr std::uint16_t service_entries = 0x12;
+  if (mgmt_class == management_class::subnet_administration)
+    learn_group(packet.number, packet.stack);
+  else if (mgmt_class == management_class::device_management && mad->get<"attribute_id">() == service_entries)
+    learn_services(packet.number, mad_of(packet.stack));
 }
 
 // Four entries: a name of 40 octets and a service id. IBTA vol 1, 16.3.3.5
@@ -373,12 +371,10 @@ void Evidence::learn_services(std::uint64_t frame, Bytes mad) {
   }
 }
 
-// MCMemberRecord: MGID, PortGID, Q_Key, MLID, MTU, TClass, P_Key. IBTA vol 1, 15.2.5.17
-void Evidence::learn_group(std::uint64_t frame, Bytes mad) {
-  const std::uint8_t* record = mad.data() + 56;
-  if (!is_ipoib_group(record)) return;
-  const NumberKey key = group_key(static_cast<std::uint32_t>(load_be<4>(record + 32)),
-                                  static_cast<std::uint16_t>(load_be<2>(record + 40)));
+void Evidence::learn_group(std::uint64_t frame, const HeaderStack& stack) {
+  const auto record = stack.get<McMemberRecord>();
+  if (!record || !is_ipoib_group(record->get<"mgid">().data())) return;
+  const NumberKey key = group_key(record->get<"qkey">(), record->get<"pkey">());
   if (!groups_.find(key)) groups_.put(key, {Upper::ipoib, "the Q_Key is that of an IPoIB multicast group", frame});
 }
 

@@ -105,7 +105,7 @@ class Evidence {
   void apply_management(Packet& packet);
   void apply_cm(Packet& packet);
   void learn_services(std::uint64_t frame, Bytes mad);
-  void learn_group(std::uint64_t frame, Bytes mad);
+  void learn_group(std::uint64_t frame, const HeaderStack& stack);
   void apply_datagram(Packet& packet);
   void apply_connection(Packet& packet);
   bool is_connect_data(const HeaderStack& stack, const FlowKey& key, Flow& flow);
