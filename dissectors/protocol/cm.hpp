@@ -182,7 +182,7 @@ struct CmReq {
           .alias("infiniband.cm.req.transpsvctype"),
       field("end_to_end_flow_control", 351, 1, "the requester's channel adapter sends end-to-end credits")
           .alias("infiniband.cm.req.e2eflowctrl"),
-      field("starting_psn", 352, 24, "PSN of the requester's first packet").alias("infiniband.cm.req.startpsn"),
+      field("starting_psn", 352, 24, "PSN that the responder begins with").alias("infiniband.cm.req.startpsn"),
       field("local_cm_response_timeout", 376, 5, "code of how long the requester's CM may take")
           .alias("infiniband.cm.req.localresptout"),
       field("local_cm_response_timeout.limit", 376, 5, "how long the requester's CM may take")
@@ -336,7 +336,7 @@ struct CmRep {
       field("vendor_id_middle", 152, 8, "bits 15 to 8 of the same")
           .hex()
           .in("IBTA vol 1, release 1.4, number unverified"),
-      field("starting_psn", 160, 24, "PSN of the responder's first packet").alias("infiniband.cm.rep.startpsn"),
+      field("starting_psn", 160, 24, "PSN that the requester begins with").alias("infiniband.cm.rep.startpsn"),
       field("vendor_id_low", 184, 8, "bits 7 to 0 of the same").hex().in("IBTA vol 1, release 1.4, number unverified"),
       field("responder_resources", 192, 8, "RDMA READs and atomics that the responder can answer at a time")
           .alias("infiniband.cm.rep.respres"),

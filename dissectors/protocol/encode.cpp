@@ -142,10 +142,11 @@ std::vector<std::uint8_t> Frame::encode() const {
       const std::uint32_t headers = at - layout.offsets[i], demanded = layers[i].header().whole;
       if (demanded > headers) layout.payload_octets = std::max(layout.payload_octets, demanded - headers);
     }
-  layout.pad_octets = pad        ? static_cast<std::uint32_t>(pad->size())
-                      : has_bth  ? -layout.payload_octets & 3U
-                      : has_fpdu ? -(at - layout.offsets[fpdu] + layout.payload_octets) & 3U
-                                 : 0;
+  // Transport headers are multiples of four octets; upper layers' headers count as payload.
+  const std::size_t padded_from = has_bth ? bth : fpdu;
+  layout.pad_octets = pad                   ? static_cast<std::uint32_t>(pad->size())
+                      : has_bth || has_fpdu ? -(at - layout.offsets[padded_from] + layout.payload_octets) & 3U
+                                            : 0;
   const std::uint32_t icrc_at = at + layout.payload_octets + layout.pad_octets;
   layout.end = icrc_at + (write_icrc || write_mpa_crc ? 4 : 0);
   layout.transport = bth;

@@ -89,8 +89,9 @@ Parts RpcRdma::parts(Bytes header) {
       parts.error = ParseError{ParseError::Kind::limit, &piece, at, 0, 0, "more chunks and segments than are shown"};
   });
   if (chunks.status != RpcRdmaChunks::Status::whole)
-    parts.error = ParseError{ParseError::Kind::malformed, &info<RpcRdma>, std::uint32_t{RpcRdma::size} + chunks.octets, 0, 0,
-                             "the chunk lists do not end"};
+    parts.error =
+        ParseError{ParseError::Kind::malformed, &info<RpcRdma>, std::uint32_t{RpcRdma::size} + chunks.octets, 0, 0,
+                   "the chunk lists do not end"};
   return parts;
 }
 

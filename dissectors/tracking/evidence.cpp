@@ -4,36 +4,57 @@
 #include <optional>
 
 #include "dissectors/protocol/cm.hpp"
+#include "dissectors/protocol/ddp.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/ipoib.hpp"
 #include "dissectors/protocol/mad.hpp"
+#include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/nvme.hpp"
+#include "dissectors/protocol/rdmap.hpp"
+#include "dissectors/protocol/sa.hpp"
 #include "dissectors/protocol/srp.hpp"
+#include "dissectors/protocol/transport.hpp"
 
 namespace rdmawire::tracking {
 namespace {
 
-/// A service that listens on a port, and the sentence that says why a connection to it carries the protocol.
+/// A service that listens on a port, and the sentences that say why a connection to it carries the protocol.
 struct Service {
   std::uint16_t port;
   Upper protocol;
   std::string_view cm_reason;
+  std::string_view mpa_reason;   ///< empty: over iWARP the service has another port
+  std::string_view port_reason;  ///< the MPA request was not captured
 };
 constexpr Service services[] = {
-    {445, Upper::smb_direct, "the CM request's service id is port 445, SMB Direct"},
-    {860, Upper::iser, "the CM request's service id is port 860, iSCSI (iSER)"},
-    {3260, Upper::iser, "the CM request's service id is port 3260, iSCSI (iSER)"},
-    {4420, Upper::nvme, "the CM request's service id is port 4420, NVMe over Fabrics"},
-    {5445, Upper::smb_direct, "the CM request's service id is port 5445, SMB Direct"},
-    {8009, Upper::nvme, "the CM request's service id is port 8009, NVMe over Fabrics discovery"},
-    {20049, Upper::rpc_rdma, "the CM request's service id is port 20049, NFS over RDMA"},
+    {445, Upper::smb_direct, "the CM request's service id is port 445, SMB Direct", {}, {}},
+    {860, Upper::iser, "the CM request's service id is port 860, iSCSI (iSER)",
+     "the MPA request went to port 860, iSCSI (iSER)", "one end of the iWARP connection is port 860, iSCSI (iSER)"},
+    {3260, Upper::iser, "the CM request's service id is port 3260, iSCSI (iSER)",
+     "the MPA request went to port 3260, iSCSI (iSER)", "one end of the iWARP connection is port 3260, iSCSI (iSER)"},
+    {4420, Upper::nvme, "the CM request's service id is port 4420, NVMe over Fabrics",
+     "the MPA request went to port 4420, NVMe over Fabrics",
+     "one end of the iWARP connection is port 4420, NVMe over Fabrics"},
+    {5445, Upper::smb_direct, "the CM request's service id is port 5445, SMB Direct",
+     "the MPA request went to port 5445, SMB Direct", "one end of the iWARP connection is port 5445, SMB Direct"},
+    {8009, Upper::nvme, "the CM request's service id is port 8009, NVMe over Fabrics discovery",
+     "the MPA request went to port 8009, NVMe over Fabrics discovery",
+     "one end of the iWARP connection is port 8009, NVMe over Fabrics discovery"},
+    {20049, Upper::rpc_rdma, "the CM request's service id is port 20049, NFS over RDMA",
+     "the MPA request went to port 20049, NFS over RDMA",
+     "one end of the iWARP connection is port 20049, NFS over RDMA"},
 };
 
 const Service* find_service(std::uint16_t port) {
   for (const Service& s : services)
     if (s.port == port) return &s;
   return nullptr;
+}
+
+const Service* find_iwarp_service(std::uint16_t port) {
+  const Service* service = find_service(port);
+  return service && !service->mpa_reason.empty() ? service : nullptr;
 }
 
 /// The MAD of a packet to queue pair 1, or empty when it is not there whole.
@@ -147,11 +168,17 @@ FlowKey reversed(const FlowKey& ports, std::uint64_t number) { return {ports.to,
 }  // namespace
 
 Evidence::Evidence(std::uint32_t capacity)
-    : flows_(capacity), requests_(capacity), datagram_qps_(capacity), services_(capacity), groups_(capacity) {}
+    : flows_(capacity),
+      requests_(capacity),
+      datagram_qps_(capacity),
+      streams_(capacity),
+      services_(capacity),
+      groups_(capacity) {}
 
 void Evidence::apply(Packet& packet) {
   const HeaderStack& stack = packet.stack;
   if (stack.transport >= stack.layers().size()) return;
+  if (!packet.pdus.empty()) return apply_iwarp(packet);
   const Layer& transport = stack.layers()[stack.transport];
   if (transport.header != &info<Bth>) return;
   const View<Bth> bth(stack.bytes.data() + transport.offset);
@@ -257,20 +284,80 @@ void Evidence::apply_datagram(Packet& packet) {
   decode_upper(stack, {Upper::ipoib, false, false, false}, Extent::whole);
 }
 
+// The key's number: initiator's port, listener's port.
+const Evidence::Stream* Evidence::stream_of(const FlowKey& key, std::uint64_t frame, bool& to_listener) {
+  const auto source = static_cast<std::uint16_t>(key.number >> 16),
+             destination = static_cast<std::uint16_t>(key.number);
+  const FlowKey back = reversed(key, std::uint64_t{destination} << 16 | source);
+  to_listener = true;
+  if (const Stream* stream = streams_.find(key)) return stream;
+  to_listener = false;
+  if (const Stream* stream = streams_.find(back)) return stream;
+  // Its beginning was not captured. With two services' ports nothing says which one listens.
+  const Service *from = find_iwarp_service(source), *to = find_iwarp_service(destination);
+  if (from && to) return nullptr;
+  to_listener = to != nullptr;
+  const Service& service = to ? *to : *from;
+  return &streams_.put(to ? key : back, {{service.protocol, service.port_reason, frame}, false});
+}
+
+void Evidence::apply_iwarp(Packet& packet) {
+  const auto ports = ports_of(packet.stack);
+  const auto tcp = packet.stack.get<Tcp>();
+  if (!ports || !tcp) return;
+  const std::uint16_t source = tcp->get<"src_port">(), destination = tcp->get<"dst_port">();
+  const Service* listener = find_iwarp_service(destination);
+  if (!listener && !find_iwarp_service(source)) return;
+  const FlowKey key = with(*ports, std::uint64_t{source} << 16 | destination);
+
+  for (Pdu& pdu : packet.pdus) {
+    HeaderStack& stack = pdu.stack;
+    const Layer* mpa = stack.find(info<MpaFrame>);
+    if (mpa && MpaFrame::is_request(stack.bytes.data() + mpa->offset)) {
+      // A request from a service's port to another one: remembered too, so that the port alone does not count.
+      Stream stream;
+      if (listener) stream.evidence = {listener->protocol, listener->mpa_reason, packet.number};
+      const std::size_t enhanced =
+          View<MpaFrame>(stack.bytes.data() + mpa->offset).get<"enhanced">() ? std::size_t{MpaEnhanced::size} : 0;
+      const Bytes tail = stack.bytes_of(*mpa).subspan(MpaFrame::size);
+      const Bytes own = tail.subspan(std::min(enhanced, tail.size()));
+      if (stream.evidence.protocol == Upper::nvme && own.size() >= NvmeCmRequest::size)
+        stream.admin_queue = View<NvmeCmRequest>(own.data()).get<"queue_id">() == 0;
+      packet.upper = streams_.put(key, stream).evidence;
+      continue;
+    }
+    bool to_listener = false;
+    const Stream* stream = stream_of(key, packet.number, to_listener);
+    if (!stream || stream->evidence.protocol == Upper::unknown) continue;
+    packet.upper = stream->evidence;
+    const auto rdmap = stack.get<Rdmap>();
+    const auto ddp = stack.get<Ddp>();
+    const auto untagged = stack.get<DdpUntagged>();
+    if (!rdmap || !ddp || !untagged || untagged->get<"mo">() != 0) continue;
+    const auto operation = static_cast<RdmapOperation>(rdmap->get<"opcode">());
+    const bool send = operation == RdmapOperation::send || operation == RdmapOperation::send_invalidate ||
+                      operation == RdmapOperation::send_se || operation == RdmapOperation::send_se_invalidate;
+    if (!send) continue;
+    UpperContext context;
+    context.protocol = stream->evidence.protocol;
+    context.to_listener = to_listener;
+    context.first_message = untagged->get<"msn">() == 1;
+    context.admin_queue = stream->admin_queue;
+    decode_upper(stack, context, ddp->get<"last">() ? Extent::whole : Extent::beginning);
+  }
+}
+
 void Evidence::apply_management(Packet& packet) {
   const auto mad = packet.stack.get<Mad>();
   if (!mad) return;
   const std::uint8_t mgmt_class = mad->get<"class">();
   if (mgmt_class == management_class::communication) return apply_cm(packet);
-  constexpr std::uint16_t service_entries = 0x12, mc_member_record = 0x38;
   if (mad->get<"method">() != mad_method::get_response) return;
-  const std::uint16_t attribute = mad->get<"attribute_id">();
-  const Bytes whole = mad_of(packet.stack);
-  if (whole.empty()) return;
-  if (mgmt_class == management_class::device_management && attribute == service_entries)
-    learn_services(packet.number, whole);
-  else if (mgmt_class == management_class::subnet_administration && attribute == mc_member_record)
-    learn_group(packet.number, whole);
+  constexpr std::uint16_t service_entries = 0x12;
+  if (mgmt_class == management_class::subnet_administration)
+    learn_group(packet.number, packet.stack);
+  else if (mgmt_class == management_class::device_management && mad->get<"attribute_id">() == service_entries)
+    learn_services(packet.number, mad_of(packet.stack));
 }
 
 // Four entries: a name of 40 octets and a service id. IBTA vol 1, 16.3.3.5
@@ -284,12 +371,10 @@ void Evidence::learn_services(std::uint64_t frame, Bytes mad) {
   }
 }
 
-// MCMemberRecord: MGID, PortGID, Q_Key, MLID, MTU, TClass, P_Key. IBTA vol 1, 15.2.5.17
-void Evidence::learn_group(std::uint64_t frame, Bytes mad) {
-  const std::uint8_t* record = mad.data() + 56;
-  if (!is_ipoib_group(record)) return;
-  const NumberKey key = group_key(static_cast<std::uint32_t>(load_be<4>(record + 32)),
-                                  static_cast<std::uint16_t>(load_be<2>(record + 40)));
+void Evidence::learn_group(std::uint64_t frame, const HeaderStack& stack) {
+  const auto record = stack.get<McMemberRecord>();
+  if (!record || !is_ipoib_group(record->get<"mgid">().data())) return;
+  const NumberKey key = group_key(record->get<"qkey">(), record->get<"pkey">());
   if (!groups_.find(key)) groups_.put(key, {Upper::ipoib, "the Q_Key is that of an IPoIB multicast group", frame});
 }
 

@@ -51,11 +51,14 @@ class Evidence {
   /// capture's order.
   void apply(Packet& packet);
 
-  /// Directions of connections and datagram queue pairs that are known now.
-  [[nodiscard]] std::uint64_t known() const { return flows_.size() + datagram_qps_.size(); }
+  /// Directions of connections, iWARP connections and datagram queue pairs that are known now.
+  [[nodiscard]] std::uint64_t known() const {
+    return std::uint64_t{flows_.size()} + datagram_qps_.size() + streams_.size();
+  }
   /// Entries dropped for want of room.
   [[nodiscard]] std::uint64_t evicted() const {
-    return flows_.evicted() + requests_.evicted() + datagram_qps_.evicted() + services_.evicted() + groups_.evicted();
+    return flows_.evicted() + requests_.evicted() + datagram_qps_.evicted() + streams_.evicted() + services_.evicted() +
+           groups_.evicted();
   }
 
  private:
@@ -84,6 +87,11 @@ class Evidence {
     std::uint32_t starting_psn = 0;
     bool srp_login = false;
   };
+  /// An iWARP connection with a port that belongs to a service; its key goes from the initiator to the listener.
+  struct Stream {
+    UpperEvidence evidence;
+    bool admin_queue = false;
+  };
   /// A UD queue pair that IPoIB uses.
   struct DatagramQp {
     UpperEvidence evidence;
@@ -97,18 +105,21 @@ class Evidence {
   void apply_management(Packet& packet);
   void apply_cm(Packet& packet);
   void learn_services(std::uint64_t frame, Bytes mad);
-  void learn_group(std::uint64_t frame, Bytes mad);
+  void learn_group(std::uint64_t frame, const HeaderStack& stack);
   void apply_datagram(Packet& packet);
   void apply_connection(Packet& packet);
   bool is_connect_data(const HeaderStack& stack, const FlowKey& key, Flow& flow);
   Request learn_request(std::uint64_t frame, const CmMessage& cm, const FlowKey& ports, bool native);
   void learn_flows(const Request& request, const CmMessage& reply);
   const Request* request_of(const FlowKey& ports, std::uint32_t local_id, std::uint32_t remote_id);
+  void apply_iwarp(Packet& packet);
+  const Stream* stream_of(const FlowKey& key, std::uint64_t frame, bool& to_listener);
   void learn_datagram_qp(std::uint16_t lid, std::uint32_t qp, const DatagramQp& value);
 
   LruTable<FlowKey, Flow> flows_;
   LruTable<FlowKey, Request> requests_;
   LruTable<FlowKey, DatagramQp> datagram_qps_;
+  LruTable<FlowKey, Stream> streams_;
   LruTable<NumberKey, UpperEvidence> services_;  ///< service ids that a target announced
   LruTable<NumberKey, UpperEvidence> groups_;    ///< Q_Key and P_Key of IPoIB multicast groups
 };

@@ -12,10 +12,13 @@
 
 #include "captures/io/reader.hpp"
 #include "dissectors/protocol/cm.hpp"
+#include "dissectors/protocol/ddp.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ipoib.hpp"
+#include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/nvme.hpp"
+#include "dissectors/protocol/rdmap.hpp"
 #include "dissectors/protocol/smb_direct.hpp"
 #include "dissectors/protocol/srp.hpp"
 #include "dissectors/protocol/transport.hpp"
@@ -330,6 +333,91 @@ TEST(IpoibEvidence, ConnectedModeByItsServiceId) {
   EXPECT_TRUE(is_ipoib(wires.see(packet, LinkType::infiniband)));
   // The service id held the queue pair that takes datagrams.
   EXPECT_TRUE(is_ipoib(wires.see(datagram(4, 0x405, 1, 0x404), LinkType::infiniband)));
+}
+
+/// iWARP packets with the PDUs that their streams gave.
+class Streams {
+ public:
+  const Packet& see(std::uint16_t from, std::uint16_t to, const Frame& pdu, bool back = false) {
+    Frame frame = Value<Ethernet>() / Value<Ipv4>().set<"src">(back ? target : host).set<"dst">(back ? host : target);
+    frame /= Value<Tcp>().set<"src_port">(from).set<"dst_port">(to);
+    bytes_ = frame.encode();
+    pdu_ = pdu.encode();
+    packet_.number++;
+    packet_.upper = {};
+    decode(packet_.stack, bytes_, LinkType::ethernet, static_cast<std::uint32_t>(bytes_.size()));
+    packet_.pdus.resize(1);
+    if (&pdu.layers[0].header() == &info<MpaFrame>)
+      decode_mpa_frame(packet_.pdus[0].stack, pdu_);
+    else
+      decode_fpdu(packet_.pdus[0].stack, pdu_);
+    evidence_.apply(packet_);
+    return packet_;
+  }
+
+ private:
+  Evidence evidence_;
+  Packet packet_;
+  Octets bytes_, pdu_;
+};
+
+Frame mpa_request(Octets private_data = {}) {
+  HeaderValue mpa = Value<MpaFrame>().set<"revision">(1);
+  const std::string_view key = mpa::request_key;
+  mpa.set(*info<MpaFrame>.find("key"), Bytes(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()));
+  mpa.set_tail(private_data);
+  Frame frame;
+  frame /= mpa;
+  return frame;
+}
+Frame fpdu(Octets payload, std::uint32_t msn, std::uint32_t mo = 0, bool last = true, std::uint8_t opcode = 3) {
+  Frame frame =
+      Value<Fpdu>() / Value<Ddp>().set<"last">(last).set<"dv">(1) / Value<Rdmap>().set<"rv">(1).set<"opcode">(opcode);
+  frame /= Value<DdpUntagged>().set<"msn">(msn).set<"mo">(mo);
+  frame.payload = std::move(payload);
+  return frame;
+}
+
+TEST(IwarpEvidence, ThePortThatTheMpaRequestWentTo) {
+  Streams streams;
+  const Packet& asked = streams.see(40000, 5445, mpa_request());
+  EXPECT_EQ(asked.upper.protocol, Upper::smb_direct);
+  EXPECT_EQ(asked.upper.reason, "the MPA request went to port 5445, SMB Direct");
+  const Packet& first = streams.see(40000, 5445, fpdu(Octets(20), 1));
+  EXPECT_EQ(first.upper.frame, 1U);
+  ASSERT_TRUE(first.pdus[0].stack.findings().empty()) << to_string(first.pdus[0].stack.findings()[0]);
+  EXPECT_TRUE(first.pdus[0].stack.get<SmbDirectNegotiateRequest>());
+  EXPECT_TRUE(streams.see(5445, 40000, fpdu(Octets(32), 1), true).pdus[0].stack.get<SmbDirectNegotiateResponse>());
+  EXPECT_TRUE(streams.see(5445, 40000, fpdu(Octets(24), 2), true).pdus[0].stack.get<SmbDirectData>());
+  // Only a message's first segment, and only Sends.
+  EXPECT_TRUE(streams.see(40000, 5445, fpdu(Octets(24), 2, 0, false)).pdus[0].stack.get<SmbDirectData>());
+  EXPECT_FALSE(streams.see(40000, 5445, fpdu(Octets(24), 2, 24)).pdus[0].stack.get<SmbDirectData>());
+  const Packet& read = streams.see(40000, 5445, fpdu(Octets(28), 1, 0, true, 1));
+  EXPECT_EQ(read.upper.protocol, Upper::smb_direct);
+  EXPECT_FALSE(read.pdus[0].stack.get<SmbDirectData>());
+}
+
+TEST(IwarpEvidence, PortsThatAreNoListenersDoNotCount) {
+  Streams streams;
+  streams.see(5445, 7174, mpa_request());
+  EXPECT_EQ(streams.see(5445, 7174, fpdu(Octets(64), 1)).upper.protocol, Upper::unknown);
+  EXPECT_EQ(streams.see(7174, 5445, fpdu(Octets(64), 1), true).upper.protocol, Upper::unknown);
+  EXPECT_EQ(streams.see(40000, 18515, mpa_request()).upper.protocol, Upper::unknown);
+  EXPECT_EQ(streams.see(40000, 18515, fpdu(Octets(64), 1)).upper.protocol, Upper::unknown);
+  EXPECT_EQ(streams.see(40000, 445, mpa_request()).upper.protocol, Upper::unknown);
+  // The beginning was not captured, and both ports are services'.
+  EXPECT_EQ(streams.see(5445, 3260, fpdu(Octets(76), 9)).upper.protocol, Upper::unknown);
+}
+
+TEST(IwarpEvidence, AConnectionWhoseBeginningWasNotCaptured) {
+  Streams streams;
+  const Packet& packet = streams.see(4420, 40000, fpdu(Octets(16), 9), true);
+  EXPECT_EQ(packet.upper.reason, "one end of the iWARP connection is port 4420, NVMe over Fabrics");
+  EXPECT_TRUE(packet.pdus[0].stack.get<NvmeCqe>());
+  EXPECT_TRUE(streams.see(40000, 4420, fpdu(sqe, 9)).pdus[0].stack.get<NvmeIo>());
+  streams.see(40001, 4420, mpa_request({0, 0, 0, 0, 32, 0, 31, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                        0, 0, 0, 0, 0,  0, 0,  0, 0, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_TRUE(streams.see(40001, 4420, fpdu(sqe, 1)).pdus[0].stack.get<NvmeAdmin>());
 }
 
 TEST(Memory, StaysBoundedUnderAMillionConnections) {
