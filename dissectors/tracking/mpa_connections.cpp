@@ -251,7 +251,8 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
     // One that comes again changes nothing.
     const bool again = current.syn_seen && direction.tcp.began_at(seq);
     if (!again) {
-      if (!ack) {
+      // One of a new connection, as a SYN is or a SYN-ACK whose SYN was not captured.
+      if (!ack || direction.tcp.started()) {
         other.tcp = {};
         other.mpa = {};
         current.info.reset();

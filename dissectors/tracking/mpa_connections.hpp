@@ -37,7 +37,7 @@ struct MpaConnection {
 class MpaConnections {
  public:
   struct Limits {
-    std::size_t connections = 65536;  ///< TCP connections, iWARP or not
+    std::size_t connections = 32768;  ///< TCP connections, iWARP or not
     std::size_t octets = 64U << 20;   ///< of all buffers together
   };
   MpaConnections();

@@ -88,7 +88,9 @@ class MpaStream {
   struct Layout {
     bool markers = false;
     std::uint64_t origin = 0;  // an offset at which a marker begins
+    /// Octets of the stream that the first `octets` of an FPDU at `at` take.
     [[nodiscard]] std::uint64_t span(std::uint64_t at, std::uint32_t octets) const;
+    bool head(std::uint64_t at, Bytes bytes, std::uint32_t octets, std::uint8_t* out) const;
   };
   struct Verdict {
     enum class Kind : std::uint8_t { no, yes, more } kind = Kind::no;
@@ -110,7 +112,8 @@ class MpaStream {
   Verdict acceptable(std::uint64_t at, Bytes bytes);
   Verdict one(std::uint64_t at, Bytes bytes, bool marker_use_known, const Layout& known_layout);
   Verdict one(std::uint64_t at, Bytes bytes, const Layout& layout);
-  void emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whole, const Layout& layout, bool stable);
+  void emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whole, const Layout& layout, bool stable,
+            std::uint32_t computed_crc);
   void lose_framing();
   void drop_pending();
 
