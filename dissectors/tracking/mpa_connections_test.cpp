@@ -179,6 +179,7 @@ TEST(MpaConnections, FramesAndFpdusInTheirPackets) {
   const MpaConnection& known = *talk.packet.pdus.at(0).connection;
   EXPECT_TRUE(known.roles_known);
   EXPECT_EQ(known.responder.port, 4210);
+  EXPECT_EQ(known.listener, known.responder);
   EXPECT_EQ(known.initiator.port, 40000);
   EXPECT_EQ(known.responder.address[15], 2);
   EXPECT_EQ(known.request_private_data, (Octets{'h', 'i', '!'}));
@@ -486,6 +487,38 @@ TEST(MpaConnections, ARepeatedSynDoesNotDisturb) {
   talk.raw(false, 6000, {}, {.syn = true});
   talk.client(stream.bytes);
   expect_all_good(talk.seen, stream.fpdus);
+}
+
+// A capture of one direction only: the reply, which says whether there are markers, is not in it.
+TEST(MpaConnections, OneDirectionShowsItsMarkersItself) {
+  std::mt19937 random(140);
+  for (int round = 0; round < 20; ++round) {
+    const bool markers = round % 2, crc = round % 4 < 2;
+    const Stream stream(random, 20, 400, markers, crc);
+    Talk talk;
+    talk.client(Talk::mpa(true, false, crc));
+    talk.seen.clear();
+    for (const auto& [from, to] : random_pieces(random, stream.bytes.size(), 1400)) talk.client(stream.piece(from, to));
+    ASSERT_EQ(talk.seen.size(), stream.fpdus.size()) << round;
+    for (std::size_t i = 0; i < stream.fpdus.size(); ++i) {
+      ASSERT_EQ(talk.seen[i].bytes, stream.fpdus[i]) << round;
+      ASSERT_EQ(talk.seen[i].crc, crc ? Status::good : Status::absent) << round;
+    }
+    EXPECT_EQ(talk.packet.pdus.at(0).connection->markers_to_responder,
+              markers ? MpaModes::Use::on : MpaModes::Use::off);
+    EXPECT_EQ(talk.packet.pdus.at(0).connection->listener.port, 4210);
+  }
+}
+
+TEST(MpaConnections, ThePassiveSideOfTcpCanBeTheInitiatorOfMpa) {
+  Talk talk;
+  talk.open();
+  talk.server(Talk::mpa(true, false, true));
+  talk.client(Talk::mpa(false, false, true));
+  const MpaConnection& known = *talk.packet.pdus.at(0).connection;
+  EXPECT_EQ(known.initiator.port, 4210);
+  EXPECT_EQ(known.responder.port, 40000);
+  EXPECT_EQ(known.listener.port, 4210);
 }
 
 TEST(MpaConnections, ARejectedConnectionHasNoFpdus) {

@@ -15,7 +15,10 @@ constexpr std::size_t shortest_fpdu = mpa::fpdu_octets(Ddp::size + Rdmap::size +
 constexpr std::size_t kept_capacity = 8 << 10;  // of an emptied buffer
 
 bool is_key(Bytes bytes) {
-  return bytes.size() >= 16 && (MpaFrame::is_request(bytes.data()) || MpaFrame::is_reply(bytes.data()));
+  // Both keys begin with these eight; every segment is asked.
+  constexpr std::uint64_t common = 0x4d50412049442052;
+  return bytes.size() >= 16 && load_be<8>(bytes.data()) == common &&
+         (MpaFrame::is_request(bytes.data()) || MpaFrame::is_reply(bytes.data()));
 }
 bool may_become_key(Bytes bytes) {
   const std::size_t n = std::min<std::size_t>(bytes.size(), 16);

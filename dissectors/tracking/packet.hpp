@@ -25,6 +25,8 @@ struct MpaConnection;  // mpa_connections.hpp
 
 /// A unit of a byte stream that ends in this packet: an MPA request or reply, or an FPDU with DDP and RDMAP in it.
 struct Pdu {
+  Pdu() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} leaves the stack's arrays alone
+
   HeaderStack stack;  ///< offsets count in stack.bytes
   Range in_frame;     ///< those of its octets that this packet carried; length 0: it was only waiting for this packet
   bool reassembled = false;  ///< stack.bytes is not a part of the packet's own bytes: other packets carried some of it,
