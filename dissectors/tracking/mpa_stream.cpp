@@ -121,7 +121,6 @@ void MpaStream::lose_framing() {
   state_ = State::search;
   doubt_ = false;
   held_count_ = 0;
-  searched_to_ = searched_end_ = searched_ = crc_octets_ = 0;
 }
 
 void MpaStream::octets(std::uint64_t offset, Bytes bytes, bool in_packet, bool verify, Scratch& scratch,
@@ -317,23 +316,22 @@ MpaStream::Verdict MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   return second.kind == Verdict::Kind::yes ? first : second;
 }
 
-bool MpaStream::adopt(Context& c, std::uint64_t at, const Verdict& verdict) {
+void MpaStream::adopt(Context& c, std::uint64_t at, const Verdict& verdict) {
   state_ = State::fpdus;
   alignment_ = static_cast<std::uint8_t>(at & 3);
   doubt_ = false;
   unmarked_ = 0;
   held_count_ = 0;
+  searched_ = crc_octets_ = 0;
   if (verdict.layout.markers) {
     modes.markers = Use::on;
     modes.marker_origin = verdict.layout.origin;
-    // A marker that leads belongs to the FPDU; alignment is the same.
   }
   if (verdict.proven) modes.crc = Use::on;
-  c.events.note(known_ ? "MPA framing found again behind a gap" : "MPA framing found without its beginning");
+  c.events.note(known_ ? "MPA framing found again" : "MPA framing found without its beginning");
   const bool was_known = known_;
   known_ = true;
   if (!was_known) c.events.found();
-  return true;
 }
 
 std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {

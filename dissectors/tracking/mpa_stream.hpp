@@ -108,7 +108,7 @@ class MpaStream {
   void begin_fpdus(Context& c, std::uint64_t at, Bytes frame, std::uint64_t end_at, bool stable);
   std::size_t fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stable);
   std::size_t search(Context& c, std::uint64_t at, Bytes bytes);
-  bool adopt(Context& c, std::uint64_t at, const Verdict& verdict);
+  void adopt(Context& c, std::uint64_t at, const Verdict& verdict);
   Verdict acceptable(std::uint64_t at, Bytes bytes);
   Verdict one(std::uint64_t at, Bytes bytes, bool marker_use_known, const Layout& known_layout);
   Verdict one(std::uint64_t at, Bytes bytes, const Layout& layout);
@@ -131,7 +131,8 @@ class MpaStream {
   std::uint64_t segment_from_ = 0, segment_to_ = 0;  // the piece that came last
   // Search
   std::uint64_t searched_to_ = 0;  // places before it were judged or are held
-  std::uint64_t searched_end_ = 0, searched_ = 0, crc_octets_ = 0;
+  std::uint64_t searched_end_ = 0;
+  std::uint64_t searched_ = 0, crc_octets_ = 0;  // since framing was found last
   std::array<Held, 8> held_;
   std::size_t held_count_ = 0;
 };
