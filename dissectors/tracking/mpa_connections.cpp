@@ -127,6 +127,7 @@ class MpaConnections::Following final : public TcpStream::Sink, public MpaStream
     known.initiator = request ? sender : receiver;
     known.responder = request ? receiver : sender;
     known.roles_known = true;
+    if (!connection_.syn_seen) known.listener = known.responder;
     known.revision = frame.get<"revision">();
     const std::size_t octets = std::min<std::size_t>(tail.size(), mpa::max_private_data);
     (request ? known.request_private_data : known.reply_private_data)
@@ -203,7 +204,7 @@ class MpaConnections::Following final : public TcpStream::Sink, public MpaStream
       known.roles_known = connection_.syn_seen;
       const bool initiator_high = connection_.syn_seen && connection_.syn_from_high;
       known.initiator = initiator_high ? connection_.key.high : connection_.key.low;
-      known.responder = initiator_high ? connection_.key.low : connection_.key.high;
+      known.responder = known.listener = initiator_high ? connection_.key.low : connection_.key.high;
     }
     return *connection_.info;
   }
@@ -251,7 +252,8 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
     // One that comes again changes nothing.
     const bool again = current.syn_seen && direction.tcp.began_at(seq);
     if (!again) {
-      if (!ack) {
+      // One of a new connection, as a SYN is or a SYN-ACK whose SYN was not captured.
+      if (!ack || direction.tcp.started()) {
         other.tcp = {};
         other.mpa = {};
         current.info.reset();

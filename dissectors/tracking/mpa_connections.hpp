@@ -23,7 +23,8 @@ struct MpaConnection {
   std::uint64_t id = 0;      ///< the capture's n-th, from 1
   std::uint64_t frame = 0;   ///< where it was recognised
   Endpoint initiator;        ///< sent the MPA request, or else the SYN, or else just one of the two
-  Endpoint responder;        ///< the other one; listened for the connection
+  Endpoint responder;        ///< the other one
+  Endpoint listener;         ///< where the SYN went to; the responder where no SYN was captured
   bool roles_known = false;  ///< a request, a reply or a SYN told them
   bool request_seen = false, reply_seen = false;
   bool rejected = false;
@@ -37,7 +38,7 @@ struct MpaConnection {
 class MpaConnections {
  public:
   struct Limits {
-    std::size_t connections = 65536;  ///< TCP connections, iWARP or not
+    std::size_t connections = 32768;  ///< TCP connections, iWARP or not
     std::size_t octets = 64U << 20;   ///< of all buffers together
   };
   MpaConnections();

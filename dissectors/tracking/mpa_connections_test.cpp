@@ -179,6 +179,7 @@ TEST(MpaConnections, FramesAndFpdusInTheirPackets) {
   const MpaConnection& known = *talk.packet.pdus.at(0).connection;
   EXPECT_TRUE(known.roles_known);
   EXPECT_EQ(known.responder.port, 4210);
+  EXPECT_EQ(known.listener, known.responder);
   EXPECT_EQ(known.initiator.port, 40000);
   EXPECT_EQ(known.responder.address[15], 2);
   EXPECT_EQ(known.request_private_data, (Octets{'h', 'i', '!'}));
@@ -378,6 +379,33 @@ TEST(MpaConnections, ChangedOctetsMakeTheCrcBad) {
   }
 }
 
+TEST(MpaConnections, AChangedLengthCostsOneFpdu) {
+  std::mt19937 random(90);
+  for (const bool markers : {false, true})
+    for (int round = 0; round < 40; ++round) {
+      Stream stream(random, 30, 300, markers);
+      const std::size_t from = stream.ends[8] + (markers && stream.ends[8] % 512 == 0 ? 4 : 0);
+      stream.bytes[from + round % 2] ^= static_cast<std::uint8_t>(1U << (2 + random() % 6));
+      Talk talk;
+      talk.establish(markers, true);
+      // More than the 64 KiB that the length may claim.
+      for (std::size_t begin = 0; begin < stream.bytes.size(); begin += 1400)
+        talk.client(stream.piece(begin, std::min(stream.bytes.size(), begin + 1400)));
+      Stream rest(random, 80, 1500, false);
+      for (std::size_t begin = 0; begin < rest.bytes.size() && !markers; begin += 1400)
+        talk.client(rest.piece(begin, std::min(rest.bytes.size(), begin + 1400)));
+      std::vector<Seen> good;
+      for (const Seen& s : talk.seen)
+        if (s.crc == Status::good) good.push_back(s);
+      if (markers && good.size() < 29) continue;  // waits for octets that this stream does not have
+      std::vector<Octets> expected = stream.fpdus;
+      expected.erase(expected.begin() + 9);
+      if (!markers) expected.insert(expected.end(), rest.fpdus.begin(), rest.fpdus.end());
+      SCOPED_TRACE(round);
+      expect_all_good(good, expected);
+    }
+}
+
 TEST(MpaConnections, AMarkerThatPointsElsewhereIsTold) {
   MpaSender sender({.markers = true, .crc = false});
   Octets bytes;
@@ -459,6 +487,38 @@ TEST(MpaConnections, ARepeatedSynDoesNotDisturb) {
   talk.raw(false, 6000, {}, {.syn = true});
   talk.client(stream.bytes);
   expect_all_good(talk.seen, stream.fpdus);
+}
+
+// A capture of one direction only: the reply, which says whether there are markers, is not in it.
+TEST(MpaConnections, OneDirectionShowsItsMarkersItself) {
+  std::mt19937 random(140);
+  for (int round = 0; round < 20; ++round) {
+    const bool markers = round % 2, crc = round % 4 < 2;
+    const Stream stream(random, 20, 400, markers, crc);
+    Talk talk;
+    talk.client(Talk::mpa(true, false, crc));
+    talk.seen.clear();
+    for (const auto& [from, to] : random_pieces(random, stream.bytes.size(), 1400)) talk.client(stream.piece(from, to));
+    ASSERT_EQ(talk.seen.size(), stream.fpdus.size()) << round;
+    for (std::size_t i = 0; i < stream.fpdus.size(); ++i) {
+      ASSERT_EQ(talk.seen[i].bytes, stream.fpdus[i]) << round;
+      ASSERT_EQ(talk.seen[i].crc, crc ? Status::good : Status::absent) << round;
+    }
+    EXPECT_EQ(talk.packet.pdus.at(0).connection->markers_to_responder,
+              markers ? MpaModes::Use::on : MpaModes::Use::off);
+    EXPECT_EQ(talk.packet.pdus.at(0).connection->listener.port, 4210);
+  }
+}
+
+TEST(MpaConnections, ThePassiveSideOfTcpCanBeTheInitiatorOfMpa) {
+  Talk talk;
+  talk.open();
+  talk.server(Talk::mpa(true, false, true));
+  talk.client(Talk::mpa(false, false, true));
+  const MpaConnection& known = *talk.packet.pdus.at(0).connection;
+  EXPECT_EQ(known.initiator.port, 4210);
+  EXPECT_EQ(known.responder.port, 40000);
+  EXPECT_EQ(known.listener.port, 4210);
 }
 
 TEST(MpaConnections, ARejectedConnectionHasNoFpdus) {
@@ -600,6 +660,33 @@ INSTANTIATE_TEST_SUITE_P(
         if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
       return name;
     });
+
+TEST(RealCaptures, TheSampleInTheRepository) {
+  const auto records = testing::read_pcap(RDMAWIRE_SOURCE_DIR "/captures/samples/siw-rping.pcap");
+  const Counts counts = count(records);
+  EXPECT_EQ(counts.frames, 2);
+  EXPECT_EQ(counts.opcodes, (std::map<int, int>{{0, 60}, {1, 20}, {2, 60}, {3, 80}}));
+  EXPECT_EQ(counts.findings, 0);
+}
+
+TEST(RealCaptures, AChangedOctetMakesTheCrcBad) {
+  auto records = testing::read_pcap(testing::shared_capture(REALJIMMY "send_recv_snd_recv_crc.pcap"));
+  if (records.empty()) GTEST_SKIP() << "skipped: needs iwarp_send_recv_snd_recv_crc.pcap of the shared captures";
+  const std::vector<Record> original = records;
+  std::size_t fpdus = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    HeaderStack stack;
+    decode(stack, records[i].bytes, LinkType::ethernet, records[i].wire_length);
+    if (stack.payload.length != 40) continue;  // the two Sends
+    ++fpdus;
+    for (std::uint32_t k = 2; k < stack.payload.length; ++k) {
+      records[i].bytes[stack.payload.offset + k] ^= 0x20;
+      EXPECT_EQ(count(records).crcs["bad"], 1) << "octet " << k;
+      records[i].bytes = original[i].bytes;
+    }
+  }
+  EXPECT_EQ(fpdus, 2U);
+}
 
 TEST(RealCaptures, WithoutCrcsLossCostsOnlyTheFpdusItTook) {
   const auto records = testing::read_pcap(testing::shared_capture("linux-siwwrite.pcap"));

@@ -15,7 +15,10 @@ constexpr std::size_t shortest_fpdu = mpa::fpdu_octets(Ddp::size + Rdmap::size +
 constexpr std::size_t kept_capacity = 8 << 10;  // of an emptied buffer
 
 bool is_key(Bytes bytes) {
-  return bytes.size() >= 16 && (MpaFrame::is_request(bytes.data()) || MpaFrame::is_reply(bytes.data()));
+  // Both keys begin with these eight; every segment is asked.
+  constexpr std::uint64_t common = 0x4d50412049442052;
+  return bytes.size() >= 16 && load_be<8>(bytes.data()) == common &&
+         (MpaFrame::is_request(bytes.data()) || MpaFrame::is_reply(bytes.data()));
 }
 bool may_become_key(Bytes bytes) {
   const std::size_t n = std::min<std::size_t>(bytes.size(), 16);
@@ -73,6 +76,20 @@ struct MpaStream::Context {
   Events& events;
 };
 
+// The first `octets` of an FPDU, markers left out; false when they are not all there.
+bool MpaStream::Layout::head(std::uint64_t at, Bytes bytes, std::uint32_t octets, std::uint8_t* out) const {
+  const std::uint64_t raw = span(at, octets);
+  if (bytes.size() < raw) return false;
+  if (!markers) {
+    std::memcpy(out, bytes.data(), octets);
+    return true;
+  }
+  std::array<std::uint8_t, strict_octets + 2 * mpa::marker_octets> gathered;
+  remove_markers(bytes.first(raw), at - origin, gathered.data());
+  std::memcpy(out, gathered.data(), octets);
+  return true;
+}
+
 std::uint64_t MpaStream::Layout::span(std::uint64_t at, std::uint32_t octets) const {
   return markers ? MarkerGrid::span(at - origin, octets) : octets;
 }
@@ -104,7 +121,6 @@ void MpaStream::lose_framing() {
   state_ = State::search;
   doubt_ = false;
   held_count_ = 0;
-  searched_to_ = searched_end_ = searched_ = crc_octets_ = 0;
 }
 
 void MpaStream::octets(std::uint64_t offset, Bytes bytes, bool in_packet, bool verify, Scratch& scratch,
@@ -223,18 +239,10 @@ MpaStream::Verdict MpaStream::one(std::uint64_t at, Bytes bytes, const Layout& l
     return verdict;
   };
   std::uint8_t header[strict_octets];
-  const std::uint64_t header_span = layout.span(at, strict_octets);
-  if (bytes.size() < header_span) {
+  if (!layout.head(at, bytes, strict_octets, header)) {
     // Enough to see that there is none, perhaps.
     if (!layout.markers && bytes.size() >= plausible_octets && !plausible(bytes.data())) return verdict;
-    return more(header_span);
-  }
-  if (layout.markers) {
-    std::uint8_t gathered[strict_octets + 2 * mpa::marker_octets];
-    remove_markers(bytes.first(header_span), at - layout.origin, gathered);
-    std::memcpy(header, gathered, strict_octets);
-  } else {
-    std::memcpy(header, bytes.data(), strict_octets);
+    return more(layout.span(at, strict_octets));
   }
   if (!strictly_plausible(header)) return verdict;
   const std::uint64_t raw = layout.span(at, mpa::fpdu_octets(static_cast<std::uint32_t>(load_be<2>(header))));
@@ -308,23 +316,22 @@ MpaStream::Verdict MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   return second.kind == Verdict::Kind::yes ? first : second;
 }
 
-bool MpaStream::adopt(Context& c, std::uint64_t at, const Verdict& verdict) {
+void MpaStream::adopt(Context& c, std::uint64_t at, const Verdict& verdict) {
   state_ = State::fpdus;
   alignment_ = static_cast<std::uint8_t>(at & 3);
   doubt_ = false;
   unmarked_ = 0;
   held_count_ = 0;
+  searched_ = crc_octets_ = 0;
   if (verdict.layout.markers) {
     modes.markers = Use::on;
     modes.marker_origin = verdict.layout.origin;
-    // A marker that leads belongs to the FPDU; alignment is the same.
   }
   if (verdict.proven) modes.crc = Use::on;
-  c.events.note(known_ ? "MPA framing found again behind a gap" : "MPA framing found without its beginning");
+  c.events.note(known_ ? "MPA framing found again" : "MPA framing found without its beginning");
   const bool was_known = known_;
   known_ = true;
   if (!was_known) c.events.found();
-  return true;
 }
 
 std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {
@@ -403,17 +410,9 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
     }
   }
   std::uint8_t header[plausible_octets];
-  const std::uint64_t header_span = layout.span(at, plausible_octets);
-  if (bytes.size() < header_span) {
-    want_ = at + header_span;
+  if (!layout.head(at, bytes, plausible_octets, header)) {
+    want_ = at + layout.span(at, plausible_octets);
     return 0;
-  }
-  if (layout.markers) {
-    std::uint8_t gathered[plausible_octets + 2 * mpa::marker_octets];
-    remove_markers(bytes.first(header_span), at - layout.origin, gathered);
-    std::memcpy(header, gathered, plausible_octets);
-  } else {
-    std::memcpy(header, bytes.data(), plausible_octets);
   }
   const bool fits = plausible(header);
   if (doubt_ && !fits) {
@@ -427,11 +426,28 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
     want_ = at + raw;
     return 0;
   }
-  emit(c, at, bytes.first(raw), whole, layout, stable);
+  const Bytes octets = bytes.first(raw);
+  const bool judge = c.verify && modes.crc != Use::off;
+  const std::uint32_t computed = judge ? compute_mpa_crc(octets.first(raw - mpa::crc_octets)) : 0;
+  const bool bad = judge && modes.crc == Use::on && load_be<4>(octets.data() + raw - mpa::crc_octets) != computed;
+  const std::uint64_t next_head = at + raw + layout.span(at + raw, plausible_octets);
+  const bool next_here = layout.head(at + raw, bytes.subspan(raw), plausible_octets, header);
+  if (bad && !next_here && next_head <= segment_to_) {
+    want_ = next_head;  // it has come, but is not in `bytes` yet
+    return 0;
+  }
+  emit(c, at, octets, whole, layout, stable, computed);
+  // A length that was changed on the way leads astray: FPDUs may lie inside of what it claims.
+  if (bad && next_here && !plausible(header)) {
+    c.events.note("MPA framing lost: no FPDU begins where one should");
+    lose_framing();
+    return mpa::marker_octets;
+  }
   return raw;
 }
 
-void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whole, const Layout& layout, bool stable) {
+void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whole, const Layout& layout, bool stable,
+                     std::uint32_t computed) {
   Pdu& pdu = c.events.pdu(at, at + raw.size());
   const bool has_marker = layout.markers && MarkerGrid::to_next(at - layout.origin) < raw.size();
   Bytes bytes = raw;
@@ -464,7 +480,7 @@ void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whol
     doubt_ = !fits;
     return;
   }
-  pdu.crc.computed = compute_mpa_crc(raw.first(raw.size() - mpa::crc_octets));
+  pdu.crc.computed = computed;
   const bool good = pdu.crc.value == pdu.crc.computed;
   if (good) {
     pdu.crc.status = CrcCheck::Status::good;
@@ -485,7 +501,7 @@ void MpaStream::gap(std::uint64_t to, bool verify, Scratch& scratch, Events& eve
     if (pending_.size() >= lead + Fpdu::size) {
       const std::uint32_t whole = mpa::fpdu_octets(static_cast<std::uint32_t>(load_be<2>(pending_.data() + lead)));
       const std::uint64_t end = pending_at_ + layout.span(pending_at_, whole);
-      emit(c, pending_at_, pending_, whole, layout, false);
+      emit(c, pending_at_, pending_, whole, layout, false, 0);
       drop_pending();
       if (to <= end) {
         skip_until_ = end;

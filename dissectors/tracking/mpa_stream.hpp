@@ -88,7 +88,9 @@ class MpaStream {
   struct Layout {
     bool markers = false;
     std::uint64_t origin = 0;  // an offset at which a marker begins
+    /// Octets of the stream that the first `octets` of an FPDU at `at` take.
     [[nodiscard]] std::uint64_t span(std::uint64_t at, std::uint32_t octets) const;
+    bool head(std::uint64_t at, Bytes bytes, std::uint32_t octets, std::uint8_t* out) const;
   };
   struct Verdict {
     enum class Kind : std::uint8_t { no, yes, more } kind = Kind::no;
@@ -106,11 +108,12 @@ class MpaStream {
   void begin_fpdus(Context& c, std::uint64_t at, Bytes frame, std::uint64_t end_at, bool stable);
   std::size_t fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stable);
   std::size_t search(Context& c, std::uint64_t at, Bytes bytes);
-  bool adopt(Context& c, std::uint64_t at, const Verdict& verdict);
+  void adopt(Context& c, std::uint64_t at, const Verdict& verdict);
   Verdict acceptable(std::uint64_t at, Bytes bytes);
   Verdict one(std::uint64_t at, Bytes bytes, bool marker_use_known, const Layout& known_layout);
   Verdict one(std::uint64_t at, Bytes bytes, const Layout& layout);
-  void emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whole, const Layout& layout, bool stable);
+  void emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whole, const Layout& layout, bool stable,
+            std::uint32_t computed_crc);
   void lose_framing();
   void drop_pending();
 
@@ -128,7 +131,8 @@ class MpaStream {
   std::uint64_t segment_from_ = 0, segment_to_ = 0;  // the piece that came last
   // Search
   std::uint64_t searched_to_ = 0;  // places before it were judged or are held
-  std::uint64_t searched_end_ = 0, searched_ = 0, crc_octets_ = 0;
+  std::uint64_t searched_end_ = 0;
+  std::uint64_t searched_ = 0, crc_octets_ = 0;  // since framing was found last
   std::array<Held, 8> held_;
   std::size_t held_count_ = 0;
 };

@@ -55,8 +55,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     store_be(frame + 24, 4, seq);
     store_be(frame + 28, 4, next[!from_server]);
     frame[32] = 0x50;
-    frame[33] = static_cast<std::uint8_t>((control & 8 ? 0 : 0x10) | (control & 2) | (control >> 7 & 4 & data[0]));
-    if (!(control & 0x20)) next[from_server] = seq + static_cast<std::uint32_t>(length);
+    frame[33] =
+        static_cast<std::uint8_t>((control & 8 ? 0 : 0x10) | (control & 2) | ((control & 0x84) == 0x84 ? 4 : 0));
+    if (!(control & 0x20) || key) next[from_server] = seq + static_cast<std::uint32_t>(length);
     const std::size_t captured = 40 + length - std::min(snapped, length);
     ++packet.number;
     dissector.dissect(packet, Bytes(frame, captured), static_cast<std::uint32_t>(40 + length));

@@ -25,8 +25,10 @@ struct MpaConnection;  // mpa_connections.hpp
 
 /// A unit of a byte stream that ends in this packet: an MPA request or reply, or an FPDU with DDP and RDMAP in it.
 struct Pdu {
-  HeaderStack stack;         ///< offsets count in stack.bytes
-  Range in_frame;            ///< those of its octets that this packet carried
+  Pdu() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} leaves the stack's arrays alone
+
+  HeaderStack stack;  ///< offsets count in stack.bytes
+  Range in_frame;     ///< those of its octets that this packet carried; length 0: it was only waiting for this packet
   bool reassembled = false;  ///< stack.bytes is not a part of the packet's own bytes: other packets carried some of it,
                              ///< or markers were taken out; valid until the next packet is dissected
   CrcCheck crc;              ///< MPA's; absent, with its value, where the connection does not use CRCs
