@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <map>
 #include <optional>
 
 #include "captures/io/reader.hpp"
@@ -161,10 +160,6 @@ class Dissect {
 }  // namespace
 
 void add_dissect(CLI::App& app, Work& work) {
-  static const std::map<std::string, faces::TimeStyle> times{{"relative", faces::TimeStyle::relative},
-                                                             {"absolute", faces::TimeStyle::absolute},
-                                                             {"epoch", faces::TimeStyle::epoch},
-                                                             {"delta", faces::TimeStyle::delta}};
   const auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("dissect", description);
   sub->footer(examples);
@@ -178,9 +173,12 @@ void add_dissect(CLI::App& app, Work& work) {
       ->type_name("EXPR");
   add_frame_option(*sub, options->frames);
   sub->add_option("--limit", options->limit, "stop after so many packets were shown")->type_name("N");
-  sub->add_option("--time", options->time, "relative (to the first packet), absolute (UTC), epoch, delta")
-      ->transform(CLI::CheckedTransformer(times).description(""))
-      ->type_name("STYLE");
+  add_choice<faces::TimeStyle>(*sub, "--time", options->time,
+                               {{"relative", faces::TimeStyle::relative},
+                                {"absolute", faces::TimeStyle::absolute},
+                                {"epoch", faces::TimeStyle::epoch},
+                                {"delta", faces::TimeStyle::delta}},
+                               "a line's time, since the first packet or the previous one shown, or UTC");
   sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
       ->type_name("PORT");
   sub->add_flag("--no-crc", options->no_crc, "do not verify ICRC, VCRC and MPA's CRC");

@@ -158,7 +158,8 @@ std::vector<Topic> find_entries(const Words& query) {
       for (std::string& word : words_of(user.field->name)) context.push_back(std::move(word));
     }
     for (const Name& entry : names->entries)
-      if (const int points = score(query, *names, context, entry)) found.emplace_back(points, entry_topic(*names, entry));
+      if (const int points = score(query, *names, context, entry))
+        found.emplace_back(points, entry_topic(*names, entry));
   }
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<Topic> best;
@@ -284,8 +285,7 @@ std::vector<Topic> find_topics(std::string_view query) {
   std::vector<Topic> base = find_plain(text);
   for (const Topic& topic : base) {
     if (topic.kind == Kind::field && topic.field->is_number()) {
-      if (*number <= low_mask(topic.field->width))
-        found.push_back(value_topic(*topic.header, *topic.field, *number));
+      if (*number <= low_mask(topic.field->width)) found.push_back(value_topic(*topic.header, *topic.field, *number));
     } else if (topic.kind == Kind::enumeration) {
       if (const Name* entry = topic.names->find(*number)) found.push_back(entry_topic(*topic.names, *entry));
     }
@@ -355,7 +355,8 @@ std::vector<std::string> nearest_topics(std::string_view query, std::size_t coun
     consider(std::string(names->title));
     for (const Name& entry : names->entries) consider(std::string(entry.name));
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> nearest;
   for (const auto& [distance, name] : candidates) {
     if (nearest.size() == count || distance > 0.6) break;
@@ -585,10 +586,12 @@ class Writer {
     }
     row("transport", to_string(op.transport));
     row("operation", to_string(op.operation));
-    row("position", fmt::format("{}: {}{}", to_string(op.position), op.begins_message() ? "begins" : "continues",
-                                op.ends_message() ? (op.begins_message() ? " and ends its message" : ", and ends its message")
-                                                  : " its message"));
-    row("direction", op.direction == Direction::request ? "from requester to responder" : "from responder to requester");
+    row("position",
+        fmt::format("{}: {}{}", to_string(op.position), op.begins_message() ? "begins" : "continues",
+                    op.ends_message() ? (op.begins_message() ? " and ends its message" : ", and ends its message")
+                                      : " its message"));
+    row("direction",
+        op.direction == Direction::request ? "from requester to responder" : "from responder to requester");
     std::string list;
     for (const HeaderInfo* header : op.extension_headers()) {
       if (!list.empty()) list += ", ";
@@ -603,12 +606,10 @@ class Writer {
 };
 
 nlohmann::ordered_json field_json(const HeaderInfo& header, const Field& field) {
-  nlohmann::ordered_json json{{"name", field.name},
-                              {"bit", field.bit},
-                              {"width", field.width},
-                              {"display", display_name(field.display)},
-                              {"meaning", field.meaning},
-                              {"section", field.section.empty() ? header.section : field.section}};
+  nlohmann::ordered_json json{
+      {"name", field.name},       {"bit", field.bit},
+      {"width", field.width},     {"display", display_name(field.display)},
+      {"meaning", field.meaning}, {"section", field.section.empty() ? header.section : field.section}};
   if (!field.wireshark.empty()) json["wireshark"] = field.wireshark;
   if (field.names) json["enumeration"] = field.names->title;
   if (field.present) json["conditional"] = true;
@@ -702,8 +703,7 @@ std::string explain_json(const Topic& topic) {
   if (topic.names == &opcode_names && (topic.kind == Kind::entry || topic.kind == Kind::field_value))
     if (const Opcode& op = opcode(static_cast<std::uint8_t>(topic.value)); op.known) json.update(opcode_json(op));
   if (topic.names && topic.kind != Kind::field_value)
-    for (const FieldRef& user : users_of(*topic.names))
-      json["used_in"].push_back(path_of(*user.header, *user.field));
+    for (const FieldRef& user : users_of(*topic.names)) json["used_in"].push_back(path_of(*user.header, *user.field));
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -716,7 +716,8 @@ std::string list_topics(bool colours) {
   for (const HeaderInfo* header : all_headers())
     page.to(2).put(header->name).to(2 + width + 2).put(Ink::dim, header->title).line();
   page.line();
-  page.put(Ink::strong, "Enumerations").put(": rdmawire explain nak-code; a value of one: rdmawire explain nak-code 2,");
+  page.put(Ink::strong, "Enumerations")
+      .put(": rdmawire explain nak-code; a value of one: rdmawire explain nak-code 2,");
   page.put(" or by its name: rdmawire explain rnr nak").line();
   width = 0;
   for (const Names* names : all_names()) width = std::max(width, slug(names->title).size());

@@ -23,11 +23,8 @@ consteval EndpointFields endpoints(std::string_view source, std::string_view des
 }
 // The nearest to the transport that is there.
 constexpr EndpointFields endpoint_fields[] = {
-    endpoints<Ipv4>("src", "dst"),
-    endpoints<Ipv6>("src", "dst"),
-    endpoints<Lrh>("slid", "dlid", "LID "),
-    endpoints<Grh>("sgid", "dgid"),
-    endpoints<Ethernet>("src", "dst"),
+    endpoints<Ipv4>("src", "dst"),  endpoints<Ipv6>("src", "dst"),     endpoints<Lrh>("slid", "dlid", "LID "),
+    endpoints<Grh>("sgid", "dgid"), endpoints<Ethernet>("src", "dst"),
 };
 
 Ink operation_ink(const Opcode& op, const HeaderStack& stack) {
@@ -194,7 +191,9 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
     destination_width_ = std::max(destination_width_, columns(ends.destination));
   }
   const std::size_t source_end = page.column() + source_width_;
-  page.to(source_end - std::min(source_end, columns(ends.source))).put(ends.source).put(ends.source.empty() ? "   " : " → ");
+  page.to(source_end - std::min(source_end, columns(ends.source)))
+      .put(ends.source)
+      .put(ends.source.empty() ? "   " : " → ");
   page.put(ends.destination).to(source_end + 3 + destination_width_).put("  ");
 
   plans_->essence(page, stack);

@@ -72,7 +72,8 @@ TEST(Tree, ReservedBitsAndBadCrcsAreShown) {
   hex.replace(hex.find("185779"), 6, "185778");
   out.clear();
   append_tree(out, OnePacket(hex).packet);
-  EXPECT_NE(out.find("icrc                     0x65f72c6f            bad: the packet's octets give 0x"), std::string::npos)
+  EXPECT_NE(out.find("icrc                     0x65f72c6f            bad: the packet's octets give 0x"),
+            std::string::npos)
       << out;
 }
 
