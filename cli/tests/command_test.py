@@ -92,6 +92,32 @@ def test_one_line_a_packet():
     assert shown[0].endswith("ICRC good")
 
 
+def test_lines_say_what_each_packet_does():
+    def essence(capture, frame):
+        (shown,) = lines("dissect", SAMPLES / capture, "--frame", frame)
+        return shown.split("  ", 4)[-1] if shown.startswith("     ") else shown
+
+    assert re.search(
+        r"CM REQ .*  qp 0x11  psn 10321873  RC  mtu 1024  service TCP 7174  10\.0\.0\.3:60484 → 10\.0\.0\.2  ICRC good",
+        essence("rping.pcap", 15),
+    )
+    assert re.search(
+        r"RDMA READ Request +qp 0x11 +psn 10321873 +va 0x55b324a0a470  rkey 0x50e  len 4000  AckReq",
+        essence("rping.pcap", 20),
+    )
+    assert re.search(
+        r"TCP 32770 → 7174  RDMA Read Response +1144 B  stag 0xb1f87f00  to 0x55d069608fe8  last", essence("siw-rping.pcap", 28)
+    )
+    assert re.search(r"TCP 32770 → 7174  SYN  seq 3612485363 ", essence("siw-rping.pcap", 17))
+    assert re.search(r"NVMe Connect  cid 0x0  queue 0  size 31", essence("nvme-over-rdma.pcap.zst", 18))
+
+
+def test_tree_of_a_stream_shows_its_pdus():
+    tree = run("dissect", SAMPLES / "siw-rping.pcap", "--frame", 24, "-V").stdout.decode()
+    assert "PDU 1 of 1  40 octets of this frame" in tree
+    assert re.search(r"\n      3  rdmap  RDMAP control  1 octet\n.*\n +opcode +3 +Send\n", tree)
+
+
 def test_frames_limits_and_filters():
     def numbers(*arguments):
         return [int(line.split()[0]) for line in lines("dissect", LOSS, *arguments)]

@@ -195,7 +195,7 @@ class Tree {
     page_.put(Ink::dim, scratch_).line();
     indent_ += 2;
     layers(pdu.stack);
-    crc("crc", 0, pdu.crc, 8);
+    crc("crc", static_cast<std::uint32_t>(pdu.stack.bytes.size()) - 4, pdu.crc, 8);
     findings(pdu.stack);
     indent_ -= 2;
   }
