@@ -160,6 +160,15 @@ def test_json_is_one_object_a_packet():
     assert len(objects("dissect", LOSS)) == len(lines("dissect", LOSS))
 
 
+def test_json_of_a_stream():
+    (packet,) = objects("dissect", SAMPLES / "siw-rping.pcap", "--frame", 24)
+    assert packet["wire"] == "iwarp"
+    (unit,) = packet["pdus"]
+    assert (unit["offset"], unit["length"], unit["reassembled"]) == (66, 40, False)
+    assert [layer["protocol"] for layer in unit["layers"]] == ["fpdu", "ddp", "rdmap", "ddp_untagged"]
+    assert unit["layers"][2]["fields"]["opcode_name"] == "Send"
+
+
 def test_every_top_level_key_is_documented():
     documented = set(re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", (ROOT / "docs" / "json.md").read_text(), re.M))
     documented = {key for row in documented for key in re.findall(r"\w+", row)}

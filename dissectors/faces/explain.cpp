@@ -168,25 +168,33 @@ std::vector<Topic> find_entries(const Words& query) {
   return best;
 }
 
+/// The parts of the same whole that are there because part `of` has that value. Of two on the same bits, the raw one:
+/// the other is decoded from it.
+std::vector<const Field*> parts_that_follow(const FieldRef& of, std::uint64_t value) {
+  const Field* whole = whole_of(*of.header, *of.field);
+  if (!whole || !of.field->is_number()) return {};
+  const auto with = header_with(*of.header, *of.field, value);
+  const auto without = header_with(*of.header, *of.field, value ^ 1);
+  std::vector<const Field*> parts;
+  for (const Field& part : of.header->fields)
+    if (part.present && part.is_number() && !part.decoded && &part != of.field && whole_of(*of.header, part) == whole &&
+        part.present(with.data()) && !part.present(without.data()))
+      parts.push_back(&part);
+  return parts;
+}
+
 /// "rnr 14": a value of one part decides which part beside it counts; the number is that one's.
 void find_sibling_values(const Words& query, std::uint64_t number, std::vector<Topic>& found) {
   for (const Topic& kind : find_entries(query))
-    for (const FieldRef& user : users_of(*kind.names)) {
-      const Field* whole = whole_of(*user.header, *user.field);
-      if (!whole) continue;
-      const auto with_kind = header_with(*user.header, *user.field, kind.entry->value);
-      for (const Field& sibling : user.header->fields) {
-        if (!sibling.present || !sibling.is_number() || whole_of(*user.header, sibling) != whole) continue;
-        // Of two parts on the same bits the raw one is asked for: the other is decoded from it.
-        if (sibling.decoded || !sibling.present(with_kind.data()) || number > low_mask(sibling.width)) continue;
-        const auto other = header_with(*user.header, *user.field, kind.entry->value ^ 1);
-        if (sibling.present(other.data())) continue;
-        auto bytes = with_kind;
-        sibling.store(bytes.data(), number);
+    for (const FieldRef& user : users_of(*kind.names))
+      for (const Field* part : parts_that_follow(user, kind.entry->value)) {
+        if (number > low_mask(part->width)) continue;
+        auto bytes = header_with(*user.header, *user.field, kind.entry->value);
+        part->store(bytes.data(), number);
+        const Field* whole = whole_of(*user.header, *user.field);
         found.push_back(value_topic(*user.header, *whole, whole->load(bytes.data())));
         return;
       }
-    }
 }
 
 std::vector<Topic> find_names(const Words& query) {
@@ -509,7 +517,12 @@ class Writer {
     row("value", fmt::format("{} {} ({:#x})", topic.names->title, topic.entry->value, topic.entry->value));
     row("specified", topic.names->section);
     users(*topic.names);
-    for (const FieldRef& user : users_of(*topic.names)) wholes(user, topic.entry->value);
+    for (const FieldRef& user : users_of(*topic.names)) {
+      wholes(user, topic.entry->value);
+      for (const Field* part : parts_that_follow(user, topic.entry->value))
+        row("then counts", fmt::format("{}, {}{}", path_of(*user.header, *part), part->meaning,
+                                       part->names ? fmt::format(" (explain {})", slug(part->names->title)) : ""));
+    }
     if (topic.names == &opcode_names) operation(opcode(static_cast<std::uint8_t>(topic.entry->value)));
   }
 

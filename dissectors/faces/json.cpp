@@ -286,9 +286,9 @@ void JsonWriter::append(std::string& out, const tracking::Packet& packet, const 
   out += ",\"link\":\"";
   out += link_name(packet.link);
   out += '"';
-  if (packet.stack.wire != Wire::none) {
+  if (const std::string_view wire = wire_name(wire_of(packet)); !wire.empty()) {
     out += ",\"wire\":\"";
-    out += wire_name(packet.stack.wire);
+    out += wire;
     out += '"';
   }
   plans_->stack(out, packet.stack);
@@ -363,6 +363,11 @@ std::string link_name(LinkType link) {
     case LinkType::linux_sll2: return "linux_sll2";
   }
   return std::to_string(static_cast<unsigned>(link));
+}
+
+Wire wire_of(const tracking::Packet& packet) {
+  // Only its connection tells that a TCP segment is iWARP.
+  return packet.stack.wire == Wire::none && !packet.pdus.empty() ? Wire::iwarp : packet.stack.wire;
 }
 
 std::string_view wire_name(Wire wire) {

@@ -53,7 +53,7 @@ class Tree {
         out += " captured)";
       }
       out.append("  ").append(link_name(packet.link));
-      if (stack.wire != Wire::none) out.append("  ").append(wire_name(stack.wire));
+      if (wire_of(packet) != Wire::none) out.append("  ").append(wire_name(wire_of(packet)));
     });
     page_.line();
     for (std::string_view comment : context.comments) remark("comment", comment, Ink::notice);
