@@ -37,7 +37,7 @@ constexpr Gist own_rows[] = {
     gist<Ieth>("invalidates {rkey}"),
     gist<Feth>("{placement.global?global }{placement.persistent?persistent }{selectivity}"),
     gist<Cnp>(""),
-    gist<DcEth>("from qp {src_qp}"),
+    gist<DcEth>("DC (vendor transport)  from qp {src_qp}"),
     gist<Mad>("[CM {attribute_id.cm:9}][SM {method} {attribute_id.sm}][SA {method} {attribute_id.sa}]"
               "[PM {method} {attribute_id.pm}][DM {method} {attribute_id.dm}][CC {method} {attribute_id.cc}]"
               "[?class_specific.hop_count:  hop {class_specific.hop_pointer} of {class_specific.hop_count}]"

@@ -59,6 +59,13 @@ class Tree {
     for (std::string_view comment : context.comments) remark("comment", comment, Ink::notice);
     layers(stack);
     crc("icrc", stack.icrc.offset, packet.icrc, 8);
+    if (packet.icrc.status == CrcCheck::Status::bad)
+      if (const auto port = source_port_for_icrc(stack)) {
+        scratch_ = "the ICRC verifies with UDP source port ";
+        append_decimal(scratch_, *port);
+        scratch_ += ": something on the way has changed it";
+        remark("note", scratch_, Ink::notice);
+      }
     crc("vcrc", stack.vcrc.offset, packet.vcrc, 4);
     for (std::size_t i = 0; i < packet.pdus.size(); ++i) pdu(packet.pdus[i], i + 1, packet.pdus.size());
     if (packet.upper.protocol != tracking::Upper::unknown) {

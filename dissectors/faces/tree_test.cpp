@@ -77,6 +77,14 @@ TEST(Tree, ReservedBitsAndBadCrcsAreShown) {
       << out;
 }
 
+TEST(Tree, AChangedSourcePortIsFound) {
+  std::string hex(nak_frame);
+  hex.replace(hex.find("c12112b7"), 4, "c122");
+  std::string out;
+  append_tree(out, OnePacket(hex).packet);
+  EXPECT_NE(out.find("the ICRC verifies with UDP source port 49441"), std::string::npos) << out;
+}
+
 TEST(Tree, OptionsAreIndentedBelowTheirHeader) {
   // SYN with MSS 1460 and a window scale; then an option whose length lies.
   std::string out;
