@@ -5,7 +5,10 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace rdmawire::cli {
 
@@ -24,6 +27,25 @@ void add_capture(CLI::App& app, Work& work);
 void add_dissect(CLI::App& app, Work& work);
 void add_explain(CLI::App& app, Work& work);
 void add_extract(CLI::App& app, Work& work);
+
+/// Adds an option whose value is one of some words.
+template <class Value>
+CLI::Option* add_choice(CLI::App& app, const std::string& option, Value& value,
+                        std::vector<std::pair<std::string, Value>> words, const std::string& description) {
+  std::string list;
+  for (const auto& [word, meaning] : words) list += (list.empty() ? "" : ", ") + word;
+  const auto find = [words = std::move(words)](const std::string& text) -> const Value* {
+    for (const auto& [word, meaning] : words)
+      if (word == text) return &meaning;
+    return nullptr;
+  };
+  return app
+      .add_option_function<std::string>(
+          option, [&value, find](const std::string& text) { value = *find(text); }, description + ": " + list)
+      ->check(
+          [find, list](const std::string& text) { return find(text) ? std::string() : text + " is none of " + list; })
+      ->type_name("WORD");
+}
 
 /// One line on standard error, after the command's name: what could not be done, to what, and why.
 void complain(std::string_view message);

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <map>
 #include <optional>
 
 #include "captures/io/reader.hpp"
@@ -161,34 +160,36 @@ class Dissect {
 }  // namespace
 
 void add_dissect(CLI::App& app, Work& work) {
-  static const std::map<std::string, faces::TimeStyle> times{{"relative", faces::TimeStyle::relative},
-                                                             {"absolute", faces::TimeStyle::absolute},
-                                                             {"epoch", faces::TimeStyle::epoch},
-                                                             {"delta", faces::TimeStyle::delta}};
   const auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("dissect", description);
   sub->footer(examples);
   sub->add_option("FILE", options->files, "captures; - is standard input")->required()->type_name("");
-  CLI::Option* tree = sub->add_flag("-V", options->tree, "every field of every layer, with what it means");
-  CLI::Option* hexdump = sub->add_flag("-x", options->hexdump, "the bytes too, with layers and fields marked");
-  sub->add_flag("--json", options->json, "one JSON object a packet (NDJSON; docs/json.md names the keys)")
-      ->excludes(tree)
-      ->excludes(hexdump);
+  sub->add_flag("-V", options->tree, "every field of every layer, with what it means");
+  sub->add_flag("-x", options->hexdump, "the bytes too, with layers and fields marked");
+  sub->add_flag("--json", options->json, "one JSON object a packet (NDJSON; docs/json.md names the keys)");
   sub->add_option("--filter", options->filter, "only packets that match (docs/filters.md); Wireshark's names work too")
       ->type_name("EXPR");
   add_frame_option(*sub, options->frames);
   sub->add_option("--limit", options->limit, "stop after so many packets were shown")->type_name("N");
-  sub->add_option("--time", options->time, "relative (to the first packet), absolute (UTC), epoch, delta")
-      ->transform(CLI::CheckedTransformer(times).description(""))
-      ->type_name("STYLE");
+  add_choice<faces::TimeStyle>(*sub, "--time", options->time,
+                               {{"relative", faces::TimeStyle::relative},
+                                {"absolute", faces::TimeStyle::absolute},
+                                {"epoch", faces::TimeStyle::epoch},
+                                {"delta", faces::TimeStyle::delta}},
+                               "a line's time, since the first packet or the previous one shown, or UTC");
   sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
       ->type_name("PORT");
   sub->add_flag("--no-crc", options->no_crc, "do not verify ICRC, VCRC and MPA's CRC");
-  sub->add_flag("--count", options->count, "a table of protocols, operations, CRCs and findings instead of packets")
-      ->excludes(tree)
-      ->excludes(hexdump);
+  sub->add_flag("--count", options->count, "a table of protocols, operations, CRCs and findings instead of packets");
   add_colour_option(*sub, options->colours);
-  sub->callback([options, &work] { work = [options] { return Dissect(*options).run(); }; });
+  sub->callback([options, &work] {
+    // Said here and not by excludes(), which the help would repeat beside each option.
+    for (const auto& [given, name] : {std::pair(options->tree, "-V"), std::pair(options->hexdump, "-x")}) {
+      if (given && options->json) throw CLI::ExcludesError(name, "--json");
+      if (given && options->count) throw CLI::ExcludesError(name, "--count");
+    }
+    work = [options] { return Dissect(*options).run(); };
+  });
 }
 
 }  // namespace rdmawire::cli

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 
 #include "cli/command.hpp"
 
@@ -16,12 +15,9 @@ namespace rdmawire::cli {
 void complain(std::string_view message) { fmt::print(stderr, "rdmawire: {}\n", message); }
 
 void add_colour_option(CLI::App& app, Colours& colours) {
-  static const std::map<std::string, Colours> words{
-      {"auto", Colours::automatic}, {"always", Colours::always}, {"never", Colours::never}};
-  app.add_option("--color", colours, "colours: auto (on a terminal, unless NO_COLOR is set), always, never")
-      ->transform(CLI::Transformer(words))
-      ->check(CLI::IsMember({Colours::automatic, Colours::always, Colours::never}))
-      ->type_name("WHEN");
+  add_choice<Colours>(app, "--color", colours,
+                      {{"auto", Colours::automatic}, {"always", Colours::always}, {"never", Colours::never}},
+                      "colours; auto: on a terminal, unless NO_COLOR is set");
 }
 
 bool use_colours(Colours colours, int fd) {

@@ -158,7 +158,8 @@ std::vector<Topic> find_entries(const Words& query) {
       for (std::string& word : words_of(user.field->name)) context.push_back(std::move(word));
     }
     for (const Name& entry : names->entries)
-      if (const int points = score(query, *names, context, entry)) found.emplace_back(points, entry_topic(*names, entry));
+      if (const int points = score(query, *names, context, entry))
+        found.emplace_back(points, entry_topic(*names, entry));
   }
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<Topic> best;
@@ -167,25 +168,33 @@ std::vector<Topic> find_entries(const Words& query) {
   return best;
 }
 
+/// The parts of the same whole that are there because part `of` has that value. Of two on the same bits, the raw one:
+/// the other is decoded from it.
+std::vector<const Field*> parts_that_follow(const FieldRef& of, std::uint64_t value) {
+  const Field* whole = whole_of(*of.header, *of.field);
+  if (!whole || !of.field->is_number()) return {};
+  const auto with = header_with(*of.header, *of.field, value);
+  const auto without = header_with(*of.header, *of.field, value ^ 1);
+  std::vector<const Field*> parts;
+  for (const Field& part : of.header->fields)
+    if (part.present && part.is_number() && !part.decoded && &part != of.field && whole_of(*of.header, part) == whole &&
+        part.present(with.data()) && !part.present(without.data()))
+      parts.push_back(&part);
+  return parts;
+}
+
 /// "rnr 14": a value of one part decides which part beside it counts; the number is that one's.
 void find_sibling_values(const Words& query, std::uint64_t number, std::vector<Topic>& found) {
   for (const Topic& kind : find_entries(query))
-    for (const FieldRef& user : users_of(*kind.names)) {
-      const Field* whole = whole_of(*user.header, *user.field);
-      if (!whole) continue;
-      const auto with_kind = header_with(*user.header, *user.field, kind.entry->value);
-      for (const Field& sibling : user.header->fields) {
-        if (!sibling.present || !sibling.is_number() || whole_of(*user.header, sibling) != whole) continue;
-        // Of two parts on the same bits the raw one is asked for: the other is decoded from it.
-        if (sibling.decoded || !sibling.present(with_kind.data()) || number > low_mask(sibling.width)) continue;
-        const auto other = header_with(*user.header, *user.field, kind.entry->value ^ 1);
-        if (sibling.present(other.data())) continue;
-        auto bytes = with_kind;
-        sibling.store(bytes.data(), number);
+    for (const FieldRef& user : users_of(*kind.names))
+      for (const Field* part : parts_that_follow(user, kind.entry->value)) {
+        if (number > low_mask(part->width)) continue;
+        auto bytes = header_with(*user.header, *user.field, kind.entry->value);
+        part->store(bytes.data(), number);
+        const Field* whole = whole_of(*user.header, *user.field);
         found.push_back(value_topic(*user.header, *whole, whole->load(bytes.data())));
         return;
       }
-    }
 }
 
 std::vector<Topic> find_names(const Words& query) {
@@ -284,8 +293,7 @@ std::vector<Topic> find_topics(std::string_view query) {
   std::vector<Topic> base = find_plain(text);
   for (const Topic& topic : base) {
     if (topic.kind == Kind::field && topic.field->is_number()) {
-      if (*number <= low_mask(topic.field->width))
-        found.push_back(value_topic(*topic.header, *topic.field, *number));
+      if (*number <= low_mask(topic.field->width)) found.push_back(value_topic(*topic.header, *topic.field, *number));
     } else if (topic.kind == Kind::enumeration) {
       if (const Name* entry = topic.names->find(*number)) found.push_back(entry_topic(*topic.names, *entry));
     }
@@ -355,7 +363,8 @@ std::vector<std::string> nearest_topics(std::string_view query, std::size_t coun
     consider(std::string(names->title));
     for (const Name& entry : names->entries) consider(std::string(entry.name));
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> nearest;
   for (const auto& [distance, name] : candidates) {
     if (nearest.size() == count || distance > 0.6) break;
@@ -508,7 +517,12 @@ class Writer {
     row("value", fmt::format("{} {} ({:#x})", topic.names->title, topic.entry->value, topic.entry->value));
     row("specified", topic.names->section);
     users(*topic.names);
-    for (const FieldRef& user : users_of(*topic.names)) wholes(user, topic.entry->value);
+    for (const FieldRef& user : users_of(*topic.names)) {
+      wholes(user, topic.entry->value);
+      for (const Field* part : parts_that_follow(user, topic.entry->value))
+        row("then counts", fmt::format("{}, {}{}", path_of(*user.header, *part), part->meaning,
+                                       part->names ? fmt::format(" (explain {})", slug(part->names->title)) : ""));
+    }
     if (topic.names == &opcode_names) operation(opcode(static_cast<std::uint8_t>(topic.entry->value)));
   }
 
@@ -585,10 +599,12 @@ class Writer {
     }
     row("transport", to_string(op.transport));
     row("operation", to_string(op.operation));
-    row("position", fmt::format("{}: {}{}", to_string(op.position), op.begins_message() ? "begins" : "continues",
-                                op.ends_message() ? (op.begins_message() ? " and ends its message" : ", and ends its message")
-                                                  : " its message"));
-    row("direction", op.direction == Direction::request ? "from requester to responder" : "from responder to requester");
+    row("position",
+        fmt::format("{}: {}{}", to_string(op.position), op.begins_message() ? "begins" : "continues",
+                    op.ends_message() ? (op.begins_message() ? " and ends its message" : ", and ends its message")
+                                      : " its message"));
+    row("direction",
+        op.direction == Direction::request ? "from requester to responder" : "from responder to requester");
     std::string list;
     for (const HeaderInfo* header : op.extension_headers()) {
       if (!list.empty()) list += ", ";
@@ -603,12 +619,10 @@ class Writer {
 };
 
 nlohmann::ordered_json field_json(const HeaderInfo& header, const Field& field) {
-  nlohmann::ordered_json json{{"name", field.name},
-                              {"bit", field.bit},
-                              {"width", field.width},
-                              {"display", display_name(field.display)},
-                              {"meaning", field.meaning},
-                              {"section", field.section.empty() ? header.section : field.section}};
+  nlohmann::ordered_json json{
+      {"name", field.name},       {"bit", field.bit},
+      {"width", field.width},     {"display", display_name(field.display)},
+      {"meaning", field.meaning}, {"section", field.section.empty() ? header.section : field.section}};
   if (!field.wireshark.empty()) json["wireshark"] = field.wireshark;
   if (field.names) json["enumeration"] = field.names->title;
   if (field.present) json["conditional"] = true;
@@ -702,8 +716,7 @@ std::string explain_json(const Topic& topic) {
   if (topic.names == &opcode_names && (topic.kind == Kind::entry || topic.kind == Kind::field_value))
     if (const Opcode& op = opcode(static_cast<std::uint8_t>(topic.value)); op.known) json.update(opcode_json(op));
   if (topic.names && topic.kind != Kind::field_value)
-    for (const FieldRef& user : users_of(*topic.names))
-      json["used_in"].push_back(path_of(*user.header, *user.field));
+    for (const FieldRef& user : users_of(*topic.names)) json["used_in"].push_back(path_of(*user.header, *user.field));
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -716,7 +729,8 @@ std::string list_topics(bool colours) {
   for (const HeaderInfo* header : all_headers())
     page.to(2).put(header->name).to(2 + width + 2).put(Ink::dim, header->title).line();
   page.line();
-  page.put(Ink::strong, "Enumerations").put(": rdmawire explain nak-code; a value of one: rdmawire explain nak-code 2,");
+  page.put(Ink::strong, "Enumerations")
+      .put(": rdmawire explain nak-code; a value of one: rdmawire explain nak-code 2,");
   page.put(" or by its name: rdmawire explain rnr nak").line();
   width = 0;
   for (const Names* names : all_names()) width = std::max(width, slug(names->title).size());

@@ -13,12 +13,12 @@ namespace rdmawire::faces {
 /// One thing that can be explained. What is not part of it is nullptr.
 struct Topic {
   enum class Kind : std::uint8_t {
-    header,       ///< header
-    field,        ///< header and field
-    field_value,  ///< header, field and value: "syndrome 0x60"
+    header,         ///< header
+    field,          ///< header and field
+    field_value,    ///< header, field and value: "syndrome 0x60"
     header_values,  ///< header and values of its first fields: "terminate 0 1 5" is layer, type and code
-    enumeration,  ///< names
-    entry,        ///< names and entry: one value of an enumeration
+    enumeration,    ///< names
+    entry,          ///< names and entry: one value of an enumeration
   };
   Kind kind = Kind::header;
   const HeaderInfo* header = nullptr;
@@ -32,7 +32,8 @@ struct Topic {
 /// What `query` asks for, best first; several when it is ambiguous, none when nothing is called so. Understood are
 /// names of headers ("bth"), of fields ("bth.psn", "psn", "infiniband.bth.psn"), of values ("RC RDMA WRITE Only",
 /// "rnr nak", "nak.sequence-error"), of enumerations ("NAK code"), and a number after any of them ("opcode 10",
-/// "syndrome 0x60", "rnr 14"); several numbers after a header are its first fields ("terminate 0 1 5"). A number alone is a BTH opcode. Case and punctuation do not matter.
+/// "syndrome 0x60", "rnr 14"); several numbers after a header are its first fields ("terminate 0 1 5"). A number alone
+/// is a BTH opcode. Case and punctuation do not matter.
 std::vector<Topic> find_topics(std::string_view query);
 /// The identifiers most like `query`, by edit distance; at most `count`.
 std::vector<std::string> nearest_topics(std::string_view query, std::size_t count = 5);

@@ -39,7 +39,8 @@ TEST(Explain, TheSameThingByManyNames) {
   const std::string write_only = first("0x0a");
   EXPECT_THAT(write_only, HasSubstr("RC RDMA WRITE Only"));
   EXPECT_THAT(write_only, HasSubstr("reth (16 octets)"));
-  for (const char* query : {"10", "opcode 10", "bth.opcode 0xa", "OPCODE 10"}) EXPECT_EQ(first(query), write_only) << query;
+  for (const char* query : {"10", "opcode 10", "bth.opcode 0xa", "OPCODE 10"})
+    EXPECT_EQ(first(query), write_only) << query;
   EXPECT_THAT(first("RC RDMA WRITE Only"), HasSubstr("BTH opcode 10 (0xa)"));
   EXPECT_EQ(first("rc-rdma-write-only"), first("RC RDMA WRITE Only"));
   EXPECT_EQ(find_topics("rdma write only").size(), 4U) << "RC, UC, RD, XRC";
@@ -58,6 +59,7 @@ TEST(Explain, Acknowledgements) {
   EXPECT_THAT(first("nak.sequence-error"), HasSubstr("aeth.syndrome 0x60"));
   EXPECT_THAT(first("rnr nak"), HasSubstr("not ready"));
   EXPECT_THAT(first("nak"), HasSubstr("refused"));
+  EXPECT_THAT(first("nak"), HasSubstr("aeth.syndrome.nak_code, NAK: why (explain nak-code)"));
 }
 
 TEST(Explain, ReasonsAndCodes) {

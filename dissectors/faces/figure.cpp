@@ -136,7 +136,9 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
   if (!legend.empty()) {
     page.to(4);
     for (std::size_t i = 0; i < legend.size(); ++i)
-      page.put(i ? ", " : "").put(std::string(1, legend[i].first)).put(Ink::dim, " " + std::string(legend[i].second->name));
+      page.put(i ? ", " : "")
+          .put(std::string(1, legend[i].first))
+          .put(Ink::dim, " " + std::string(legend[i].second->name));
     page.line();
   }
   return out;

@@ -64,7 +64,7 @@ class GistPlan {
     std::uint8_t width = 0;
     bool conditional = false;
     bool any_nonzero = false;
-    std::uint64_t value = 0;     ///< compared with, when conditional and not any_nonzero
+    std::uint64_t value = 0;      ///< compared with, when conditional and not any_nonzero
     std::uint16_t group_end = 0;  ///< not 0: a group begins here and ends before that piece
     char asks = 0;                ///< of a group: '?' or '!', about `field`
   };

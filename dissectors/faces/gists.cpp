@@ -37,7 +37,7 @@ constexpr Gist own_rows[] = {
     gist<Ieth>("invalidates {rkey}"),
     gist<Feth>("{placement.global?global }{placement.persistent?persistent }{selectivity}"),
     gist<Cnp>(""),
-    gist<DcEth>("from qp {src_qp}"),
+    gist<DcEth>("DC (vendor transport)  from qp {src_qp}"),
     gist<Mad>("[CM {attribute_id.cm:9}][SM {method} {attribute_id.sm}][SA {method} {attribute_id.sa}]"
               "[PM {method} {attribute_id.pm}][DM {method} {attribute_id.dm}][CC {method} {attribute_id.cc}]"
               "[?class_specific.hop_count:  hop {class_specific.hop_pointer} of {class_specific.hop_count}]"
@@ -79,7 +79,7 @@ constexpr Gist own_rows[] = {
     gist<MpaEnhanced>("ird {ird}  ord {ord}{rtr_send?  RTR by Send}{rtr_write?  RTR by Write}{rtr_read?  RTR by Read}"),
     gist<Fpdu>(""),
     gist<Ddp>(""),
-    gist<Rdmap>("{opcode}"),
+    gist<Rdmap>("{opcode:22}"),
     gist<DdpTagged>("stag {stag}  to {to}"),
     gist<DdpUntagged>("msn {msn}[?mo:  at {mo}][?invalidate_stag:  invalidates {invalidate_stag}]"),
     gist<RdmapReadRequest>("{size} B of stag {src_stag} to {src_to}  into stag {sink_stag} to {sink_to}"),
@@ -171,6 +171,7 @@ constexpr Gist mark_rows[] = {
 
 }  // namespace
 
+constinit const Gist stream = gist<Tcp>("TCP {src_port} → {dst_port}{fin? FIN}{rst? RST}");
 constinit const std::span<const Gist> own = own_rows;
 constinit const std::span<const Gist> carriers = carrier_rows;
 constinit const std::span<const Gist> beneath = beneath_rows;

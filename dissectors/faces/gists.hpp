@@ -16,4 +16,7 @@ extern const std::span<const Gist> beneath;
 /// Bits that matter when they are set: written behind the numbers.
 extern const std::span<const Gist> marks;
 
+/// Of a TCP header, which connection it is: all that is wanted beside the PDUs in it.
+extern const Gist stream;
+
 }  // namespace rdmawire::faces::gists

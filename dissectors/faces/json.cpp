@@ -13,9 +13,11 @@ namespace {
 std::size_t utf8_length(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = at(0);
-  const std::size_t length = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3
-                             : first >= 0xf0 && first < 0xf5                  ? 4
-                                                                              : 0;
+  const std::size_t length = first < 0x80                    ? 1
+                             : first >= 0xc2 && first < 0xe0 ? 2
+                             : first >= 0xe0 && first < 0xf0 ? 3
+                             : first >= 0xf0 && first < 0xf5 ? 4
+                                                             : 0;
   if (length == 0 || length > text.size()) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((at(i) & 0xc0) != 0x80) return 0;
@@ -30,9 +32,9 @@ std::size_t utf8_length(std::string_view text) {
 /// What is known of a field before any packet comes.
 struct FieldPlan {
   const Field* field;
-  std::string key;       ///< "\"opcode\":"
-  std::string name_key;  ///< ",\"opcode_name\":"
-  bool is_text;          ///< its value stands in quotes
+  std::string key;                                           ///< "\"opcode\":"
+  std::string name_key;                                      ///< ",\"opcode_name\":"
+  bool is_text;                                              ///< its value stands in quotes
   std::vector<std::pair<std::uint64_t, std::string>> names;  ///< in quotes, ascending
 
   explicit FieldPlan(const Field& f) : field(&f) {
@@ -84,8 +86,8 @@ struct FieldPlan {
         octets = scratch;
       }
       const auto end = std::find(octets.begin(), octets.end(), std::uint8_t{0});
-      append_json_string(out, {reinterpret_cast<const char*>(octets.data()),
-                               static_cast<std::size_t>(end - octets.begin())});
+      append_json_string(
+          out, {reinterpret_cast<const char*>(octets.data()), static_cast<std::size_t>(end - octets.begin())});
     } else {
       out += '"';
       append_value(out, *field, header);
@@ -284,9 +286,9 @@ void JsonWriter::append(std::string& out, const tracking::Packet& packet, const 
   out += ",\"link\":\"";
   out += link_name(packet.link);
   out += '"';
-  if (packet.stack.wire != Wire::none) {
+  if (const std::string_view wire = wire_name(wire_of(packet)); !wire.empty()) {
     out += ",\"wire\":\"";
-    out += wire_name(packet.stack.wire);
+    out += wire;
     out += '"';
   }
   plans_->stack(out, packet.stack);
@@ -361,6 +363,11 @@ std::string link_name(LinkType link) {
     case LinkType::linux_sll2: return "linux_sll2";
   }
   return std::to_string(static_cast<unsigned>(link));
+}
+
+Wire wire_of(const tracking::Packet& packet) {
+  // Only its connection tells that a TCP segment is iWARP.
+  return packet.stack.wire == Wire::none && !packet.pdus.empty() ? Wire::iwarp : packet.stack.wire;
 }
 
 std::string_view wire_name(Wire wire) {

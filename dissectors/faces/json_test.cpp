@@ -79,7 +79,8 @@ TEST(Json, TextIsAlwaysUtf8) {
   for (std::string_view wrong : {"\xff", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x86"})
     EXPECT_TRUE(json::parse(text(wrong)).get<std::string>().starts_with("\xef\xbf\xbd"));
   const std::string_view comments[] = {"gr\xfc\xdf\x65"};
-  EXPECT_EQ(json::parse(line_of(OnePacket(nak_frame).packet, {.file = "x", .comments = comments}))["comments"].size(), 1U);
+  EXPECT_EQ(json::parse(line_of(OnePacket(nak_frame).packet, {.file = "x", .comments = comments}))["comments"].size(),
+            1U);
 }
 
 // No header's table, and no octets in it, make any face crash or write invalid JSON.
@@ -93,7 +94,8 @@ TEST(Faces, EveryHeaderWithRandomOctets) {
           header->size + (header->tail.empty() ? 0 : static_cast<std::uint32_t>(random() % 60));
       std::vector<std::uint8_t> bytes(length + 8);
       // All zeros and all ones first: the ends of every enumeration and condition.
-      for (std::uint8_t& octet : bytes) octet = static_cast<std::uint8_t>(round == 0 ? 0 : round == 1 ? 0xff : random());
+      for (std::uint8_t& octet : bytes)
+        octet = static_cast<std::uint8_t>(round == 0 ? 0 : round == 1 ? 0xff : random());
       tracking::Packet packet;
       packet.stack.reset(bytes, static_cast<std::uint32_t>(bytes.size()));
       ASSERT_TRUE(packet.stack.push(*header, 4, length));

@@ -6,6 +6,8 @@
 #include "dissectors/faces/tree.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/mad.hpp"
+#include "dissectors/protocol/rdmap.hpp"
+#include "dissectors/protocol/transport.hpp"
 
 namespace rdmawire::faces {
 namespace {
@@ -23,20 +25,33 @@ consteval EndpointFields endpoints(std::string_view source, std::string_view des
 }
 // The nearest to the transport that is there.
 constexpr EndpointFields endpoint_fields[] = {
-    endpoints<Ipv4>("src", "dst"),
-    endpoints<Ipv6>("src", "dst"),
-    endpoints<Lrh>("slid", "dlid", "LID "),
-    endpoints<Grh>("sgid", "dgid"),
-    endpoints<Ethernet>("src", "dst"),
+    endpoints<Ipv4>("src", "dst"),  endpoints<Ipv6>("src", "dst"),     endpoints<Lrh>("slid", "dlid", "LID "),
+    endpoints<Grh>("sgid", "dgid"), endpoints<Ethernet>("src", "dst"),
 };
 
-Ink operation_ink(const Opcode& op, const HeaderStack& stack) {
-  if (op.operation == Operation::congestion_notification && op.known) return Ink::notice;
-  if (op.operation == Operation::acknowledge)
-    if (const auto aeth = stack.get<Aeth>())
-      if (aeth->get<"syndrome.kind">() != syndrome_kind::ack) return Ink::bad;
-  return op.direction == Direction::request ? Ink::request : Ink::response;
+/// The colour of what a header says: of an operation by its direction, and by whether it is good news.
+Ink operation_ink(const HeaderInfo& which, const std::uint8_t* header, const HeaderStack& stack) {
+  if (&which == &info<Bth>) {
+    const Opcode& op = opcode(View<Bth>(header).get<"opcode">());
+    if (op.known && op.operation == Operation::congestion_notification) return Ink::notice;
+    if (op.operation == Operation::acknowledge)
+      if (const auto aeth = stack.get<Aeth>())
+        if (aeth->get<"syndrome.kind">() != syndrome_kind::ack) return Ink::bad;
+    return op.direction == Direction::request ? Ink::request : Ink::response;
+  }
+  if (&which == &info<Rdmap>) {
+    switch (static_cast<RdmapOperation>(View<Rdmap>(header).get<"opcode">())) {
+      case RdmapOperation::read_response:
+      case RdmapOperation::atomic_response: return Ink::response;
+      case RdmapOperation::terminate: return Ink::bad;
+      default: return Ink::request;
+    }
+  }
+  return ink_of(which);
 }
+
+/// PDUs of a packet that a line has room for.
+constexpr std::size_t shown_pdus = 4;
 
 /// Whether the line says by itself what the upper layer is, or the packet carries nothing of it.
 bool names_upper(const HeaderStack& stack) {
@@ -57,6 +72,7 @@ std::string_view crc_name(const char* name, CrcCheck::Status status, std::string
 struct LinePrinter::Plans {
   using Map = std::unordered_map<const HeaderInfo*, GistPlan>;
   Map gist, carrier, below, mark;
+  GistPlan stream{gists::stream};
   std::string scratch;
 
   Plans() {
@@ -83,8 +99,11 @@ struct LinePrinter::Plans {
                                                             : Ink::dim;
     page.put("  ").put(ink, crc_name(name, check.status, scratch));
   }
-  /// Where the size of a payload ends, from where its BTH begins: the columns of the BTH's gist, and room for a size.
-  static constexpr std::size_t size_end = 61;
+  /// Where the size of a payload ends, from where the header begins that says what the packet does: the columns of its
+  /// gist, and room for a size. 0: another header.
+  static std::size_t size_end(const HeaderInfo& header) {
+    return &header == &info<Bth> ? 61 : &header == &info<Rdmap> ? 30 : 0;
+  }
 
   void payload(Page& page, std::uint32_t octets, std::size_t end) {
     scratch.clear();
@@ -110,8 +129,7 @@ struct LinePrinter::Plans {
       const Page::Mark before = page.mark();
       if (!first) page.put("  ");
       const std::size_t begin = page.column();
-      const bool is_bth = layer.header == &info<Bth>;
-      page.base(is_bth ? operation_ink(opcode(View<Bth>(header).get<"opcode">()), stack) : ink_of(*layer.header));
+      page.base(operation_ink(*layer.header, header, stack));
       if (!last || !write(page, carrier, stack, layer)) of(*layer.header).write(page, header);
       page.base(Ink::plain);
       if (page.column() == begin) {
@@ -119,11 +137,12 @@ struct LinePrinter::Plans {
         continue;
       }
       first = false;
-      if (is_bth && stack.payload.length) {
-        payload(page, stack.payload.length, begin + size_end);
+      const std::size_t end = size_end(*layer.header);
+      if (end && stack.payload.length) {
+        payload(page, stack.payload.length, begin + end);
         sized = true;
-      } else if (is_bth && !last) {
-        page.to(begin + size_end);
+      } else if (end && !last) {
+        page.to(begin + end);
       }
     }
     for (const Layer& layer : layers)
@@ -194,16 +213,32 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
     destination_width_ = std::max(destination_width_, columns(ends.destination));
   }
   const std::size_t source_end = page.column() + source_width_;
-  page.to(source_end - std::min(source_end, columns(ends.source))).put(ends.source).put(ends.source.empty() ? "   " : " → ");
+  page.to(source_end - std::min(source_end, columns(ends.source)))
+      .put(ends.source)
+      .put(ends.source.empty() ? "   " : " → ");
   page.put(ends.destination).to(source_end + 3 + destination_width_).put("  ");
 
-  plans_->essence(page, stack);
+  const Layer* tcp = packet.pdus.empty() ? nullptr : stack.find(info<Tcp>);
+  if (tcp) {
+    page.base(Ink::dim);
+    plans_->stream.write(page, stack.bytes.data() + tcp->offset);
+    page.base(Ink::plain);
+  } else {
+    plans_->essence(page, stack);
+  }
   plans_->crc(page, "ICRC", packet.icrc);
   plans_->crc(page, "VCRC", packet.vcrc);
-  for (const tracking::Pdu& pdu : packet.pdus) {
-    page.put("  │ ");
-    plans_->essence(page, pdu.stack);
-    plans_->crc(page, "CRC", pdu.crc);
+  for (std::size_t i = 0; i < packet.pdus.size(); ++i) {
+    page.put(i ? "  │ " : "  ");
+    if (i == shown_pdus) {
+      page.with([&](std::string& text) {
+        append_decimal(text, packet.pdus.size() - shown_pdus);
+        text += " more";
+      });
+      break;
+    }
+    plans_->essence(page, packet.pdus[i].stack);
+    plans_->crc(page, "CRC", packet.pdus[i].crc);
   }
   if (packet.upper.protocol != tracking::Upper::unknown && !names_upper(stack))
     page.put("  ").put(Ink::upper, tracking::to_string(packet.upper.protocol));

@@ -17,7 +17,8 @@ struct LineOptions {
 };
 
 /// Writes packets as lines in columns: number, time, source → destination, what the packet does, its CRC, what is
-/// remarkable, what is wrong. Remembers the first and the last time, and how wide the addresses were: columns only grow.
+/// remarkable, what is wrong. Remembers the first and the last time, and how wide the addresses were: columns only
+/// grow.
 class LinePrinter {
  public:
   explicit LinePrinter(const LineOptions& options = {});
@@ -41,8 +42,8 @@ class LinePrinter {
   std::size_t destination_width_ = 8;
 };
 
-/// The endpoints of a packet, as a line names them: IP addresses, LIDs of native InfiniBand, GIDs, MACs, whichever comes
-/// closest to the transport. Empty when there are none.
+/// The endpoints of a packet, as a line names them: IP addresses, LIDs of native InfiniBand, GIDs, MACs, whichever
+/// comes closest to the transport. Empty when there are none.
 struct Endpoints {
   std::string source;
   std::string destination;

@@ -21,17 +21,20 @@ std::string essence(const tracking::Packet& packet) {
 }
 
 TEST(Line, WholeLines) {
-  EXPECT_EQ(one_line(OnePacket(nak_frame).packet),
-            "     7    0.000000000  10.0.0.2 → 10.0.0.3  RC Acknowledge               qp 0x11     psn 1595257           "
-            "NAK PSN sequence error  msn 0  ICRC good\n");
-  EXPECT_EQ(one_line(OnePacket(read_request_frame).packet),
-            "     7    0.000000000  10.0.0.2 → 10.0.0.3  RC RDMA READ Request         qp 0x11     psn 10321873          "
-            "va 0x55b324a0a470  rkey 0x50e  len 4000  AckReq  ICRC good\n");
+  EXPECT_EQ(
+      one_line(OnePacket(nak_frame).packet),
+      "     7    0.000000000  10.0.0.2 → 10.0.0.3  RC Acknowledge               qp 0x11     psn 1595257           "
+      "NAK PSN sequence error  msn 0  ICRC good\n");
+  EXPECT_EQ(
+      one_line(OnePacket(read_request_frame).packet),
+      "     7    0.000000000  10.0.0.2 → 10.0.0.3  RC RDMA READ Request         qp 0x11     psn 10321873          "
+      "va 0x55b324a0a470  rkey 0x50e  len 4000  AckReq  ICRC good\n");
 }
 
 TEST(Line, TimeStyles) {
   OnePacket one(nak_frame);
-  EXPECT_TRUE(one_line(one.packet, {.time = TimeStyle::absolute}).starts_with("     7  2026-11-21 07:53:38.500000000  "));
+  EXPECT_TRUE(
+      one_line(one.packet, {.time = TimeStyle::absolute}).starts_with("     7  2026-11-21 07:53:38.500000000  "));
   EXPECT_TRUE(one_line(one.packet, {.time = TimeStyle::epoch}).starts_with("     7  1795247618.500000000  "));
 
   OnePacket next(read_request_frame);

@@ -53,12 +53,19 @@ class Tree {
         out += " captured)";
       }
       out.append("  ").append(link_name(packet.link));
-      if (stack.wire != Wire::none) out.append("  ").append(wire_name(stack.wire));
+      if (wire_of(packet) != Wire::none) out.append("  ").append(wire_name(wire_of(packet)));
     });
     page_.line();
     for (std::string_view comment : context.comments) remark("comment", comment, Ink::notice);
     layers(stack);
     crc("icrc", stack.icrc.offset, packet.icrc, 8);
+    if (packet.icrc.status == CrcCheck::Status::bad)
+      if (const auto port = source_port_for_icrc(stack)) {
+        scratch_ = "the ICRC verifies with UDP source port ";
+        append_decimal(scratch_, *port);
+        scratch_ += ": something on the way has changed it";
+        remark("note", scratch_, Ink::notice);
+      }
     crc("vcrc", stack.vcrc.offset, packet.vcrc, 4);
     for (std::size_t i = 0; i < packet.pdus.size(); ++i) pdu(packet.pdus[i], i + 1, packet.pdus.size());
     if (packet.upper.protocol != tracking::Upper::unknown) {
@@ -195,7 +202,7 @@ class Tree {
     page_.put(Ink::dim, scratch_).line();
     indent_ += 2;
     layers(pdu.stack);
-    crc("crc", 0, pdu.crc, 8);
+    crc("crc", static_cast<std::uint32_t>(pdu.stack.bytes.size()) - 4, pdu.crc, 8);
     findings(pdu.stack);
     indent_ -= 2;
   }

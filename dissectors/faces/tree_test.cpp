@@ -72,8 +72,17 @@ TEST(Tree, ReservedBitsAndBadCrcsAreShown) {
   hex.replace(hex.find("185779"), 6, "185778");
   out.clear();
   append_tree(out, OnePacket(hex).packet);
-  EXPECT_NE(out.find("icrc                     0x65f72c6f            bad: the packet's octets give 0x"), std::string::npos)
+  EXPECT_NE(out.find("icrc                     0x65f72c6f            bad: the packet's octets give 0x"),
+            std::string::npos)
       << out;
+}
+
+TEST(Tree, AChangedSourcePortIsFound) {
+  std::string hex(nak_frame);
+  hex.replace(hex.find("c12112b7"), 4, "c122");
+  std::string out;
+  append_tree(out, OnePacket(hex).packet);
+  EXPECT_NE(out.find("the ICRC verifies with UDP source port 49441"), std::string::npos) << out;
 }
 
 TEST(Tree, OptionsAreIndentedBelowTheirHeader) {

@@ -91,7 +91,8 @@ void append_duration(std::string& out, std::uint64_t nanoseconds) {
   // A tenth of a millisecond still reads well: 0.64 ms, as the specification's timer table writes it.
   static constexpr Unit units[] = {
       {1'000'000'000, 1'000'000'000, " s"}, {100'000, 1'000'000, " ms"}, {1'000, 1'000, " \u00b5s"}, {0, 1, " ns"}};
-  const Unit& unit = *std::find_if(std::begin(units), std::end(units), [&](const Unit& u) { return nanoseconds >= u.from; });
+  const Unit& unit =
+      *std::find_if(std::begin(units), std::end(units), [&](const Unit& u) { return nanoseconds >= u.from; });
   append_decimal(out, nanoseconds / unit.size);
   if (std::uint64_t rest = nanoseconds % unit.size) {
     out += '.';

@@ -30,7 +30,8 @@ TEST(Value, EachDisplayInItsUsualForm) {
   EXPECT_EQ(value(field("n", 0, 128).as(Display::ipv6), "fe800000000000005054 00fffe000002"), "fe80::5054:ff:fe00:2");
   EXPECT_EQ(value(field("n", 0, 64).as(Display::guid), "0002c903000e0b72"), "0002:c903:000e:0b72");
   EXPECT_EQ(value(field("n", 0, 64).as(Display::text), "6d6c7835 5f300000"), "mlx5_0");
-  EXPECT_EQ(value(field("n", 0, 32).as(Display::text), "411b5c42"), "A\\x1b\\x5cB") << "bytes must not steer a terminal";
+  EXPECT_EQ(value(field("n", 0, 32).as(Display::text), "411b5c42"), "A\\x1b\\x5cB")
+      << "bytes must not steer a terminal";
   EXPECT_EQ(value(field("n", 0, 72), "000102030405060708"), "000102030405060708");
   EXPECT_EQ(value(field("n", 0, 32).le(), "01000000"), "1");
   EXPECT_EQ(value(field("n", 0, 64), "ffffffffffffffff"), "18446744073709551615");

@@ -1,0 +1,362 @@
+"""The command as its users meet it: options, output, exit statuses, bad input."""
+
+import gzip
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "captures" / "samples"
+COMMAND = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire"))
+
+pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason=f"needs the command: {COMMAND} is not built")
+
+RPING = SAMPLES / "rping.pcap"
+LOSS = SAMPLES / "rc-pingpong-loss.pcap.gz"
+NAK = 34  # of LOSS
+
+
+def run(*arguments, status=0, **options):
+    options.setdefault("capture_output", True)
+    done = subprocess.run([COMMAND, *map(str, arguments)], timeout=60, **options)
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def lines(*arguments, **options):
+    return run(*arguments, **options).stdout.decode().splitlines()
+
+
+def objects(*arguments, **options):
+    return [json.loads(line) for line in lines(*arguments, "--json", **options)]
+
+
+def pcap(*packets, cut=None):
+    """A little-endian pcap file of Ethernet frames, a second apart."""
+    data = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    for second, packet in enumerate(packets):
+        data += struct.pack("<IIII", 1000 + second, 0, len(packet), len(packet)) + packet
+    return data[:cut]
+
+
+# help and usage
+
+
+@pytest.mark.parametrize("command", [[], ["dissect"], ["explain"]])
+def test_help_has_examples_and_exit_statuses(command):
+    text = run(*command, "--help").stdout.decode()
+    assert "Usage: rdmawire" in text
+    assert "Exit status" in text
+    assert not command or "Examples:\n" in text
+
+
+@pytest.mark.parametrize(
+    "arguments, complaint",
+    [
+        ([], "which command?"),
+        (["disect", RPING], 'no command "disect"; there are '),
+        (["dissect"], "FILE"),
+        (["dissect", RPING, "--frame", "0"], "0 is no frame number"),
+        (["dissect", RPING, "--frame", "9-5"], "9-5 is no frame number"),
+        (["dissect", RPING, "--time", "late"], "late is none of relative, absolute, epoch, delta"),
+        (["dissect", RPING, "--color", "blue"], "blue is none of auto, always, never"),
+        (["dissect", RPING, "--json", "-V"], "-V excludes --json"),
+        (["dissect", RPING, "--roce-port", "70000"], "70000"),
+        (["dissect", RPING, "--filter", "bth.psnn == 1"], "did you mean bth.psn?"),
+        (["dissect", RPING, "--filter", "icrc.status == bad", "--no-crc"], "--no-crc"),
+        (["explain", "bth.psnn"], "bth.psn"),
+    ],
+)
+def test_wrong_usage_is_status_2_and_says_what(arguments, complaint):
+    done = run(*arguments, status=2)
+    assert complaint in done.stderr.decode()
+    assert done.stdout == b""
+
+
+# dissect
+
+
+def test_one_line_a_packet():
+    shown = lines("dissect", LOSS, "--frame", NAK)
+    assert len(shown) == 1
+    assert re.match(r" +34 +5\.907694000  10\.0\.0\.2 → 10\.0\.0\.3  RC Acknowledge .*NAK PSN sequence error", shown[0])
+    assert shown[0].endswith("ICRC good")
+
+
+def test_lines_say_what_each_packet_does():
+    def essence(capture, frame):
+        (shown,) = lines("dissect", SAMPLES / capture, "--frame", frame)
+        return shown.split("  ", 4)[-1] if shown.startswith("     ") else shown
+
+    assert re.search(
+        r"CM REQ .*  qp 0x11  psn 10321873  RC  mtu 1024  service TCP 7174  10\.0\.0\.3:60484 → 10\.0\.0\.2  ICRC good",
+        essence("rping.pcap", 15),
+    )
+    assert re.search(
+        r"RDMA READ Request +qp 0x11 +psn 10321873 +va 0x55b324a0a470  rkey 0x50e  len 4000  AckReq",
+        essence("rping.pcap", 20),
+    )
+    assert re.search(
+        r"TCP 32770 → 7174  RDMA Read Response +1144 B  stag 0xb1f87f00  to 0x55d069608fe8  last", essence("siw-rping.pcap", 28)
+    )
+    assert re.search(r"TCP 32770 → 7174  SYN  seq 3612485363 ", essence("siw-rping.pcap", 17))
+    assert re.search(r"NVMe Connect  cid 0x0  queue 0  size 31", essence("nvme-over-rdma.pcap.zst", 18))
+
+
+def test_tree_of_a_stream_shows_its_pdus():
+    tree = run("dissect", SAMPLES / "siw-rping.pcap", "--frame", 24, "-V").stdout.decode()
+    assert "PDU 1 of 1  40 octets of this frame" in tree
+    assert re.search(r"\n      3  rdmap  RDMAP control  1 octet\n.*\n +opcode +3 +Send\n", tree)
+
+
+def test_frames_limits_and_filters():
+    def numbers(*arguments):
+        return [int(line.split()[0]) for line in lines("dissect", LOSS, *arguments)]
+
+    assert numbers("--frame", "5-7,34,36-37") == [5, 6, 7, 34, 36, 37]
+    assert numbers("--limit", "3") == [1, 2, 3]
+    assert numbers("--filter", "aeth.syndrome.kind == nak", "--limit", "2") == [34, 179]
+    assert numbers("--frame", "1-100", "--filter", "aeth.syndrome.kind == nak") == [34]
+    last = numbers()[-1]
+    assert numbers("--frame", f"{last}-") == [last]
+
+
+def test_times():
+    def when(style):
+        return lines("dissect", LOSS, "--frame", "34-35", "--time", style)
+
+    assert "  1795238507.825068000  " in when("epoch")[0]
+    assert "  2026-11-21 05:21:47.825068000  " in when("absolute")[0]
+    assert "  0.000000000  " in when("delta")[0]
+    assert "  0.007444000  " in when("delta")[1]
+
+
+def test_tree_and_bytes():
+    tree = run("dissect", LOSS, "--frame", NAK, "-V").stdout.decode()
+    assert "nak_code             0                     PSN sequence error: " in tree
+    dump = lines("dissect", LOSS, "--frame", NAK, "-x")
+    assert dump[0].lstrip().startswith("34 ")
+    assert dump[1].startswith("0000 │52 54 00") and dump[1].endswith("eth ip")
+    both = run("dissect", LOSS, "--frame", NAK, "-V", "-x").stdout.decode()
+    assert "\n   54  aeth" in both and "\n0030 " in both
+
+
+def test_json_is_one_object_a_packet():
+    (packet,) = objects("dissect", LOSS, "--frame", NAK)
+    assert packet["frame"] == NAK
+    assert packet["time"] == "1795238507.825068000"
+    assert [layer["protocol"] for layer in packet["layers"]] == ["eth", "ip", "udp", "bth", "aeth"]
+    assert packet["layers"][-1]["fields"]["syndrome.nak_code_name"] == "PSN sequence error"
+    assert packet["icrc"]["status"] == "good"
+    assert len(objects("dissect", LOSS)) == len(lines("dissect", LOSS))
+
+
+def test_json_of_a_stream():
+    (packet,) = objects("dissect", SAMPLES / "siw-rping.pcap", "--frame", 24)
+    assert packet["wire"] == "iwarp"
+    (unit,) = packet["pdus"]
+    assert (unit["offset"], unit["length"], unit["reassembled"]) == (66, 40, False)
+    assert [layer["protocol"] for layer in unit["layers"]] == ["fpdu", "ddp", "rdmap", "ddp_untagged"]
+    assert unit["layers"][2]["fields"]["opcode_name"] == "Send"
+
+
+def test_every_top_level_key_is_documented():
+    documented = set(re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", (ROOT / "docs" / "json.md").read_text(), re.M))
+    documented = {key for row in documented for key in re.findall(r"\w+", row)}
+    seen = set()
+    for capture in sorted(SAMPLES.glob("*.pcap*")):
+        for packet in objects("dissect", capture, "--limit", 300):
+            seen |= packet.keys()
+            seen |= {key for unit in packet.get("pdus", []) for key in unit}
+    assert {"layers", "icrc", "payload"} <= seen
+    assert seen <= documented, seen - documented
+
+
+def test_no_crc_leaves_crcs_out():
+    assert "icrc" not in objects("dissect", LOSS, "--frame", NAK, "--no-crc")[0]
+    assert "ICRC" not in lines("dissect", LOSS, "--frame", NAK, "--no-crc")[0]
+
+
+def test_a_further_roce_port(tmp_path):
+    frame = (
+        bytes.fromhex("525400000003525400000002080045000030739140004011b3270a0000020a000003c121")
+        + (18515).to_bytes(2, "big")
+        + bytes.fromhex("001c00001100ffff00000011001857796000000065f72c6f")
+    )
+    capture = tmp_path / "port.pcap"
+    capture.write_bytes(pcap(frame))
+    assert "UDP 49441 → 18515" in lines("dissect", capture)[0]
+    assert "RC Acknowledge" in lines("dissect", capture, "--roce-port", 18515)[0]
+
+
+def test_count_in_text_and_json():
+    assert any("bth" in line for line in lines("dissect", LOSS, "--count"))
+    counted = json.loads(run("dissect", LOSS, "--count", "--json").stdout)
+    assert counted["packets"] == len(lines("dissect", LOSS))
+
+
+def test_several_files_are_told_apart():
+    shown = lines("dissect", RPING, LOSS, "--limit", 1)
+    assert shown[0] == f"==> {RPING} <==" and shown[2] == f"==> {LOSS} <=="
+    assert [packet["file"] for packet in objects("dissect", RPING, LOSS, "--limit", 1)] == [str(RPING), str(LOSS)]
+
+
+def test_standard_input_and_compression(tmp_path):
+    plain = run("dissect", RPING).stdout
+    with RPING.open("rb") as file:
+        assert run("dissect", "-", stdin=file).stdout == plain
+    assert run("dissect", "-", input=gzip.compress(RPING.read_bytes())).stdout == plain
+    packed = tmp_path / "x.pcap.gz"
+    packed.write_bytes(gzip.compress(RPING.read_bytes()))
+    assert run("dissect", packed).stdout == plain
+
+
+def test_packets_of_a_pipe_are_shown_as_they_come():
+    data = RPING.read_bytes()
+    with subprocess.Popen([COMMAND, "dissect", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdin.write(data[: 24 + 16 + 90 + 16 + 20])  # one packet, and a part of the next
+        process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], 30)
+        assert ready and os.read(process.stdout.fileno(), 65536).count(b"\n") == 1
+        process.stdin.close()
+        process.stdout.read()
+        assert process.wait(30) == 3  # the rest never came
+
+
+# bad input
+
+
+@pytest.mark.parametrize(
+    "name, content, complaint",
+    [
+        ("missing.pcap", None, "No such file"),
+        ("empty.pcap", b"", "empty"),
+        ("text.pcap", b"frames, I promise\n" * 9, "neither pcap nor pcapng"),
+        ("broken.pcap.gz", gzip.compress(pcap(bytes(60)) * 50)[:-20] + b"\0" * 9, "gzip"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_status_3_in_one_line(tmp_path, name, content, complaint):
+    capture = tmp_path / name
+    if content is not None:
+        capture.write_bytes(content)
+    error = run("dissect", capture, status=3).stderr.decode()
+    assert error.startswith("rdmawire: ") and str(capture) in error and complaint in error
+    assert error.count("\n") == 1
+
+
+def test_a_directory_is_status_3(tmp_path):
+    assert "directory" in run("dissect", tmp_path, status=3).stderr.decode()
+
+
+def test_what_could_be_read_of_a_cut_file_is_shown(tmp_path):
+    capture = tmp_path / "cut.pcap"
+    capture.write_bytes(RPING.read_bytes()[:5000])
+    done = run("dissect", capture, status=3)
+    shown = done.stdout.decode().splitlines()
+    assert len(shown) > 10 and shown == lines("dissect", RPING)[: len(shown)]
+    error = done.stderr.decode()
+    assert error.count("\n") == 1 and re.search(r"record \d+ at byte \d+", error)
+    assert f"after {len(shown)} packets" in error
+
+
+def test_the_other_files_are_still_read(tmp_path):
+    done = run("dissect", tmp_path / "missing.pcap", RPING, "--limit", 1, status=3)
+    assert b"ICMPv6" in done.stdout and b"missing.pcap" in done.stderr
+
+
+def test_a_lying_frame_is_a_finding_not_a_failure(tmp_path):
+    frame = bytearray.fromhex("525400000003525400000002080045000030739140004011b3270a0000020a000003c12112b7001c0000")
+    capture = tmp_path / "lies.pcap"
+    capture.write_bytes(pcap(bytes(frame), bytes(frame[:20]), b"\xff", bytes(range(256)) * 4))
+    shown = lines("dissect", capture)
+    assert len(shown) == 4
+    assert "! truncated: ip at offset 14" in shown[0]
+    packets = objects("dissect", capture)
+    assert packets[0]["findings"][0]["layer"] == "ip"
+    assert run("dissect", capture, "-V", "-x").stdout
+
+
+def test_a_reader_that_goes_away_is_fine():
+    with subprocess.Popen([COMMAND, "dissect", LOSS, "-V"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.read(100)
+        process.stdout.close()
+        assert process.wait(30) == 0
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_not_fine():
+    with open("/dev/full", "wb") as full:
+        done = run("dissect", RPING, status=3, stdout=full, stderr=subprocess.PIPE, capture_output=False)
+    assert b"No space left" in done.stderr
+
+
+# the terminal
+
+
+def on_a_terminal(arguments, **environment):
+    """What the command writes when standard output is a terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [COMMAND, *map(str, arguments)],
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **environment},
+    )
+    os.close(theirs)
+    written = b""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        written += piece
+    os.close(ours)
+    assert process.wait(30) == 0
+    return written
+
+
+def test_colours_on_a_terminal_only():
+    one = ["dissect", LOSS, "--frame", NAK]
+    assert b"\033" in on_a_terminal(one)
+    assert b"\033" not in on_a_terminal(one, NO_COLOR="1")
+    assert b"\033" not in on_a_terminal(one, TERM="dumb")
+    assert b"\033" not in on_a_terminal([*one, "--color", "never"])
+    assert b"\033" not in run(*one).stdout
+    assert b"\033" in run(*one, "--color", "always").stdout
+    assert b"\033" in run("explain", "bth", "--color", "always").stdout
+    assert b"\033" not in run("explain", "bth").stdout
+
+
+# explain
+
+
+def test_explain_in_text_and_json():
+    assert "remote access error" in run("explain", "nak", "2").stdout.decode()
+    (packet,) = objects("explain", "rnr", "14")
+    assert packet["parts"]["syndrome.wait"] == 1280000
+    assert "Base Transport Header" in run("explain").stdout.decode()
+    assert "bth" in [header["id"] for header in json.loads(run("explain", "--json").stdout)["headers"]]
+
+
+def test_the_reference_page_is_that_of_the_command():
+    assert run("explain", "--reference").stdout.decode() == (ROOT / "docs" / "reference.md").read_text()
+
+
+@pytest.mark.skipif(not shutil.which("jq"), reason="needs jq")
+def test_jq_reads_every_line():
+    written = run("dissect", RPING, "--json").stdout
+    done = subprocess.run(["jq", "-c", ".frame"], input=written, capture_output=True, timeout=60)
+    assert done.returncode == 0 and len(done.stdout.split()) == len(written.splitlines())
