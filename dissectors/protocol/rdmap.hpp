@@ -272,6 +272,7 @@ struct RdmapAtomicRequest {
   };
 };
 
+/// Twelve octets, as figure 6 and appendix A.2 draw it; the text of section 4 speaks of 32.
 struct RdmapAtomicResponse {
   static constexpr std::string_view name = "rdmap_atomic_response", title = "Atomic Response",
                                     section = "RFC 7306, 5.2.2";

@@ -590,6 +590,7 @@ Counts count(const std::vector<Record>& records) {
     for (const Pdu& pdu : packet.pdus) {
       counts.findings += static_cast<int>(pdu.stack.findings().size());
       counts.reassembled += pdu.reassembled;
+      EXPECT_TRUE(std::ranges::equal(Frame::of(pdu.stack).encode(), pdu.stack.bytes)) << packet.number;
       if (pdu.stack.find(info<MpaFrame>)) {
         ++counts.frames;
         continue;
