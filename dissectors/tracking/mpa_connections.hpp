@@ -15,7 +15,10 @@ namespace rdmawire::tracking {
 struct Endpoint {
   std::array<std::uint8_t, 16> address{};
   std::uint16_t port = 0;
-  friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+  friend bool operator<(const Endpoint& a, const Endpoint& b) {
+    return a.address != b.address ? a.address < b.address : a.port < b.port;
+  }
 };
 
 /// What is known of an iWARP connection.

@@ -272,16 +272,14 @@ MpaStream::Verdict MpaStream::one(std::uint64_t at, Bytes bytes, bool marker_use
   if (best.kind == Verdict::Kind::yes && best.proven) return best;
   const auto consider = [&](std::uint64_t marker_at) {
     const Verdict verdict = one(at, bytes, Layout{true, marker_at});
-    const bool had_proof = best.kind == Verdict::Kind::yes && best.proven;
-    if (verdict.kind == Verdict::Kind::yes && verdict.proven && had_proof) {
+    using enum Verdict::Kind;
+    if (verdict.kind == yes && verdict.proven && best.kind == yes && best.proven) {
       // The CRC covers the markers: it cannot tell a marker from data that look like one.
       best.ambiguous = true;
-    } else if (verdict.kind == Verdict::Kind::yes && (verdict.proven || best.kind != Verdict::Kind::yes)) {
-      best = verdict;
-    } else if (verdict.kind == Verdict::Kind::more &&
-               (best.kind == Verdict::Kind::no || (best.kind == Verdict::Kind::more && verdict.end < best.end))) {
-      best = verdict;
+      return;
     }
+    const bool closer = verdict.kind == more && (best.kind == no || (best.kind == more && verdict.end < best.end));
+    if (closer || (verdict.kind == yes && (verdict.proven || best.kind != yes))) best = verdict;
   };
   // A marker tells its distance from the FPDU's beginning: where one could be, there it is tried.
   if (bytes.size() < mpa::marker_octets) return best;
