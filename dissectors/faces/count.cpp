@@ -84,7 +84,7 @@ void Count::Stacks::insert(Row& row, std::uint64_t hash, const HeaderStack& stac
     rest_.octets += octets;
     return;
   }
-  ++used_;
+  row.order = used_++;
   row.hash = hash;
   row.packets = 1;
   row.octets = octets;
@@ -92,9 +92,14 @@ void Count::Stacks::insert(Row& row, std::uint64_t hash, const HeaderStack& stac
 }
 
 Node Count::Stacks::tree() const {
+  // In the order of appearance: places in the table depend on addresses, which change from run to run.
+  std::vector<const Row*> rows;
+  for (const Row& row : rows_)
+    if (row.hash != 0) rows.push_back(&row);
+  std::sort(rows.begin(), rows.end(), [](const Row* a, const Row* b) { return a->order < b->order; });
   Node root;
-  for (const Row& row : rows_) {
-    if (row.hash == 0) continue;
+  for (const Row* entry : rows) {
+    const Row& row = *entry;
     Node* node = &root;
     auto descend = [&](std::string_view name) {
       node = &child(*node, name);

@@ -42,6 +42,7 @@ class Count {
   };
   struct Row {
     std::uint64_t hash = 0;
+    std::size_t order = 0;  ///< of the first packet of its kind among the rows
     std::uint64_t packets = 0;
     std::uint64_t octets = 0;
     std::vector<Level> levels;
