@@ -207,10 +207,12 @@ std::vector<Topic> find_names(const Words& query) {
 /// "terminate 0 1 5": numbers for the first fields of a header.
 std::vector<Topic> find_header_values(const Words& words) {
   std::vector<std::uint64_t> values;
-  for (auto word = words.rbegin(); word != words.rend(); ++word) {
-    const auto number = number_of(*word);
-    if (!number) break;
-    values.insert(values.begin(), *number);
+  // The last run of numbers.
+  for (const std::string& word : words) {
+    if (const auto number = number_of(word))
+      values.push_back(*number);
+    else
+      values.clear();
   }
   if (values.empty() || values.size() == words.size()) return {};
   const Words name(words.begin(), words.end() - static_cast<std::ptrdiff_t>(values.size()));

@@ -104,8 +104,9 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
       const bool continued = cell.field->bit < octet * 8 + cell.from;
       std::string text(cell.field->name);
       if (cell.field->is_reserved()) text = room >= 8 ? "reserved" : "";
-      if (continued) text = room >= text.size() + 2 ? "… " + text : "…";
-      if (rows[r].repeated > 1) text += " (" + std::to_string(rows[r].repeated * 4) + " octets)";
+      if (continued) text.insert(0, "… ");
+      if (continued && columns(text) > room) text = "…";
+      if (rows[r].repeated > 1) text.append(" (").append(std::to_string(rows[r].repeated * 4)).append(" octets)");
       if (columns(text) > room) {
         // A letter that is still free: of the name, or any.
         char letter = 0;
