@@ -28,7 +28,7 @@ constexpr const char* examples = R"(Examples:
   rdmawire extract x.pcap --frame 1- --anonymize --key 'ticket 4711' -o ticket.pcapng
 
 Anonymising replaces MAC, IPv4 and IPv6 addresses, GIDs and GUIDs wherever the tables know them, the same one by the
-same one, subnets by subnets; blanks what is not RDMA; and makes checksums and CRCs good again. The comment of each
+same one, subnets by subnets; blanks names of hosts and what is not RDMA; and makes checksums and CRCs good again. The comment of each
 packet says what they were. Queue pairs, PSNs, keys, LIDs, ports, times, and the payload of RDMA stay as they are:
 payload can hold anything, so think of --blank-payload. Without --key the pseudonyms are different each time.
 
