@@ -1,6 +1,7 @@
 #include "dissectors/faces/filter_source.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/opcode.hpp"
@@ -219,10 +220,21 @@ const Derived derived[] = {
 
 constexpr std::size_t longest_name = 96;  // of those that are compared; nobody mistypes a longer one
 
+// Which characters there are, as bits.
+std::uint64_t characters(std::string_view text) {
+  std::uint64_t bits = 0;
+  for (char c : text) bits |= 1ULL << (static_cast<unsigned char>(c) & 63);
+  return bits;
+}
+
 // How many insertions, deletions, changes and swaps of neighbours lead from one to the other; anything above `limit`
 // when there are more. Both have at most longest_name characters.
 std::size_t distance(std::string_view a, std::string_view b, std::size_t limit) {
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return limit + 1;
+  // Each character that only one of them has costs a step.
+  const std::uint64_t in_a = characters(a), in_b = characters(b);
+  if (static_cast<std::size_t>(std::max(std::popcount(in_a & ~in_b), std::popcount(in_b & ~in_a))) > limit)
+    return limit + 1;
   std::array<std::array<std::uint8_t, longest_name + 1>, 3> rows;
   auto row = [&](std::size_t i) -> auto& { return rows[i % 3]; };
   for (std::size_t j = 0; j <= b.size(); ++j) row(0)[j] = static_cast<std::uint8_t>(j);
@@ -381,7 +393,7 @@ std::vector<std::string> nearest_names(std::string_view name) {
     return all;
   }();
 
-  const std::size_t limit = std::max<std::size_t>(1, name.size() / 3);
+  const std::size_t limit = std::clamp<std::size_t>(name.size() / 3, 1, 3);
   Nearest nearest(limit);
   const std::string wanted = plain_name(name);
   const std::string_view wanted_field = after_first_dot(name);
@@ -397,7 +409,7 @@ std::vector<std::string> nearest_names(std::string_view name) {
 
 std::vector<std::string> nearest_entries(std::string_view name, const Names& names) {
   if (name.size() > longest_name) return {};
-  const std::size_t limit = std::max<std::size_t>(2, name.size() / 3);
+  const std::size_t limit = std::clamp<std::size_t>(name.size() / 3, 2, 4);
   Nearest nearest(limit);
   const std::string wanted = plain_name(name);
   for (const Name& entry : names.entries) {
