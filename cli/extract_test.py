@@ -51,7 +51,7 @@ def main(directory):
 
     # The same key, the same pseudonyms; another, others; none, chance.
     outputs = []
-    for key in (["--key", "one"], ["--key", "one"], ["--key", "two"], [], []):
+    for key in (["--key-text", "one"], ["--key-text", "one"], ["--key-text", "two"], [], []):
         assert run("extract", RPING, "--frame", "15-40", "--anonymize", *key, "-o", out).returncode == 0
         outputs.append(lines(out))
         assert len(outputs[-1]) == 26
@@ -60,8 +60,11 @@ def main(directory):
     (directory / "key").write_text("one")
     assert run("extract", RPING, "--frame", "15-40", "--anonymize", "--key", directory / "key", "-o", out).returncode == 0
     assert lines(out) == outputs[0]
-    pcap = run("extract", RPING, "--frame", "15-40", "--anonymize", "--key", "one", "-o", directory / "x.pcap")
+    unread = run("extract", RPING, "--frame", "15-40", "--anonymize", "--key", directory / "no-key", "-o", out)
+    assert unread.returncode == 3 and "no-key" in unread.stderr, unread
+    pcap = run("extract", RPING, "--frame", "15-40", "--anonymize", "--key-text", "one", "-o", directory / "x.pcap")
     assert pcap.returncode == 0 and "no comments" in pcap.stderr, pcap
+    assert run("extract", RPING, "--frame", "15-40", "--anonymize", "-o", out).returncode == 0
     comment = run("dissect", out, "-V", "--frame", "20", "--color", "never").stdout
     assert "frame 34 of the original capture, anonymised; original ICRC: good" in comment, comment
 
