@@ -25,10 +25,10 @@ constexpr const char* description =
 constexpr const char* examples = R"(Examples:
   rdmawire extract x.pcap --frame 214 --around 50 -o part.pcapng
   rdmawire extract x.pcap --filter 'aeth.syndrome.kind == nak' --around 5 -o naks.pcapng
-  rdmawire extract x.pcap --frame 1- --anonymize --key 'ticket 4711' -o ticket.pcapng
+  rdmawire extract x.pcap --frame 1- --anonymize --key-text 'ticket 4711' -o ticket.pcapng
 
 Anonymising replaces MAC, IPv4 and IPv6 addresses, GIDs and GUIDs wherever the tables know them, the same one by the
-same one, subnets by subnets; blanks what is not RDMA; and makes checksums and CRCs good again. The comment of each
+same one, subnets by subnets; blanks names of hosts and what is not RDMA; and makes checksums and CRCs good again. The comment of each
 packet says what they were. Queue pairs, PSNs, keys, LIDs, ports, times, and the payload of RDMA stay as they are:
 payload can hold anything, so think of --blank-payload. Without --key the pseudonyms are different each time.
 
@@ -43,6 +43,7 @@ struct Options {
   bool anonymize = false;
   bool blank_payload = false;
   std::string key;
+  std::string key_text;
   std::string output;
   std::uint16_t roce_port = 0;
 };
@@ -54,19 +55,18 @@ bool same_file(const std::string& a, const std::string& b) {
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-// The content of the file of that name, else the text itself; without either, chance.
-std::optional<captures::SipKey> key_from(const std::string& text) {
-  if (text.empty()) {
+// The content of a file, or a text; without either, chance.
+std::optional<captures::SipKey> key_from(const std::string& path, const std::string& text) {
+  if (path.empty() && text.empty()) {
     std::uint8_t chance[16];
     if (::getrandom(chance, sizeof chance, 0) != static_cast<ssize_t>(sizeof chance)) return std::nullopt;
     return captures::Pseudonyms::key_of(chance);
   }
   std::string secret = text;
-  struct stat status {};
-  if (::stat(text.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
-    std::ifstream file(text, std::ios::binary);
+  if (!path.empty()) {
+    std::ifstream file(path, std::ios::binary);
     secret.assign(std::istreambuf_iterator<char>(file), {});
-    if (!file || secret.empty()) return std::nullopt;
+    if (secret.empty()) return std::nullopt;
   }
   return captures::Pseudonyms::key_of({reinterpret_cast<const std::uint8_t*>(secret.data()), secret.size()});
 }
@@ -91,9 +91,9 @@ Exit run(const Options& options) {
   how.around = options.around;
   how.decode.extra_roce_v2_port = options.roce_port;
   if (options.anonymize) {
-    const auto key = key_from(options.key);
+    const auto key = key_from(options.key, options.key_text);
     if (!key) {
-      complain(fmt::format("--key {}: the file is empty or cannot be read", options.key));
+      complain(fmt::format("--key {}: is empty or cannot be read", options.key));
       return Exit::trouble;
     }
     how.anonymize = captures::AnonymizeOptions{*key, options.blank_payload};
@@ -150,9 +150,14 @@ void add_extract(CLI::App& app, Work& work) {
       ->type_name("K");
   CLI::Option* anonymize =
       sub->add_flag("--anonymize", options->anonymize, "replace addresses, make checksums good again");
-  sub->add_option("--key", options->key, "a file or a text: the same key gives the same pseudonyms")
+  CLI::Option* key =
+      sub->add_option("--key", options->key, "a file: the same content gives the same pseudonyms, another others")
+          ->needs(anonymize)
+          ->type_name("FILE");
+  sub->add_option("--key-text", options->key_text, "the same with a text; one that can be guessed protects nothing")
       ->needs(anonymize)
-      ->type_name("KEY");
+      ->excludes(key)
+      ->type_name("TEXT");
   sub->add_flag("--blank-payload", options->blank_payload, "RDMA payload becomes zeros")->needs(anonymize);
   sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
       ->type_name("PORT");

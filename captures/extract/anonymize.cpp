@@ -113,6 +113,11 @@ void Anonymizer::replace_addresses(const HeaderInfo& header, Bytes original, Mut
           std::copy(pseudonym.begin(), pseudonym.end(), copy.begin() + field.bit / 8);
         }
         break;
+      case Display::text:
+        // A text that encoding writes is a constant of the protocol: MPA's key.
+        if (!field.is_computed && field.bit % 8 == 0 && field.width % 8 == 0)
+          blank(copy, {field.bit / 8U, field.width / 8U});
+        break;
       default: break;
     }
   }

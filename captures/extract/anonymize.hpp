@@ -18,9 +18,10 @@ struct AnonymizeOptions {
 
 /// Replaces, by the tables: every field that holds a MAC, IPv4 or IPv6 address, a GID or a GUID, in all layers, in what
 /// variable parts hold (private data of connection management, records of subnet administration), and in the addresses
-/// of IP options and routing headers. What no table describes becomes zeros where it can hold addresses: payload that
-/// is not RDMA's, management datagrams that could not be read, what follows a header that the capture cut, padding of
-/// the link. Queue pairs, PSNs, keys, LIDs, ports and times stay.
+/// of IP options and routing headers. Texts that name hosts and services (node descriptions, NVMe qualified names)
+/// become zeros. What no table describes becomes zeros where it can hold addresses: payload that is not RDMA's,
+/// management datagrams that could not be read, what follows a header that the capture cut, padding of the link. Queue
+/// pairs, PSNs, keys, LIDs, ports and times stay.
 ///
 /// Checksums, ICRC, VCRC, the CRC of each FPDU that lies whole in the packet, and a frame check sequence are computed
 /// anew.

@@ -11,6 +11,7 @@
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
 
@@ -288,6 +289,30 @@ TEST(Anonymize, LeavesNoAddressOfAnyCapture) {
   }
 }
 
+TEST(Anonymize, NamesOfHostsAndServicesGo) {
+  const TemporaryDirectory directory;
+  const std::string out = directory.file("x.pcapng");
+  auto holds = [&](const ExtractOptions& options, std::string_view text) {
+    run(samples + "nvme-over-rdma.pcap.zst", out, options);
+    const Octets written = read_file(out);
+    return std::string_view(reinterpret_cast<const char*>(written.data()), written.size()).find(text) !=
+           std::string_view::npos;
+  };
+  EXPECT_TRUE(holds(everything(), "nqn.2014-08.org.nvmexpress"));
+  EXPECT_FALSE(holds(anonymised(true), "nqn.2014-08.org.nvmexpress"));
+  // MPA's key is a text, too, and stays: without it nobody would see that the connection is iWARP.
+  run(samples + "siw-rping.pcap", out, anonymised(true));
+  std::size_t keys = 0;
+  each_packet(out, [&](const tracking::Packet& packet, const Record&) {
+    for (const tracking::Pdu& pdu : packet.pdus) keys += pdu.stack.find(info<MpaFrame>) != nullptr;
+  });
+  std::size_t original = 0;
+  each_packet(samples + "siw-rping.pcap", [&](const tracking::Packet& packet, const Record&) {
+    for (const tracking::Pdu& pdu : packet.pdus) original += pdu.stack.find(info<MpaFrame>) != nullptr;
+  });
+  EXPECT_EQ(keys, original);
+}
+
 TEST(Anonymize, EverythingElseStaysAndEveryChecksumIsGood) {
   const TemporaryDirectory directory;
   const std::string out = directory.file("x.pcapng");
@@ -312,6 +337,8 @@ TEST(Anonymize, EverythingElseStaysAndEveryChecksumIsGood) {
       EXPECT_EQ(shape(packet), shapes[frame]) << "frame " << frame + 1;
       EXPECT_NE(packet.icrc.status, CrcCheck::Status::bad) << "frame " << frame + 1;
       EXPECT_NE(packet.vcrc.status, CrcCheck::Status::bad) << "frame " << frame + 1;
+      for (const tracking::Pdu& pdu : packet.pdus)
+        EXPECT_NE(pdu.crc.status, CrcCheck::Status::bad) << "frame " << frame + 1;
       for (const Checksum& checksum : checksums_of(packet.stack))
         EXPECT_NE(checksum.status, CrcCheck::Status::bad) << checksum.name << ", frame " << frame + 1;
       EXPECT_FALSE(record.comments().empty());

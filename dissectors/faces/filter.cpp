@@ -573,17 +573,20 @@ class FilterCompiler {
       return Intervals<Number>{{*number & ~host, *number | host}};
     }
     if constexpr (sizeof(Number) == 8) {
-      if (const auto number = parse_scalar(group.type, value.text)) {
-        // A decoded value is not bound to its field's bits.
-        if (group.field && !group.field->decoded && group.field->width < 64 && *number >> group.field->width)
-          return refusal(
-              value, fmt::format("{} does not fit in the {} bits of {}", value.text, group.field->width, name.text));
-        return Intervals<Number>{{*number, *number}};
-      }
       Intervals<Number> named;
       if (group.names)
         for (const Name& entry : group.names->entries)
           if (plain_name(entry.name) == plain_name(value.text)) named.push_back({entry.value, entry.value});
+      // Some names are numbers ("2048" of an MTU code): quotes tell which is meant.
+      if (!named.empty() && value.sort == Sort::text) return named;
+      if (const auto number = parse_scalar(group.type, value.text)) {
+        // A decoded value is not bound to its field's bits.
+        if (!group.field || group.field->decoded || group.field->width == 64 || *number >> group.field->width == 0)
+          return Intervals<Number>{{*number, *number}};
+        if (named.empty())
+          return refusal(
+              value, fmt::format("{} does not fit in the {} bits of {}", value.text, group.field->width, name.text));
+      }
       if (!named.empty()) return named;
     }
     return refusal(value, wrong_type(name, group, value));

@@ -1,7 +1,7 @@
 #include "dissectors/faces/filter_source.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <bit>
 
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/opcode.hpp"
@@ -218,20 +218,39 @@ const Derived derived[] = {
      }},
 };
 
-// How many insertions, deletions, changes and swaps of neighbours lead from one to the other.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
-  std::iota(last.begin(), last.end(), 0U);
+constexpr std::size_t longest_name = 96;  // of those that are compared; nobody mistypes a longer one
+
+// Which characters there are, as bits.
+std::uint64_t characters(std::string_view text) {
+  std::uint64_t bits = 0;
+  for (char c : text) bits |= 1ULL << (static_cast<unsigned char>(c) & 63);
+  return bits;
+}
+
+// How many insertions, deletions, changes and swaps of neighbours lead from one to the other; anything above `limit`
+// when there are more. Both have at most longest_name characters.
+std::size_t distance(std::string_view a, std::string_view b, std::size_t limit) {
+  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return limit + 1;
+  // Each character that only one of them has costs a step.
+  const std::uint64_t in_a = characters(a), in_b = characters(b);
+  if (static_cast<std::size_t>(std::max(std::popcount(in_a & ~in_b), std::popcount(in_b & ~in_a))) > limit)
+    return limit + 1;
+  std::array<std::array<std::uint8_t, longest_name + 1>, 3> rows;
+  auto row = [&](std::size_t i) -> auto& { return rows[i % 3]; };
+  for (std::size_t j = 0; j <= b.size(); ++j) row(0)[j] = static_cast<std::uint8_t>(j);
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    now[0] = i;
+    auto &now = row(i), &last = row(i - 1), &before = row(i + 1);  // i + 1 and i - 2 share a row
+    now[0] = static_cast<std::uint8_t>(i);
+    std::uint8_t least = now[0];
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = std::min(now[j], before[j - 2] + 1);
+      int steps = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1] ? 1 : 0)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) steps = std::min(steps, before[j - 2] + 1);
+      now[j] = static_cast<std::uint8_t>(steps);
+      least = std::min(least, now[j]);
     }
-    std::swap(before, last);
-    std::swap(last, now);
+    if (least > limit + 1) return limit + 1;
   }
-  return last[b.size()];
+  return row(a.size())[b.size()];
 }
 
 std::string_view after_first_dot(std::string_view name) {
@@ -239,29 +258,29 @@ std::string_view after_first_dot(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view{} : name.substr(dot + 1);
 }
 
-// Keeps the nearest three of what is offered.
+/// Keeps what is near of what is offered.
 class Nearest {
  public:
-  explicit Nearest(std::string_view wanted) : wanted_(wanted) {}
+  explicit Nearest(std::size_t limit) : limit_(limit) {}
   void offer(std::string_view candidate, std::size_t score) {
-    if (wanted_.size() > 64) return;  // nobody mistypes so long a name; and the cost stays bounded
+    if (score > limit_) return;
     for (const auto& [s, name] : found_)
       if (name == candidate) return;
     found_.emplace_back(score, std::string(candidate));
   }
-  [[nodiscard]] std::vector<std::string> best(std::size_t limit) {
+  /// The best first, at most three; a clearly better one stands alone.
+  [[nodiscard]] std::vector<std::string> best() {
     std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> names;
     for (const auto& [score, name] : found_) {
-      // A clearly better one stands alone.
-      if (score > limit || names.size() == 3 || score > found_.front().first + 1) break;
+      if (names.size() == 3 || score > found_.front().first + 1) break;
       names.push_back(name);
     }
     return names;
   }
 
  private:
-  std::string_view wanted_;
+  std::size_t limit_;
   std::vector<std::pair<std::size_t, std::string>> found_;
 };
 
@@ -350,40 +369,57 @@ Resolved resolve(std::string_view name) {
 }
 
 std::vector<std::string> nearest_names(std::string_view name) {
-  Nearest nearest(name);
-  const std::string wanted = plain_name(name);
-  const std::string_view wanted_field = after_first_dot(name);
-  auto offer = [&](std::string_view candidate) {
-    std::size_t score = distance(wanted, plain_name(candidate));
-    // The right field under the wrong header is a likely mistake, however different the headers' names.
-    if (!wanted_field.empty() && wanted_field == after_first_dot(candidate)) score = std::min<std::size_t>(score, 1);
-    nearest.offer(candidate, score);
+  if (name.size() > longest_name) return {};
+  struct Candidate {
+    std::string name;
+    std::string plain;
+    bool wireshark;
   };
-  if (name.size() <= 64) {
+  static const auto candidates = [] {
+    std::vector<Candidate> all;
+    auto add = [&](std::string text, bool wireshark = false) {
+      if (text.size() > longest_name) return;
+      std::string plain = plain_name(text);
+      all.push_back({std::move(text), std::move(plain), wireshark});
+    };
     for (const HeaderInfo* header : all_headers()) {
-      offer(header->name);
+      add(std::string(header->name));
       for (const Field& field : header->fields) {
-        offer(std::string(header->name) + "." + std::string(field.name));
-        if (!field.wireshark.empty() && name.find('.') != std::string_view::npos) offer(field.wireshark);
+        add(std::string(header->name) + "." + std::string(field.name));
+        if (!field.wireshark.empty()) add(std::string(field.wireshark), true);
       }
     }
-    for (const Derived& d : derived) offer(d.name);
+    for (const Derived& d : derived) add(std::string(d.name));
+    return all;
+  }();
+
+  const std::size_t limit = std::clamp<std::size_t>(name.size() / 3, 1, 3);
+  Nearest nearest(limit);
+  const std::string wanted = plain_name(name);
+  const std::string_view wanted_field = after_first_dot(name);
+  for (const Candidate& candidate : candidates) {
+    if (candidate.wireshark && wanted_field.empty()) continue;
+    // The right field under the wrong header is a likely mistake, however different the headers' names.
+    const bool same_field = !wanted_field.empty() && wanted_field == after_first_dot(candidate.name);
+    const std::size_t steps = distance(wanted, candidate.plain, limit);
+    nearest.offer(candidate.name, same_field ? std::min<std::size_t>(steps, 1) : steps);
   }
-  return nearest.best(std::max<std::size_t>(1, name.size() / 3));
+  return nearest.best();
 }
 
 std::vector<std::string> nearest_entries(std::string_view name, const Names& names) {
-  Nearest nearest(name);
+  if (name.size() > longest_name) return {};
+  const std::size_t limit = std::clamp<std::size_t>(name.size() / 3, 2, 4);
+  Nearest nearest(limit);
   const std::string wanted = plain_name(name);
-  if (name.size() <= 64)
-    for (const Name& entry : names.entries) {
-      const std::string candidate = plain_name(entry.name);
-      std::size_t score = distance(wanted, candidate);
-      // A part of the name is a good guess, too: "Access Error".
-      if (!wanted.empty() && candidate.find(wanted) != std::string::npos) score = std::min<std::size_t>(score, 1);
-      nearest.offer(entry.name, score);
-    }
-  return nearest.best(std::max<std::size_t>(2, name.size() / 3));
+  for (const Name& entry : names.entries) {
+    const std::string candidate = plain_name(entry.name);
+    if (candidate.size() > longest_name) continue;
+    // A part of the name is a good guess, too: "Access Error".
+    const bool part = !wanted.empty() && candidate.find(wanted) != std::string::npos;
+    nearest.offer(entry.name, part ? 1 : distance(wanted, candidate, limit));
+  }
+  return nearest.best();
 }
 
 std::string plain_name(std::string_view name) {
