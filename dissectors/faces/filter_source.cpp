@@ -341,8 +341,10 @@ Resolved resolve(std::string_view name) {
   // The beginning of Wireshark's names ("infiniband", "infiniband.aeth"): the headers that have fields of such names.
   for (const HeaderInfo* header : all_headers())
     for (const Field& field : header->fields)
-      if (field.wireshark.size() > name.size() && field.wireshark.starts_with(name) &&
-          field.wireshark[name.size()] == '.') {
+      if (const auto aliases = field.aliases();
+          std::any_of(aliases.begin(), aliases.end(), [&](std::string_view alias) {
+            return alias.size() > name.size() && alias.starts_with(name) && alias[name.size()] == '.';
+          })) {
         found.refs.push_back({header, nullptr});
         break;
       }
@@ -364,7 +366,8 @@ std::vector<std::string> nearest_names(std::string_view name) {
       offer(header->name);
       for (const Field& field : header->fields) {
         offer(std::string(header->name) + "." + std::string(field.name));
-        if (!field.wireshark.empty() && name.find('.') != std::string_view::npos) offer(field.wireshark);
+        if (name.find('.') == std::string_view::npos) continue;
+        for (std::string_view alias : field.aliases()) offer(alias);
       }
     }
     for (const Derived& d : derived) offer(d.name);
