@@ -9,7 +9,7 @@ packages_build=(
 packages_check=(
   clang libclang-rt-14-dev clang-format clang-tidy
   python3 python3-venv ca-certificates
-  tshark
+  tshark zstd
 )
 
 if [[ -t 1 && -z ${NO_COLOR:-} ]]; then

@@ -477,7 +477,7 @@ class Writer {
     row("shown as", display_name(field.display));
     if (field.present) row("present", "depends on other fields of the header");
     if (field.is_computed) row("encoding", "computed when it is not given");
-    row("Wireshark", field.wireshark);
+    row("Wireshark", fmt::format("{}", fmt::join(field.aliases(), ", ")));
     figure(header, &field);
     if (!field.names) return;
     page_.line();
@@ -625,7 +625,7 @@ nlohmann::ordered_json field_json(const HeaderInfo& header, const Field& field) 
       {"name", field.name},       {"bit", field.bit},
       {"width", field.width},     {"display", display_name(field.display)},
       {"meaning", field.meaning}, {"section", field.section.empty() ? header.section : field.section}};
-  if (!field.wireshark.empty()) json["wireshark"] = field.wireshark;
+  if (!field.aliases().empty()) json["wireshark"] = field.aliases();
   if (field.names) json["enumeration"] = field.names->title;
   if (field.present) json["conditional"] = true;
   if (field.is_computed) json["computed"] = true;

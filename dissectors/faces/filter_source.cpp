@@ -360,8 +360,10 @@ Resolved resolve(std::string_view name) {
   // The beginning of Wireshark's names ("infiniband", "infiniband.aeth"): the headers that have fields of such names.
   for (const HeaderInfo* header : all_headers())
     for (const Field& field : header->fields)
-      if (field.wireshark.size() > name.size() && field.wireshark.starts_with(name) &&
-          field.wireshark[name.size()] == '.') {
+      if (const auto aliases = field.aliases();
+          std::any_of(aliases.begin(), aliases.end(), [&](std::string_view alias) {
+            return alias.size() > name.size() && alias.starts_with(name) && alias[name.size()] == '.';
+          })) {
         found.refs.push_back({header, nullptr});
         break;
       }
@@ -386,7 +388,7 @@ std::vector<std::string> nearest_names(std::string_view name) {
       add(std::string(header->name));
       for (const Field& field : header->fields) {
         add(std::string(header->name) + "." + std::string(field.name));
-        if (!field.wireshark.empty()) add(std::string(field.wireshark), true);
+        for (const std::string_view alias : field.aliases()) add(std::string(alias), true);
       }
     }
     for (const Derived& d : derived) add(std::string(d.name));

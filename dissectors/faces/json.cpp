@@ -1,6 +1,7 @@
 #include "dissectors/faces/json.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -173,7 +174,9 @@ struct JsonWriter::Plans {
     out += '}';
   }
 
-  static void crc(std::string& out, std::string_view key, const CrcCheck& check, unsigned digits) {
+  /// `source_port`: the UDP source port with which a bad ICRC would be good.
+  static void crc(std::string& out, std::string_view key, const CrcCheck& check, unsigned digits,
+                  std::optional<std::uint16_t> source_port = {}) {
     using enum CrcCheck::Status;
     if (check.status == absent) return;
     out += ",\"";
@@ -191,7 +194,12 @@ struct JsonWriter::Plans {
     }
     out += "\"status\":\"";
     out += to_string(check.status);
-    out += "\"}";
+    out += '"';
+    if (source_port) {
+      out += ",\"source_port\":";
+      append_decimal(out, *source_port);
+    }
+    out += '}';
   }
 
   /// layers, payload and pad of a stack.
@@ -292,7 +300,8 @@ void JsonWriter::append(std::string& out, const tracking::Packet& packet, const 
     out += '"';
   }
   plans_->stack(out, packet.stack);
-  Plans::crc(out, "icrc", packet.icrc, 8);
+  const bool bad_icrc = packet.icrc.status == CrcCheck::Status::bad;
+  Plans::crc(out, "icrc", packet.icrc, 8, bad_icrc ? source_port_for_icrc(packet.stack) : std::nullopt);
   Plans::crc(out, "vcrc", packet.vcrc, 4);
   if (!packet.pdus.empty()) {
     out += ",\"pdus\":[";
@@ -302,6 +311,11 @@ void JsonWriter::append(std::string& out, const tracking::Packet& packet, const 
       out += ",\"length\":";
       append_decimal(out, pdu.in_frame.length);
       out += pdu.reassembled ? ",\"reassembled\":true" : ",\"reassembled\":false";
+      if (pdu.markers) {
+        out += ",\"markers\":";
+        append_decimal(out, pdu.markers);
+      }
+      if (pdu.wrong_marker) out += ",\"wrong_marker\":true";
       plans_->stack(out, pdu.stack);
       Plans::crc(out, "crc", pdu.crc, 8);
       Plans::findings(out, pdu.stack);

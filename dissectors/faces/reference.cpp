@@ -64,7 +64,7 @@ std::string reference_page() {
       if (field.present) meaning += "; not in every header";
       fmt::format_to(to, "| `{}` | {} | {} | {} | {} |\n", field.name, bits, meaning,
                      field.names ? fmt::format("[{}](#{})", field.names->title, anchor(field.names->title)) : "",
-                     field.wireshark.empty() ? "" : fmt::format("`{}`", field.wireshark));
+                     field.aliases().empty() ? "" : fmt::format("`{}`", fmt::join(field.aliases(), "`, `")));
     }
   }
   out +=

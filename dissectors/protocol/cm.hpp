@@ -223,9 +223,11 @@ struct CmReq {
           .as(Display::ipv4)
           .when(&ipv4_mapped<72>)
           .alias("infiniband.cm.req.prim_remotegid_ipv4"),
-      field("primary_flow_label", 704, 20, "primary path: flow label").hex(),
+      field("primary_flow_label", 704, 20, "primary path: flow label").hex().alias("infiniband.cm.req.prim_flowlabel"),
       reserved("reserved3", 724, 6),
-      field("primary_packet_rate", 730, 6, "primary path: the rate at which the responder may send").of(rate_names),
+      field("primary_packet_rate", 730, 6, "primary path: the rate at which the responder may send")
+          .of(rate_names)
+          .alias("infiniband.cm.req.prim_pktrate"),
       field("primary_traffic_class", 736, 8, "primary path: traffic class")
           .hex()
           .alias("infiniband.cm.req.prim_tfcclass"),
@@ -251,10 +253,13 @@ struct CmReq {
       field("alternate_remote_gid", 928, 128, "alternate path: the responder's GID")
           .as(Display::ipv6)
           .alias("infiniband.cm.req.alt_remotegid"),
-      field("alternate_flow_label", 1056, 20, "alternate path: flow label").hex(),
+      field("alternate_flow_label", 1056, 20, "alternate path: flow label")
+          .hex()
+          .alias("infiniband.cm.req.alt_flowlabel"),
       reserved("reserved6", 1076, 6),
       field("alternate_packet_rate", 1082, 6, "alternate path: the rate at which the responder may send")
-          .of(rate_names),
+          .of(rate_names)
+          .alias("infiniband.cm.req.alt_pktrate"),
       field("alternate_traffic_class", 1088, 8, "alternate path: traffic class")
           .hex()
           .alias("infiniband.cm.req.alt_tfcclass"),

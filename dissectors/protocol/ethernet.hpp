@@ -33,8 +33,8 @@ struct Ethernet {
   static constexpr std::string_view name = "eth", title = "Ethernet II", section = "IEEE 802.3, 3.2";
   static constexpr std::size_t size = 14;
   static constexpr std::array fields{
-      field("dst", 0, 48, "destination address").as(Display::mac).alias("eth.dst"),
-      field("src", 48, 48, "source address").as(Display::mac).alias("eth.src"),
+      field("dst", 0, 48, "destination address").as(Display::mac).alias("eth.dst").alias("eth.addr"),
+      field("src", 48, 48, "source address").as(Display::mac).alias("eth.src").alias("eth.addr"),
       field("type", 96, 16, "what follows").hex().of(ethertype_names).alias("eth.type").computed(),
   };
   static void fill(FrameLayout& frame, std::size_t index);
@@ -104,12 +104,14 @@ struct Erf {
   static constexpr std::string_view tail = "extensions";
   static constexpr std::array fields{
       field("timestamp", 0, 64, "seconds and 2^-32 seconds since 1970").hex().le().alias("erf.ts"),
-      field("type", 64, 8, "kind of record"),
+      field("type", 64, 8, "kind of record").hex().alias("erf.types"),
       field("type.extended", 64, 1, "extension headers follow").alias("erf.types.ext_header"),
       field("type.kind", 65, 7, "kind of record").of(erf_type_names).alias("erf.types.type"),
-      field("flags", 72, 8, "capture port and what became of the packet").hex(),
-      field("flags.truncated", 77, 1, "the record is shorter than the packet").alias("erf.flags.trunc"),
-      field("flags.receive_error", 76, 1, "the port saw an error").alias("erf.flags.rxe"),
+      field("flags", 72, 8, "capture port and what became of the packet").hex().alias("erf.flags"),
+      field("flags.card_error", 74, 1, "the card lost its place in the stream").alias("erf.flags.dse"),
+      field("flags.receive_error", 75, 1, "the port saw an error").alias("erf.flags.rxe"),
+      field("flags.truncated", 76, 1, "the record is shorter than the packet").alias("erf.flags.trunc"),
+      field("flags.varying_length", 77, 1, "records have the length of their packets").alias("erf.flags.vlen"),
       field("flags.interface", 78, 2, "capture port").alias("erf.flags.cap"),
       field("record_length", 80, 16, "octets of the whole record").alias("erf.rlen"),
       field("loss", 96, 16, "packets lost before this one, or colour").alias("erf.lctr"),

@@ -63,7 +63,8 @@ struct Field {
   bool is_computed = false;    ///< encoding computes it when it is not given, and can compute it again
   const Names* names = nullptr;
   std::string_view section;    ///< where this field is specified, when it is not the header's own section
-  std::string_view wireshark;  ///< Wireshark's filter name where it means the same, else empty
+  /// Wireshark's filter names where they mean the same ("ip.src", "ip.addr"); those not used are empty.
+  std::array<std::string_view, 2> wireshark{};
   bool (*present)(const std::uint8_t* header) = nullptr;  ///< nullptr: always
   std::uint64_t (*decoded)(std::uint64_t raw) = nullptr;  ///< the meaning of the raw bits in `display`'s unit
 
@@ -74,10 +75,14 @@ struct Field {
   constexpr Field& computed() { return is_computed = true, *this; }
   constexpr Field& of(const Names& n) { return names = &n, *this; }
   constexpr Field& in(std::string_view s) { return section = s, *this; }
-  constexpr Field& alias(std::string_view a) { return wireshark = a, *this; }
+  constexpr Field& alias(std::string_view a) { return wireshark[wireshark[0].empty() ? 0 : 1] = a, *this; }
   constexpr Field& when(bool (*p)(const std::uint8_t*)) { return present = p, *this; }
   constexpr Field& means(std::uint64_t (*d)(std::uint64_t)) { return decoded = d, *this; }
 
+  /// Wireshark's names, without the empty ones.
+  [[nodiscard]] constexpr std::span<const std::string_view> aliases() const {
+    return {wireshark.data(), wireshark[0].empty() ? 0U : wireshark[1].empty() ? 1U : 2U};
+  }
   [[nodiscard]] constexpr bool is_part() const { return name.find('.') != std::string_view::npos; }
   [[nodiscard]] constexpr bool is_decoded() const { return decoded != nullptr; }
   [[nodiscard]] constexpr bool is_number() const { return width <= 64; }

@@ -27,10 +27,10 @@ struct Lrh {
       field("vl", 0, 4, "virtual lane; changes on the way").alias("infiniband.lrh.vl"),
       field("lver", 4, 4, "link version: 0").alias("infiniband.lrh.lver"),
       field("sl", 8, 4, "service level").alias("infiniband.lrh.sl"),
-      reserved("reserved", 12, 2),
+      reserved("reserved", 12, 2).alias("infiniband.lrh.reserved2"),
       field("lnh", 14, 2, "which header follows").of(lnh_names).alias("infiniband.lrh.lnh").computed(),
       field("dlid", 16, 16, "destination LID").alias("infiniband.lrh.dlid"),
-      reserved("reserved2", 32, 5),
+      reserved("reserved2", 32, 5).alias("infiniband.lrh.reserved5"),
       field("length", 37, 11, "in units of 4 octets, from the LRH's first to the ICRC's last")
           .alias("infiniband.lrh.pktlen")
           .computed(),
@@ -89,7 +89,7 @@ struct Bth {
       reserved("reserved", 34, 6),
       field("dest_qp", 40, 24, "destination queue pair").hex().alias("infiniband.bth.destqp"),
       field("ack_request", 64, 1, "the sender wants an acknowledgement").alias("infiniband.bth.a"),
-      reserved("reserved2", 65, 7),
+      reserved("reserved2", 65, 7).alias("infiniband.bth.reserved7"),
       field("psn", 72, 24, "packet sequence number, modulo 2^24").alias("infiniband.bth.psn"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
@@ -143,8 +143,9 @@ struct AtomicEth {
   static constexpr std::string_view name = "atomiceth", title = "Atomic ETH", section = "IBTA vol 1, 9.3.4";
   static constexpr std::size_t size = 28;
   static constexpr std::array fields{
-      field("va", 0, 64, "remote virtual address, a multiple of 8").hex(),
-      field("rkey", 64, 32, "remote key").hex(),
+      // Wireshark has one name for this field of both headers.
+      field("va", 0, 64, "remote virtual address, a multiple of 8").hex().alias("infiniband.reth.va"),
+      field("rkey", 64, 32, "remote key").hex().alias("infiniband.reth.r_key"),
       field("swap_add", 96, 64, "swap value of CmpSwap, added value of FetchAdd")
           .hex()
           .alias("infiniband.atomiceth.swapdt"),
@@ -159,7 +160,7 @@ struct Aeth {
   static constexpr bool kind_is(const std::uint8_t* header, std::uint8_t kind) { return (header[0] >> 5 & 3) == kind; }
   static constexpr std::array fields{
       field("syndrome", 0, 8, "ACK, RNR NAK or NAK, and what it says").hex().alias("infiniband.aeth.syndrome"),
-      reserved("syndrome.reserved", 0, 1),
+      reserved("syndrome.reserved", 0, 1).alias("infiniband.aeth.syndrome.reserved"),
       field("syndrome.kind", 1, 2, "what kind of acknowledgement")
           .of(syndrome_kind_names)
           .alias("infiniband.aeth.syndrome.opcode"),

@@ -159,9 +159,9 @@ Parts Ipv4::parts(Bytes header) {
   std::uint32_t at = Ipv4::size;
   while (at < header.size()) {
     const std::uint8_t type = header[at];
-    if (type == 0) break;
-    if (type == 1) {
-      ++at;
+    if (type <= 1) {
+      parts.layers[parts.count++] = {&info<Ipv4OptionOctet>, at++, Ipv4OptionOctet::size};
+      if (type == 0) break;
       continue;
     }
     const auto left = static_cast<std::uint32_t>(header.size()) - at;

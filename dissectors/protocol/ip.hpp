@@ -46,6 +46,7 @@ struct Ipv4 {
   static constexpr std::array fields{
       field("version", 0, 4, "4").alias("ip.version"),
       field("header_length", 4, 4, "in units of 4 octets").computed(),
+      field("header_length.octets", 4, 4, "octets of this header").means(&octets_of_words).alias("ip.hdr_len"),
       field("tos", 8, 8, "type of service").hex().alias("ip.dsfield"),
       field("tos.dscp", 8, 6, "differentiated services code point").in("RFC 2474, 3").alias("ip.dsfield.dscp"),
       field("tos.ecn", 14, 2, "explicit congestion notification")
@@ -54,15 +55,15 @@ struct Ipv4 {
           .alias("ip.dsfield.ecn"),
       field("total_length", 16, 16, "octets from this header to the datagram's end").alias("ip.len").computed(),
       field("identification", 32, 16, "ties fragments together").hex().alias("ip.id"),
-      reserved("reserved", 48, 1),
+      reserved("reserved", 48, 1).alias("ip.flags.rb"),
       field("df", 49, 1, "do not fragment").alias("ip.flags.df"),
       field("mf", 50, 1, "more fragments follow").alias("ip.flags.mf"),
-      field("fragment_offset", 51, 13, "in units of 8 octets"),
+      field("fragment_offset", 51, 13, "in units of 8 octets").alias("ip.frag_offset"),
       field("ttl", 64, 8, "hops left").alias("ip.ttl"),
       field("protocol", 72, 8, "what follows").of(ip_protocol_names).alias("ip.proto").computed(),
       field("checksum", 80, 16, "over this header").hex().alias("ip.checksum").computed(),
-      field("src", 96, 32, "source address").as(Display::ipv4).alias("ip.src"),
-      field("dst", 128, 32, "destination address").as(Display::ipv4).alias("ip.dst"),
+      field("src", 96, 32, "source address").as(Display::ipv4).alias("ip.src").alias("ip.addr"),
+      field("dst", 128, 32, "destination address").as(Display::ipv4).alias("ip.dst").alias("ip.addr"),
   };
   static Parts parts(Bytes header);
   static void fill(FrameLayout& frame, std::size_t index);
@@ -72,7 +73,7 @@ struct Ipv6 {
   static constexpr std::string_view name = "ipv6", title = "Internet Protocol, version 6", section = "RFC 8200, 3";
   static constexpr std::size_t size = 40;
   static constexpr std::array fields{
-      field("version", 0, 4, "6").alias("ipv6.version"),
+      field("version", 0, 4, "6").alias("ipv6.version").alias("ip.version"),
       field("traffic_class", 4, 8, "DSCP and ECN").hex().alias("ipv6.tclass"),
       field("traffic_class.dscp", 4, 6, "differentiated services code point")
           .in("RFC 2474, 3")
@@ -85,8 +86,8 @@ struct Ipv6 {
       field("payload_length", 32, 16, "octets after this header").alias("ipv6.plen").computed(),
       field("next_header", 48, 8, "what follows").of(ip_protocol_names).alias("ipv6.nxt").computed(),
       field("hop_limit", 56, 8, "hops left").alias("ipv6.hlim"),
-      field("src", 64, 128, "source address").as(Display::ipv6).alias("ipv6.src"),
-      field("dst", 192, 128, "destination address").as(Display::ipv6).alias("ipv6.dst"),
+      field("src", 64, 128, "source address").as(Display::ipv6).alias("ipv6.src").alias("ipv6.addr"),
+      field("dst", 192, 128, "destination address").as(Display::ipv6).alias("ipv6.dst").alias("ipv6.addr"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -108,7 +109,7 @@ struct Ipv6Fragment {
   static constexpr std::string_view name = "ipv6_fragment", title = "IPv6 fragment header", section = "RFC 8200, 4.5";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("next_header", 0, 8, "what follows").of(ip_protocol_names),
+      field("next_header", 0, 8, "what follows").of(ip_protocol_names).alias("ipv6.fraghdr.nxt"),
       reserved("reserved", 8, 8),
       field("offset", 16, 13, "in units of 8 octets").alias("ipv6.fraghdr.offset"),
       reserved("reserved2", 29, 2),
@@ -145,6 +146,16 @@ struct Ipv4Option {
   static constexpr std::array fields{
       field("type", 0, 8, "kind of option").of(ip_option_names).alias("ip.opt.type"),
       field("length", 8, 8, "octets of the option").alias("ip.opt.len"),
+  };
+};
+
+/// An IPv4 option that is its type alone: end of options, no operation.
+struct Ipv4OptionOctet {
+  static constexpr std::string_view name = "ip_option_octet", title = "IPv4 option of one octet",
+                                    section = "RFC 791, 3.1";
+  static constexpr std::size_t size = 1;
+  static constexpr std::array fields{
+      field("type", 0, 8, "kind of option").of(ip_option_names).alias("ip.opt.type"),
   };
 };
 

@@ -250,7 +250,8 @@ struct Mad {
       field("status", 32, 16, "how the request went; 0: well").hex().alias("infiniband.mad.status"),
       field("status.direction", 32, 1, "D: 0 on the way out, 1 on the way back")
           .in("IBTA vol 1, 14.2.1.2")
-          .when(directed),
+          .when(directed)
+          .alias("infiniband.smpdirected.d"),
       field("status.sa", 32, 8, "what subnet administration says")
           .of(sa_status_names)
           .in("IBTA vol 1, 15.2.3")

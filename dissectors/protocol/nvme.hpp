@@ -112,6 +112,11 @@ inline constexpr Names nvme_sgl_subtype_names{"NVMe SGL descriptor subtype", nvm
 namespace detail {
 constexpr bool nvme_sgl_is_keyed(const std::uint8_t* h) { return h[39] >> 4 == nvme::keyed_data_block; }
 constexpr bool nvme_sgl_is_plain(const std::uint8_t* h) { return !nvme_sgl_is_keyed(h); }
+// Connect and the two of Authentication; in the others the descriptor's octets are reserved.
+constexpr bool nvme_fabrics_has_data(const std::uint8_t* h) {
+  return h[4] == nvme::fabrics_type::connect || h[4] == nvme::fabrics_type::authentication_send ||
+         h[4] == nvme::fabrics_type::authentication_receive;
+}
 }  // namespace detail
 
 /// Octets 0 to 39 of an admin command.
@@ -170,12 +175,27 @@ struct NvmeFabrics {
       field("sgl1.address", 192, 64, "host address; as an offset: octets into the capsule's data")
           .le()
           .hex()
+          .when(&detail::nvme_fabrics_has_data)
           .alias("nvme.cmd.sgl1.addr"),
-      field("sgl1.length", 256, 32, "octets of data").le().when(&detail::nvme_sgl_is_plain),
-      field("sgl1.keyed_length", 256, 24, "octets of data").le().when(&detail::nvme_sgl_is_keyed),
-      field("sgl1.key", 280, 32, "remote key").le().hex().when(&detail::nvme_sgl_is_keyed).alias("nvme.cmd.sgl1.key"),
-      field("sgl1.type", 312, 4, "kind of descriptor").of(nvme_sgl_type_names).alias("nvme.cmd.sgl.type"),
-      field("sgl1.subtype", 316, 4, "kind of address").of(nvme_sgl_subtype_names).alias("nvme.cmd.sgl.subtype"),
+      field("sgl1.length", 256, 32, "octets of data")
+          .le()
+          .when([](const std::uint8_t* h) { return detail::nvme_fabrics_has_data(h) && detail::nvme_sgl_is_plain(h); }),
+      field("sgl1.keyed_length", 256, 24, "octets of data")
+          .le()
+          .when([](const std::uint8_t* h) { return detail::nvme_fabrics_has_data(h) && detail::nvme_sgl_is_keyed(h); }),
+      field("sgl1.key", 280, 32, "remote key")
+          .le()
+          .hex()
+          .when([](const std::uint8_t* h) { return detail::nvme_fabrics_has_data(h) && detail::nvme_sgl_is_keyed(h); })
+          .alias("nvme.cmd.sgl1.key"),
+      field("sgl1.type", 312, 4, "kind of descriptor")
+          .of(nvme_sgl_type_names)
+          .when(&detail::nvme_fabrics_has_data)
+          .alias("nvme.cmd.sgl.type"),
+      field("sgl1.subtype", 316, 4, "kind of address")
+          .of(nvme_sgl_subtype_names)
+          .when(&detail::nvme_fabrics_has_data)
+          .alias("nvme.cmd.sgl.subtype"),
   };
 };
 

@@ -12,9 +12,6 @@ struct Pm {
   static constexpr std::array fields{reserved("reserved", 0, 320)};
 };
 
-/// Octets of a count of 32-bit words, as PortXmitData and PortRcvData are.
-constexpr std::uint64_t octets_of_words(std::uint64_t words) { return words << 2; }
-
 /// The counters that every port has; they stop at their largest value.
 struct PortCounters {
   static constexpr std::string_view name = "portcounters", title = "PortCounters", section = "IBTA vol 1, 16.1.3.5";

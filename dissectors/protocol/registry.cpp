@@ -45,9 +45,9 @@ constexpr auto join(const std::array<const HeaderInfo*, N>&... lists) {
 // clang-format off
 constexpr auto headers = join(
     headers_of<Ethernet, Vlan, LinuxSll, LinuxSll2, NullLoopback, Erf>(),
-    headers_of<Ipv4, Ipv4Option, Ipv6, Ipv6Extension, Ipv6Fragment, Ipv6Authentication>(),
+    headers_of<Ipv4, Ipv4Option, Ipv4OptionOctet, Ipv6, Ipv6Extension, Ipv6Fragment, Ipv6Authentication>(),
     headers_of<Arp, ArpEthernet, ArpInfiniband>(),
-    headers_of<Udp, Tcp, TcpOption, TcpMss, TcpWindowScale, TcpTimestamps, TcpSackBlock>(),
+    headers_of<Udp, Tcp, TcpOption, TcpOptionOctet, TcpMss, TcpWindowScale, TcpTimestamps, TcpSackBlock>(),
     headers_of<Vxlan, Gre, Erspan2, Erspan3>(),
     headers_of<Lrh, Grh, Rwh>(),
     headers_of<Bth, Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth, Feth, Cnp, DcEth>(),
@@ -96,7 +96,7 @@ std::span<const FieldRef> find_wireshark(std::string_view alias) {
     std::map<std::string_view, std::vector<FieldRef>> map;
     for (const HeaderInfo* header : headers)
       for (const Field& f : header->fields)
-        if (!f.wireshark.empty()) map[f.wireshark].push_back({header, &f});
+        for (std::string_view alias_of_field : f.aliases()) map[alias_of_field].push_back({header, &f});
     return map;
   }();
   const auto found = by_alias.find(alias);

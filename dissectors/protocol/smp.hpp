@@ -110,7 +110,7 @@ struct SmpDirected {
                                     section = "IBTA vol 1, 14.2.1.2";
   static constexpr std::size_t size = 40;
   static constexpr std::array fields{
-      field("mkey", 0, 64, "key that the port demands").hex(),
+      field("mkey", 0, 64, "key that the port demands").hex().alias("infiniband.smplid.mkey"),
       field("dr_slid", 64, 16, "LID where the directed part of the route begins; 0xffff: at the sender")
           .alias("infiniband.smpdirected.drslid"),
       field("dr_dlid", 80, 16, "LID where the directed part of the route ends; 0xffff: at the receiver")

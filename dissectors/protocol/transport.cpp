@@ -49,9 +49,9 @@ Parts Tcp::parts(Bytes header) {
   std::uint32_t at = Tcp::size;
   while (at < header.size() && parts.count < Parts::capacity) {
     const std::uint8_t kind = header[at];
-    if (kind == 0) break;
-    if (kind == 1) {
-      ++at;
+    if (kind <= 1) {
+      parts.layers[parts.count++] = {&info<TcpOptionOctet>, at++, TcpOptionOctet::size};
+      if (kind == 0) break;
       continue;
     }
     const auto left = static_cast<std::uint32_t>(header.size()) - at;

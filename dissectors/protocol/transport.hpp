@@ -15,8 +15,8 @@ struct Udp {
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
       field("src_port", 0, 16, "source port; RoCEv2 senders vary it so that flows take different paths")
-          .alias("udp.srcport"),
-      field("dst_port", 16, 16, "destination port; 4791 is RoCEv2").alias("udp.dstport").computed(),
+          .alias("udp.srcport").alias("udp.port"),
+      field("dst_port", 16, 16, "destination port; 4791 is RoCEv2").alias("udp.dstport").alias("udp.port").computed(),
       field("length", 32, 16, "octets of header and data").alias("udp.length").computed(),
       field("checksum", 48, 16, "0: none, as RoCEv2 senders do").hex().alias("udp.checksum").computed(),
   };
@@ -28,12 +28,14 @@ struct Tcp {
   static constexpr std::size_t size = 20;
   static constexpr std::string_view tail = "options";
   static constexpr std::array fields{
-      field("src_port", 0, 16, "source port").alias("tcp.srcport"),
-      field("dst_port", 16, 16, "destination port").alias("tcp.dstport"),
+      field("src_port", 0, 16, "source port").alias("tcp.srcport").alias("tcp.port"),
+      field("dst_port", 16, 16, "destination port").alias("tcp.dstport").alias("tcp.port"),
       field("seq", 32, 32, "of the first octet of data; of SYN itself").alias("tcp.seq_raw"),
       field("ack_number", 64, 32, "next octet expected").alias("tcp.ack_raw"),
       field("data_offset", 96, 4, "header length in units of 4 octets").computed(),
-      reserved("reserved", 100, 4),
+      field("data_offset.octets", 96, 4, "octets of this header").means(&octets_of_words).alias("tcp.hdr_len"),
+      reserved("reserved", 100, 3).alias("tcp.flags.res"),
+      field("ae", 103, 1, "accurate ECN").in("RFC 9768, 3").alias("tcp.flags.ae"),
       field("cwr", 104, 1, "congestion window reduced").alias("tcp.flags.cwr"),
       field("ece", 105, 1, "ECN echo").alias("tcp.flags.ece"),
       field("urg", 106, 1, "the urgent pointer counts").alias("tcp.flags.urg"),
@@ -67,12 +69,21 @@ struct TcpOption {
       field("length", 8, 8, "octets of the option").alias("tcp.option_len"),
   };
 };
+/// A TCP option that is its kind alone: end of options, no operation.
+struct TcpOptionOctet {
+  static constexpr std::string_view name = "tcp_option_octet", title = "TCP option of one octet",
+                                    section = "RFC 9293, 3.2";
+  static constexpr std::size_t size = 1;
+  static constexpr std::array fields{
+      field("kind", 0, 8, "kind of option").of(tcp_option_names).alias("tcp.option_kind"),
+  };
+};
 struct TcpMss {
   static constexpr std::string_view name = "tcp_mss", title = "TCP maximum segment size", section = "RFC 9293, 3.7.1";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
-      field("kind", 0, 8, "2").of(tcp_option_names),
-      field("length", 8, 8, "4"),
+      field("kind", 0, 8, "2").of(tcp_option_names).alias("tcp.option_kind"),
+      field("length", 8, 8, "4").alias("tcp.option_len"),
       field("mss", 16, 16, "octets of data the sender takes in one segment").alias("tcp.options.mss_val"),
   };
 };
@@ -80,8 +91,8 @@ struct TcpWindowScale {
   static constexpr std::string_view name = "tcp_wscale", title = "TCP window scale", section = "RFC 7323, 2.2";
   static constexpr std::size_t size = 3;
   static constexpr std::array fields{
-      field("kind", 0, 8, "3").of(tcp_option_names),
-      field("length", 8, 8, "3"),
+      field("kind", 0, 8, "3").of(tcp_option_names).alias("tcp.option_kind"),
+      field("length", 8, 8, "3").alias("tcp.option_len"),
       field("shift", 16, 8, "windows count in units of 2^shift octets").alias("tcp.options.wscale.shift"),
   };
 };
@@ -89,8 +100,8 @@ struct TcpTimestamps {
   static constexpr std::string_view name = "tcp_timestamps", title = "TCP timestamps", section = "RFC 7323, 3.2";
   static constexpr std::size_t size = 10;
   static constexpr std::array fields{
-      field("kind", 0, 8, "8").of(tcp_option_names),
-      field("length", 8, 8, "10"),
+      field("kind", 0, 8, "8").of(tcp_option_names).alias("tcp.option_kind"),
+      field("length", 8, 8, "10").alias("tcp.option_len"),
       field("value", 16, 32, "the sender's clock").alias("tcp.options.timestamp.tsval"),
       field("echo", 48, 32, "the clock value being answered").alias("tcp.options.timestamp.tsecr"),
   };

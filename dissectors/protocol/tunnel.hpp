@@ -67,7 +67,7 @@ struct Erspan3 {
       field("p", 80, 1, "the frame is an Ethernet frame").alias("erspan.p"),
       field("frame_type", 81, 5, "0: Ethernet, 2: IP").alias("erspan.ft"),
       field("hardware", 86, 6, "which hardware").alias("erspan.hw"),
-      field("direction", 92, 1, "1: egress").alias("erspan.d"),
+      field("direction", 92, 1, "1: egress").alias("erspan.direction"),
       field("granularity", 93, 2, "unit of the time stamp").alias("erspan.gra"),
       field("platform_present", 95, 1, "8 octets of platform data follow").alias("erspan.o"),
   };

@@ -1,0 +1,53 @@
+"""The captures that the tests read: captures/samples, and ../shared/captures where it exists."""
+
+import dataclasses
+import functools
+import gzip
+import os
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "captures" / "samples"
+SHARED = Path(os.environ.get("RDMAWIRE_SHARED", ROOT.parent / "shared")) / "captures"
+WITHOUT_SHARED = "needs ../shared/captures beside the repository"
+ENDINGS = (".pcap", ".pcapng", ".pcap.gz", ".pcap.zst")
+
+
+@dataclasses.dataclass(frozen=True)
+class Capture:
+    name: str  # as known.toml writes it: "samples/rping.pcap"
+    path: Path
+
+
+def _content(path):
+    """The octets of a capture, without its compression."""
+    if path.suffix == ".gz":
+        return gzip.decompress(path.read_bytes())
+    if path.suffix == ".zst":
+        return subprocess.run(["zstd", "-dcq", path], stdout=subprocess.PIPE, check=True).stdout
+    return path.read_bytes()
+
+
+def _in(folder, name):
+    return [Capture(f"{name}/{path.name}", path) for path in sorted(folder.glob("*")) if path.name.endswith(ENDINGS)]
+
+
+@functools.cache
+def all_captures():
+    """Every capture once: one of ../shared that is a sample too, whatever its compression, is not listed again."""
+    samples = _in(SAMPLES, "samples")
+    shared = _in(SHARED, "shared") + _in(SHARED / "public", "shared/public")
+    seen = set()
+    captures = []
+    for capture in samples + shared:
+        content = _content(capture.path)
+        if content not in seen:
+            seen.add(content)
+            captures.append(capture)
+    return captures
+
+
+def capture_named(name):
+    """The capture that known.toml calls so, or None. A sample's name also finds it where only ../shared has it."""
+    return next((capture for capture in all_captures() if capture.name == name), None)
