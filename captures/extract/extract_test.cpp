@@ -274,6 +274,8 @@ TEST(Anonymize, LeavesNoAddressOfAnyCapture) {
     std::size_t frame = 0;
     each_packet(out, [&](const tracking::Packet& packet, const Record&) {
       ASSERT_LT(frame, before.size());
+      for (const tracking::Pdu& pdu : packet.pdus)
+        EXPECT_NE(pdu.crc.status, CrcCheck::Status::bad) << "frame " << frame + 1;
       const std::vector<Address> after = addresses_of(packet);
       ASSERT_EQ(after.size(), before[frame].size()) << "frame " << frame + 1;
       for (std::size_t i = 0; i < after.size(); ++i) {
