@@ -83,7 +83,7 @@ TEST(FilterNames, EveryFieldOfTheTablesCanBeAskedFor) {
     for (const Field& field : header->fields) {
       const std::string name = std::string(header->name) + "." + std::string(field.name);
       EXPECT_TRUE(Filter::compile(name)) << name;
-      EXPECT_TRUE(field.wireshark.empty() || Filter::compile(field.wireshark)) << field.wireshark;
+      for (const std::string_view alias : field.aliases()) EXPECT_TRUE(Filter::compile(alias)) << alias;
       if (!field.names) continue;
       for (const Name& entry : field.names->entries) {
         // In quotes every name is a value, whatever it looks like.
