@@ -114,8 +114,7 @@ void Anonymizer::replace_addresses(const HeaderInfo& header, Bytes original, Mut
         }
         break;
       case Display::text:
-        // A text that encoding writes is a constant of the protocol: MPA's key.
-        if (!field.is_computed && field.bit % 8 == 0 && field.width % 8 == 0)
+        if (!field.is_constant && field.bit % 8 == 0 && field.width % 8 == 0)
           blank(copy, {field.bit / 8U, field.width / 8U});
         break;
       default: break;

@@ -61,6 +61,7 @@ struct Field {
   Display display = Display::decimal;
   bool little_endian = false;  ///< whole bytes in little-endian order
   bool is_computed = false;    ///< encoding computes it when it is not given, and can compute it again
+  bool is_constant = false;    ///< a text or number that the protocol fixes: it tells nothing about who speaks
   const Names* names = nullptr;
   std::string_view section;    ///< where this field is specified, when it is not the header's own section
   /// Wireshark's filter names where they mean the same ("ip.src", "ip.addr"); those not used are empty.
@@ -73,6 +74,7 @@ struct Field {
   constexpr Field& hex() { return as(Display::hexadecimal); }
   constexpr Field& le() { return little_endian = true, *this; }
   constexpr Field& computed() { return is_computed = true, *this; }
+  constexpr Field& constant() { return is_constant = true, *this; }
   constexpr Field& of(const Names& n) { return names = &n, *this; }
   constexpr Field& in(std::string_view s) { return section = s, *this; }
   constexpr Field& alias(std::string_view a) { return wireshark[wireshark[0].empty() ? 0 : 1] = a, *this; }

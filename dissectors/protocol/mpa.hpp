@@ -34,7 +34,8 @@ struct MpaFrame {
   static constexpr std::string_view tail = "private_data";
   static constexpr std::array fields{
       field("key", 0, 128, "\"MPA ID Req Frame\" of the initiator, \"MPA ID Rep Frame\" of the responder")
-          .as(Display::text),
+          .as(Display::text)
+          .constant(),
       field("markers", 128, 1, "the sender of this frame requires markers in what it receives")
           .alias("iwarp_mpa.marker_flag"),
       field("crc", 129, 1, "the sender of this frame prefers CRCs; one side is enough to turn them on")
