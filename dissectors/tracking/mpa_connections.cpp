@@ -68,6 +68,8 @@ std::size_t MpaConnections::Connection::buffered() const {
 }
 
 MpaConnections::Connection& MpaConnections::connection(const Key& key) {
+  // Segments of one connection come in a row.
+  if (!order_.empty() && order_.front().key == key) return order_.front();
   if (const auto found = connections_.find(key); found != connections_.end()) {
     order_.splice(order_.begin(), order_, found->second);
     return *found->second;
