@@ -44,8 +44,8 @@ std::uint16_t offloaded_checksum(const HeaderStack& stack) {
       v4 ? View<Ipv4>(ip).get<"total_length">() : View<Ipv6>(ip).get<"payload_length">() + Ipv6::size;
   const std::uint32_t octets = network.offset + total - transport.offset;
   const Bytes addresses = v4 ? Bytes{ip + 12, 8} : Bytes{ip + 8, 32};
-  return static_cast<std::uint16_t>(~internet_checksum(
-      addresses, octets + (transport.header == &info<Tcp> ? ip_protocol::tcp : ip_protocol::udp)));
+  return static_cast<std::uint16_t>(
+      ~internet_checksum(addresses, octets + (transport.header == &info<Tcp> ? ip_protocol::tcp : ip_protocol::udp)));
 }
 
 struct Counts {

@@ -17,7 +17,7 @@ inline constexpr Name lnh_entries[] = {
     {2, "BTH", "InfiniBand local: the BTH follows"},
     {3, "GRH", "InfiniBand global: a GRH follows"},
 };
-inline constexpr Names lnh_names{"LRH LNH", lnh_entries, "IBTA vol 1, 7.7.5"};
+inline constexpr Names lnh_names{"LRH LNH", lnh_entries, "IBTA vol 1, 7.7, number unverified"};
 
 /// Local Route Header.
 struct Lrh {
@@ -63,7 +63,7 @@ struct Grh {
 
 /// Raw packets' header: what an EtherType's payload is wrapped in.
 struct Rwh {
-  static constexpr std::string_view name = "rwh", title = "Raw Header", section = "IBTA vol 1, 5.3";
+  static constexpr std::string_view name = "rwh", title = "Raw Header", section = "IBTA vol 1, 5.3, number unverified";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       reserved("reserved", 0, 16),
@@ -97,7 +97,8 @@ struct Bth {
 
 /// Reliable Datagram Extended Transport Header.
 struct Rdeth {
-  static constexpr std::string_view name = "rdeth", title = "Reliable Datagram ETH", section = "IBTA vol 1, 9.3.1";
+  static constexpr std::string_view name = "rdeth", title = "Reliable Datagram ETH",
+                                    section = "IBTA vol 1, 9.3.1, number unverified";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
@@ -140,7 +141,8 @@ struct Reth {
 
 /// Atomic Extended Transport Header.
 struct AtomicEth {
-  static constexpr std::string_view name = "atomiceth", title = "Atomic ETH", section = "IBTA vol 1, 9.3.4";
+  static constexpr std::string_view name = "atomiceth", title = "Atomic ETH",
+                                    section = "IBTA vol 1, 9.3.4, number unverified";
   static constexpr std::size_t size = 28;
   static constexpr std::array fields{
       // Wireshark has one name for this field of both headers.
@@ -168,7 +170,7 @@ struct Aeth {
           .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::ack); })
           .alias("infiniband.aeth.syndrome.credit_count"),
       field("syndrome.credits", 3, 5, "ACK: receive requests the responder has")
-          .in("IBTA vol 1, 9.7.7.2.4")
+          .in("IBTA vol 1, 9.7.7.2")
           .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::ack) && (h[0] & 31) != 31; })
           .means(&credits_of_code),
       field("syndrome.timer", 3, 5, "RNR NAK: timer code")
@@ -176,7 +178,7 @@ struct Aeth {
           .alias("infiniband.aeth.syndrome.timer"),
       field("syndrome.wait", 3, 5, "RNR NAK: how long to wait before trying again")
           .as(Display::time)
-          .in("IBTA vol 1, 9.7.5.2.8, table 45")
+          .in("IBTA vol 1, 9.7.5.2.8")
           .when([](const std::uint8_t* h) { return kind_is(h, syndrome_kind::rnr_nak); })
           .means(&rnr_timer_ns),
       field("syndrome.nak_code", 3, 5, "NAK: why")
@@ -189,7 +191,8 @@ struct Aeth {
 
 /// Atomic Acknowledge Extended Transport Header.
 struct AtomicAckEth {
-  static constexpr std::string_view name = "atomicacketh", title = "Atomic ACK ETH", section = "IBTA vol 1, 9.5.3";
+  static constexpr std::string_view name = "atomicacketh", title = "Atomic ACK ETH",
+                                    section = "IBTA vol 1, 9.5.3, number unverified";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
       field("original", 0, 64, "what the memory held before").hex().alias("infiniband.atomicacketh.origremdt"),
@@ -197,7 +200,8 @@ struct AtomicAckEth {
 };
 
 struct ImmDt {
-  static constexpr std::string_view name = "immdt", title = "Immediate Data", section = "IBTA vol 1, 9.3.6";
+  static constexpr std::string_view name = "immdt", title = "Immediate Data",
+                                    section = "IBTA vol 1, 9.3.6, number unverified";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("data", 0, 32, "placed in the receiver's completion").hex().alias("infiniband.immdt"),
@@ -206,7 +210,8 @@ struct ImmDt {
 
 /// Invalidate Extended Transport Header.
 struct Ieth {
-  static constexpr std::string_view name = "ieth", title = "Invalidate ETH", section = "IBTA vol 1, 9.3.7";
+  static constexpr std::string_view name = "ieth", title = "Invalidate ETH",
+                                    section = "IBTA vol 1, 9.3.7, number unverified";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("rkey", 0, 32, "remote key that the receiver invalidates").hex().alias("infiniband.ieth"),
@@ -217,13 +222,11 @@ inline constexpr Name flush_selectivity_entries[] = {
     {0, "region range", "the range that the RETH names"},
     {1, "memory region", "all of the memory region"},
 };
-inline constexpr Names flush_selectivity_names{"FLUSH selectivity", flush_selectivity_entries,
-                                               "IBTA vol 1, annex A19, number unverified"};
+inline constexpr Names flush_selectivity_names{"FLUSH selectivity", flush_selectivity_entries, "IBTA vol 1, A19.4.1"};
 
 /// Flush Extended Transport Header.
 struct Feth {
-  static constexpr std::string_view name = "feth", title = "Flush ETH",
-                                    section = "IBTA vol 1, annex A19 (Memory Placement Extensions), number unverified";
+  static constexpr std::string_view name = "feth", title = "Flush ETH", section = "IBTA vol 1, A19.4.1";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       reserved("reserved", 0, 26),
@@ -236,7 +239,8 @@ struct Feth {
 
 /// What follows the BTH of a congestion notification packet: 16 reserved octets.
 struct Cnp {
-  static constexpr std::string_view name = "cnp", title = "CNP padding", section = "IBTA vol 1, annex A17.9.3";
+  static constexpr std::string_view name = "cnp", title = "CNP padding",
+                                    section = "IBTA vol 1, A17.9.3";
   static constexpr std::size_t size = 16;
   static constexpr std::array fields{
       reserved("reserved", 0, 64),

@@ -147,7 +147,7 @@ constexpr auto name_entries = [] {
 }  // namespace
 
 constinit const std::array<Opcode, 256> opcodes = table;
-constinit const Names opcode_names{"BTH opcode", name_entries, "IBTA vol 1, 9.2.2"};
+constinit const Names opcode_names{"BTH opcode", name_entries, "IBTA vol 1, 9.2"};
 
 std::string_view to_string(Transport transport) {
   switch (transport) {

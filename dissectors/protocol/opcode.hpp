@@ -1,6 +1,7 @@
 #pragma once
 /// The opcode table: for each BTH opcode its transport, operation, position, direction, the extension headers that
-/// follow, and whether it carries payload. Header stacks are driven by it. IBTA vol 1, 9.2.2 (table 38).
+/// follow, and whether it carries payload. Header stacks are driven by it. IBTA vol 1, 9.2; 5.2.1 to 5.2.13 for the
+/// order of headers; A19.4 for FLUSH and ATOMIC WRITE.
 
 #include <array>
 #include <cstdint>

@@ -31,10 +31,10 @@ inline constexpr Name nak_code_entries[] = {
      "the responder could not complete the request for a reason of its own"},
     {nak_code::invalid_rd_request, "invalid RD request", "the destination does not fit the request (RD only)"},
 };
-inline constexpr Names nak_code_names{"NAK code", nak_code_entries, "IBTA vol 1, 9.7.5.2.1"};
+inline constexpr Names nak_code_names{"NAK code", nak_code_entries, "IBTA vol 1, 9.7.5.2.2"};
 
 /// What a credit code of 0 to 30 stands for: 0, 1, 2, 3, 4, 6, 8, 12, 16 … 32768. 31 (no credits are given) is 0 here;
-/// ask for the code. IBTA vol 1, 9.7.7.2.4.
+/// ask for the code. IBTA vol 1, 9.7.7.2.
 constexpr std::uint64_t credits_of_code(std::uint64_t code) {
   if (code == 0 || code >= 31) return 0;
   // Codes come in pairs: 2^n, then 1.5 times 2^n; the first pair lacks its half step.
