@@ -12,7 +12,7 @@ inline constexpr std::uint16_t ipv4 = 0x0800, arp = 0x0806, teb = 0x6558, vlan =
                                provider_vlan = 0x88a8, erspan2 = 0x88be, roce_v1 = 0x8915, old_provider_vlan = 0x9100,
                                erspan3 = 0x22eb;
 inline constexpr std::uint16_t lowest = 0x0600;  ///< less is an 802.3 length
-}
+}  // namespace ethertype
 inline constexpr Name ethertype_entries[] = {
     {ethertype::ipv4, "IPv4", ""},
     {ethertype::arp, "ARP", ""},

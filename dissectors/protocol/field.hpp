@@ -63,7 +63,7 @@ struct Field {
   bool is_computed = false;    ///< encoding computes it when it is not given, and can compute it again
   bool is_constant = false;    ///< a text or number that the protocol fixes: it tells nothing about who speaks
   const Names* names = nullptr;
-  std::string_view section;    ///< where this field is specified, when it is not the header's own section
+  std::string_view section;  ///< where this field is specified, when it is not the header's own section
   /// Wireshark's filter names where they mean the same ("ip.src", "ip.addr"); those not used are empty.
   std::array<std::string_view, 2> wireshark{};
   bool (*present)(const std::uint8_t* header) = nullptr;  ///< nullptr: always

@@ -177,12 +177,12 @@ struct NvmeFabrics {
           .hex()
           .when(&detail::nvme_fabrics_has_data)
           .alias("nvme.cmd.sgl1.addr"),
-      field("sgl1.length", 256, 32, "octets of data")
-          .le()
-          .when([](const std::uint8_t* h) { return detail::nvme_fabrics_has_data(h) && detail::nvme_sgl_is_plain(h); }),
-      field("sgl1.keyed_length", 256, 24, "octets of data")
-          .le()
-          .when([](const std::uint8_t* h) { return detail::nvme_fabrics_has_data(h) && detail::nvme_sgl_is_keyed(h); }),
+      field("sgl1.length", 256, 32, "octets of data").le().when([](const std::uint8_t* h) {
+        return detail::nvme_fabrics_has_data(h) && detail::nvme_sgl_is_plain(h);
+      }),
+      field("sgl1.keyed_length", 256, 24, "octets of data").le().when([](const std::uint8_t* h) {
+        return detail::nvme_fabrics_has_data(h) && detail::nvme_sgl_is_keyed(h);
+      }),
       field("sgl1.key", 280, 32, "remote key")
           .le()
           .hex()

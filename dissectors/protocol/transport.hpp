@@ -15,7 +15,8 @@ struct Udp {
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
       field("src_port", 0, 16, "source port; RoCEv2 senders vary it so that flows take different paths")
-          .alias("udp.srcport").alias("udp.port"),
+          .alias("udp.srcport")
+          .alias("udp.port"),
       field("dst_port", 16, 16, "destination port; 4791 is RoCEv2").alias("udp.dstport").alias("udp.port").computed(),
       field("length", 32, 16, "octets of header and data").alias("udp.length").computed(),
       field("checksum", 48, 16, "0: none, as RoCEv2 senders do").hex().alias("udp.checksum").computed(),
