@@ -336,7 +336,9 @@ class FilterCompiler {
     } else {
       std::vector<Filter::Source> headers, flags, fields;
       for (const FieldRef& ref : resolved.refs) {
-        auto& list = !ref.field ? headers : type_of(*ref.field) == FilterType::flag ? flags : fields;
+        // A flag of ours is true when it is set; by Wireshark's name it is true when it is there, as in Wireshark.
+        const bool asks_value = ref.field && type_of(*ref.field) == FilterType::flag && !resolved.by_wireshark;
+        auto& list = !ref.field ? headers : asks_value ? flags : fields;
         list.push_back({ref.header, ref.field, nullptr});
       }
       add(Filter::Kind::header, headers);

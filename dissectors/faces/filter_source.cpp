@@ -339,6 +339,11 @@ Resolved resolve(std::string_view name) {
   Resolved found;
   if (FieldRef ref = find_field(name)) {
     found.refs.push_back(ref);
+    // Where Wireshark has the same name for it, that may cover further headers: ip.version is IPv6's, too.
+    const auto aliases = ref.field->aliases();
+    if (std::find(aliases.begin(), aliases.end(), name) != aliases.end())
+      for (FieldRef other : find_wireshark(name))
+        if (other.field != ref.field) found.refs.push_back(other);
     return found;
   }
   if (const HeaderInfo* header = find_header(name)) {
@@ -351,6 +356,7 @@ Resolved resolve(std::string_view name) {
       return found;
     }
   for (FieldRef ref : find_wireshark(name)) found.refs.push_back(ref);
+  found.by_wireshark = true;
   if (found) return found;
   for (const Derived& d : derived)
     if (!d.wireshark.empty() && d.wireshark == name) {

@@ -56,6 +56,7 @@ std::span<const Derived> derived_fields();
 struct Resolved {
   std::vector<FieldRef> refs;  ///< field nullptr: the header as a whole
   const Derived* derived = nullptr;
+  bool by_wireshark = false;  ///< the name is Wireshark's, not ours
   explicit operator bool() const { return derived || !refs.empty(); }
 };
 /// Our names first, then Wireshark's.

@@ -185,6 +185,10 @@ TEST(Filter, WiresharkNamesAreAliases) {
   EXPECT_TRUE(matches(send_only(), "infiniband.bth.psn == 100 and infiniband.bth.opcode == 4 and infiniband"));
   EXPECT_TRUE(matches(acknowledge(0x60), "infiniband.aeth and infiniband.aeth.syndrome.opcode == 3"));
   EXPECT_FALSE(matches(send_only(), "infiniband.aeth"));
+  // One name of Wireshark's for fields of several headers, also where it is a name of ours.
+  EXPECT_TRUE(matches(send_only(), "ip.addr == 10.0.0.2 and ip.addr == 10.0.0.3 and udp.port == 4791"));
+  EXPECT_TRUE(matches(Value<Ethernet>() / Value<Ipv6>() / Value<Udp>(), "ip.version == 6 and ipv6.version == 6"));
+  EXPECT_TRUE(matches(send_only(), "infiniband.bth.se and not bth.se")) << "there, and not set";
   EXPECT_TRUE(matches(send_only(), "frame.time_epoch > 1732163000"));
 }
 

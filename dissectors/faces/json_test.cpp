@@ -32,7 +32,7 @@ TEST(Json, AFrameLiterally) {
       R"({"frame":7,"time":"1795247618.500000000","length":62,"captured":62,"link":"ethernet","wire":"roce_v2","layers":[)"
       R"({"protocol":"eth","offset":0,"length":14,"fields":{"dst":"52:54:00:00:00:03","src":"52:54:00:00:00:02",)"
       R"("type":2048,"type_name":"IPv4"}},)"
-      R"({"protocol":"ip","offset":14,"length":20,"fields":{"version":4,"header_length":5,"tos":0,"tos.dscp":0,)"
+      R"({"protocol":"ip","offset":14,"length":20,"fields":{"version":4,"header_length":5,"header_length.octets":20,"tos":0,"tos.dscp":0,)"
       R"("tos.ecn":0,"tos.ecn_name":"Not-ECT","total_length":48,"identification":29585,"df":1,"mf":0,)"
       R"("fragment_offset":0,"ttl":64,"protocol":17,"protocol_name":"UDP","checksum":45863,"src":"10.0.0.2",)"
       R"("dst":"10.0.0.3"}},)"

@@ -21,6 +21,7 @@ TEST(Tree, AFrameWithEveryField) {
    14  ip  Internet Protocol, version 4  20 octets
          version                4
          header_length          5                     in units of 4 octets
+           octets               20                    octets of this header
          tos                    0x00                  type of service
            dscp                 0                     differentiated services code point
            ecn                  0                     Not-ECT: the sender does not take part in ECN

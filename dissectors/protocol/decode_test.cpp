@@ -244,11 +244,12 @@ TEST(Decode, TcpOptions) {
   const Layer* tcp = stack.find(info<Tcp>);
   ASSERT_TRUE(tcp);
   const Parts parts = Tcp::parts(stack.bytes_of(*tcp));
-  ASSERT_EQ(parts.count, 4U);
+  ASSERT_EQ(parts.count, 5U);
   EXPECT_EQ(parts.layers[0].header, &info<TcpMss>);
   EXPECT_EQ(parts.layers[1].header, &info<TcpOption>);
   EXPECT_EQ(parts.layers[2].header, &info<TcpTimestamps>);
-  EXPECT_EQ(parts.layers[3].header, &info<TcpWindowScale>);
+  EXPECT_EQ(parts.layers[3].header, &info<TcpOptionOctet>);
+  EXPECT_EQ(parts.layers[4].header, &info<TcpWindowScale>);
   EXPECT_FALSE(parts.error);
 
   auto endless = frame;

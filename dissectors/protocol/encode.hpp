@@ -27,8 +27,8 @@ struct Frame {
   std::optional<std::uint32_t> mpa_crc;  ///< of an FPDU
   bool with_icrc = true;                 ///< false: leave the ICRC away where one belongs
   bool with_vcrc = true;                 ///< likewise, native InfiniBand only
-  bool with_mpa_crc =
-      true;  ///< likewise, FPDUs only; where CRCs are not in use the field is there all the same: mpa_crc = 0
+  /// Likewise, FPDUs only. Where CRCs are not in use the field is there all the same: mpa_crc = 0.
+  bool with_mpa_crc = true;
   std::vector<std::uint8_t> trailer;  ///< after everything: Ethernet padding, a frame check sequence
 
   /// The captured packet: everything given. encode() gives its bytes again.

@@ -239,8 +239,7 @@ struct Feth {
 
 /// What follows the BTH of a congestion notification packet: 16 reserved octets.
 struct Cnp {
-  static constexpr std::string_view name = "cnp", title = "CNP padding",
-                                    section = "IBTA vol 1, A17.9.3";
+  static constexpr std::string_view name = "cnp", title = "CNP padding", section = "IBTA vol 1, A17.9.3";
   static constexpr std::size_t size = 16;
   static constexpr std::array fields{
       reserved("reserved", 0, 64),

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import gzip
 import os
+import struct
 import subprocess
 from pathlib import Path
 
@@ -20,7 +21,7 @@ class Capture:
     path: Path
 
 
-def _content(path):
+def content_of(path):
     """The octets of a capture, without its compression."""
     if path.suffix == ".gz":
         return gzip.decompress(path.read_bytes())
@@ -41,7 +42,7 @@ def all_captures():
     seen = set()
     captures = []
     for capture in samples + shared:
-        content = _content(capture.path)
+        content = content_of(capture.path)
         if content not in seen:
             seen.add(content)
             captures.append(capture)
@@ -51,3 +52,36 @@ def all_captures():
 def capture_named(name):
     """The capture that known.toml calls so, or None. A sample's name also finds it where only ../shared has it."""
     return next((capture for capture in all_captures() if capture.name == name), None)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Frames, to be changed and written again.
+
+
+@dataclasses.dataclass
+class Frame:
+    seconds: int
+    fraction: int
+    wire_length: int
+    octets: bytearray
+
+
+def read_pcap(path):
+    """(link type, frames) of a classic little-endian pcap, compressed or not."""
+    octets = content_of(path)
+    magic, _, _, _, _, _, link = struct.unpack_from("<IHHiIII", octets)
+    assert magic == 0xA1B2C3D4, f"{path} is not a little-endian pcap with microseconds"
+    frames, at = [], 24
+    while at < len(octets):
+        seconds, fraction, captured, wire = struct.unpack_from("<IIII", octets, at)
+        frames.append(Frame(seconds, fraction, wire, bytearray(octets[at + 16 : at + 16 + captured])))
+        at += 16 + captured
+    return link, frames
+
+
+def write_pcap(path, link, frames):
+    with open(path, "wb") as out:
+        out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, link))
+        for frame in frames:
+            out.write(struct.pack("<IIII", frame.seconds, frame.fraction, len(frame.octets), frame.wire_length))
+            out.write(frame.octets)

@@ -14,11 +14,8 @@ from captures import WITHOUT_SHARED, all_captures, capture_named
 @pytest.fixture(scope="module")
 def compared():
     """Every capture, compared once."""
-    try:
-        programs.require_rdmawire()
-        programs.require_tshark()
-    except programs.CannotRun as reason:
-        pytest.skip(str(reason))
+    programs.require_rdmawire()
+    programs.require_tshark()
     return differences.compare_all(all_captures())
 
 

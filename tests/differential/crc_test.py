@@ -1,0 +1,172 @@
+"""CRCs through the command: good on what was captured, bad on exactly what was damaged."""
+
+import json
+import random
+import struct
+
+import pytest
+
+import programs
+from captures import SAMPLES, SHARED, WITHOUT_SHARED, Frame, all_captures, capture_named, read_pcap, write_pcap
+from programs import dissect
+
+# Middleboxes have overwritten its UDP source ports: see facts_test.py.
+DAMAGED = "shared/public/magnate3__linux-riscv-dev__dc-small.pcap"
+ETHERNET, INFINIBAND = 1, 247
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _needs():
+    programs.require_rdmawire()
+
+
+def layers(packet, protocol):
+    return [layer for layer in packet["layers"] if layer["protocol"] == protocol]
+
+
+def test_every_undamaged_roce_and_infiniband_frame_is_good():
+    counted = {"icrc": 0, "vcrc": 0}
+    for capture in all_captures():
+        if capture.name == DAMAGED:
+            continue
+        for packet in dissect(capture.path):
+            where = f"{capture.name} frame {packet['frame']}"
+            if layers(packet, "bth"):
+                assert packet["icrc"]["status"] == "good", where
+                counted["icrc"] += 1
+            if layers(packet, "lrh"):
+                assert packet["vcrc"]["status"] == "good", where
+                counted["vcrc"] += 1
+    assert counted["icrc"] > 9000
+    assert counted["vcrc"] == (170 if SHARED.is_dir() else 0)
+
+
+# Fields that change on the way are not covered: offsets from the header's first octet.
+UNCOVERED = {"ip": {1, 8, 10, 11}, "ipv6": {1, 2, 3, 7}, "udp": {6, 7}, "bth": {4}}
+
+
+def covered(packet):
+    """Offsets whose octets the ICRC covers, and that do not decide how the packet is read."""
+    (bth,) = layers(packet, "bth")
+    network = (layers(packet, "ip") + layers(packet, "ipv6") + layers(packet, "grh"))[-1]
+    addresses = range(network["offset"] + network["length"] - (8 if network["protocol"] == "ip" else 32),
+                      network["offset"] + network["length"])
+    behind = range(bth["offset"] + 8, packet["length"] - 4)
+    return [*addresses, *behind]
+
+
+@pytest.mark.parametrize("name", ["rping.pcap", "rc-write-ipv6.pcap", "ucmatose.pcap", "linlinw5-uc-pingpong.pcap",
+                                  "rc-atomic.pcap", "ud-pingpong.pcap"])
+def test_one_damaged_octet_makes_exactly_that_frame_bad(tmp_path, name):
+    chance = random.Random(5)
+    link, frames = read_pcap(SAMPLES / name)
+    damaged = set()
+    for packet, frame in zip(dissect(SAMPLES / name), frames, strict=True):
+        if "icrc" in packet and chance.random() < 0.5:
+            frame.octets[chance.choice(covered(packet))] ^= 1 << chance.randrange(8)
+            damaged.add(packet["frame"])
+    write_pcap(tmp_path / "x.pcap", link, frames)
+    assert damaged
+    assert {p["frame"] for p in dissect(tmp_path / "x.pcap") if p.get("icrc", {}).get("status") == "bad"} == damaged
+
+
+@pytest.mark.parametrize("name", ["rping.pcap", "rc-write-ipv6.pcap"])
+def test_what_changes_on_the_way_does_not_make_it_bad(tmp_path, name):
+    chance = random.Random(7)
+    link, frames = read_pcap(SAMPLES / name)
+    for packet, frame in zip(dissect(SAMPLES / name), frames, strict=True):
+        for header, offsets in UNCOVERED.items():
+            for layer in layers(packet, header) if "icrc" in packet else ():
+                for offset in offsets:
+                    frame.octets[layer["offset"] + offset] = chance.randrange(256)
+    write_pcap(tmp_path / "x.pcap", link, frames)
+    statuses = [p["icrc"]["status"] for p in dissect(tmp_path / "x.pcap") if "icrc" in p]
+    assert statuses and set(statuses) == {"good"}
+
+
+def _vectors():
+    path = SHARED / "vectors.json"
+    return json.loads(path.read_text()) if path.exists() else [{"name": "none", "skip": True}]
+
+
+@pytest.mark.parametrize("vector", _vectors(), ids=lambda v: v["name"])
+def test_published_frames_verify(tmp_path, vector):
+    if vector.get("skip"):
+        pytest.skip(WITHOUT_SHARED)
+    if "masked" in vector:  # a local packet from its LRH on, without CRCs; the VCRC's two octets are not judged here
+        link, octets = INFINIBAND, bytearray.fromhex(vector["masked"] + vector["icrc_wire"] + "0000")
+    else:
+        link, octets = ETHERNET, bytearray.fromhex(vector["frame"])
+    write_pcap(tmp_path / "x.pcap", link, [Frame(0, 0, len(octets), octets)])
+    (packet,) = dissect(tmp_path / "x.pcap")
+    assert packet["icrc"] == {"value": "0x" + vector["icrc_wire"], "status": "good"}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# MPA.
+
+_CRC32C = []
+for _octet in range(256):
+    for _ in range(8):
+        _octet = _octet >> 1 ^ 0x82F63B78 if _octet & 1 else _octet >> 1
+    _CRC32C.append(_octet)
+
+
+def crc32c(octets):
+    crc = 0xFFFFFFFF
+    for octet in octets:
+        crc = crc >> 8 ^ _CRC32C[(crc ^ octet) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+def with_crcs(path):
+    """A siw capture as if both sides had asked for CRCs: (link, frames, {frame: [(offset, length) of its FPDUs]})."""
+    link, frames = read_pcap(path)
+    fpdus = {}
+    for packet, frame in zip(dissect(path), frames, strict=True):
+        for pdu in packet.get("pdus", ()):
+            assert not pdu["reassembled"], "choose a capture whose FPDUs keep to their segments"
+            begin, end = pdu["offset"], pdu["offset"] + pdu["length"]
+            if pdu["layers"][0]["protocol"] == "mpa":
+                frame.octets[begin + 16] |= 0x40
+            else:
+                frame.octets[end - 4 : end] = struct.pack("<I", crc32c(frame.octets[begin : end - 4]))
+                fpdus.setdefault(packet["frame"], []).append((begin, pdu["length"]))
+    return link, frames, fpdus
+
+
+def crc_statuses(packet):
+    return [pdu["crc"]["status"] for pdu in packet.get("pdus", ()) if pdu["layers"][0]["protocol"] == "fpdu"]
+
+
+def test_mpa_crcs_are_good_and_one_damaged_octet_makes_exactly_that_fpdu_bad(tmp_path):
+    link, frames, fpdus = with_crcs(SAMPLES / "siw-rping.pcap")
+    write_pcap(tmp_path / "good.pcap", link, frames)
+    for packet in dissect(tmp_path / "good.pcap"):
+        assert crc_statuses(packet) == ["good"] * len(fpdus.get(packet["frame"], ())), packet["frame"]
+    chance = random.Random(3)
+    damaged = {}
+    for number, places in fpdus.items():
+        for index, (begin, length) in enumerate(places):
+            if length > 24 and chance.random() < 0.5:
+                # Behind the headers: a damaged length or opcode would change what comes after it.
+                frames[number - 1].octets[begin + chance.randrange(20, length)] ^= 1 << chance.randrange(8)
+                damaged.setdefault(number, set()).add(index)
+    write_pcap(tmp_path / "bad.pcap", link, frames)
+    assert sum(map(len, damaged.values())) > 20
+    for packet in dissect(tmp_path / "bad.pcap"):
+        expected = ["bad" if index in damaged.get(packet["frame"], ()) else "good"
+                    for index in range(len(fpdus.get(packet["frame"], ())))]
+        assert crc_statuses(packet) == expected, packet["frame"]
+
+
+def test_mpa_crcs_of_a_real_stream_are_good():
+    capture = capture_named("shared/public/realjimmy__sample-captures__iwarp_send_recv_snd_recv_crc.pcap")
+    if not capture:
+        pytest.skip(WITHOUT_SHARED)
+    assert [status for packet in dissect(capture.path) for status in crc_statuses(packet)] == ["good", "good"]
+
+
+def test_without_crcs_in_the_connection_none_is_judged():
+    for packet in dissect(SAMPLES / "siw-rping.pcap"):
+        assert all("crc" not in pdu for pdu in packet.get("pdus", ())), packet["frame"]
