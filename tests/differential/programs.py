@@ -23,6 +23,7 @@ TSHARK_OPTIONS = [
     "-n",  # no names for addresses and ports
     "-o", "tcp.relative_sequence_numbers:FALSE",
     "-o", "tcp.try_heuristic_first:TRUE",  # else ports of other protocols hide iWARP
+    "-o", "ipv6.defragment:FALSE",  # else what a first fragment holds is not read
     "-o", "tcp.reassemble_out_of_order:TRUE",  # else what came too early is read out of its place
 ]
 SEPARATOR, AGGREGATOR = "\t", "\x1e"

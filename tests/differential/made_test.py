@@ -1,0 +1,133 @@
+"""Headers that no capture here has, made octet by octet: tunnels, tags, options and extension headers."""
+
+import random
+import struct
+
+import pytest
+
+import differences
+import programs
+from captures import SAMPLES, Capture, Frame, read_pcap, write_pcap
+
+ETHERNET, SLL, SLL2 = 1, 113, 276
+OPCODES = [*range(0x00, 0x15), 0x16, 0x17, *range(0x20, 0x2C), 0x64, 0x65]  # of RC, UC and UD
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _needs():
+    programs.require_rdmawire()
+    programs.require_tshark()
+
+
+def roce_frame():
+    """A whole RC SEND Only of a real capture: Ethernet, IPv4, UDP, BTH."""
+    _, frames = read_pcap(SAMPLES / "rping.pcap")
+    return bytes(frames[17].octets)
+
+
+def mac_header(kind):
+    return bytes.fromhex("020000000001020000000002") + struct.pack(">H", kind)
+
+
+def ipv4(protocol, payload, options=b""):
+    words = 5 + len(options) // 4
+    header = struct.pack(">BBHHHBBH", 0x40 | words, 0x28, words * 4 + len(payload), 0x1234, 0x4000, 61, protocol, 0)
+    header += bytes([10, 9, 8, 7, 10, 9, 8, 6]) + options
+    total = sum(struct.unpack(f">{len(header) // 2}H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    header = header[:10] + struct.pack(">H", ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF) + header[12:]
+    return header + payload
+
+
+def ipv6(following, payload):
+    return (struct.pack(">IHBB", 0x6AB12345, len(payload), following, 63) + bytes(range(0x20, 0x30))
+            + bytes(range(0x40, 0x50)) + payload)
+
+
+def udp(port, payload):
+    return struct.pack(">HHHH", 50000, port, 8 + len(payload), 0) + payload
+
+
+def tcp(options, flags=0x10, payload=b""):
+    words = 5 + len(options) // 4
+    return struct.pack(">HHIIHHHH", 50001, 50002, 0x01020304, 0x05060708, words << 12 | flags, 1000, 0xABCD, 7) + options + payload
+
+
+def frame_numbers(text):
+    for part in text.split(", "):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def made():
+    """(what, link type, octets) of every frame."""
+    inner = roce_frame()
+    inside = inner[14:]  # from its IPv4 header on
+    behind_ip = inside[20:]
+    frames = [
+        ("802.1Q", ETHERNET, mac_header(0x8100) + struct.pack(">HH", 0xB123, 0x0800) + inside),
+        ("802.1ad and 802.1Q", ETHERNET,
+         mac_header(0x88A8) + struct.pack(">HHHH", 0x7064, 0x8100, 0x5FFE, 0x0800) + inside),
+        ("VXLAN", ETHERNET, mac_header(0x0800) + ipv4(17, udp(4789, bytes.fromhex("0800000000abcd00") + inner))),
+        ("GRE", ETHERNET, mac_header(0x0800) + ipv4(47, bytes.fromhex("00000800") + inside)),
+        ("GRE with key and sequence number", ETHERNET,
+         mac_header(0x0800) + ipv4(47, bytes.fromhex("30006558 11223344 55667788") + inner)),
+        ("ERSPAN type II", ETHERNET,
+         mac_header(0x0800) + ipv4(47, bytes.fromhex("100088be 00000007 1064 6c21 00012345") + inner)),
+        ("ERSPAN type III", ETHERNET,
+         mac_header(0x0800) + ipv4(47, bytes.fromhex("100022eb 00000009 2065 a801 12345678 00218000") + inner)),
+        ("IPv4 options", ETHERNET,
+         mac_header(0x0800) + ipv4(17, behind_ip, bytes.fromhex("01 94040000 0707040a0000fe".replace(" ", "")))),
+        ("IPv6 hop-by-hop and destination options", ETHERNET,
+         mac_header(0x86DD) + ipv6(0, bytes.fromhex("3c00 0502 0000 0100 1100 0104 00000000") + behind_ip)),
+        ("IPv6 first fragment", ETHERNET,
+         mac_header(0x86DD) + ipv6(44, bytes.fromhex("11 00 0001 deadbeef".replace(" ", "")) + behind_ip)),
+        ("IPv6 authentication header", ETHERNET,
+         mac_header(0x86DD) + ipv6(51, bytes.fromhex("11040000 00000102 00000003 a1a2a3a4a5a6a7a8a9aaabac") + behind_ip)),
+        ("IPv6 in IPv4", ETHERNET, mac_header(0x0800) + ipv4(41, ipv6(17, behind_ip))),
+        ("TCP options of every kind", ETHERNET,
+         mac_header(0x0800) + ipv4(6, tcp(bytes.fromhex("020405b4 01 030307 0402 080a0000000100000002 01 01 00".replace(" ", "") + "00")
+                                          , 0x1C2))),
+        ("TCP selective acknowledgements", ETHERNET,
+         mac_header(0x0800) + ipv4(6, tcp(bytes.fromhex("0101 0512 00000001 00000002 00000003 00000004".replace(" ", ""))))),
+        ("ARP", ETHERNET, mac_header(0x0806)
+         + bytes.fromhex("0001080006040002 020000000001 0a090807 020000000002 0a090806".replace(" ", ""))),
+        ("Linux cooked", SLL, bytes.fromhex("0004 0001 0006 0200000000010000 0800".replace(" ", "")) + inside),
+        ("Linux cooked v2", SLL2, bytes.fromhex("0800 0000 00000003 0001 04 06 0200000000010000".replace(" ", "")) + inside),
+    ]
+    # The transport's headers with random values: each opcode of RC, UC and UD, behind IPv4 and UDP.
+    chance = random.Random(11)
+    without_payload = {0x0C: 16, 0x11: 4, 0x12: 12, 0x13: 28, 0x14: 28}  # octets of their extension headers
+    for opcode in OPCODES:
+        bth = struct.pack(">BBHII", opcode, 0x80, 0x8001, 0x00ABCDEF, 0x80000000 | chance.randrange(1 << 24))
+        behind = chance.randbytes(without_payload.get(opcode, 64)) + bytes(4)
+        frames.append((f"opcode {opcode:#04x}", ETHERNET, mac_header(0x0800) + ipv4(17, udp(4791, bth + behind))))
+    return frames
+
+
+# What tshark says otherwise, by frame and field, and why ours is right.
+OTHERWISE = {
+    # An outer tag has the layout and the meaning of an inner one; tshark calls its fields ieee8021ad.
+    **{("802.1ad and 802.1Q", f"vlan.{field}"): "other names" for field in ("dei", "etype", "id", "priority")},
+    # Nothing follows an end of options (RFC 9293, 3.1); tshark goes on.
+    ("TCP options of every kind", "tcp.option_kind"): "goes on",
+    # A first fragment ends before its datagram does; tshark takes its last four octets for the ICRC.
+    ("IPv6 first fragment", "infiniband.invariant.crc"): "not there",
+    # The packet has the value once; tshark has one name for the header and its field.
+    **{(f"opcode {opcode:#04x}", "infiniband.immdt"): "shown twice" for opcode in
+       (0x03, 0x05, 0x09, 0x0B, 0x23, 0x25, 0x29, 0x2B, 0x65)},
+    **{(f"opcode {opcode:#04x}", "infiniband.ieth"): "shown twice" for opcode in (0x16, 0x17)},
+}
+
+
+@pytest.mark.parametrize("link", [ETHERNET, SLL, SLL2])
+def test_made_frames_are_read_alike(tmp_path, link):
+    frames = [(what, octets) for what, of, octets in made() if of == link]
+    write_pcap(tmp_path / "x.pcap", link, [Frame(1, 0, len(octets), bytearray(octets)) for _, octets in frames])
+    comparison = differences.compare(Capture("made", tmp_path / "x.pcap"))
+    assert comparison.frames == comparison.tshark_frames == len(frames)
+    found = {(frames[number - 1][0], d.field): str(d)
+             for d in comparison.differences for number in frame_numbers(d.frames)}
+    names = {what for what, _ in frames}
+    assert [f"{what}: {text}" for (what, field), text in found.items() if (what, field) not in OTHERWISE] == []
+    assert [key for key in OTHERWISE if key[0] in names and key not in found] == [], "does not differ"
