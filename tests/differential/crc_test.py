@@ -8,6 +8,7 @@ import pytest
 
 import programs
 from captures import SAMPLES, SHARED, WITHOUT_SHARED, Frame, all_captures, capture_named, read_pcap, write_pcap
+from octets import ipv4, mac_header, tcp
 from programs import dissect
 
 # Middleboxes have overwritten its UDP source ports: see facts_test.py.
@@ -170,3 +171,62 @@ def test_mpa_crcs_of_a_real_stream_are_good():
 def test_without_crcs_in_the_connection_none_is_judged():
     for packet in dissect(SAMPLES / "siw-rping.pcap"):
         assert all("crc" not in pdu for pdu in packet.get("pdus", ())), packet["frame"]
+
+
+class Side:
+    """One direction of a made TCP connection."""
+
+    def __init__(self, ports, seq):
+        self.ports, self.seq = ports, seq
+        self.position = 0  # in the stream of FPDUs: where markers are counted from
+
+    def segment(self, payload, flags=0x18):
+        frame = mac_header(0x0800) + ipv4(6, tcp(payload, flags=flags, seq=self.seq, ports=self.ports))
+        self.seq += len(payload) + (flags & 2) // 2
+        return Frame(1, 0, len(frame), bytearray(frame))
+
+    def fpdu(self, ulpdu, markers):
+        """With its CRC; a marker stands at every 512th octet of the stream and points back to the FPDU's length."""
+        content = struct.pack(">H", len(ulpdu)) + ulpdu
+        content += b"\0" * (-len(content) % 4)
+        out, length_at = bytearray(), 0
+
+        def marker():
+            if markers and (self.position + len(out)) % 512 == 0:
+                out.extend(struct.pack(">HH", 0, len(out) - length_at))
+
+        marker()  # one between two FPDUs belongs to the second
+        length_at = len(out)
+        for at in range(0, len(content), 4):
+            if at:
+                marker()
+            out.extend(content[at : at + 4])
+        marker()  # one that stands before the CRC is covered, too
+        out.extend(struct.pack("<I", crc32c(out)))
+        self.position += len(out)
+        return bytes(out)
+
+
+@pytest.mark.parametrize("markers", [False, True])
+def test_mpa_crcs_with_and_without_markers(tmp_path, markers):
+    chance = random.Random(9)
+    client, server = Side((40000, 7174), 1000), Side((7174, 40000), 9000)
+    flags = 0xC0 if markers else 0x40
+    frames = [client.segment(b"", 2), server.segment(b"", 0x12), client.segment(b"", 0x10),
+              client.segment(b"MPA ID Req Frame" + bytes([flags, 1, 0, 0])),
+              server.segment(b"MPA ID Rep Frame" + bytes([flags, 1, 0, 0]))]
+    expected = []
+    for number in range(40):
+        # Sends on queue 0: tagged 0, last 1, version 1; RDMAP version 1, opcode Send.
+        ulpdu = bytes([0x41, 0x43]) + struct.pack(">IIII", 0, 0, number + 1, 0) + chance.randbytes(chance.randrange(1400))
+        octets = bytearray(client.fpdu(ulpdu, markers))
+        bad = len(ulpdu) > 40 and chance.random() < 0.3
+        if bad:
+            octets[-5] ^= 0x20  # before the CRC: pad, data or a marker
+        frames.append(client.segment(bytes(octets)))
+        expected.append("bad" if bad else "good")
+    write_pcap(tmp_path / "x.pcap", ETHERNET, frames)
+    packets = dissect(tmp_path / "x.pcap")
+    assert [status for packet in packets for status in crc_statuses(packet)] == expected
+    assert {"good", "bad"} == set(expected)
+    assert any(pdu.get("markers") for packet in packets for pdu in packet.get("pdus", ())) == markers

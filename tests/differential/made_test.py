@@ -8,6 +8,7 @@ import pytest
 import differences
 import programs
 from captures import SAMPLES, Capture, Frame, read_pcap, write_pcap
+from octets import ipv4, ipv6, mac_header, tcp, udp
 
 ETHERNET, SLL, SLL2 = 1, 113, 276
 OPCODES = [*range(0x00, 0x15), 0x16, 0x17, *range(0x20, 0x2C), 0x64, 0x65]  # of RC, UC and UD
@@ -23,34 +24,6 @@ def roce_frame():
     """A whole RC SEND Only of a real capture: Ethernet, IPv4, UDP, BTH."""
     _, frames = read_pcap(SAMPLES / "rping.pcap")
     return bytes(frames[17].octets)
-
-
-def mac_header(kind):
-    return bytes.fromhex("020000000001020000000002") + struct.pack(">H", kind)
-
-
-def ipv4(protocol, payload, options=b""):
-    words = 5 + len(options) // 4
-    header = struct.pack(">BBHHHBBH", 0x40 | words, 0x28, words * 4 + len(payload), 0x1234, 0x4000, 61, protocol, 0)
-    header += bytes([10, 9, 8, 7, 10, 9, 8, 6]) + options
-    total = sum(struct.unpack(f">{len(header) // 2}H", header))
-    total = (total & 0xFFFF) + (total >> 16)
-    header = header[:10] + struct.pack(">H", ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF) + header[12:]
-    return header + payload
-
-
-def ipv6(following, payload):
-    return (struct.pack(">IHBB", 0x6AB12345, len(payload), following, 63) + bytes(range(0x20, 0x30))
-            + bytes(range(0x40, 0x50)) + payload)
-
-
-def udp(port, payload):
-    return struct.pack(">HHHH", 50000, port, 8 + len(payload), 0) + payload
-
-
-def tcp(options, flags=0x10, payload=b""):
-    words = 5 + len(options) // 4
-    return struct.pack(">HHIIHHHH", 50001, 50002, 0x01020304, 0x05060708, words << 12 | flags, 1000, 0xABCD, 7) + options + payload
 
 
 def frame_numbers(text):
@@ -86,10 +59,10 @@ def made():
          mac_header(0x86DD) + ipv6(51, bytes.fromhex("11040000 00000102 00000003 a1a2a3a4a5a6a7a8a9aaabac") + behind_ip)),
         ("IPv6 in IPv4", ETHERNET, mac_header(0x0800) + ipv4(41, ipv6(17, behind_ip))),
         ("TCP options of every kind", ETHERNET,
-         mac_header(0x0800) + ipv4(6, tcp(bytes.fromhex("020405b4 01 030307 0402 080a0000000100000002 01 01 00".replace(" ", "") + "00")
-                                          , 0x1C2))),
+         mac_header(0x0800) + ipv4(6, tcp(options=bytes.fromhex("020405b4 01 030307 0402 080a0000000100000002 01 01 00".replace(" ", "") + "00"),
+                                          flags=0x1C2))),
         ("TCP selective acknowledgements", ETHERNET,
-         mac_header(0x0800) + ipv4(6, tcp(bytes.fromhex("0101 0512 00000001 00000002 00000003 00000004".replace(" ", ""))))),
+         mac_header(0x0800) + ipv4(6, tcp(options=bytes.fromhex("0101 0512 00000001 00000002 00000003 00000004".replace(" ", ""))))),
         ("ARP", ETHERNET, mac_header(0x0806)
          + bytes.fromhex("0001080006040002 020000000001 0a090807 020000000002 0a090806".replace(" ", ""))),
         ("Linux cooked", SLL, bytes.fromhex("0004 0001 0006 0200000000010000 0800".replace(" ", "")) + inside),
