@@ -17,12 +17,11 @@ bool endpoints(const HeaderStack& stack, Endpoint& from, Endpoint& to) {
   const Layer& network = stack.layers()[stack.network];
   const std::uint8_t* ip = stack.bytes.data() + network.offset;
   if (network.header == &info<Ipv4>) {
-    from.address = to.address = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    std::memcpy(from.address.data() + 12, ip + 12, 4);
-    std::memcpy(to.address.data() + 12, ip + 16, 4);
+    from = Endpoint::of_ipv4(View<Ipv4>(ip).get<"src">());
+    to = Endpoint::of_ipv4(View<Ipv4>(ip).get<"dst">());
   } else if (network.header == &info<Ipv6>) {
-    std::memcpy(from.address.data(), ip + 8, 16);
-    std::memcpy(to.address.data(), ip + 24, 16);
+    from = Endpoint::of_ipv6(ip + 8);
+    to = Endpoint::of_ipv6(ip + 24);
   } else {
     return false;
   }
@@ -52,9 +51,7 @@ MpaConnections::MpaConnections() : MpaConnections(Limits{}) {}
 std::size_t MpaConnections::KeyHash::operator()(const Key& key) const {
   std::uint64_t hash = static_cast<std::uint64_t>(key.low.port) << 16 | key.high.port;
   for (const Endpoint* end : {&key.low, &key.high})
-    for (unsigned half = 0; half < 2; ++half) {
-      std::uint64_t word;
-      std::memcpy(&word, end->address.data() + half * 8U, 8);
+    for (const std::uint64_t word : {end->first, end->last}) {
       hash = (hash ^ word) * 0x9e3779b97f4a7c15;
       hash ^= hash >> 29;
     }
@@ -67,13 +64,16 @@ std::size_t MpaConnections::Connection::buffered() const {
   return octets;
 }
 
-MpaConnections::Connection& MpaConnections::connection(const Key& key) {
+MpaConnections::Connection* MpaConnections::known(const Key& key) {
   // Segments of one connection come in a row.
-  if (!order_.empty() && order_.front().key == key) return order_.front();
-  if (const auto found = connections_.find(key); found != connections_.end()) {
-    order_.splice(order_.begin(), order_, found->second);
-    return *found->second;
-  }
+  if (!order_.empty() && order_.front().key == key) return &order_.front();
+  const auto found = connections_.find(key);
+  if (found == connections_.end()) return nullptr;
+  order_.splice(order_.begin(), order_, found->second);
+  return &order_.front();
+}
+
+MpaConnections::Connection& MpaConnections::begin(const Key& key) {
   if (connections_.size() >= limits_.connections && !order_.empty()) {
     evict(std::prev(order_.end()));
     ++evicted_;
@@ -242,9 +242,10 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
   const std::uint32_t length = data_octets(stack);
   const Bytes captured = stack.bytes_of(stack.payload);
 
+  Connection* const found = known(key);
   // Without data there is nothing to begin with.
-  if (!syn && length == 0 && !connections_.contains(key)) return;
-  Connection& current = connection(key);
+  if (!found && !syn && length == 0) return;
+  Connection& current = found ? *found : begin(key);
   const std::size_t before = current.buffered();
   std::uint32_t seq = tcp.get<"seq">();
   Direction& direction = current.directions[from_high];

@@ -12,13 +12,18 @@
 namespace rdmawire::tracking {
 
 /// One end of a TCP connection. IPv4 addresses are mapped into IPv6 (RFC 4291, 2.5.5.2).
+/// The address is held as two numbers, its first and its last eight octets: every TCP segment is looked up by it.
 struct Endpoint {
-  std::array<std::uint8_t, 16> address{};
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
   std::uint16_t port = 0;
+
+  static constexpr Endpoint of_ipv4(std::uint32_t address) { return {0, std::uint64_t{0xffff00000000} | address, 0}; }
+  /// `address`: 16 octets.
+  static Endpoint of_ipv6(const std::uint8_t* address) { return {load_be<8>(address), load_be<8>(address + 8), 0}; }
+
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
-  friend bool operator<(const Endpoint& a, const Endpoint& b) {
-    return a.address != b.address ? a.address < b.address : a.port < b.port;
-  }
+  friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
 };
 
 /// What is known of an iWARP connection.
@@ -80,7 +85,8 @@ class MpaConnections {
   using Order = std::list<Connection>;  // used last first
 
   class Following;
-  Connection& connection(const Key& key);
+  Connection* known(const Key& key);
+  Connection& begin(const Key& key);
   void evict(Order::iterator victim);
 
   Limits limits_;

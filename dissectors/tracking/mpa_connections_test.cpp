@@ -181,7 +181,7 @@ TEST(MpaConnections, FramesAndFpdusInTheirPackets) {
   EXPECT_EQ(known.responder.port, 4210);
   EXPECT_EQ(known.listener, known.responder);
   EXPECT_EQ(known.initiator.port, 40000);
-  EXPECT_EQ(known.responder.address[15], 2);
+  EXPECT_EQ(known.responder.last & 0xff, 2U);
   EXPECT_EQ(known.request_private_data, (Octets{'h', 'i', '!'}));
   EXPECT_EQ(known.crc, MpaModes::Use::on);  // one side is enough
   EXPECT_FALSE(talk.packet.pdus[0].from_initiator);
