@@ -113,6 +113,8 @@ void Lrh::fill(FrameLayout& frame, std::size_t index) {
   lrh.fill("lnh", next == &info<Grh> ? 3 : next == &info<Bth> ? 2 : next == &info<Ipv6> ? 1 : 0);
 }
 
+void Rwh::fill(FrameLayout& frame, std::size_t index) { announce_ethertype(frame, index, "type"); }
+
 void Grh::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& grh = frame.at(index);
   grh.fill("version", 6);

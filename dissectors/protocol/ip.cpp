@@ -205,6 +205,12 @@ void Ipv6Extension::fill(FrameLayout& frame, std::size_t index) {
   header.fill("length", header.bytes().size() / 8 - 1);
 }
 
+void Ipv6Authentication::fill(FrameLayout& frame, std::size_t index) {
+  HeaderValue& header = frame.at(index);
+  announce(frame, index, "next_header");
+  header.fill("length", header.bytes().size() / 4 - 2);
+}
+
 void Ipv6Fragment::fill(FrameLayout& frame, std::size_t index) { announce(frame, index, "next_header"); }
 
 }  // namespace rdmawire

@@ -130,6 +130,7 @@ struct Ipv6Authentication {
       field("spi", 32, 32, "security parameters index").hex().alias("ah.spi"),
       field("sequence", 64, 32, "sequence number").alias("ah.sequence"),
   };
+  static void fill(FrameLayout& frame, std::size_t index);
 };
 
 inline constexpr Name ip_option_entries[] = {
