@@ -182,7 +182,10 @@ std::vector<std::uint8_t> Frame::encode() const {
     if (i == bth) stack.transport = stack.last_layer();
   }
   const bool over_udp = has_bth && bth > 0 && &layers[bth - 1].header() == &info<Udp>;
-  stack.wire = over_udp ? Wire::roce_v2 : native ? Wire::infiniband : Wire::roce_v1;
+  const bool over_grh = has_bth && bth > 0 && &layers[bth - 1].header() == &info<Grh>;
+  const std::size_t local = over_grh ? bth - 1 : bth;
+  const bool over_lrh = local > 0 && &layers[local - 1].header() == &info<Lrh>;
+  stack.wire = over_udp ? Wire::roce_v2 : over_lrh ? Wire::infiniband : Wire::roce_v1;
   stack.icrc = {icrc_at, 4};
   stack.vcrc = {layout.end, 2};
   if (write_icrc) {
