@@ -59,6 +59,8 @@ TEST(Encode, OptionsBeyondWhatTheHeaderLengthCanSay) {
     const auto bytes = frame.encode();
     ASSERT_EQ(bytes.size(), 14 + 20 + octets + 8 + 12 + 4 + 4);
     EXPECT_EQ(Bytes(bytes).subspan(34, octets).back(), counting(octets).back());
+    ip.set_tail(std::vector<std::uint8_t>(octets, 1));
+    EXPECT_EQ(Ipv4::parts(ip.bytes()).count, Parts::capacity);
   }
 }
 

@@ -32,6 +32,13 @@ struct Parts {
   std::array<Layer, capacity> layers;          ///< offsets from the header's first byte
   std::size_t count = 0;
   std::optional<ParseError> error;  ///< where reading had to stop
+
+  /// Appends a part; false when there is no room.
+  bool add(const HeaderInfo& header, std::uint32_t offset, std::uint32_t octets) {
+    if (count == capacity) return false;
+    layers[count++] = {&header, offset, octets};
+    return true;
+  }
 };
 
 /// A header's table, as data: what every run-time face reads.
