@@ -127,6 +127,14 @@ void Frame::forget_computed() {
 std::vector<std::uint8_t> Frame::encode() const {
   FrameLayout layout;
   layout.layers = layers;
+  for (HeaderValue& layer : layout.layers) {
+    const HeaderInfo& header = layer.header();
+    const std::size_t beyond = header.unit ? layer.bytes().size() % header.unit : 0;
+    if (beyond == 0 || layer.given(*header.counted_by)) continue;
+    std::vector<std::uint8_t> tail(layer.tail().begin(), layer.tail().end());
+    tail.resize(tail.size() + header.unit - beyond, 0);
+    layer.set_tail(tail);
+  }
   const std::size_t bth = transport_index(layers), lrh = last_index(layers, info<Lrh>);
   const bool has_bth = bth < layers.size(), native = lrh < layers.size();
   const bool write_icrc = has_bth && with_icrc, write_vcrc = native && with_vcrc;
@@ -134,7 +142,7 @@ std::vector<std::uint8_t> Frame::encode() const {
   const bool has_fpdu = fpdu < layers.size(), write_mpa_crc = has_fpdu && with_mpa_crc;
 
   std::uint32_t at = 0;
-  for (const HeaderValue& layer : layers) {
+  for (const HeaderValue& layer : layout.layers) {
     layout.offsets.push_back(at);
     at += static_cast<std::uint32_t>(layer.bytes().size());
   }
@@ -176,7 +184,7 @@ std::vector<std::uint8_t> Frame::encode() const {
   bool fits = true;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const HeaderInfo& header = layers[i].header();
-    fits = fits && stack.push(header, layout.offsets[i], static_cast<std::uint32_t>(layers[i].bytes().size()));
+    fits = fits && stack.push(header, layout.offsets[i], static_cast<std::uint32_t>(layout.layers[i].bytes().size()));
     const bool network = &header == &info<Ipv4> || &header == &info<Ipv6> || &header == &info<Grh>;
     if (network && i < bth) stack.network = stack.last_layer();
     if (i == bth) stack.transport = stack.last_layer();

@@ -54,6 +54,7 @@ TEST(Encode, OptionsBeyondWhatTheHeaderLengthCanSay) {
   for (const std::size_t octets : {41U, 200U, 4000U}) {
     HeaderValue ip = ipv4();
     ip.set_tail(counting(octets));
+    ip.set(*info<Ipv4>.find("header_length"), 15);
     Frame frame = Value<Ethernet>() / ip / Value<Udp>() / bth(0x04);
     frame.payload = {1, 2, 3, 4};
     const auto bytes = frame.encode();
@@ -62,6 +63,29 @@ TEST(Encode, OptionsBeyondWhatTheHeaderLengthCanSay) {
     ip.set_tail(std::vector<std::uint8_t>(octets, 1));
     EXPECT_EQ(Ipv4::parts(ip.bytes()).count, Parts::capacity);
   }
+}
+
+// Their length counts in words: zeros, which end the options, fill the last one; unless the length was given.
+TEST(Encode, OptionsAreFilledToAWholeWord) {
+  HeaderValue ip = ipv4();
+  ip.set_tail(std::vector<std::uint8_t>{0x94, 4, 0, 0, 1});
+  HeaderValue tcp = Value<Tcp>();
+  tcp.set_tail(std::vector<std::uint8_t>{3, 3, 7});
+  Frame frame = Value<Ethernet>() / ip / tcp;
+  frame.payload = {9};
+  const auto bytes = frame.encode();
+  const HeaderStack stack = decode(bytes);
+  ASSERT_TRUE(stack.findings().empty());
+  EXPECT_EQ(stack.find(info<Ipv4>)->length, 28U);
+  EXPECT_EQ(stack.find(info<Tcp>)->length, 24U);
+  EXPECT_EQ(stack.payload.length, 1U);
+  frame.layers[1].set(*info<Ipv4>.find("header_length"), 6);
+  frame.layers[2].set(*info<Tcp>.find("data_offset"), 5);
+  EXPECT_EQ(frame.encode().size(), bytes.size() - 3 - 1);
+  HeaderValue extension = Value<Ipv6Extension>();
+  extension.set_tail(std::vector<std::uint8_t>{1});
+  Frame six = Value<Ethernet>() / Value<Ipv6>() / extension / Value<Udp>() / bth(0x04);
+  EXPECT_TRUE(decode(six.encode()).get<Bth>());
 }
 
 TEST(Encode, AnIcrcThatIsGivenIsKeptBehindMoreLayersThanAreFollowed) {
