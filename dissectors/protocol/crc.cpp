@@ -106,7 +106,7 @@ class MaskedPrefix {
   [[nodiscard]] Bytes bytes() const { return {bytes_, size_}; }
 
  private:
-  std::uint8_t bytes_[8 + 60 + 40 + 8 + 12];
+  std::uint8_t bytes_[8 + 40 + 12];  // the longest: RoCEv1's ones, GRH, BTH
   std::size_t size_ = 0;
 };
 
@@ -130,22 +130,17 @@ std::uint32_t plain::compute_icrc(const HeaderStack& stack, std::uint32_t end) {
   if (stack.wire == Wire::roce_v2) {
     prefix.ones(8);
     const Layer& ip = layers[stack.network];
-    const std::uint32_t udp_at = bth_at - info<Udp>.size;
+    const std::uint32_t udp_at = bth_at - info<Udp>.size, ip_end = ip.offset + ip.header->size;
+    std::uint8_t* h = prefix.copy(packet + ip.offset, ip.header->size);
     if (ip.header == &info<Ipv4>) {
-      std::uint8_t* h = prefix.copy(packet + ip.offset, ip.length);
       h[1] = 0xff;           // type of service
       h[8] = 0xff;           // time to live
       h[10] = h[11] = 0xff;  // checksum
-      std::uint8_t* udp = prefix.copy(packet + udp_at, info<Udp>.size + info<Bth>.size);
-      udp[6] = udp[7] = 0xff;
-      mask_bth(udp + info<Udp>.size);
-      at = bth_at + info<Bth>.size;
-      return crc32({packet + at, end - at}, crc32(prefix.bytes()));
+    } else {
+      mask_ipv6_or_grh(h);
     }
-    mask_ipv6_or_grh(prefix.copy(packet + ip.offset, ip.length));
-    std::uint32_t crc = crc32(prefix.bytes());
-    // Extension headers, as they stand.
-    crc = crc32({packet + ip.offset + ip.length, udp_at - ip.offset - ip.length}, crc);
+    // Options and extension headers, as they stand.
+    const std::uint32_t crc = crc32({packet + ip_end, udp_at - ip_end}, crc32(prefix.bytes()));
     MaskedPrefix rest;
     std::uint8_t* udp = rest.copy(packet + udp_at, info<Udp>.size + info<Bth>.size);
     udp[6] = udp[7] = 0xff;

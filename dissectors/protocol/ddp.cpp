@@ -84,10 +84,12 @@ std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu) {
   const Field& offset_field = *message.layers[model].header().find(tagged ? "to" : "mo");
   const Field& last_field = *info<Ddp>.find("last");
   const std::uint64_t start = message.layers[model].get(offset_field);
+  Frame common = message;  // to all segments
+  common.payload = {};
   std::vector<Frame> segments;
   std::size_t at = 0;
   do {
-    Frame segment = message;
+    Frame segment = common;
     const std::size_t ahead = segments.empty() ? first_octets : 0;
     if (!segments.empty()) segment.layers.resize(model + 1, HeaderValue(info<Ddp>));
     const std::size_t octets = std::min<std::size_t>(message.payload.size() - at, mulpdu - ddp_octets - ahead);

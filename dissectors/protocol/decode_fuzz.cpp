@@ -1,5 +1,5 @@
-// Any octets under any link type: decoding ends, layers and ranges lie inside the packet, CRCs can be judged, and what
-// was decoded encodes to the same octets.
+// Any octets under any link type: decoding ends, layers and ranges lie inside the packet, CRCs can be judged, what was
+// decoded encodes to the same octets, and the short ways give what the plain ones give.
 
 #include <cstdlib>
 
@@ -43,6 +43,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const ParseError& finding : stack.findings()) require(!to_string(finding).empty());
   const CrcCheck icrc = check_icrc(stack);
   (void)check_vcrc(stack);
+  if (icrc.status == CrcCheck::Status::good || icrc.status == CrcCheck::Status::bad)
+    require(compute_icrc(stack) == plain::compute_icrc(stack));
+  HeaderStack steps;
+  plain::decode(steps, bytes, link, stack.wire_length, {.extra_roce_v2_port = 4792});
+  require(steps.layers().size() == stack.layers().size() && steps.findings().size() == stack.findings().size());
+  for (std::size_t i = 0; i < steps.layers().size(); ++i)
+    require(steps.layers()[i].header == stack.layers()[i].header &&
+            steps.layers()[i].offset == stack.layers()[i].offset &&
+            steps.layers()[i].length == stack.layers()[i].length);
+  const auto same = [](Range a, Range b) { return a.length == b.length && (a.length == 0 || a.offset == b.offset); };
+  require(same(steps.payload, stack.payload) && same(steps.pad, stack.pad) && same(steps.icrc, stack.icrc));
+  require(steps.wire == stack.wire && steps.network == stack.network && steps.transport == stack.transport &&
+          steps.cut == stack.cut && steps.fragment == stack.fragment);
   if (icrc.status == CrcCheck::Status::bad) (void)source_port_for_icrc(stack);
 
   Frame frame = Frame::of(stack);

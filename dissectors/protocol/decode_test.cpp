@@ -260,6 +260,32 @@ TEST(Decode, TcpOptions) {
   ASSERT_TRUE(stopped.error);
 }
 
+// The last octets of a datagram's first fragment are not the datagram's last: neither ICRC nor pad.
+TEST(Decode, AFirstFragmentHasNeitherPadNorIcrc) {
+  Frame frame = roce(Value<Ethernet>() / ipv4());
+  frame.find(info<Ipv4>)->set(*info<Ipv4>.find("mf"), 1);
+  const auto bytes = frame.encode();
+  const HeaderStack stack = decode(bytes);
+  EXPECT_TRUE(stack.findings().empty());
+  EXPECT_TRUE(stack.get<Reth>());
+  EXPECT_EQ(stack.pad.length, 0U);
+  EXPECT_EQ(stack.icrc.length, 0U);
+  EXPECT_EQ(stack.payload.end(), bytes.size());
+  EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::unverifiable);
+  EXPECT_EQ(Frame::of(stack).encode(), bytes);
+}
+
+// What a tunnel over native InfiniBand carries has a wire of its own.
+TEST(Decode, RoceInATunnelOverInfiniBand) {
+  Frame mirrored = Value<Lrh>().set<"length">(32) / Value<Ipv6>() / Value<Gre>() / Value<Ethernet>() / Value<Grh>();
+  mirrored /= Value<Bth>().set<"opcode">(0x04).set<"psn">(7);
+  mirrored.payload = {1, 2, 3, 4};
+  const auto bytes = mirrored.encode();
+  const HeaderStack stack = decode(bytes, LinkType::infiniband);
+  EXPECT_EQ(stack.wire, Wire::roce_v1);
+  EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
+}
+
 // Mellanox's DC on RD's opcodes: named, its payload found, nothing of it taken for RD or for management.
 TEST(Decode, DynamicallyConnectedTransport) {
   const auto frame = from_hex(

@@ -1,5 +1,7 @@
 #include "dissectors/protocol/encode.hpp"
 
+#include <algorithm>
+
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
@@ -46,8 +48,9 @@ std::uint32_t pseudo_header_sum(const FrameLayout& frame, std::size_t index, std
   return sum;
 }
 
-void transport_checksums(const FrameLayout& frame, MutableBytes packet) {
-  for (std::size_t i = frame.layers.size(); i-- > 0;) {
+// Those of the layers from `first` up to `last`.
+void transport_checksums(const FrameLayout& frame, std::size_t first, std::size_t last, MutableBytes packet) {
+  for (std::size_t i = last; i-- > first;) {
     const HeaderInfo& header = frame.layers[i].header();
     const bool udp = &header == &info<Udp>;
     if (!udp && &header != &info<Tcp>) continue;
@@ -124,6 +127,14 @@ void Frame::forget_computed() {
 std::vector<std::uint8_t> Frame::encode() const {
   FrameLayout layout;
   layout.layers = layers;
+  for (HeaderValue& layer : layout.layers) {
+    const HeaderInfo& header = layer.header();
+    const std::size_t beyond = header.unit ? layer.bytes().size() % header.unit : 0;
+    if (beyond == 0 || layer.given(*header.counted_by)) continue;
+    std::vector<std::uint8_t> tail(layer.tail().begin(), layer.tail().end());
+    tail.resize(tail.size() + header.unit - beyond, 0);
+    layer.set_tail(tail);
+  }
   const std::size_t bth = transport_index(layers), lrh = last_index(layers, info<Lrh>);
   const bool has_bth = bth < layers.size(), native = lrh < layers.size();
   const bool write_icrc = has_bth && with_icrc, write_vcrc = native && with_vcrc;
@@ -131,7 +142,7 @@ std::vector<std::uint8_t> Frame::encode() const {
   const bool has_fpdu = fpdu < layers.size(), write_mpa_crc = has_fpdu && with_mpa_crc;
 
   std::uint32_t at = 0;
-  for (const HeaderValue& layer : layers) {
+  for (const HeaderValue& layer : layout.layers) {
     layout.offsets.push_back(at);
     at += static_cast<std::uint32_t>(layer.bytes().size());
   }
@@ -166,72 +177,98 @@ std::vector<std::uint8_t> Frame::encode() const {
     const Bytes covered = Bytes(packet).subspan(layout.offsets[fpdu], icrc_at - layout.offsets[fpdu]);
     store_be(packet.data() + icrc_at, 4, mpa_crc ? *mpa_crc : compute_mpa_crc(covered));
   }
-  transport_checksums(layout, packet);
+  transport_checksums(layout, bth, layers.size(), packet);
 
-  if (write_icrc || write_vcrc) {
-    HeaderStack stack;
-    stack.reset(packet, static_cast<std::uint32_t>(packet.size()));
-    bool fits = true;
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      const HeaderInfo& header = layers[i].header();
-      fits = fits && stack.push(header, layout.offsets[i], static_cast<std::uint32_t>(layers[i].bytes().size()));
-      const bool network = &header == &info<Ipv4> || &header == &info<Ipv6> || &header == &info<Grh>;
-      if (network && i < bth) stack.network = stack.last_layer();
-      if (i == bth) stack.transport = stack.last_layer();
-    }
-    const bool over_udp = has_bth && bth > 0 && &layers[bth - 1].header() == &info<Udp>;
-    stack.wire = native ? Wire::infiniband : over_udp ? Wire::roce_v2 : Wire::roce_v1;
-    stack.icrc = {icrc_at, 4};
-    stack.vcrc = {layout.end, 2};
-    if (write_icrc && fits) {
-      const bool computable = stack.wire != Wire::roce_v2 || stack.network != HeaderStack::none;
-      const std::uint32_t value = icrc ? *icrc : computable ? __builtin_bswap32(compute_icrc(stack)) : 0;
-      store_be(packet.data() + icrc_at, 4, value);
-    }
-    if (write_vcrc) store_be(packet.data() + layout.end, 2, vcrc ? *vcrc : __builtin_bswap16(compute_vcrc(stack)));
+  HeaderStack stack;
+  stack.reset(packet, static_cast<std::uint32_t>(packet.size()));
+  bool fits = true;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const HeaderInfo& header = layers[i].header();
+    fits = fits && stack.push(header, layout.offsets[i], static_cast<std::uint32_t>(layout.layers[i].bytes().size()));
+    const bool network = &header == &info<Ipv4> || &header == &info<Ipv6> || &header == &info<Grh>;
+    if (network && i < bth) stack.network = stack.last_layer();
+    if (i == bth) stack.transport = stack.last_layer();
   }
+  const bool over_udp = has_bth && bth > 0 && &layers[bth - 1].header() == &info<Udp>;
+  const bool over_grh = has_bth && bth > 0 && &layers[bth - 1].header() == &info<Grh>;
+  const std::size_t local = over_grh ? bth - 1 : bth;
+  const bool over_lrh = local > 0 && &layers[local - 1].header() == &info<Lrh>;
+  stack.wire = over_udp ? Wire::roce_v2 : over_lrh ? Wire::infiniband : Wire::roce_v1;
+  stack.icrc = {icrc_at, 4};
+  stack.vcrc = {layout.end, 2};
+  if (write_icrc) {
+    const bool computable = fits && (stack.wire != Wire::roce_v2 || stack.network != HeaderStack::none);
+    const std::uint32_t value = icrc ? *icrc : computable ? __builtin_bswap32(compute_icrc(stack)) : 0;
+    store_be(packet.data() + icrc_at, 4, value);
+  }
+  // The checksums behind the BTH are covered by the ICRC; those before it, of a tunnel, cover the ICRC.
+  transport_checksums(layout, 0, bth, packet);
+  if (write_vcrc) store_be(packet.data() + layout.end, 2, vcrc ? *vcrc : __builtin_bswap16(compute_vcrc(stack)));
   packet.insert(packet.end(), trailer.begin(), trailer.end());
   return packet;
 }
 
 std::vector<Frame> segment(const Frame& frame, std::uint32_t mtu) {
   if (mtu < 256 || mtu > 4096 || !std::has_single_bit(mtu)) return {};
-  const std::size_t bth_at = last_index(frame.layers, info<Bth>);
+  const std::size_t bth_at = transport_index(frame.layers);
   if (bth_at == frame.layers.size()) return {};
+  const HeaderValue& bth = frame.layers[bth_at];
   const Field& opcode_field = *info<Bth>.find("opcode");
   const Field& psn_field = *info<Bth>.find("psn");
-  const Opcode& whole = opcode(static_cast<std::uint8_t>(frame.layers[bth_at].get(opcode_field)));
+  const Field& reth_length = *info<Reth>.find("length");
+  const Opcode& whole = opcode(static_cast<std::uint8_t>(bth.get(opcode_field)));
   if (!whole.known || !whole.begins_message() || !whole.payload || whole.operation == Operation::atomic_write)
     return {};
 
-  const std::size_t count = std::max<std::size_t>(1, (frame.payload.size() + mtu - 1) / mtu);
-  const auto psn = static_cast<std::uint32_t>(frame.layers[bth_at].get(psn_field));
+  // Behind the BTH: extension headers, which each packet has its own of, and the message.
+  const auto is_extension = [](const HeaderInfo& header) {
+    for (const Opcode& op : opcodes)
+      for (const HeaderInfo* extension : op.extension_headers())
+        if (extension == &header) return true;
+    return false;
+  };
+  std::vector<const HeaderValue*> extensions;
+  Frame upper;
+  upper.payload = frame.payload;
+  for (std::size_t i = bth_at + 1; i < frame.layers.size(); ++i)
+    if (upper.layers.empty() && is_extension(frame.layers[i].header()))
+      extensions.push_back(&frame.layers[i]);
+    else
+      upper /= frame.layers[i];
+  const std::vector<std::uint8_t> message = upper.encode();
+
+  const std::size_t count = std::max<std::size_t>(1, (message.size() + mtu - 1) / mtu);
+  const auto psn = static_cast<std::uint32_t>(bth.get(psn_field));
+  Frame common = frame;  // to all packets
+  common.layers.resize(bth_at + 1, HeaderValue(info<Bth>));
+  common.payload = {};
   std::vector<Frame> packets;
   for (std::size_t i = 0; i < count; ++i) {
-    const Position position = count == 1       ? Position::only
-                              : i == 0         ? Position::first
-                              : i + 1 == count ? Position::last
-                                               : Position::middle;
     const bool ends = i + 1 == count;
+    const Position position = count == 1 ? Position::only
+                              : i == 0   ? Position::first
+                              : ends     ? Position::last
+                                         : Position::middle;
     const Opcode* op =
         find_opcode(whole.transport, whole.operation, position, ends && whole.immediate, ends && whole.invalidate);
     if (!op) return {};
-    Frame packet = frame;
-    packet.layers.resize(bth_at + 1, HeaderValue(info<Bth>));
+    Frame packet = common;
     packet.layers[bth_at].set(opcode_field, op->value);
     packet.layers[bth_at].set(psn_field, psn + i);
+    if (!ends)
+      for (const std::string_view at_the_end : {"se", "ack_request"})
+        packet.layers[bth_at].set(*info<Bth>.find(at_the_end), 0);
     for (const HeaderInfo* header : op->extension_headers()) {
-      const std::size_t given = last_index(frame.layers, *header);
-      packet /= given < frame.layers.size() ? frame.layers[given] : HeaderValue(*header);
+      const auto given = std::find_if(extensions.begin(), extensions.end(),
+                                      [&](const HeaderValue* value) { return &value->header() == header; });
+      packet /= given != extensions.end() ? **given : HeaderValue(*header);
       // The first packet's RETH tells the length of the whole message.
-      if (header == &info<Reth>) {
-        const Field& length = *info<Reth>.find("length");
-        if (!packet.layers.back().given(length)) packet.layers.back().set(length, frame.payload.size());
-      }
+      if (header == &info<Reth> && !packet.layers.back().given(reth_length))
+        packet.layers.back().set(reth_length, message.size());
     }
-    const std::size_t from = i * mtu, to = std::min(frame.payload.size(), from + mtu);
-    packet.payload.assign(frame.payload.begin() + static_cast<std::ptrdiff_t>(from),
-                          frame.payload.begin() + static_cast<std::ptrdiff_t>(to));
+    const std::size_t from = i * mtu, to = std::min(message.size(), from + mtu);
+    packet.payload.assign(message.begin() + static_cast<std::ptrdiff_t>(from),
+                          message.begin() + static_cast<std::ptrdiff_t>(to));
     packets.push_back(std::move(packet));
   }
   return packets;

@@ -1,6 +1,6 @@
 #pragma once
 /// From values to bytes. What is not given is computed: lengths, next-header numbers, checksums, pad, ICRC, VCRC, CRC.
-/// What is given is kept, however wrong.
+/// What is given is kept, however wrong. A length that its field cannot hold keeps its low bits.
 
 #include <cstdint>
 #include <optional>
@@ -88,8 +88,10 @@ std::uint16_t internet_checksum(Bytes bytes, std::uint32_t sum = 0);
 
 /// One message at a path MTU: its first, middle and last packets, or its only one. `frame` is an RC, UC or XRC request
 /// or a READ response with position only or first (its opcode picks the kind; immediate and invalidate go to the end),
-/// its payload the whole message; PSNs count up from the frame's. `mtu` is the payload of a packet, a power of two from
-/// 256 to 4096. An empty result: the opcode has no such packets, or the MTU is not one.
+/// what stands behind its extension headers (an upper layer's headers, payload) the whole message; PSNs count up from
+/// the frame's; SE and the wish for an acknowledgement are the last packet's alone. What else the frame gives, each
+/// packet has. `mtu` is the payload of a packet, a power of two from 256 to 4096. An empty result: the opcode has no
+/// such packets, or the MTU is not one.
 std::vector<Frame> segment(const Frame& frame, std::uint32_t mtu);
 
 }  // namespace rdmawire

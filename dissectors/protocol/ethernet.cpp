@@ -107,19 +107,18 @@ Step decode_erf(Cursor& c) {
   }
 }
 
-namespace {
-// What is not one of our headers keeps the number it has, and a VLAN tag the one of several that it has.
-void announce(FrameLayout& frame, std::size_t index) {
+void announce_ethertype(FrameLayout& frame, std::size_t index, std::string_view field) {
   HeaderValue& header = frame.at(index);
   const HeaderInfo* next = frame.next(index);
-  const std::uint64_t present = header.get(*header.header().find("type"));
+  const std::uint64_t present = header.get(*header.header().find(field));
   for (const Announced& a : announced)
     if (a.header == next && a.type == present) return;
-  if (const std::uint16_t type = next ? ethertype_of(*next) : 0) header.fill("type", type);
+  if (const std::uint16_t type = next ? ethertype_of(*next) : 0) header.fill(field, type);
 }
-}  // namespace
 
-void Ethernet::fill(FrameLayout& frame, std::size_t index) { announce(frame, index); }
-void Vlan::fill(FrameLayout& frame, std::size_t index) { announce(frame, index); }
+void Ethernet::fill(FrameLayout& frame, std::size_t index) { announce_ethertype(frame, index, "type"); }
+void Vlan::fill(FrameLayout& frame, std::size_t index) { announce_ethertype(frame, index, "type"); }
+void LinuxSll::fill(FrameLayout& frame, std::size_t index) { announce_ethertype(frame, index, "protocol"); }
+void LinuxSll2::fill(FrameLayout& frame, std::size_t index) { announce_ethertype(frame, index, "protocol"); }
 
 }  // namespace rdmawire

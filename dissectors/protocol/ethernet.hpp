@@ -63,8 +63,9 @@ struct LinuxSll {
       field("arphrd", 16, 16, "kind of device").alias("sll.hatype"),
       field("address_length", 32, 16, "octets of the address that count").alias("sll.halen"),
       field("address", 48, 64, "sender's link address").as(Display::bytes),
-      field("protocol", 112, 16, "what follows").hex().of(ethertype_names).alias("sll.etype"),
+      field("protocol", 112, 16, "what follows").hex().of(ethertype_names).alias("sll.etype").computed(),
   };
+  static void fill(FrameLayout& frame, std::size_t index);
 };
 
 /// Linux cooked capture, version 2.
@@ -73,7 +74,7 @@ struct LinuxSll2 {
                                     section = "tcpdump.org, LINKTYPE_LINUX_SLL2";
   static constexpr std::size_t size = 20;
   static constexpr std::array fields{
-      field("protocol", 0, 16, "what follows").hex().of(ethertype_names).alias("sll.etype"),
+      field("protocol", 0, 16, "what follows").hex().of(ethertype_names).alias("sll.etype").computed(),
       reserved("reserved", 16, 16),
       field("interface", 32, 32, "interface index").alias("sll.ifindex"),
       field("arphrd", 64, 16, "kind of device").alias("sll.hatype"),
@@ -81,6 +82,7 @@ struct LinuxSll2 {
       field("address_length", 88, 8, "octets of the address that count").alias("sll.halen"),
       field("address", 96, 64, "sender's link address").as(Display::bytes),
   };
+  static void fill(FrameLayout& frame, std::size_t index);
 };
 
 /// BSD loopback: the address family in the byte order of the capturing host.
@@ -128,5 +130,8 @@ Step decode_erf(Cursor& c);
 Step step_for_ethertype(std::uint16_t type);
 /// The EtherType that announces header `next`, or 0.
 std::uint16_t ethertype_of(const HeaderInfo& next);
+/// Fills the EtherType `field` of layer `index` from the layer behind it. What is not one of our headers keeps the
+/// number it has, and a VLAN tag the one of several that it has.
+void announce_ethertype(FrameLayout& frame, std::size_t index, std::string_view field);
 
 }  // namespace rdmawire

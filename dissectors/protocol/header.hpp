@@ -32,6 +32,13 @@ struct Parts {
   std::array<Layer, capacity> layers;          ///< offsets from the header's first byte
   std::size_t count = 0;
   std::optional<ParseError> error;  ///< where reading had to stop
+
+  /// Appends a part; false when there is no room.
+  bool add(const HeaderInfo& header, std::uint32_t offset, std::uint32_t octets) {
+    if (count == capacity) return false;
+    layers[count++] = {&header, offset, octets};
+    return true;
+  }
 };
 
 /// A header's table, as data: what every run-time face reads.
@@ -47,6 +54,10 @@ struct HeaderInfo {
   void (*fill)(FrameLayout& frame, std::size_t);  ///< computes what was not given, or nullptr (see encode.hpp)
   std::uint32_t
       whole;  ///< octets from this header to the payload's end, where they are fixed; encoding adds zeros; 0: any
+  /// The field that counts this header's octets, and in which unit: where it is not given, encoding adds zeros to the
+  /// variable part up to a whole unit. Null: none does.
+  const Field* counted_by;
+  std::uint32_t unit;
 
   /// The field of that name, or nullptr.
   [[nodiscard]] constexpr const Field* find(std::string_view field_name) const {
@@ -64,11 +75,15 @@ class Value;
 namespace detail {
 template <class H>
 constexpr HeaderInfo make_info() {
-  HeaderInfo info{H::name, H::title, H::section, H::size, H::fields, {}, nullptr, nullptr, nullptr, 0};
+  HeaderInfo info{H::name, H::title, H::section, H::size, H::fields, {}, nullptr, nullptr, nullptr, 0, nullptr, 0};
   if constexpr (requires { H::tail; }) info.tail = H::tail;
   if constexpr (requires(Bytes b) { H::parts(b); }) info.parts = &H::parts;
   if constexpr (requires { H::kind; }) info.kind = info.find(H::kind);
   if constexpr (requires { H::whole; }) info.whole = H::whole;
+  if constexpr (requires { H::unit; }) {
+    info.counted_by = info.find(H::counted_by);
+    info.unit = H::unit;
+  }
   if constexpr (requires(FrameLayout & f) { H::fill(f, std::size_t{}); }) info.fill = &H::fill;
   return info;
 }

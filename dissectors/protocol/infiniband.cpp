@@ -39,7 +39,9 @@ Step decode_lrh(Cursor& c) {
 Step decode_grh(Cursor& c) {
   if (!c.need(info<Grh>, Grh::size)) return done;
   const View<Grh> grh(c.here());
-  if (c.stack.wire == Wire::none) c.stack.wire = Wire::roce_v1;
+  // Behind an Ethernet header, in a tunnel over InfiniBand too, it is RoCE's.
+  const auto layers = c.stack.layers();
+  if (layers.empty() || layers.back().header != &info<Lrh>) c.stack.wire = Wire::roce_v1;
   const std::uint32_t grh_at = c.at, length = grh.get<"payload_length">();
   if (length != 0) c.datagram(info<Grh>, c.at, Grh::size + length);
   const std::uint8_t next = grh.get<"next_header">();
@@ -91,7 +93,9 @@ Step decode_bth(Cursor& c) {
   for (const HeaderInfo* header : headers)
     if (!c.need(*header, header->size) || !c.take(*header, header->size)) return done;
 
-  if (const std::uint32_t pad = bth.get<"pad">()) {
+  // Of a datagram's first fragment the end, and with it the pad, is elsewhere.
+  const bool ends_here = !stack.fragment || stack.network == HeaderStack::none;
+  if (const std::uint32_t pad = ends_here ? bth.get<"pad">() : 0U) {
     if (c.declared_end - c.at < pad) {
       stack.report({ParseError::Kind::malformed, &info<Bth>, bth_at, 0, 0, "the pad count exceeds the payload"});
     } else {
@@ -112,6 +116,8 @@ void Lrh::fill(FrameLayout& frame, std::size_t index) {
   lrh.fill("length", frame.octets_from(index) / 4);
   lrh.fill("lnh", next == &info<Grh> ? 3 : next == &info<Bth> ? 2 : next == &info<Ipv6> ? 1 : 0);
 }
+
+void Rwh::fill(FrameLayout& frame, std::size_t index) { announce_ethertype(frame, index, "type"); }
 
 void Grh::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& grh = frame.at(index);

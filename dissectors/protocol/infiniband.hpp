@@ -67,8 +67,13 @@ struct Rwh {
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       reserved("reserved", 0, 16),
-      field("type", 16, 16, "EtherType of what follows").hex().of(ethertype_names).alias("infiniband.rwh.etype"),
+      field("type", 16, 16, "EtherType of what follows")
+          .hex()
+          .of(ethertype_names)
+          .alias("infiniband.rwh.etype")
+          .computed(),
   };
+  static void fill(FrameLayout& frame, std::size_t index);
 };
 
 /// Base Transport Header.

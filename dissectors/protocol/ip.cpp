@@ -2,6 +2,7 @@
 
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/options.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
 
@@ -155,26 +156,10 @@ Step decode_raw_ip(Cursor& c) {
 }
 
 Parts Ipv4::parts(Bytes header) {
-  Parts parts;
-  std::uint32_t at = Ipv4::size;
-  while (at < header.size()) {
-    const std::uint8_t type = header[at];
-    if (type <= 1) {
-      parts.layers[parts.count++] = {&info<Ipv4OptionOctet>, at++, Ipv4OptionOctet::size};
-      if (type == 0) break;
-      continue;
-    }
-    const auto left = static_cast<std::uint32_t>(header.size()) - at;
-    const std::uint32_t length = left >= 2 ? header[at + 1] : 0;
-    if (length < 2 || length > left) {
-      parts.error = ParseError{ParseError::Kind::malformed,       &info<Ipv4Option>, at, std::max(length, 2U), left,
-                               "the option's length does not fit"};
-      break;
-    }
-    parts.layers[parts.count++] = {&info<Ipv4Option>, at, length};
-    at += length;
-  }
-  return parts;
+  return parts_of_options(header, Ipv4::size, info<Ipv4OptionOctet>, info<Ipv4Option>,
+                          [](Parts& parts, std::uint8_t, std::uint32_t at, std::uint32_t octets) {
+                            parts.add(info<Ipv4Option>, at, octets);
+                          });
 }
 
 void Ipv4::fill(FrameLayout& frame, std::size_t index) {
@@ -203,6 +188,12 @@ void Ipv6Extension::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& header = frame.at(index);
   announce(frame, index, "next_header");
   header.fill("length", header.bytes().size() / 8 - 1);
+}
+
+void Ipv6Authentication::fill(FrameLayout& frame, std::size_t index) {
+  HeaderValue& header = frame.at(index);
+  announce(frame, index, "next_header");
+  header.fill("length", header.bytes().size() / 4 - 2);
 }
 
 void Ipv6Fragment::fill(FrameLayout& frame, std::size_t index) { announce(frame, index, "next_header"); }

@@ -43,6 +43,8 @@ struct Ipv4 {
   static constexpr std::string_view name = "ip", title = "Internet Protocol, version 4", section = "RFC 791, 3.1";
   static constexpr std::size_t size = 20;
   static constexpr std::string_view tail = "options";
+  static constexpr std::string_view counted_by = "header_length";
+  static constexpr std::uint32_t unit = 4;
   static constexpr std::array fields{
       field("version", 0, 4, "4").alias("ip.version"),
       field("header_length", 4, 4, "in units of 4 octets").computed(),
@@ -97,6 +99,8 @@ struct Ipv6Extension {
   static constexpr std::string_view name = "ipv6_ext", title = "IPv6 extension header", section = "RFC 8200, 4";
   static constexpr std::size_t size = 8;
   static constexpr std::string_view tail = "more_data";
+  static constexpr std::string_view counted_by = "length";
+  static constexpr std::uint32_t unit = 8;
   static constexpr std::array fields{
       field("next_header", 0, 8, "what follows").of(ip_protocol_names),
       field("length", 8, 8, "in units of 8 octets beyond the first 8"),
@@ -123,6 +127,8 @@ struct Ipv6Authentication {
   static constexpr std::string_view name = "ah", title = "Authentication Header", section = "RFC 4302, 2";
   static constexpr std::size_t size = 12;
   static constexpr std::string_view tail = "icv";
+  static constexpr std::string_view counted_by = "length";
+  static constexpr std::uint32_t unit = 4;
   static constexpr std::array fields{
       field("next_header", 0, 8, "what follows").of(ip_protocol_names).alias("ah.next_header"),
       field("length", 8, 8, "in units of 4 octets, less 2").alias("ah.length"),
@@ -130,6 +136,7 @@ struct Ipv6Authentication {
       field("spi", 32, 32, "security parameters index").hex().alias("ah.spi"),
       field("sequence", 64, 32, "sequence number").alias("ah.sequence"),
   };
+  static void fill(FrameLayout& frame, std::size_t index);
 };
 
 inline constexpr Name ip_option_entries[] = {

@@ -11,9 +11,6 @@ Step decode_ipoib(Cursor& c) {
   return step_for_ethertype(type);
 }
 
-void Ipoib::fill(FrameLayout& frame, std::size_t index) {
-  const HeaderInfo* next = frame.next(index);
-  if (const std::uint16_t type = next ? ethertype_of(*next) : 0) frame.at(index).fill("type", type);
-}
+void Ipoib::fill(FrameLayout& frame, std::size_t index) { announce_ethertype(frame, index, "type"); }
 
 }  // namespace rdmawire

@@ -145,7 +145,7 @@ Parts MpaFrame::parts(Bytes header) {
                              had,
                              "the private data is too short for the enhanced connection establishment data"};
   else
-    parts.layers[parts.count++] = {&info<MpaEnhanced>, MpaFrame::size, MpaEnhanced::size};
+    parts.add(info<MpaEnhanced>, MpaFrame::size, MpaEnhanced::size);
   return parts;
 }
 

@@ -55,7 +55,7 @@ Parts Terminate::parts(Bytes header) {
       parts.error = ParseError::truncated(h, at, h.size, end - at);
       return false;
     }
-    parts.layers[parts.count++] = {&h, at, h.size};
+    parts.add(h, at, h.size);
     at += h.size;
     return true;
   };

@@ -85,6 +85,11 @@ TEST(Registry, NamesAreUniqueAndFound) {
   }
 }
 
+// A value marks each of its fields as given or not.
+TEST(Registry, NoHeaderHasMoreFieldsThanAValueMarks) {
+  for (const HeaderInfo* header : all_headers()) EXPECT_LE(header->fields.size(), HeaderValue::max_fields);
+}
+
 TEST(Registry, EveryFieldSaysWhatItMeans) {
   for (const HeaderInfo* header : all_headers())
     for (const Field& f : header->fields) EXPECT_FALSE(f.meaning.empty()) << header->name << "." << f.name;

@@ -83,9 +83,7 @@ Parts RpcRdma::parts(Bytes header) {
   Parts parts;
   if (header.size() <= RpcRdma::size) return parts;
   const RpcRdmaChunks chunks = walk(header, [&](const HeaderInfo& piece, std::uint32_t at) {
-    if (parts.count < Parts::capacity)
-      parts.layers[parts.count++] = {&piece, at, piece.size};
-    else if (!parts.error)
+    if (!parts.add(piece, at, piece.size) && !parts.error)
       parts.error = ParseError{ParseError::Kind::limit, &piece, at, 0, 0, "more chunks and segments than are shown"};
   });
   if (chunks.status != RpcRdmaChunks::Status::whole)

@@ -3,6 +3,7 @@
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/options.hpp"
 #include "dissectors/protocol/tunnel.hpp"
 
 namespace rdmawire {
@@ -45,39 +46,23 @@ Step decode_tcp(Cursor& c) {
 }
 
 Parts Tcp::parts(Bytes header) {
-  Parts parts;
-  std::uint32_t at = Tcp::size;
-  while (at < header.size() && parts.count < Parts::capacity) {
-    const std::uint8_t kind = header[at];
-    if (kind <= 1) {
-      parts.layers[parts.count++] = {&info<TcpOptionOctet>, at++, TcpOptionOctet::size};
-      if (kind == 0) break;
-      continue;
-    }
-    const auto left = static_cast<std::uint32_t>(header.size()) - at;
-    const std::uint32_t length = left >= 2 ? header[at + 1] : 0;
-    if (length < 2 || length > left) {
-      parts.error = ParseError{ParseError::Kind::malformed,       &info<TcpOption>, at, std::max(length, 2U), left,
-                               "the option's length does not fit"};
-      break;
-    }
-    auto add = [&](const HeaderInfo& h, std::uint32_t offset, std::uint32_t octets) {
-      if (parts.count < Parts::capacity) parts.layers[parts.count++] = {&h, offset, octets};
-    };
-    if (kind == 2 && length == TcpMss::size)
-      add(info<TcpMss>, at, length);
-    else if (kind == 3 && length == TcpWindowScale::size)
-      add(info<TcpWindowScale>, at, length);
-    else if (kind == 8 && length == TcpTimestamps::size)
-      add(info<TcpTimestamps>, at, length);
-    else
-      add(info<TcpOption>, at, length);
-    if (kind == 5)
-      for (std::uint32_t block = at + 2; block + TcpSackBlock::size <= at + length; block += TcpSackBlock::size)
-        add(info<TcpSackBlock>, block, TcpSackBlock::size);
-    at += length;
-  }
-  return parts;
+  constexpr std::uint8_t sack = 5;
+  struct Known {
+    std::uint8_t kind;
+    const HeaderInfo* header;
+  };
+  static constexpr Known known[] = {{2, &info<TcpMss>}, {3, &info<TcpWindowScale>}, {8, &info<TcpTimestamps>}};
+  return parts_of_options(header, Tcp::size, info<TcpOptionOctet>, info<TcpOption>,
+                          [](Parts& parts, std::uint8_t kind, std::uint32_t at, std::uint32_t octets) {
+                            const HeaderInfo* option = &info<TcpOption>;
+                            for (const Known& k : known)
+                              if (k.kind == kind && k.header->size == octets) option = k.header;
+                            parts.add(*option, at, octets);
+                            if (kind != sack) return;
+                            constexpr std::uint32_t block = TcpSackBlock::size;
+                            for (std::uint32_t b = at + 2; b + block <= at + octets; b += block)
+                              parts.add(info<TcpSackBlock>, b, block);
+                          });
 }
 
 void Udp::fill(FrameLayout& frame, std::size_t index) {

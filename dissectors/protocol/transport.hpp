@@ -28,6 +28,8 @@ struct Tcp {
   static constexpr std::string_view name = "tcp", title = "Transmission Control Protocol", section = "RFC 9293, 3.1";
   static constexpr std::size_t size = 20;
   static constexpr std::string_view tail = "options";
+  static constexpr std::string_view counted_by = "data_offset";
+  static constexpr std::uint32_t unit = 4;
   static constexpr std::array fields{
       field("src_port", 0, 16, "source port").alias("tcp.srcport").alias("tcp.port"),
       field("dst_port", 16, 16, "destination port").alias("tcp.dstport").alias("tcp.port"),

@@ -49,6 +49,12 @@ Step decode_gre(Cursor& c) {
 
 void Vxlan::fill(FrameLayout& frame, std::size_t index) { frame.at(index).fill("flags", 0x08); }
 
+void Erspan2::fill(FrameLayout& frame, std::size_t index) { frame.at(index).fill("version", 1); }
+void Erspan3::fill(FrameLayout& frame, std::size_t index) {
+  frame.at(index).fill("version", 2);
+  frame.at(index).fill("platform_present", !frame.at(index).tail().empty());
+}
+
 void Gre::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& gre = frame.at(index);
   const HeaderInfo* next = frame.next(index);

@@ -48,6 +48,7 @@ struct Erspan2 {
       reserved("reserved", 32, 12),
       field("index", 44, 20, "port and direction, as the switch numbers them"),
   };
+  static void fill(FrameLayout& frame, std::size_t index);
 };
 
 struct Erspan3 {
@@ -71,6 +72,7 @@ struct Erspan3 {
       field("granularity", 93, 2, "unit of the time stamp").alias("erspan.gra"),
       field("platform_present", 95, 1, "8 octets of platform data follow").alias("erspan.o"),
   };
+  static void fill(FrameLayout& frame, std::size_t index);
 };
 
 Step decode_vxlan(Cursor& c);

@@ -1,0 +1,37 @@
+#pragma once
+/// The options of IPv4 and TCP, which have one shape: 0 ends them, 1 is an octet that fills, any other is its kind, its
+/// length, and what that leaves. RFC 791, 3.1; RFC 9293, 3.1.
+
+#include "dissectors/protocol/header.hpp"
+
+namespace rdmawire {
+
+/// The options behind `size` octets of `header` as parts; `found(parts, kind, offset, octets)` adds those of two octets
+/// and more. `octet` is the header of the others, `option` the one that a finding names. No more than Parts::capacity
+/// are given.
+template <class Found>
+Parts parts_of_options(Bytes header, std::uint32_t size, const HeaderInfo& octet, const HeaderInfo& option,
+                       Found found) {
+  Parts parts;
+  std::uint32_t at = size;
+  while (at < header.size() && parts.count < Parts::capacity) {
+    const std::uint8_t kind = header[at];
+    if (kind <= 1) {
+      parts.add(octet, at++, octet.size);
+      if (kind == 0) break;
+      continue;
+    }
+    const auto left = static_cast<std::uint32_t>(header.size()) - at;
+    const std::uint32_t length = left >= 2 ? header[at + 1] : 0;
+    if (length < 2 || length > left) {
+      parts.error = ParseError{ParseError::Kind::malformed, &option, at,
+                               std::max(length, 2U),        left,    "the option's length does not fit"};
+      break;
+    }
+    found(parts, kind, at, length);
+    at += length;
+  }
+  return parts;
+}
+
+}  // namespace rdmawire
