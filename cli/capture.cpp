@@ -201,7 +201,9 @@ void add_capture(CLI::App& app, Work& work) {
       ->type_name("OCTETS");
   CLI::Option* output =
       sub->add_option("-o,--output", options->output, "the capture; - is standard output")->type_name("OUT");
-  sub->add_option("-c,--count", options->count, "stop after so many packets")->type_name("N");
+  sub->add_option("-c,--count", options->count, "stop after so many packets")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
   sub->add_option("--seconds", options->seconds, "stop after so long")->check(CLI::PositiveNumber)->type_name("S");
   sub->add_option("--ring-size", options->ring_size, "a new file when one would exceed this: 100M")
       ->transform(CLI::AsSizeValue(false))

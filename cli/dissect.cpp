@@ -119,11 +119,25 @@ class Dissect {
       if ((options_.limit && shown == options_.limit) || record.number >= frames_.last()) break;
     }
     progress_.clear();
+    tell_lost(*reader, count);
     if (options_.count) output_.text() += options_.json ? count.json() : count.text(line_options_.colours);
     if (next != captures::Next::error) return true;
     output_.settle(true);
     complain(captures::to_string(reader->error()));
     return false;
+  }
+
+  // What is missing for the capture's own sake must not be taken for trouble on the wire.
+  void tell_lost(const captures::Reader& reader, faces::Count& count) {
+    std::uint64_t lost = 0;
+    for (const captures::Interface& interface : reader.interfaces())
+      if (const auto drops = interface.statistics ? interface.statistics->drops() : std::nullopt) {
+        count.add_lost(interface.name, *drops);
+        lost += *drops;
+      }
+    if (lost == 0 || options_.count) return;
+    output_.settle(true);
+    complain(fmt::format("{}: the capture itself lost {} packets, as it says", reader.name(), lost));
   }
 
   void append(faces::LinePrinter& lines, const tracking::Packet& packet, const captures::Record& record,
@@ -170,7 +184,9 @@ void add_dissect(CLI::App& app, Work& work) {
   sub->add_option("--filter", options->filter, "only packets that match (docs/filters.md); Wireshark's names work too")
       ->type_name("EXPR");
   add_frame_option(*sub, options->frames);
-  sub->add_option("--limit", options->limit, "stop after so many packets were shown")->type_name("N");
+  sub->add_option("--limit", options->limit, "of each capture, show so many packets at most")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
   add_choice<faces::TimeStyle>(*sub, "--time", options->time,
                                {{"relative", faces::TimeStyle::relative},
                                 {"absolute", faces::TimeStyle::absolute},
@@ -178,6 +194,7 @@ void add_dissect(CLI::App& app, Work& work) {
                                 {"delta", faces::TimeStyle::delta}},
                                "a line's time, since the first packet or the previous one shown, or UTC");
   sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
+      ->check(CLI::Range(1, 65535))
       ->type_name("PORT");
   sub->add_flag("--no-crc", options->no_crc, "do not verify ICRC, VCRC and MPA's CRC");
   sub->add_flag("--count", options->count, "a table of protocols, operations, CRCs and findings instead of packets");

@@ -28,9 +28,10 @@ constexpr const char* examples = R"(Examples:
   rdmawire extract x.pcap --frame 1- --anonymize --key-text 'ticket 4711' -o ticket.pcapng
 
 Anonymising replaces MAC, IPv4 and IPv6 addresses, GIDs and GUIDs wherever the tables know them, the same one by the
-same one, subnets by subnets; blanks names of hosts and what is not RDMA; and makes checksums and CRCs good again. The comment of each
-packet says what they were. Queue pairs, PSNs, keys, LIDs, ports, times, and the payload of RDMA stay as they are:
-payload can hold anything, so think of --blank-payload. Without --key the pseudonyms are different each time.
+same one, subnets by subnets; blanks names of hosts and what is not RDMA; and makes checksums and CRCs good again. The
+comment of each packet says what they were. Queue pairs, PSNs, keys, LIDs, ports and times stay. So does the payload of
+RDMA, but for addresses that were met before: payload can hold anything, so think of --blank-payload. Without --key the
+pseudonyms are different each time.
 
 Exit status: 0 fine, 2 wrong usage, 3 the input could not be read to its end (what could be read is written) or the
 output could not be written.)";
@@ -160,6 +161,7 @@ void add_extract(CLI::App& app, Work& work) {
       ->type_name("TEXT");
   sub->add_flag("--blank-payload", options->blank_payload, "RDMA payload becomes zeros")->needs(anonymize);
   sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
+      ->check(CLI::Range(1, 65535))
       ->type_name("PORT");
   sub->add_option("-o,--output", options->output, "the new capture; - is standard output")
       ->required()

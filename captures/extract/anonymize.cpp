@@ -8,6 +8,7 @@
 #include "captures/extract/checksums.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/ipoib.hpp"
 #include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/transport.hpp"
 
@@ -207,7 +208,8 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
 
   // A byte stream's units have layers and payload of their own inside the packet's payload.
   const bool stream = is_stream(packet);
-  const bool rdma = stream || stack.wire != Wire::none;
+  // What IPoIB carries is RDMA's payload, but an application's as on any other link.
+  const bool rdma = stream || (stack.wire != Wire::none && !stack.find(info<Ipoib>));
   if (!rdma && stack.payload.length) {
     blank(bytes, stack.payload);
     for (const Checksum& checksum : checksums)
@@ -222,6 +224,15 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
   } else if (!stream && stack.payload.length && !stack.findings().empty() && !stack.cut) {
     blank(bytes, stack.payload);
     remarks.say("payload blanked: the packet could not be read");
+  } else if (stack.payload.length && !options_.blank_payload) {
+    // Programs that meet by themselves tell each other their GIDs.
+    const Range at = stack.payload;
+    if (pseudonyms_.replace_known(stack.bytes_of(at), MutableBytes(bytes).subspan(at.offset, at.length)) != 0) {
+      remarks.say("addresses in the payload replaced");
+      for (const tracking::Pdu& pdu : packet.pdus)
+        if (pdu.crc.status != CrcCheck::Status::absent && !offset_in(stack, pdu))
+          remarks.say("MPA CRC not made good: the FPDU spans packets or holds markers");
+    }
   }
 
   if (stream) {

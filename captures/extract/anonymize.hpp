@@ -21,7 +21,8 @@ struct AnonymizeOptions {
 /// of IP options and routing headers. Texts that name hosts and services (node descriptions, NVMe qualified names)
 /// become zeros. What no table describes becomes zeros where it can hold addresses: payload that is not RDMA's,
 /// management datagrams that could not be read, what follows a header that the capture cut, padding of the link. Queue
-/// pairs, PSNs, keys, LIDs, ports and times stay.
+/// pairs, PSNs, keys, LIDs, ports and times stay. Payload of RDMA stays, but for addresses that were met before: GIDs,
+/// GUIDs, MAC addresses, and IPv4 addresses as text.
 ///
 /// Checksums, ICRC, VCRC, the CRC of each FPDU that lies whole in the packet, and a frame check sequence are computed
 /// anew.

@@ -32,6 +32,23 @@ bool holds_mac(std::uint64_t identifier) {
   const std::uint64_t middle = identifier >> 24 & 0xffff;
   return middle == 0xfffe || middle == 0x0300;
 }
+std::uint64_t mac_in(std::uint64_t identifier) { return (identifier >> 40) << 24 | (identifier & 0xffffff); }
+
+// The IPv4 address that the text begins with, and how many characters it has; 0: none.
+std::size_t ipv4_text(Bytes text, std::uint32_t& address) {
+  std::size_t at = 0;
+  address = 0;
+  for (int part = 0; part < 4; ++part) {
+    if (part && (at == text.size() || text[at++] != '.')) return 0;
+    std::uint32_t number = 0;
+    const std::size_t begin = at;
+    for (; at < text.size() && at - begin < 3 && text[at] >= '0' && text[at] <= '9'; ++at)
+      number = number * 10 + (text[at] - '0');
+    if (at == begin || number > 255) return 0;
+    address = address << 8 | number;
+  }
+  return at;
+}
 
 }  // namespace
 
@@ -88,8 +105,7 @@ std::uint64_t Pseudonyms::mac(std::uint64_t address) {
 std::uint64_t Pseudonyms::eui64(std::uint64_t identifier) {
   if (identifier == 0 || identifier == ~0ULL) return identifier;
   if (holds_mac(identifier)) {
-    const std::uint64_t address = (identifier >> 40) << 24 | (identifier & 0xffffff);
-    const std::uint64_t mapped = map(Kind::mac, address);
+    const std::uint64_t mapped = map(Kind::mac, mac_in(identifier));
     return mapped >> 24 << 40 | (identifier & 0xffff000000) | (mapped & 0xffffff);
   }
   // Until it does not look like one that holds a MAC address: so two never meet.
@@ -116,6 +132,51 @@ std::array<std::uint8_t, 16> Pseudonyms::ipv6(const std::uint8_t* address) {
     store_be(result.data() + 8, 8, eui64(identifier));
   }
   return result;
+}
+
+bool Pseudonyms::knows_identifier(std::uint64_t identifier) const {
+  return holds_mac(identifier) ? knows(Kind::mac, mac_in(identifier)) : knows(Kind::identifier, identifier);
+}
+
+std::size_t Pseudonyms::replace_known(Bytes octets, MutableBytes copy) {
+  std::size_t found = 0;
+  // How many octets at `p` are an address that is known, which then has been replaced.
+  auto replace = [&](const std::uint8_t* p, std::size_t left, std::uint8_t* to) -> std::size_t {
+    if (left >= 16) {
+      const std::uint64_t prefix = load_be<8>(p), identifier = load_be<8>(p + 8);
+      const bool mapped = prefix == 0 && identifier >> 32 == 0xffff;
+      if (mapped ? knows(Kind::ipv4, identifier & 0xffffffff)
+                 : prefix != 0 && knows(Kind::prefix, prefix) && knows_identifier(identifier)) {
+        const auto pseudonym = ipv6(p);
+        std::copy(pseudonym.begin(), pseudonym.end(), to);
+        return 16;
+      }
+    }
+    // Small numbers are met everywhere, and no maker's.
+    if (left >= 8 && load_be<3>(p) != 0 && knows_identifier(load_be<8>(p))) {
+      store_be(to, 8, eui64(load_be<8>(p)));
+      return 8;
+    }
+    if (left >= 6 && load_be<3>(p) != 0 && knows(Kind::mac, load_be<6>(p))) {
+      store_be(to, 6, mac(load_be<6>(p)));
+      return 6;
+    }
+    if (*p >= '0' && *p <= '9' && (p == octets.data() || p[-1] < '0' || p[-1] > '9')) {
+      std::uint32_t address = 0;
+      const std::size_t length = ipv4_text({p, left}, address);
+      if (length && knows(Kind::ipv4, address)) {
+        std::fill_n(to, length, std::uint8_t{0});
+        return length;
+      }
+    }
+    return 0;
+  };
+  for (std::size_t at = 0; at < octets.size();) {
+    const std::size_t length = replace(octets.data() + at, octets.size() - at, copy.data() + at);
+    found += length != 0;
+    at += std::max<std::size_t>(length, 1);
+  }
+  return found;
 }
 
 }  // namespace rdmawire::captures

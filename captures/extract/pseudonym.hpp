@@ -30,11 +30,20 @@ class Pseudonyms {
   /// In network byte order.
   std::array<std::uint8_t, 16> ipv6(const std::uint8_t* address);
 
+  /// Finds addresses that were mapped before in octets that no table describes, and puts their pseudonyms into `copy`,
+  /// which is as long: GIDs and IPv6 addresses, GUIDs and MAC addresses in network order, and IPv4 addresses as text,
+  /// which become zeros. (The four octets of an IPv4 address are too few to know it by.) Returns how many there were.
+  std::size_t replace_known(Bytes octets, MutableBytes copy);
+
  private:
   /// Which addresses are mapped: each kind has its own pseudonyms.
   enum class Kind : std::uint8_t { ipv4, mac, identifier, prefix, node };
   std::uint64_t map(Kind kind, std::uint64_t address);
   [[nodiscard]] std::uint64_t turned(Kind kind, std::uint64_t address) const;
+  [[nodiscard]] bool knows(Kind kind, std::uint64_t address) const {
+    return known_[static_cast<std::size_t>(kind)].contains(address);
+  }
+  [[nodiscard]] bool knows_identifier(std::uint64_t identifier) const;
 
   SipKey key_;
   std::array<std::unordered_map<std::uint64_t, std::uint64_t>, 5> known_;

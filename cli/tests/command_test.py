@@ -71,6 +71,8 @@ def test_help_has_examples_and_exit_statuses(command):
         (["dissect", RPING, "--color", "blue"], "blue is none of auto, always, never"),
         (["dissect", RPING, "--json", "-V"], "-V excludes --json"),
         (["dissect", RPING, "--roce-port", "70000"], "70000"),
+        (["dissect", RPING, "--limit", "0"], "--limit"),
+        (["dissect", RPING, "--limit", "-1"], "--limit"),
         (["dissect", RPING, "--filter", "bth.psnn == 1"], "did you mean bth.psn?"),
         (["dissect", RPING, "--filter", "icrc.status == bad", "--no-crc"], "--no-crc"),
         (["explain", "bth.psnn"], "bth.psn"),
@@ -271,6 +273,45 @@ def test_what_could_be_read_of_a_cut_file_is_shown(tmp_path):
 def test_the_other_files_are_still_read(tmp_path):
     done = run("dissect", tmp_path / "missing.pcap", RPING, "--limit", 1, status=3)
     assert b"ICMPv6" in done.stdout and b"missing.pcap" in done.stderr
+
+
+def pcapng_with_losses():
+    def block(kind, body):
+        return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+
+    def statistics(interface, by_interface, by_system):
+        counts = struct.pack("<HHQHHQI", 5, 8, by_interface, 7, 8, by_system, 0)
+        return block(5, struct.pack("<III", interface, 0, 0) + counts)
+
+    frame = bytes.fromhex("525400000003525400000002080600")
+    return (
+        block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+        + block(1, struct.pack("<HHI", 1, 0, 0) + struct.pack("<HH4sI", 2, 4, b"eth0", 0))
+        + block(1, struct.pack("<HHI", 1, 0, 0))
+        + block(6, struct.pack("<IIIII", 0, 0, 0, len(frame), len(frame)) + frame + b"\0")
+        + statistics(0, 3, 4)
+        + statistics(1, 0, 2)
+    )
+
+
+def test_what_the_capture_itself_lost_is_told(tmp_path):
+    capture = tmp_path / "lost.pcapng"
+    capture.write_bytes(pcapng_with_losses())
+    assert "the capture itself lost 9 packets: 7 at eth0" in lines("dissect", capture, "--count")
+    assert objects("dissect", capture, "--count")[0]["lost"] == 9
+    done = run("dissect", capture)
+    assert done.stderr.decode() == f"rdmawire: {capture}: the capture itself lost 9 packets, as it says\n"
+    assert run("dissect", RPING).stderr == b""
+    assert objects("dissect", RPING, "--count")[0]["lost"] is None
+
+
+def test_long_names_do_not_break_the_columns():
+    shown = lines("dissect", RPING, "--frame", 15, "-V")
+    long_name = next(line for line in shown if "alternate_local_ack_timeout" in line)
+    short_name = next(line for line in shown if "local_ca_guid" in line)
+    assert long_name.index("alternate path: code") == short_name.index("the requester's channel adapter")
+    part = next(line for line in shown if line.strip().startswith("limit") and "4.294967296 s" in line)
+    assert part.index("4.29") == short_name.index("5054:00ff")
 
 
 def test_a_lying_frame_is_a_finding_not_a_failure(tmp_path):

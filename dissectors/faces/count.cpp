@@ -63,7 +63,7 @@ void Count::add(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
   ++packets_;
   octets_ += stack.wire_length;
-  if (!first_) first_ = packet.time_ns;
+  if (!first_) first_ = last_ = packet.time_ns;
   last_ = std::max(last_, packet.time_ns);
   cut_ += stack.cut;
   stacks_.add(stack, stack.wire_length);
@@ -76,6 +76,10 @@ void Count::add(const tracking::Packet& packet) {
     ++mpa_crc_[index(unit.crc.status)];
     for (const ParseError& finding : unit.stack.findings()) ++findings_[index(finding.kind)];
   }
+}
+
+void Count::add_lost(std::string_view interface, std::uint64_t packets) {
+  lost_.push_back({std::string(interface), packets});
 }
 
 void Count::Stacks::insert(Row& row, std::uint64_t hash, const HeaderStack& stack, std::uint64_t octets) {
@@ -143,6 +147,14 @@ std::string Count::text(bool colours) const {
     page.put(" from ").with([&](std::string& s) { append_date(s, *first_); }).put(" UTC");
   }
   page.line();
+  std::uint64_t lost = 0;
+  std::string where;
+  for (const Lost& one : lost_) {
+    lost += one.packets;
+    if (one.packets && !one.interface.empty())
+      where += fmt::format("{}{} at {}", where.empty() ? ": " : ", ", one.packets, one.interface);
+  }
+  if (lost) page.put(Ink::bad, fmt::format("the capture itself lost {} packets{}", lost, where)).line();
   if (packets_ == 0) return out;
 
   page.line().put(Ink::dim, "     packets         octets    share  protocol").line();
@@ -205,6 +217,9 @@ std::string Count::json() const {
   for (const ParseError::Kind kind : finding_kinds)
     root["findings"][std::string(to_string(kind))] = findings_[index(kind)];
   root["cut"] = cut_;
+  root["lost"] = nlohmann::ordered_json();
+  for (const Lost& one : lost_)
+    root["lost"] = root["lost"].is_null() ? one.packets : root["lost"].get<std::uint64_t>() + one.packets;
   return root.dump() + "\n";
 }
 

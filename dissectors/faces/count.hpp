@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dissectors/tracking/packet.hpp"
@@ -15,6 +16,9 @@ namespace rdmawire::faces {
 class Count {
  public:
   void add(const tracking::Packet& packet);
+  /// Packets that are missing because the capture itself lost them, as it says of one of its interfaces ("" when that
+  /// has no name). Captures that do not say leave it out, which is not the same as none.
+  void add_lost(std::string_view interface, std::uint64_t packets);
 
   /// One node of the tree of protocols: a header, or below a header that has kinds the kind (the opcode of a BTH).
   struct Node {
@@ -31,7 +35,8 @@ class Count {
   /// A table for people. `colours` as a terminal takes them.
   [[nodiscard]] std::string text(bool colours) const;
   /// {"packets":…,"octets":…,"first":…,"last":…,"protocols":[{"name","packets","octets","children"}],"units":[…],
-  /// "icrc":{"good":…,"bad":…,"unverifiable":…},"vcrc":{…},"mpa_crc":{…},"findings":{"truncated":…},"cut":…}
+  /// "icrc":{"good":…,"bad":…,"unverifiable":…},"vcrc":{…},"mpa_crc":{…},"findings":{"truncated":…},"cut":…,
+  /// "lost":…}; "lost" is null when the capture does not say.
   [[nodiscard]] std::string json() const;
 
  private:
@@ -93,6 +98,11 @@ class Count {
   std::uint64_t unit_count_ = 0;
   Crcs icrc_{}, vcrc_{}, mpa_crc_{};
   std::array<std::uint64_t, 4> findings_{};  ///< by ParseError::Kind
+  struct Lost {
+    std::string interface;
+    std::uint64_t packets;
+  };
+  std::vector<Lost> lost_;
 };
 
 }  // namespace rdmawire::faces

@@ -63,6 +63,29 @@ TEST(Count, TreeSumsAndOperations) {
   EXPECT_EQ(count.text(false).find('\033'), std::string::npos);
 }
 
+TEST(Count, WhatTheCaptureLostIsTold) {
+  Count count;
+  EXPECT_TRUE(nlohmann::json::parse(count.json())["lost"].is_null()) << "not known is not none";
+  count.add_lost("eth0", 0);
+  EXPECT_EQ(count.text(false).find("lost"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(count.json())["lost"], 0);
+  count.add_lost("eth1", 7);
+  count.add_lost("", 2);
+  EXPECT_NE(count.text(false).find("the capture itself lost 9 packets: 7 at eth1\n"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(count.json())["lost"], 9);
+}
+
+TEST(Count, TimesBefore1970) {
+  Count count;
+  tracking::Packet packet;
+  for (const std::int64_t time : {-5'000'000'000, -3'000'000'000}) {
+    packet.time_ns = time;
+    count.add(packet);
+  }
+  EXPECT_EQ(nlohmann::json::parse(count.json())["last"], "-3.000000000");
+  EXPECT_NE(count.text(false).find(" in 2 s from 1969-12-31 23:59:55"), std::string::npos) << count.text(false);
+}
+
 TEST(Count, HostileStacksDoNotGrowTheTable) {
   Count count;
   tracking::Packet packet;

@@ -14,9 +14,23 @@
 namespace rdmawire::faces {
 namespace {
 
-// Columns of the tree, from a layer's indentation.
-constexpr std::size_t offset_width = 5, name_column = 9, value_column = 32, meaning_column = 54;
+// Columns of the tree, from a layer's indentation. Values move to the right where a header's names need it, and
+// meanings with them.
+constexpr std::size_t offset_width = 5, name_column = 9, value_column = 32, value_width = 22;
 constexpr std::size_t shown_octets = 32;  // of a field or payload without further meaning
+
+std::size_t depth_of(const Field& field) {
+  return static_cast<std::size_t>(std::count(field.name.begin(), field.name.end(), '.'));
+}
+/// The field's name within the field that it is part of.
+std::string_view label_of(const Field& field) { return field.name.substr(field.name.rfind('.') + 1); }
+
+std::size_t value_column_of(const HeaderInfo& header) {
+  std::size_t column = value_column;
+  for (const Field& field : header.fields)
+    column = std::max(column, name_column + 2 * depth_of(field) + label_of(field).size() + 2);
+  return column;
+}
 
 bool is_zero(const Field& field, const std::uint8_t* header) {
   if (field.is_number()) return field.load(header) == 0;
@@ -104,11 +118,12 @@ class Tree {
     append_decimal(scratch_, layer.length);
     scratch_ += layer.length == 1 ? " octet" : " octets";
     page_.put(Ink::dim, scratch_).line();
-    for (const Field& one : header.fields) field(one, at);
+    const std::size_t values = indent_ + value_column_of(header);
+    for (const Field& one : header.fields) field(one, at, values);
     const Bytes whole{at, layer.length};
     if (layer.length <= header.size) return;
     if (!header.tail.empty()) {
-      page_.to(indent_ + name_column).put(header.tail).to(indent_ + value_column);
+      page_.to(indent_ + name_column).put(header.tail).to(values);
       page_.with([&](std::string& out) { append_some_octets(out, whole.subspan(header.size)); });
       page_.line();
     }
@@ -124,12 +139,9 @@ class Tree {
     }
   }
 
-  void field(const Field& field, const std::uint8_t* header) {
+  void field(const Field& field, const std::uint8_t* header, std::size_t column) {
     if (!field.present_in(header) || (field.is_reserved() && is_zero(field, header))) return;
-    const auto depth = static_cast<std::size_t>(std::count(field.name.begin(), field.name.end(), '.'));
-    page_.to(indent_ + name_column + 2 * depth);
-    page_.put(field.name.substr(depth ? field.name.rfind('.') + 1 : 0));
-    page_.to(indent_ + value_column - 1).put(" ");
+    page_.to(indent_ + name_column + 2 * depth_of(field)).put(label_of(field)).to(column);
     const Ink ink = field.is_reserved() ? Ink::notice : Ink::strong;
     const Page::Mark before = page_.mark();
     page_.base(ink).with([&](std::string& out) {
@@ -142,10 +154,10 @@ class Tree {
     page_.base(Ink::plain);
     const Name* name = field.names && field.is_number() ? field.names->find(field.value(header)) : nullptr;
     if (name) {
-      page_.to(indent_ + meaning_column - 1).put(" ").put(name->name);
+      page_.to(column + value_width - 1).put(" ").put(name->name);
       if (options_.meanings && !name->meaning.empty()) page_.put(Ink::dim, ": ").put(Ink::dim, name->meaning);
     } else if (options_.meanings && field.meaning != value) {
-      page_.to(indent_ + meaning_column - 1).put(" ").put(Ink::dim, field.meaning);
+      page_.to(column + value_width - 1).put(" ").put(Ink::dim, field.meaning);
     }
     page_.line();
   }
@@ -173,7 +185,7 @@ class Tree {
     page_.put(Ink::strong, name).to(indent_ + value_column);
     if (check.status != unverifiable) {
       page_.with([&](std::string& out) { append_hex(out, check.value, digits); });
-      page_.to(indent_ + meaning_column);
+      page_.to(indent_ + value_column + value_width);
     }
     page_.put(check.status == good ? Ink::good : check.status == bad ? Ink::bad : Ink::dim, to_string(check.status));
     if (check.status == bad) {

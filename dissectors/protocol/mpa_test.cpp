@@ -126,8 +126,9 @@ TEST(DecodeFpdu, ALengthBeyondThePacketIsAFinding) {
 
 TEST(DecodeUlpdu, WhatContradictsTheOpcodeTableIsFound) {
   HeaderStack stack;
+  std::vector<std::uint8_t> bytes;  // what the stack looks at
   const auto kind_of = [&](std::string_view hex) {
-    const auto bytes = from_hex(hex);
+    bytes = from_hex(hex);
     decode_ulpdu(stack, bytes);
     return stack.findings().empty() ? std::string_view("fine") : to_string(stack.findings()[0].kind);
   };

@@ -31,7 +31,6 @@ struct Seen {
   bool reassembled;
   Range in_frame;
   std::uint16_t markers;
-  friend bool operator==(const Seen& a, const Seen& b) { return a.bytes == b.bytes && a.crc == b.crc; }
 };
 
 // A client 10.0.0.3:40000 and a server 10.0.0.2:4210 talk; what the dissector says is kept.
