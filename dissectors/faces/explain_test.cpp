@@ -119,7 +119,7 @@ TEST(Explain, AnyQueryIsSafe) {
     for (std::size_t n = random() % 24; n > 0; --n) query += alphabet[random() % alphabet.size()];
     for (const Topic& topic : find_topics(query)) {
       EXPECT_FALSE(explain(topic, true).empty());
-      EXPECT_NO_THROW(static_cast<void>(json::parse(explain_json(topic))));
+      EXPECT_TRUE(json::accept(explain_json(topic)));
     }
     nearest_topics(query);
   }
