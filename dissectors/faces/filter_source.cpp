@@ -227,14 +227,16 @@ std::uint64_t characters(std::string_view text) {
   return bits;
 }
 
+// At least so many steps lead from one set of characters to the other: each that only one of them has costs one.
+std::size_t steps_between(std::uint64_t a, std::uint64_t b) {
+  return static_cast<std::size_t>(std::max(std::popcount(a & ~b), std::popcount(b & ~a)));
+}
+
 // How many insertions, deletions, changes and swaps of neighbours lead from one to the other; anything above `limit`
 // when there are more. Both have at most longest_name characters.
 std::size_t distance(std::string_view a, std::string_view b, std::size_t limit) {
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return limit + 1;
-  // Each character that only one of them has costs a step.
-  const std::uint64_t in_a = characters(a), in_b = characters(b);
-  if (static_cast<std::size_t>(std::max(std::popcount(in_a & ~in_b), std::popcount(in_b & ~in_a))) > limit)
-    return limit + 1;
+  if (steps_between(characters(a), characters(b)) > limit) return limit + 1;
   std::array<std::array<std::uint8_t, longest_name + 1>, 3> rows;
   auto row = [&](std::size_t i) -> auto& { return rows[i % 3]; };
   for (std::size_t j = 0; j <= b.size(); ++j) row(0)[j] = static_cast<std::uint8_t>(j);
@@ -381,6 +383,8 @@ std::vector<std::string> nearest_names(std::string_view name) {
   struct Candidate {
     std::string name;
     std::string plain;
+    std::string_view field;    // of the name
+    std::uint64_t characters;  // of the plain name
     bool wireshark;
   };
   static const auto candidates = [] {
@@ -388,7 +392,8 @@ std::vector<std::string> nearest_names(std::string_view name) {
     auto add = [&](std::string text, bool wireshark = false) {
       if (text.size() > longest_name) return;
       std::string plain = plain_name(text);
-      all.push_back({std::move(text), std::move(plain), wireshark});
+      const std::uint64_t set = characters(plain);
+      all.push_back({std::move(text), std::move(plain), {}, set, wireshark});
     };
     for (const HeaderInfo* header : all_headers()) {
       add(std::string(header->name));
@@ -398,17 +403,20 @@ std::vector<std::string> nearest_names(std::string_view name) {
       }
     }
     for (const Derived& d : derived) add(std::string(d.name));
+    for (Candidate& candidate : all) candidate.field = after_first_dot(candidate.name);
     return all;
   }();
 
   const std::size_t limit = std::clamp<std::size_t>(name.size() / 3, 1, 3);
   Nearest nearest(limit);
   const std::string wanted = plain_name(name);
+  const std::uint64_t wanted_characters = characters(wanted);
   const std::string_view wanted_field = after_first_dot(name);
   for (const Candidate& candidate : candidates) {
     if (candidate.wireshark && wanted_field.empty()) continue;
     // The right field under the wrong header is a likely mistake, however different the headers' names.
-    const bool same_field = !wanted_field.empty() && wanted_field == after_first_dot(candidate.name);
+    const bool same_field = !wanted_field.empty() && wanted_field == candidate.field;
+    if (!same_field && steps_between(wanted_characters, candidate.characters) > limit) continue;
     const std::size_t steps = distance(wanted, candidate.plain, limit);
     nearest.offer(candidate.name, same_field ? std::min<std::size_t>(steps, 1) : steps);
   }
