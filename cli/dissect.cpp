@@ -107,7 +107,8 @@ class Dissect {
       packet.time_ns = record.time;
       packet.link = record.link;
       dissector.dissect(packet, record.bytes, record.wire_length);
-      progress_.at(record.number, reader->position(), reader->file_size(), reader->name());
+      if (progress_.due(record.number))
+        progress_.at(record.number, reader->position(), reader->file_size(), reader->name());
       if (frames_.has(record.number) && (!filter_ || filter_->matches(packet))) {
         ++shown;
         if (options_.count)

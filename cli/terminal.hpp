@@ -48,9 +48,11 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `total` 0: not known. Cheap enough for every packet.
+  /// Whether at() would look at the clock after so many packets: cheap enough for every packet.
+  [[nodiscard]] bool due(std::uint64_t packets) const { return on_ && (packets & 0xfff) == 0; }
+  /// `total` 0: not known.
   void at(std::uint64_t packets, std::uint64_t done, std::uint64_t total, const std::string& name) {
-    if (on_ && (packets & 0xfff) == 0) show(packets, done, total, name);
+    if (due(packets)) show(packets, done, total, name);
   }
   /// Takes the line away.
   void clear();

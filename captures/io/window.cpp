@@ -142,7 +142,6 @@ class MappedWindow final : public Window {
       released_ = behind;
     }
     const std::size_t seen = std::min(size_, std::max(position + need, position + stretch));
-    warm(seen);
     at = base_ + position;
     limit = base_ + seen;
   }
@@ -160,16 +159,6 @@ class MappedWindow final : public Window {
   }
 
  private:
-  /// Reads what comes next straight through. A reader finds each record by the length of the one before, so that each
-  /// would wait for memory by itself; in a straight line the processor fetches ahead.
-  void warm(std::size_t seen) {
-    constexpr std::size_t line = 64;
-    std::uint8_t sum = 0;
-    for (std::size_t i = warmed_; i < seen; i += line) sum = static_cast<std::uint8_t>(sum + base_[i]);
-    asm volatile("" : : "r"(sum));
-    warmed_ = std::max(warmed_, seen);
-  }
-
   static constexpr std::size_t stretch = 128 * 1024;  // well inside the second-level cache
   static constexpr std::size_t released_at_once = 8 * 1024 * 1024;
   int descriptor_;
@@ -177,7 +166,6 @@ class MappedWindow final : public Window {
   std::size_t size_;
   Guarded* range_;
   std::size_t released_ = 0;
-  std::size_t warmed_ = 0;
 };
 
 }  // namespace

@@ -58,10 +58,12 @@ class Count {
    public:
     Stacks() : rows_(slots) {}
     void add(const HeaderStack& stack, std::uint64_t octets) {
-      std::uint64_t hash = 0;
-      for (const Layer& layer : stack.layers())
-        hash =
-            (hash ^ reinterpret_cast<std::uintptr_t>(layer.header) ^ kind_of(stack, layer) << 48) * 0x9e3779b97f4a7c15;
+      // Each layer by a multiplier of its own, so that they do not wait for one another.
+      std::uint64_t hash = 0, multiplier = 0x9e3779b97f4a7c15;
+      for (const Layer& layer : stack.layers()) {
+        hash += (reinterpret_cast<std::uintptr_t>(layer.header) ^ kind_of(stack, layer) << 48) * multiplier;
+        multiplier += 0x7f4a7c159e3779ba;
+      }
       hash |= 1;
       for (std::size_t i = hash >> 54;; i = (i + 1) % slots) {
         Row& row = rows_[i];
