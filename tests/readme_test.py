@@ -1,10 +1,11 @@
-"""README.md shows what the command prints: every console block is run again and compared.
+"""README.md shows what the command prints: every console block is run again and compared; its C++ compiles.
 
-RDMAWIRE_README=write rewrites the blocks instead.
+RDMAWIRE_README=write rewrites the console blocks instead.
 """
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -38,3 +39,18 @@ def test_readme_shows_what_the_command_prints():
         README.write_text(again)
         return
     assert again == text
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+def test_readme_cpp_compiles(tmp_path):
+    blocks = re.findall(r"^```cpp\n(.*?)^```$", README.read_text(), re.M | re.S)
+    assert blocks, "README.md has no C++"
+    for block in blocks:
+        lines = block.splitlines()
+        source = tmp_path / "readme.cpp"
+        source.write_text("\n".join([*(line for line in lines if line.startswith("#include")),
+                                     "void example(rdmawire::Bytes bytes) {",
+                                     *(line for line in lines if not line.startswith("#include")), "}", ""]))
+        result = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", f"-I{ROOT}", source], text=True,
+                                capture_output=True, check=False)
+        assert result.returncode == 0, result.stderr

@@ -159,7 +159,7 @@ class MappedWindow final : public Window {
   }
 
  private:
-  static constexpr std::size_t stretch = 128 * 1024;  // well inside the second-level cache
+  static constexpr std::size_t stretch = 128 * 1024;  // seen at once: how often the released part is looked at
   static constexpr std::size_t released_at_once = 8 * 1024 * 1024;
   int descriptor_;
   std::uint8_t* base_;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "dissectors/faces/edit_distance.hpp"
 #include "dissectors/faces/gist.hpp"
 #include "dissectors/faces/ink.hpp"
 #include "dissectors/faces/value.hpp"
@@ -322,27 +323,6 @@ std::vector<Topic> find_topics(std::string_view query) {
   }
   return found;
 }
-
-namespace {
-
-/// Steps from one text to the other: a character more, less or another, or two neighbours in turned order.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    next[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        next[j] = std::min(next[j], before[j - 2] + 1);
-    }
-    std::swap(before, row);
-    std::swap(row, next);
-  }
-  return row[b.size()];
-}
-
-}  // namespace
 
 std::vector<std::string> nearest_topics(std::string_view query, std::size_t count) {
   const std::string wanted = joined(words_of(query));

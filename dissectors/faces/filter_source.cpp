@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "dissectors/faces/edit_distance.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/opcode.hpp"
 
@@ -232,27 +233,10 @@ std::size_t steps_between(std::uint64_t a, std::uint64_t b) {
   return static_cast<std::size_t>(std::max(std::popcount(a & ~b), std::popcount(b & ~a)));
 }
 
-// How many insertions, deletions, changes and swaps of neighbours lead from one to the other; anything above `limit`
-// when there are more. Both have at most longest_name characters.
+// edit_distance(), but most names are told apart by their letters alone.
 std::size_t distance(std::string_view a, std::string_view b, std::size_t limit) {
-  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return limit + 1;
   if (steps_between(characters(a), characters(b)) > limit) return limit + 1;
-  std::array<std::array<std::uint8_t, longest_name + 1>, 3> rows;
-  auto row = [&](std::size_t i) -> auto& { return rows[i % 3]; };
-  for (std::size_t j = 0; j <= b.size(); ++j) row(0)[j] = static_cast<std::uint8_t>(j);
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    auto &now = row(i), &last = row(i - 1), &before = row(i + 1);  // i + 1 and i - 2 share a row
-    now[0] = static_cast<std::uint8_t>(i);
-    std::uint8_t least = now[0];
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      int steps = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1] ? 1 : 0)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) steps = std::min(steps, before[j - 2] + 1);
-      now[j] = static_cast<std::uint8_t>(steps);
-      least = std::min(least, now[j]);
-    }
-    if (least > limit + 1) return limit + 1;
-  }
-  return row(a.size())[b.size()];
+  return edit_distance(a, b, limit);
 }
 
 std::string_view after_first_dot(std::string_view name) {
