@@ -135,36 +135,10 @@ Evidence::CmMessage Evidence::read_cm(const HeaderStack& stack) {
 
 namespace {
 
-PortAddress of_lid(std::uint16_t lid) { return {0, lid}; }
-PortAddress of_gid(const std::uint8_t* gid) { return {load_be<8>(gid), load_be<8>(gid + 8)}; }
-PortAddress of_ipv4(const std::uint8_t* address) { return {0, 0xffff00000000 | load_be<4>(address)}; }
-
-/// Which ports the packet goes between, as FlowKey with number 0: by LID on native InfiniBand, where every packet has
-/// them, else by IP address or GID.
-std::optional<FlowKey> ports_of(const HeaderStack& stack) {
-  const auto layers = stack.layers();
-  if (stack.wire == Wire::infiniband) {
-    const auto lrh = stack.get<Lrh>();
-    if (!lrh) return std::nullopt;
-    return FlowKey{of_lid(lrh->get<"slid">()), of_lid(lrh->get<"dlid">()), 0};
-  }
-  if (stack.network >= layers.size()) return std::nullopt;
-  const Layer& network = layers[stack.network];
-  const std::uint8_t* at = stack.bytes.data() + network.offset;
-  if (network.header == &info<Ipv4>) return FlowKey{of_ipv4(at + 12), of_ipv4(at + 16), 0};
-  return FlowKey{of_gid(at + 8), of_gid(at + 24), 0};  // IPv6 and GRH have their addresses in the same place
-}
-
 NumberKey group_key(std::uint32_t qkey, std::uint16_t pkey) {
   constexpr std::uint16_t full_member = 0x8000;
   return {std::uint64_t{qkey} << 16 | (pkey | full_member)};
 }
-FlowKey with(FlowKey ports, std::uint64_t number) {
-  ports.number = number;
-  return ports;
-}
-FlowKey reversed(const FlowKey& ports, std::uint64_t number) { return {ports.to, ports.from, number}; }
-
 }  // namespace
 
 Evidence::Evidence(std::uint32_t capacity)
@@ -202,7 +176,7 @@ void Evidence::apply_connection(Packet& packet) {
   const auto ports = ports_of(stack);
   if (!ports) return;
   const View<Bth> bth(stack.bytes.data() + stack.layers()[stack.transport].offset);
-  const FlowKey key = with(*ports, bth.get<"dest_qp">());
+  const FlowKey key = ports->with(bth.get<"dest_qp">());
   Flow* flow = flows_.find(key);
   if (!flow) return;
   packet.upper = flow->evidence;
@@ -229,7 +203,7 @@ bool Evidence::is_connect_data(const HeaderStack& stack, const FlowKey& key, Flo
   const Opcode& op = opcode(bth.get<"opcode">());
   if (op.operation == Operation::rdma_read_request && !flow.context.to_listener) {
     const auto reth = stack.get<Reth>();
-    Flow* to_listener = flows_.find(reversed(key, flow.peer_qp));
+    Flow* to_listener = flows_.find(key.reversed(flow.peer_qp));
     if (!reth || !to_listener) return false;
     ConnectData& data = to_listener->connect_data;
     if (data.state == ConnectData::State::none || data.key != reth->get<"rkey">() || data.address != reth->get<"va">())
@@ -243,7 +217,7 @@ bool Evidence::is_connect_data(const HeaderStack& stack, const FlowKey& key, Flo
 }
 
 void Evidence::learn_datagram_qp(std::uint16_t lid, std::uint32_t qp, const DatagramQp& value) {
-  const FlowKey key{{}, of_lid(lid), qp};
+  const FlowKey key{{}, PortAddress::of_lid(lid), qp};
   const DatagramQp* old = datagram_qps_.find(key);
   if (!old || (value.qkey_known && (!old->qkey_known || old->qkey != value.qkey))) datagram_qps_.put(key, value);
 }
@@ -259,7 +233,7 @@ void Evidence::apply_datagram(Packet& packet) {
   if (source_qp <= 1 || destination_qp <= 1) return;
 
   const auto uses = [&](std::uint16_t lid, std::uint32_t qp) -> const DatagramQp* {
-    const DatagramQp* known = datagram_qps_.find({{}, of_lid(lid), qp});
+    const DatagramQp* known = datagram_qps_.find({{}, PortAddress::of_lid(lid), qp});
     return known && (!known->qkey_known || known->qkey == qkey) ? known : nullptr;
   };
   const std::uint16_t slid = lrh->get<"slid">(), dlid = lrh->get<"dlid">();
@@ -288,7 +262,7 @@ void Evidence::apply_datagram(Packet& packet) {
 const Evidence::Stream* Evidence::stream_of(const FlowKey& key, std::uint64_t frame, bool& to_listener) {
   const auto source = static_cast<std::uint16_t>(key.number >> 16),
              destination = static_cast<std::uint16_t>(key.number);
-  const FlowKey back = reversed(key, std::uint64_t{destination} << 16 | source);
+  const FlowKey back = key.reversed(std::uint64_t{destination} << 16 | source);
   to_listener = true;
   if (const Stream* stream = streams_.find(key)) return stream;
   to_listener = false;
@@ -308,7 +282,7 @@ void Evidence::apply_iwarp(Packet& packet) {
   const std::uint16_t source = tcp->get<"src_port">(), destination = tcp->get<"dst_port">();
   const Service* listener = find_iwarp_service(destination);
   if (!listener && !find_iwarp_service(source)) return;
-  const FlowKey key = with(*ports, std::uint64_t{source} << 16 | destination);
+  const FlowKey key = ports->with(std::uint64_t{source} << 16 | destination);
 
   for (Pdu& pdu : packet.pdus) {
     HeaderStack& stack = pdu.stack;
@@ -380,8 +354,8 @@ void Evidence::learn_group(std::uint64_t frame, const HeaderStack& stack) {
 
 const Evidence::Request* Evidence::request_of(const FlowKey& ports, std::uint32_t local_id, std::uint32_t remote_id) {
   // The requester's messages carry its id as the local one, the listener's as the remote one.
-  if (const Request* request = requests_.find(with(ports, local_id))) return request;
-  return requests_.find(reversed(ports, remote_id));
+  if (const Request* request = requests_.find(ports.with(local_id))) return request;
+  return requests_.find(ports.reversed(remote_id));
 }
 
 void Evidence::apply_cm(Packet& packet) {
@@ -395,7 +369,7 @@ void Evidence::apply_cm(Packet& packet) {
     packet.upper = request.evidence;
     decode_private_data(stack, request.context, PrivateData::request, cm.ip_addressed);
   } else if (cm.kind == &info<CmRep>) {
-    Request* request = requests_.find(reversed(*ports, cm.remote_id));
+    Request* request = requests_.find(ports->reversed(cm.remote_id));
     if (!request) return;
     if (request->evidence.protocol == Upper::unknown && request->srp_login && request->service_id == cm.ca_guid &&
         cm.private_data.size() >= SrpLoginResponse::size && cm.private_data[0] == srp_type::login_response &&
@@ -414,12 +388,12 @@ void Evidence::apply_cm(Packet& packet) {
     packet.upper = request->evidence;
     decode_private_data(stack, request->context, PrivateData::reject, false);
     if (const Flow* flow = flows_.find(request->to_requester)) {
-      const FlowKey other = reversed(request->to_requester, flow->peer_qp);
+      const FlowKey other = request->to_requester.reversed(flow->peer_qp);
       flows_.erase(request->to_requester);
       flows_.erase(other);
     }
   } else if (cm.kind == &info<CmDreq>) {
-    const FlowKey key = with(*ports, cm.qp);
+    const FlowKey key = ports->with(cm.qp);
     const Flow* flow = flows_.find(key);
     if (!flow) {
       // Sent again, or its connection was not seen whole.
@@ -428,7 +402,7 @@ void Evidence::apply_cm(Packet& packet) {
     }
     packet.upper = flow->evidence;
     // From here on the queue pairs may be used for something else.
-    const FlowKey other = reversed(*ports, flow->peer_qp);
+    const FlowKey other = ports->reversed(flow->peer_qp);
     flows_.erase(key);
     flows_.erase(other);
   } else if (const Request* request = request_of(*ports, cm.local_id, cm.remote_id)) {
@@ -460,16 +434,16 @@ Evidence::Request Evidence::learn_request(std::uint64_t frame, const CmMessage& 
   if (request.context.protocol == Upper::nvme && cm.private_data.size() >= NvmeCmRequest::size)
     request.context.admin_queue = View<NvmeCmRequest>(cm.private_data.data()).get<"queue_id">() == 0;
   // The path is the one that the REQ names; RoCE's has no LIDs.
-  const FlowKey path = native ? FlowKey{of_lid(cm.local_lid), of_lid(cm.remote_lid), 0} : ports;
-  request.to_requester = reversed(path, cm.qp);
-  requests_.put(with(ports, cm.local_id), request);
+  const FlowKey path = native ? FlowKey{PortAddress::of_lid(cm.local_lid), PortAddress::of_lid(cm.remote_lid), 0} : ports;
+  request.to_requester = path.reversed(cm.qp);
+  requests_.put(ports.with(cm.local_id), request);
   // Whatever was known of the queue pair is over.
   flows_.erase(request.to_requester);
   return request;
 }
 
 void Evidence::learn_flows(const Request& request, const CmMessage& reply) {
-  const FlowKey to_listener = reversed(request.to_requester, reply.qp);
+  const FlowKey to_listener = request.to_requester.reversed(reply.qp);
   if (request.evidence.protocol == Upper::unknown) {
     flows_.erase(to_listener);
     return;

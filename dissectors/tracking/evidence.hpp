@@ -5,29 +5,11 @@
 #include <cstdint>
 
 #include "dissectors/protocol/upper.hpp"
+#include "dissectors/tracking/address.hpp"
 #include "dissectors/tracking/lru.hpp"
 #include "dissectors/tracking/packet.hpp"
 
 namespace rdmawire::tracking {
-
-/// A port as packets name it: a GID or an IP address (IPv4 mapped into IPv6), or a LID.
-struct PortAddress {
-  std::uint64_t high = 0, low = 0;
-  friend bool operator==(const PortAddress&, const PortAddress&) = default;
-};
-
-/// One direction between two ports, and a number that tells apart what goes there: a destination queue pair, a
-/// communication id.
-struct FlowKey {
-  PortAddress from, to;
-  std::uint64_t number = 0;
-  friend bool operator==(const FlowKey&, const FlowKey&) = default;
-  [[nodiscard]] std::uint64_t hash() const {
-    std::uint64_t h = number * 0x9e3779b97f4a7c15;
-    for (std::uint64_t word : {from.high, from.low, to.high, to.low}) h = (h ^ word ^ h >> 29) * 0xbf58476d1ce4e5b9;
-    return h ^ h >> 32;
-  }
-};
 
 /// A service id, or a Q_Key and P_Key.
 struct NumberKey {

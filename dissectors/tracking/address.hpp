@@ -1,0 +1,42 @@
+#pragma once
+/// Ports as packets name them, and the direction between two of them: what connections are found by.
+
+#include <cstdint>
+#include <optional>
+
+#include "dissectors/protocol/stack.hpp"
+
+namespace rdmawire::tracking {
+
+/// A port as packets name it: a GID or an IP address (IPv4 mapped into IPv6, RFC 4291, 2.5.5.2), or a LID.
+struct PortAddress {
+  std::uint64_t high = 0, low = 0;
+  friend bool operator==(const PortAddress&, const PortAddress&) = default;
+  friend auto operator<=>(const PortAddress&, const PortAddress&) = default;
+
+  static constexpr PortAddress of_lid(std::uint16_t lid) { return {0, lid}; }
+  static constexpr PortAddress of_ipv4(std::uint32_t address) { return {0, std::uint64_t{0xffff00000000} | address}; }
+  /// `octets`: the 16 of a GID or of an IPv6 address.
+  static PortAddress of_gid(const std::uint8_t* octets) { return {load_be<8>(octets), load_be<8>(octets + 8)}; }
+};
+
+/// One direction between two ports, and a number that tells apart what goes there: a destination queue pair, a
+/// communication id.
+struct FlowKey {
+  PortAddress from, to;
+  std::uint64_t number = 0;
+  friend bool operator==(const FlowKey&, const FlowKey&) = default;
+  [[nodiscard]] std::uint64_t hash() const {
+    std::uint64_t h = number * 0x9e3779b97f4a7c15;
+    for (std::uint64_t word : {from.high, from.low, to.high, to.low}) h = (h ^ word ^ h >> 29) * 0xbf58476d1ce4e5b9;
+    return h ^ h >> 32;
+  }
+  [[nodiscard]] FlowKey with(std::uint64_t other_number) const { return {from, to, other_number}; }
+  [[nodiscard]] FlowKey reversed(std::uint64_t other_number) const { return {to, from, other_number}; }
+};
+
+/// Which ports the packet goes between, as FlowKey with number 0: by LID on native InfiniBand, where every packet has
+/// them, else by IP address or GID. nullopt: it has neither.
+std::optional<FlowKey> ports_of(const HeaderStack& stack);
+
+}  // namespace rdmawire::tracking

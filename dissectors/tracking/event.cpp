@@ -1,0 +1,189 @@
+#include "dissectors/tracking/event.hpp"
+
+#include "dissectors/tracking/connection.hpp"
+
+namespace rdmawire::tracking {
+namespace {
+
+using enum EventKind;
+using enum Severity;
+
+constexpr Cause retransmission_causes[] = {Cause::sequence_error_nak, Cause::timeout,  Cause::rnr,
+                                           Cause::implied_nak,        Cause::spurious, Cause::unknown};
+constexpr Cause network_causes[] = {Cause::before_capture, Cause::after_capture};
+constexpr Cause nak_causes[] = {Cause::psn_sequence_error, Cause::invalid_request, Cause::remote_access_error,
+                                Cause::remote_operational_error, Cause::invalid_rd_request};
+constexpr Cause crc_causes[] = {Cause::source_port,          Cause::address,
+                                Cause::ip_identification,    Cause::payload,
+                                Cause::pad,                  Cause::ttl_not_masked,
+                                Cause::traffic_class_not_masked, Cause::checksum_not_masked,
+                                Cause::bth_reserved_not_masked,  Cause::unknown};
+constexpr Cause stall_causes[] = {Cause::nothing_outstanding, Cause::credit, Cause::rnr, Cause::window, Cause::peer};
+constexpr Cause cnp_causes[] = {Cause::rate_fell, Cause::rate_kept, Cause::unknown};
+
+}  // namespace
+
+constexpr std::array<EventRow, event_kinds> event_rows{{
+    {retransmission, "retransmission", warning,
+     "a round of sending again: the requester went back to an earlier PSN and sent on from there", retransmission_causes},
+    {lost_in_network, "lost_in_network", warning, "packets that the network lost, before or after the capturing point",
+     network_causes},
+    {lost_in_capture, "lost_in_capture", info,
+     "packets that were acknowledged, or answered, though the capture does not have them: the capture's own loss", {}},
+    {psn_gap, "psn_gap", warning,
+     "PSNs that were not seen, and nothing tells whether the network or the capture lost them", {}},
+    {out_of_order, "out_of_order", warning, "a packet that came after later ones, without being sent again", {}},
+    {duplicate, "duplicate", warning, "the same packet twice in a row: the network or the capturing point copied it",
+     {}},
+    {nak, "nak", warning, "the responder refused a request, or misses packets", nak_causes},
+    {rnr_nak, "rnr_nak", warning, "the receiver had no receive request posted and asked to be tried again later", {}},
+    {ghost_acknowledgement, "ghost_acknowledgement", warning,
+     "an acknowledgement of what had been acknowledged before, without a packet that would ask for it again", {}},
+    {unsolicited_response, "unsolicited_response", warning, "a response to a request that was never sent", {}},
+    {unanswered, "unanswered", warning, "requests that drew no response at all until the capture ended", {}},
+    {msn_jump, "msn_jump", warning,
+     "the responder's message sequence number does not count the messages that it completed", {}},
+    {crc_bad, "crc_bad", error, "the packet's CRC is wrong", crc_causes},
+    {truncated, "truncated", error, "the packet is shorter than its own headers say", {}},
+    {pkey_mismatch, "pkey_mismatch", error, "a packet with another P_Key than its connection's", {}},
+    {qkey_mismatch, "qkey_mismatch", error, "a datagram with another Q_Key than its queue pair's", {}},
+    {segmentation, "segmentation", error, "a packet's payload does not fit the path MTU or its place in the message",
+     {}},
+    {opcode_sequence, "opcode_sequence", error,
+     "the packet cannot follow the one before it: a message was not begun, or not ended", {}},
+    {read_limit, "read_limit", warning, "more reads and atomics outstanding than were negotiated", {}},
+    {ecn_marked, "ecn_marked", info, "a switch on the way marked the packet: congestion experienced", {}},
+    {cnp, "cnp", info, "the receiver told the sender of congestion", cnp_causes},
+    {pause, "pause", info, "a pause frame: the port's neighbour shall stop sending", {}},
+    {stall, "stall", info, "the connection was silent for long", stall_causes},
+    {opened, "opened", note, "the connection was set up", {}},
+    {rejected, "rejected", error, "the connection was refused", {}},
+    {closed, "closed", note, "the connection was closed", {}},
+    {replaced, "replaced", note, "the queue pair was used again for another connection", {}},
+    {path_change, "path_change", info, "packets of the connection took another path from here on", {}},
+    {tcp_retransmission, "tcp_retransmission", warning, "TCP sent octets of the stream again", {}},
+    {tcp_reset, "tcp_reset", error, "the TCP connection was reset", {}},
+    {terminate, "terminate", error, "RDMAP ended the stream because of an error", {}},
+}};
+
+namespace {
+
+constexpr bool in_order() {
+  for (std::size_t i = 0; i < event_rows.size(); ++i)
+    if (static_cast<std::size_t>(event_rows[i].kind) != i) return false;
+  return true;
+}
+static_assert(in_order());
+
+constexpr std::array<std::string_view, causes> cause_names{
+    "none",
+    "unknown",
+    "sequence_error_nak",
+    "timeout",
+    "rnr",
+    "implied_nak",
+    "spurious",
+    "before_capture",
+    "after_capture",
+    "psn_sequence_error",
+    "invalid_request",
+    "remote_access_error",
+    "remote_operational_error",
+    "invalid_rd_request",
+    "source_port",
+    "address",
+    "ip_identification",
+    "payload",
+    "pad",
+    "ttl_not_masked",
+    "traffic_class_not_masked",
+    "checksum_not_masked",
+    "bth_reserved_not_masked",
+    "nothing_outstanding",
+    "credit",
+    "window",
+    "peer",
+    "rate_fell",
+    "rate_kept",
+};
+static_assert(!cause_names.back().empty());
+
+}  // namespace
+
+std::string_view to_string(EventKind kind) { return event_rows[static_cast<std::size_t>(kind)].name; }
+std::string_view to_string(Cause cause) { return cause_names[static_cast<std::size_t>(cause)]; }
+
+std::string_view to_string(Severity severity) {
+  switch (severity) {
+    case note: return "note";
+    case info: return "info";
+    case warning: return "warning";
+    case error: return "error";
+  }
+  return {};
+}
+
+std::string_view to_string(MessageKind kind) {
+  switch (kind) {
+    case MessageKind::send: return "send";
+    case MessageKind::write: return "write";
+    case MessageKind::read: return "read";
+    case MessageKind::compare_swap: return "compare_swap";
+    case MessageKind::fetch_add: return "fetch_add";
+    case MessageKind::flush: return "flush";
+    case MessageKind::atomic_write: return "atomic_write";
+    case MessageKind::swap: return "swap";
+    case MessageKind::terminate: return "terminate";
+    case MessageKind::other: return "other";
+  }
+  return {};
+}
+
+std::string_view to_string(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::completed: return "completed";
+    case Outcome::sent: return "sent";
+    case Outcome::refused: return "refused";
+    case Outcome::unanswered: return "unanswered";
+    case Outcome::partial: return "partial";
+  }
+  return {};
+}
+
+std::string_view to_string(JoinedBy joined_by) {
+  switch (joined_by) {
+    case JoinedBy::nothing: return "nothing";
+    case JoinedBy::connection_manager: return "connection_manager";
+    case JoinedBy::text: return "text";
+    case JoinedBy::source_port: return "source_port";
+    case JoinedBy::answers: return "answers";
+    case JoinedBy::stream: return "stream";
+    case JoinedBy::datagram: return "datagram";
+  }
+  return {};
+}
+
+std::string_view to_string(Confidence confidence) {
+  switch (confidence) {
+    case Confidence::none: return "none";
+    case Confidence::low: return "low";
+    case Confidence::high: return "high";
+    case Confidence::certain: return "certain";
+  }
+  return {};
+}
+
+std::string_view to_string(Service service) {
+  switch (service) {
+    case Service::rc: return "RC";
+    case Service::uc: return "UC";
+    case Service::ud: return "UD";
+    case Service::xrc: return "XRC";
+    case Service::rd: return "RD";
+    case Service::iwarp: return "iWARP";
+    case Service::vendor: return "vendor";
+  }
+  return {};
+}
+
+}  // namespace rdmawire::tracking

@@ -1,0 +1,42 @@
+#pragma once
+/// Dissected packets in, connections, messages and events out.
+
+#include <cstdint>
+#include <memory>
+
+#include "dissectors/tracking/connection.hpp"
+
+namespace rdmawire::tracking {
+
+struct TrackerOptions {
+  std::uint32_t connections = 1U << 18;  ///< so many are kept at once; then those that were idle longest go
+  std::uint32_t waiting_packets = 1U << 16;  ///< held back in all while the other half of a connection is looked for
+  bool use_connection_manager = true;  ///< evidence for joining; all are used but for measuring how good the rest is
+  bool use_text = true;
+  bool use_source_port = true;
+  bool packets = false;  ///< tell Sink::packet
+};
+
+class Tracker {
+ public:
+  explicit Tracker(Sink& sink, const TrackerOptions& options = {});
+  ~Tracker();
+  Tracker(const Tracker&) = delete;
+  Tracker& operator=(const Tracker&) = delete;
+
+  /// Packets come in the capture's order, as Dissector gives them. Frame numbers must rise.
+  void add(const Packet& packet);
+  /// No more packets: what waits is told, every connection says farewell.
+  void finish();
+
+  /// Connections and waiting packets that had to go for want of room.
+  [[nodiscard]] std::uint64_t evicted() const;
+  /// Octets of memory that are held, about.
+  [[nodiscard]] std::size_t memory() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rdmawire::tracking
