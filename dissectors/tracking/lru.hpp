@@ -67,6 +67,14 @@ class LruTable {
     for (std::uint32_t at = last_; at != none; at = nodes_[at].newer) visit(nodes_[at].key, nodes_[at].value);
   }
 
+  /// Forgets all entries; they do not count as evicted.
+  void clear() {
+    nodes_.clear();
+    buckets_.clear();
+    size_ = 0;
+    first_ = last_ = free_ = none;
+  }
+
   /// Octets that the table itself holds.
   [[nodiscard]] std::size_t memory() const {
     return nodes_.capacity() * sizeof(Node) + buckets_.capacity() * sizeof(std::uint32_t);
