@@ -9,8 +9,8 @@ namespace rdmawire::machines {
 
 /// Where a sender's requests stand between two packets.
 struct MessageSequence {
-  bool inside = false;                     ///< a message was begun and not ended
-  Operation operation = Operation::send;   ///< of that message
+  bool inside = false;                    ///< a message was begun and not ended
+  Operation operation = Operation::send;  ///< of that message
 
   /// Whether a request with this opcode can come next.
   [[nodiscard]] constexpr bool allows(const Opcode& op) const {

@@ -52,7 +52,9 @@ struct Opcode {
   std::string_view name;                       ///< "RC SEND First"
 
   [[nodiscard]] std::span<const HeaderInfo* const> extension_headers() const { return {headers.data(), header_count}; }
-  [[nodiscard]] constexpr bool begins_message() const { return position == Position::first || position == Position::only; }
+  [[nodiscard]] constexpr bool begins_message() const {
+    return position == Position::first || position == Position::only;
+  }
   [[nodiscard]] constexpr bool ends_message() const { return position == Position::last || position == Position::only; }
 };
 

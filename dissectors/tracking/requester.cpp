@@ -102,7 +102,8 @@ bool Requester::can_continue(Psn psn) const {
 }
 
 std::size_t Requester::memory() const {
-  return packets_.octets() + waiting_.octets() + (trouble_ ? sizeof(Trouble) + trouble_->ahead.capacity() * sizeof(TransportPacket) : 0);
+  return packets_.octets() + waiting_.octets() +
+         (trouble_ ? sizeof(Trouble) + trouble_->ahead.capacity() * sizeof(TransportPacket) : 0);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -353,7 +354,8 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   if (fills) {
     fill(at, packet, psns);
     auto& ahead = trouble().ahead;
-    const auto place = std::find_if(ahead.begin(), ahead.end(), [&](const TransportPacket& p) { return packet.psn < p.psn; });
+    const auto place =
+        std::find_if(ahead.begin(), ahead.end(), [&](const TransportPacket& p) { return packet.psn < p.psn; });
     ahead.insert(place, packet);
     deliver_what_waited(to);
   } else if (at < packets_.size()) {
@@ -394,7 +396,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     lost.origin_frame = waiting->message.first_frame;
     lost.cause_frame = event.cause_frame;
     lost.cause = waiting->beyond - packet.psn > 0 && packet.psn - waiting->next_response < 0 ? Cause::after_capture
-                                                                                          : Cause::before_capture;
+                                                                                             : Cause::before_capture;
   } else if (window_.oldest - packet.psn > 0) {
     event.cause = Cause::spurious;
     event.cause_frame = ack_frame_;
@@ -788,10 +790,10 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   if (to.connection.mtu == 0 && packet.op->position == Position::first && machines::is_path_mtu(packet.payload)) {
     to.connection.mtu = packet.payload;
     // The last READ request takes as many PSNs as this says.
-    if (!waiting_.empty() && waiting_.back().read && !packets_.empty() && packets_.back().psn == waiting_.back().first) {
+    if (!waiting_.empty() && waiting_.back().read && !packets_.empty() &&
+        packets_.back().psn == waiting_.back().first) {
       Waiting& read = waiting_.back();
-      packets_.back().psns =
-          machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), to.connection.mtu);
+      packets_.back().psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), to.connection.mtu);
       window_.next = delivered_ = read.end = packets_.back().end();
       read.message.last_psn = (read.end - 1).value();
     }
@@ -864,7 +866,8 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
   const std::uint8_t kind = packet.syndrome >> 5 & 3, code = packet.syndrome & 31;
   const SentPacket* request = find(packet.psn);
   const bool seen = request && request->seen && request->frame != 0;
-  const bool repeated = refusal_.active && refusal_.psn == packet.psn && refusal_.rnr == (kind == syndrome_kind::rnr_nak);
+  const bool repeated =
+      refusal_.active && refusal_.psn == packet.psn && refusal_.rnr == (kind == syndrome_kind::rnr_nak);
   if (kind == syndrome_kind::rnr_nak) {
     Event event = event_of(EventKind::rnr_nak, Cause::none, packet, to);
     event.origin_frame = seen ? request->frame : 0;
@@ -884,7 +887,8 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
   to.tell(event);
   if (code == nak_code::psn_sequence_error) {
     if (!repeated && request && !(request->seen && request->late)) {
-      Event lost = event_of(EventKind::lost_in_network, seen ? Cause::after_capture : Cause::before_capture, packet, to);
+      Event lost =
+          event_of(EventKind::lost_in_network, seen ? Cause::after_capture : Cause::before_capture, packet, to);
       lost.origin_frame = request->frame;
       lost.cause_frame = packet.frame;
       lost.packets = seen ? 1 : request->psns;
@@ -1023,8 +1027,8 @@ void Requester::finish(const Reporter& to) {
       const TransportPacket unsent = trouble_->first_unsent;
       const std::int32_t missing = trouble_->unsent->psn - window_.next + 1;
       constexpr std::int32_t tail = 64;
-      Event event = event_of(missing <= tail ? EventKind::lost_in_capture : EventKind::unsolicited_response, Cause::none,
-                             unsent, to);
+      Event event = event_of(missing <= tail ? EventKind::lost_in_capture : EventKind::unsolicited_response,
+                             Cause::none, unsent, to);
       if (missing <= tail) {
         event.packets = static_cast<std::uint64_t>(std::max(missing, 1));
         event.psn = window_.next.value();

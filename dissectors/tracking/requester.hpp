@@ -62,9 +62,9 @@ class Requester {
   struct SentPacket {
     Psn psn;
     std::uint32_t psns = 1;
-    std::uint64_t frame = 0;    // of its first sending; 0: not seen
+    std::uint64_t frame = 0;  // of its first sending; 0: not seen
     std::int64_t first_time = 0;
-    std::int64_t time = 0;      // of its last sending
+    std::int64_t time = 0;  // of its last sending
     std::uint32_t payload = 0;
     std::uint32_t icrc = 0;
     std::uint16_t identification = 0;
@@ -76,23 +76,23 @@ class Requester {
   /// A message that is being sent or waits for its answer.
   struct Waiting {
     Message message;
-    Psn first, end;                // of the PSNs that it takes; `end`: one behind
-    bool whole = false;            // its last packet was seen
-    bool done = false;             // told
+    Psn first, end;      // of the PSNs that it takes; `end`: one behind
+    bool whole = false;  // its last packet was seen
+    bool done = false;   // told
     bool read = false, atomic = false;
-    Psn next_response;             // read: the first that is missing
-    Psn beyond;                    // read: one behind the furthest response
+    Psn next_response;                // read: the first that is missing
+    Psn beyond;                       // read: one behind the furthest response
     std::uint64_t skipped_frame = 0;  // what came in spite of missing responses: implies a NAK
     std::int64_t skipped_time = 0;
-    Psn gap_end;              // read: the first response behind those that are missing
-    bool tell_order = true;   // read: a missing one that comes is late, and was not asked for again
+    Psn gap_end;             // read: the first response behind those that are missing
+    bool tell_order = true;  // read: a missing one that comes is late, and was not asked for again
   };
   /// A round of sending again that goes on.
   struct Round {
     bool active = false;
     Event event;
-    Psn next;              // what would continue it
-    bool copy = false;     // so far a single packet that equals the first sending
+    Psn next;           // what would continue it
+    bool copy = false;  // so far a single packet that equals the first sending
     std::int64_t last_time = 0;
   };
   /// A NAK or RNR NAK that was not reacted to yet.
@@ -126,7 +126,7 @@ class Requester {
     TransportPacket first_unsent;           // the first of these
   };
 
-  static constexpr std::size_t kept_packets = 24;     // of what is acknowledged: to know it when it comes again
+  static constexpr std::size_t kept_packets = 24;  // of what is acknowledged: to know it when it comes again
   static constexpr std::size_t max_packets = 1 << 16;
   static constexpr std::size_t max_waiting = 1 << 14;
   static constexpr std::size_t max_ahead = 4096;
@@ -164,7 +164,7 @@ class Requester {
   bool started_ = false, expected_ = false;
   machines::RequesterWindow window_;
   Psn first_;
-  Psn delivered_;  // what the messages are made of: everything before was seen in order
+  Psn delivered_;     // what the messages are made of: everything before was seen in order
   bool gap_ = false;  // something is missing behind delivered_
   machines::MessageSequence sequence_;
   bool sequence_known_ = false;  // false: after a beginning in the middle, or a gap
@@ -187,7 +187,7 @@ class Requester {
   bool credits_used_ = false;
   std::uint32_t most_outstanding_ = 0;
   bool msn_known_ = false;
-  Msn msn_;                       // of the last ACK
+  Msn msn_;                         // of the last ACK
   std::uint64_t msn_messages_ = 0;  // messages that it counted
   std::uint64_t msn_epoch_ = 0;
   std::uint64_t epoch_ = 0;  // counts where messages could not be counted
