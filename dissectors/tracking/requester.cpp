@@ -301,7 +301,9 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     to.note->related_frame = known.frame;
     to.note->related_delay = packet.time - known.first_time;
   }
-  const bool refused_here = refusal_.active && packet.psn == refusal_.psn;
+  // A NAK of what the round has not come to yet changes nothing.
+  const bool refused_here =
+      refusal_.active && packet.psn == refusal_.psn && !(round_.active && packet.psn == round_.next);
   const bool continues = round_.active && !refused_here && packet.psn - round_.next >= 0;
 
   const bool fills = at < packets_.size() && !known.seen;
@@ -339,13 +341,14 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       if (round_.active) end_round(to);
       begin_round(packet, psns, known, to);
     }
-    if (refused_here) refusal_.active = false;
+    if (refusal_.active && packet.psn == refusal_.psn) refusal_.active = false;
     if (Waiting* waiting = waiting_of(packet.psn)) {
       ++waiting->message.repeated_packets;
       // It asks for what is missing, and gets everything from there on.
       if (waiting->read && packet.op->operation == Operation::rdma_read_request) {
-        waiting->next_response = waiting->beyond = packet.psn;
+        waiting->next_response = waiting->seen = waiting->beyond = packet.psn;
         waiting->skipped_frame = 0;
+        waiting->answered = false;
         waiting->tell_order = false;
       }
     }
@@ -427,6 +430,7 @@ void Requester::end_round(const Reporter& to) {
   round_.active = false;
   Event& event = round_.event;
   Sent& sent = to.requester();
+  if (unanswered_again_ == 0 || round_.next - again_end_ > 0) again_end_ = round_.next;
   unanswered_again_ += static_cast<std::uint32_t>(event.packets);
   // The network copies packets one by one; a requester goes back and sends on.
   if (round_.copy && event.packets == 1) {
@@ -509,7 +513,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     m.atomic_compare = packet.compare;
     if (packet.has_reth) m.size = packet.length;
     if (packet.has_atomic) m.size = 8;
-    waiting.first = waiting.next_response = waiting.beyond = packet.psn;
+    waiting.first = waiting.next_response = waiting.seen = waiting.beyond = packet.psn;
     waiting.read = m.kind == MessageKind::read;
     waiting.atomic = m.kind == MessageKind::compare_swap || m.kind == MessageKind::fetch_add;
     waiting_.push_back(waiting);
@@ -683,7 +687,8 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
       Waiting* waiting = waiting_of(packet.psn);
       if (waiting && waiting->atomic && !waiting->done) {
         waiting->message.atomic_original = packet.operand;
-        waiting->beyond = waiting->next_response = waiting->end;
+        waiting->seen = waiting->beyond = waiting->end;
+        if (blocking() == waiting) waiting->next_response = waiting->end;
       }
       acknowledge(packet.psn, packet, to);
       break;
@@ -720,47 +725,85 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     return;
   }
   if (gap_ && through - delivered_ >= 0) give_up_gap(through, true, packet.frame, to);
+  bool blocked = false;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (waiting.first - through > 0) break;
     if (waiting.done || !waiting.whole || waiting.end - through > 1) continue;
     if ((waiting.read || waiting.atomic) && waiting.next_response != waiting.end) {
       // Its own response is missing: this one implies a NAK. IBTA vol 1, 9.7.5.1.2, 9.7.6 (number unverified).
-      if (waiting.skipped_frame == 0) {
-        waiting.skipped_frame = packet.frame;
-        waiting.skipped_time = packet.time;
+      if (!blocked) {
+        skipped(waiting, packet);
+        through = waiting.next_response - 1;
       }
-      continue;
+      blocked = true;
+    } else if (!blocked) {
+      complete(waiting, packet, to);
+    } else if (!waiting.answered) {
+      waiting.answered = true;
+      waiting.message.answer_frame = packet.frame;
+      waiting.message.answer_time = packet.time;
     }
-    complete(waiting, packet, to);
   }
   window_ = window_.acknowledged(through);
   ack_frame_ = packet.frame;
   if (refusal_.active && through - refusal_.psn >= 0) refusal_.active = false;
-  if (!round_.active || through - round_.next >= 0) unanswered_again_ = 0;
+  if (unanswered_again_ != 0 && through - again_end_ >= 0) unanswered_again_ = 0;
   if (packet.op->operation != Operation::rdma_read_response && (packet.syndrome >> 5 & 3) == syndrome_kind::ack &&
       packet.has_aeth)
     check_msn(packet, to);
   drop_done();
   // Responses that were never asked for again had come to the requester.
-  if (!waiting_.empty() && waiting_.front().skipped_frame != 0 && !waiting_.front().done) {
-    Waiting& stuck = waiting_.front();
-    if (waiting_.size() > response_patience || packet.time - stuck.skipped_time > response_patience_ns) {
-      Event event = event_of(EventKind::lost_in_capture, Cause::none, packet, to);
-      event.frame = stuck.skipped_frame;
-      event.time = stuck.skipped_time;
-      event.psn = stuck.next_response.value();
-      event.origin_frame = stuck.message.first_frame;
-      event.cause_frame = stuck.skipped_frame;
-      event.packets = static_cast<std::uint64_t>(std::max(stuck.end - stuck.next_response, 1));
-      to.responder().lost_in_capture += static_cast<std::uint32_t>(event.packets);
-      to.tell(event);
-      stuck.done = true;
-      if (reads_out_ > 0) --reads_out_;
-      to.tell(stuck.message);
-      drop_done();
-    }
+  if (Waiting* stuck = blocking();
+      stuck && stuck->skipped_frame != 0 &&
+      (waiting_.size() > response_patience || packet.time - stuck->skipped_time > response_patience_ns))
+    unblock(*stuck, to);
+}
+
+void Requester::skipped(Waiting& waiting, const TransportPacket& packet) {
+  if (waiting.skipped_frame != 0) return;
+  waiting.skipped_frame = packet.frame;
+  waiting.skipped_time = packet.time;
+  waiting.gap_end = waiting.end;
+}
+
+// The first READ or atomic whose response is missing: the requester takes no later answer before it.
+Requester::Waiting* Requester::blocking() {
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    Waiting& waiting = waiting_[i];
+    if (!waiting.done && (waiting.read || waiting.atomic)) return &waiting;
   }
+  return nullptr;
+}
+
+// What the capture does not have of the responses, the requester had: and so all that came behind them.
+void Requester::unblock(Waiting& stuck, const Reporter& to) {
+  Event event;
+  event.kind = EventKind::lost_in_capture;
+  event.end = to.end;
+  event.frame = stuck.skipped_frame;
+  event.time = stuck.skipped_time;
+  event.origin_frame = stuck.message.first_frame;
+  event.cause_frame = stuck.skipped_frame;
+  event.psn = stuck.next_response.value();
+  event.packets = static_cast<std::uint64_t>(std::max(stuck.gap_end - stuck.next_response, 1));
+  to.responder().lost_in_capture += static_cast<std::uint32_t>(event.packets);
+  to.tell(event);
+  stuck.answered = true;
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    Waiting& waiting = waiting_[i];
+    if (waiting.done) continue;
+    if (!waiting.answered) {
+      if (!waiting.read || waiting.seen == waiting.first) break;
+      waiting.next_response = waiting.seen;
+      break;
+    }
+    waiting.done = true;
+    if ((waiting.read || waiting.atomic) && reads_out_ > 0) --reads_out_;
+    window_ = window_.acknowledged(waiting.end - 1);
+    to.tell(waiting.message);
+  }
+  drop_done();
 }
 
 // The responder's MSN counts the messages it has completed. IBTA vol 1, 9.7.7.1.
@@ -819,23 +862,35 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
     event.found = packet.payload;
     to.tell(event);
   }
+  if (packet.psn == waiting->seen) waiting->seen += 1;
+  Waiting* const first = blocking();
+  if (first != waiting) {
+    // An earlier response is missing: the requester drops this one, unless the capture alone lacks the other.
+    skipped(*first, packet);
+    if (packet.psn + 1 - waiting->beyond > 0) waiting->beyond = packet.psn + 1;
+    if (waiting->seen == waiting->end && !waiting->answered) {
+      waiting->answered = true;
+      m.answer_frame = packet.frame;
+      m.answer_time = packet.time;
+    }
+    if (waiting_.size() > response_patience || packet.time - first->skipped_time > response_patience_ns)
+      unblock(*first, to);
+    return;
+  }
   const std::int32_t ahead = packet.psn - waiting->next_response;
   if (ahead == 0) {
     waiting->next_response += 1;
-    if (waiting->beyond - waiting->next_response > 0 && waiting->skipped_frame != 0) {
-      // A response that was missing has come by itself.
-      // What a requester asked for again it takes again from there on.
-      if (waiting->gap_end - waiting->next_response <= 0 && waiting->tell_order) {
-        waiting->next_response = waiting->beyond;
-        Event event = event_of(EventKind::out_of_order, Cause::none, packet, to);
-        event.origin_frame = waiting->skipped_frame;
-        event.duration = packet.time - waiting->skipped_time;
-        ++to.responder().out_of_order;
-        to.tell(event);
-        waiting->skipped_frame = 0;
-      }
-    } else {
+    if (waiting->beyond - waiting->next_response <= 0) {
       waiting->beyond = waiting->next_response;
+    } else if (waiting->skipped_frame != 0 && waiting->gap_end - waiting->next_response <= 0 && waiting->tell_order) {
+      // A response that was missing has come by itself. What a requester asked for again it takes from there on.
+      waiting->next_response = waiting->seen = waiting->beyond;
+      Event event = event_of(EventKind::out_of_order, Cause::none, packet, to);
+      event.origin_frame = waiting->skipped_frame;
+      event.duration = packet.time - waiting->skipped_time;
+      ++to.responder().out_of_order;
+      to.tell(event);
+      waiting->skipped_frame = 0;
     }
   } else if (ahead > 0) {
     if (packet.psn + 1 - waiting->beyond > 0) waiting->beyond = packet.psn + 1;
@@ -844,20 +899,22 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
       waiting->skipped_time = packet.time;
       waiting->gap_end = packet.psn;
     }
+    if (waiting->beyond == waiting->end && !m.answer_time) {
+      m.answer_frame = packet.frame;
+      m.answer_time = packet.time;
+    }
   }
-  m.answer_frame = packet.frame;
   // Everything before this READ is acknowledged with it.
   if (waiting->first - window_.oldest > 0) {
     acknowledge(waiting->first - 1, packet, to);
     waiting = waiting_of(packet.psn);
     if (!waiting) return;
   }
-  if (waiting->next_response == waiting->end) {
-    complete(*waiting, packet, to);
-    window_ = window_.acknowledged(waiting->end - 1);
-    ack_frame_ = packet.frame;
-    drop_done();
-  }
+  if (waiting->next_response != waiting->end) return;
+  complete(*waiting, packet, to);
+  window_ = window_.acknowledged(waiting->end - 1);
+  ack_frame_ = packet.frame;
+  drop_done();
 }
 
 void Requester::refused(const TransportPacket& packet, const Reporter& to) {
@@ -1053,22 +1110,13 @@ void Requester::finish(const Reporter& to) {
     event.psn = window_.oldest.value();
     to.tell(event);
   }
+  for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0; stuck = blocking()) unblock(*stuck, to);
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (waiting.done) continue;
     Message& m = waiting.message;
-    if (waiting.skipped_frame != 0 && waiting.whole) {
-      Event event;
-      event.kind = EventKind::lost_in_capture;
-      event.end = to.end;
-      event.frame = waiting.skipped_frame;
-      event.time = waiting.skipped_time;
-      event.origin_frame = m.first_frame;
-      event.cause_frame = waiting.skipped_frame;
-      event.psn = waiting.next_response.value();
-      event.packets = static_cast<std::uint64_t>(std::max(waiting.end - waiting.next_response, 1));
-      to.responder().lost_in_capture += static_cast<std::uint32_t>(event.packets);
-      to.tell(event);
+    if (waiting.answered) {
+      if (m.outcome != Outcome::completed && m.outcome != Outcome::refused) m.outcome = Outcome::completed;
     } else if (!waiting.whole) {
       m.outcome = Outcome::partial;
     } else if (m.outcome == Outcome::completed) {

@@ -80,7 +80,9 @@ class Requester {
     bool whole = false;  // its last packet was seen
     bool done = false;   // told
     bool read = false, atomic = false;
-    Psn next_response;                // read: the first that is missing
+    bool answered = false;            // its answer was seen, but the one of an earlier READ or atomic is missing
+    Psn next_response;                // read: the first that the requester misses
+    Psn seen;                         // read: likewise, had the capture missed what is missing before it
     Psn beyond;                       // read: one behind the furthest response
     std::uint64_t skipped_frame = 0;  // what came in spite of missing responses: implies a NAK
     std::int64_t skipped_time = 0;
@@ -153,6 +155,9 @@ class Requester {
   void acknowledge(Psn through, const TransportPacket& packet, const Reporter& to);
   void complete(Waiting& waiting, const TransportPacket& packet, const Reporter& to);
   void drop_done();
+  Waiting* blocking();
+  void unblock(Waiting& stuck, const Reporter& to);
+  void skipped(Waiting& waiting, const TransportPacket& packet);
   void check_msn(const TransportPacket& packet, const Reporter& to);
   void read_response(const TransportPacket& packet, const Reporter& to);
   void refused(const TransportPacket& packet, const Reporter& to);
@@ -179,6 +184,7 @@ class Requester {
   Refusal refusal_;
   Filler filler_;
   std::uint32_t unanswered_again_ = 0;  // packets sent again whose acknowledgement may come once more
+  Psn again_end_;                       // one behind the furthest of these
   std::uint64_t ack_frame_ = 0;         // the one that acknowledged last
   std::int64_t last_time_ = 0;          // of this end's requests and their responses
   std::uint64_t last_frame_ = 0;
