@@ -172,7 +172,7 @@ class Search {
       const Part& rest = fixed[set & (set - 1)];
       fixed[set] = {static_cast<std::uint8_t>(with.field | rest.field), with.effect ^ rest.effect};
     }
-    double candidates = 0;
+    std::uint32_t candidates = 0;
     std::optional<IcrcCause> found;
     const auto try_fixed = [&](std::uint8_t fields, std::uint32_t effects, std::uint8_t ttl) {
       for (const Part& part : fixed) {
@@ -207,10 +207,10 @@ class Search {
         by_high = unmasked_values(network_ + 10);
         by_low = unmasked_values(network_ + 11);
       }
-      for (const std::uint8_t sent_class : classes)
+      for (const std::uint8_t sent_class : classes) {
+        const std::uint32_t class_part = class_effect(sent_class);
         for (unsigned sent_ttl = ttl; sent_ttl < 256; ++sent_ttl) {
           const bool as_it_stands = sent_ttl == ttl && sent_class == traffic_class;
-          const std::uint32_t class_part = class_effect(sent_class);
           std::uint32_t checksum_part = 0;
           if (v4_) {
             const std::uint16_t checksum = as_it_stands
@@ -229,6 +229,7 @@ class Search {
                       static_cast<std::uint8_t>(sent_ttl));
           }
         }
+      }
     }
     if (!found) return false;
     cause = *found;

@@ -66,8 +66,9 @@ std::string_view to_string(IcrcCause::Kind kind);
 /// only where the last octet alone was changed.
 ///
 /// All of it rests on the CRC being linear: a change of at most 32 bits side by side can be computed from the ICRC's
-/// difference and the place, so nothing is searched but places and combinations. The work is that of one CRC of the
-/// packet, a table look-up an octet, and at most some 30,000 exclusive ors: 0.1 ms.
+/// difference and the place, so nothing is searched but places and combinations. The work is one CRC of the packet, a
+/// table look-up an octet, and some 5,000 exclusive ors: about 15 us; at most 15,000, of a packet that is ECN marked,
+/// and 512 multiplications, with 256 addresses: below 0.2 ms.
 IcrcCause explain_icrc(const HeaderStack& stack, std::span<const std::array<std::uint8_t, 16>> addresses = {});
 
 /// A sentence for people: "the ICRC verifies with UDP source port 53427: something on the way has changed it".

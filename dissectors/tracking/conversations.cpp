@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/transport.hpp"
 
@@ -36,6 +37,18 @@ FlowKey path_of(Wire wire, const FlowKey& ports, std::uint16_t local_lid, std::u
   return {named(local_gid, ports.from), named(remote_gid, ports.to), 0};
 }
 
+// What was damaged on the way must not make connections. What only had its port or address overwritten, or comes from a
+// sender that computes its ICRC wrongly, is as it was sent.
+bool is_damaged(const HeaderStack& stack) {
+  switch (explain_icrc(stack).kind) {
+    case IcrcCause::Kind::unknown:
+    case IcrcCause::Kind::header:
+    case IcrcCause::Kind::payload:
+    case IcrcCause::Kind::icrc: return true;
+    default: return false;
+  }
+}
+
 Event event_of(EventKind kind, const Packet& packet) {
   Event event;
   event.kind = kind;
@@ -61,8 +74,7 @@ void Conversations::add(const Packet& packet) {
   const auto ports = ports_of(stack);
   const CmMessage cm = read_cm_message(stack);
   if (!ports || !cm.kind) return;
-  // What was damaged on the way must not make connections; what only had its port overwritten is as it was sent.
-  if (packet.icrc.status == CrcCheck::Status::bad && !source_port_for_icrc(stack)) return;
+  if (packet.icrc.status == CrcCheck::Status::bad && is_damaged(stack)) return;
 
   if (cm.kind == &info<CmReq> || cm.kind == &info<CmSidrReq>)
     request(packet, *ports, cm);

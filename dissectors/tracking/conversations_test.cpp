@@ -494,6 +494,9 @@ TEST(Conversations, ADamagedMessageMakesNothing) {
   frame.icrc = 0x12345678;
   wires.see(frame);
   EXPECT_EQ(wires.conversations.known(), 0U);
+  frame.icrc = 0;  // captured before it was computed
+  wires.see(frame);
+  EXPECT_EQ(wires.conversations.known(), 1U);
 }
 
 TEST(Conversations, HalfOpenOnesAreBounded) {
