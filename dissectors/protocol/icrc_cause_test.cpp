@@ -95,6 +95,17 @@ TEST(IcrcCause, EverySourcePort) {
     }
 }
 
+// A middlebox of the real world: dc-small.pcap of magnate3/linux-riscv-dev.
+TEST(IcrcCause, ARealOverwrittenSourcePort) {
+  const Octets frame = from_hex(
+      "e8ebd358a0bc00b20037c52c0800456a0058108340 00ff116cc20a1674dc0a1674dd12b712b7004400004a40ffff00807fff800440fc"
+      "1100903600715001 0061e24e0000c0dc00000000 00007fb235d09a0000053829000000081e6f083b846c13c4dbfabbe5");
+  const IcrcCause cause = explain(frame);
+  EXPECT_EQ(cause.kind, Kind::source_port);
+  EXPECT_EQ(cause.original, 63484U);
+  EXPECT_EQ(describe(cause), "the ICRC verifies with UDP source port 63484: something on the way has changed it");
+}
+
 TEST(IcrcCause, IpIdentification) {
   for (std::uint32_t id = 1; id < 65536; id += 127) {
     Octets frame = send;

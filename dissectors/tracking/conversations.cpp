@@ -120,11 +120,13 @@ void Conversations::request(const Packet& packet, const FlowKey& ports, const Cm
       known->evidence.service_id == cm.service_id && known->evidence.request_frame != 0) {
     ++known->evidence.requests;
     known->last_request_frame = packet.number;
+    known->last_request_time = packet.time_ns;
     return;
   }
   Conversation c;
   c.datagram = datagram;
   c.last_request_frame = packet.number;
+  c.last_request_time = packet.time_ns;
   PairEvidence& e = c.evidence;
   e.request_frame = e.frame = packet.number;
   e.request_time = e.time = packet.time_ns;
@@ -341,6 +343,18 @@ void Conversations::datagram_reply(const Packet& packet, const FlowKey& ports, c
 
 void Conversations::finish() {
   conversations_.for_each_oldest_first([&](const FlowKey&, Conversation& c) {
+    if (c.state == State::requested && c.evidence.request_frame != 0) {
+      c.state = State::over;
+      Event event;
+      event.kind = EventKind::unanswered;
+      event.frame = c.evidence.request_frame;
+      event.last_frame = c.last_request_frame;
+      event.time = c.evidence.request_time;
+      event.duration = c.last_request_time - event.time;
+      event.packets = c.evidence.requests;
+      sink_.unanswered(c.evidence, event);
+      return;
+    }
     if (c.state != State::closing) return;
     c.state = State::over;
     c.end.cause = Cause::unknown;
