@@ -434,7 +434,8 @@ Evidence::Request Evidence::learn_request(std::uint64_t frame, const CmMessage& 
   if (request.context.protocol == Upper::nvme && cm.private_data.size() >= NvmeCmRequest::size)
     request.context.admin_queue = View<NvmeCmRequest>(cm.private_data.data()).get<"queue_id">() == 0;
   // The path is the one that the REQ names; RoCE's has no LIDs.
-  const FlowKey path = native ? FlowKey{PortAddress::of_lid(cm.local_lid), PortAddress::of_lid(cm.remote_lid), 0} : ports;
+  const FlowKey path =
+      native ? FlowKey{PortAddress::of_lid(cm.local_lid), PortAddress::of_lid(cm.remote_lid), 0} : ports;
   request.to_requester = path.reversed(cm.qp);
   requests_.put(ports.with(cm.local_id), request);
   // Whatever was known of the queue pair is over.
