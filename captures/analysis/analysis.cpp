@@ -209,10 +209,11 @@ void Analysis::add(const tracking::Packet& packet) {
   ++step.packets;
 
   const auto layers = stack.layers();
-  if (stack.network >= layers.size() && stack.wire != Wire::infiniband) {
+  if (stack.network >= layers.size() && stack.wire == Wire::none) {
     if (layers.size() > 1) add_pause(packet);
     return;
   }
+  if (stack.wire == Wire::none && packet.pdus.empty()) return;  // no RDMA: counted above, and that is all
   std::uint32_t qp = UINT32_MAX;
   auto packet_class = PacketClass::other;
   std::uint64_t payload = 0;
@@ -236,7 +237,7 @@ void Analysis::add(const tracking::Packet& packet) {
         network.header == &info<Ipv4> ? at[1] : static_cast<std::uint8_t>(at[0] << 4 | at[1] >> 4);
     const unsigned ecn = traffic_class & 3;
     ++classes[traffic_class >> 2][ecn][static_cast<std::size_t>(packet_class)];
-    if (stack.wire != Wire::none) step.ecn_marked += ecn == 3;
+    step.ecn_marked += ecn == 3;
   }
 
   bool bad = packet.icrc.status == CrcCheck::Status::bad || packet.vcrc.status == CrcCheck::Status::bad;

@@ -1,5 +1,7 @@
 #include "captures/analysis/peek.hpp"
 
+#include <algorithm>
+
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/infiniband.hpp"
@@ -20,6 +22,15 @@ std::uint64_t payload_of(const std::uint8_t* bth, std::uint64_t octets) {
   if (!row.known || !row.payload) return 0;
   const std::uint64_t rest = Bth::size + row.header_octets + 4 + (bth[1] >> 4 & 3);
   return octets > rest ? octets - rest : 0;
+}
+
+/// "0000:000011:a1b2c3:…": numbers in hexadecimal, with colons between.
+bool is_text(Bytes data) {
+  constexpr std::size_t enough = 16;
+  if (data.size() < enough) return false;
+  return std::all_of(data.begin(), data.begin() + enough, [](std::uint8_t c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':';
+  });
 }
 
 }  // namespace
@@ -96,7 +107,10 @@ Peek peek(Bytes frame, LinkType link, std::uint32_t wire_length, std::uint16_t e
   }
   if (next == ip_protocol::tcp) {
     result.known = true;
-    result.text_port = !fragment;
+    if (!fragment && frame.size() >= at + Tcp::size) {
+      const std::size_t data = at + std::size_t{4} * (p[at + 12] >> 4);
+      result.text = is_text(frame.subspan(std::min(data, frame.size())));
+    }
   } else if (next == ip_protocol::udp && !fragment) {
     if (frame.size() < at + 8) return result;
     const auto port = static_cast<std::uint16_t>(load_be<2>(p + at + 2));

@@ -14,7 +14,9 @@ struct Peek {
   /// IPv4, IPv6 or a GRH right behind the link layer, with TCP, UDP or InfiniBand's transport in it. Else (native
   /// InfiniBand, tunnels, anything unknown) all frames must stay together.
   bool known = false;
-  bool text_port = false;  ///< TCP that may carry perftest's or ibv_*_pingpong's exchange, which concerns other pairs
+  /// TCP that may carry what perftest or ibv_*_pingpong tell each other: it can concern queue pairs of other addresses,
+  /// so every share of the work must hear it.
+  bool text = false;
   tracking::PortAddress from, to;
   std::uint64_t payload = 0;  ///< octets of RDMA payload: RoCE only
 

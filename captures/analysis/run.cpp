@@ -242,7 +242,7 @@ void Pipeline::add(const Record& record, std::uint64_t frame) {
   const bool counts =
       seen.payload && !s.options.filter && !s.only && (s.shares == 1 || seen.receiver_hash() % s.shares == s.share);
   if (counts) s.analysis.incast.add(seen.from, seen.to, record.time, seen.payload);
-  if (!mine) return;
+  if (!mine && !seen.text) return;
   s.packet.number = frame;
   s.packet.time_ns = record.time;
   s.packet.link = record.link;
@@ -251,8 +251,8 @@ void Pipeline::add(const Record& record, std::uint64_t frame) {
     if (!s.options.filter->matches(s.packet)) return;
     if (seen.payload) s.analysis.incast.add(seen.from, seen.to, record.time, seen.payload);
   }
-  bool narrowed_out = false;
-  if (s.only) {
+  bool narrowed_out = !mine;
+  if (s.only && mine) {
     const auto ports = tracking::ports_of(s.packet.stack);
     narrowed_out = !ports || !((ports->from == s.only->first && ports->to == s.only->second) ||
                                (ports->to == s.only->first && ports->from == s.only->second));
