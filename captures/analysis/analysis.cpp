@@ -201,7 +201,8 @@ void Analysis::add(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
   ++packets;
   octets += stack.wire_length;
-  ++wires[static_cast<std::size_t>(stack.wire)];
+  // TCP is known as iWARP by what it carries.
+  ++wires[static_cast<std::size_t>(packet.pdus.empty() ? stack.wire : Wire::iwarp)];
   snapped += stack.cut;
   first_time = std::min(first_time, packet.time_ns);
   last_time = std::max(last_time, packet.time_ns);

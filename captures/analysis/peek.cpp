@@ -125,4 +125,17 @@ Peek peek(Bytes frame, LinkType link, std::uint32_t wire_length, std::uint16_t e
   return result;
 }
 
+unsigned share_of(const Peek& seen, Bytes frame, LinkType link, unsigned shares) {
+  if (shares == 1) return 0;
+  if (seen.known) return static_cast<unsigned>(seen.pair_hash() % shares);
+  const HeaderStack stack = decode(frame, link);
+  if (stack.wire == Wire::infiniband) return 0;
+  const auto ports = tracking::ports_of(stack);
+  if (!ports) return 0;
+  Peek decoded;
+  decoded.from = ports->from;
+  decoded.to = ports->to;
+  return static_cast<unsigned>(decoded.pair_hash() % shares);
+}
+
 }  // namespace rdmawire::captures::analysis

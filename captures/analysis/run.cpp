@@ -237,7 +237,7 @@ Pipeline::~Pipeline() = default;
 void Pipeline::add(const Record& record, std::uint64_t frame) {
   State& s = *state_;
   const Peek seen = peek(record.bytes, record.link, record.wire_length, s.options.dissector.decode.extra_roce_v2_port);
-  const bool mine = s.shares == 1 || (seen.known ? seen.pair_hash() % s.shares : 0) == s.share;
+  const bool mine = share_of(seen, record.bytes, record.link, s.shares) == s.share;
   // Incast is a receiver's matter, whichever senders it has: divided by receiver.
   const bool counts =
       seen.payload && !s.options.filter && !s.only && (s.shares == 1 || seen.receiver_hash() % s.shares == s.share);
