@@ -741,10 +741,12 @@ void IwarpTracker::State::mpa_frame(Tracked& t, End end, const Pdu& pdu) {
   half.from_start = true;
   half.lost = false;
   for (auto& msn : half.msn) msn = {.next = 1, .known = true};
-  if (const auto enhanced = pdu.stack.get<MpaEnhanced>()) {
+  const Parts parts = MpaFrame::parts(pdu.stack.bytes_of(pdu.stack.layers()[0]));
+  if (parts.count && parts.layers[0].header == &info<MpaEnhanced>) {
+    const View<MpaEnhanced> enhanced(pdu.stack.bytes.data() + parts.layers[0].offset);
     t.enhanced[side] = true;
-    t.ird[side] = enhanced->get<"ird">();
-    t.ord[side] = enhanced->get<"ord">();
+    t.ird[side] = enhanced.get<"ird">();
+    t.ord[side] = enhanced.get<"ord">();
   }
   if (request) {
     t.request_frame = packet_->number;
