@@ -85,6 +85,7 @@ struct Request {
   bool atomic, lost = false;
   std::uint32_t sink = 0;  // STag; atomics: the request identifier
   std::uint64_t sink_to = 0, received = 0;
+  std::uint32_t gaps = 0;  // of the responder's stream, when it was sent
 };
 // An FPDU that was seen, so that a Terminate's quotation and octets that come again find it.
 struct Seen {
@@ -112,11 +113,19 @@ struct Half {
   bool lost = false;        // octets are missing since the last segment
   std::uint64_t parsed_to = 0;
   bool parsed = false;
+  std::uint32_t gaps = 0;
   struct {
     std::uint32_t next = 1;
     bool known = false;
   } msn[queues];
   Open send, write;
+  // Segments of a response whose request is not here yet, as it happens when the capture mixes the two directions.
+  struct {
+    bool any = false, whole = false;
+    std::uint32_t key = 0;
+    std::uint64_t begin = 0, next = 0;
+    Message first, last;  // for their frames and times
+  } early;
   std::deque<Sending> sending;
   std::deque<Request> requests;
   std::uint64_t messages = 0;
@@ -129,6 +138,9 @@ struct Half {
   // The window that this end gives is closed since:
   std::uint64_t closed_window_frame = 0;
   std::int64_t closed_window_time = 0;
+
+  /// Its receiver has octets of which no PDU came out. A FIN counts as one octet.
+  [[nodiscard]] bool misses() const { return parsed && tcp.acknowledged(parsed_to + 2); }
 };
 
 struct Ports {
@@ -636,8 +648,10 @@ void IwarpTracker::State::flush(Tracked& t) {
     Event event;
     event.kind = EventKind::unanswered;
     event.packets = 0;
+    const Half& responder = t.of(other(end));
     for (Request& r : half.requests) {
-      if (r.message.outcome != Outcome::refused) r.message.outcome = r.lost ? Outcome::partial : Outcome::unanswered;
+      const bool missed = r.lost || r.gaps != responder.gaps || responder.misses();
+      if (r.message.outcome != Outcome::refused) r.message.outcome = missed ? Outcome::partial : Outcome::unanswered;
       // Some are always on their way when a capture ends.
       const bool waited = t.closed || t.record.last_time - r.message.end_time >= limits_.stall;
       if (waited && r.message.outcome == Outcome::unanswered) {
@@ -724,6 +738,7 @@ void IwarpTracker::State::gap(Tracked& t, End end) {
   Half& half = t.of(end);
   half.lost = true;
   half.from_start = false;
+  ++half.gaps;
   half.send.lost |= half.send.active;
   half.write.lost |= half.write.active;
   for (auto& msn : half.msn) msn.known = false;
@@ -919,7 +934,7 @@ void IwarpTracker::State::write(Tracked& t, End end, Segment& s) {
   Open& open = half.write;
   if (open.active && (open.key != s.key || open.next != s.position)) {
     // Its end and the beginning of another one may be what is missing.
-    if (!half.lost) wrong(t, end, EventKind::segmentation, open.next, s.position, s);
+    if (!open.lost) wrong(t, end, EventKind::segmentation, open.next, s.position, s);
     if (half.lost && open.key == s.key && s.position > open.next && s.position - open.next < UINT32_MAX) {
       open.lost = true;
     } else {
@@ -945,7 +960,7 @@ void IwarpTracker::State::untagged(Tracked& t, End end, Segment& s) {
   if (send && open.active && open.message.first_psn == s.msn) {
     if (open.opcode != s.opcode) wrong(t, end, EventKind::opcode_sequence, s.opcode->value, s.queue, s);
     if (open.next != s.position) {
-      if (!half.lost) wrong(t, end, EventKind::segmentation, open.next, s.position, s);
+      if (!open.lost) wrong(t, end, EventKind::segmentation, open.next, s.position, s);
       open.lost = true;
     }
     extend(t, open, s);
@@ -954,7 +969,7 @@ void IwarpTracker::State::untagged(Tracked& t, End end, Segment& s) {
     return;
   }
   if (send && open.active) {
-    if (!half.lost) wrong(t, end, EventKind::opcode_sequence, s.opcode->value, s.queue, s);
+    if (!open.lost) wrong(t, end, EventKind::opcode_sequence, s.opcode->value, s.queue, s);
     unfinished(t, open);
   }
   // The rest of a request or a Terminate that was divided: its first segment said all.
@@ -1027,6 +1042,21 @@ void IwarpTracker::State::request(Tracked& t, End end, Segment& s) {
   }
   m.outcome = Outcome::unanswered;
   r.message = m;
+  Half& responder = t.of(other(end));
+  r.gaps = responder.gaps;
+  auto& early = responder.early;
+  // If a request was lost, the response was that one's.
+  if (early.any && half.from_start && !r.atomic && r.message.size && early.key == r.sink && early.begin == r.sink_to) {
+    early.any = false;
+    r.received = early.next - early.begin;
+    r.message.first_response_frame = early.first.first_frame;
+    r.message.first_response_time = early.first.start;
+    if (early.whole && r.received == r.message.size) {
+      answered(t, r.message, early.last.last_frame, early.last.end_time);
+      return tell_message(t, r.message);
+    }
+    if (early.whole || r.received >= r.message.size) r.received = 0;
+  }
   half.requests.push_back(r);
   ++waiting_;
   room(t, half);
@@ -1055,15 +1085,29 @@ void IwarpTracker::State::read_response(Tracked& t, End end, Segment& s) {
   if (found == requests.end()) {
     found = std::find_if(requests.begin(), requests.end(), [&](const Request& r) { return fits(r, false); });
     if (found == requests.end()) {
-      // To a request that was perhaps not captured.
-      if (!asking.from_start) return;
+      Message at;
+      place(half, s, at, true);
+      place(half, s, at, false);
+      auto& early = half.early;
+      if (!early.any || early.whole || early.key != s.key || early.next != s.position) {
+        early.key = s.key;
+        early.begin = s.position;
+        early.first = at;
+      }
+      early.any = true;
+      early.whole = s.last;
+      early.next = s.position + s.octets;
+      early.last = at;
+      // To a request that was perhaps not captured, or not yet: its receiver has octets that are not here.
+      if (!asking.from_start || asking.misses()) return;
       Event event = here(EventKind::unsolicited_response);
       event.octets = s.octets;
       event.value = s.key;
       event.found = s.position;
       return tell(t, event, requester);
     }
-    if (!half.lost) wrong(t, end, EventKind::segmentation, found->sink_to + found->received, s.position, s);
+    if (!half.lost && !found->lost)
+      wrong(t, end, EventKind::segmentation, found->sink_to + found->received, s.position, s);
     found->lost = true;
     found->received = s.position - found->sink_to;
   }

@@ -1031,5 +1031,157 @@ TEST(IwarpTracker, PacketsHaveTheirNotes) {
   EXPECT_EQ(notes[4].related_frame, 6U);
 }
 
+// Real streams, damaged in ways that are known ----------------------------------------------------------------------
+
+struct Kept {
+  Octets bytes;
+  std::uint32_t wire_length;
+  LinkType link;
+  std::int64_t time;
+};
+std::vector<Kept> records_of(const std::filesystem::path& path) {
+  std::vector<Kept> kept;
+  auto reader = captures::Reader::open(path.string());
+  captures::Record record;
+  while (reader && reader->next(record) == captures::Next::record)
+    kept.push_back({{record.bytes.begin(), record.bytes.end()}, record.wire_length, record.link, record.time});
+  return kept;
+}
+Told told_of(const std::vector<Kept>& records, const IwarpLimits& limits = {}) {
+  Told told;
+  Dissector dissector;
+  IwarpTracker tracker(told, limits);
+  Packet packet;
+  for (const Kept& record : records) {
+    ++packet.number;
+    packet.time_ns = record.time;
+    packet.link = record.link;
+    dissector.dissect(packet, record.bytes, record.wire_length);
+    tracker.add(packet);
+  }
+  tracker.finish();
+  return told;
+}
+class RealStreams : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Iwarp, RealStreams, ::testing::Values("siw-write", "siw-send", "siw-read", "siw-rping"),
+                         [](const auto& p) { return p.param.substr(4); });
+std::vector<Kept> sample(const std::string& name) {
+  return records_of(samples / (name + (name == "siw-rping" ? ".pcap" : ".pcap.gz")));
+}
+
+TEST_P(RealStreams, BeginAnywhereWithoutFalseTrouble) {
+  const std::vector<Kept> all = sample(GetParam());
+  ASSERT_FALSE(all.empty());
+  for (std::size_t from = 0; from < all.size(); from += 7) {
+    auto trouble = told_of({all.begin() + static_cast<std::ptrdiff_t>(from), all.end()}).trouble();
+    trouble.erase("stall");
+    ASSERT_THAT(trouble, IsEmpty()) << "from " << from;
+  }
+}
+
+TEST_P(RealStreams, LossOfTheCaptureIsCalledSo) {
+  const std::vector<Kept> all = sample(GetParam());
+  std::mt19937 random(1);
+  for (int round = 0; round < 60; ++round) {
+    std::vector<Kept> some;
+    for (const Kept& record : all)
+      if (some.size() < 60 || random() % 100 >= static_cast<unsigned>(round) / 4) some.push_back(record);
+    const Told told = told_of(some);
+    auto trouble = told.trouble();
+    trouble.erase("stall");
+    trouble.erase("lost_in_capture");
+    trouble.erase("psn_gap");  // whose acknowledgement is missing too, at the end
+    for (const Event& e : told.events)
+      if (trouble.count(to_string(e.kind)))
+        ADD_FAILURE() << to_string(e.kind) << " " << to_string(e.cause) << " frame " << e.frame << " value " << e.value
+                      << " found " << e.found << " psn " << e.psn;
+    ASSERT_THAT(trouble, IsEmpty()) << "round " << round;
+    for (const Message& m : told.messages) ASSERT_NE(m.outcome, Outcome::refused);
+  }
+}
+
+TEST_P(RealStreams, NeighboursThatChangePlacesWereNotSentAgain) {
+  const std::vector<Kept> all = sample(GetParam());
+  std::mt19937 random(2);
+  std::uint64_t out_of_order = 0;
+  for (int round = 0; round < 30; ++round) {
+    std::vector<Kept> some = all;
+    for (std::size_t i = 60; i + 1 < some.size(); i += 2 + random() % 40) {
+      if (some[i + 1].time - some[i].time > 5'000'000) continue;
+      std::swap(some[i], some[i + 1]);
+      std::swap(some[i].time, some[i + 1].time);
+    }
+    const Told told = told_of(some);
+    auto trouble = told.trouble();
+    out_of_order += static_cast<std::uint64_t>(trouble["out_of_order"]);
+    trouble.erase("stall");
+    trouble.erase("out_of_order");
+    ASSERT_THAT(trouble, IsEmpty()) << "round " << round;
+  }
+  EXPECT_GT(out_of_order, GetParam() == "siw-rping" ? 0U : 100U);
+}
+
+TEST_P(RealStreams, EachPacketTwiceIsADuplicate) {
+  const std::vector<Kept> all = sample(GetParam());
+  std::vector<Kept> twice;
+  for (const Kept& record : all) {
+    twice.push_back(record);
+    twice.push_back(record);
+    twice.back().time += 1;
+  }
+  const Told once = told_of(all), told = told_of(twice);
+  auto trouble = told.trouble();
+  trouble.erase("stall");
+  EXPECT_THAT(trouble, SizeIs(1));
+  EXPECT_GT(trouble["duplicate"], 0);
+  EXPECT_EQ(told.messages.size(), once.messages.size());
+}
+
+// Others' recordings, read where they lie.
+struct Public {
+  std::string name;
+  std::map<std::string, int> a, b;
+  std::map<std::string_view, int> trouble;
+};
+class PublicIwarp : public ::testing::TestWithParam<Public> {};
+INSTANTIATE_TEST_SUITE_P(
+    Iwarp, PublicIwarp,
+    // tshark -r FILE -T fields -e frame.number -e ip.src -e iwarp_rdma.opcode -e iwarp_mpa.ulpdulength
+    //        -e iwarp_mpa.rej_flag
+    ::testing::Values(
+        Public{"connect_C00_M00", {}, {}, {}}, Public{"connect_C11_M00", {}, {}, {}},
+        Public{"connect_C11_M11", {}, {}, {}}, Public{"connect_C00_M00_reject", {}, {}, {{"rejected", 1}}},
+        Public{"send_recv_snd_recv", {{"send 16 completed", 1}}, {{"send 16 completed", 1}}, {}},
+        Public{"send_recv_snd_recv_crc", {{"send 16 completed", 1}}, {{"send 16 completed", 1}}, {}},
+        Public{"send_recv_snd_recv_mrkr", {{"send 16 completed", 1}}, {{"send 16 completed", 1}}, {}},
+        // Its sender was not yet right: it counts one MSN for all queues, and the fields of its Read Request are little
+        // endian, so that it asks for 262144 octets into another buffer than the one that the response names:
+        //   tshark -r FILE -T fields -e frame.number -e iwarp_ddp.qn -e iwarp_ddp.msn -e iwarp_rdma.sinkstag
+        //          -e iwarp_rdma.rdmardsz -e iwarp_ddp.stag
+        Public{"rdma_read",
+               {{"send 16 completed", 1}},
+               {{"send 16 completed", 1},
+                {"write 1024 completed", 1},
+                {"read 262144 unanswered", 1},
+                {"send 4 completed", 1}},
+               {{"msn_jump", 2}, {"unsolicited_response", 1}, {"unanswered", 1}}}),
+    [](const auto& p) { return p.param.name; });
+TEST_P(PublicIwarp, IsTold) {
+  const char* shared = std::getenv("RDMAWIRE_SHARED");
+  if (!shared) GTEST_SKIP() << "skipped: RDMAWIRE_SHARED is not set";
+  const std::filesystem::path path = std::filesystem::path(shared) / "captures" / "public" /
+                                     ("realjimmy__sample-captures__iwarp_" + GetParam().name + ".pcap");
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "skipped: needs " << path.filename();
+  const bool rejected = GetParam().trouble.count("rejected");
+  const Told told = told_of(path);
+  ASSERT_THAT(told.connections, SizeIs(1));
+  EXPECT_EQ(told.summary(told.connections[0].id, End::a), GetParam().a);
+  EXPECT_EQ(told.summary(told.connections[0].id, End::b), GetParam().b);
+  EXPECT_EQ(told.of(EventKind::opened).size(), rejected ? 0U : 1U);
+  EXPECT_EQ(told.of(EventKind::closed).size(), rejected ? 0U : 1U);
+  EXPECT_EQ(told.connections[0].service_port, 4210);
+  EXPECT_EQ(told.trouble(), GetParam().trouble);
+}
+
 }  // namespace
 }  // namespace rdmawire::tracking

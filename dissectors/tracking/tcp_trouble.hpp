@@ -66,6 +66,7 @@ class TcpTrouble {
   [[nodiscard]] std::uint64_t outstanding() const {
     return started_ && acknowledged_known_ && acknowledged_ < highest_ ? highest_ - acknowledged_ : 0;
   }
+  /// Whether all octets before `offset` are.
   [[nodiscard]] bool acknowledged(std::uint64_t offset) const { return acknowledged_known_ && offset <= acknowledged_; }
   [[nodiscard]] std::uint64_t acknowledging_frame() const { return acknowledged_frame_; }
   [[nodiscard]] std::int64_t acknowledging_time() const { return acknowledged_time_; }
