@@ -113,7 +113,8 @@ struct Half {
   bool lost = false;        // octets are missing since the last segment
   std::uint64_t parsed_to = 0;
   bool parsed = false;
-  std::uint32_t gaps = 0;
+  std::uint32_t gaps = 0;         // places where octets are missing
+  std::uint64_t lost_octets = 0;  // since the last read response
   struct {
     std::uint32_t next = 1;
     bool known = false;
@@ -650,7 +651,8 @@ void IwarpTracker::State::flush(Tracked& t) {
     event.packets = 0;
     const Half& responder = t.of(other(end));
     for (Request& r : half.requests) {
-      const bool missed = r.lost || r.gaps != responder.gaps || responder.misses();
+      // After octets of responses were missed, which request they were for is not sure.
+      const bool missed = r.lost || responder.gaps || responder.misses();
       if (r.message.outcome != Outcome::refused) r.message.outcome = missed ? Outcome::partial : Outcome::unanswered;
       // Some are always on their way when a capture ends.
       const bool waited = t.closed || t.record.last_time - r.message.end_time >= limits_.stall;
@@ -706,6 +708,7 @@ void IwarpTracker::State::room(Tracked& t, Half& half) {
 void IwarpTracker::State::pdu(Tracked& t, End end, const Pdu& pdu) {
   Half& half = t.of(end);
   if (!half.parsed || pdu.stream_offset != half.parsed_to) {
+    if (half.parsed && pdu.stream_offset > half.parsed_to) half.lost_octets += pdu.stream_offset - half.parsed_to;
     if (half.parsed || !half.from_start) gap(t, end);
   }
   half.parsed = true;
@@ -744,7 +747,6 @@ void IwarpTracker::State::gap(Tracked& t, End end) {
   for (auto& msn : half.msn) msn.known = false;
   // Responses may be among them.
   Half& peer = t.of(other(end));
-  peer.over_limit = true;
   if (!peer.requests.empty()) peer.requests.front().lost |= peer.requests.front().received != 0;
 }
 
@@ -755,6 +757,7 @@ void IwarpTracker::State::mpa_frame(Tracked& t, End end, const Pdu& pdu) {
   Half& half = t.of(end);
   half.from_start = true;
   half.lost = false;
+  half.gaps = 0;
   for (auto& msn : half.msn) msn = {.next = 1, .known = true};
   const Parts parts = MpaFrame::parts(pdu.stack.bytes_of(pdu.stack.layers()[0]));
   if (parts.count && parts.layers[0].header == &info<MpaEnhanced>) {
@@ -1062,7 +1065,8 @@ void IwarpTracker::State::request(Tracked& t, End end, Segment& s) {
   room(t, half);
   const std::size_t outstanding = half.requests.size();
   if (half.read_limit && outstanding > half.read_limit) {
-    if (!half.over_limit) wrong(t, end, EventKind::read_limit, half.read_limit, outstanding, s);
+    if (!half.over_limit && !responder.gaps && !responder.misses())
+      wrong(t, end, EventKind::read_limit, half.read_limit, outstanding, s);
     half.over_limit = true;
   } else {
     half.over_limit = false;
@@ -1082,6 +1086,17 @@ void IwarpTracker::State::read_response(Tracked& t, End end, Segment& s) {
     return s.position - r.sink_to < r.message.size && s.position - r.sink_to >= r.received;
   };
   auto found = std::find_if(requests.begin(), requests.end(), [&](const Request& r) { return fits(r, true); });
+  // Where several read into the same place, and octets are missing, so many responses were missed as these can hold.
+  for (auto r = requests.begin(); half.lost_octets && found != requests.end() && r != requests.end(); ++r) {
+    const std::uint64_t rest = r->atomic ? 0 : r->message.size - std::min(r->message.size, r->received);
+    if (rest > half.lost_octets) break;
+    half.lost_octets -= rest;
+    if (r != found) continue;
+    const auto next = std::find_if(r + 1, requests.end(), [&](const Request& q) { return fits(q, true); });
+    if (next == requests.end()) break;
+    found = next;
+  }
+  half.lost_octets = 0;
   if (found == requests.end()) {
     found = std::find_if(requests.begin(), requests.end(), [&](const Request& r) { return fits(r, false); });
     if (found == requests.end()) {
@@ -1099,7 +1114,7 @@ void IwarpTracker::State::read_response(Tracked& t, End end, Segment& s) {
       early.next = s.position + s.octets;
       early.last = at;
       // To a request that was perhaps not captured, or not yet: its receiver has octets that are not here.
-      if (!asking.from_start || asking.misses()) return;
+      if (!asking.from_start || asking.misses() || half.gaps) return;
       Event event = here(EventKind::unsolicited_response);
       event.octets = s.octets;
       event.value = s.key;
@@ -1112,7 +1127,7 @@ void IwarpTracker::State::read_response(Tracked& t, End end, Segment& s) {
     found->received = s.position - found->sink_to;
   }
   // Responses come in the order of their requests (RFC 5040, 5.5): those before it were missed.
-  while (half.lost && found != requests.begin()) {
+  while (found != requests.begin() && requests.front().gaps != half.gaps) {
     Message& missed = requests.front().message;
     missed.outcome = Outcome::partial;
     tell_message(t, missed);
@@ -1122,7 +1137,7 @@ void IwarpTracker::State::read_response(Tracked& t, End end, Segment& s) {
     found = requests.begin() + (at - 1);
   }
   Request& r = *found;
-  if (found != requests.begin() && r.received == 0 && !half.lost)
+  if (found != requests.begin() && r.received == 0 && !half.gaps)
     wrong(t, end, EventKind::opcode_sequence, s.opcode->value, s.queue, s);
   Message& m = r.message;
   r.received += s.octets;
