@@ -63,6 +63,17 @@ std::optional<Segment> segment_of(const Pdu& pdu) {
   return s;
 }
 
+// When something was on the wire.
+struct Moment {
+  std::uint64_t frame = 0;
+  std::int64_t time = 0;
+};
+
+// The packets that a segment came in: the earliest and the latest.
+struct Span {
+  Moment first, last;
+};
+
 // A message of which not all segments came yet.
 struct Open {
   bool active = false;
@@ -86,6 +97,7 @@ struct Request {
   std::uint32_t sink = 0;  // STag; atomics: the request identifier
   std::uint64_t sink_to = 0, received = 0;
   std::uint32_t gaps = 0;  // of the responder's stream, when it was sent
+  Moment latest;           // of the response's packets
 };
 // An FPDU that was seen, so that a Terminate's quotation and octets that come again find it.
 struct Seen {
@@ -125,7 +137,7 @@ struct Half {
     bool any = false, whole = false;
     std::uint32_t key = 0;
     std::uint64_t begin = 0, next = 0;
-    Message first, last;  // for their frames and times
+    Moment first, last;
   } early;
   std::deque<Sending> sending;
   std::deque<Request> requests;
@@ -269,7 +281,8 @@ class IwarpTracker::State {
   void tell(Tracked& t, Event event, End end) {
     event.end = end;
     event.connection = t.record.id;
-    if (event.last_frame == 0) event.last_frame = event.frame;
+    event.last_frame = std::max(event.last_frame, event.frame);
+    event.duration = std::max<std::int64_t>(event.duration, 0);  // times of a capture can go back
     sink_.event(&t.record, event);
   }
   Event here(EventKind kind) const {
@@ -308,7 +321,8 @@ class IwarpTracker::State {
   void whole(Tracked& t, Half& half, Open& open);
   void unfinished(Tracked& t, Open& open);
   void wrong(Tracked& t, End end, EventKind kind, std::uint64_t expected, std::uint64_t found, const Segment& s);
-  void place(const Half& half, const Segment& s, Message& message, bool first) const;
+  [[nodiscard]] Span span(const Half& half, const Segment& s) const;
+  [[nodiscard]] Moment carried(const Half& half, std::uint64_t offset) const;
   void log(Tracked& t, End end, const Segment& s, const Message& message);
   void room(Tracked& t, Half& half);
   Message* message_at(Tracked& t, End whose, std::uint64_t number);
@@ -824,19 +838,17 @@ void IwarpTracker::State::ddp_segment(Tracked& t, End end, Segment& s) {
   read_response(t, end, s);
 }
 
-// The packet that brought the segment's first octet, or its last.
-void IwarpTracker::State::place(const Half& half, const Segment& s, Message& message, bool first) const {
-  const std::uint64_t offset = first ? s.pdu->stream_offset : s.pdu->stream_end - 1;
+// The packet that brought the octet.
+Moment IwarpTracker::State::carried(const Half& half, std::uint64_t offset) const {
   const TcpSegment& tcp = packet_->tcp;
-  std::uint64_t frame = packet_->number;
-  std::int64_t time = packet_->time_ns;
   if (offset < tcp.offset || offset >= tcp.offset + tcp.length)
-    if (const TcpTrouble::Segment* carrier = half.tcp.carrier(offset)) {
-      frame = carrier->frame;
-      time = carrier->time;
-    }
-  (first ? message.first_frame : message.last_frame) = frame;
-  (first ? message.start : message.end_time) = time;
+    if (const TcpTrouble::Segment* carrier = half.tcp.carrier(offset)) return {carrier->frame, carrier->time};
+  return {packet_->number, packet_->time_ns};
+}
+
+Span IwarpTracker::State::span(const Half& half, const Segment& s) const {
+  const Moment a = carried(half, s.pdu->stream_offset), b = carried(half, s.pdu->stream_end - 1);
+  return a.frame <= b.frame ? Span{a, b} : Span{b, a};
 }
 
 void IwarpTracker::State::begin(Tracked& t, End end, Open& open, const Segment& s) {
@@ -858,7 +870,9 @@ void IwarpTracker::State::begin(Tracked& t, End end, Open& open, const Segment& 
   m.has_invalidate = s.opcode->invalidate;
   if (m.has_invalidate) m.invalidated_key = s.key;
   if (!s.tagged) m.first_psn = m.last_psn = s.msn;
-  place(half, s, m, true);
+  const Moment first = span(half, s).first;
+  m.first_frame = first.frame;
+  m.start = first.time;
 }
 
 void IwarpTracker::State::extend(Tracked& t, Open& open, const Segment& s) {
@@ -867,7 +881,16 @@ void IwarpTracker::State::extend(Tracked& t, Open& open, const Segment& s) {
   open.next = s.position + s.octets;
   open.message.size += s.opcode->payload ? s.octets : 0;
   ++open.message.packets;
-  place(half, s, open.message, false);
+  const Span packets = span(half, s);
+  Message& m = open.message;
+  if (packets.first.frame < m.first_frame) {
+    m.first_frame = packets.first.frame;
+    m.start = packets.first.time;
+  }
+  if (packets.last.frame > m.last_frame) {
+    m.last_frame = packets.last.frame;
+    m.end_time = packets.last.time;
+  }
   log(t, open.message.end, s, open.message);
 }
 
@@ -882,9 +905,7 @@ void IwarpTracker::State::log(Tracked& t, End end, const Segment& s, const Messa
   seen.tagged = s.tagged;
   seen.key_or_msn = s.tagged ? s.key : s.msn;
   seen.queue = static_cast<std::uint8_t>(s.queue);
-  Message at;
-  place(half, s, at, true);
-  seen.frame = at.first_frame;
+  seen.frame = carried(half, seen.begin).frame;
   if (half.seen.size() < seen_fpdus) {
     half.seen.push_back(seen);
   } else {
@@ -1052,10 +1073,11 @@ void IwarpTracker::State::request(Tracked& t, End end, Segment& s) {
   if (early.any && half.from_start && !r.atomic && r.message.size && early.key == r.sink && early.begin == r.sink_to) {
     early.any = false;
     r.received = early.next - early.begin;
-    r.message.first_response_frame = early.first.first_frame;
-    r.message.first_response_time = early.first.start;
+    r.message.first_response_frame = early.first.frame;
+    r.message.first_response_time = early.first.time;
+    r.latest = early.last;
     if (early.whole && r.received == r.message.size) {
-      answered(t, r.message, early.last.last_frame, early.last.end_time);
+      answered(t, r.message, early.last.frame, early.last.time);
       return tell_message(t, r.message);
     }
     if (early.whole || r.received >= r.message.size) r.received = 0;
@@ -1100,19 +1122,16 @@ void IwarpTracker::State::read_response(Tracked& t, End end, Segment& s) {
   if (found == requests.end()) {
     found = std::find_if(requests.begin(), requests.end(), [&](const Request& r) { return fits(r, false); });
     if (found == requests.end()) {
-      Message at;
-      place(half, s, at, true);
-      place(half, s, at, false);
       auto& early = half.early;
       if (!early.any || early.whole || early.key != s.key || early.next != s.position) {
         early.key = s.key;
         early.begin = s.position;
-        early.first = at;
+        early.first = span(half, s).first;
       }
       early.any = true;
       early.whole = s.last;
       early.next = s.position + s.octets;
-      early.last = at;
+      early.last = span(half, s).last;
       // To a request that was perhaps not captured, or not yet: its receiver has octets that are not here.
       if (!asking.from_start || asking.misses() || half.gaps) return;
       Event event = here(EventKind::unsolicited_response);
@@ -1142,12 +1161,12 @@ void IwarpTracker::State::read_response(Tracked& t, End end, Segment& s) {
   Message& m = r.message;
   r.received += s.octets;
   log(t, end, s, m);
-  if (m.first_response_frame == 0) {
-    Message at;
-    place(half, s, at, true);
-    m.first_response_frame = at.first_frame;
-    m.first_response_time = at.start;
+  const Span packets = span(half, s);
+  if (m.first_response_frame == 0 || packets.first.frame < m.first_response_frame) {
+    m.first_response_frame = packets.first.frame;
+    m.first_response_time = packets.first.time;
   }
+  if (packets.last.frame > r.latest.frame) r.latest = packets.last;
   ++m.packets;
   if (!s.last) {
     if (r.received >= m.size && m.size) wrong(t, end, EventKind::segmentation, m.size, r.received, s);
@@ -1157,9 +1176,7 @@ void IwarpTracker::State::read_response(Tracked& t, End end, Segment& s) {
     wrong(t, end, EventKind::segmentation, m.size, r.received, s);
     r.lost = true;
   }
-  Message at;
-  place(half, s, at, false);
-  answered(t, m, at.last_frame, at.end_time);
+  answered(t, m, r.latest.frame, r.latest.time);
   if (r.lost) m.outcome = Outcome::partial;
   tell_message(t, m);
   requests.erase(found);
@@ -1185,11 +1202,10 @@ void IwarpTracker::State::atomic_response(Tracked& t, End end, Segment& s) {
   log(t, end, s, m);
   ++m.packets;
   m.atomic_original = response.get<"original">();
-  Message at;
-  place(t.of(end), s, at, false);
-  m.first_response_frame = at.last_frame;
-  m.first_response_time = at.end_time;
-  answered(t, m, at.last_frame, at.end_time);
+  const Moment last = span(t.of(end), s).last;
+  m.first_response_frame = last.frame;
+  m.first_response_time = last.time;
+  answered(t, m, last.frame, last.time);
   tell_message(t, m);
   requests.erase(found);
   --waiting_;

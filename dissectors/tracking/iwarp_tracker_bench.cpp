@@ -24,7 +24,12 @@ class Traffic {
   Traffic(std::uint32_t connections, bool iwarp) : connections_(connections), iwarp_(iwarp) {
     packet_.link = LinkType::raw_ip;
     seq_.resize(connections, 1);
-    if (!iwarp) return;
+    if (!iwarp) {
+      // Of those whose beginning was not captured, dissection searches the first octets.
+      for (std::uint32_t i = 0; i < connections; ++i)
+        for (const bool from_server : {false, true}) run(i, from_server, {}, nullptr, true);
+      return;
+    }
     for (std::uint32_t i = 0; i < connections; ++i)
       for (const bool request : {true, false}) {
         Value<MpaFrame> frame;
@@ -57,7 +62,7 @@ class Traffic {
     }
     other_.resize(1448, 0x20);
   }
-  void run(std::uint32_t i, bool from_server, Bytes data, IwarpTracker* tracker) {
+  void run(std::uint32_t i, bool from_server, Bytes data, IwarpTracker* tracker, bool syn = false) {
     if (header_.empty()) header_ = (Value<Ipv4>() / Value<Tcp>().set<"ack">(1).set<"window">(1000)).encode();
     bytes_.assign(header_.begin(), header_.end());
     bytes_.insert(bytes_.end(), data.begin(), data.end());
@@ -67,7 +72,8 @@ class Traffic {
     store_be(bytes_.data() + 16, 4, from_server ? client : server);
     store_be(bytes_.data() + 20, 2, from_server ? 4210 : 40000);
     store_be(bytes_.data() + 22, 2, from_server ? 40000 : 4210);
-    store_be(bytes_.data() + 24, 4, from_server ? 1 : seq_[i]);
+    store_be(bytes_.data() + 24, 4, (from_server ? 1 : seq_[i]) - syn);
+    bytes_[33] = syn ? 0x12 : 0x10;
     store_be(bytes_.data() + 28, 4, from_server ? seq_[i] : 1);
     if (!from_server) seq_[i] += static_cast<std::uint32_t>(data.size());
     ++packet_.number;

@@ -87,7 +87,8 @@ std::size_t fpdu(Source& source, std::uint8_t* out) {
     number(4, source.octet() & 3);
     number(8, source.octet());
     number(4, source.octet());
-    number(12, 0);
+    number(4, 0);
+    number(8, 0);
   } else if (opcode.header == &info<RdmapAtomicRequest>) {
     number(4, source.octet() & 3);
     number(4, source.octet() & 3);

@@ -61,11 +61,10 @@ TcpTrouble::Judgement TcpTrouble::segment(const Segment& s, std::vector<Event>& 
   } else if (s.from < highest_ && s.from >= first_) {
     const std::uint64_t old_to = std::min(s.to, highest_);
     const Hole* filled = nullptr;
-    std::uint64_t filled_octets = 0;
     for (const Hole& hole : holes_) {
       if (hole.from >= s.to || hole.to <= s.from) continue;
-      if (!filled) filled = &hole;
-      filled_octets += std::min(hole.to, s.to) - std::max(hole.from, s.from);
+      filled = &hole;
+      break;
     }
     if (filled) {
       judgement.origin_frame = filled->before_frame;
