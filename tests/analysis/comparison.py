@@ -142,6 +142,29 @@ def differences_of_retransmissions(frames, said, causes):
     return complaints
 
 
+# What no capture of ours has: whoever reports one has misread.
+NEVER = ("lost_in_capture", "psn_gap", "out_of_order", "duplicate", "rnr_nak", "ghost_acknowledgement",
+         "unsolicited_response", "msn_jump", "segmentation", "opcode_sequence", "read_limit", "ecn_marked", "cnp",
+         "path_change", "replaced")  # fmt: skip
+
+
+def differences_of_events(frames, said):
+    sent = packets.infiniband_packets(frames)
+    complaints = [f"{row['frame']}: {row['kind']} {row['cause']} is not there" for row in said.events if row["kind"] in NEVER]
+    refused = {p.frame: infiniband.NAK_CODES[p.syndrome & 31] for p in sent
+               if p.operation == "acknowledge" and p.syndrome >> 5 == 3}  # fmt: skip
+    told = {int(row["frame"]): row["cause"] for row in said.events if row["kind"] == "nak"}
+    if told != refused:
+        complaints.append(f"NAKs {told}, truly {refused}")
+    filled = sum(c.sent[end].filled for c in infiniband.connections(frames, sent) for end in "ab")
+    lost = [row for row in said.events if row["kind"] == "lost_in_network"]
+    if sum(int(row["packets"]) for row in lost) < filled:
+        complaints.append(f"{len(lost)} events of loss, truly at least {filled} packets were lost")
+    if lost and not any("loss" in name for name in said.report["input"]["files"][0].values() if isinstance(name, str)):
+        complaints.append(f"{lost[0]['frame']}: loss where nothing was lost")
+    return complaints
+
+
 def main(paths):
     reason = cannot_run()
     if reason:
@@ -150,7 +173,7 @@ def main(paths):
         with tempfile.TemporaryDirectory() as folder:
             said = analyze(path, folder)
         frames = packets.rows(path)
-        for what in (differences_of_connections, differences_of_messages):
+        for what in (differences_of_connections, differences_of_messages, differences_of_events):
             for line in what(frames, said):
                 print(f"{Path(path).name}: {line}")
         for line in differences_of_retransmissions(frames, said, {}):

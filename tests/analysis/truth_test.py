@@ -86,6 +86,38 @@ def test_iwarp_messages_are_whole_and_reads_are_answered(capture):
             assert stream.sent[end].payload_octets == direct + stream.sent[end].response_octets
 
 
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_every_msn_counts_the_messages_that_were_completed(capture):
+    """IBTA vol 1, 9.7.7.1. What answers a repeated read says how far the responder has come since."""
+    sent = packets.infiniband_packets(frames_of(capture))
+    for connection in connections_of(capture) if capture.name != CUT else []:
+        if connection.service != "rc":
+            continue
+        for end, other in (("a", "b"), ("b", "a")):
+            mine, theirs = _from(sent, connection, end), _from(sent, connection, other)
+            mtu = infiniband.path_mtu(mine + theirs)
+            ends = infiniband.last_psns(mine, mtu)
+            highest, again = 0, _asked_again(mine, mtu)
+            for packet in (packet for packet in theirs if packet.is_response):
+                if packet.msn is not None:
+                    before = 1 if packet.syndrome >> 5 == 3 else 0
+                    completed = sum(infiniband.distance(packet.psn, psn) >= before for psn in ends)
+                    repeated = packet.operation == "read_response" and packet.psn in again
+                    assert packet.msn in ((completed, highest) if repeated else (completed,)), packet.frame
+                    highest = max(highest, packet.msn)
+
+
+def _asked_again(requests, mtu):
+    """The PSNs of read responses that were asked for more than once."""
+    asked, again = set(), set()
+    for packet in requests:
+        if packet.operation == "read":
+            psns = {(packet.psn + at) % infiniband.PSNS for at in range(-(-packet.asked // mtu) if mtu else 1)}
+            again |= asked & psns
+            asked |= psns
+    return again
+
+
 # What the programs were told to do (captures/samples/README.md): messages and their size, from a and from b.
 RAN = {
     "rc-pingpong.pcap.gz": ({"send": (50, 8192)}, {"send": (50, 8192)}),
@@ -204,3 +236,8 @@ def test_analyze_finds_these_messages(said, capture):
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_analyze_gives_each_retransmission_its_cause(said, capture):
     assert comparison.differences_of_retransmissions(frames_of(capture), said(capture), WHY.get(capture.name, {})) == []
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_analyze_reports_no_trouble_that_is_not_there(said, capture):
+    assert comparison.differences_of_events(frames_of(capture), said(capture)) == []

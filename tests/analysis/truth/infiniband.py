@@ -156,6 +156,18 @@ def messages_of(packets, mtu, service):
     return messages
 
 
+def last_psns(packets, mtu):
+    """The PSNs that end messages of one direction, from its first one on; a read's is that of its request."""
+    found, covered, base = {}, set(), None
+    for at, count, packet in _requests(packets, mtu):
+        base = packet.psn if base is None else base
+        if packet.position in ("last", "only") and not (packet.operation == "read" and at in covered):
+            found[at] = packet.psn
+        if packet.operation == "read":
+            covered.update(range(at, at + count))
+    return list(found.values())
+
+
 def count(packets, mtu, service):
     """Sent, [Message], [Round] of one end."""
     sent = Sent()
