@@ -162,6 +162,11 @@ def differences_of_events(frames, said):
         complaints.append(f"{len(lost)} events of loss, truly at least {filled} packets were lost")
     if lost and not any("loss" in name for name in said.report["input"]["files"][0].values() if isinstance(name, str)):
         complaints.append(f"{lost[0]['frame']}: loss where nothing was lost")
+    again = {frame for s in iwarp.streams(frames) for end in "ab" for frame in s.sent[end].tcp_retransmissions}
+    behind = {frame for s in iwarp.streams(frames) for end in "ab" for frame in s.sent[end].tcp_behind}
+    told = {int(row["frame"]) for row in said.events if row["kind"] == "tcp_retransmission"}
+    if not again <= told <= behind:
+        complaints.append(f"TCP retransmissions {sorted(told)}, truly {sorted(behind)}")
     return complaints
 
 

@@ -146,7 +146,10 @@ def test_second_iwarp_stream_holds_what_the_program_was_told_to_send(name):
     stream = iwarp.streams(frames_of(capture_named(f"samples/{name}")))[1]
     kind = name.removeprefix("siw-").split("-")[0].split(".")[0]
     assert [(m.kind, m.size) for m in stream.messages["a"]] == [(kind, 16384)] * 50
-    assert stream.sent["a"].tcp_retransmissions == (11 if "loss" in name else 0)
+    # 16 segments were lost before they reached the capture; five holes were filled so soon that tshark calls it order.
+    assert len(stream.sent["a"].tcp_retransmissions) == (11 if "loss" in name else 0)
+    assert len(stream.sent["a"].tcp_behind) == (16 if "loss" in name else 0)
+    assert set(stream.sent["a"].tcp_retransmissions) <= set(stream.sent["a"].tcp_behind)
 
 
 def test_where_cm_or_text_says_who_talks_source_ports_say_the_same():

@@ -19,8 +19,8 @@ FIELDS = (
     "infiniband.reth.va", "infiniband.aeth.syndrome", "infiniband.aeth.msn", "infiniband.mad.mgmtclass",
     "infiniband.mad.attributeid", "infiniband.cm.req", "infiniband.cm.req.localqpn", "infiniband.cm.rep",
     "infiniband.cm.rep.remotecommid", "infiniband.cm.rep.localqpn", "tcp.stream", "tcp.srcport", "tcp.dstport",
-    "tcp.flags.syn", "tcp.flags.ack", "tcp.payload", "tcp.analysis.retransmission",
-    "tcp.analysis.fast_retransmission", "iwarp_mpa.req", "iwarp_mpa.rep", "iwarp_mpa.ulpdulength",
+    "tcp.flags.syn", "tcp.flags.ack", "tcp.payload", "tcp.seq_raw", "tcp.len",
+    "tcp.analysis.retransmission", "tcp.analysis.out_of_order", "iwarp_mpa.req", "iwarp_mpa.rep", "iwarp_mpa.ulpdulength",
     "iwarp_ddp.tagged_flag", "iwarp_ddp.last_flag", "iwarp_ddp.stag", "iwarp_ddp.qn", "iwarp_ddp.msn", "iwarp_ddp.mo",
     "iwarp_rdma.opcode", "iwarp_rdma.rdmardsz",
 )  # fmt: skip

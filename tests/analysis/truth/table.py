@@ -25,7 +25,7 @@ def lines(path):
             s = stream.sent[end]
             yield (
                 f"    {end} fpdus {s.fpdus} payload {s.payload_octets} messages {dict(s.messages)} {s.message_octets} "
-                f"read responses {s.response_octets} tcp retransmissions {s.tcp_retransmissions} "
+                f"read responses {s.response_octets} tcp retransmissions {len(s.tcp_retransmissions)} of {len(s.tcp_behind)} "
                 f"unwhole {sum(not m.whole for m in stream.messages[end])}"
             )
 
