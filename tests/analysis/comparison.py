@@ -160,6 +160,9 @@ def differences_of_events(frames, said):
     lost = [row for row in said.events if row["kind"] == "lost_in_network"]
     if sum(int(row["packets"]) for row in lost) < filled:
         complaints.append(f"{len(lost)} events of loss, truly at least {filled} packets were lost")
+    # Both machines lost packets as they sent them, before they came by the capturing point.
+    complaints += [f"{row['frame']}: loss {row['cause']}, truly before_capture" for row in lost
+                   if row["cause"] != "before_capture"]  # fmt: skip
     if lost and not any("loss" in name for name in said.report["input"]["files"][0].values() if isinstance(name, str)):
         complaints.append(f"{lost[0]['frame']}: loss where nothing was lost")
     again = {frame for s in iwarp.streams(frames) for end in "ab" for frame in s.sent[end].tcp_retransmissions}

@@ -44,7 +44,7 @@ class Sent:
     responses: int = 0
     messages: Counter = dataclasses.field(default_factory=Counter)
     message_octets: int = 0
-    packets_again: int = 0
+    packets_again: int = 0  # seen before, or of a round that fills what was lost on its first way to the capture
     rounds: int = 0
     acks: int = 0
     rnr_naks: int = 0
@@ -192,7 +192,7 @@ def count(packets, mtu, service):
     rounds = []
     if service in ("rc", "xrc"):
         rounds, again, sent.filled, sent.missing = rounds_and_again(packets, mtu)
-        sent.packets_again, sent.rounds = len(again), len(rounds)
+        sent.packets_again, sent.rounds = len(again) + sent.filled, len(rounds)
         reads = {packet.frame for packet in packets if packet.operation == "read"}
         sent.read_requests_again = len(reads & set(again))
     return sent, messages, rounds
