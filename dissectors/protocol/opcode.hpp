@@ -52,8 +52,10 @@ struct Opcode {
   std::string_view name;                       ///< "RC SEND First"
 
   [[nodiscard]] std::span<const HeaderInfo* const> extension_headers() const { return {headers.data(), header_count}; }
-  [[nodiscard]] bool begins_message() const { return position == Position::first || position == Position::only; }
-  [[nodiscard]] bool ends_message() const { return position == Position::last || position == Position::only; }
+  [[nodiscard]] constexpr bool begins_message() const {
+    return position == Position::first || position == Position::only;
+  }
+  [[nodiscard]] constexpr bool ends_message() const { return position == Position::last || position == Position::only; }
 };
 
 /// The row of opcode `value`; `known` is false for those that the specification does not define.

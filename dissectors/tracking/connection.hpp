@@ -41,16 +41,16 @@ struct ConnectionEnd {
 /// `again` packets counted in both.
 struct Sent {
   std::uint64_t packets = 0, wire_octets = 0, payload_octets = 0;
-  std::uint64_t requests = 0, responses = 0;  ///< packets
+  std::uint64_t requests = 0, responses = 0;            ///< packets
   std::array<std::uint32_t, message_kinds> messages{};  ///< finished or not, as requester
   std::uint64_t message_octets = 0;                     ///< of these; reads count what they ask for
   std::uint64_t messages_completed = 0, messages_refused = 0;
-  std::uint64_t packets_again = 0, octets_again = 0;  ///< requests sent again
-  std::uint32_t rounds = 0;                           ///< of retransmission
+  std::uint64_t packets_again = 0, octets_again = 0;                                         ///< requests sent again
+  std::uint32_t rounds = 0;                                                                  ///< of retransmission
   std::uint32_t lost_in_network = 0, lost_in_capture = 0, out_of_order = 0, duplicates = 0;  ///< packets of this end
-  std::uint32_t acks = 0, rnr_naks = 0;  ///< sent by this end as responder
-  std::array<std::uint32_t, 5> naks{};   ///< by code, likewise
-  std::uint32_t cnps = 0;                ///< sent by this end
+  std::uint32_t acks = 0, rnr_naks = 0;           ///< sent by this end as responder
+  std::array<std::uint32_t, 5> naks{};            ///< by code, likewise
+  std::uint32_t cnps = 0;                         ///< sent by this end
   std::uint32_t ecn_capable = 0, ecn_marked = 0;  ///< packets of this end that are ECT, or CE
   std::uint32_t crc_bad = 0, truncated = 0;
   std::uint8_t request_dscp = 0, response_dscp = 0;  ///< of the last ones
@@ -75,8 +75,8 @@ struct Connection {
   std::uint64_t first_frame = 0, last_frame = 0;
   std::int64_t first_time = 0, last_time = 0;
   std::uint64_t opened_frame = 0, closed_frame = 0;  ///< CM's RTU (or REP) and DREQ; MPA reply and FIN, RST, Terminate
-  std::int64_t open_duration = 0;  ///< from the CM's or MPA's request to the reply that opened it
-  bool replaced = false;           ///< its queue pairs were used again for another connection
+  std::int64_t open_duration = 0;                    ///< from the CM's or MPA's request to the reply that opened it
+  bool replaced = false;                             ///< its queue pairs were used again for another connection
 
   [[nodiscard]] const Sent& by(End end) const { return sent[static_cast<std::size_t>(end)]; }
   [[nodiscard]] Sent& by(End end) { return sent[static_cast<std::size_t>(end)]; }
@@ -91,8 +91,8 @@ enum class Farewell : std::uint8_t {
 
 /// What a packet was to its connection.
 struct PacketNote {
-  std::uint64_t connection = 0;  ///< Connection::id
-  End end = End::a;              ///< its sender
+  std::uint64_t connection = 0;     ///< Connection::id
+  End end = End::a;                 ///< its sender
   std::uint32_t relative_psn = 0;   ///< from the first PSN of its direction's requests
   std::uint64_t message = 0;        ///< Message::number of the message it belongs to, or that it answers; 0: none
   End requester = End::a;           ///< whose message that is

@@ -124,19 +124,19 @@ struct Event {
   /// Who suffers: the requester whose packets these are; for what a responder sends unasked, the requester it is
   /// sent to; for a packet by itself (CRC, ECN, truncated), its sender.
   End end = End::a;
-  std::uint64_t connection = 0;   ///< Connection::id; 0: no connection (pause frames, bad packets of unknown flows)
-  std::uint64_t frame = 0;        ///< where it shows first
-  std::uint64_t last_frame = 0;   ///< the last frame that belongs to it: of a round, of a stall; else `frame`
-  std::uint64_t origin_frame = 0; ///< what it goes back to: the packet that is sent again or acknowledged, or stands
-                                  ///< before the gap
-  std::uint64_t cause_frame = 0;  ///< what brought it about: the NAK, the RNR NAK, the response that implies a NAK
-  std::int64_t time = 0;          ///< of `frame`
-  std::int64_t duration = 0;      ///< what it cost: from the first sending to the one that repeats it, the time waited
-  std::uint64_t packets = 1;      ///< how many: sent again, missing, marked
-  std::uint64_t octets = 0;       ///< RDMA payload of these packets, as far as known
-  std::uint32_t psn = 0;          ///< first PSN concerned; iWARP: the MSN; TCP: the sequence number
-  std::uint64_t value = 0;        ///< what the kind calls for: RNR timer in ns, expected MSN, MTU, restored source port
-  std::uint64_t found = 0;        ///< and what was there instead, or happened: time waited in ns, the MSN, octets
+  std::uint64_t connection = 0;    ///< Connection::id; 0: no connection (pause frames, bad packets of unknown flows)
+  std::uint64_t frame = 0;         ///< where it shows first
+  std::uint64_t last_frame = 0;    ///< the last frame that belongs to it: of a round, of a stall; else `frame`
+  std::uint64_t origin_frame = 0;  ///< what it goes back to: the packet that is sent again or acknowledged, or stands
+                                   ///< before the gap
+  std::uint64_t cause_frame = 0;   ///< what brought it about: the NAK, the RNR NAK, the response that implies a NAK
+  std::int64_t time = 0;           ///< of `frame`
+  std::int64_t duration = 0;       ///< what it cost: from the first sending to the one that repeats it, the time waited
+  std::uint64_t packets = 1;       ///< how many: sent again, missing, marked
+  std::uint64_t octets = 0;        ///< RDMA payload of these packets, as far as known
+  std::uint32_t psn = 0;           ///< first PSN concerned; iWARP: the MSN; TCP: the sequence number
+  std::uint64_t value = 0;  ///< what the kind calls for: RNR timer in ns, expected MSN, MTU, restored source port
+  std::uint64_t found = 0;  ///< and what was there instead, or happened: time waited in ns, the MSN, octets
 };
 
 }  // namespace rdmawire::tracking

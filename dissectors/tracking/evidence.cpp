@@ -64,77 +64,6 @@ Bytes mad_of(const HeaderStack& stack) {
   return stack.bytes.subspan(mad->offset, Mad::whole);
 }
 
-}  // namespace
-
-/// What is needed of a CM message. IBTA vol 1, 12.6.
-struct Evidence::CmMessage {
-  const HeaderInfo* kind = nullptr;
-  std::uint32_t local_id = 0, remote_id = 0;
-  std::uint64_t service_id = 0;                 ///< REQ
-  std::uint16_t port = 0;                       ///< REQ: TCP port of RDMA-CM's service id, else 0
-  std::uint64_t ca_guid = 0;                    ///< REP: the sender's
-  std::uint32_t qp = 0;                         ///< REQ and REP: the sender's; DREQ: the receiver's
-  std::uint32_t starting_psn = 0;               ///< REQ and REP: what the receiver is to begin with
-  std::uint16_t local_lid = 0, remote_lid = 0;  ///< REQ: the primary path
-  bool ip_addressed = false;                    ///< REQ: RDMA-CM's header stands before the private data
-  Bytes private_data;                           ///< REQ, REP and REJ: behind RDMA-CM's header
-};
-
-Evidence::CmMessage Evidence::read_cm(const HeaderStack& stack) {
-  CmMessage m;
-  const auto ids = [&](const auto& view) {
-    m.local_id = view.template get<"local_comm_id">();
-    m.remote_id = view.template get<"remote_comm_id">();
-  };
-  for (const Layer& layer : stack.layers()) {
-    const std::uint8_t* at = stack.bytes.data() + layer.offset;
-    const HeaderInfo* const header = layer.header;
-    if (header == &info<CmReq>) {
-      const View<CmReq> req(at);
-      m.local_id = req.get<"local_comm_id">();
-      m.service_id = req.get<"service_id">();
-      if (CmReq::by_ip(at) && req.get<"service_id.protocol">() == ip_protocol::tcp)
-        m.port = req.get<"service_id.port">();
-      m.qp = req.get<"local_qpn">();
-      m.starting_psn = req.get<"starting_psn">();
-      m.local_lid = req.get<"primary_local_lid">();
-      m.remote_lid = req.get<"primary_remote_lid">();
-    } else if (header == &info<CmRep>) {
-      const View<CmRep> rep(at);
-      ids(rep);
-      m.qp = rep.get<"local_qpn">();
-      m.starting_psn = rep.get<"starting_psn">();
-      m.ca_guid = rep.get<"local_ca_guid">();
-    } else if (header == &info<CmDreq>) {
-      const View<CmDreq> dreq(at);
-      ids(dreq);
-      m.qp = dreq.get<"remote_qpn">();
-    } else if (header == &info<CmRej>) {
-      ids(View<CmRej>(at));
-    } else if (header == &info<CmMra>) {
-      ids(View<CmMra>(at));
-    } else if (header == &info<CmRtu>) {
-      ids(View<CmRtu>(at));
-    } else if (header == &info<CmDrep>) {
-      ids(View<CmDrep>(at));
-    } else if (header == &info<CmLap>) {
-      ids(View<CmLap>(at));
-    } else if (header == &info<CmApr>) {
-      ids(View<CmApr>(at));
-    } else if (header == &info<RdmaCm>) {
-      m.ip_addressed = true;
-      continue;
-    } else {
-      continue;
-    }
-    m.kind = header;
-  }
-  m.private_data = stack.bytes_of(stack.payload);
-  return m;
-}
-
-namespace {
-
 NumberKey group_key(std::uint32_t qkey, std::uint16_t pkey) {
   constexpr std::uint16_t full_member = 0x8000;
   return {std::uint64_t{qkey} << 16 | (pkey | full_member)};
@@ -360,9 +289,9 @@ const Evidence::Request* Evidence::request_of(const FlowKey& ports, std::uint32_
 
 void Evidence::apply_cm(Packet& packet) {
   HeaderStack& stack = packet.stack;
-  const CmMessage cm = read_cm(stack);
+  const CmMessage cm = read_cm_message(stack);
   const auto ports = ports_of(stack);
-  if (!cm.kind || !ports) return;
+  if (!cm.kind || !ports || cm.kind == &info<CmSidrReq> || cm.kind == &info<CmSidrRep>) return;
 
   if (cm.kind == &info<CmReq>) {
     const Request request = learn_request(packet.number, cm, *ports, stack.wire == Wire::infiniband);
@@ -414,7 +343,7 @@ Evidence::Request Evidence::learn_request(std::uint64_t frame, const CmMessage& 
   Request request;
   request.service_id = cm.service_id;
   request.starting_psn = cm.starting_psn;
-  if (cm.port != 0) {
+  if (cm.port != 0 && cm.port_protocol == ip_protocol::tcp) {
     if (const Service* service = find_service(cm.port))
       request.evidence = {service->protocol, service->cm_reason, frame};
   } else if ((cm.service_id & ~ipoib_service::qp_mask) == ipoib_service::prefix) {
@@ -434,7 +363,8 @@ Evidence::Request Evidence::learn_request(std::uint64_t frame, const CmMessage& 
   if (request.context.protocol == Upper::nvme && cm.private_data.size() >= NvmeCmRequest::size)
     request.context.admin_queue = View<NvmeCmRequest>(cm.private_data.data()).get<"queue_id">() == 0;
   // The path is the one that the REQ names; RoCE's has no LIDs.
-  const FlowKey path = native ? FlowKey{PortAddress::of_lid(cm.local_lid), PortAddress::of_lid(cm.remote_lid), 0} : ports;
+  const FlowKey path =
+      native ? FlowKey{PortAddress::of_lid(cm.local_lid), PortAddress::of_lid(cm.remote_lid), 0} : ports;
   request.to_requester = path.reversed(cm.qp);
   requests_.put(ports.with(cm.local_id), request);
   // Whatever was known of the queue pair is over.

@@ -6,6 +6,7 @@
 
 #include "dissectors/protocol/upper.hpp"
 #include "dissectors/tracking/address.hpp"
+#include "dissectors/tracking/cm_message.hpp"
 #include "dissectors/tracking/lru.hpp"
 #include "dissectors/tracking/packet.hpp"
 
@@ -80,9 +81,6 @@ class Evidence {
     std::uint32_t qkey = 0;
     bool qkey_known = false;
   };
-
-  struct CmMessage;  ///< what is needed of a CM message
-  static CmMessage read_cm(const HeaderStack& stack);
 
   void apply_management(Packet& packet);
   void apply_cm(Packet& packet);

@@ -60,6 +60,26 @@ class LruTable {
     if (at != none) remove(at);
   }
 
+  /// Calls `visit(key, value)` for each entry, the one that was not used for longest first. It must not change the
+  /// table.
+  template <class Visit>
+  void for_each_oldest_first(Visit visit) {
+    for (std::uint32_t at = last_; at != none; at = nodes_[at].newer) visit(nodes_[at].key, nodes_[at].value);
+  }
+
+  /// Forgets all entries; they do not count as evicted.
+  void clear() {
+    nodes_.clear();
+    buckets_.clear();
+    size_ = 0;
+    first_ = last_ = free_ = none;
+  }
+
+  /// Octets that the table itself holds.
+  [[nodiscard]] std::size_t memory() const {
+    return nodes_.capacity() * sizeof(Node) + buckets_.capacity() * sizeof(std::uint32_t);
+  }
+
  private:
   static constexpr std::uint32_t none = UINT32_MAX;
   struct Node {

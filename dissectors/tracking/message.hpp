@@ -40,12 +40,12 @@ struct Message {
   MessageKind kind = MessageKind::send;
   Outcome outcome = Outcome::completed;
   bool has_immediate = false, has_invalidate = false, solicited = false;
-  bool has_remote = false;          ///< remote_address, key and size are those that the RETH or AtomicETH names
-  std::uint8_t nak_code = 0;        ///< outcome refused
+  bool has_remote = false;    ///< remote_address, key and size are those that the RETH or AtomicETH names
+  std::uint8_t nak_code = 0;  ///< outcome refused
   std::uint32_t first_psn = 0, last_psn = 0;  ///< of a read: those of its responses
-  std::uint64_t size = 0;           ///< octets of payload: sent, written, or asked for by a read
+  std::uint64_t size = 0;                     ///< octets of payload: sent, written, or asked for by a read
   std::uint64_t remote_address = 0;
-  std::uint32_t key = 0;            ///< rkey or STag
+  std::uint32_t key = 0;  ///< rkey or STag
   std::uint32_t immediate = 0;
   std::uint32_t invalidated_key = 0;
   std::uint64_t first_frame = 0, last_frame = 0;  ///< of the request

@@ -1,0 +1,3 @@
+// The machines are pure functions in headers; each must compile by itself.
+#include "dissectors/machines/message_sequence.hpp"
+#include "dissectors/machines/psn_window.hpp"

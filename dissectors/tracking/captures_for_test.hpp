@@ -1,0 +1,39 @@
+#pragma once
+/// For tests only: captures, dissected.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "captures/io/reader.hpp"
+#include "dissectors/tracking/dissector.hpp"
+#include "dissectors/tracking/testing.hpp"
+
+namespace rdmawire::tracking::testing {
+
+/// Of the repository's samples.
+inline std::string sample(const std::string& name) { return RDMAWIRE_SOURCE_DIR "/captures/samples/" + name; }
+
+/// Calls `see(packet)` for each packet of the capture, in order; how many there were.
+template <class See>
+std::uint64_t dissect_capture(const std::string& path, See see) {
+  auto reader = captures::Reader::open(path);
+  if (!reader) {
+    ADD_FAILURE() << path << " cannot be opened";
+    return 0;
+  }
+  Dissector dissector;
+  Packet packet;
+  captures::Record record;
+  while (reader->next(record) == captures::Next::record) {
+    ++packet.number;
+    packet.time_ns = record.time;
+    packet.link = record.link;
+    dissector.dissect(packet, record.bytes, record.wire_length);
+    see(packet);
+  }
+  return packet.number;
+}
+
+}  // namespace rdmawire::tracking::testing

@@ -1,0 +1,881 @@
+#include "dissectors/tracking/queue_pairs.hpp"
+
+#include <algorithm>
+
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/syndrome.hpp"
+
+namespace rdmawire::tracking {
+namespace {
+
+/// One direction's packets wait for the other one at most so many, and so long.
+constexpr std::size_t patience_packets = 160;
+constexpr std::int64_t patience_ns = 2'000'000'000;
+/// So many directions without another half are looked through, the newest first.
+constexpr std::size_t looked_through = 1024;
+/// Bad CRCs that are explained, for each connection.
+constexpr std::uint32_t explained = 256;
+
+constexpr std::uint32_t congestion_experienced = 3;
+
+constexpr Service service_of(Transport transport) {
+  switch (transport) {
+    case Transport::uc: return Service::uc;
+    case Transport::ud: return Service::ud;
+    case Transport::rd: return Service::rd;
+    case Transport::xrc: return Service::xrc;
+    default: return Service::rc;
+  }
+}
+
+bool has_answers(Service service) { return service == Service::rc || service == Service::xrc; }
+
+}  // namespace
+
+namespace source_port {
+
+std::uint16_t of_pair(std::uint32_t local_qp, std::uint32_t remote_qp) {
+  std::uint64_t v = std::uint64_t{local_qp} * remote_qp;
+  v ^= v >> 20;
+  v ^= v >> 40;
+  const auto label = static_cast<std::uint32_t>(v & 0xfffff);
+  return static_cast<std::uint16_t>(((label & 0x3fff) ^ ((label & 0xfc000) >> 14)) | 0xc000);
+}
+
+std::uint16_t of_sender(std::uint32_t local_qp) {
+  constexpr std::uint32_t golden_ratio = 0x61c88647;
+  return static_cast<std::uint16_t>((local_qp * golden_ratio >> (32 - 14)) + 0xc000);
+}
+
+}  // namespace source_port
+
+struct QueuePairs::Search {
+  std::vector<TransportPacket> held;
+  std::vector<Index> candidates;
+  bool looked = false;
+  bool rivals = false;  // other directions have PSNs near by
+  std::uint32_t matches = 0;
+  Psn last_match;
+  std::int64_t since = 0;
+};
+
+struct QueuePairs::Followed {
+  Connection info;
+  Requester requesters[2];
+  bool knows[2] = {false, false};  // this end's direction has its entry
+  bool recent = true;
+  bool lone = false;
+  bool datagram = false;
+  std::uint32_t lone_at = 0;
+  std::uint32_t good_crcs = 0, bad_crcs = 0;
+  std::uint16_t port[2] = {0, 0};
+  std::uint32_t qkey[2] = {0, 0};
+  std::uint64_t evidence_frame = 0;
+  std::unique_ptr<Search> search;
+  std::unique_ptr<TransportPacket> jump[2];  // a request far from all before: another connection's first, or a stray
+
+  [[nodiscard]] bool joined() const { return info.joined_by != JoinedBy::nothing; }
+};
+
+QueuePairs::QueuePairs(Sink& sink, const TrackerOptions& options) : sink_(sink), options_(options) {}
+QueuePairs::~QueuePairs() = default;
+
+std::size_t QueuePairs::memory() const {
+  std::size_t octets = slots_.capacity() * sizeof(Slot) + followed_.capacity() * sizeof(followed_[0]);
+  octets += alive_ * sizeof(Followed) + waiting_ * sizeof(TransportPacket);
+  for (const auto& f : followed_)
+    if (f) octets += f->requesters[0].memory() + f->requesters[1].memory();
+  return octets;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The table of directions
+
+// A datagram's two queue pairs are both in the packet.
+std::uint64_t QueuePairs::number_of(const TransportPacket& packet) {
+  constexpr std::uint64_t datagram = 1ULL << 48;
+  return packet.op->transport == Transport::ud ? datagram | std::uint64_t{packet.source_qp} << 24 | packet.dest_qp
+                                               : packet.dest_qp;
+}
+
+FlowKey QueuePairs::key_from(const Followed& f, End end) const {
+  constexpr std::uint64_t datagram = 1ULL << 48;
+  const ConnectionEnd& from = f.info.at(end);
+  const ConnectionEnd& to = f.info.at(other(end));
+  return {from.address, to.address,
+          f.datagram ? datagram | std::uint64_t{from.qp} << 24 | to.qp : std::uint64_t{to.qp}};
+}
+
+QueuePairs::Slot* QueuePairs::find(const FlowKey& key) {
+  if (slots_.empty()) return nullptr;
+  const std::uint64_t hash = key.hash();
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t i = hash & mask;; i = (i + 1) & mask) {
+    Slot& slot = slots_[i];
+    if (slot.at == none) return nullptr;
+    if (slot.hash == hash && key_from(*followed_[slot.at], slot.end) == key) return &slot;
+  }
+}
+
+void QueuePairs::grow() {
+  std::vector<Slot> old(slots_.empty() ? 64 : slots_.size() * 2);
+  old.swap(slots_);
+  const std::size_t mask = slots_.size() - 1;
+  for (const Slot& slot : old) {
+    if (slot.at == none) continue;
+    std::size_t i = slot.hash & mask;
+    while (slots_[i].at != none) i = (i + 1) & mask;
+    slots_[i] = slot;
+  }
+}
+
+void QueuePairs::insert(const FlowKey& key, Index at, End end) {
+  if ((slots_used_ + 1) * 2 > slots_.size()) grow();
+  const std::uint64_t hash = key.hash();
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t i = hash & mask;
+  while (slots_[i].at != none) i = (i + 1) & mask;
+  slots_[i] = {hash, at, end};
+  ++slots_used_;
+  followed_[at]->knows[static_cast<std::size_t>(end)] = true;
+}
+
+void QueuePairs::erase(const FlowKey& key) {
+  Slot* slot = find(key);
+  if (!slot) return;
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t hole = static_cast<std::size_t>(slot - slots_.data());
+  // What stands behind moves up, so that every entry can be found from its own place on.
+  for (std::size_t i = (hole + 1) & mask; slots_[i].at != none; i = (i + 1) & mask) {
+    const std::size_t home = slots_[i].hash & mask;
+    if (((i - home) & mask) >= ((i - hole) & mask)) {
+      slots_[hole] = slots_[i];
+      hole = i;
+    }
+  }
+  slots_[hole] = Slot{};
+  --slots_used_;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Connections come and go
+
+QueuePairs::Index QueuePairs::create() {
+  if (alive_ >= options_.connections) make_room();
+  ++alive_;
+  if (!free_.empty()) {
+    const Index at = free_.back();
+    free_.pop_back();
+    followed_[at] = std::make_unique<Followed>();
+    return at;
+  }
+  followed_.push_back(std::make_unique<Followed>());
+  return static_cast<Index>(followed_.size() - 1);
+}
+
+void QueuePairs::release(Index at) {
+  Followed& f = *followed_[at];
+  if (f.lone) remove_lone(at);
+  for (End end : {End::a, End::b})
+    if (f.knows[static_cast<std::size_t>(end)]) erase(key_from(f, end));
+  followed_[at].reset();
+  free_.push_back(at);
+  --alive_;
+}
+
+void QueuePairs::make_room() {
+  for (;; hand_ = (hand_ + 1) % followed_.size()) {
+    if (hand_ >= followed_.size()) hand_ = 0;
+    const auto& f = followed_[hand_];
+    if (!f) continue;
+    if (f->recent) {
+      f->recent = false;
+      continue;
+    }
+    ++evicted_;
+    farewell(static_cast<Index>(hand_), Farewell::evicted);
+    return;
+  }
+}
+
+void QueuePairs::farewell(Index at, Farewell why) {
+  Followed& f = *followed_[at];
+  if (f.search) release_waiting(f);
+  for (End end : {End::a, End::b})
+    f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr});
+  // A damaged packet's queue pair may be one that does not exist.
+  constexpr std::uint32_t strays = 2;
+  const std::uint64_t packets = f.info.sent[0].packets + f.info.sent[1].packets;
+  if (f.bad_crcs == 0 || f.bad_crcs < packets || packets > strays) sink_.connection(f.info, why);
+  release(at);
+}
+
+QueuePairs::Index QueuePairs::begin(const TransportPacket& packet) {
+  const Index at = create();
+  Followed& f = *followed_[at];
+  Connection& c = f.info;
+  c.id = packet.frame;
+  c.wire = packet.wire;
+  c.service = service_of(packet.op->transport);
+  c.first_frame = packet.frame;
+  c.first_time = packet.time;
+  c.ends[0].address = packet.from;
+  c.ends[1] = {packet.to, packet.dest_qp, true};
+  f.datagram = c.service == Service::ud;
+  if (f.datagram) {
+    c.ends[0].qp = packet.source_qp;
+    c.ends[0].qp_known = true;
+    c.joined_by = JoinedBy::datagram;
+    c.confidence = Confidence::certain;
+  }
+  insert(key_from(f, End::a), at, End::a);
+  if (f.datagram && !(key_from(f, End::b) == key_from(f, End::a))) insert(key_from(f, End::b), at, End::b);
+  if (c.service == Service::rc || c.service == Service::xrc || c.service == Service::uc) {
+    f.port[0] = packet.source_port;
+    add_lone(at);
+    if (has_answers(c.service)) {
+      f.search = std::make_unique<Search>();
+      f.search->since = packet.time;
+    }
+  }
+  return at;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// A packet
+
+void QueuePairs::add(const Packet& packet) {
+  const std::optional<TransportPacket> read = transport_packet(packet);
+  if (!read) return;
+  const TransportPacket& t = *read;
+  constexpr std::uint32_t management_qps = 1;
+  if (t.dest_qp <= management_qps && t.op->transport == Transport::ud) return;
+  if (!t.op->known && !packet.stack.find(info<DcEth>)) return;
+
+  const bool notification = t.op->operation == Operation::congestion_notification;
+  Slot* slot = find({t.from, t.to, number_of(t)});
+  Index at;
+  End end;
+  if (slot) {
+    at = slot->at;
+    end = slot->end;
+  } else {
+    if (notification) {
+      Event event;
+      event.kind = EventKind::cnp;
+      event.cause = Cause::unknown;
+      event.frame = event.last_frame = t.frame;
+      event.time = t.time;
+      event.psn = t.psn.value();
+      sink_.event(nullptr, event);
+      return;
+    }
+    at = begin(t);
+    end = End::a;
+    if (packet.stack.find(info<DcEth>)) followed_[at]->info.service = Service::vendor;
+    if (options_.use_source_port && followed_[at]->lone) {
+      try_source_port(at);
+      slot = find({t.from, t.to, number_of(t)});
+      at = slot->at;
+      end = slot->end;
+    }
+  }
+  Followed& f = *followed_[at];
+  f.recent = true;
+  if (f.info.upper.protocol == Upper::unknown && packet.upper.protocol != Upper::unknown) f.info.upper = packet.upper;
+  count(f, end, t);
+  judge_crc(f, end, packet, t);
+  // What was damaged may say anything; but where every CRC is bad, the capture shows them so.
+  if (t.crc_bad && f.good_crcs != 0) {
+    const Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
+    const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
+    if (!plausible) return;
+  }
+  follow(at, end, t);
+}
+
+void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
+  Connection& c = f.info;
+  Sent& sent = c.by(end);
+  ++sent.packets;
+  sent.wire_octets += t.wire_octets;
+  sent.payload_octets += t.payload;
+  c.last_frame = t.frame;
+  c.last_time = t.time;
+  if (c.id == 0) {
+    c.id = c.first_frame = t.frame;
+    c.first_time = t.time;
+  }
+  const auto dscp = static_cast<std::uint8_t>(t.traffic_class >> 2);
+  if (t.is_response()) {
+    ++sent.responses;
+    sent.response_dscp = dscp;
+    if (t.op->operation == Operation::acknowledge) {
+      const std::uint8_t kind = t.syndrome >> 5 & 3, code = t.syndrome & 31;
+      if (kind == syndrome_kind::ack) ++sent.acks;
+      if (kind == syndrome_kind::rnr_nak) ++sent.rnr_naks;
+      if (kind == syndrome_kind::nak && code < sent.naks.size()) ++sent.naks[code];
+    }
+  } else if (t.op->operation == Operation::congestion_notification) {
+    ++sent.cnps;
+  } else {
+    ++sent.requests;
+    sent.request_dscp = dscp;
+  }
+  Event event;
+  event.end = end;
+  event.connection = c.id;
+  event.frame = event.last_frame = t.frame;
+  event.time = t.time;
+  event.psn = t.psn.value();
+  event.octets = t.payload;
+  const std::uint32_t ecn = t.traffic_class & 3U;
+  if (ecn != 0) ++sent.ecn_capable;
+  if (ecn == congestion_experienced) {
+    ++sent.ecn_marked;
+    event.kind = EventKind::ecn_marked;
+    sink_.event(&c, event);
+  }
+  if (t.truncated) {
+    ++sent.truncated;
+    event.kind = EventKind::truncated;
+    sink_.event(&c, event);
+  }
+  constexpr std::uint16_t base = 0x7fff;  // without the bit of full membership
+  if (c.pkey == 0) {
+    c.pkey = t.pkey;
+  } else if ((c.pkey & base) != (t.pkey & base) && !t.crc_bad) {
+    event.kind = EventKind::pkey_mismatch;
+    event.value = c.pkey;
+    event.found = t.pkey;
+    sink_.event(&c, event);
+  }
+}
+
+void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& t) {
+  if (!t.crc_bad) {
+    if (packet.icrc.status == CrcCheck::Status::good) ++f.good_crcs;
+    return;
+  }
+  ++f.bad_crcs;
+  ++f.info.by(end).crc_bad;
+  Event event;
+  event.kind = EventKind::crc_bad;
+  event.cause = Cause::unknown;
+  event.end = end;
+  event.connection = f.info.id;
+  event.frame = event.last_frame = t.frame;
+  event.time = t.time;
+  event.psn = t.psn.value();
+  event.octets = t.payload;
+  if (f.bad_crcs <= explained) {
+    if (const auto port = source_port_for_icrc(packet.stack)) {
+      event.cause = Cause::source_port;
+      event.value = *port;
+      event.found = t.source_port;
+    }
+  }
+  sink_.event(&f.info, event);
+}
+
+bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
+  Followed& f = *followed_[at];
+  const auto side = static_cast<std::size_t>(end);
+  if (t.is_response() || t.op->operation == Operation::congestion_notification) return false;
+  auto& jump = f.jump[side];
+  if (f.requesters[side].can_continue(t.psn)) {
+    jump.reset();  // it was a stray
+    return false;
+  }
+  constexpr std::int32_t goes_on = 64;
+  if (!jump) {
+    jump = std::make_unique<TransportPacket>(t);
+    return true;
+  }
+  const std::int32_t ahead = t.psn - jump->psn;
+  if (ahead < 0 || ahead > goes_on) {
+    *jump = t;
+    return true;
+  }
+  const TransportPacket first = *jump;
+  Event event;
+  event.kind = EventKind::replaced;
+  event.end = end;
+  event.connection = f.info.id;
+  event.frame = event.last_frame = first.frame;
+  event.origin_frame = f.info.first_frame;
+  event.time = first.time;
+  event.psn = first.psn.value();
+  f.info.replaced = true;
+  sink_.event(&f.info, event);
+  farewell(at, Farewell::ended);
+  const Index next = begin(first);
+  for (const TransportPacket* packet : {&first, &t}) {
+    const Slot* slot = find({packet->from, packet->to, number_of(*packet)});
+    if (packet == &first) count(*followed_[next], End::a, *packet);
+    if (packet == &t && slot) count(*followed_[slot->at], slot->end, *packet);
+    if (slot) follow(slot->at, slot->end, *packet);
+  }
+  return true;
+}
+
+void QueuePairs::follow(Index at, End end, const TransportPacket& t) {
+  if (replaced(at, end, t)) return;
+  Followed& f = *followed_[at];
+  if (!f.search) {
+    process(f, end, t);
+    if (f.lone && t.is_response()) try_answers(at, t);
+    return;
+  }
+  Search& search = *f.search;
+  search.held.push_back(t);
+  ++waiting_;
+  if (t.is_response()) {
+    try_answers(at, t);
+    const Slot* slot = find({t.from, t.to, number_of(t)});
+    if (!slot || slot->at != at || !followed_[at]->search) return;  // it found its other half
+  }
+  if (search.held.size() >= patience_packets || t.time - search.since > patience_ns ||
+      waiting_ > options_.waiting_packets)
+    give_up(at);
+}
+
+void QueuePairs::process(Followed& f, End end, const TransportPacket& t) {
+  PacketNote note;
+  const bool joined = f.joined();
+  const auto side = static_cast<std::size_t>(end), peer = static_cast<std::size_t>(other(end));
+  PacketNote* const wanted = options_.packets ? &note : nullptr;
+  note.connection = f.info.id;
+  note.end = end;
+  if (t.op->operation == Operation::congestion_notification) {
+    f.requesters[peer].notified(t, {f.info, sink_, other(end), joined, wanted});
+  } else if (f.info.service == Service::ud) {
+    // Each datagram is a message; its PSN is not for the receiver to judge.
+    Event event;
+    auto& qkey = f.qkey[peer];
+    constexpr std::uint32_t privileged = 0x80000000;
+    if (qkey == 0) {
+      qkey = t.qkey;
+    } else if (qkey != t.qkey && !(t.qkey & privileged)) {
+      event.kind = EventKind::qkey_mismatch;
+      event.end = end;
+      event.connection = f.info.id;
+      event.frame = event.last_frame = t.frame;
+      event.time = t.time;
+      event.psn = t.psn.value();
+      event.octets = t.payload;
+      event.value = qkey;
+      event.found = t.qkey;
+      sink_.event(&f.info, event);
+    }
+    Message m;
+    m.connection = f.info.id;
+    m.end = end;
+    m.outcome = Outcome::sent;
+    m.has_immediate = t.op->immediate;
+    m.immediate = t.immediate;
+    m.solicited = t.solicited;
+    m.first_psn = m.last_psn = t.psn.value();
+    m.size = t.payload;
+    m.first_frame = m.last_frame = t.frame;
+    m.start = m.end_time = t.time;
+    m.packets = 1;
+    Sent& sent = f.info.by(end);
+    m.number = ++sent.messages[static_cast<std::size_t>(MessageKind::send)];
+    sent.message_octets += t.payload;
+    note.message = m.number;
+    note.requester = end;
+    sink_.message(f.info, m);
+  } else if (f.info.service == Service::rc || f.info.service == Service::xrc || f.info.service == Service::uc) {
+    if (t.is_response())
+      f.requesters[peer].response(t, {f.info, sink_, other(end), joined, wanted});
+    else
+      f.requesters[side].request(t, {f.info, sink_, end, joined, wanted});
+  }
+  if (wanted) sink_.packet(f.info, t.frame, note);
+  if (f.info.joined_by == JoinedBy::answers && f.info.confidence == Confidence::low) {
+    constexpr std::uint64_t enough = 16;
+    if (f.info.agreeing >= enough && f.info.contradicting == 0) f.info.confidence = Confidence::high;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Joining
+
+int QueuePairs::direction_of(const Followed& f) { return f.info.ends[0].address <= f.info.ends[1].address ? 0 : 1; }
+
+void QueuePairs::add_lone(Index at) {
+  Followed& f = *followed_[at];
+  const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
+  auto& list = lone_[a <= b ? PortPair{a, b} : PortPair{b, a}].from[direction_of(f)];
+  f.lone = true;
+  f.lone_at = static_cast<std::uint32_t>(list.size());
+  list.push_back(at);
+}
+
+void QueuePairs::remove_lone(Index at) {
+  Followed& f = *followed_[at];
+  const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
+  const auto place = lone_.find(a <= b ? PortPair{a, b} : PortPair{b, a});
+  auto& list = place->second.from[direction_of(f)];
+  list[f.lone_at] = list.back();
+  followed_[list[f.lone_at]]->lone_at = f.lone_at;
+  list.pop_back();
+  f.lone = false;
+  if (place->second.from[0].empty() && place->second.from[1].empty()) lone_.erase(place);
+}
+
+void QueuePairs::try_source_port(Index at) {
+  const Followed& f = *followed_[at];
+  if (f.port[0] == 0) return;
+  const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
+  const Lone& lone = lone_[a <= b ? PortPair{a, b} : PortPair{b, a}];
+  const int direction = direction_of(f);
+  const bool loop = a == b;
+  const std::uint32_t dest = f.info.ends[1].qp;
+  Index found = none;
+  std::size_t same_port = 0;
+  const auto& others = lone.from[loop ? direction : 1 - direction];
+  for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) {
+    if (others[i] == at) continue;
+    const Followed& o = *followed_[others[i]];
+    if (o.info.service != f.info.service) continue;
+    const std::uint32_t source = o.info.ends[1].qp;  // what this direction's sender would be
+    same_port += o.port[0] == f.port[0];
+    const bool pair = f.port[0] == o.port[0] && f.port[0] == source_port::of_pair(source, dest);
+    const bool sender = f.port[0] == source_port::of_sender(source) && o.port[0] == source_port::of_sender(dest);
+    if (!pair && !sender) continue;
+    if (found != none) return;  // several could be it: answers must tell
+    found = others[i];
+  }
+  // Ports that do not vary say nothing.
+  constexpr std::size_t constant = 4;
+  if (found != none && same_port <= constant) join(found, at, JoinedBy::source_port, Confidence::high);
+}
+
+// Whether `response` answers a request that was seen before frame `before`.
+bool QueuePairs::answers(const Followed& requests, const TransportPacket& response, std::uint64_t before) {
+  const std::uint8_t kind = response.syndrome >> 5 & 3, code = response.syndrome & 31;
+  const bool gap_nak = response.op->operation == Operation::acknowledge && kind == syndrome_kind::nak &&
+                       code == nak_code::psn_sequence_error;
+  const auto covers = [&](const TransportPacket& request) {
+    const std::int32_t ahead = response.psn - request.psn;
+    if (ahead < 0) return false;
+    const bool read = request.op->operation == Operation::rdma_read_request;
+    if (response.op->operation == Operation::rdma_read_response) {
+      constexpr std::uint32_t smallest_mtu = 256;
+      return read && ahead < static_cast<std::int32_t>(machines::psns_of_read(request.length, smallest_mtu));
+    }
+    if (response.op->operation == Operation::atomic_acknowledge) return ahead == 0 && request.has_atomic;
+    // A gap's NAK has the PSN of a packet that is missing.
+    if (gap_nak) return ahead <= 1;
+    return ahead == 0 && (!read || kind != syndrome_kind::ack);
+  };
+  if (requests.search) {
+    for (std::size_t i = requests.search->held.size(); i-- > 0;) {
+      const TransportPacket& request = requests.search->held[i];
+      if (request.frame < before && !request.is_response() && request.op->transport == response.op->transport &&
+          covers(request))
+        return true;
+    }
+    return false;
+  }
+  const Requester& requester = requests.requesters[0];
+  return requester.started() && requester.window().place(response.psn) == machines::ResponsePlace::outstanding;
+}
+
+// Whether what `responses` was asked says that the two do not belong together.
+bool QueuePairs::contradicts(const Followed& requests, const Followed& responses) {
+  if (!requests.search || !responses.search) return false;
+  std::size_t good = 0, bad = 0;
+  for (const TransportPacket& t : responses.search->held)
+    if (t.is_response()) ++(answers(requests, t, t.frame) ? good : bad);
+  return bad > good;
+}
+
+void QueuePairs::try_answers(Index at, const TransportPacket& t) {
+  Followed& f = *followed_[at];
+  if (!f.search) {
+    f.search = std::make_unique<Search>();
+    f.search->since = INT64_MIN / 2;  // too late for its packets to wait
+  }
+  Search& search = *f.search;
+  const bool late = search.since == INT64_MIN / 2;
+  const auto done = [&] {
+    if (late) followed_[at]->search.reset();
+  };
+  const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
+  const auto place = lone_.find(a <= b ? PortPair{a, b} : PortPair{b, a});
+  if (place == lone_.end()) return done();
+  if (!search.looked || search.candidates.empty()) {
+    search.candidates.clear();
+    search.matches = 0;
+    search.rivals = false;
+    const auto& others = place->second.from[a == b ? direction_of(f) : 1 - direction_of(f)];
+    for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) {
+      if (others[i] == at) continue;
+      const Followed& o = *followed_[others[i]];
+      if (o.info.service != f.info.service) continue;
+      if (answers(o, t, t.frame)) {
+        search.candidates.push_back(others[i]);
+        continue;
+      }
+      constexpr std::int32_t near = 4096;
+      const Psn its = o.search && !o.search->held.empty() ? o.search->held.back().psn : o.requesters[0].window().next;
+      const std::int32_t distance = its - t.psn;
+      search.rivals |= distance > -near && distance < near;
+    }
+    search.looked = true;
+  } else {
+    std::erase_if(search.candidates, [&](Index candidate) {
+      const auto& o = followed_[candidate];
+      return !o || !o->lone || candidate == at || !answers(*o, t, t.frame);
+    });
+  }
+  if (search.candidates.empty()) {
+    search.looked = false;
+    return done();
+  }
+  if (search.matches == 0 || search.last_match != t.psn) ++search.matches;
+  search.last_match = t.psn;
+  if (search.candidates.size() > 1) search.rivals = true;
+  constexpr std::uint32_t enough = 3;
+  if (search.candidates.size() != 1 || (search.rivals && search.matches < enough)) {
+    if (late) search.looked = true;
+    return late && search.candidates.empty() ? done() : void();
+  }
+  const Index other_half = search.candidates.front();
+  if (contradicts(f, *followed_[other_half])) {
+    search.candidates.clear();
+    return done();
+  }
+  join(other_half, at, JoinedBy::answers, Confidence::high);
+}
+
+// The older one goes on, with the younger as its other end.
+QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence confidence) {
+  if (followed_[with]->info.first_frame < followed_[at]->info.first_frame) std::swap(at, with);
+  Followed& f = *followed_[at];
+  Followed& o = *followed_[with];
+  remove_lone(at);
+  remove_lone(with);
+  Connection& c = f.info;
+  c.ends[0].qp = o.info.ends[1].qp;
+  c.ends[0].qp_known = true;
+  c.joined_by = by;
+  c.confidence = confidence;
+  if (c.mtu == 0) c.mtu = o.info.mtu;
+  if (c.upper.protocol == Upper::unknown) c.upper = o.info.upper;
+  c.last_frame = std::max(c.last_frame, o.info.last_frame);
+  c.last_time = std::max(c.last_time, o.info.last_time);
+  // What the other half counted: its end a is this one's b. Neither has counted anything of its unseen end but what its
+  // own requests told of it.
+  const Sent told = c.sent[1];
+  c.sent[1] = o.info.sent[0];
+  c.sent[1].lost_in_capture += told.lost_in_capture;
+  c.sent[1].out_of_order += told.out_of_order;
+  c.sent[0].lost_in_capture += o.info.sent[1].lost_in_capture;
+  c.sent[0].out_of_order += o.info.sent[1].out_of_order;
+  f.requesters[1] = std::move(o.requesters[0]);
+  f.port[1] = o.port[0];
+  f.jump[1] = std::move(o.jump[0]);
+  f.good_crcs += o.good_crcs;
+  f.bad_crcs += o.bad_crcs;
+  const std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
+  const FlowKey key = key_from(o, End::a);
+  release(with);
+  insert(key, at, End::b);
+
+  // Both directions' packets in the capture's order.
+  const std::vector<TransportPacket> nothing;
+  const auto& x = first ? first->held : nothing;
+  const auto& y = second ? second->held : nothing;
+  waiting_ -= x.size() + y.size();
+  std::size_t i = 0, j = 0;
+  while (i < x.size() || j < y.size()) {
+    if (j == y.size() || (i < x.size() && x[i].frame < y[j].frame))
+      process(f, End::a, x[i++]);
+    else
+      process(f, End::b, y[j++]);
+  }
+  return at;
+}
+
+void QueuePairs::release_waiting(Followed& f) {
+  const std::unique_ptr<Search> search = std::move(f.search);
+  waiting_ -= search->held.size();
+  for (const TransportPacket& t : search->held) process(f, End::a, t);
+}
+
+void QueuePairs::give_up(Index at) {
+  Followed& f = *followed_[at];
+  Search& search = *f.search;
+  std::erase_if(search.candidates, [&](Index candidate) {
+    const auto& o = followed_[candidate];
+    return !o || !o->lone || candidate == at || contradicts(f, *o);
+  });
+  if (search.looked && !search.candidates.empty()) {
+    // Of several that all fit, the one whose place among them is this one's: lists were filled in order of appearance.
+    const Index chosen = *std::min_element(search.candidates.begin(), search.candidates.end(), [&](Index x, Index y) {
+      return followed_[x]->info.first_frame < followed_[y]->info.first_frame;
+    });
+    constexpr std::uint32_t sure = 2;
+    const bool high = search.candidates.size() == 1 && search.matches >= sure;
+    join(chosen, at, JoinedBy::answers, high ? Confidence::high : Confidence::low);
+    return;
+  }
+  release_waiting(f);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What was said about pairs
+
+void QueuePairs::pair(const PairEvidence& evidence) {
+  if (evidence.by == JoinedBy::connection_manager ? !options_.use_connection_manager : !options_.use_text) return;
+  if (evidence.sides[0].qp == 0 || evidence.sides[1].qp == 0 || evidence.service == Service::ud) return;
+  for (std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    Slot* slot = find(evidence.to(side));
+    if (!slot) continue;
+    Followed& old = *followed_[slot->at];
+    // The same text again.
+    if (evidence.by == JoinedBy::text && old.info.joined_by == JoinedBy::text && old.info.by(End::a).packets == 0 &&
+        old.info.by(End::b).packets == 0)
+      return;
+    if (evidence.by == JoinedBy::text && old.info.joined_by == JoinedBy::text &&
+        old.requesters[slot->end == End::a ? 0 : 1].started() && evidence.sides[1 - side].first_psn &&
+        old.requesters[static_cast<std::size_t>(slot->end)].first() == Psn(*evidence.sides[1 - side].first_psn))
+      return;
+    if (old.info.by(End::a).packets + old.info.by(End::b).packets > 0) {
+      old.info.replaced = true;
+      Event event;
+      event.kind = EventKind::replaced;
+      event.connection = old.info.id;
+      event.frame = event.last_frame = evidence.frame;
+      event.time = evidence.time;
+      event.origin_frame = old.info.first_frame;
+      sink_.event(&old.info, event);
+      farewell(slot->at, Farewell::ended);
+    } else {
+      release(slot->at);
+    }
+  }
+  const Index at = create();
+  Followed& f = *followed_[at];
+  Connection& c = f.info;
+  c.id = c.first_frame = evidence.request_frame;
+  c.first_time = evidence.request_time;
+  c.last_frame = evidence.frame;
+  c.last_time = evidence.time;
+  if (evidence.by == JoinedBy::text) c.id = 0;  // one segment can tell of many: the first packet names it
+  c.service = evidence.service_known ? evidence.service : Service::rc;
+  c.joined_by = evidence.by;
+  c.confidence = Confidence::certain;
+  c.mtu = evidence.mtu;
+  c.mtu_negotiated = evidence.mtu != 0;
+  c.pkey = evidence.pkey;
+  c.service_port = evidence.service_port;
+  f.evidence_frame = evidence.frame;
+  for (std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    const PairEvidence::Side& s = evidence.sides[side];
+    c.ends[side] = {s.address, s.qp, true};
+    if (s.first_psn) f.requesters[side].expect(Psn(*s.first_psn));
+    const auto& peer = evidence.sides[1 - side];
+    if (s.reads_as_requester && peer.reads_as_responder)
+      f.requesters[side].limit_reads(std::min(*s.reads_as_requester, *peer.reads_as_responder));
+  }
+  insert(key_from(f, End::a), at, End::a);
+  if (!(key_from(f, End::b) == key_from(f, End::a))) insert(key_from(f, End::b), at, End::b);
+}
+
+// The connection that evidence speaks of, when it is known; `swapped`: its end a is sides[1].
+QueuePairs::Followed* QueuePairs::of_evidence(const PairEvidence& evidence, bool& swapped) {
+  for (std::size_t side : {std::size_t{1}, std::size_t{0}}) {
+    if (evidence.sides[side].qp == 0) continue;
+    const Slot* slot = find(evidence.to(side));
+    if (!slot) continue;
+    // A packet to `side` is sent by the other one.
+    swapped = (slot->end == End::a) != (side == 1);
+    return followed_[slot->at].get();
+  }
+  return nullptr;
+}
+
+void QueuePairs::opened(const PairEvidence& evidence, const Event& event) {
+  bool swapped = false;
+  Followed* f = of_evidence(evidence, swapped);
+  if (!f || !options_.use_connection_manager) return;
+  Event told = event;
+  told.connection = f->info.id;
+  if (swapped) told.end = other(told.end);
+  f->info.opened_frame = event.frame;
+  f->info.open_duration = event.duration;
+  sink_.event(&f->info, told);
+}
+
+void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, const Rejection&) {
+  Connection c;
+  c.id = evidence.request_frame ? evidence.request_frame : event.frame;
+  c.service = evidence.service;
+  c.first_frame = c.id;
+  c.first_time = evidence.request_time ? evidence.request_time : event.time;
+  c.last_frame = event.frame;
+  c.last_time = event.time;
+  c.service_port = evidence.service_port;
+  for (std::size_t side : {std::size_t{0}, std::size_t{1}})
+    c.ends[side] = {evidence.sides[side].address, evidence.sides[side].qp, evidence.sides[side].qp != 0};
+  Event told = event;
+  told.connection = c.id;
+  sink_.event(&c, told);
+  sink_.connection(c, Farewell::ended);
+}
+
+void QueuePairs::path_changed(const PairEvidence& evidence, const Event& event, const FlowKey&) {
+  bool swapped = false;
+  Followed* f = of_evidence(evidence, swapped);
+  if (!f) return;
+  Event told = event;
+  told.connection = f->info.id;
+  if (swapped) told.end = other(told.end);
+  sink_.event(&f->info, told);
+}
+
+void QueuePairs::closing(const PairEvidence& evidence, std::uint64_t frame, std::int64_t) {
+  bool swapped = false;
+  if (Followed* f = of_evidence(evidence, swapped); f && f->info.closed_frame == 0) f->info.closed_frame = frame;
+}
+
+void QueuePairs::closed(const PairEvidence& evidence, const Event& event) {
+  bool swapped = false;
+  Followed* f = of_evidence(evidence, swapped);
+  if (!f) return;
+  Event told = event;
+  told.connection = f->info.id;
+  if (swapped) told.end = other(told.end);
+  sink_.event(&f->info, told);
+}
+
+void QueuePairs::finish() {
+  std::vector<Index> order;
+  for (Index at = 0; at < followed_.size(); ++at)
+    if (followed_[at]) order.push_back(at);
+  const auto by_frame = [&](Index x, Index y) {
+    return followed_[x]->info.first_frame < followed_[y]->info.first_frame;
+  };
+  std::sort(order.begin(), order.end(), by_frame);
+  for (Index at : order)
+    if (followed_[at] && followed_[at]->search) give_up(at);
+  order.clear();
+  for (Index at = 0; at < followed_.size(); ++at)
+    if (followed_[at]) order.push_back(at);
+  std::sort(order.begin(), order.end(), by_frame);
+  for (Index at : order) {
+    Followed& f = *followed_[at];
+    if (f.info.id == 0) {
+      release(at);  // told of, and never used
+      continue;
+    }
+    farewell(at, Farewell::ended);
+  }
+}
+
+}  // namespace rdmawire::tracking

@@ -1,0 +1,119 @@
+#pragma once
+/// Queue pairs of InfiniBand's transport: packets to connections, and the two halves of each joined.
+///
+/// A BTH names the destination queue pair only, so each direction is found by (from, to, destination queue pair), and
+/// which two directions belong together must be learned: the CM says it, programs say it in text, the senders' UDP
+/// source ports are computed from both queue pairs by common stacks, or one direction's responses answer the other's
+/// requests. While that is open, packets wait, so that they are followed in order with both halves known.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "dissectors/tracking/pair_evidence.hpp"
+#include "dissectors/tracking/requester.hpp"
+#include "dissectors/tracking/tracker.hpp"
+
+namespace rdmawire::tracking {
+
+/// The UDP source ports that common stacks compute from queue pair numbers.
+namespace source_port {
+/// Linux: from both queue pairs, the same in both directions. rdma_core's and the kernel's flow label convention.
+std::uint16_t of_pair(std::uint32_t local_qp, std::uint32_t remote_qp);
+/// Linux rdma_rxe: from the sender's queue pair alone.
+std::uint16_t of_sender(std::uint32_t local_qp);
+}  // namespace source_port
+
+class QueuePairs final : public PairSink {
+ public:
+  QueuePairs(Sink& sink, const TrackerOptions& options);
+  ~QueuePairs();
+  QueuePairs(const QueuePairs&) = delete;
+  QueuePairs& operator=(const QueuePairs&) = delete;
+
+  /// A packet with a BTH. Others change nothing.
+  void add(const Packet& packet);
+  void finish();
+
+  void pair(const PairEvidence& evidence) override;
+  void opened(const PairEvidence& evidence, const Event& event) override;
+  void rejected(const PairEvidence& evidence, const Event& event, const Rejection& rejection) override;
+  void path_changed(const PairEvidence& evidence, const Event& event, const FlowKey& path) override;
+  void closing(const PairEvidence& evidence, std::uint64_t frame, std::int64_t time) override;
+  void closed(const PairEvidence& evidence, const Event& event) override;
+
+  [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
+  [[nodiscard]] std::size_t memory() const;
+
+ private:
+  using Index = std::uint32_t;
+  static constexpr Index none = UINT32_MAX;
+
+  /// A connection of which one direction is known, while the other one is looked for.
+  struct Search;
+  struct Followed;
+  struct Slot {
+    std::uint64_t hash = 0;
+    Index at = none;
+    End end = End::a;  // who sends this direction
+  };
+  struct PortPair {
+    PortAddress low, high;
+    friend bool operator==(const PortPair&, const PortPair&) = default;
+  };
+  struct PortPairHash {
+    std::size_t operator()(const PortPair& p) const { return FlowKey{p.low, p.high, 0}.hash(); }
+  };
+  /// Directions between two ports that have no other half yet: from the lower address, from the higher.
+  struct Lone {
+    std::vector<Index> from[2];
+  };
+
+  [[nodiscard]] static std::uint64_t number_of(const TransportPacket& packet);
+  Slot* find(const FlowKey& key);
+  void insert(const FlowKey& key, Index at, End end);
+  void erase(const FlowKey& key);
+  void grow();
+  [[nodiscard]] FlowKey key_from(const Followed& f, End end) const;
+
+  Index create();
+  void release(Index at);
+  void make_room();
+  Index begin(const TransportPacket& packet);
+  void farewell(Index at, Farewell why);
+  void process(Followed& f, End end, const TransportPacket& packet);
+  void count(Followed& f, End end, const TransportPacket& packet);
+  void follow(Index at, End end, const TransportPacket& packet);
+  bool replaced(Index at, End end, const TransportPacket& packet);
+  void judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& transport);
+
+  // Joining
+  void add_lone(Index at);
+  void remove_lone(Index at);
+  [[nodiscard]] static int direction_of(const Followed& f);
+  void try_source_port(Index at);
+  void try_answers(Index at, const TransportPacket& packet);
+  static bool answers(const Followed& requests, const TransportPacket& response, std::uint64_t before);
+  static bool contradicts(const Followed& requests, const Followed& responses);
+  Index join(Index at, Index with, JoinedBy by, Confidence confidence);
+  void give_up(Index at);
+  void release_waiting(Followed& f);
+
+  Followed* of_evidence(const PairEvidence& evidence, bool& swapped);
+
+  Sink& sink_;
+  TrackerOptions options_;
+  std::vector<Slot> slots_;
+  std::size_t slots_used_ = 0;
+  std::vector<std::unique_ptr<Followed>> followed_;
+  std::vector<Index> free_;
+  std::size_t alive_ = 0;
+  std::size_t hand_ = 0;  // of the clock that chooses who goes
+  std::unordered_map<PortPair, Lone, PortPairHash> lone_;
+  std::size_t waiting_ = 0;  // packets held back
+  std::uint64_t evicted_ = 0;
+};
+
+}  // namespace rdmawire::tracking

@@ -1,0 +1,205 @@
+#pragma once
+/// One end of a connection as requester: its requests and the other end's responses to them in, messages and events
+/// out. Follows what a capture shows, which can lack packets that were on the wire. IBTA vol 1, 9.7.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dissectors/machines/message_sequence.hpp"
+#include "dissectors/machines/psn_window.hpp"
+#include "dissectors/tracking/connection.hpp"
+#include "dissectors/tracking/ring.hpp"
+#include "dissectors/tracking/transport_packet.hpp"
+
+namespace rdmawire::tracking {
+
+/// Whom a requester belongs to, and whom it tells.
+struct Reporter {
+  Connection& connection;
+  Sink& sink;
+  End end = End::a;     ///< the requester
+  bool joined = false;  ///< the other end's packets are seen, and known to be its
+  PacketNote* note = nullptr;
+
+  [[nodiscard]] Sent& requester() const { return connection.by(end); }
+  [[nodiscard]] Sent& responder() const { return connection.by(other(end)); }
+  void tell(Event& event) const;
+  void tell(Message& message) const;
+};
+
+class Requester {
+ public:
+  /// So much silence is a stall.
+  static constexpr std::int64_t stall_ns = 100'000'000;
+
+  /// The PSN of the first request is known: the CM said it, or the programs did.
+  void expect(Psn first);
+  /// Reads and atomics that may be outstanding.
+  void limit_reads(std::uint8_t limit) { read_limit_ = limit; }
+
+  /// A request of this end.
+  void request(const TransportPacket& packet, const Reporter& to);
+  /// A response of the other end to this end's requests.
+  void response(const TransportPacket& packet, const Reporter& to);
+  /// A congestion notification to this end.
+  void notified(const TransportPacket& packet, const Reporter& to);
+  /// Nothing more will come.
+  void finish(const Reporter& to);
+
+  /// Whether a request was seen.
+  [[nodiscard]] bool started() const { return started_; }
+  [[nodiscard]] const machines::RequesterWindow& window() const { return window_; }
+  [[nodiscard]] Psn first() const { return first_; }
+  /// Whether a request with this PSN can belong to what went on so far; if not, the queue pair is a new one.
+  [[nodiscard]] bool can_continue(Psn psn) const;
+  /// Octets of memory beside the object itself.
+  [[nodiscard]] std::size_t memory() const;
+
+ private:
+  /// A request packet that was seen, or PSNs that were not.
+  struct SentPacket {
+    Psn psn;
+    std::uint32_t psns = 1;
+    std::uint64_t frame = 0;  // of its first sending; 0: not seen
+    std::int64_t first_time = 0;
+    std::int64_t time = 0;  // of its last sending
+    std::uint32_t payload = 0;
+    std::uint32_t icrc = 0;
+    std::uint16_t identification = 0;
+    std::uint8_t opcode = 0;
+    bool seen = false;
+    bool late = false;  // filled a gap without being sent again
+    [[nodiscard]] Psn end() const { return psn + psns; }
+  };
+  /// A message that is being sent or waits for its answer.
+  struct Waiting {
+    Message message;
+    Psn first, end;      // of the PSNs that it takes; `end`: one behind
+    bool whole = false;  // its last packet was seen
+    bool done = false;   // told
+    bool read = false, atomic = false;
+    bool answered = false;            // its answer was seen, but the one of an earlier READ or atomic is missing
+    Psn next_response;                // read: the first that the requester misses
+    Psn seen;                         // read: likewise, had the capture missed what is missing before it
+    Psn beyond;                       // read: one behind the furthest response
+    std::uint64_t skipped_frame = 0;  // what came in spite of missing responses: implies a NAK
+    std::int64_t skipped_time = 0;
+    Psn gap_end;             // read: the first response behind those that are missing
+    bool tell_order = true;  // read: a missing one that comes is late, and was not asked for again
+  };
+  /// A round of sending again that goes on.
+  struct Round {
+    bool active = false;
+    Event event;
+    Psn next;           // what would continue it
+    bool copy = false;  // so far a single packet that equals the first sending
+    std::int64_t last_time = 0;
+  };
+  /// A NAK or RNR NAK that was not reacted to yet.
+  struct Refusal {
+    bool active = false;
+    bool rnr = false;
+    Psn psn;
+    std::uint64_t frame = 0;
+    std::int64_t time = 0;
+    std::int64_t wait = 0;
+  };
+  /// A packet that filled a gap; whether late or sent again shows with the next one.
+  struct Filler {
+    bool active = false;
+    Psn psn, next;
+    Event event;
+    std::int64_t gap_time = 0;
+  };
+  struct Notification {
+    Event event;
+    double rate_before = 0;  // octets a nanosecond; 0: not known
+    std::uint32_t packets_after = 0;
+    std::uint64_t octets_after = 0;
+    std::int64_t first_after = 0;
+  };
+  /// What few connections ever need.
+  struct Trouble {
+    std::vector<TransportPacket> ahead;  // by PSN; wait for the gap before them to be filled or given up
+    std::vector<Notification> notifications;
+    std::optional<TransportPacket> unsent;  // the furthest response to what was not seen being sent
+    TransportPacket first_unsent;           // the first of these
+  };
+
+  static constexpr std::size_t kept_packets = 24;  // of what is acknowledged: to know it when it comes again
+  static constexpr std::size_t max_packets = 1 << 16;
+  static constexpr std::size_t max_waiting = 1 << 14;
+  static constexpr std::size_t max_ahead = 4096;
+
+  Trouble& trouble() {
+    if (!trouble_) trouble_ = std::make_unique<Trouble>();
+    return *trouble_;
+  }
+  Event event_of(EventKind kind, Cause cause, const TransportPacket& packet, const Reporter& to) const;
+  [[nodiscard]] std::uint32_t psns_of(const TransportPacket& packet, const Connection& connection) const;
+  void learn_mtu(const TransportPacket& packet, Connection& connection);
+  SentPacket* find(Psn psn);
+  std::size_t index_of(Psn psn);
+  void fresh(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
+  void again(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
+  void fill(std::size_t at, const TransportPacket& packet, std::uint32_t psns);
+  void begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known, const Reporter& to);
+  void end_round(const Reporter& to);
+  void settle_filler(bool sent_again, const Reporter& to);
+  void deliver(const TransportPacket& packet, const Reporter& to);
+  void deliver_what_waited(const Reporter& to);
+  void give_up_gap(Psn through, bool answered, std::uint64_t cause_frame, const Reporter& to);
+  void check_stall(const TransportPacket& packet, bool response, const Reporter& to);
+  void acknowledge(Psn through, const TransportPacket& packet, const Reporter& to);
+  void complete(Waiting& waiting, const TransportPacket& packet, const Reporter& to);
+  void drop_done();
+  Waiting* blocking();
+  void unblock(Waiting& stuck, const Reporter& to);
+  void skipped(Waiting& waiting, const TransportPacket& packet);
+  void check_msn(const TransportPacket& packet, const Reporter& to);
+  void read_response(const TransportPacket& packet, const Reporter& to);
+  void refused(const TransportPacket& packet, const Reporter& to);
+  void unseen_request(const TransportPacket& packet, const Reporter& to);
+  Waiting* waiting_of(Psn psn);
+  void measure_rate(const TransportPacket& packet, const Reporter& to);
+  void settle_unsent(const TransportPacket& request, const Reporter& to);
+
+  bool started_ = false, expected_ = false;
+  machines::RequesterWindow window_;
+  Psn first_;
+  Psn delivered_;     // what the messages are made of: everything before was seen in order
+  bool gap_ = false;  // something is missing behind delivered_
+  machines::MessageSequence sequence_;
+  bool sequence_known_ = false;  // false: after a beginning in the middle, or a gap
+  bool open_ = false;            // the last of waiting_ goes on
+  std::uint8_t read_limit_ = 0;
+  std::uint32_t reads_out_ = 0;
+  bool read_limit_told_ = false;
+  Ring<SentPacket> packets_;
+  Ring<Waiting> waiting_;
+  std::uint64_t messages_ = 0;
+  Round round_;
+  Refusal refusal_;
+  Filler filler_;
+  std::uint32_t unanswered_again_ = 0;  // packets sent again whose acknowledgement may come once more
+  Psn again_end_;                       // one behind the furthest of these
+  std::uint64_t ack_frame_ = 0;         // the one that acknowledged last
+  std::int64_t last_time_ = 0;          // of this end's requests and their responses
+  std::uint64_t last_frame_ = 0;
+  std::int64_t response_time_ = 0;
+  std::uint8_t credit_ = 31;  // code of the last ACK; 31: not used
+  bool credits_used_ = false;
+  std::uint32_t most_outstanding_ = 0;
+  bool msn_known_ = false;
+  Msn msn_;                         // of the last ACK
+  std::uint64_t msn_messages_ = 0;  // messages that it counted
+  std::uint64_t msn_epoch_ = 0;
+  std::uint64_t epoch_ = 0;  // counts where messages could not be counted
+  std::uint16_t source_port_ = 0;
+  std::uint8_t path_changes_ = 0;
+  std::unique_ptr<Trouble> trouble_;
+};
+
+}  // namespace rdmawire::tracking

@@ -1,0 +1,58 @@
+#pragma once
+/// A queue that grows by doubling and keeps its memory: pushed at the back, taken at the front, read anywhere.
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace rdmawire::tracking {
+
+/// `T` is copied by assignment. Nothing is allocated before the first push.
+template <class T>
+class Ring {
+ public:
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+  [[nodiscard]] std::size_t octets() const { return capacity_ * sizeof(T); }
+
+  [[nodiscard]] T& operator[](std::size_t i) { return items_[(first_ + i) & (capacity_ - 1)]; }
+  [[nodiscard]] const T& operator[](std::size_t i) const { return items_[(first_ + i) & (capacity_ - 1)]; }
+  [[nodiscard]] T& front() { return (*this)[0]; }
+  [[nodiscard]] T& back() { return (*this)[size_ - 1]; }
+  [[nodiscard]] const T& back() const { return (*this)[size_ - 1]; }
+
+  T& push_back(const T& item) {
+    if (size_ == capacity_) grow();
+    ++size_;
+    return back() = item;
+  }
+  void pop_front() {
+    first_ = (first_ + 1) & (capacity_ - 1);
+    --size_;
+  }
+  /// Makes room before item `at`; the others keep their order.
+  void insert(std::size_t at, const T& item) {
+    push_back(item);
+    for (std::size_t i = size_ - 1; i > at; --i) std::swap((*this)[i], (*this)[i - 1]);
+  }
+  void erase(std::size_t at) {
+    for (std::size_t i = at; i + 1 < size_; ++i) std::swap((*this)[i], (*this)[i + 1]);
+    --size_;
+  }
+  void clear() { first_ = size_ = 0; }
+
+ private:
+  void grow() {
+    const std::size_t capacity = capacity_ ? capacity_ * 2 : 4;
+    auto items = std::make_unique<T[]>(capacity);
+    for (std::size_t i = 0; i < size_; ++i) items[i] = (*this)[i];
+    items_ = std::move(items);
+    capacity_ = capacity;
+    first_ = 0;
+  }
+
+  std::unique_ptr<T[]> items_;
+  std::size_t capacity_ = 0, first_ = 0, size_ = 0;
+};
+
+}  // namespace rdmawire::tracking

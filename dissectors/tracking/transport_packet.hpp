@@ -1,0 +1,48 @@
+#pragma once
+/// What following a queue pair needs of a packet, without its bytes: so that it can wait.
+
+#include <cstdint>
+#include <optional>
+
+#include "dissectors/protocol/modular.hpp"
+#include "dissectors/protocol/opcode.hpp"
+#include "dissectors/tracking/address.hpp"
+#include "dissectors/tracking/packet.hpp"
+
+namespace rdmawire::tracking {
+
+struct TransportPacket {
+  std::uint64_t frame = 0;
+  std::int64_t time = 0;
+  PortAddress from, to;
+  const Opcode* op = nullptr;
+  std::uint32_t dest_qp = 0;
+  Psn psn;
+  std::uint32_t payload = 0;      ///< octets on the wire, without pad
+  std::uint32_t wire_octets = 0;  ///< of the whole packet
+  std::uint32_t icrc = 0;         ///< as the packet holds it; 0 when it was cut off
+  std::uint16_t source_port = 0;  ///< UDP's; 0: none
+  std::uint16_t pkey = 0;
+  std::uint16_t identification = 0;  ///< IPv4's; 0 elsewhere
+  std::uint8_t traffic_class = 0;    ///< DSCP and ECN
+  std::uint8_t syndrome = 0;
+  Wire wire = Wire::none;
+  bool ack_request = false, solicited = false;
+  bool has_aeth = false, has_reth = false, has_atomic = false;
+  bool crc_bad = false;
+  bool truncated = false;  ///< shorter than its headers say, though the capture has all of it
+  Msn msn;
+  std::uint32_t key = 0, length = 0;  ///< RETH's, AtomicETH's
+  std::uint64_t address = 0;
+  std::uint64_t operand = 0, compare = 0;  ///< AtomicETH's; operand: the original value in an AtomicAckETH
+  std::uint32_t immediate = 0, invalidated_key = 0;
+  std::uint32_t source_qp = 0, qkey = 0;  ///< DETH's
+
+  [[nodiscard]] FlowKey key_of_flow() const { return {from, to, dest_qp}; }
+  [[nodiscard]] bool is_response() const { return op->direction == Direction::response; }
+};
+
+/// nullopt: not a packet of InfiniBand's transport, or its BTH or addresses are not there.
+std::optional<TransportPacket> transport_packet(const Packet& packet);
+
+}  // namespace rdmawire::tracking
