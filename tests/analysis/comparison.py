@@ -53,7 +53,9 @@ def _end(said):
 
 def _pairs(frames, said):
     """[(true connection, connection of the report, whether its a is the truth's b)], and what has no partner."""
-    truth = infiniband.connections(frames, packets.infiniband_packets(frames)) + iwarp.streams(frames)
+    truth = infiniband.connections(frames, packets.infiniband_packets(frames))
+    # Management (QP 0 and 1) is no connection: what it sets up is reported.
+    truth = [c for c in truth if c.service != "ud" or c.b[1] > 1] + iwarp.streams(frames)
     left = list(said.report["connections"])
     pairs, complaints = [], []
     for true in truth:
@@ -76,7 +78,7 @@ def differences_of_connections(frames, said):
             complaints.append(f"{name}: a and b are exchanged")
         is_stream = isinstance(true, iwarp.Stream)
         service = "iwarp" if is_stream else true.service
-        if match.get("service") != service:
+        if str(match.get("service")).lower() != service:
             complaints.append(f"{name}: service {match.get('service')}, truly {service}")
         for end in "ab":
             mine, theirs = true.sent[end], match["sent"][end if not swapped else "ba"["ab".index(end)]]
@@ -105,15 +107,19 @@ def differences_of_messages(frames, said):
             label = end if not swapped else "ba"["ab".index(end)]
             rows = [row for row in said.messages
                     if row["connection"] == str(match["connection"]) and row["end"] == label]  # fmt: skip
-            found = {(row["kind"], int(row["size"]), int(row["first_frame"])): int(row["last_frame"]) for row in rows}
-            expected = {(m.kind, m.size, m.first_frame): m.last_frames for m in true.messages[end]}
+            found = sorted((int(row["first_frame"]), int(row["last_frame"]), row["kind"], int(row["size"])) for row in rows)
+            expected = sorted(true.messages[end], key=lambda m: (min(m.first_frames), min(m.last_frames), m.kind, m.size))
             name = f"{true.first_frame} {end}"
-            if len(rows) != len(true.messages[end]):
-                complaints.append(f"{name}: {len(rows)} messages, truly {len(true.messages[end])}")
-            complaints += [f"{name}: no message {key}" for key in expected.keys() - found.keys()]
-            complaints += [f"{name}: message {key} is not there" for key in found.keys() - expected.keys()]
-            complaints += [f"{name}: {key} ends in frame {found[key]}, truly {sorted(expected[key])}"
-                           for key in expected.keys() & found.keys() if found[key] not in expected[key]]  # fmt: skip
+            if len(found) != len(expected):
+                complaints.append(f"{name}: {len(found)} messages, truly {len(expected)}")
+                continue
+            # Where TCP lost segments, tshark shows FPDUs in the frame that filled the hole before them.
+            frames_count = not (isinstance(true, iwarp.Stream) and true.sent[end].tcp_behind)
+            for (first, last, kind, size), message in zip(found, expected, strict=True):
+                if (kind, size) != (message.kind, message.size):
+                    complaints.append(f"{name}: {kind} of {size} in {first}, truly {message}")
+                elif frames_count and not (first in message.first_frames and last in message.last_frames):
+                    complaints.append(f"{name}: {kind} of {size} in {first} to {last}, truly {message}")
     return sorted(complaints)
 
 

@@ -13,11 +13,12 @@ REQUESTS = ("send", "write", "read", "compare_swap", "fetch_add")
 
 @dataclasses.dataclass
 class Message:
-    """`last_frames`: where its last packet can be said to be, as some of its packets were sent again."""
+    """`first_frames`, `last_frames`: where its first and last packet can be said to be: what was lost on its first way
+    to the capture shows when it is sent again."""
 
     kind: str
     size: int
-    first_frame: int
+    first_frames: set
     last_frames: set
     whole: bool = True
 
@@ -117,7 +118,7 @@ def rounds_and_again(packets, mtu):
 def messages_of(packets, mtu, service):
     """The messages of one direction, in the order of their PSNs; of UD, in the capture's."""
     if service == "ud":
-        return [Message("send", p.payload, p.frame, {p.frame}) for p in packets if p.operation == "send"]
+        return [Message("send", p.payload, {p.frame}, {p.frame}) for p in packets if p.operation == "send"]
     first, last_seen = {}, {}
     covered = set()
     for psn, count, packet in _requests(packets, mtu):
@@ -136,9 +137,9 @@ def messages_of(packets, mtu, service):
             messages.append(open_message)
             open_message = None
         if open_message is None:
-            open_message = Message(packet.operation, 0, packet.frame, set(), whole=begins)
+            open_message = Message(packet.operation, 0, {packet.frame}, set(), whole=begins)
         open_message.size += packet.asked if packet.operation == "read" else packet.payload
-        open_message.first_frame = min(open_message.first_frame, packet.frame)
+        open_message.first_frames |= {min(*open_message.first_frames, packet.frame)}
         open_message.last_frames |= {packet.frame, last_seen[psn].frame}
         expected = psn + 1
         if packet.position in ("last", "only"):

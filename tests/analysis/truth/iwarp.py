@@ -79,7 +79,7 @@ def _messages(segments):
         key = "tagged" if fpdu.tagged else (fpdu.queue, fpdu.msn)
         message = open_messages.get(key)
         if message is None:
-            message = open_messages[key] = Message(kind, 0, fpdu.frame, set(), whole=False)
+            message = open_messages[key] = Message(kind, 0, {fpdu.frame}, set(), whole=False)
             messages.append(message)
         message.size += fpdu.asked if kind == "read" else fpdu.payload
         message.last_frames = {fpdu.frame}

@@ -86,7 +86,7 @@ def by_text(frames):
 def join(frames, packets):
     """[(end a, end b, what joined them)] of RC and UC; an end is (address, queue pair or None where nobody says it).
 
-    a is who asked for the connection, else who sent its first packet.
+    a is who asked the CM for the connection, else who sent its first packet.
     """
     directions = {}
     for packet in packets:
@@ -98,9 +98,10 @@ def join(frames, packets):
     def take(a, b, by):
         there, back = (a[0], b[0], b[1]), (b[0], a[0], a[1])
         if there in left or back in left:
+            begun = [key for key in directions if key in (there, back)]
+            connections.append((b, a, by) if by != "connection_manager" and begun[0] == back else (a, b, by))
             left.pop(there, None)
             left.pop(back, None)
-            connections.append((a, b, by))
 
     for name, pairs in (("connection_manager", by_connection_manager(frames)), ("text", by_text(frames))):
         for a, b in pairs:
