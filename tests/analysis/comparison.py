@@ -28,8 +28,8 @@ def cannot_run():
     """Why the comparison cannot be made; "" where it can."""
     if not Path(RDMAWIRE).exists():
         return f"needs {RDMAWIRE}: build it with cmake --build --preset dev, or name another in RDMAWIRE"
-    done = subprocess.run([RDMAWIRE, "analyze", "--help"], capture_output=True, text=True, check=False)
-    return "" if done.returncode == 0 else f"{RDMAWIRE} has no command analyze"
+    done = subprocess.run([RDMAWIRE, "--help"], capture_output=True, text=True, check=False)
+    return "" if "\n  analyze " in done.stdout else f"{RDMAWIRE} has no command analyze"
 
 
 def analyze(path, folder):
