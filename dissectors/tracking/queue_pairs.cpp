@@ -4,6 +4,7 @@
 
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/syndrome.hpp"
+#include "dissectors/tracking/crc_cause.hpp"
 
 namespace rdmawire::tracking {
 namespace {
@@ -372,11 +373,9 @@ void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const Tra
   event.psn = t.psn.value();
   event.octets = t.payload;
   if (f.bad_crcs <= explained) {
-    if (const auto port = source_port_for_icrc(packet.stack)) {
-      event.cause = Cause::source_port;
-      event.value = *port;
-      event.found = t.source_port;
-    }
+    const IcrcCause cause = explain_icrc(packet.stack);
+    event.cause = cause_of(cause);
+    event.value = restored_value(cause);
   }
   sink_.event(&f.info, event);
 }
