@@ -307,8 +307,10 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
   c.last_frame = t.frame;
   c.last_time = t.time;
   if (c.id == 0) {
+    // Text told of it, and not of which service it is.
     c.id = c.first_frame = t.frame;
     c.first_time = t.time;
+    c.service = service_of(t.op->transport);
   }
   const auto dscp = static_cast<std::uint8_t>(t.traffic_class >> 2);
   if (t.is_response()) {
