@@ -23,6 +23,7 @@ enum class Exit : int {
 /// The work of the subcommand that was chosen; set by its callback while the command line is parsed.
 using Work = std::function<Exit()>;
 
+void add_analyze(CLI::App& app, Work& work);
 void add_capture(CLI::App& app, Work& work);
 void add_dissect(CLI::App& app, Work& work);
 void add_explain(CLI::App& app, Work& work);

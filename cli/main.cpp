@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
       "Exit status: 0 fine, 1 found what was looked for, 2 wrong usage, 3 trouble with input or device.");
 
   Work work;
+  add_analyze(app, work);
   add_dissect(app, work);
   add_capture(app, work);
   add_explain(app, work);

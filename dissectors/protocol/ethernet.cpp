@@ -4,6 +4,7 @@
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/mac_control.hpp"
 
 namespace rdmawire {
 namespace {
@@ -21,10 +22,15 @@ struct Announced {
   const HeaderInfo* header;
 };
 constexpr Announced announced[] = {
-    {ethertype::ipv4, decode_ipv4, &info<Ipv4>},          {ethertype::roce_v1, decode_grh, &info<Grh>},
-    {ethertype::ipv6, decode_ipv6, &info<Ipv6>},          {ethertype::vlan, decode_vlan, &info<Vlan>},
-    {ethertype::provider_vlan, decode_vlan, &info<Vlan>}, {ethertype::old_provider_vlan, decode_vlan, &info<Vlan>},
-    {ethertype::teb, decode_ethernet, &info<Ethernet>},   {ethertype::arp, decode_arp, &info<Arp>},
+    {ethertype::ipv4, decode_ipv4, &info<Ipv4>},
+    {ethertype::roce_v1, decode_grh, &info<Grh>},
+    {ethertype::ipv6, decode_ipv6, &info<Ipv6>},
+    {ethertype::vlan, decode_vlan, &info<Vlan>},
+    {ethertype::provider_vlan, decode_vlan, &info<Vlan>},
+    {ethertype::old_provider_vlan, decode_vlan, &info<Vlan>},
+    {ethertype::teb, decode_ethernet, &info<Ethernet>},
+    {ethertype::arp, decode_arp, &info<Arp>},
+    {ethertype::pause, decode_mac_control, &info<MacControl>},
 };
 
 Step decode_vlan(Cursor& c) {

@@ -12,6 +12,7 @@
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/ipoib.hpp"
 #include "dissectors/protocol/iser.hpp"
+#include "dissectors/protocol/mac_control.hpp"
 #include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/nvme.hpp"
@@ -44,7 +45,7 @@ constexpr auto join(const std::array<const HeaderInfo*, N>&... lists) {
 // One line a family.
 // clang-format off
 constexpr auto headers = join(
-    headers_of<Ethernet, Vlan, LinuxSll, LinuxSll2, NullLoopback, Erf>(),
+    headers_of<Ethernet, Vlan, LinuxSll, LinuxSll2, NullLoopback, Erf, MacControl, Pause, PriorityPause>(),
     headers_of<Ipv4, Ipv4Option, Ipv4OptionOctet, Ipv6, Ipv6Extension, Ipv6Fragment, Ipv6Authentication>(),
     headers_of<Arp, ArpEthernet, ArpInfiniband>(),
     headers_of<Udp, Tcp, TcpOption, TcpOptionOctet, TcpMss, TcpWindowScale, TcpTimestamps, TcpSackBlock>(),

@@ -1,0 +1,585 @@
+#include "captures/analysis/analysis.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "dissectors/protocol/ethernet.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/mac_control.hpp"
+#include "dissectors/protocol/opcode.hpp"
+#include "dissectors/protocol/transport.hpp"
+
+namespace rdmawire::captures::analysis {
+namespace {
+
+template <class Number, std::size_t N>
+void add_all(std::array<Number, N>& mine, const std::array<Number, N>& theirs) {
+  for (std::size_t i = 0; i < N; ++i) mine[i] += theirs[i];
+}
+
+PacketClass class_of(const Opcode& opcode, std::uint32_t dest_qp) {
+  if (dest_qp <= 1) return PacketClass::management;
+  switch (opcode.operation) {
+    case Operation::acknowledge:
+    case Operation::atomic_acknowledge:
+      // The table's first row is all zeros: a vendor's opcode is not taken for what it is not.
+      return opcode.known ? PacketClass::acknowledgement : PacketClass::other;
+    case Operation::congestion_notification: return PacketClass::cnp;
+    default: return opcode.known ? PacketClass::data : PacketClass::other;
+  }
+}
+
+/// Octets of RDMA payload on the wire, as far as the packet tells.
+std::uint64_t payload_of(const tracking::Packet& packet) {
+  const HeaderStack& stack = packet.stack;
+  if (stack.wire == Wire::iwarp || !packet.pdus.empty()) {
+    std::uint64_t octets = 0;
+    for (const tracking::Pdu& pdu : packet.pdus) octets += pdu.stack.payload.length;
+    return octets;
+  }
+  std::uint64_t octets = stack.payload.length;
+  // What the capture cut off is payload too, but for pad and ICRC at the end.
+  if (stack.cut && stack.icrc.length == 0 && stack.wire_length > stack.bytes.size()) {
+    const std::uint64_t missing = stack.wire_length - stack.bytes.size();
+    octets += missing - std::min<std::uint64_t>(missing, 4);
+  }
+  return octets;
+}
+
+}  // namespace
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::request_to_acknowledgement: return "request_to_acknowledgement";
+    case Phase::request_to_first_response: return "request_to_first_response";
+    case Phase::request_to_last_response: return "request_to_last_response";
+  }
+  return {};
+}
+
+std::string_view to_string(PacketClass packet_class) {
+  switch (packet_class) {
+    case PacketClass::data: return "data";
+    case PacketClass::acknowledgement: return "acknowledgement";
+    case PacketClass::cnp: return "cnp";
+    case PacketClass::management: return "management";
+    case PacketClass::other: return "other";
+  }
+  return {};
+}
+
+void TalkerRow::merge(const TalkerRow& other) {
+  packets += other.packets;
+  octets += other.octets;
+  payload_octets += other.payload_octets;
+  queue_pairs += other.queue_pairs;
+  source_ports += other.source_ports;
+  if (other.crc_bad) first_crc_bad = crc_bad ? std::min(first_crc_bad, other.first_crc_bad) : other.first_crc_bad;
+  crc_bad += other.crc_bad;
+}
+
+void RegionRow::merge(const RegionRow& other) {
+  address_from = std::min(address_from, other.address_from);
+  address_to = std::max(address_to, other.address_to);
+  read_octets += other.read_octets;
+  written_octets += other.written_octets;
+  atomics += other.atomics;
+  refused += other.refused;
+  messages += other.messages;
+}
+
+// Groups
+
+void Group::add_frame(std::uint64_t frame) {
+  if (frame == 0 || (frame_count == most_frames && frame >= frames[most_frames - 1])) return;
+  auto* const filled = frames.begin() + frame_count;
+  auto* const at = std::lower_bound(frames.begin(), filled, frame);
+  if (at != filled && *at == frame) return;
+  if (frame_count < most_frames) ++frame_count;
+  std::copy_backward(at, frames.begin() + frame_count - 1, frames.begin() + frame_count);
+  *at = frame;
+}
+
+void Group::add(const Event& event) {
+  ++count;
+  packets += event.packets;
+  octets += event.octets;
+  cost_ns += event.duration;
+  if (event.frame) first_frame = std::min(first_frame, event.frame);
+  last_frame = std::max({last_frame, event.frame, event.last_frame});
+  first_time = std::min(first_time, event.time);
+  last_time = std::max(last_time, event.time);
+  add_frame(event.frame);
+}
+
+void Group::merge(const Group& other) {
+  count += other.count;
+  packets += other.packets;
+  octets += other.octets;
+  cost_ns += other.cost_ns;
+  first_frame = std::min(first_frame, other.first_frame);
+  last_frame = std::max(last_frame, other.last_frame);
+  first_time = std::min(first_time, other.first_time);
+  last_time = std::max(last_time, other.last_time);
+  for (std::size_t i = 0; i < other.frame_count; ++i) add_frame(other.frames[i]);
+}
+
+// Incast
+
+bool Incast::Worse::operator()(const IncastRow& a, const IncastRow& b) const {
+  return std::tie(b.senders, b.octets, a.time, a.receiver) < std::tie(a.senders, a.octets, b.time, b.receiver);
+}
+
+Incast::Incast(std::int64_t window, std::uint32_t receivers)
+    : window_(std::max<std::int64_t>(window, 1)), receivers_(receivers), rows_(most_rows) {}
+
+void Incast::close(const PortAddress& receiver, const Receiver& row, Foremost<IncastRow, Worse>& rows) const {
+  if (row.senders < 2) return;
+  rows.add({receiver, row.window * window_, row.senders, row.octets});
+}
+
+void Incast::add(const PortAddress& sender, const PortAddress& receiver, std::int64_t time, std::uint64_t octets) {
+  Receiver* row = receivers_.at({receiver});
+  if (!row) return;
+  const std::int64_t window = time / window_;
+  if (window != row->window) {
+    if (window < row->window && row->window - window <= 1) return;  // a packet that came late changes no closed window
+    close(receiver, *row, rows_);
+    row->window = window;
+    row->octets = row->senders = 0;
+  }
+  row->octets += octets;
+  const std::uint64_t hash = FlowKey{sender, {}, 0}.hash();
+  for (std::uint32_t i = row->senders; i-- > 0;)
+    if (row->seen[i] == hash) return;
+  if (row->senders < most_senders) row->seen[row->senders++] = hash;
+}
+
+void Incast::merge(const Incast& other) {
+  rows_.merge(other.rows_);
+  // What is still open is told as it stands: no part that is merged gets further packets.
+  for (const auto& [key, row] : other.receivers_.rows()) close(key.address, row, rows_);
+}
+
+std::vector<IncastRow> Incast::rows() const {
+  auto rows = rows_;
+  for (const auto& [key, row] : receivers_.rows()) close(key.address, row, rows);
+  return rows.sorted();
+}
+
+// Analysis
+
+bool Analysis::LargerConnection::operator()(const Connection& a, const Connection& b) const {
+  const std::uint64_t octets_a = a.sent[0].wire_octets + a.sent[1].wire_octets;
+  const std::uint64_t octets_b = b.sent[0].wire_octets + b.sent[1].wire_octets;
+  return octets_a != octets_b ? octets_a > octets_b : a.id < b.id;
+}
+
+bool Analysis::EarlierEvent::operator()(const Event& a, const Event& b) const {
+  const auto key = [](const Event& e) {
+    return std::tie(e.frame, e.connection, e.end, e.cause, e.psn, e.last_frame, e.origin_frame, e.cause_frame, e.time,
+                    e.duration, e.packets, e.octets, e.value, e.found);
+  };
+  return key(a) < key(b);
+}
+
+Analysis::Analysis(const AnalysisOptions& options)
+    : incast(options.incast_window),
+      options_(options),
+      talkers_(options.talkers),
+      flow_queue_pairs_(options.distinct),
+      flow_ports_(options.distinct),
+      regions_(options.regions),
+      queue_pairs_(options.distinct),
+      crc_causes_(options.talkers),
+      latencies_(tracking::message_kinds * size_classes * phases),
+      connection_rows_(options.connections),
+      events_(tracking::event_kinds, Foremost<Event, EarlierEvent>(options.events_of_a_kind)) {}
+
+void Analysis::add(const tracking::Packet& packet) {
+  const HeaderStack& stack = packet.stack;
+  ++packets;
+  octets += stack.wire_length;
+  // TCP is known as iWARP by what it carries.
+  ++wires[static_cast<std::size_t>(packet.pdus.empty() ? stack.wire : Wire::iwarp)];
+  snapped += stack.cut;
+  first_time = std::min(first_time, packet.time_ns);
+  last_time = std::max(last_time, packet.time_ns);
+  Series::Step& step = series.at(packet.time_ns);
+  ++step.packets;
+
+  const auto layers = stack.layers();
+  if (stack.network >= layers.size() && stack.wire == Wire::none) {
+    if (layers.size() > 1) add_pause(packet);
+    return;
+  }
+  if (stack.wire == Wire::none && packet.pdus.empty()) return;  // no RDMA: counted above, and that is all
+  std::uint32_t qp = UINT32_MAX;
+  auto packet_class = PacketClass::other;
+  std::uint64_t payload = 0;
+  const Layer* transport = stack.transport < layers.size() ? &layers[stack.transport] : nullptr;
+  if (transport && transport->header == &info<Bth>) {
+    const View<Bth> bth(stack.bytes.data() + transport->offset);
+    qp = bth.get<"dest_qp">();
+    packet_class = class_of(opcode(bth.get<"opcode">()), qp);
+    payload = payload_of(packet);
+    step.cnps += packet_class == PacketClass::cnp;
+  } else if (stack.wire == Wire::iwarp || !packet.pdus.empty()) {
+    payload = payload_of(packet);
+    packet_class = packet.pdus.empty() ? PacketClass::other : PacketClass::data;
+  }
+  step.payload_octets += payload;
+
+  if (stack.network < layers.size()) {
+    const Layer& network = layers[stack.network];
+    const std::uint8_t* at = stack.bytes.data() + network.offset;
+    const auto traffic_class =
+        network.header == &info<Ipv4> ? at[1] : static_cast<std::uint8_t>(at[0] << 4 | at[1] >> 4);
+    const unsigned ecn = traffic_class & 3;
+    ++classes[traffic_class >> 2][ecn][static_cast<std::size_t>(packet_class)];
+    step.ecn_marked += ecn == 3;
+  }
+
+  bool bad = packet.icrc.status == CrcCheck::Status::bad || packet.vcrc.status == CrcCheck::Status::bad;
+  bool checked = bad || packet.icrc.status == CrcCheck::Status::good || packet.vcrc.status == CrcCheck::Status::good;
+  for (const tracking::Pdu& pdu : packet.pdus) {
+    bad |= pdu.crc.status == CrcCheck::Status::bad;
+    checked |= pdu.crc.status == CrcCheck::Status::bad || pdu.crc.status == CrcCheck::Status::good;
+  }
+  crcs_checked += checked;
+  crcs_bad += bad;
+
+  const auto flow = tracking::ports_of(stack);
+  if (!flow) return;
+  TalkerRow* talker = talkers_.at(*flow);
+  if (!talker) return;
+  ++talker->packets;
+  talker->octets += stack.wire_length;
+  talker->payload_octets += payload;
+  if (bad) {
+    if (talker->crc_bad == 0 || packet.number < talker->first_crc_bad) talker->first_crc_bad = packet.number;
+    ++talker->crc_bad;
+  }
+  if (qp == UINT32_MAX) return;
+  if (qp != talker->last_qp) {
+    talker->last_qp = qp;
+    talker->queue_pairs += flow_queue_pairs_.insert(flow->with(std::uint64_t{1} << 32 | qp).hash());
+  }
+  if (stack.wire != Wire::roce_v2) return;
+  // A RoCEv2 packet has its UDP header right before the BTH.
+  const std::uint32_t port = load_be<2>(stack.bytes.data() + transport->offset - Udp::size);
+  if (port == talker->last_port) return;
+  talker->last_port = port;
+  talker->source_ports += flow_ports_.insert(flow->with(std::uint64_t{2} << 32 | port).hash());
+}
+
+void Analysis::add_pause(const tracking::Packet& packet) {
+  const HeaderStack& stack = packet.stack;
+  const auto ethernet = stack.get<Ethernet>();
+  if (!ethernet) return;
+  const auto take = [&](std::uint8_t priority, std::uint64_t quanta) {
+    const PauseKey key{ethernet->get<"src">(), priority};
+    constexpr std::size_t most = 4096;
+    if (pauses.size() >= most && !pauses.contains(key)) {
+      ++pauses_left_out;
+      return;
+    }
+    PauseRow& row = pauses[key];
+    if (row.frames++ == 0) row.first_frame = packet.number;
+    row.quanta += quanta;
+    if (quanta) {
+      ++row.stops;
+      if (row.paused_since < 0) row.paused_since = packet.time_ns;
+    } else if (row.paused_since >= 0) {
+      row.pause_ns += packet.time_ns - row.paused_since;
+      row.paused_since = -1;
+    }
+  };
+  if (const auto pause = stack.get<Pause>()) {
+    take(PauseKey::whole_link, pause->get<"quanta">());
+  } else if (const auto priorities = stack.get<PriorityPause>()) {
+    for (unsigned priority = 0; priority < 8; ++priority)
+      if (priorities->get<"enabled">() >> priority & 1)
+        take(static_cast<std::uint8_t>(priority), load_be<2>(priorities->data() + 2 + std::size_t{2} * priority));
+  }
+}
+
+void Analysis::add_latency(MessageKind kind, std::size_t size_class, Phase phase, std::int64_t ns) {
+  auto& histogram = latencies_[(static_cast<std::size_t>(kind) * size_classes + size_class) * phases +
+                               static_cast<std::size_t>(phase)];
+  if (!histogram) histogram = std::make_unique<Histogram>();
+  histogram->add(ns);
+}
+
+const Histogram* Analysis::latency(MessageKind kind, std::size_t size_class, Phase phase) const {
+  return latencies_[(static_cast<std::size_t>(kind) * size_classes + size_class) * phases +
+                    static_cast<std::size_t>(phase)]
+      .get();
+}
+
+void Analysis::message(const Connection& connection, const Message& message) {
+  ++messages;
+  message_octets += message.size;
+  if (message.start) ++series.at(message.start).messages;
+  OperationRow& operation = operations[static_cast<std::size_t>(message.kind)];
+  ++operation.messages;
+  operation.octets += message.size;
+  operation.completed += message.outcome == tracking::Outcome::completed;
+  const bool refused = message.outcome == tracking::Outcome::refused;
+  operation.refused += refused;
+  const std::size_t size = size_class(message.size);
+  if (message.outcome == tracking::Outcome::partial) {
+    // Its size is not known: the beginning was not captured.
+    ++partial_messages;
+    if (message.first_frame) first_partial = std::min(first_partial, message.first_frame);
+  } else {
+    operation.size_min = std::min(operation.size_min, message.size);
+    operation.size_max = std::max(operation.size_max, message.size);
+    ++operation.sizes[size];
+  }
+  unacknowledged += message.outcome == tracking::Outcome::unanswered;
+
+  if (message.outcome == tracking::Outcome::completed && message.start && message.answer_time) {
+    if (message.kind == MessageKind::read) {
+      if (message.first_response_time)
+        add_latency(message.kind, size, Phase::request_to_first_response, message.first_response_time - message.start);
+      add_latency(message.kind, size, Phase::request_to_last_response, message.answer_time - message.start);
+    } else {
+      add_latency(message.kind, size, Phase::request_to_acknowledgement, message.answer_time - message.start);
+    }
+  }
+  if (!message.has_remote) return;
+  RegionRow* region =
+      regions_.at({connection.at(tracking::other(message.end)).address, PortAddress{}, std::uint64_t{message.key}});
+  if (!region) return;
+  ++region->messages;
+  if (refused) {
+    ++region->refused;
+    return;
+  }
+  const bool atomic = message.kind == MessageKind::compare_swap || message.kind == MessageKind::fetch_add ||
+                      message.kind == MessageKind::swap || message.kind == MessageKind::atomic_write;
+  const std::uint64_t size_touched = atomic ? 8 : message.size;
+  region->address_from = std::min(region->address_from, message.remote_address);
+  region->address_to = std::max(region->address_to, message.remote_address + size_touched);
+  region->atomics += atomic;
+  if (message.kind == MessageKind::read) region->read_octets += message.size;
+  if (message.kind == MessageKind::write) region->written_octets += message.size;
+}
+
+Troubled* Analysis::trouble_of(const Connection* connection) {
+  const std::uint64_t id = connection ? connection->id : 0;
+  const auto found = troubled_.find(id);
+  if (found != troubled_.end()) return &found->second;
+  if (troubled_.size() >= options_.troubled && id != 0) {
+    ++troubled_left_out_;
+    return &troubled_[0];
+  }
+  return &troubled_[id];
+}
+
+void Analysis::event(const Connection* connection, const Event& event) {
+  ++events[static_cast<std::size_t>(event.kind)];
+  events_[static_cast<std::size_t>(event.kind)].add(event);
+  const auto cause = static_cast<std::size_t>(event.cause);
+  switch (event.kind) {
+    case EventKind::retransmission: {
+      retransmitted_packets += event.packets;
+      Rounds& rounds = retransmissions[cause];
+      ++rounds.rounds;
+      rounds.packets += event.packets;
+      rounds.octets += event.octets;
+      rounds.duration_ns += event.duration;
+      series.at(event.time).retransmitted += event.packets;
+      break;
+    }
+    case EventKind::nak: ++naks[cause]; break;
+    case EventKind::rnr_nak: ++rnr_naks; break;
+    case EventKind::cnp:
+      rate_fell += event.cause == Cause::rate_fell;
+      rate_kept += event.cause == Cause::rate_kept;
+      if (event.origin_frame && event.duration > 0) ce_to_cnp.add(event.duration);
+      break;
+    case EventKind::crc_bad:
+      if (connection) {
+        const PortAddress& from = connection->at(event.end).address;
+        const PortAddress& to = connection->at(tracking::other(event.end)).address;
+        if (Count* count = crc_causes_.at({from, to, cause})) ++count->count;
+      }
+      break;
+    default: break;
+  }
+  // What costs nothing and what is part of normal work is counted, but no trouble.
+  if (tracking::event_rows[static_cast<std::size_t>(event.kind)].severity == Severity::note) return;
+  if (event.kind == EventKind::stall && event.cause == Cause::nothing_outstanding) return;
+  Troubled& troubled = *trouble_of(connection);
+  if (connection) {
+    troubled.ends = connection->ends;
+    troubled.service = connection->service;
+    troubled.packets = {connection->sent[0].packets, connection->sent[1].packets};
+  }
+  for (Group& group : troubled.groups)
+    if (group.kind == event.kind && group.cause == event.cause && group.end == event.end) return group.add(event);
+  Group& group = troubled.groups.emplace_back();
+  group.kind = event.kind;
+  group.cause = event.cause;
+  group.end = event.end;
+  group.add(event);
+}
+
+void Analysis::add_queue_pair(const tracking::ConnectionEnd& end) {
+  if (end.qp_known) static_cast<void>(queue_pairs_.at({end.address, PortAddress{}, std::uint64_t{end.qp}}));
+}
+
+void Analysis::connection(const Connection& connection, tracking::Farewell farewell) {
+  ++connections;
+  evicted_connections += farewell == tracking::Farewell::evicted;
+  connection_rows_.add(connection);
+  if (connection.service != tracking::Service::iwarp)
+    for (const tracking::ConnectionEnd& end : connection.ends) add_queue_pair(end);
+  if (const auto found = troubled_.find(connection.id); found != troubled_.end()) {
+    found->second.ends = connection.ends;
+    found->second.service = connection.service;
+    found->second.packets = {connection.sent[0].packets, connection.sent[1].packets};
+  }
+  using tracking::Service;
+  const tracking::Sent& a = connection.sent[0];
+  const tracking::Sent& b = connection.sent[1];
+  const bool reliable = connection.service == Service::rc || connection.service == Service::xrc;
+  if (reliable && a.packets + b.packets != 0 && connection.opened_frame == 0) opened_before.add(connection);
+  if (reliable) {
+    if ((a.packets == 0) != (b.packets == 0)) {
+      if (a.packets + b.packets >= 3) one_way.add(connection);
+    } else {
+      two_way.add(connection);
+    }
+    const bool differs = (a.requests && b.responses && a.request_dscp != b.response_dscp) ||
+                         (b.requests && a.responses && b.request_dscp != a.response_dscp);
+    if (differs) other_class.add(connection);
+    if (connection.confidence == tracking::Confidence::low) guessed.add(connection);
+  }
+}
+
+void Analysis::merge(const Analysis& other) {
+  packets += other.packets;
+  octets += other.octets;
+  first_time = std::min(first_time, other.first_time);
+  last_time = std::max(last_time, other.last_time);
+  add_all(wires, other.wires);
+  for (std::size_t dscp = 0; dscp < classes.size(); ++dscp)
+    for (std::size_t ecn = 0; ecn < 4; ++ecn) add_all(classes[dscp][ecn], other.classes[dscp][ecn]);
+  crcs_checked += other.crcs_checked;
+  crcs_bad += other.crcs_bad;
+  snapped += other.snapped;
+  series.merge(other.series);
+  for (const auto& [key, row] : other.pauses) {
+    const auto [mine, fresh] = pauses.try_emplace(key, row);
+    if (fresh) continue;
+    mine->second.frames += row.frames;
+    mine->second.stops += row.stops;
+    mine->second.quanta += row.quanta;
+    mine->second.pause_ns += row.pause_ns;
+    mine->second.first_frame = std::min(mine->second.first_frame, row.first_frame);
+  }
+  pauses_left_out += other.pauses_left_out;
+
+  messages += other.messages;
+  message_octets += other.message_octets;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    OperationRow& mine = operations[i];
+    const OperationRow& theirs = other.operations[i];
+    mine.messages += theirs.messages;
+    mine.octets += theirs.octets;
+    mine.completed += theirs.completed;
+    mine.refused += theirs.refused;
+    mine.size_min = std::min(mine.size_min, theirs.size_min);
+    mine.size_max = std::max(mine.size_max, theirs.size_max);
+    add_all(mine.sizes, theirs.sizes);
+  }
+  partial_messages += other.partial_messages;
+  first_partial = std::min(first_partial, other.first_partial);
+  unacknowledged += other.unacknowledged;
+
+  add_all(events, other.events);
+  retransmitted_packets += other.retransmitted_packets;
+  for (std::size_t i = 0; i < retransmissions.size(); ++i) {
+    retransmissions[i].rounds += other.retransmissions[i].rounds;
+    retransmissions[i].packets += other.retransmissions[i].packets;
+    retransmissions[i].octets += other.retransmissions[i].octets;
+    retransmissions[i].duration_ns += other.retransmissions[i].duration_ns;
+  }
+  add_all(naks, other.naks);
+  rnr_naks += other.rnr_naks;
+  rate_fell += other.rate_fell;
+  rate_kept += other.rate_kept;
+  ce_to_cnp.merge(other.ce_to_cnp);
+
+  connections += other.connections;
+  evicted_connections += other.evicted_connections;
+  opened_before.merge(other.opened_before);
+  one_way.merge(other.one_way);
+  two_way.merge(other.two_way);
+  other_class.merge(other.other_class);
+  guessed.merge(other.guessed);
+
+  incast.merge(other.incast);
+  talkers_.merge(other.talkers_);
+  flow_queue_pairs_.merge(other.flow_queue_pairs_);
+  flow_ports_.merge(other.flow_ports_);
+  regions_.merge(other.regions_);
+  queue_pairs_.merge(other.queue_pairs_);
+  crc_causes_.merge(other.crc_causes_);
+  for (std::size_t i = 0; i < latencies_.size(); ++i) {
+    if (!other.latencies_[i]) continue;
+    if (!latencies_[i]) latencies_[i] = std::make_unique<Histogram>();
+    latencies_[i]->merge(*other.latencies_[i]);
+  }
+  connection_rows_.merge(other.connection_rows_);
+  for (std::size_t i = 0; i < events_.size(); ++i) events_[i].merge(other.events_[i]);
+  for (const auto& [id, theirs] : other.troubled_) {
+    const auto [mine, fresh] = troubled_.try_emplace(id, theirs);
+    if (fresh) continue;
+    for (const Group& group : theirs.groups) {
+      const auto same = std::find_if(mine->second.groups.begin(), mine->second.groups.end(), [&](const Group& g) {
+        return g.kind == group.kind && g.cause == group.cause && g.end == group.end;
+      });
+      if (same != mine->second.groups.end())
+        same->merge(group);
+      else
+        mine->second.groups.push_back(group);
+    }
+  }
+  troubled_left_out_ += other.troubled_left_out_;
+}
+
+std::vector<Event> Analysis::first_events(EventKind kind) const {
+  return events_[static_cast<std::size_t>(kind)].sorted();
+}
+
+std::map<PortAddress, std::uint64_t> Analysis::queue_pairs_by_address() const {
+  std::map<PortAddress, std::uint64_t> counts;
+  for (const auto& [key, row] : queue_pairs_.rows()) ++counts[key.from];
+  return counts;
+}
+
+std::optional<Cause> Analysis::crc_cause(const PortAddress& from, const PortAddress& to) const {
+  std::optional<Cause> cause;
+  std::uint64_t most = 0;
+  for (const auto& [key, row] : crc_causes_.rows()) {
+    if (key.from != from || key.to != to) continue;
+    const auto this_cause = static_cast<Cause>(key.number);
+    if (row.count > most || (row.count == most && cause && this_cause < *cause)) {
+      most = row.count;
+      cause = this_cause;
+    }
+  }
+  return cause;
+}
+
+std::uint64_t Analysis::overflow() const {
+  return talkers_.overflow() + flow_queue_pairs_.overflow() + flow_ports_.overflow() + regions_.overflow() +
+         queue_pairs_.overflow() + crc_causes_.overflow() + troubled_left_out_ + pauses_left_out;
+}
+
+}  // namespace rdmawire::captures::analysis

@@ -1,0 +1,235 @@
+#include "captures/analysis/csv.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+
+#include "captures/analysis/report.hpp"
+#include "dissectors/faces/value.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/opcode.hpp"
+
+namespace rdmawire::captures::analysis {
+namespace {
+
+void append_cell(std::string& line, std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+    line += text;
+    return;
+  }
+  line += '"';
+  for (const char c : text) {
+    if (c == '"') line += '"';
+    line += c;
+  }
+  line += '"';
+}
+
+void append_value(std::string& line, const Json& value) {
+  if (value.is_null()) return;
+  if (value.is_string())
+    append_cell(line, value.get_ref<const std::string&>());
+  else if (value.is_boolean())
+    line += value.get<bool>() ? "1" : "0";
+  else
+    line += value.dump();
+}
+
+/// Columns that a row has always: objects that are keyed by kind take all kinds.
+void each_cell(const Json& row, const std::string& prefix,
+               const std::function<void(const std::string&, const Json&)>& take) {
+  for (const auto& [key, value] : row.items()) {
+    const std::string name = prefix + key;
+    if (key == "messages" && value.is_object()) {
+      for (std::size_t i = 0; i < tracking::message_kinds; ++i) {
+        const std::string kind(to_string(static_cast<MessageKind>(i)));
+        take(name + "_" + kind, value.contains(kind) ? value[kind] : Json(0));
+      }
+    } else if (key == "naks" && value.is_object()) {
+      for (const char* code : {"psn_sequence_error", "invalid_request", "remote_access_error",
+                               "remote_operational_error", "invalid_rd_request"})
+        take(name + "_" + code, value.contains(code) ? value[code] : Json(0));
+    } else if (value.is_object()) {
+      each_cell(value, name + "_", take);
+    } else {
+      take(name, value);
+    }
+  }
+}
+
+}  // namespace
+
+struct CsvTables::State {
+  struct Table {
+    std::string path;
+    std::FILE* file = nullptr;
+    std::string text;
+    bool header = false;
+    int error = 0;
+
+    ~Table() {
+      if (file) static_cast<void>(std::fclose(file));
+    }
+    void write_header(const std::string& names) {
+      text += names + '\n';
+      header = true;
+    }
+    void row(const Json& value) {
+      std::string names, line;
+      each_cell(value, "", [&](const std::string& name, const Json& cell) {
+        if (!header) names += (names.empty() ? "" : ",") + name;
+        if (!first_) line += ',';
+        first_ = false;
+        append_value(line, cell);
+      });
+      first_ = true;
+      if (!header) write_header(names);
+      text += line + '\n';
+      if (text.size() > (1U << 18)) flush();
+    }
+    void flush() {
+      if (file && !text.empty() && std::fwrite(text.data(), 1, text.size(), file) != text.size()) error = errno;
+      text.clear();
+    }
+
+   private:
+    bool first_ = true;
+  };
+  /// What packets.csv tells of a packet beside its note.
+  struct Seen {
+    std::uint64_t frame = 0;
+    std::int64_t time = 0;
+    std::uint32_t psn = 0, octets = 0;
+    std::uint8_t opcode = 0;
+    bool bth = false;
+  };
+
+  std::mutex mutex;
+  Table connections, flows, messages, events, packets;
+  bool with_packets = false;
+  std::vector<Seen> seen;  ///< ring by frame number
+  std::string error;
+};
+
+CsvTables::CsvTables(std::unique_ptr<State> state) : state_(std::move(state)) {}
+CsvTables::~CsvTables() = default;
+
+tl::expected<std::unique_ptr<CsvTables>, std::string> CsvTables::create(const std::string& directory, bool packets) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) return tl::unexpected(fmt::format("{}: could not be made: {}", directory, error.message()));
+  auto state = std::make_unique<State>();
+  state->with_packets = packets;
+  if (packets) state->seen.resize(1U << 17);
+  const auto open = [&](State::Table& table, const char* name) {
+    table.path = (std::filesystem::path(directory) / name).string();
+    table.file = std::fopen(table.path.c_str(), "wb");
+    if (!table.file && state->error.empty())
+      state->error = fmt::format("{}: could not be written: {}", table.path, std::strerror(errno));
+  };
+  open(state->connections, "connections.csv");
+  open(state->flows, "flows.csv");
+  open(state->messages, "messages.csv");
+  open(state->events, "events.csv");
+  if (packets) open(state->packets, "packets.csv");
+  if (!state->error.empty()) return tl::unexpected(state->error);
+  // A table without rows has its header too: those of rows that say nothing.
+  const auto header = [](State::Table& table, const Json& row) {
+    std::string names;
+    each_cell(row, "", [&](const std::string& name, const Json&) { names += (names.empty() ? "" : ",") + name; });
+    table.write_header(names);
+  };
+  header(state->connections, connection_json({}));
+  header(state->flows, flow_json({}, End::a));
+  header(state->messages, message_json({}));
+  header(state->events, event_json({}));
+  if (packets)
+    state->packets.write_header(
+        "frame,time,connection,end,operation,psn,octets,relative_psn,message,requester,related_frame,related_delay_ns,"
+        "outstanding,again");
+  return std::unique_ptr<CsvTables>(new CsvTables(std::move(state)));
+}
+
+void CsvTables::add(const tracking::Packet& packet) {
+  State& s = *state_;
+  if (!s.with_packets) return;
+  State::Seen seen{packet.number, packet.time_ns, 0, packet.stack.wire_length, 0, false};
+  if (const auto bth = packet.stack.get<Bth>()) {
+    seen.bth = true;
+    seen.psn = bth->get<"psn">();
+    seen.opcode = bth->get<"opcode">();
+  }
+  const std::scoped_lock lock(s.mutex);
+  s.seen[packet.number & (s.seen.size() - 1)] = seen;
+}
+
+void CsvTables::message(const tracking::Connection& /*connection*/, const tracking::Message& message) {
+  const Json row = message_json(message);
+  const std::scoped_lock lock(state_->mutex);
+  state_->messages.row(row);
+}
+
+void CsvTables::event(const tracking::Connection* /*connection*/, const tracking::Event& event) {
+  const Json row = event_json(event);
+  const std::scoped_lock lock(state_->mutex);
+  state_->events.row(row);
+}
+
+void CsvTables::connection(const tracking::Connection& connection, tracking::Farewell /*farewell*/) {
+  const Json row = connection_json(connection), a = flow_json(connection, End::a), b = flow_json(connection, End::b);
+  const std::scoped_lock lock(state_->mutex);
+  state_->connections.row(row);
+  state_->flows.row(a);
+  state_->flows.row(b);
+}
+
+void CsvTables::packet(const tracking::Connection& /*connection*/, std::uint64_t frame,
+                       const tracking::PacketNote& note) {
+  State& s = *state_;
+  if (!s.with_packets) return;
+  const std::scoped_lock lock(s.mutex);
+  const State::Seen& seen = s.seen[frame & (s.seen.size() - 1)];
+  std::string& out = s.packets.text;
+  const bool known = seen.frame == frame;
+  out += fmt::format("{},", frame);
+  if (known) faces::append_seconds(out, seen.time);
+  out += fmt::format(",{},{},", note.connection, note.end == End::a ? 'a' : 'b');
+  if (known && seen.bth && opcode(seen.opcode).known) append_cell(out, opcode(seen.opcode).name);
+  out += ',';
+  if (known && seen.bth) out += fmt::format("{}", seen.psn);
+  out += ',';
+  if (known) out += fmt::format("{}", seen.octets);
+  out += fmt::format(",{},", note.relative_psn);
+  if (note.message)
+    out += fmt::format("{},{}", note.message, note.requester == End::a ? 'a' : 'b');
+  else
+    out += ',';
+  out += ',';
+  if (note.related_frame)
+    out += fmt::format("{},{}", note.related_frame, note.related_delay);
+  else
+    out += ',';
+  out += fmt::format(",{},{}\n", note.outstanding, note.again ? 1 : 0);
+  if (out.size() > (1U << 18)) s.packets.flush();
+}
+
+tl::expected<void, std::string> CsvTables::finish() {
+  State& s = *state_;
+  const std::scoped_lock lock(s.mutex);
+  for (State::Table* table : {&s.connections, &s.flows, &s.messages, &s.events, &s.packets}) {
+    if (!table->file) continue;
+    table->flush();
+    if (std::fclose(table->file) != 0 && table->error == 0) table->error = errno;
+    table->file = nullptr;
+    if (table->error)
+      return tl::unexpected(fmt::format("{}: could not be written: {}", table->path, std::strerror(table->error)));
+  }
+  return {};
+}
+
+}  // namespace rdmawire::captures::analysis

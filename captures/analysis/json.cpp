@@ -1,0 +1,531 @@
+/// The report as one JSON object.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "captures/analysis/report.hpp"
+#include "dissectors/faces/value.hpp"
+
+namespace rdmawire::captures::analysis {
+namespace {
+
+std::string seconds(std::int64_t ns) {
+  std::string text;
+  faces::append_seconds(text, ns);
+  return text;
+}
+Json time_or_null(std::int64_t ns) { return ns == 0 ? Json() : Json(seconds(ns)); }
+Json frame_or_null(std::uint64_t frame) { return frame == 0 ? Json() : Json(frame); }
+std::string hex(std::uint64_t value) { return fmt::format("{:#x}", value); }
+std::string_view text(End end) { return end == End::a ? "a" : "b"; }
+
+std::string_view wire_name(Wire wire) {
+  switch (wire) {
+    case Wire::none: return "other";
+    case Wire::infiniband: return "infiniband";
+    case Wire::roce_v1: return "roce_v1";
+    case Wire::roce_v2: return "roce_v2";
+    case Wire::iwarp: return "iwarp";
+  }
+  return {};
+}
+
+constexpr std::string_view nak_names[] = {"psn_sequence_error", "invalid_request", "remote_access_error",
+                                          "remote_operational_error", "invalid_rd_request"};
+
+Json sent_json(const tracking::Sent& sent) {
+  Json messages = Json::object();
+  for (std::size_t i = 0; i < tracking::message_kinds; ++i)
+    if (sent.messages[i]) messages[std::string(to_string(static_cast<MessageKind>(i)))] = sent.messages[i];
+  Json naks = Json::object();
+  for (std::size_t i = 0; i < sent.naks.size(); ++i)
+    if (sent.naks[i]) naks[std::string(nak_names[i])] = sent.naks[i];
+  return Json{{"packets", sent.packets},
+              {"wire_octets", sent.wire_octets},
+              {"payload_octets", sent.payload_octets},
+              {"requests", sent.requests},
+              {"responses", sent.responses},
+              {"messages", messages},
+              {"message_octets", sent.message_octets},
+              {"messages_completed", sent.messages_completed},
+              {"messages_refused", sent.messages_refused},
+              {"packets_again", sent.packets_again},
+              {"octets_again", sent.octets_again},
+              {"rounds", sent.rounds},
+              {"lost_in_network", sent.lost_in_network},
+              {"lost_in_capture", sent.lost_in_capture},
+              {"out_of_order", sent.out_of_order},
+              {"duplicates", sent.duplicates},
+              {"acks", sent.acks},
+              {"rnr_naks", sent.rnr_naks},
+              {"naks", naks},
+              {"cnps", sent.cnps},
+              {"ecn_capable", sent.ecn_capable},
+              {"ecn_marked", sent.ecn_marked},
+              {"crc_bad", sent.crc_bad},
+              {"truncated", sent.truncated},
+              {"request_dscp", sent.requests ? Json(sent.request_dscp) : Json()},
+              {"response_dscp", sent.responses ? Json(sent.response_dscp) : Json()},
+              {"latency_count", sent.latency_count},
+              {"latency_sum_ns", sent.latency_sum},
+              {"latency_max_ns", sent.latency_count ? Json(sent.latency_max) : Json()}};
+}
+
+Json end_json(const tracking::ConnectionEnd& end) {
+  return Json{{"address", to_text(end.address)}, {"qp", end.qp_known ? Json(end.qp) : Json()}};
+}
+
+Json finding_json(const Finding& finding, std::uint64_t rank) {
+  Json evidence = Json::array();
+  for (const Evidence& part : finding.evidence)
+    evidence.push_back({{"kind", part.kind}, {"cause", part.cause}, {"count", part.count}, {"packets", part.packets}});
+  Json worst = Json::array();
+  for (const Sufferer& one : finding.worst)
+    worst.push_back({{"connection", frame_or_null(one.connection)},
+                     {"who", one.who},
+                     {"count", one.count},
+                     {"cost_ns", one.cost_ns}});
+  return Json{{"rank", rank},
+              {"severity", to_string(finding.severity)},
+              {"kind", finding.kind},
+              {"cause", finding.cause},
+              {"connection", frame_or_null(finding.connection)},
+              {"connections", finding.connections},
+              {"end", finding.connection ? Json(text(finding.end)) : Json()},
+              {"who", finding.who},
+              {"title", finding.title},
+              {"count", finding.count},
+              {"packets", finding.packets},
+              {"octets", finding.octets},
+              {"cost_ns", finding.cost_ns},
+              {"first_frame", frame_or_null(finding.first_frame)},
+              {"last_frame", frame_or_null(finding.last_frame)},
+              {"first_time", time_or_null(finding.first_time)},
+              {"last_time", time_or_null(finding.last_time)},
+              {"frames", finding.frames},
+              {"share", finding.share < 0 ? Json() : Json(finding.share)},
+              {"meaning", finding.meaning},
+              {"next", finding.next},
+              {"evidence", evidence},
+              {"worst", worst}};
+}
+
+Json input_json(const Analysis& analysis, const Input& input) {
+  Json files = Json::array();
+  for (const Input::File& file : input.files) {
+    Json row{{"name", file.name},
+             {"packets", file.packets},
+             {"octets", file.octets},
+             {"first_frame", frame_or_null(file.first_frame)},
+             {"lost_by_capture", file.lost_by_capture ? Json(*file.lost_by_capture) : Json()}};
+    if (!file.trouble.empty()) row["trouble"] = file.trouble;
+    files.push_back(std::move(row));
+  }
+  const auto asked = [](const std::string& value) { return value.empty() ? Json() : Json(value); };
+  return Json{{"files", files},
+              {"filter", asked(input.filter)},
+              {"from", asked(input.from)},
+              {"to", asked(input.to)},
+              {"connection", frame_or_null(input.connection)},
+              {"exact", analysis.evicted_connections + input.evicted_packets + analysis.overflow() == 0},
+              {"evicted", {{"connections", analysis.evicted_connections}, {"packets", input.evicted_packets}}},
+              {"left_out", analysis.overflow()}};
+}
+
+Json operations_json(const Analysis& analysis) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < analysis.operations.size(); ++i) {
+    const OperationRow& row = analysis.operations[i];
+    if (row.messages == 0) continue;
+    Json sizes = Json::array();
+    for (std::size_t size = 0; size < size_classes; ++size)
+      if (row.sizes[size])
+        sizes.push_back({{"from", size_from(size)}, {"to", size_to(size)}, {"messages", row.sizes[size]}});
+    const bool known = row.size_min <= row.size_max;
+    rows.push_back({{"operation", to_string(static_cast<MessageKind>(i))},
+                    {"messages", row.messages},
+                    {"octets", row.octets},
+                    {"completed", row.completed},
+                    {"refused", row.refused},
+                    {"size_min", known ? Json(row.size_min) : Json()},
+                    {"size_max", known ? Json(row.size_max) : Json()},
+                    {"sizes", sizes}});
+  }
+  return rows;
+}
+
+Json latency_json(const Analysis& analysis) {
+  Json rows = Json::array();
+  for (std::size_t kind = 0; kind < tracking::message_kinds; ++kind)
+    for (std::size_t size = 0; size < size_classes; ++size)
+      for (std::size_t phase = 0; phase < phases; ++phase) {
+        const Histogram* h = analysis.latency(static_cast<MessageKind>(kind), size, static_cast<Phase>(phase));
+        if (!h) continue;
+        Json buckets = Json::array();
+        h->buckets([&](std::uint64_t from, std::uint64_t to, std::uint64_t count) {
+          buckets.push_back(Json::array({from, to, count}));
+        });
+        rows.push_back({{"operation", to_string(static_cast<MessageKind>(kind))},
+                        {"size_from", size_from(size)},
+                        {"size_to", size_to(size)},
+                        {"phase", to_string(static_cast<Phase>(phase))},
+                        {"count", h->count()},
+                        {"min_ns", h->min()},
+                        {"p50_ns", h->quantile(500)},
+                        {"p90_ns", h->quantile(900)},
+                        {"p99_ns", h->quantile(990)},
+                        {"p999_ns", h->quantile(999)},
+                        {"max_ns", h->max()},
+                        {"buckets", buckets}});
+      }
+  return rows;
+}
+
+Json regions_json(const Analysis& analysis) {
+  auto rows = analysis.regions();
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    const auto octets = [](const auto& r) { return r.second.read_octets + r.second.written_octets; };
+    if (octets(a) != octets(b)) return octets(a) > octets(b);
+    return std::tie(a.first.from, a.first.number) < std::tie(b.first.from, b.first.number);
+  });
+  Json out = Json::array();
+  for (const auto& [key, row] : rows) {
+    const bool touched = row.address_from <= row.address_to;
+    out.push_back({{"responder", to_text(key.from)},
+                   {"key", hex(key.number)},
+                   {"address_from", touched ? Json(hex(row.address_from)) : Json()},
+                   {"address_to", touched ? Json(hex(row.address_to)) : Json()},
+                   {"read_octets", row.read_octets},
+                   {"written_octets", row.written_octets},
+                   {"atomics", row.atomics},
+                   {"refused", row.refused},
+                   {"messages", row.messages}});
+  }
+  return out;
+}
+
+void add_traffic(Json& report, const Analysis& analysis) {
+  auto talkers = analysis.talkers();
+  std::sort(talkers.begin(), talkers.end(), [](const auto& a, const auto& b) {
+    if (a.second.octets != b.second.octets) return a.second.octets > b.second.octets;
+    return std::tie(a.first.from, a.first.to) < std::tie(b.first.from, b.first.to);
+  });
+  struct Endpoint {
+    std::uint64_t sent_packets = 0, sent_octets = 0, received_packets = 0, received_octets = 0;
+  };
+  std::map<PortAddress, Endpoint> endpoints;
+  Json talker_rows = Json::array(), crc_rows = Json::array();
+  for (const auto& [key, row] : talkers) {
+    talker_rows.push_back({{"from", to_text(key.from)},
+                           {"to", to_text(key.to)},
+                           {"packets", row.packets},
+                           {"octets", row.octets},
+                           {"payload_octets", row.payload_octets},
+                           {"queue_pairs", row.queue_pairs},
+                           {"source_ports", row.source_ports}});
+    Endpoint& from = endpoints[key.from];
+    from.sent_packets += row.packets;
+    from.sent_octets += row.octets;
+    Endpoint& to = endpoints[key.to];
+    to.received_packets += row.packets;
+    to.received_octets += row.octets;
+    if (row.crc_bad) {
+      const auto cause = analysis.crc_cause(key.from, key.to);
+      crc_rows.push_back({{"from", to_text(key.from)},
+                          {"to", to_text(key.to)},
+                          {"count", row.crc_bad},
+                          {"cause", cause ? Json(to_string(*cause)) : Json()},
+                          {"first_frame", row.first_crc_bad}});
+    }
+  }
+  std::stable_sort(crc_rows.begin(), crc_rows.end(), [](const Json& a, const Json& b) {
+    return a.at("count").get<std::uint64_t>() > b.at("count").get<std::uint64_t>();
+  });
+  std::vector<std::pair<PortAddress, Endpoint>> sorted(endpoints.begin(), endpoints.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.second.sent_octets + a.second.received_octets > b.second.sent_octets + b.second.received_octets;
+  });
+  const auto queue_pairs = analysis.queue_pairs_by_address();
+  Json endpoint_rows = Json::array();
+  for (const auto& [address, row] : sorted) {
+    const auto known = queue_pairs.find(address);
+    endpoint_rows.push_back({{"address", to_text(address)},
+                             {"queue_pairs", known == queue_pairs.end() ? 0 : known->second},
+                             {"sent_packets", row.sent_packets},
+                             {"sent_octets", row.sent_octets},
+                             {"received_packets", row.received_packets},
+                             {"received_octets", row.received_octets}});
+  }
+  report["talkers"] = std::move(talker_rows);
+  report["endpoints"] = std::move(endpoint_rows);
+  report["crc_errors"] = std::move(crc_rows);
+}
+
+Json congestion_json(const Analysis& analysis) {
+  std::uint64_t capable = 0, marked = 0, cnps = 0;
+  Json rows = Json::array();
+  for (std::size_t dscp = 0; dscp < 64; ++dscp)
+    for (std::size_t ecn = 0; ecn < 4; ++ecn)
+      for (std::size_t kind = 0; kind < packet_classes; ++kind) {
+        const std::uint64_t count = analysis.classes[dscp][ecn][kind];
+        if (count == 0) continue;
+        if (ecn) capable += count;
+        if (ecn == 3) marked += count;
+        if (kind == static_cast<std::size_t>(PacketClass::cnp)) cnps += count;
+        rows.push_back(
+            {{"dscp", dscp}, {"ecn", ecn}, {"kind", to_string(static_cast<PacketClass>(kind))}, {"packets", count}});
+      }
+  const Histogram& delay = analysis.ce_to_cnp;
+  return Json{
+      {"ecn_capable", capable},
+      {"ecn_marked", marked},
+      {"cnps", cnps},
+      {"ce_to_cnp_ns", delay.count() ? Json{{"p50", delay.quantile(500)}, {"p99", delay.quantile(990)}} : Json()},
+      {"rate_fell", analysis.rate_fell},
+      {"rate_kept", analysis.rate_kept},
+      {"classes", rows}};
+}
+
+Json pauses_json(const Analysis& analysis) {
+  Json rows = Json::array();
+  for (const auto& [key, row] : analysis.pauses) {
+    std::string source;
+    std::array<std::uint8_t, 8> mac{};
+    store_be(mac.data(), 8, key.source);
+    faces::append_mac(source, mac.data() + 2);
+    rows.push_back({{"source", source},
+                    {"priority", key.priority == PauseKey::whole_link ? Json() : Json(key.priority)},
+                    {"frames", row.frames},
+                    {"stops", row.stops},
+                    {"quanta", row.quanta},
+                    {"pause_ns", row.pause_ns ? Json(row.pause_ns) : Json()},
+                    {"first_frame", row.first_frame}});
+  }
+  return rows;
+}
+
+Json series_json(const Series& series) {
+  Json out{{"start", nullptr}, {"step_ns", series.step_ns()}};
+  Json payload = Json::array(), packets = Json::array(), messages = Json::array(), again = Json::array(),
+       marked = Json::array(), cnps = Json::array();
+  if (!series.steps().empty()) out["start"] = seconds(series.start());
+  for (const Series::Step& step : series.steps()) {
+    payload.push_back(step.payload_octets);
+    packets.push_back(step.packets);
+    messages.push_back(step.messages);
+    again.push_back(step.retransmitted);
+    marked.push_back(step.ecn_marked);
+    cnps.push_back(step.cnps);
+  }
+  out["payload_octets"] = std::move(payload);
+  out["packets"] = std::move(packets);
+  out["messages"] = std::move(messages);
+  out["retransmitted"] = std::move(again);
+  out["ecn_marked"] = std::move(marked);
+  out["cnps"] = std::move(cnps);
+  return out;
+}
+
+Json summary_json(const Analysis& analysis, const std::vector<Finding>& findings) {
+  Json wires = Json::object();
+  for (std::size_t i = 0; i < analysis.wires.size(); ++i)
+    if (analysis.wires[i]) wires[std::string(wire_name(static_cast<Wire>(i)))] = analysis.wires[i];
+  Json events = Json::object();
+  for (std::size_t i = 0; i < analysis.events.size(); ++i)
+    if (analysis.events[i]) events[std::string(to_string(static_cast<EventKind>(i)))] = analysis.events[i];
+  std::array<std::uint64_t, 4> by_severity{};
+  for (const Finding& finding : findings) ++by_severity[static_cast<std::size_t>(finding.severity)];
+  const bool any = analysis.packets != 0;
+  return Json{{"packets", analysis.packets},
+              {"octets", analysis.octets},
+              {"first_time", any ? Json(seconds(analysis.first_time)) : Json()},
+              {"last_time", any ? Json(seconds(analysis.last_time)) : Json()},
+              {"duration_ns", any ? analysis.last_time - analysis.first_time : 0},
+              {"wires", wires},
+              {"connections", analysis.connections},
+              {"messages", analysis.messages},
+              {"message_octets", analysis.message_octets},
+              {"retransmitted_packets", analysis.retransmitted_packets},
+              {"crcs_checked", analysis.crcs_checked},
+              {"crcs_bad", analysis.crcs_bad},
+              {"events", events},
+              {"findings",
+               {{"error", by_severity[static_cast<std::size_t>(Severity::error)]},
+                {"warning", by_severity[static_cast<std::size_t>(Severity::warning)]},
+                {"info", by_severity[static_cast<std::size_t>(Severity::info)]}}}};
+}
+
+}  // namespace
+
+Json connection_json(const Connection& connection) {
+  return Json{{"connection", connection.id},
+              {"service", to_string(connection.service)},
+              {"wire", wire_name(connection.wire)},
+              {"a", end_json(connection.ends[0])},
+              {"b", end_json(connection.ends[1])},
+              {"joined_by", to_string(connection.joined_by)},
+              {"confidence", to_string(connection.confidence)},
+              {"mtu", connection.mtu ? Json(connection.mtu) : Json()},
+              {"mtu_negotiated", connection.mtu_negotiated},
+              {"upper", connection.upper.protocol == tracking::Upper::unknown
+                            ? Json()
+                            : Json(tracking::to_string(connection.upper.protocol))},
+              {"service_port", connection.service_port ? Json(connection.service_port) : Json()},
+              {"first_frame", connection.first_frame},
+              {"last_frame", connection.last_frame},
+              {"first_time", seconds(connection.first_time)},
+              {"last_time", seconds(connection.last_time)},
+              {"opened_frame", frame_or_null(connection.opened_frame)},
+              {"closed_frame", frame_or_null(connection.closed_frame)},
+              {"open_ns", connection.opened_frame ? Json(connection.open_duration) : Json()},
+              {"replaced", connection.replaced},
+              {"sent", {{"a", sent_json(connection.sent[0])}, {"b", sent_json(connection.sent[1])}}}};
+}
+
+Json flow_json(const Connection& connection, End from) {
+  const End to = tracking::other(from);
+  const tracking::Sent& mine = connection.by(from);
+  const tracking::Sent& theirs = connection.by(to);
+  const auto naks = [](const tracking::Sent& sent) {
+    std::uint64_t count = sent.rnr_naks;
+    for (const std::uint32_t code : sent.naks) count += code;
+    return count;
+  };
+  const std::uint64_t lost = std::min<std::uint64_t>(mine.lost_in_network, mine.packets);
+  std::uint64_t messages = 0;
+  for (const std::uint32_t count : mine.messages) messages += count;
+  return Json{{"connection", connection.id},
+              {"from", text(from)},
+              {"ip_src", to_text(connection.at(from).address)},
+              {"ip_dst", to_text(connection.at(to).address)},
+              {"ip_dscp", mine.requests    ? Json(mine.request_dscp)
+                          : mine.responses ? Json(mine.response_dscp)
+                                           : Json()},
+              {"src_qp", connection.at(from).qp_known ? Json(connection.at(from).qp) : Json()},
+              {"dest_qp", connection.at(to).qp_known ? Json(connection.at(to).qp) : Json()},
+              {"frames_tx", mine.packets},
+              {"frames_rx", mine.packets - lost},
+              {"frames_retransmitted", mine.packets_again},
+              {"frame_sequence_error", theirs.naks[0]},
+              {"nak_tx", naks(mine)},
+              {"nak_rx", naks(theirs)},
+              {"ecn_ce_rx", mine.ecn_marked},
+              {"cnp_tx", mine.cnps},
+              {"cnp_rx", theirs.cnps},
+              {"message_complete_rx", mine.messages_completed},
+              {"message_fail", mine.messages_refused},
+              {"flow_completion_time", messages ? Json(connection.last_time - connection.first_time) : Json()},
+              {"latency_max", mine.latency_count ? Json(mine.latency_max) : Json()}};
+}
+
+Json message_json(const Message& m) {
+  return Json{
+      {"connection", m.connection},
+      {"message", m.number},
+      {"end", text(m.end)},
+      {"operation", to_string(m.kind)},
+      {"outcome", to_string(m.outcome)},
+      {"size", m.size},
+      {"first_frame", frame_or_null(m.first_frame)},
+      {"last_frame", frame_or_null(m.last_frame)},
+      {"first_response_frame", frame_or_null(m.first_response_frame)},
+      {"answer_frame", frame_or_null(m.answer_frame)},
+      {"start", time_or_null(m.start)},
+      {"end_time", time_or_null(m.end_time)},
+      {"first_response_time", time_or_null(m.first_response_time)},
+      {"answer_time", time_or_null(m.answer_time)},
+      {"latency_ns", m.start && m.answer_time ? Json(m.answer_time - m.start) : Json()},
+      {"packets", m.packets},
+      {"repeated_packets", m.repeated_packets},
+      {"first_psn", m.first_psn},
+      {"last_psn", m.last_psn},
+      {"remote_address", m.has_remote ? Json(hex(m.remote_address)) : Json()},
+      {"key", m.has_remote ? Json(hex(m.key)) : Json()},
+      {"immediate", m.has_immediate ? Json(hex(m.immediate)) : Json()},
+      {"invalidated_key", m.has_invalidate ? Json(hex(m.invalidated_key)) : Json()},
+      {"solicited", m.solicited},
+      {"nak", m.outcome == tracking::Outcome::refused && m.nak_code < std::size(nak_names) ? Json(nak_names[m.nak_code])
+                                                                                           : Json()}};
+}
+
+Json event_json(const Event& event) {
+  return Json{{"kind", to_string(event.kind)},
+              {"cause", to_string(event.cause)},
+              {"severity", to_string(tracking::event_rows[static_cast<std::size_t>(event.kind)].severity)},
+              {"connection", frame_or_null(event.connection)},
+              {"end", text(event.end)},
+              {"frame", frame_or_null(event.frame)},
+              {"last_frame", frame_or_null(event.last_frame)},
+              {"origin_frame", frame_or_null(event.origin_frame)},
+              {"cause_frame", frame_or_null(event.cause_frame)},
+              {"time", time_or_null(event.time)},
+              {"duration_ns", event.duration},
+              {"packets", event.packets},
+              {"octets", event.octets},
+              {"psn", event.psn},
+              {"value", event.value},
+              {"found", event.found}};
+}
+
+Json report_of(const Analysis& analysis, const Input& input, const std::vector<CounterDifference>& counters) {
+  InputFacts facts;
+  for (const Input::File& file : input.files) facts.lost_by_capture += file.lost_by_capture.value_or(0);
+  const std::vector<Finding> findings = findings_of(analysis, facts);
+  Json report{{"schema", "rdmawire.analysis/1"}, {"program", "rdmawire " RDMAWIRE_VERSION}};
+  report["input"] = input_json(analysis, input);
+  report["summary"] = summary_json(analysis, findings);
+  report["findings"] = Json::array();
+  for (std::size_t i = 0; i < findings.size(); ++i) report["findings"].push_back(finding_json(findings[i], i + 1));
+  report["connections"] = Json::array();
+  report["flows"] = Json::array();
+  for (const Connection& connection : analysis.kept_connections()) {
+    report["connections"].push_back(connection_json(connection));
+    for (const End end : {End::a, End::b}) report["flows"].push_back(flow_json(connection, end));
+  }
+  report["operations"] = operations_json(analysis);
+  report["latency"] = latency_json(analysis);
+  report["retransmissions"] = Json::object();
+  for (std::size_t i = 0; i < analysis.retransmissions.size(); ++i) {
+    const Analysis::Rounds& rounds = analysis.retransmissions[i];
+    if (rounds.rounds)
+      report["retransmissions"][std::string(to_string(static_cast<Cause>(i)))] = {{"rounds", rounds.rounds},
+                                                                                  {"packets", rounds.packets},
+                                                                                  {"octets", rounds.octets},
+                                                                                  {"duration_ns", rounds.duration_ns}};
+  }
+  report["naks"] = Json::object();
+  for (std::size_t i = 0; i < analysis.naks.size(); ++i)
+    if (analysis.naks[i]) report["naks"][std::string(to_string(static_cast<Cause>(i)))] = analysis.naks[i];
+  if (analysis.rnr_naks) report["naks"]["rnr"] = analysis.rnr_naks;
+  report["regions"] = regions_json(analysis);
+  add_traffic(report, analysis);
+  report["congestion"] = congestion_json(analysis);
+  report["pauses"] = pauses_json(analysis);
+  report["incast"] = Json::array();
+  for (const IncastRow& row : analysis.incast.rows())
+    report["incast"].push_back({{"receiver", to_text(row.receiver)},
+                                {"time", seconds(row.time)},
+                                {"window_ns", analysis.incast.window()},
+                                {"senders", row.senders},
+                                {"octets", row.octets}});
+  report["series"] = series_json(analysis.series);
+  report["events"] = Json::array();
+  for (std::size_t kind = 0; kind < tracking::event_kinds; ++kind)
+    for (const Event& event : analysis.first_events(static_cast<EventKind>(kind)))
+      report["events"].push_back(event_json(event));
+  if (!counters.empty()) {
+    report["counters"] = Json::array();
+    for (const CounterDifference& row : counters)
+      report["counters"].push_back({{"name", row.name},
+                                    {"before", row.before},
+                                    {"after", row.after},
+                                    {"difference", row.difference},
+                                    {"in_capture", row.in_capture ? Json(*row.in_capture) : Json()},
+                                    {"says", row.says}});
+  }
+  return report;
+}
+
+}  // namespace rdmawire::captures::analysis

@@ -1,0 +1,37 @@
+#pragma once
+/// Who a frame goes between, read from its raw octets in a few nanoseconds: what work is divided by among threads
+/// before anything is dissected.
+
+#include <cstdint>
+
+#include "dissectors/protocol/bits.hpp"
+#include "dissectors/protocol/link_type.hpp"
+#include "dissectors/tracking/address.hpp"
+
+namespace rdmawire::captures::analysis {
+
+struct Peek {
+  /// IPv4, IPv6 or a GRH right behind the link layer, with TCP, UDP or InfiniBand's transport in it. Else (native
+  /// InfiniBand, tunnels, rarer link layers) only decoding tells.
+  bool known = false;
+  /// TCP that may carry what perftest or ibv_*_pingpong tell each other: it can concern queue pairs of other addresses,
+  /// so every share of the work must hear it.
+  bool text = false;
+  tracking::PortAddress from, to;
+  std::uint64_t payload = 0;  ///< octets of RDMA payload: RoCE only
+
+  /// The same in both directions.
+  [[nodiscard]] std::uint64_t pair_hash() const {
+    return tracking::FlowKey{from < to ? from : to, from < to ? to : from, 0}.hash();
+  }
+  [[nodiscard]] std::uint64_t receiver_hash() const { return tracking::FlowKey{to, {}, 0}.hash(); }
+};
+
+/// Which of `shares` a frame belongs to: all frames between two addresses to the same one, whatever lies around them.
+/// What has no addresses, and native InfiniBand, whose subnet management concerns everybody, is the first one's.
+unsigned share_of(const Peek& seen, Bytes frame, LinkType link, unsigned shares);
+
+/// `extra_roce_port` as DecodeOptions has it.
+Peek peek(Bytes frame, LinkType link, std::uint32_t wire_length, std::uint16_t extra_roce_port = 0);
+
+}  // namespace rdmawire::captures::analysis

@@ -1,0 +1,57 @@
+#pragma once
+/// What happened over time, in at most 2048 steps of equal length.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace rdmawire::captures::analysis {
+
+/// The step is 1 µs times the smallest power of two that makes the capture fit; steps begin at whole multiples of their
+/// length since 1970. So it depends on the first and the last time only, and series merge exactly.
+class Series {
+ public:
+  static constexpr std::int64_t finest = 1000;  ///< nanoseconds
+  static constexpr std::int64_t max_steps = 2048;
+  struct Step {
+    std::uint64_t payload_octets = 0, packets = 0, messages = 0, retransmitted = 0, ecn_marked = 0, cnps = 0;
+    Step& operator+=(const Step& other) {
+      payload_octets += other.payload_octets;
+      packets += other.packets;
+      messages += other.messages;
+      retransmitted += other.retransmitted;
+      ecn_marked += other.ecn_marked;
+      cnps += other.cnps;
+      return *this;
+    }
+  };
+
+  /// The step that `time` falls into; valid until the next call. Time is nanoseconds since 1970.
+  Step& at(std::int64_t time) {
+    // Unsigned: one comparison for both ends.
+    if (current_ < steps_.size() && static_cast<std::uint64_t>(time) - static_cast<std::uint64_t>(current_from_) <
+                                        static_cast<std::uint64_t>(step_)) [[likely]]
+      return steps_[current_];
+    return find(time);
+  }
+  void merge(const Series& other);
+
+  [[nodiscard]] std::int64_t step_ns() const { return step_; }
+  /// Nanoseconds since 1970 at which the first step begins.
+  [[nodiscard]] std::int64_t start() const { return first_ * step_; }
+  [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
+
+ private:
+  Step& find(std::int64_t time);
+  void coarsen();
+  void reach(std::int64_t time);
+  static std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0); }
+
+  std::int64_t step_ = finest;
+  std::int64_t first_ = 0;  ///< number of the first step, since 1970
+  std::int64_t current_from_ = 0;
+  std::size_t current_ = 0;
+  std::vector<Step> steps_;
+};
+
+}  // namespace rdmawire::captures::analysis

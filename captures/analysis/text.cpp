@@ -1,0 +1,667 @@
+/// The report as a terminal shows it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "captures/analysis/report.hpp"
+#include "dissectors/faces/ink.hpp"
+#include "dissectors/faces/value.hpp"
+
+namespace rdmawire::captures::analysis {
+namespace {
+
+using faces::Ink;
+using faces::Page;
+
+std::uint64_t number(const Json& value) { return value.is_number() ? value.get<std::uint64_t>() : 0; }
+std::string word(const Json& value) { return value.is_string() ? value.get<std::string>() : std::string(); }
+std::string duration(const Json& value) {
+  return value.is_number() ? duration_text(value.get<std::int64_t>()) : std::string("–");
+}
+
+/// "12.3 MB"; three digits, decimal multiples.
+std::string octets_text(std::uint64_t octets) {
+  if (octets < 1000) return fmt::format("{} B", octets);
+  double value = static_cast<double>(octets);
+  const char* const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+  std::size_t unit = 0;
+  for (value /= 1000; value >= 999.5 && unit + 1 < std::size(units); value /= 1000) ++unit;
+  return fmt::format("{:.{}f} {}", value, value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, units[unit]);
+}
+std::string octets_text(const Json& value) { return octets_text(number(value)); }
+
+/// A message's size is a count of octets that people chose: powers of two stay what they are.
+std::string size_text(const Json& value) {
+  if (!value.is_number()) return "–";
+  const auto size = value.get<std::uint64_t>();
+  if (size >= 1U << 20 && size % (1U << 20) == 0) return fmt::format("{} MiB", size >> 20);
+  if (size >= 1U << 10 && size % (1U << 10) == 0) return fmt::format("{} KiB", size >> 10);
+  return fmt::format("{}", size);
+}
+
+/// "remote_access_error" to "remote access error".
+std::string spoken(std::string_view name) {
+  std::string text(name);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+std::string operation_text(const Json& value) { return spoken(word(value)); }
+
+std::string wire_text(const std::string& name) {
+  if (name == "roce_v1") return "RoCEv1";
+  if (name == "roce_v2") return "RoCEv2";
+  if (name == "infiniband") return "InfiniBand";
+  if (name == "iwarp") return "iWARP";
+  return "not RDMA";
+}
+
+/// Cut to `width` columns, with an ellipsis for what is missing.
+std::string cut(const std::string& text, std::size_t width) {
+  if (faces::columns(text) <= width) return text;
+  std::string out;
+  std::size_t columns = 0;
+  for (const char c : text) {
+    if ((c & 0xc0) != 0x80 && ++columns >= width) break;
+    out += c;
+  }
+  return out + "…";
+}
+
+struct Column {
+  std::string title;
+  enum Align : std::uint8_t { left, right } align = right;
+  unsigned sacrifice = 0;  ///< where there is too little room, columns with a higher number go first; 0 stays
+};
+
+class Printer {
+ public:
+  Printer(std::string& out, const Json& report, const TextOptions& options)
+      : out_(out),
+        report_(report),
+        options_(options),
+        width_(std::max<std::size_t>(options.width, 80)),
+        page_(out, options.colours) {}
+
+  void print() {
+    summary();
+    findings();
+    counters();
+    if (!options_.tables) return;
+    connections();
+    operations();
+    latency();
+    retransmissions();
+    congestion();
+    regions();
+    talkers();
+    endpoints();
+    crc_errors();
+    pauses();
+    incast();
+  }
+
+ private:
+  void heading(std::string_view title) { page_.line().put(Ink::strong, title).line(); }
+
+  /// "  label       text", the text wrapped.
+  void labelled(std::string_view label, std::string_view text, std::size_t column = 14, Ink ink = Ink::plain) {
+    page_.put("  ").put(Ink::dim, label).to(column);
+    std::size_t at = 0;
+    bool first = true;
+    while (at < text.size()) {
+      std::size_t end = std::min(text.find(' ', at), text.size());
+      const std::string_view next = text.substr(at, end - at);
+      if (!first && page_.column() + 1 + faces::columns(next) > width_)
+        page_.line().to(column);
+      else if (!first)
+        page_.put(" ");
+      page_.put(ink, next);
+      first = false;
+      at = end + 1;
+    }
+    page_.line();
+  }
+
+  void table(std::string_view title, std::vector<Column> columns, std::vector<std::vector<std::string>> rows,
+             std::size_t all_rows, std::string_view note = {}) {
+    if (rows.empty()) return;
+    heading(title);
+    const auto widths_of = [&] {
+      std::vector<std::size_t> widths;
+      for (std::size_t c = 0; c < columns.size(); ++c) {
+        std::size_t w = faces::columns(columns[c].title);
+        for (const auto& row : rows) w = std::max(w, faces::columns(row[c]));
+        widths.push_back(w);
+      }
+      return widths;
+    };
+    std::vector<std::size_t> widths = widths_of();
+    const auto total = [&] {
+      std::size_t sum = 2;
+      for (const std::size_t w : widths) sum += w + 2;
+      return sum - 2;
+    };
+    while (total() > width_) {
+      const auto worst = std::max_element(columns.begin(), columns.end(),
+                                          [](const Column& a, const Column& b) { return a.sacrifice < b.sacrifice; });
+      if (worst->sacrifice == 0) break;
+      const auto at = worst - columns.begin();
+      columns.erase(worst);
+      for (auto& row : rows) row.erase(row.begin() + at);
+      widths = widths_of();
+    }
+    // Still too wide: the widest column of words gives way.
+    while (total() > width_) {
+      std::size_t widest = columns.size();
+      for (std::size_t c = 0; c < columns.size(); ++c)
+        if (columns[c].align == Column::left && widths[c] > 12 &&
+            (widest == columns.size() || widths[c] > widths[widest]))
+          widest = c;
+      if (widest == columns.size()) break;
+      --widths[widest];
+    }
+    const auto cell = [&](Ink ink, const std::string& text, std::size_t c) {
+      const std::string shown = cut(text, widths[c]);
+      const std::size_t from = page_.column();
+      if (columns[c].align == Column::right) page_.to(from + widths[c] - std::min(widths[c], faces::columns(shown)));
+      page_.put(ink, shown);
+      if (c + 1 < columns.size()) page_.to(from + widths[c] + 2);
+    };
+    page_.put("  ");
+    for (std::size_t c = 0; c < columns.size(); ++c) cell(Ink::dim, columns[c].title, c);
+    page_.line();
+    for (const auto& row : rows) {
+      page_.put("  ");
+      for (std::size_t c = 0; c < columns.size(); ++c) cell(Ink::plain, row[c], c);
+      page_.line();
+    }
+    if (all_rows > rows.size()) page_.put(Ink::dim, fmt::format("  and {} more", all_rows - rows.size())).line();
+    if (!note.empty()) page_.put(Ink::dim, fmt::format("  {}", note)).line();
+  }
+
+  /// The first rows of a list of the report, made into cells.
+  std::vector<std::vector<std::string>> cells(const Json& list,
+                                              const std::function<std::vector<std::string>(const Json&)>& make) const {
+    std::vector<std::vector<std::string>> rows;
+    for (const Json& item : list) {
+      if (rows.size() == options_.rows) break;
+      rows.push_back(make(item));
+    }
+    return rows;
+  }
+
+  void summary() {
+    const Json& input = report_.at("input");
+    const Json& s = report_.at("summary");
+    const Json& files = input.at("files");
+    std::string name = files.empty() ? std::string("nothing") : word(files[0].at("name"));
+    if (files.size() > 1) name += fmt::format(" and {} more", files.size() - 1);
+    page_.put(Ink::strong, name).line();
+
+    std::string traffic =
+        fmt::format("{}, {}", counted(number(s.at("packets")), "packet", "packets"), octets_text(s.at("octets")));
+    const std::uint64_t length = number(s.at("duration_ns"));
+    if (length) traffic += fmt::format(" in {}", duration_text(static_cast<std::int64_t>(length)));
+    std::string wires;
+    for (const auto& [wire, count] : s.at("wires").items())
+      wires += fmt::format("{}{} {}", wires.empty() ? "" : ", ", wire_text(wire), number(count));
+    if (!wires.empty()) traffic += ": " + wires;
+    labelled("traffic", traffic);
+    if (s.at("first_time").is_string()) {
+      const auto dot = word(s.at("first_time"));
+      std::int64_t ns = 0;
+      for (const char c : dot)
+        if (c >= '0' && c <= '9') ns = ns * 10 + (c - '0');
+      if (dot[0] != '-') {
+        std::string date;
+        faces::append_date(date, ns);
+        labelled("began", date.substr(0, 23) + " UTC");
+      }
+    }
+    std::string connections = fmt::format("{}", number(s.at("connections")));
+    std::map<std::string, std::size_t> services;
+    for (const Json& c : report_.at("connections")) ++services[word(c.at("service"))];
+    std::string kinds;
+    for (const auto& [service, count] : services)
+      kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, service);
+    if (!kinds.empty()) connections += fmt::format(" ({})", kinds);
+    labelled("connections", connections);
+
+    std::string messages = fmt::format("{}", number(s.at("messages")));
+    if (number(s.at("messages"))) {
+      messages += fmt::format(" with {}", octets_text(s.at("message_octets")));
+      std::string by;
+      for (const Json& op : report_.at("operations"))
+        by += fmt::format("{}{} {}", by.empty() ? "" : ", ", operation_text(op.at("operation")),
+                          number(op.at("messages")));
+      messages += ": " + by;
+      if (length) {
+        const double seconds = static_cast<double>(length) / 1e9;
+        messages += fmt::format(
+            "; {} a second",
+            octets_text(static_cast<std::uint64_t>(static_cast<double>(number(s.at("message_octets"))) / seconds)));
+      }
+    }
+    labelled("messages", messages);
+    std::uint64_t rounds = 0;
+    for (const auto& [cause, row] : report_.at("retransmissions").items()) rounds += number(row.at("rounds"));
+    labelled("sent again",
+             rounds ? fmt::format("{} in {}", counted(number(s.at("retransmitted_packets")), "packet", "packets"),
+                                  counted(rounds, "round", "rounds"))
+                    : std::string("nothing"));
+    std::string naks;
+    for (const auto& [code, count] : report_.at("naks").items())
+      naks += fmt::format("{}{} {}", naks.empty() ? "" : ", ", code == "rnr" ? "RNR" : spoken(code), number(count));
+    labelled("NAKs", naks.empty() ? "none" : naks);
+    const Json& congestion = report_.at("congestion");
+    labelled("congestion", number(congestion.at("ecn_marked")) + number(congestion.at("cnps")) == 0
+                               ? std::string("no marks, no CNPs")
+                               : fmt::format("{} marked of {} that can be, {}", number(congestion.at("ecn_marked")),
+                                             number(congestion.at("ecn_capable")),
+                                             counted(number(congestion.at("cnps")), "CNP", "CNPs")));
+    const std::uint64_t checked = number(s.at("crcs_checked")), bad = number(s.at("crcs_bad"));
+    labelled("CRCs",
+             checked == 0 ? std::string("none could be verified")
+                          : fmt::format("{} verified, {}", checked, bad ? fmt::format("{} bad", bad) : "all good"),
+             14, bad ? Ink::bad : Ink::plain);
+    const Json& counts = s.at("findings");
+    const std::uint64_t errors = number(counts.at("error")), warnings = number(counts.at("warning")),
+                        infos = number(counts.at("info"));
+    if (errors + warnings == 0) {
+      std::string text = "nothing wrong was found";
+      if (infos) text += fmt::format(" ({} worth knowing)", infos);
+      labelled("findings", text, 14, Ink::good);
+    } else {
+      std::string text;
+      const auto add = [&](std::uint64_t count, std::string_view one, std::string_view many) {
+        if (count) text += (text.empty() ? "" : ", ") + counted(count, one, many);
+      };
+      add(errors, "error", "errors");
+      add(warnings, "warning", "warnings");
+      if (infos) text += fmt::format("{}{} worth knowing", text.empty() ? "" : ", ", infos);
+      labelled("findings", text, 14, errors ? Ink::bad : Ink::notice);
+    }
+    if (!input.at("exact").get<bool>())
+      labelled("inexact", "some things found no room and are not counted", 14, Ink::notice);
+    for (const Json& file : files)
+      if (file.contains("trouble")) labelled("unread", word(file.at("trouble")), 14, Ink::bad);
+  }
+
+  void finding(const Json& f) {
+    const std::string severity = word(f.at("severity"));
+    const Ink ink = severity == "error" ? Ink::bad : severity == "warning" ? Ink::notice : Ink::plain;
+    page_.line();
+    page_.put(ink, severity == "error" ? "✗" : severity == "warning" ? "!" : "·").put(" ");
+    const std::string who = word(f.at("who")), title = word(f.at("title"));
+    page_.put(Ink::strong, who);
+    if (page_.column() + 3 + faces::columns(title) > width_)
+      page_.line().put("  ");
+    else
+      page_.put("   ");
+    page_.put(ink, title).line();
+    std::string frames;
+    if (f.at("first_frame").is_number()) {
+      const std::uint64_t first = number(f.at("first_frame")), last = number(f.at("last_frame"));
+      frames = first == last ? fmt::format("; frame {}", first)
+                             : fmt::format("; first at frame {}, last at {}", first, last);
+    }
+    const std::string cause = word(f.at("cause"));
+    labelled("means", word(f.at("meaning")) + frames, 10);
+    std::string evidence;
+    for (const Json& part : f.at("evidence"))
+      evidence += fmt::format("{}{} {}×", evidence.empty() ? "" : ", ",
+                              spoken(word(part.at("kind"))) +
+                                  (word(part.at("cause")) == "none" ? "" : " (" + spoken(word(part.at("cause"))) + ")"),
+                              number(part.at("count")));
+    if (!evidence.empty()) labelled("shown by", evidence, 12);
+    for (const Json& one : f.at("worst"))
+      labelled("worst",
+               fmt::format("{}   {}×{}", word(one.at("who")), number(one.at("count")),
+                           number(one.at("cost_ns")) ? ", " + duration(one.at("cost_ns")) : ""),
+               10);
+    labelled("next", word(f.at("next")), 10);
+  }
+
+  void findings() {
+    const Json& list = report_.at("findings");
+    std::size_t wrong = 0, shown = 0;
+    for (const Json& f : list) wrong += word(f.at("severity")) != "info";
+    if (wrong == 0) {
+      heading("Nothing wrong was found");
+      const Json& s = report_.at("summary");
+      labelled("",
+               fmt::format("Looked for: loss, retransmissions and NAKs in {}; {}; order, MTU and keys of {}; "
+                           "congestion marks; pauses; stalls.",
+                           counted(number(s.at("connections")), "connection", "connections"),
+                           number(s.at("crcs_checked")) ? counted(number(s.at("crcs_checked")), "CRC", "CRCs")
+                                                        : "no CRC, for none could be verified",
+                           counted(number(s.at("packets")), "packet", "packets")),
+               2);
+      if (!list.empty()) page_.line().put(Ink::dim, "Worth knowing").line();
+    } else {
+      heading("Findings, worst first");
+    }
+    for (const Json& f : list) {
+      if (shown == 2 * options_.rows) break;
+      finding(f);
+      ++shown;
+    }
+    if (list.size() > shown)
+      page_.line().put(Ink::dim, fmt::format("  and {} more findings", list.size() - shown)).line();
+  }
+
+  void counters() {
+    if (!report_.contains("counters")) return;
+    const Json& list = report_.at("counters");
+    table(
+        "Host counters beside the capture", {{"counter", Column::left}, {"host"}, {"capture"}, {"says", Column::left}},
+        cells(
+            list,
+            [](const Json& row) {
+              return std::vector<std::string>{
+                  word(row.at("name")), fmt::format("{}", row.at("difference").get<std::int64_t>()),
+                  row.at("in_capture").is_null() ? "–" : fmt::format("{}", number(row.at("in_capture"))),
+                  word(row.at("says"))
+                      .substr(std::min(word(row.at("says")).size(), word(row.at("says")).find(": ") == std::string::npos
+                                                                        ? 0
+                                                                        : word(row.at("says")).find(": ") + 2))};
+            }),
+        list.size());
+  }
+
+  void connections() {
+    const Json& list = report_.at("connections");
+    const auto qp = [](const Json& end) {
+      return end.at("qp").is_null() ? std::string("?") : fmt::format("{:#x}", number(end.at("qp")));
+    };
+    table("Connections, most octets first",
+          {{"id"},
+           {"service", Column::left},
+           {"a", Column::left},
+           {"QP", Column::left},
+           {"b", Column::left},
+           {"QP", Column::left},
+           {"packets"},
+           {"octets"},
+           {"messages"},
+           {"again"},
+           {"NAKs"},
+           {"MTU", Column::right, 2},
+           {"mean latency", Column::right, 3},
+           {"joined by", Column::left, 4},
+           {"upper", Column::left, 5}},
+          cells(list,
+                [&](const Json& c) {
+                  const Json& a = c.at("sent").at("a");
+                  const Json& b = c.at("sent").at("b");
+                  const auto both = [&](const char* key) { return number(a.at(key)) + number(b.at(key)); };
+                  std::uint64_t messages = 0, naks = both("rnr_naks");
+                  for (const Json* sent : {&a, &b}) {
+                    for (const Json& count : sent->at("messages")) messages += number(count);
+                    for (const Json& count : sent->at("naks")) naks += number(count);
+                  }
+                  const std::uint64_t timed = both("latency_count");
+                  const bool iwarp = word(c.at("service")) == "iWARP";
+                  return std::vector<std::string>{
+                      fmt::format("{}", number(c.at("connection"))),
+                      word(c.at("service")),
+                      word(c.at("a").at("address")),
+                      iwarp ? fmt::format(":{}", number(c.at("a").at("qp"))) : qp(c.at("a")),
+                      word(c.at("b").at("address")),
+                      iwarp ? fmt::format(":{}", number(c.at("b").at("qp"))) : qp(c.at("b")),
+                      fmt::format("{}", both("packets")),
+                      octets_text(both("wire_octets")),
+                      fmt::format("{}", messages),
+                      fmt::format("{}", both("packets_again")),
+                      fmt::format("{}", naks),
+                      c.at("mtu").is_null() ? "–" : fmt::format("{}", number(c.at("mtu"))),
+                      timed ? duration_text(static_cast<std::int64_t>(both("latency_sum_ns") / timed)) : "–",
+                      spoken(word(c.at("joined_by"))),
+                      word(c.at("upper"))};
+                }),
+          number(report_.at("summary").at("connections")));
+  }
+
+  void operations() {
+    const Json& list = report_.at("operations");
+    table("Operations",
+          {{"operation", Column::left},
+           {"messages"},
+           {"octets"},
+           {"completed"},
+           {"refused"},
+           {"smallest"},
+           {"largest"},
+           {"sizes", Column::left, 1}},
+          cells(list,
+                [](const Json& op) {
+                  std::vector<std::pair<std::uint64_t, std::string>> sizes;
+                  for (const Json& size : op.at("sizes")) {
+                    const std::uint64_t from = number(size.at("from"));
+                    sizes.emplace_back(
+                        number(size.at("messages")),
+                        from < 2 ? fmt::format("{}", from) : fmt::format("{}…", size_text(size.at("from"))));
+                  }
+                  std::stable_sort(sizes.begin(), sizes.end(),
+                                   [](const auto& a, const auto& b) { return a.first > b.first; });
+                  std::string text;
+                  for (std::size_t i = 0; i < std::min<std::size_t>(3, sizes.size()); ++i)
+                    text += fmt::format("{}{}×{}", i ? "  " : "", sizes[i].first, sizes[i].second);
+                  return std::vector<std::string>{operation_text(op.at("operation")),
+                                                  fmt::format("{}", number(op.at("messages"))),
+                                                  octets_text(op.at("octets")),
+                                                  fmt::format("{}", number(op.at("completed"))),
+                                                  fmt::format("{}", number(op.at("refused"))),
+                                                  size_text(op.at("size_min")),
+                                                  size_text(op.at("size_max")),
+                                                  text};
+                }),
+          list.size());
+  }
+
+  void latency() {
+    const Json& list = report_.at("latency");
+    table("Latency, by operation and size",
+          {{"operation", Column::left},
+           {"octets"},
+           {"until", Column::left},
+           {"count"},
+           {"min", Column::right, 1},
+           {"p50"},
+           {"p90", Column::right, 2},
+           {"p99"},
+           {"p99.9"},
+           {"max"}},
+          cells(list,
+                [](const Json& row) {
+                  const std::uint64_t from = number(row.at("size_from"));
+                  std::string until = word(row.at("phase"));
+                  until = spoken(until.substr(until.find("_to_") + 4));
+                  return std::vector<std::string>{
+                      operation_text(row.at("operation")),
+                      from < 2 ? fmt::format("{}", from) : fmt::format("{}…", size_text(row.at("size_from"))),
+                      until,
+                      fmt::format("{}", number(row.at("count"))),
+                      duration(row.at("min_ns")),
+                      duration(row.at("p50_ns")),
+                      duration(row.at("p90_ns")),
+                      duration(row.at("p99_ns")),
+                      duration(row.at("p999_ns")),
+                      duration(row.at("max_ns"))};
+                }),
+          list.size());
+  }
+
+  void retransmissions() {
+    const Json& causes = report_.at("retransmissions");
+    std::vector<std::vector<std::string>> rows;
+    for (const auto& [cause, row] : causes.items())
+      rows.push_back({spoken(cause), fmt::format("{}", number(row.at("rounds"))),
+                      fmt::format("{}", number(row.at("packets"))), octets_text(row.at("octets")),
+                      duration(row.at("duration_ns"))});
+    table("Retransmissions, by cause", {{"cause", Column::left}, {"rounds"}, {"packets"}, {"octets"}, {"time"}}, rows,
+          rows.size());
+    rows.clear();
+    for (const auto& [code, count] : report_.at("naks").items())
+      rows.push_back({code == "rnr" ? "receiver not ready" : spoken(code), fmt::format("{}", number(count))});
+    table("NAKs", {{"code", Column::left}, {"count"}}, rows, rows.size());
+  }
+
+  void congestion() {
+    const Json& c = report_.at("congestion");
+    const Json& classes = c.at("classes");
+    if (number(c.at("ecn_marked")) + number(c.at("cnps")) == 0 && classes.size() <= 2) return;
+    std::string note;
+    if (number(c.at("cnps")))
+      note =
+          fmt::format("after CNPs the rate fell {}×, kept {}×", number(c.at("rate_fell")), number(c.at("rate_kept")));
+    if (c.at("ce_to_cnp_ns").is_object())
+      note += fmt::format("; from mark to CNP {} (p50), {} (p99)", duration(c.at("ce_to_cnp_ns").at("p50")),
+                          duration(c.at("ce_to_cnp_ns").at("p99")));
+    static constexpr const char* ecn_names[] = {"not capable", "capable (1)", "capable (0)", "marked (CE)"};
+    table("Traffic classes and congestion",
+          {{"DSCP"}, {"ECN", Column::left}, {"packets are", Column::left}, {"packets"}},
+          cells(classes,
+                [](const Json& row) {
+                  return std::vector<std::string>{fmt::format("{}", number(row.at("dscp"))),
+                                                  ecn_names[number(row.at("ecn")) & 3], spoken(word(row.at("kind"))),
+                                                  fmt::format("{}", number(row.at("packets")))};
+                }),
+          classes.size(), note);
+  }
+
+  void regions() {
+    const Json& list = report_.at("regions");
+    table("Memory regions, most octets first",
+          {{"responder", Column::left},
+           {"key", Column::left},
+           {"from", Column::left},
+           {"to", Column::left},
+           {"read"},
+           {"written"},
+           {"atomics"},
+           {"refused"},
+           {"messages", Column::right, 1}},
+          cells(list,
+                [](const Json& row) {
+                  return std::vector<std::string>{word(row.at("responder")),
+                                                  word(row.at("key")),
+                                                  row.at("address_from").is_null() ? "–" : word(row.at("address_from")),
+                                                  row.at("address_to").is_null() ? "–" : word(row.at("address_to")),
+                                                  octets_text(row.at("read_octets")),
+                                                  octets_text(row.at("written_octets")),
+                                                  fmt::format("{}", number(row.at("atomics"))),
+                                                  fmt::format("{}", number(row.at("refused"))),
+                                                  fmt::format("{}", number(row.at("messages")))};
+                }),
+          list.size());
+  }
+
+  void talkers() {
+    const Json& list = report_.at("talkers");
+    table("Talkers, most octets first",
+          {{"from", Column::left},
+           {"to", Column::left},
+           {"packets"},
+           {"octets"},
+           {"payload"},
+           {"queue pairs"},
+           {"source ports", Column::right, 1}},
+          cells(list,
+                [](const Json& row) {
+                  return std::vector<std::string>{word(row.at("from")),
+                                                  word(row.at("to")),
+                                                  fmt::format("{}", number(row.at("packets"))),
+                                                  octets_text(row.at("octets")),
+                                                  octets_text(row.at("payload_octets")),
+                                                  fmt::format("{}", number(row.at("queue_pairs"))),
+                                                  fmt::format("{}", number(row.at("source_ports")))};
+                }),
+          list.size());
+  }
+
+  void endpoints() {
+    const Json& list = report_.at("endpoints");
+    table("Endpoints, most octets first",
+          {{"address", Column::left},
+           {"queue pairs"},
+           {"packets sent"},
+           {"octets sent"},
+           {"packets received"},
+           {"octets received"}},
+          cells(list,
+                [](const Json& row) {
+                  return std::vector<std::string>{word(row.at("address")),
+                                                  fmt::format("{}", number(row.at("queue_pairs"))),
+                                                  fmt::format("{}", number(row.at("sent_packets"))),
+                                                  octets_text(row.at("sent_octets")),
+                                                  fmt::format("{}", number(row.at("received_packets"))),
+                                                  octets_text(row.at("received_octets"))};
+                }),
+          list.size());
+  }
+
+  void crc_errors() {
+    const Json& list = report_.at("crc_errors");
+    table("CRC errors",
+          {{"from", Column::left}, {"to", Column::left}, {"packets"}, {"first frame"}, {"explained by", Column::left}},
+          cells(list,
+                [](const Json& row) {
+                  return std::vector<std::string>{word(row.at("from")), word(row.at("to")),
+                                                  fmt::format("{}", number(row.at("count"))),
+                                                  fmt::format("{}", number(row.at("first_frame"))),
+                                                  row.at("cause").is_null() ? "–" : spoken(word(row.at("cause")))};
+                }),
+          list.size());
+  }
+
+  void pauses() {
+    const Json& list = report_.at("pauses");
+    table("Pause frames",
+          {{"sent by", Column::left}, {"priority"}, {"frames"}, {"that stop"}, {"quanta"}, {"paused"}, {"first frame"}},
+          cells(list,
+                [](const Json& row) {
+                  return std::vector<std::string>{
+                      word(row.at("source")),
+                      row.at("priority").is_null() ? "all" : fmt::format("{}", number(row.at("priority"))),
+                      fmt::format("{}", number(row.at("frames"))),
+                      fmt::format("{}", number(row.at("stops"))),
+                      fmt::format("{}", number(row.at("quanta"))),
+                      duration(row.at("pause_ns")),
+                      fmt::format("{}", number(row.at("first_frame")))};
+                }),
+          list.size());
+  }
+
+  void incast() {
+    const Json& list = report_.at("incast");
+    std::vector<std::vector<std::string>> rows;
+    std::size_t several = 0;
+    for (const Json& row : list) {
+      if (number(row.at("senders")) < 3) continue;
+      if (++several <= options_.rows)
+        rows.push_back({word(row.at("receiver")), fmt::format("{}", number(row.at("senders"))),
+                        octets_text(row.at("octets")), duration(row.at("window_ns")), word(row.at("time"))});
+    }
+    table("Incast: several senders to one receiver at once",
+          {{"receiver", Column::left}, {"senders"}, {"octets"}, {"within"}, {"at"}}, rows, several);
+  }
+
+  std::string& out_;
+  const Json& report_;
+  const TextOptions& options_;
+  std::size_t width_;
+  Page page_;
+};
+
+}  // namespace
+
+std::string text_of(const Json& report, const TextOptions& options) {
+  std::string out;
+  Printer(out, report, options).print();
+  return out;
+}
+
+}  // namespace rdmawire::captures::analysis

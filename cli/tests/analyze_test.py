@@ -1,0 +1,274 @@
+"""rdmawire analyze as its users meet it: the report as text, JSON and CSV, its options, exit statuses, bad input."""
+
+import csv
+import gzip
+import json
+import os
+import struct
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "captures" / "samples"
+COMMAND = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire"))
+
+pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason=f"needs the command: {COMMAND} is not built")
+
+LOSS = SAMPLES / "rc-pingpong-loss.pcap.gz"
+SEND = SAMPLES / "rc-send.pcap.gz"
+ALL = sorted(path for path in SAMPLES.iterdir() if ".pcap" in path.name)
+SCHEMA = json.loads((ROOT / "docs" / "analyze.schema.json").read_text())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def run(*arguments, status=0, **options):
+    options.setdefault("capture_output", True)
+    done = subprocess.run([COMMAND, "analyze", *map(str, arguments)], timeout=60, **options)
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def report(*arguments, **options):
+    return json.loads(run(*arguments, "--json", **options).stdout)
+
+
+def text(*arguments, **options):
+    return run(*arguments, **options).stdout.decode()
+
+
+def plain(path):
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
+def records(data):
+    """The records of a little-endian pcap file, each with its header."""
+    at = 24
+    while at < len(data):
+        captured = struct.unpack_from("<I", data, at + 8)[0]
+        yield data[at : at + 16 + captured]
+        at += 16 + captured
+
+
+# JSON
+
+
+def test_the_schema_is_one_and_describes_every_key():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+    def look(node, path):
+        for key, value in node.get("properties", {}).items():
+            target = value
+            if "$ref" in value:
+                target = SCHEMA["$defs"][value["$ref"].rsplit("/", 1)[1]]
+            assert value.get("description") or target.get("description") or path.endswith("sent"), f"{path}.{key}"
+            look(value, f"{path}.{key}")
+        for part in ("items", "additionalProperties"):
+            if isinstance(node.get(part), dict):
+                look(node[part], path)
+
+    look(SCHEMA, "")
+
+
+@pytest.mark.parametrize("capture", ALL, ids=lambda path: path.name)
+def test_json_of_every_sample_is_as_the_schema_says(capture):
+    VALIDATOR.validate(report(capture))
+
+
+def test_json_with_everything_in_it_is_as_the_schema_says(tmp_path):
+    counters = tmp_path / "after.txt"
+    counters.write_text("out_of_sequence 14\nsome_other 3\n")
+    whole = report(*ALL, "--counters", counters, "--from", "0")
+    VALIDATOR.validate(whole)
+    assert [row["name"] for row in whole["counters"]] == ["out_of_sequence", "some_other"]
+    assert whole["input"]["from"] == "0"
+    assert len(whole["input"]["files"]) == len(ALL)
+
+
+def test_frames_number_on_over_the_files():
+    whole = report(LOSS, SEND)
+    frame = 1
+    for file in whole["input"]["files"]:
+        assert file["first_frame"] == frame
+        frame += file["packets"]
+    assert whole["summary"]["packets"] == frame - 1
+
+
+@pytest.mark.parametrize("capture", [LOSS, SEND], ids=lambda path: path.name)
+def test_pieces_of_a_capture_are_the_capture(capture, tmp_path):
+    data = plain(capture)
+    packets = list(records(data))
+    files = []
+    # Given in any order: they are read in the order of their first packets.
+    for number, part in enumerate((packets[:1], packets[1:300], packets[300:301], packets[301:])):
+        file = tmp_path / f"{9 - number}.pcap"
+        file.write_bytes(data[:24] + b"".join(part))
+        files.append(file)
+    pieces, whole = report(*reversed(files)), report(capture)
+    assert [Path(file["name"]).name for file in pieces["input"]["files"]] == ["9.pcap", "8.pcap", "7.pcap", "6.pcap"]
+    del pieces["input"], whole["input"]
+    assert json.dumps(pieces) == json.dumps(whole)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_do_not_matter(threads):
+    assert run(*ALL, "--json", "--threads", threads).stdout == run(*ALL, "--json", "--threads", 1).stdout
+
+
+def test_standard_input_is_a_capture_too():
+    piped = report("-", input=plain(LOSS))
+    filed = report(LOSS)
+    del piped["input"], filed["input"]
+    assert piped == filed
+
+
+# text
+
+
+def test_the_text_begins_with_a_summary_of_ten_lines():
+    summary, _, rest = text(LOSS).partition("\n\n")
+    lines = summary.splitlines()
+    assert len(lines) <= 11
+    assert lines[0].endswith("rc-pingpong-loss.pcap.gz")
+    assert [line[2:14].strip() for line in lines[1:]] == [
+        "traffic", "began", "connections", "messages", "sent again", "NAKs", "congestion", "CRCs", "findings",
+    ]  # fmt: skip
+    assert rest.startswith("Findings, worst first")
+
+
+def test_a_finding_says_who_what_where_and_what_next():
+    page = text(LOSS)
+    assert "QP 0x11 → 0x11  10.0.0.3 → 10.0.0.2" in page
+    for label in ("  means", "  shown by", "  next"):
+        assert label in page
+    assert "out_of_sequence" in page
+    for table in ("Connections", "Operations", "Latency", "Retransmissions", "NAKs", "Talkers", "Endpoints"):
+        assert f"\n{table}" in page
+
+
+def test_a_clean_capture_says_so():
+    page = text(SAMPLES / "rping.pcap")
+    assert "nothing wrong was found" in page
+    assert "Nothing wrong was found\n  Looked for" in page
+
+
+def test_tables_are_cut_and_say_how_much_is_left():
+    page = text(*ALL, "--rows", 3)
+    assert "  and " in page and " more\n" in page
+
+
+def test_colours_only_when_asked_for():
+    assert "\033[" not in text(LOSS)
+    assert "\033[" in text(LOSS, "--color", "always")
+
+
+# CSV
+
+
+def tables(directory):
+    return {path.stem: list(csv.DictReader(path.open(newline=""))) for path in sorted(directory.iterdir())}
+
+
+def test_csv_has_the_rows_that_json_counts(tmp_path):
+    whole = report(LOSS, "--csv", tmp_path / "tables", "--csv-packets")
+    rows = tables(tmp_path / "tables")
+    assert set(rows) == {"connections", "flows", "messages", "events", "packets"}
+    assert len(rows["connections"]) == whole["summary"]["connections"]
+    assert len(rows["flows"]) == 2 * len(rows["connections"])
+    assert len(rows["messages"]) == whole["summary"]["messages"]
+    assert Counter(row["kind"] for row in rows["events"]) == whole["summary"]["events"]
+    flow = whole["flows"][0]
+    assert {key: value for key, value in rows["flows"][0].items()} == {
+        key: "" if value is None else str(value) for key, value in flow.items()
+    }
+    assert list(flow)[2:] == [
+        "ip_src", "ip_dst", "ip_dscp", "src_qp", "dest_qp", "frames_tx", "frames_rx", "frames_retransmitted",
+        "frame_sequence_error", "nak_tx", "nak_rx", "ecn_ce_rx", "cnp_tx", "cnp_rx", "message_complete_rx",
+        "message_fail", "flow_completion_time", "latency_max",
+    ]  # fmt: skip
+    assert len(rows["packets"]) == whole["summary"]["wires"]["roce_v2"]
+    assert sorted(int(row["frame"]) for row in rows["packets"])[0] == whole["connections"][0]["first_frame"]
+    assert sum(row["again"] == "1" for row in rows["packets"]) > 0
+
+
+def test_csv_of_a_capture_without_rdma_has_headers(tmp_path):
+    capture = tmp_path / "empty.pcap"
+    capture.write_bytes(plain(LOSS)[:24])
+    run(capture, "--csv", tmp_path / "tables")
+    assert (tmp_path / "tables" / "messages.csv").read_text().startswith("connection,message,end,operation,")
+
+
+# narrowing
+
+
+def test_from_and_to():
+    whole = report(LOSS)
+    assert report(LOSS, "--from", "frame:100", "--to", "frame:199")["summary"]["packets"] == 100
+    late = report(LOSS, "--from", "1.0")
+    assert 0 < late["summary"]["packets"] < whole["summary"]["packets"]
+    assert float(late["summary"]["first_time"]) >= float(whole["summary"]["first_time"]) + 1
+    same = report(LOSS, "--from", str(float(whole["summary"]["first_time"]) + 1))
+    assert abs(same["summary"]["packets"] - late["summary"]["packets"]) <= 1
+
+
+def test_filter_and_connection():
+    assert report(LOSS, "--filter", "ip.src == 10.0.0.2 and bth")["summary"]["wires"] == {"roce_v2": 509}
+    whole = report(SAMPLES / "srq-pingpong.pcap.gz")
+    first = whole["connections"][0]["connection"]
+    alone = report(SAMPLES / "srq-pingpong.pcap.gz", "--connection", first)
+    assert alone["connections"] == [whole["connections"][0]]
+    assert "no connection 99999" in run(LOSS, "--connection", 99999, status=3).stderr.decode()
+
+
+# exit statuses
+
+
+@pytest.mark.parametrize(
+    "word, status", [("warning", 1), ("info", 1), ("error", 0), ("retransmission", 1), ("nak", 1), ("rejected", 0)]
+)
+def test_fail_on(word, status):
+    run(LOSS, "--fail-on", word, status=status)
+    run(SAMPLES / "rping.pcap", "--fail-on", word, status=0)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--fail-on", "nonsense"], "rdmawire explain events"),
+        (["--from", "yesterday"], "is no time"),
+        (["--filter", "bth.pns == 1"], "bth.psn"),
+        (["--csv-packets"], "--csv"),
+        (["--threads", "0"], "--threads"),
+    ],
+)
+def test_wrong_usage(arguments, message):
+    assert message in run(LOSS, *arguments, status=2).stderr.decode()
+
+
+def test_a_capture_that_ends_early_is_reported_as_far_as_it_goes(tmp_path):
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(plain(LOSS)[:100_000])
+    done = run(cut, "--json", status=3)
+    assert b"cut.pcap" in done.stderr
+    whole = json.loads(done.stdout)
+    VALIDATOR.validate(whole)
+    assert whole["summary"]["packets"] > 50
+    assert "cut.pcap" in whole["input"]["files"][0]["trouble"]
+    assert b"missing.pcap" in run(tmp_path / "missing.pcap", status=3).stderr
+
+
+def test_counters_are_set_beside_the_capture(tmp_path):
+    before, after, wrong = tmp_path / "before", tmp_path / "after", tmp_path / "wrong"
+    before.write_text("link rxe0/1 rcvd_seq_err 10 sent_pkts 4\n")
+    after.write_text("link rxe0/1 rcvd_seq_err 24 sent_pkts 518\n")
+    wrong.write_text("nothing to see\n")
+    rows = report(LOSS, "--counters", before, "--counters", after)["counters"]
+    assert rows[0]["difference"] == rows[0]["in_capture"] == 14
+    assert rows[0]["says"].endswith("they agree")
+    assert "they agree" in text(LOSS, "--counters", before, "--counters", after)
+    assert "expected is" in run(LOSS, "--counters", wrong, status=3).stderr.decode()
