@@ -254,7 +254,8 @@ void QueuePairs::add(const Packet& packet) {
   const TransportPacket& t = *read;
   constexpr std::uint32_t management_qps = 1;
   if (t.dest_qp <= management_qps && t.op->transport == Transport::ud) return;
-  if (!t.op->known && !packet.stack.find(info<DcEth>)) return;
+  const bool vendor = (!t.op->known || t.op->transport == Transport::rd) && packet.stack.find(info<DcEth>) != nullptr;
+  if (!t.op->known && !vendor) return;
 
   const bool notification = t.op->operation == Operation::congestion_notification;
   Slot* slot = find({t.from, t.to, number_of(t)});
@@ -276,7 +277,7 @@ void QueuePairs::add(const Packet& packet) {
     }
     at = begin(t);
     end = End::a;
-    if (packet.stack.find(info<DcEth>)) followed_[at]->info.service = Service::vendor;
+    if (vendor) followed_[at]->info.service = Service::vendor;
     if (options_.use_source_port && followed_[at]->lone) {
       try_source_port(at);
       slot = find({t.from, t.to, number_of(t)});
@@ -285,6 +286,10 @@ void QueuePairs::add(const Packet& packet) {
     }
   }
   Followed& f = *followed_[at];
+  if (f.info.id == 0 && end == End::b) {
+    swap_ends(at);
+    end = End::a;
+  }
   f.recent = true;
   if (f.info.upper.protocol == Upper::unknown && packet.upper.protocol != Upper::unknown) f.info.upper = packet.upper;
   count(f, end, t);
@@ -298,12 +303,25 @@ void QueuePairs::add(const Packet& packet) {
   follow(at, end, t);
 }
 
+// End a is who sent the first packet.
+void QueuePairs::swap_ends(Index at) {
+  Followed& f = *followed_[at];
+  Slot* const from_a = find(key_from(f, End::a));
+  Slot* const from_b = find(key_from(f, End::b));
+  if (from_a) from_a->end = End::b;
+  if (from_b && from_b != from_a) from_b->end = End::a;
+  std::swap(f.info.ends[0], f.info.ends[1]);
+  std::swap(f.info.sent[0], f.info.sent[1]);
+  std::swap(f.requesters[0], f.requesters[1]);
+}
+
 void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
   Connection& c = f.info;
   Sent& sent = c.by(end);
   ++sent.packets;
   sent.wire_octets += t.wire_octets;
-  sent.payload_octets += t.payload;
+  const bool vendor = c.service == Service::vendor;  // what its headers mean is not published
+  if (!vendor) sent.payload_octets += t.payload;
   c.last_frame = t.frame;
   c.last_time = t.time;
   if (c.id == 0) {
@@ -313,7 +331,9 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
     c.service = service_of(t.op->transport);
   }
   const auto dscp = static_cast<std::uint8_t>(t.traffic_class >> 2);
-  if (t.is_response()) {
+  if (vendor) {
+    sent.request_dscp = dscp;
+  } else if (t.is_response()) {
     ++sent.responses;
     sent.response_dscp = dscp;
     if (t.op->operation == Operation::acknowledge) {

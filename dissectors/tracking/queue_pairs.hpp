@@ -84,6 +84,7 @@ class QueuePairs final : public PairSink {
   Index begin(const TransportPacket& packet);
   void farewell(Index at, Farewell why);
   void process(Followed& f, End end, const TransportPacket& packet);
+  void swap_ends(Index at);
   void count(Followed& f, End end, const TransportPacket& packet);
   void follow(Index at, End end, const TransportPacket& packet);
   bool replaced(Index at, End end, const TransportPacket& packet);

@@ -355,6 +355,10 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   }
 
   if (fills) {
+    if (!filler_.active && !known.told) {
+      lost_before_capture(packets_[at], packet.psn + psns, packet, to);
+      packets_[at].told = true;
+    }
     fill(at, packet, psns);
     auto& ahead = trouble().ahead;
     const auto place =
@@ -364,6 +368,24 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   } else if (at < packets_.size()) {
     packets_[at].time = packet.time;
   }
+}
+
+// A gap that is filled by sending again was a loss before the capturing point. `filled`: one behind the packet that
+// does.
+void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet,
+                                    const Reporter& to) {
+  Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
+  if (gap.refused_frame != 0) {
+    lost.frame = lost.cause_frame = gap.refused_frame;
+    lost.time = gap.refused_time;
+  }
+  lost.origin_frame = gap.frame;
+  lost.psn = gap.psn.value();
+  // A READ takes many PSNs and is one packet.
+  const std::int32_t rest = gap.end() - filled;
+  lost.packets = filled - packet.psn > 1 ? 1 + static_cast<std::uint64_t>(std::max(rest, 0)) : gap.psns;
+  to.requester().lost_in_network += static_cast<std::uint32_t>(lost.packets);
+  to.tell(lost);
 }
 
 void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known,
@@ -400,21 +422,16 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     lost.cause_frame = event.cause_frame;
     lost.cause = waiting->beyond - packet.psn > 0 && packet.psn - waiting->next_response < 0 ? Cause::after_capture
                                                                                              : Cause::before_capture;
+    if (lost.cause == Cause::before_capture && waiting->skipped_frame != 0)
+      lost.packets = static_cast<std::uint64_t>(std::max(waiting->gap_end - packet.psn, 1));
   } else if (window_.oldest - packet.psn > 0) {
     event.cause = Cause::spurious;
     event.cause_frame = ack_frame_;
   } else if (packet.time - before >= (to.joined ? shortest_timeout_ns : copy_ns * 2)) {
     event.cause = Cause::timeout;
   }
-  // A gap that is filled by sending again was a loss before the capturing point.
-  if (!known.seen && known.frame != 0 && event.cause != Cause::sequence_error_nak) {
-    tell_lost = true;
-    lost.cause = Cause::before_capture;
-    lost.origin_frame = known.frame;
-    lost.packets = known.psns;
-  }
   if (tell_lost) {
-    to.requester().lost_in_network += static_cast<std::uint32_t>(lost.packets);
+    to.responder().lost_in_network += static_cast<std::uint32_t>(lost.packets);
     to.tell(lost);
   }
 
@@ -466,6 +483,7 @@ void Requester::settle_filler(bool sent_again, const Reporter& to) {
   gap.frame = event.origin_frame;
   gap.time = gap.first_time = filler_.gap_time;
   begin_round(first, 1, gap, to);
+  lost_before_capture(gap, filler_.next, first, to);
   round_.event.packets = event.packets;
   round_.event.last_frame = event.last_frame;
   round_.next = filler_.next;
@@ -615,7 +633,10 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     }
     SentPacket& told = packets_[at - 1];
     Event event;
-    event.kind = answered ? EventKind::lost_in_capture : EventKind::psn_gap;
+    event.kind = answered                  ? EventKind::lost_in_capture
+                 : told.refused_frame != 0 ? EventKind::lost_in_network
+                                           : EventKind::psn_gap;
+    if (event.kind == EventKind::lost_in_network) event.cause = Cause::before_capture;
     event.end = to.end;
     event.origin_frame = told.frame;
     event.time = told.time;
@@ -880,8 +901,10 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   const std::int32_t ahead = packet.psn - waiting->next_response;
   if (ahead == 0) {
     waiting->next_response += 1;
-    if (waiting->beyond - waiting->next_response <= 0) {
+    if (waiting->beyond - waiting->next_response <= 0 || !waiting->tell_order) {
+      // After it asked again, what had come ahead does not count: the responses begin anew.
       waiting->beyond = waiting->next_response;
+      waiting->skipped_frame = 0;
     } else if (waiting->skipped_frame != 0 && waiting->gap_end - waiting->next_response <= 0 && waiting->tell_order) {
       // A response that was missing has come by itself. What a requester asked for again it takes from there on.
       waiting->next_response = waiting->seen = waiting->beyond;
@@ -921,7 +944,7 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
   // It acknowledges what came before.
   if (window_.place(packet.psn - 1) == machines::ResponsePlace::outstanding) acknowledge(packet.psn - 1, packet, to);
   const std::uint8_t kind = packet.syndrome >> 5 & 3, code = packet.syndrome & 31;
-  const SentPacket* request = find(packet.psn);
+  SentPacket* request = find(packet.psn);
   const bool seen = request && request->seen && request->frame != 0;
   const bool repeated =
       refusal_.active && refusal_.psn == packet.psn && refusal_.rnr == (kind == syndrome_kind::rnr_nak);
@@ -943,13 +966,15 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
   }
   to.tell(event);
   if (code == nak_code::psn_sequence_error) {
-    if (!repeated && request && !(request->seen && request->late)) {
-      Event lost =
-          event_of(EventKind::lost_in_network, seen ? Cause::after_capture : Cause::before_capture, packet, to);
+    if (request && !request->seen) {
+      // Told when it is sent again: then it shows how many packets it was.
+      request->refused_frame = packet.frame;
+      request->refused_time = packet.time;
+    } else if (!repeated && request && !request->late) {
+      Event lost = event_of(EventKind::lost_in_network, Cause::after_capture, packet, to);
       lost.origin_frame = request->frame;
       lost.cause_frame = packet.frame;
-      lost.packets = seen ? 1 : request->psns;
-      to.requester().lost_in_network += static_cast<std::uint32_t>(lost.packets);
+      ++to.requester().lost_in_network;
       to.tell(lost);
     }
     refusal_ = {true, false, packet.psn, packet.frame, packet.time, 0};

@@ -70,7 +70,10 @@ class Requester {
     std::uint16_t identification = 0;
     std::uint8_t opcode = 0;
     bool seen = false;
-    bool late = false;  // filled a gap without being sent again
+    bool late = false;                // filled a gap
+    bool told = false;                // a gap whose loss was told
+    std::uint64_t refused_frame = 0;  // a gap: the NAK that asked for it
+    std::int64_t refused_time = 0;
     [[nodiscard]] Psn end() const { return psn + psns; }
   };
   /// A message that is being sent or waits for its answer.
@@ -145,6 +148,7 @@ class Requester {
   void fresh(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
   void again(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
   void fill(std::size_t at, const TransportPacket& packet, std::uint32_t psns);
+  void lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet, const Reporter& to);
   void begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known, const Reporter& to);
   void end_round(const Reporter& to);
   void settle_filler(bool sent_again, const Reporter& to);
