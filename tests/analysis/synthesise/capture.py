@@ -50,6 +50,7 @@ class Frames:
         for _, number, what in self.entries:
             owners.append(number)
             senders.append(what[1] if isinstance(what, tuple) else what.transmission.sender)
+        # Of each end: how many of its frames are requests, and how many answer a request that the capture has.
         numbers = {id(c): i for i, c in enumerate(self.connections)}
         frames = {}
         for i, owner in enumerate(owners, 1):
@@ -72,6 +73,9 @@ class Frames:
     def _connection(i, c, frames, numbers):
         seen = [sorted((cap for t in c.network.transmissions if t.sender == end for cap in t.captures if cap.number),
                        key=lambda cap: cap.number) for end in (0, 1)]
+        answered = [sum(cap.transmission.role == "answer" and any(
+            asked.transmission.role == "request" and asked.transmission.place <= cap.transmission.place and
+            asked.number < cap.number for asked in seen[1 - end][:3]) for cap in seen[end]) for end in (0, 1)]
         addresses = [host.text for host in c.hosts]
         if c.rewritten:
             addresses[c.rewritten[0]] = c.rewritten[1]
@@ -83,7 +87,7 @@ class Frames:
                 "ends": [{"address": addresses[end], "qp": c.qps[end], "first_psn": c.first_psns[end],
                           "first_frame": seen[end][0].number if seen[end] else None,
                           "requests": sum(cap.transmission.role == "request" for cap in seen[end]),
-                          "answers": sum(cap.transmission.role == "answer" for cap in seen[end])} for end in (0, 1)],
+                          "answers": answered[end]} for end in (0, 1)],
                 "mtu": c.ends[0].manners.mtu, "evidence": c.evidence,
                 "first_frame": frames[0], "last_frame": frames[-1], "frames": len(frames),
                 "replaces": numbers.get(id(c.replaces)) if c.replaces else None, "messages": messages}

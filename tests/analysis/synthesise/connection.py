@@ -6,6 +6,7 @@ acknowledged – is drawn for each connection (`Manners`).
 """
 
 import bisect
+import random as randoms
 import struct
 from collections import deque
 from dataclasses import dataclass, field
@@ -134,7 +135,7 @@ def request_headers(item, message, offset, remaining):
     return headers
 
 
-_FILL = bytes((i * 37 + (i >> 8) * 11) & 0xFF for i in range(1 << 16))
+_FILL = randoms.Random(0).randbytes(1 << 16)  # like no upper layer's header
 
 
 def content(message, offset, length):
