@@ -221,9 +221,20 @@ def _replaced_case(world, random, begin, name):
                            qps=qps, first_psns=psns)
     new.replaces, new.name, old.name = old, name, name
     acts.clean(new, 0)
-    new.told.append(Told("replaced", ["none"], whole_act=1))
     acts.clean(new)
+    # With both queue pairs the same, the first frame shows it; with one of them, the first that goes to it.
+    new.told.append(Told("replaced", ["none"], between=_shows_itself(new, qps == old.qps)))
     return [old, new]
+
+
+def _shows_itself(c, at_once):
+    """(first frame, last frame) in which a new connection may be noticed: until both directions were seen in both roles
+    where only one queue pair is the same."""
+    first = [min((t for t in c.network.transmissions if t.captures and wanted(t)), key=lambda t: t.index, default=None)
+             for wanted in (lambda t: True, *(lambda t, end=end, role=role: t.sender == end and t.role == role
+                                              for end in (0, 1) for role in ("request", "answer")))]
+    first = sorted((t for t in first if t), key=lambda t: t.captures[0].time)
+    return (first[0], first[1 if at_once else -1])
 
 
 def draw_plan(random, cases):

@@ -18,7 +18,8 @@ def connection_manager(c, random, service_port=None):
                                random.randrange(1 << 16)).octets()
 
     # A REQ, and a REP, say the PSN that the *other* side shall begin with. IBTA vol 1, 12.7.31.
-    opening = [(0, wire.cm_req(a, b, ids, transaction, c.qps[0], c.first_psns[1], mtu, port)),
+    opening = [(0, wire.cm_req(a, b, ids, transaction, c.qps[0], c.first_psns[1], mtu, port,
+                               c.ends[0].manners.pkey)),
                (1, wire.cm_rep(b, ids, transaction, c.qps[1], c.first_psns[0])), (0, wire.cm_rtu(ids, transaction))]
     start = c.begin - 4 * gap
     for i, (sender, mad) in enumerate(opening):

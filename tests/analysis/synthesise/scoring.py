@@ -10,7 +10,7 @@ Rules of matching
    the accepted causes, same end, `frame` exactly the given one or between the two given ones, `packets` between the two
    given numbers, and equal `psn`, `last_frame`, `origin_frame`, `cause_frame`, `value`, and `found` in its range.
 3. Each found event matches at most one true event and the other way round; required events choose first, those with an
-   exact frame before those with a range.
+   exact frame before those with a range. Where several `origin_frames` are given, any of them is right.
 4. ecn_marked, crc_bad, truncated: one true event a frame. A found event that says `packets` N > 1 stands for all true ones
    of its kind and cause between `frame` and `last_frame`, if they are exactly N.
 5. What is left of the found events: right when it matches an allowed event (kind, cause if given, frames; an allowed
@@ -121,6 +121,8 @@ def mismatch(event, found, manifest):
     for name, fallback in (("packets", 1), ("found", None)):
         if name in event and not event[name][0] <= (numbers[name] if numbers[name] is not None else fallback or 0) <= event[name][1]:
             return f"{name}: {numbers[name]}, not in {event[name]}"
+    if "origin_frames" in event and numbers["origin_frame"] not in event["origin_frames"]:
+        return f"origin_frame: {numbers['origin_frame']}, not in {event['origin_frames']}"
     for name in EXACT:
         if name in event and numbers[name] != event[name]:
             return f"{name}: {numbers[name]}, not {event[name]}"

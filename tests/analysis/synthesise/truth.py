@@ -53,6 +53,7 @@ class Event:
     frames: tuple | None = None        # or between these two
     last_frame: int | None = None
     origin_frame: int | None = None
+    origin_frames: list | None = None  # or any of these
     cause_frame: int | None = None
     packets: tuple | None = None       # between these two
     psn: int | None = None
@@ -110,7 +111,7 @@ class _Deriver:
             low, high = self.acts.get(act, (cap.number, cap.number))
             self.acts[act] = (min(low, cap.number), max(high, cap.number))
         # Which requests the capture had seen before, and what had been acknowledged, at each sending again.
-        self.known, self.first_seen, self.answered = {}, {}, {}
+        self.known, self.answered = {}, {}
         end_of = [0, 0]
         answered = [-1, -1]
         for cap in self.captured:
@@ -119,7 +120,6 @@ class _Deriver:
                 self.known[t] = t.place < end_of[t.sender]
                 self.answered[t] = answered[t.sender]
                 end_of[t.sender] = max(end_of[t.sender], t.place + t.span)
-                self.first_seen.setdefault((t.sender, t.place), cap)
             elif t.role == "answer" and not t.overrides:
                 upto = t.place - 1 if t.kind in ("nak", "rnr_nak") else t.place
                 answered[1 - t.sender] = max(answered[1 - t.sender], upto)
@@ -127,8 +127,9 @@ class _Deriver:
     def events(self):
         found = []
         if self.c.one_direction is not None:
-            found += self._gaps() + [Event("unanswered", [], frames=(self.captured[0].number,
-                                                                           self.captured[-1].number), required=False)]
+            found += self._gaps()  # and whether what is not seen was there, nobody can tell
+            found += [Event(kind, [], frames=(self.captured[0].number, self.captured[-1].number), required=False)
+                      for kind in ("unanswered", "lost_in_capture")]
         elif self.c.service == "rc":
             found += self._naks() + self._rounds() + self._losses()
         found += self._gaps() if self.c.service == "uc" else []
@@ -173,26 +174,33 @@ class _Deriver:
                                         frames=(number_of(seen[0]), number_of(seen[-1]))))
                     continue
                 first = again[0]
-                origin = self._origin(first)
-                if origin and getattr(origin, "transmission", origin).refused:
-                    origin = None
+                origins = self._origins(first)
                 events.append(Event(
                     "retransmission", self._causes(r, again), end.number, number_of(first),
                     last_frame=number_of(seen[-1]) if len(seen) == len(again) else None,
-                    origin_frame=number_of(origin), cause_frame=number_of(r.by) if r.by else None,
+                    origin_frames=origins or None, cause_frame=self._cause_frame(r, first),
                     packets=(len(again), len(seen)), psn=first.psn))
         return events
 
-    def _origin(self, again):
-        """The first capture of what is sent again: the same PSN, or the read request that it is a rest of."""
-        exact = self.first_seen.get((again.sender, again.place))
-        if exact and exact.number < number_of(again):
-            return exact
-        if again.kind == "read":
-            for t in again.message.transmissions:
-                if t is not again and t.captures and t.place <= again.place and number_of(t) < number_of(again):
-                    return t
-        return None
+    def _origins(self, again):
+        """Earlier captures of what is sent again: of the same PSN, or of the read request that it is a rest of."""
+        frames = []
+        for t in again.message.transmissions:
+            if t.captures and number_of(t) < number_of(again) and (
+                    t.place == again.place or t.kind == "read" and t.place <= again.place):
+                if t.refused:  # some take what the receiver dropped for a sending, some do not
+                    return []
+                frames.append(number_of(t))
+        return frames
+
+    def _cause_frame(self, r, first):
+        """The NAK that was obeyed: of several that came before the requester acted, the one that names this PSN."""
+        if r.cause == "sequence_error_nak":
+            for cap in reversed(self.captured):
+                t = cap.transmission
+                if t.kind == "nak" and t.sender != r.end and t.place == first.place and cap.number < number_of(first):
+                    return cap.number
+        return number_of(r.by) if r.by else None
 
     def _causes(self, r, again):
         if r.cause != "timeout":
@@ -323,10 +331,9 @@ class _Deriver:
         return event
 
     def _silences(self):
-        """A stall may be reported wherever the connection was silent for 1 ms; the acts say where it must be."""
+        """A stall may be reported of any connection that took 1 ms and more; the acts say where it must be."""
         events = []
-        for before, after in zip(self.captured, self.captured[1:]):
-            if after.time - before.time >= 1_000_000 and not any(
-                    told.kind == "stall" and number_of(told.between[0]) == before.number for told in self.c.told):
-                events.append(Event("stall", [], frames=(before.number, after.number), required=False))
+        first, last = self.captured[0], self.captured[-1]
+        if last.time - first.time >= 1_000_000 and not any(told.kind == "stall" for told in self.c.told):
+            events.append(Event("stall", [], frames=(first.number, last.number), required=False))
         return events

@@ -171,14 +171,14 @@ def _mad(attribute, transaction, content):
     return struct.pack("!BBBBHHQHHI", 1, 0x07, 2, 0x03, 0, 0, transaction, attribute, 0, 0) + content.ljust(232, b"\0")
 
 
-def cm_req(source, destination, ids, transaction, qp, first_psn, mtu, service_port, reads=16):
+def cm_req(source, destination, ids, transaction, qp, first_psn, mtu, service_port, pkey=0xFFFF, reads=16):
     path = (struct.pack("!HH", 0xFFFF, 0xFFFF) + source.gid + destination.gid +
             struct.pack("!IBBBB", 0, 0, 64, 0, 18 << 3))
     addresses = b"\x00\x60" if len(source.address) == 16 else b"\x00\x40"
     private = (addresses + struct.pack("!H", 40000 + (ids[0] & 0xFFF)) + source.address.rjust(16, b"\0") +
                destination.address.rjust(16, b"\0"))
     content = (struct.pack("!IIQQII", ids[0], 0, 0x0000000001060000 | service_port, guid(source), 0, 0) +
-               struct.pack("!IIIIHBB", qp << 8 | reads, reads & 0xFF, 20 << 3, first_psn << 8 | 20 << 3 | 7, 0xFFFF,
+               struct.pack("!IIIIHBB", qp << 8 | reads, reads & 0xFF, 20 << 3, first_psn << 8 | 20 << 3 | 7, pkey,
                            _mtu_code(mtu) << 4 | 7, 15 << 4) + path + bytes(44) + private)
     return _mad(0x0010, transaction, content)
 
