@@ -183,6 +183,22 @@ def test_one_sequence_error_nak_a_gap_then_silence(name):
             assert len(named) == len(set(named)), "each gap is named once"
 
 
+@pytest.mark.parametrize("name", ["clean", "storm", "reorders_requests", "not_ready", "loses_responses_before"])
+def test_a_responder_never_takes_back_what_it_said(name):
+    """Until something is sent again, what its answers acknowledge only grows."""
+    for c in cases.make(25, SEED, name).connections:
+        if c.service != "rc" or c.clean and name != "clean":
+            continue
+        for end in (0, 1):
+            furthest = -1
+            for t in answers(c, end):
+                if any(r.time < t.sent for r in c.ends[1 - end].rounds):
+                    break
+                says = t.place - 1 if t.kind in ("nak", "rnr_nak") else t.place
+                assert says >= furthest, (c.name, t.kind)
+                furthest = says
+
+
 def test_after_a_nak_everything_from_there_on_is_sent_again():
     for c in cases.make(40, SEED, "loses_requests_before").connections:
         for end in c.ends:

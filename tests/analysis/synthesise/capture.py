@@ -45,7 +45,8 @@ class Frames:
             for time, octets in self.octets():
                 file.write(record(time, octets))
 
-    def manifest(self, **about):
+    def manifest(self, messages=True, **about):
+        """The truth; `messages`: with every message of every connection."""
         owners, senders = [], []
         for _, number, what in self.entries:
             owners.append(number)
@@ -60,7 +61,7 @@ class Frames:
             mine = frames.get(i)
             if not mine:
                 continue
-            connections.append(self._connection(i, c, mine, numbers))
+            connections.append(self._connection(i, c, mine, numbers, messages))
             for event in truth.events_of(c):
                 event.connection = i
                 if event.kind == "replaced":
@@ -70,7 +71,7 @@ class Frames:
                 "owners": owners, "senders": "".join(map(str, senders))}
 
     @staticmethod
-    def _connection(i, c, frames, numbers):
+    def _connection(i, c, frames, numbers, with_messages):
         seen = [sorted((cap for t in c.network.transmissions if t.sender == end for cap in t.captures if cap.number),
                        key=lambda cap: cap.number) for end in (0, 1)]
         answered = [sum(cap.transmission.role == "answer" and any(
@@ -82,7 +83,7 @@ class Frames:
         messages = [{"end": end, "kind": m.kind, "size": m.size,
                      "first_psn": (c.first_psns[end] + m.first_place) % (1 << 24),
                      "frames": [truth.number_of(t) for t in m.transmissions if truth.number_of(t)]}
-                    for end, m in c.messages]
+                    for end, m in c.messages if with_messages]
         return {"number": i, "name": c.name, "transport": c.service, "clean": c.clean,
                 "ends": [{"address": addresses[end], "qp": c.qps[end], "first_psn": c.first_psns[end],
                           "first_frame": seen[end][0].number if seen[end] else None,

@@ -400,6 +400,7 @@ class ReliableEnd:
             self._nak("psn_sequence_error")
 
     def _nak(self, code):
+        self._settle_ack()
         n = Transmission(self.number, "answer", "nak", wire.ACKNOWLEDGE, self.expected)
         n.code, n.msn = code, self.msn
         n.headers = wire.aeth(wire.NAK | wire.NAK_CODES[code], self.msn)
@@ -414,6 +415,7 @@ class ReliableEnd:
         if takes_receive and self.not_ready:
             self.not_ready -= 1
             self.nak_sent = True  # what follows is dropped in silence until this one comes again
+            self._settle_ack()
             n = Transmission(self.number, "answer", "rnr_nak", wire.ACKNOWLEDGE, self.expected)
             n.code, n.msn = self.rnr_timer, self.msn
             n.headers = wire.aeth(wire.RNR_NAK | self.rnr_timer, self.msn)
@@ -496,7 +498,8 @@ class ReliableEnd:
         self.clock.at(self.answer_at, self._ack_due, self.waiting_ack)
 
     def _settle_ack(self):
-        """Before an answer with data: the acknowledgement that waits must not speak of what comes after it."""
+        """Before an answer with data and before a NAK: the acknowledgement that waits must not speak of what comes after
+        it."""
         if self.waiting_ack:
             if self.manners.drops_gathered and not self.withholds:
                 self.waiting_ack["cancelled"] = True
