@@ -14,27 +14,30 @@ from synthesise.running import FULL, RDMAWIRE, SEED
 
 pytestmark = pytest.mark.skipif(bool(running.no_analyze()), reason=running.no_analyze() or "")
 
-CASES = 20_000 if FULL else 2_000
+CASES = 1_500
+SEEDS = range(SEED, SEED + (10 if FULL else 1))
 CONNECTIONS = 10_000 if FULL else 1_000
 
 
-def analyze(folder, *arguments):
-    running.run(RDMAWIRE, "analyze", "--csv", folder, *arguments)
+def analyze(folder, path, *options):
+    """The folder with the tables."""
+    running.run(RDMAWIRE, "analyze", path, "--csv", folder, *options)
     return folder
 
 
-@pytest.fixture(scope="module")
-def faults(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("faults")
-    print(f"seed {SEED}, {CASES} cases")
-    manifest = save(cases.make(CASES, SEED), folder / "faults.pcap", folder / "faults.json", seed=SEED)
+@pytest.fixture(scope="module", params=SEEDS, ids=lambda seed: f"seed{seed}")
+def faults(request, tmp_path_factory):
+    seed = request.param
+    folder = tmp_path_factory.mktemp(f"faults{seed}-")
+    manifest = save(cases.make(CASES, seed), folder / "faults.pcap", folder / "faults.json", seed=seed)
     tables = analyze(folder / "tables", folder / "faults.pcap")
     return folder, manifest, scoring.score(manifest, scoring.read_events(tables / "events.csv"))
 
 
 def test_every_injected_fault_is_found_with_its_cause_and_nothing_else(faults):
     folder, manifest, result = faults
-    print(f"\nseed {SEED}: {len(manifest['connections'])} connections, {manifest['packets']} packets\n{result.table()}")
+    print(f"\nseed {manifest['seed']}: {len(manifest['connections'])} connections, {manifest['packets']} packets")
+    print(result.table())
     failures = result.failures()
     if failures:
         for event, near in result.missed[:40]:
@@ -42,12 +45,13 @@ def test_every_injected_fault_is_found_with_its_cause_and_nothing_else(faults):
             print("missed", case, event, near)
         for found in result.wrong[:40]:
             print("wrong", found.connection, found.row)
-    assert not failures, f"seed {SEED}, kept in {folder}"
+    assert not failures, f"seed {manifest['seed']}, kept in {folder}"
 
 
 def test_clean_connections_have_no_finding(faults):
-    folder, _, result = faults
-    assert not result.clean_findings, (f"seed {SEED}, kept in {folder}", [f.row for f in result.clean_findings[:10]])
+    folder, manifest, result = faults
+    assert not result.clean_findings, (
+        f"seed {manifest['seed']}, kept in {folder}", [found.row for found in result.clean_findings[:10]])
 
 
 def test_a_clean_capture_has_no_finding(tmp_path):
@@ -59,7 +63,7 @@ def test_a_clean_capture_has_no_finding(tmp_path):
 @pytest.mark.parametrize("kind", joining.KINDS)
 def test_halves_are_joined_without_being_told(kind, tmp_path):
     manifest = save(joining.make(CONNECTIONS, SEED, 8, kind), tmp_path / "j.pcap", tmp_path / "j.json", messages=False)
-    tables = analyze(tmp_path / "tables", "--ignore", "cm,text,source-port", tmp_path / "j.pcap")
+    tables = analyze(tmp_path / "tables", tmp_path / "j.pcap", "--ignore", "cm,text,source-port")
     result = scoring.score_joining(manifest, scoring.read_connections(tables / "connections.csv"))
     print(f"\n{kind}: {result}")
     assert result.right >= .99 * result.true, result

@@ -132,7 +132,8 @@ def test_all_that_can_go_wrong_does():
     wanted |= {(kind, "none") for kind in (
         "lost_in_capture", "psn_gap", "out_of_order", "duplicate", "rnr_nak", "ghost_acknowledgement",
         "unsolicited_response", "unanswered", "msn_jump", "truncated", "pkey_mismatch", "qkey_mismatch", "segmentation",
-        "opcode_sequence", "ecn_marked", "replaced", "path_change")}
+        "opcode_sequence", "ecn_marked", "replaced", "path_change",
+        "read_limit")}
     assert wanted <= seen, wanted - seen
 
 

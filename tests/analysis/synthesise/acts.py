@@ -578,6 +578,20 @@ def wrong_opcode(c):
     c.told.append(Told("opcode_sequence", ["none"], end, at=t))
 
 
+def too_many_reads(c, agreed):
+    """The requester has one more outstanding than was agreed on; this responder bears it."""
+    end = begin(c, 400 * MICROSECOND)
+    e, extra = c.ends[end], c.random.randrange(1, 3)
+    reads, e.manners.reads = e.manners.reads, 64
+    before = len(c.network.transmissions)
+    e.post([message(c, end, c.random.choice(("read", "fetch_add")), 1) for _ in range(agreed + extra)])
+    finish(c)
+    e.manners.reads = reads
+    asked = [t for t in c.network.transmissions[before:] if t.role == "request"]
+    c.told.append(Told("read_limit", ["none"], end, at=asked[agreed]))
+    c.told += [Told("read_limit", ["none"], end, at=t, required=False) for t in asked[agreed + 1:]]
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Congestion, time, paths
 

@@ -76,7 +76,8 @@ LAST = {
     "wrong_opcode": acts.wrong_opcode,
 }
 # Cases that need another connection than the usual one.
-SPECIAL = ("uc_gap", "uc_clean", "ud_qkey", "ud_clean", "replaced", "address_rewritten", "one_direction")
+SPECIAL = ("uc_gap", "uc_clean", "ud_qkey", "ud_clean", "replaced", "address_rewritten", "one_direction",
+           "too_many_reads")
 IPV4_ONLY = ("damage_ip_identification", "damage_ip_identification_in_network", "address_rewritten")
 
 
@@ -195,6 +196,18 @@ def _special_case(world, random, begin, name):
         acts.clean(c)
         c.rewritten = (random.randrange(2), f"192.0.2.{random.randrange(1, 255)}")
         acts.rewrite_address(c, c.rewritten[0], bytes(int(part) for part in c.rewritten[1].split(".")))
+    elif name == "too_many_reads":
+        c = world.connection(random, begin=begin)
+        agreed = random.choice((1, 2, 4))
+        for end in c.ends:
+            end.manners.reads = agreed
+            end.manners.turn = max(end.manners.turn, 3 * MICROSECOND + 8 * end.manners.spacing)
+        close = evidence.connection_manager(c, random, agreed)
+        c.evidence = "connection_manager"
+        acts.clean(c, 0)
+        acts.too_many_reads(c, agreed)
+        acts.clean(c)
+        close()
     elif name == "one_direction":
         c = world.connection(random, begin=begin)
         for _ in range(random.randrange(1, 4)):
@@ -228,12 +241,12 @@ def _replaced_case(world, random, begin, name):
 
 
 def _shows_itself(c, at_once):
-    """(first frame, last frame) in which a new connection may be noticed: until both directions were seen in both roles
-    where only one queue pair is the same."""
+    """Between which transmissions a new connection may be noticed: at its first (or the first answer) with both queue
+    pairs the same; else until both directions were seen in both roles."""
     first = [min((t for t in c.network.transmissions if t.captures and wanted(t)), key=lambda t: t.index, default=None)
              for wanted in (lambda t: True, *(lambda t, end=end, role=role: t.sender == end and t.role == role
                                               for end in (0, 1) for role in ("request", "answer")))]
-    first = sorted((t for t in first if t), key=lambda t: t.captures[0].time)
+    first = sorted(dict.fromkeys(t for t in first if t), key=lambda t: t.captures[0].time)
     return (first[0], first[1 if at_once else -1])
 
 

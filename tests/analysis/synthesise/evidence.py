@@ -4,11 +4,12 @@ from . import wire
 from .network import MICROSECOND
 
 
-def connection_manager(c, random, service_port=None):
-    """Frames before and after the connection: (time, octets, sender). The active side is end 0."""
+def connection_manager(c, random, reads=16):
+    """Frames before and after the connection: (time, octets, sender). The active side is end 0. `reads`: as many reads and
+    atomics at a time are agreed on, both ways."""
     ids = random.getrandbits(32), random.getrandbits(32)
     transaction, bye = random.getrandbits(40), random.getrandbits(40)
-    port = service_port or random.choice((4420, 7471, 18515, 20049))
+    port = random.choice((4420, 7471, 18515, 20049))
     a, b = c.hosts
     mtu, gap = c.ends[0].manners.mtu, random.randrange(20, 200) * MICROSECOND
 
@@ -19,8 +20,8 @@ def connection_manager(c, random, service_port=None):
 
     # A REQ, and a REP, say the PSN that the *other* side shall begin with. IBTA vol 1, 12.7.31.
     opening = [(0, wire.cm_req(a, b, ids, transaction, c.qps[0], c.first_psns[1], mtu, port,
-                               c.ends[0].manners.pkey)),
-               (1, wire.cm_rep(b, ids, transaction, c.qps[1], c.first_psns[0])), (0, wire.cm_rtu(ids, transaction))]
+                               c.ends[0].manners.pkey, reads)),
+               (1, wire.cm_rep(b, ids, transaction, c.qps[1], c.first_psns[0], reads)), (0, wire.cm_rtu(ids, transaction))]
     start = c.begin - 4 * gap
     for i, (sender, mad) in enumerate(opening):
         c.extra_frames.append((start + i * gap, frame(sender, mad, random.randrange(1000)), sender))

@@ -30,6 +30,7 @@ crc_bad             frame by frame; what was changed is known to the one who cha
 truncated           frame by frame: fewer octets than the IP header says, and not snapped
 pkey_mismatch, qkey_mismatch   one packet among many others of the connection
 segmentation, opcode_sequence  a faulty sender's packet; the responder refuses it
+read_limit          the CM's exchange names the limit; the request that goes beyond it
 ecn_marked          frame by frame
 cnp                 the sender's packets come at one pace for at least 400 us before it, and at another (or the same) for
                     as long after it
@@ -219,7 +220,8 @@ class _Deriver:
         if any(t.kind == "read" for t in again) and answered >= first.place:
             causes = ["timeout", "spurious"]
         # A NAK that the capture has and the requester never had: the timer did what the NAK asked.
-        if any(t.kind == "nak" and t.sender != r.end and t.place == first.place and t.captures and t.lost
+        if any(t.kind == "nak" and t.sender != r.end and t.place in (first.place, r.place) and t.captures and
+               t.lost
                for t in self.c.network.transmissions):
             causes.append("sequence_error_nak")
         return causes
