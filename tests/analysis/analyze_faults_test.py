@@ -31,7 +31,8 @@ def faults(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(f"faults{seed}-")
     manifest = save(cases.make(CASES, seed), folder / "faults.pcap", folder / "faults.json", seed=seed)
     tables = analyze(folder / "tables", folder / "faults.pcap")
-    return folder, manifest, scoring.score(manifest, scoring.read_events(tables / "events.csv"))
+    return folder, manifest, scoring.score(manifest, scoring.read_events(tables / "events.csv"),
+                                           scoring.read_connections(tables / "connections.csv"))
 
 
 def test_every_injected_fault_is_found_with_its_cause_and_nothing_else(faults):

@@ -114,6 +114,21 @@ def test_each_way_of_being_wrong_is_seen(manifest, scored, kind, damage):
     assert result.failures()
 
 
+def test_the_table_of_connections_says_who_is_a(manifest, tmp_path):
+    """Where the second end is called a there, events that call it a are right, and the others are not."""
+    rows = [{"connection": str(c["first_frame"]), "a_address": c["ends"][1]["address"], "a_qp": str(c["ends"][1]["qp"]),
+             "b_address": c["ends"][0]["address"], "b_qp": str(c["ends"][0]["qp"])} for c in manifest["connections"]]
+    swap = {"a": "b", "b": "a"}
+    sent_by_0 = {str(c["first_frame"]) for c in manifest["connections"]
+                 if manifest["senders"][c["first_frame"] - 1] == "0"}
+    events = [row | ({"end": swap[row["end"]]} if str(row["connection"]) in sent_by_0 else {})
+              for row in perfect(manifest)]
+    write(tmp_path / "events.csv", events)
+    found = scoring.read_events(tmp_path / "events.csv")
+    assert not scoring.score(manifest, found, rows).failures(1.0)
+    assert scoring.score(manifest, found).failures()
+
+
 def test_an_event_counts_once(manifest, scored):
     """Reporting everything twice is not more right."""
     rows = perfect(manifest)

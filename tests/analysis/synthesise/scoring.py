@@ -5,7 +5,8 @@ Rules of matching
 1. A found event belongs to a connection of the manifest by its frames: `connection` is the number of a frame, and that
    frame's connection is the one. Events that speak of one frame by itself (crc_bad, truncated, ecn_marked,
    pkey_mismatch, qkey_mismatch) and events without a connection belong to the connection of their `frame`.
-   An end "a" is who sent the frame that `connection` names, "b" the other.
+   An end "a" is the one that connections.csv gives as a for that connection; without that table, who sent the frame that
+   `connection` names. "b" is the other.
 2. A found event *matches* a true one when all of these hold that the manifest gives: same connection, same kind, one of
    the accepted causes, same end, `frame` exactly the given one or between the two given ones, `packets` between the two
    given numbers, and equal `psn`, `last_frame`, `origin_frame`, `cause_frame`, `value`, and `found` in its range.
@@ -39,6 +40,7 @@ class Found:
     end: str
     numbers: dict
     connection: int | None = None  # the manifest's number
+    sender: int | None = None      # its end, as the manifest counts ends
     row: dict = field(default_factory=dict)
 
 
@@ -95,15 +97,29 @@ def _place(found, manifest):
     found.connection = owners[number - 1] if number and number <= len(owners) else None
 
 
-def _end(found, manifest):
+def _orient(found, manifest, firsts):
     number = found.numbers["connection"]
-    if not number or found.end not in ("a", "b"):
-        return None
-    sender = int(manifest["senders"][number - 1])
-    return sender if found.end == "a" else 1 - sender
+    if number and found.end in ("a", "b"):
+        first = firsts.get(number, int(manifest["senders"][number - 1]))
+        found.sender = first if found.end == "a" else 1 - first
 
 
-def mismatch(event, found, manifest):
+def _who_is_a(manifest, rows):
+    """Connections as connections.csv names them, to the manifest's number of the end that is a there."""
+    ends = {c["number"]: [(end["address"], str(end["qp"])) for end in c["ends"]] for c in manifest["connections"]}
+    firsts = {}
+    for row in rows:
+        number = int(row["connection"])
+        mine = ends.get(manifest["owners"][number - 1], [])
+        a, b = (row["a_address"], row["a_qp"]), (row["b_address"], row["b_qp"])
+        if a in mine:
+            firsts[number] = mine.index(a)
+        elif b in mine:
+            firsts[number] = 1 - mine.index(b)
+    return firsts
+
+
+def mismatch(event, found):
     """Why the found event is not this true one (rule 2); None: it is."""
     numbers = found.numbers
     if event["kind"] != found.kind:
@@ -112,7 +128,7 @@ def mismatch(event, found, manifest):
         return "connection"
     if event["causes"] and found.cause not in event["causes"]:
         return f"cause: {found.cause}, not {event['causes']}"
-    if event.get("end") is not None and found.numbers["connection"] and _end(found, manifest) not in (event["end"], None):
+    if event.get("end") is not None and found.sender not in (event["end"], None):
         return "end"
     if "frame" in event and numbers["frame"] != event["frame"]:
         return f"frame: {numbers['frame']}, not {event['frame']}"
@@ -129,12 +145,14 @@ def mismatch(event, found, manifest):
     return None
 
 
-def score(manifest, found):
-    """`manifest`: as capture.save gives it (or read back from JSON); `found`: read_events()."""
+def score(manifest, found, rows=()):
+    """`manifest`: as capture.save gives it (or read back from JSON); `found`: read_events(); `rows`: read_connections()."""
+    firsts = _who_is_a(manifest, rows)
     result = Score(Counter(), Counter(), Counter(), [], [], [])
     by_connection = defaultdict(list)
     for one in found:
         _place(one, manifest)
+        _orient(one, manifest, firsts)
         by_connection[one.connection].append(one)
     required = [event for event in manifest["events"] if event["required"]]
     allowed = defaultdict(list)
@@ -151,12 +169,12 @@ def score(manifest, found):
         candidates = by_connection[event["connection"]]
         if event.get("other_connection") is not None:
             candidates = candidates + by_connection[event["other_connection"]]
-        match = next((one for one in candidates if id(one) not in taken and mismatch(event, one, manifest) is None), None)
+        match = next((one for one in candidates if id(one) not in taken and mismatch(event, one) is None), None)
         if match:
             taken.add(id(match))
             result.matched[key] += 1
         else:
-            near = [f"{mismatch(event, one, manifest)}" for one in candidates
+            near = [f"{mismatch(event, one)}" for one in candidates
                     if id(one) not in taken and one.kind == event["kind"]]
             result.missed.append((event, near))
     for one in found:

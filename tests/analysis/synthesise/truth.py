@@ -26,7 +26,11 @@ ghost_acknowledgement  an ACK repeated without a duplicate that would ask for it
 unsolicited_response   an ACK, far beyond everything sent, or data that no read or atomic asks for
 unanswered          requests at the capture's end without any answer, long before the last frame of the capture
 msn_jump            the MSN of an answer, against the messages ended until its PSN
-crc_bad             frame by frame; what was changed is known to the one who changed it (changes.py)
+crc_bad             frame by frame. payload: one bit; pad: octets that are not zero; ip_identification and source_port:
+                    the field, with which put right the ICRC verifies; address: all frames of one host on the
+                    connection, whose real address other connections of the capture show; the masks: what the sender
+                    sent until now with one field taken into its ICRC as it is (the TTL as it left: 64 or a few more
+                    than captured); unknown: the ICRC itself is anything
 truncated           frame by frame: fewer octets than the IP header says, and not snapped
 pkey_mismatch, qkey_mismatch   one packet among many others of the connection
 segmentation, opcode_sequence  a faulty sender's packet; the responder refuses it
