@@ -269,6 +269,10 @@ class _Deriver:
         if first.again or first.refused:
             return None
         requester = first.sender if first.role == "request" else 1 - first.sender
+        if first.role == "request" and not any(
+                cap.transmission.role == "request" and cap.transmission.sender == requester and
+                cap.transmission.index < first.index for cap in self.captured):
+            return None  # where its PSNs begin, the capture does not tell
         psn, places = self._psn(requester, first.place), last.place + last.span - first.place
         mine = [cap for cap in self.captured if cap.transmission.act == act]
         same = [cap for cap in mine if cap.transmission.sender == first.sender and
