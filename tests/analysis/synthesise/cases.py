@@ -7,7 +7,7 @@ from .capture import Frames
 from .connection import Connection, Manners
 from .network import MICROSECOND, MILLISECOND, SECOND
 from .truth import Told
-from .wire import NAK_CODES, PSNS, Host
+from .wire import PSNS, Host
 
 START = 1_790_000_000 * SECOND  # when captures begin, since 1970
 

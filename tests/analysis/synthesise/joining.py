@@ -11,10 +11,10 @@ cm, text      as random, with the exchange that tells the truth: hide it, and co
 
 import random as randoms
 
-from . import acts, cases, evidence
+from . import acts, evidence
 from .capture import Frames
 from .cases import START, World
-from .network import MICROSECOND, MILLISECOND, SECOND
+from .network import MILLISECOND, SECOND
 from .wire import PSNS
 
 KINDS = ("random", "zero", "middle", "one_direction", "reused", "cm", "text")

@@ -23,7 +23,6 @@ Rules of matching
 import csv
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from pathlib import Path
 
 BY_FRAME = {"crc_bad", "truncated", "ecn_marked", "pkey_mismatch", "qkey_mismatch"}
 GATHERED = {"crc_bad", "truncated", "ecn_marked"}
@@ -135,7 +134,8 @@ def mismatch(event, found):
     if "frames" in event and not event["frames"][0] <= (numbers["frame"] or 0) <= event["frames"][1]:
         return f"frame: {numbers['frame']}, not in {event['frames']}"
     for name, fallback in (("packets", 1), ("found", None)):
-        if name in event and not event[name][0] <= (numbers[name] if numbers[name] is not None else fallback or 0) <= event[name][1]:
+        value = fallback or 0 if numbers[name] is None else numbers[name]
+        if name in event and not event[name][0] <= value <= event[name][1]:
             return f"{name}: {numbers[name]}, not in {event[name]}"
     if "origin_frames" in event and numbers["origin_frame"] not in event["origin_frames"]:
         return f"origin_frame: {numbers['origin_frame']}, not in {event['origin_frames']}"
@@ -169,7 +169,7 @@ def score(manifest, found, rows=()):
         candidates = by_connection[event["connection"]]
         if event.get("other_connection") is not None:
             candidates = candidates + by_connection[event["other_connection"]]
-        match = next((one for one in candidates if id(one) not in taken and mismatch(event, one) is None), None)
+        match = next((one for one in candidates if id(one) not in taken and not mismatch(event, one)), None)
         if match:
             taken.add(id(match))
             result.matched[key] += 1

@@ -45,6 +45,8 @@ path_change         another UDP source port
 
 from dataclasses import asdict, dataclass
 
+from .wire import RNR_TIMERS
+
 LOSSES = ("lost_in_network", "lost_in_capture", "psn_gap")
 
 
@@ -157,7 +159,6 @@ class _Deriver:
             if t.kind == "nak":
                 event.causes = [t.code]
             else:
-                from .wire import RNR_TIMERS
                 event.value = RNR_TIMERS[t.code]
                 again = [a for a in (rounds[t].transmissions if t in rounds else ()) if a.captures]
                 if again and again[0] is rounds[t].transmissions[0]:
