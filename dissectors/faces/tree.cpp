@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "dissectors/faces/ink.hpp"
+#include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/mpa.hpp"
@@ -74,12 +75,8 @@ class Tree {
     layers(stack);
     crc("icrc", stack.icrc.offset, packet.icrc, 8);
     if (packet.icrc.status == CrcCheck::Status::bad)
-      if (const auto port = source_port_for_icrc(stack)) {
-        scratch_ = "the ICRC verifies with UDP source port ";
-        append_decimal(scratch_, *port);
-        scratch_ += ": something on the way has changed it";
-        remark("note", scratch_, Ink::notice);
-      }
+      if (const IcrcCause cause = explain_icrc(stack); cause.kind != IcrcCause::Kind::unknown)
+        remark("note", describe(cause), Ink::notice);
     crc("vcrc", stack.vcrc.offset, packet.vcrc, 4);
     for (std::size_t i = 0; i < packet.pdus.size(); ++i) pdu(packet.pdus[i], i + 1, packet.pdus.size());
     if (packet.upper.protocol != tracking::Upper::unknown) {

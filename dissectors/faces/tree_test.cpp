@@ -86,6 +86,22 @@ TEST(Tree, AChangedSourcePortIsFound) {
   EXPECT_NE(out.find("the ICRC verifies with UDP source port 49441"), std::string::npos) << out;
 }
 
+TEST(Tree, WhatElseExplainsABadIcrcIsSaid) {
+  const auto tree_with = [](std::size_t octet, std::string_view digits) {
+    std::string hex(nak_frame);
+    std::erase(hex, ' ');
+    hex.replace(octet * 2, digits.size(), digits);
+    std::string out;
+    append_tree(out, OnePacket(hex).packet);
+    return out;
+  };
+  EXPECT_NE(tree_with(18, "ffff").find("the ICRC verifies with IP identification 0x"), std::string::npos);
+  EXPECT_NE(tree_with(29, "77").find("the ICRC verifies with source address 10.0.0.2: "), std::string::npos);
+  EXPECT_NE(tree_with(58, "00000000").find("the ICRC is zero: it was not computed"), std::string::npos)
+      << tree_with(58, "00000000");
+  EXPECT_EQ(tree_with(0, "").find("the ICRC"), std::string::npos);
+}
+
 TEST(Tree, OptionsAreIndentedBelowTheirHeader) {
   // SYN with MSS 1460 and a window scale; then an option whose length lies.
   std::string out;

@@ -6,6 +6,7 @@
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/icrc_cause.hpp"
 
 using namespace rdmawire;
 
@@ -57,6 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(steps.wire == stack.wire && steps.network == stack.network && steps.transport == stack.transport &&
           steps.cut == stack.cut && steps.fragment == stack.fragment);
   if (icrc.status == CrcCheck::Status::bad) (void)source_port_for_icrc(stack);
+  (void)describe(explain_icrc(stack));
 
   Frame frame = Frame::of(stack);
   const auto again = frame.encode();

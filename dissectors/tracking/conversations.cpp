@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/transport.hpp"
 
@@ -36,6 +37,18 @@ FlowKey path_of(Wire wire, const FlowKey& ports, std::uint16_t local_lid, std::u
   return {named(local_gid, ports.from), named(remote_gid, ports.to), 0};
 }
 
+// What was damaged on the way must not make connections. What only had its port or address overwritten, or comes from a
+// sender that computes its ICRC wrongly, is as it was sent.
+bool is_damaged(const HeaderStack& stack) {
+  switch (explain_icrc(stack).kind) {
+    case IcrcCause::Kind::unknown:
+    case IcrcCause::Kind::header:
+    case IcrcCause::Kind::payload:
+    case IcrcCause::Kind::icrc: return true;
+    default: return false;
+  }
+}
+
 Event event_of(EventKind kind, const Packet& packet) {
   Event event;
   event.kind = kind;
@@ -61,8 +74,7 @@ void Conversations::add(const Packet& packet) {
   const auto ports = ports_of(stack);
   const CmMessage cm = read_cm_message(stack);
   if (!ports || !cm.kind) return;
-  // What was damaged on the way must not make connections; what only had its port overwritten is as it was sent.
-  if (packet.icrc.status == CrcCheck::Status::bad && !source_port_for_icrc(stack)) return;
+  if (packet.icrc.status == CrcCheck::Status::bad && is_damaged(stack)) return;
 
   if (cm.kind == &info<CmReq> || cm.kind == &info<CmSidrReq>)
     request(packet, *ports, cm);
@@ -108,11 +120,13 @@ void Conversations::request(const Packet& packet, const FlowKey& ports, const Cm
       known->evidence.service_id == cm.service_id && known->evidence.request_frame != 0) {
     ++known->evidence.requests;
     known->last_request_frame = packet.number;
+    known->last_request_time = packet.time_ns;
     return;
   }
   Conversation c;
   c.datagram = datagram;
   c.last_request_frame = packet.number;
+  c.last_request_time = packet.time_ns;
   PairEvidence& e = c.evidence;
   e.request_frame = e.frame = packet.number;
   e.request_time = e.time = packet.time_ns;
@@ -329,6 +343,18 @@ void Conversations::datagram_reply(const Packet& packet, const FlowKey& ports, c
 
 void Conversations::finish() {
   conversations_.for_each_oldest_first([&](const FlowKey&, Conversation& c) {
+    if (c.state == State::requested && c.evidence.request_frame != 0) {
+      c.state = State::over;
+      Event event;
+      event.kind = EventKind::unanswered;
+      event.frame = c.evidence.request_frame;
+      event.last_frame = c.last_request_frame;
+      event.time = c.evidence.request_time;
+      event.duration = c.last_request_time - event.time;
+      event.packets = c.evidence.requests;
+      sink_.unanswered(c.evidence, event);
+      return;
+    }
     if (c.state != State::closing) return;
     c.state = State::over;
     c.end.cause = Cause::unknown;

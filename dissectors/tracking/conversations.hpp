@@ -23,7 +23,7 @@ class Conversations {
 
   /// Packets come in the capture's order; those that are not of the CM cost a few comparisons.
   void add(const Packet& packet);
-  /// No more packets: tells of the DREQs that were never answered.
+  /// No more packets: tells of the REQs and DREQs that were never answered.
   void finish();
 
   [[nodiscard]] std::uint32_t known() const { return conversations_.size(); }
@@ -41,6 +41,7 @@ class Conversations {
     std::uint32_t responder_id = 0;   ///< 0: not known yet
     std::uint32_t responder_psn = 0;  ///< the REQ's starting PSN
     std::uint64_t last_request_frame = 0;
+    std::int64_t last_request_time = 0;
     std::uint64_t proposal_frame = 0;  ///< LAP without its APR; 0: there is none
     std::int64_t proposal_time = 0;
     std::uint8_t proposed_by = 0;  ///< side

@@ -54,6 +54,9 @@ struct Recorder final : PairSink {
   void path_changed(const PairEvidence& e, const Event& v, const FlowKey& path) override {
     told.push_back({"path", e, v, path, 9, 9, false, {}, {}});
   }
+  void unanswered(const PairEvidence& e, const Event& v) override {
+    told.push_back({"unanswered", e, v, {}, 9, 9, false, {}, {}});
+  }
   void closing(const PairEvidence& e, std::uint64_t frame, std::int64_t time) override {
     Event v;
     v.frame = frame;
@@ -450,6 +453,22 @@ TEST(Conversations, ADisconnectWhoseBeginningWasNotCaptured) {
   EXPECT_EQ(wires.recorder.steps(), "closing closed");
 }
 
+TEST(Conversations, ARequestThatNobodyAnswers) {
+  Wires wires;
+  for (int i = 0; i < 3; ++i) wires.send(host, wires.request());
+  wires.send(host, Value<CmSidrReq>().set<"request_id">(7));
+  wires.conversations.finish();
+  wires.conversations.finish();
+  ASSERT_EQ(wires.recorder.steps(), "unanswered unanswered");
+  const Told& t = wires.recorder.told[0];
+  EXPECT_EQ(t.event.kind, EventKind::unanswered);
+  EXPECT_EQ(t.event.frame, 1U);
+  EXPECT_EQ(t.event.last_frame, 3U);
+  EXPECT_EQ(t.event.duration, 2000000);
+  EXPECT_EQ(t.event.packets, 3U);
+  EXPECT_EQ(t.evidence.sides[0].qp, host_qp);
+}
+
 TEST(Conversations, ServicesOfDatagrams) {
   Wires wires;
   const HeaderValue ask =
@@ -494,6 +513,9 @@ TEST(Conversations, ADamagedMessageMakesNothing) {
   frame.icrc = 0x12345678;
   wires.see(frame);
   EXPECT_EQ(wires.conversations.known(), 0U);
+  frame.icrc = 0;  // captured before it was computed
+  wires.see(frame);
+  EXPECT_EQ(wires.conversations.known(), 1U);
 }
 
 TEST(Conversations, HalfOpenOnesAreBounded) {

@@ -10,6 +10,7 @@ void Dissector::dissect(Packet& packet, Bytes bytes, std::uint32_t wire_length) 
   packet.pdus.clear();
   packet.notes.clear();
   packet.upper = {};
+  packet.tcp = {};
   decode(packet.stack, bytes, packet.link, wire_length, options_.decode);
   packet.icrc = options_.verify_crcs ? check_icrc(packet.stack) : CrcCheck{};
   packet.vcrc = options_.verify_crcs ? check_vcrc(packet.stack) : CrcCheck{};

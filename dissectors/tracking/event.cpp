@@ -10,6 +10,7 @@ using enum Severity;
 
 constexpr Cause retransmission_causes[] = {Cause::sequence_error_nak, Cause::timeout,  Cause::rnr,
                                            Cause::implied_nak,        Cause::spurious, Cause::unknown};
+constexpr Cause tcp_retransmission_causes[] = {Cause::fast_retransmit, Cause::timeout, Cause::spurious, Cause::unknown};
 constexpr Cause network_causes[] = {Cause::before_capture, Cause::after_capture};
 constexpr Cause nak_causes[] = {Cause::psn_sequence_error, Cause::invalid_request, Cause::remote_access_error,
                                 Cause::remote_operational_error, Cause::invalid_rd_request};
@@ -88,7 +89,8 @@ constexpr std::array<EventRow, event_kinds> event_rows{{
     {closed, "closed", note, "the connection was closed", {}},
     {replaced, "replaced", note, "the queue pair was used again for another connection", {}},
     {path_change, "path_change", info, "packets of the connection took another path from here on", {}},
-    {tcp_retransmission, "tcp_retransmission", warning, "TCP sent octets of the stream again", {}},
+    {tcp_retransmission, "tcp_retransmission", warning,
+     "a round of TCP sending octets of the stream again, which held up the messages in it", tcp_retransmission_causes},
     {tcp_reset, "tcp_reset", error, "the TCP connection was reset", {}},
     {terminate, "terminate", error, "RDMAP ended the stream because of an error", {}},
 }};
@@ -132,6 +134,7 @@ constexpr std::array<std::string_view, causes> cause_names{
     "peer",
     "rate_fell",
     "rate_kept",
+    "fast_retransmit",
 };
 static_assert(!cause_names.back().empty());
 

@@ -86,8 +86,10 @@ enum class Cause : std::uint8_t {
   // Of a CNP: what the sender's rate did after it
   rate_fell,
   rate_kept,
+  // Of a TCP retransmission: duplicate or selective acknowledgements asked for it
+  fast_retransmit,
 };
-inline constexpr std::size_t causes = static_cast<std::size_t>(Cause::rate_kept) + 1;
+inline constexpr std::size_t causes = static_cast<std::size_t>(Cause::fast_retransmit) + 1;
 
 /// "sequence_error_nak"; the names of JSON and CSV.
 std::string_view to_string(EventKind kind);

@@ -67,6 +67,11 @@ class LruTable {
     for (std::uint32_t at = last_; at != none; at = nodes_[at].newer) visit(nodes_[at].key, nodes_[at].value);
   }
 
+  template <class Visit>
+  void for_each_oldest_first(Visit visit) const {
+    for (std::uint32_t at = last_; at != none; at = nodes_[at].newer) visit(nodes_[at].key, nodes_[at].value);
+  }
+
   /// Forgets all entries; they do not count as evicted.
   void clear() {
     nodes_.clear();

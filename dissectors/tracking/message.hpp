@@ -45,8 +45,8 @@ struct Message {
   std::uint32_t first_psn = 0, last_psn = 0;  ///< of a read: those of its responses
   std::uint64_t size = 0;                     ///< octets of payload: sent, written, or asked for by a read
   std::uint64_t remote_address = 0;
-  std::uint32_t key = 0;  ///< rkey or STag
-  std::uint32_t immediate = 0;
+  std::uint32_t key = 0;        ///< rkey or STag
+  std::uint64_t immediate = 0;  ///< 32 bits; iWARP: 64 (RFC 7306, 6)
   std::uint32_t invalidated_key = 0;
   std::uint64_t first_frame = 0, last_frame = 0;  ///< of the request
   std::uint64_t first_response_frame = 0;         ///< read: the first response packet

@@ -99,6 +99,11 @@ class MpaConnections::Following final : public TcpStream::Sink, public MpaStream
   void segment(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain) {
     const Arrival arrival = accept(seq, length, captured, plain);
     if (!connection_.info) return;
+    packet_.tcp.length = length;
+    packet_.tcp.offset = segment_from_;
+    packet_.tcp.sender_known = direction().tcp.started();
+    packet_.tcp.keep_alive = arrival == Arrival::keep_alive;
+    packet_.tcp.anew = arrival == Arrival::beyond;
     switch (arrival) {
       case Arrival::keep_alive: note("TCP keep-alive"); break;
       case Arrival::retransmission: note("TCP retransmission"); break;
@@ -159,6 +164,8 @@ class MpaConnections::Following final : public TcpStream::Sink, public MpaStream
   }
   Pdu& pdu(std::uint64_t from, std::uint64_t to) override {
     Pdu& pdu = packet_.pdus.emplace_back();
+    pdu.stream_offset = from;
+    pdu.stream_end = to;
     const std::uint64_t begin = std::max(from, segment_from_), end = std::min(to, segment_from_ + captured_);
     pdu.in_frame = {packet_.stack.payload.offset, 0};
     if (begin < end)
@@ -257,24 +264,50 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
     if (!again) {
       // One of a new connection, as a SYN is or a SYN-ACK whose SYN was not captured.
       if (!ack || direction.tcp.started()) {
-        other.tcp = {};
-        other.mpa = {};
+        other = {};
         current.info.reset();
       }
+      const Parts options = Tcp::parts(stack.bytes_of(layer));
+      direction.scales = false;
+      for (std::size_t i = 0; i < options.count; ++i)
+        if (options.layers[i].header == &info<TcpWindowScale>) {
+          direction.scales = true;
+          // Larger ones count as 14. RFC 7323, 2.3
+          direction.shift = static_cast<std::uint8_t>(
+              std::min<std::uint64_t>(stack.bytes[layer.offset + options.layers[i].offset + 2], 14));
+        }
       current.syn_seen = true;
       current.syn_from_high = ack ? !from_high : from_high;
       direction.tcp.start(seq);
       direction.mpa.start(true);
     }
   }
-  if (ack && !rst) other.tcp.acknowledged(tcp.get<"ack_number">());
+  if (ack && !rst) {
+    other.tcp.acknowledged(tcp.get<"ack_number">());
+    // The window of a SYN is never scaled, and no window is unless both said how.
+    const bool scaled = !syn && direction.scales && other.scales;
+    other.window = static_cast<std::uint32_t>(tcp.get<"window">()) << (scaled ? direction.shift : 0);
+  }
   Following following(*this, current, from_high, packet, verify_crcs);
   if (!rst) following.segment(seq, length, captured, !syn && !fin);
-  if (rst) {
+  const bool reset = rst && direction.tcp.in_window(seq, direction.window);
+  if (reset) {
     for (Direction& d : current.directions) {
       d.tcp.clear();
       d.mpa.end();
     }
+  } else if (rst && current.info) {
+    following.note("TCP reset outside of the window: it does not count");
+  }
+  if (current.info) {
+    TcpSegment& segment = packet.tcp;
+    segment.connection = current.info.get();
+    segment.from_initiator = current.info->initiator == from;
+    segment.fin = fin && !rst;
+    segment.reset = reset;
+    segment.has_acknowledged = ack && !rst && other.tcp.started();
+    if (segment.has_acknowledged) segment.acknowledged = other.tcp.offset_of(tcp.get<"ack_number">());
+    segment.window = other.window;
   }
 
   buffered_ += current.buffered() - before;

@@ -73,6 +73,9 @@ class MpaConnections {
   struct Direction {
     TcpStream tcp;
     MpaStream mpa;
+    std::uint32_t window = 65535;  // that the receiver of this direction gave last, scaled if the scale is known
+    std::uint8_t shift = 0;        // that this direction's sender scales its own windows by. RFC 7323, 2.2
+    bool scales = false;           // its SYN said so
   };
   struct Connection {
     Key key;

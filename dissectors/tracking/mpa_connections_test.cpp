@@ -477,6 +477,55 @@ TEST(MpaConnections, APortUsedAgainIsANewConnection) {
   EXPECT_TRUE(talk.seen.empty());
 }
 
+// RFC 9293, 3.10.7.4
+TEST(MpaConnections, AResetOutsideOfTheWindowDoesNotCount) {
+  std::mt19937 random(20);
+  const Stream stream(random, 6, 100, false);
+  Talk talk;
+  talk.establish(false, true);
+  const std::uint32_t begins = talk.client_next;
+  talk.client(stream.piece(0, stream.ends[1]));
+  talk.raw(false, talk.server_next, {}, {});  // acknowledges it
+  for (const std::uint32_t seq :
+       {begins, talk.client_next - 1, talk.client_next + 1000000, talk.client_next ^ 1U << 31}) {
+    talk.raw(true, seq, {}, {.rst = true});
+    EXPECT_FALSE(talk.packet.tcp.reset);
+    EXPECT_THAT(talk.notes, Contains("TCP reset outside of the window: it does not count"));
+  }
+  talk.client(stream.piece(stream.ends[1], stream.ends[4]));
+  ASSERT_EQ(talk.seen.size(), 5U);
+  talk.raw(true, talk.client_next, {}, {.rst = true});
+  EXPECT_TRUE(talk.packet.tcp.reset);
+  talk.client(stream.piece(stream.ends[4], stream.ends[5]));
+  EXPECT_EQ(talk.seen.size(), 5U);
+}
+
+TEST(MpaConnections, SegmentsSayWhereTheyStand) {
+  std::mt19937 random(21);
+  const Stream stream(random, 2, 100, false);
+  Talk talk;
+  talk.open();
+  EXPECT_EQ(talk.packet.tcp.connection, nullptr);
+  const std::uint32_t begins = talk.client_next;
+  talk.client(Talk::mpa(true, false, true));
+  ASSERT_NE(talk.packet.tcp.connection, nullptr);
+  EXPECT_TRUE(talk.packet.tcp.from_initiator);
+  EXPECT_EQ(static_cast<std::uint32_t>(talk.packet.tcp.offset), begins);
+  EXPECT_EQ(talk.packet.tcp.length, 23U);
+  EXPECT_EQ(talk.packet.pdus.at(0).stream_offset, talk.packet.tcp.offset);
+  EXPECT_EQ(talk.packet.pdus.at(0).stream_end, talk.packet.tcp.offset + 23);
+  const std::uint64_t end = talk.packet.pdus.at(0).stream_end;
+  talk.server(Talk::mpa(false, false, true));
+  EXPECT_FALSE(talk.packet.tcp.from_initiator);
+  EXPECT_TRUE(talk.packet.tcp.has_acknowledged);
+  EXPECT_EQ(talk.packet.tcp.acknowledged, end);
+  talk.client(stream.bytes);
+  EXPECT_EQ(talk.packet.pdus.at(1).stream_offset, end + stream.ends[0]);
+  talk.raw(true, talk.client_next, {}, {.fin = true});
+  EXPECT_TRUE(talk.packet.tcp.fin);
+  EXPECT_EQ(talk.packet.tcp.length, 0U);
+}
+
 TEST(MpaConnections, ARepeatedSynDoesNotDisturb) {
   std::mt19937 random(13);
   const Stream stream(random, 3, 100, false);

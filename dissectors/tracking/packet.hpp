@@ -35,7 +35,26 @@ struct Pdu {
   std::uint16_t markers = 0;    ///< markers that were taken out
   bool wrong_marker = false;    ///< one of them does not point to the FPDU's beginning. RFC 5044, 8, code 3
   bool from_initiator = false;  ///< sent by the side that sent the MPA request; meaningful when that is known
+  std::uint64_t stream_offset = 0, stream_end = 0;  ///< where its octets, markers included, lie in the sender's stream;
+                                                    ///< counted as TcpSegment::offset
   const MpaConnection* connection = nullptr;  ///< never null in Packet::pdus; valid until the next packet is dissected
+};
+
+/// What a TCP segment is to its connection, once that is known to be iWARP. Octets of a stream are numbered by offsets:
+/// their sequence numbers, unwrapped to 64 bits (the low 32 bits are the sequence number).
+struct TcpSegment {
+  const MpaConnection* connection = nullptr;  ///< null: not known to be iWARP, and the rest is not set. Valid until the
+                                              ///< next packet is dissected
+  std::uint64_t offset = 0;        ///< of its first octet, or of the next one when it has none; sender_known says it
+  std::uint64_t acknowledged = 0;  ///< offset in the other side's stream; set when `has_acknowledged`
+  std::uint32_t length = 0;        ///< octets of data on the wire; the capture may have fewer
+  std::uint32_t window = 0;        ///< octets the sender would take; not scaled when the scale was not captured
+  bool from_initiator = false;     ///< as Pdu::from_initiator
+  bool sender_known = false;       ///< data or a SYN of the sender was captured, so that `offset` means something
+  bool has_acknowledged = false;
+  bool anew = false;                ///< the sender's offsets begin anew here: too far from the stream to belong to it
+  bool keep_alive = false;          ///< RFC 9293, 3.8.4
+  bool fin = false, reset = false;  ///< a reset outside of the window does not count. RFC 9293, 3.10.7.4
 };
 
 struct Packet {
@@ -46,6 +65,7 @@ struct Packet {
   CrcCheck icrc;
   CrcCheck vcrc;
   std::vector<Pdu> pdus;  ///< iWARP only
+  TcpSegment tcp;         ///< iWARP only
   UpperEvidence upper;
   /// What is remarkable about the packet in its connection, in the order found: "TCP keep-alive", "TCP retransmission".
   /// Constant sentences.

@@ -78,6 +78,10 @@ class PairSink {
   /// a REP is refused, gave it, `packets` how often the REQ was sent. Where the REJ came before any REP, sides[1].qp is
   /// not known, and pair() was never called.
   virtual void rejected(const PairEvidence& /*evidence*/, const Event&, const Rejection&) {}
+  /// A REQ or SIDR_REQ that drew no REP and no REJ; told when no more packets come (Conversations::finish). Event
+  /// unanswered: `frame` the request, `last_frame` its last sending, `packets` how often it was sent, `duration` from
+  /// the first to the last. pair() was never called.
+  virtual void unanswered(const PairEvidence& /*evidence*/, const Event&) {}
   /// An alternate path was agreed on (LAP and APR): `path` goes from sides[0] to sides[1] (number 0). Event
   /// path_change: `frame` the APR, `origin_frame` the LAP, `value` APR's status, 0: the path is loaded; on other values
   /// `path` is not used. `end` who proposed it.

@@ -12,7 +12,9 @@ namespace {
 constexpr std::size_t patience_packets = 160;
 constexpr std::int64_t patience_ns = 2'000'000'000;
 /// So many directions without another half are looked through, the newest first.
-constexpr std::size_t looked_through = 1024;
+constexpr std::size_t looked_through = 128;
+/// PSNs that are this near are told from each other by more than one answer.
+constexpr unsigned stretch_bits = 8;
 /// Bad CRCs that are explained, for each connection.
 constexpr std::uint32_t explained = 256;
 
@@ -52,6 +54,7 @@ std::uint16_t of_sender(std::uint32_t local_qp) {
 struct QueuePairs::Search {
   std::vector<TransportPacket> held;
   std::vector<Index> candidates;
+  std::vector<std::uint64_t> stretches;  // that its requests are in
   bool looked = false;
   bool rivals = false;  // other directions have PSNs near by
   std::uint32_t matches = 0;
@@ -200,7 +203,7 @@ void QueuePairs::make_room() {
 
 void QueuePairs::farewell(Index at, Farewell why) {
   Followed& f = *followed_[at];
-  if (f.search) release_waiting(f);
+  if (f.search) release_waiting(at);
   for (End end : {End::a, End::b})
     f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr});
   // A damaged packet's queue pair may be one that does not exist.
@@ -424,12 +427,15 @@ void QueuePairs::follow(Index at, End end, const TransportPacket& t) {
   Followed& f = *followed_[at];
   if (!f.search) {
     process(f, end, t);
-    if (f.lone && t.is_response()) try_answers(at, t);
+    constexpr std::uint64_t often = 16;
+    const std::uint64_t responses = f.info.sent[0].responses;
+    if (f.lone && t.is_response() && (responses < often || responses % often == 0)) try_answers(at, t);
     return;
   }
   Search& search = *f.search;
   search.held.push_back(t);
   ++waiting_;
+  if (!t.is_response()) note_request(at, t);
   if (t.is_response()) {
     try_answers(at, t);
     const Slot* slot = find({t.from, t.to, number_of(t)});
@@ -514,6 +520,7 @@ void QueuePairs::add_lone(Index at) {
 }
 
 void QueuePairs::remove_lone(Index at) {
+  forget_requests(at);
   Followed& f = *followed_[at];
   const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
   const auto place = lone_.find(a <= b ? PortPair{a, b} : PortPair{b, a});
@@ -593,6 +600,73 @@ bool QueuePairs::contradicts(const Followed& requests, const Followed& responses
   return bad > good;
 }
 
+std::uint64_t QueuePairs::place_of(const Followed& f, bool reversed, std::uint64_t number) const {
+  const PortAddress &from = f.info.ends[reversed ? 1 : 0].address, &to = f.info.ends[reversed ? 0 : 1].address;
+  return FlowKey{from, to, number}.hash();
+}
+
+void QueuePairs::note_request(Index at, const TransportPacket& t) {
+  Followed& f = *followed_[at];
+  requests_.emplace(place_of(f, false, t.psn.value()), at);
+  constexpr std::uint64_t a_stretch = 1ULL << 32;
+  const std::uint64_t stretch = place_of(f, false, a_stretch | t.psn.value() >> stretch_bits);
+  auto& stretches = f.search->stretches;
+  if (std::find(stretches.begin(), stretches.end(), stretch) != stretches.end()) return;
+  stretches.push_back(stretch);
+  ++stretches_[stretch];
+}
+
+void QueuePairs::forget_requests(Index at) {
+  Followed& f = *followed_[at];
+  if (!f.search) return;
+  for (const TransportPacket& t : f.search->held) {
+    if (t.is_response()) continue;
+    const auto [first, last] = requests_.equal_range(place_of(f, false, t.psn.value()));
+    const auto entry = std::find_if(first, last, [&](const auto& e) { return e.second == at; });
+    if (entry != last) requests_.erase(entry);
+  }
+  for (const std::uint64_t stretch : f.search->stretches) {
+    const auto entry = stretches_.find(stretch);
+    if (entry != stretches_.end() && --entry->second == 0) stretches_.erase(entry);
+  }
+  f.search->stretches.clear();
+}
+
+// Directions whose requests `t`, of the direction `at`, can answer.
+void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
+  Followed& f = *followed_[at];
+  Search& search = *f.search;
+  const auto consider = [&](Index candidate) {
+    if (candidate == at || followed_[candidate]->info.service != f.info.service) return;
+    if (std::find(search.candidates.begin(), search.candidates.end(), candidate) != search.candidates.end()) return;
+    if (answers(*followed_[candidate], t, t.frame)) search.candidates.push_back(candidate);
+  };
+  // A gap's NAK has the PSN of a packet that is missing: the one before it was seen.
+  for (const Psn psn : {t.psn, t.psn - 1}) {
+    const auto [first, last] = requests_.equal_range(place_of(f, true, psn.value()));
+    std::size_t looked = 0;
+    for (auto entry = first; entry != last && looked < looked_through; ++entry, ++looked) consider(entry->second);
+  }
+  if (search.candidates.empty()) {
+    // In the middle of a READ's responses, or of a direction whose packets do not wait any more.
+    const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
+    const auto& others =
+        lone_[a <= b ? PortPair{a, b} : PortPair{b, a}].from[a == b ? direction_of(f) : 1 - direction_of(f)];
+    for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) consider(others[i]);
+  }
+  // The requests were held in the order of the hash table, which is not the capture's.
+  std::sort(search.candidates.begin(), search.candidates.end(),
+            [&](Index x, Index y) { return followed_[x]->info.first_frame < followed_[y]->info.first_frame; });
+  std::uint32_t near = 0;
+  constexpr std::uint64_t a_stretch = 1ULL << 32;
+  for (const std::int64_t step : {-1, 0, 1}) {
+    const Psn psn = t.psn + step * (1 << stretch_bits);
+    const auto entry = stretches_.find(place_of(f, true, a_stretch | psn.value() >> stretch_bits));
+    if (entry != stretches_.end()) near += entry->second;
+  }
+  search.rivals = near > search.candidates.size() || search.candidates.size() > 1;
+}
+
 void QueuePairs::try_answers(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
   if (!f.search) {
@@ -611,20 +685,7 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
     search.candidates.clear();
     search.matches = 0;
     search.rivals = false;
-    const auto& others = place->second.from[a == b ? direction_of(f) : 1 - direction_of(f)];
-    for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) {
-      if (others[i] == at) continue;
-      const Followed& o = *followed_[others[i]];
-      if (o.info.service != f.info.service) continue;
-      if (answers(o, t, t.frame)) {
-        search.candidates.push_back(others[i]);
-        continue;
-      }
-      constexpr std::int32_t near = 4096;
-      const Psn its = o.search && !o.search->held.empty() ? o.search->held.back().psn : o.requesters[0].window().next;
-      const std::int32_t distance = its - t.psn;
-      search.rivals |= distance > -near && distance < near;
-    }
+    look_for_candidates(at, t);
     search.looked = true;
   } else {
     std::erase_if(search.candidates, [&](Index candidate) {
@@ -701,7 +762,9 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   return at;
 }
 
-void QueuePairs::release_waiting(Followed& f) {
+void QueuePairs::release_waiting(Index at) {
+  forget_requests(at);
+  Followed& f = *followed_[at];
   const std::unique_ptr<Search> search = std::move(f.search);
   waiting_ -= search->held.size();
   for (const TransportPacket& t : search->held) process(f, End::a, t);
@@ -724,7 +787,7 @@ void QueuePairs::give_up(Index at) {
     join(chosen, at, JoinedBy::answers, high ? Confidence::high : Confidence::low);
     return;
   }
-  release_waiting(f);
+  release_waiting(at);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -94,12 +94,16 @@ class QueuePairs final : public PairSink {
   void remove_lone(Index at);
   [[nodiscard]] static int direction_of(const Followed& f);
   void try_source_port(Index at);
+  [[nodiscard]] std::uint64_t place_of(const Followed& f, bool reversed, std::uint64_t number) const;
+  void note_request(Index at, const TransportPacket& packet);
+  void forget_requests(Index at);
+  void look_for_candidates(Index at, const TransportPacket& packet);
   void try_answers(Index at, const TransportPacket& packet);
   static bool answers(const Followed& requests, const TransportPacket& response, std::uint64_t before);
   static bool contradicts(const Followed& requests, const Followed& responses);
   Index join(Index at, Index with, JoinedBy by, Confidence confidence);
   void give_up(Index at);
-  void release_waiting(Followed& f);
+  void release_waiting(Index at);
 
   Followed* of_evidence(const PairEvidence& evidence, bool& swapped);
 
@@ -113,6 +117,9 @@ class QueuePairs final : public PairSink {
   std::size_t hand_ = 0;  // of the clock that chooses who goes
   std::unordered_map<PortPair, Lone, PortPairHash> lone_;
   std::size_t waiting_ = 0;  // packets held back
+  /// Requests that are held back, by port pair, direction and PSN; and how many directions are in each stretch of PSNs.
+  std::unordered_multimap<std::uint64_t, Index> requests_;
+  std::unordered_map<std::uint64_t, std::uint32_t> stretches_;
   std::uint64_t evicted_ = 0;
 };
 

@@ -33,6 +33,13 @@ void TcpStream::acknowledged(std::uint32_t ack) {
   if (static_cast<std::int64_t>(offset - next_) < widest_window) acknowledged_ = std::max(acknowledged_, offset);
 }
 
+bool TcpStream::in_window(std::uint32_t seq, std::uint32_t window) const {
+  // Of a side that was not heard nothing can be said.
+  if (!started_) return true;
+  const std::uint64_t offset = offset_of(seq);
+  return offset >= acknowledged_ && offset <= std::max(next_, acknowledged_ + window);
+}
+
 TcpStream::Arrival TcpStream::accept(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain, Sink& sink) {
   if (!started_) {
     if (length == 0) return Arrival::empty;

@@ -51,6 +51,9 @@ class TcpStream {
   Arrival accept(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain, Sink& sink);
   /// The receiver acknowledged everything before `ack`: what is still missing before it was lost by the capture only.
   void acknowledged(std::uint32_t ack);
+  /// Whether a reset with this sequence number counts for a receiver that said last that it would take `window` octets
+  /// more: not before what it acknowledged, nor behind its window or what was sent. RFC 9293, 3.10.7.4
+  [[nodiscard]] bool in_window(std::uint32_t seq, std::uint32_t window) const;
   /// Forgets all that is buffered.
   void clear();
 

@@ -145,5 +145,16 @@ TEST(TcpStream, AnyOrderAnyOverlapGivesTheStream) {
   }
 }
 
+TEST(TcpStream, WhichResetsCount) {
+  Stream s(0xfffffff0);
+  s.segment(0, "abcdefghijklmnopqrst");
+  s.tcp.acknowledged(s.first + 8);
+  for (const std::uint32_t offset : {8U, 9U, 20U, 28U}) EXPECT_TRUE(s.tcp.in_window(s.first + offset, 20)) << offset;
+  for (const std::uint32_t offset : {0U, 7U, 29U, 1U << 30, 1U << 31})
+    EXPECT_FALSE(s.tcp.in_window(s.first + offset, 20)) << offset;
+  EXPECT_TRUE(s.tcp.in_window(s.first + 20, 0)) << "sent into a window that closed since";
+  EXPECT_TRUE(TcpStream().in_window(7, 0)) << "nothing is known";
+}
+
 }  // namespace
 }  // namespace rdmawire::tracking

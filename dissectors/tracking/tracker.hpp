@@ -10,7 +10,7 @@ namespace rdmawire::tracking {
 
 struct TrackerOptions {
   std::uint32_t connections = 1U << 18;      ///< so many are kept at once; then those that were idle longest go
-  std::uint32_t waiting_packets = 1U << 16;  ///< held back in all while the other half of a connection is looked for
+  std::uint32_t waiting_packets = 1U << 20;  ///< held back in all while the other half of a connection is looked for
   bool use_connection_manager = true;  ///< evidence for joining; all are used but for measuring how good the rest is
   bool use_text = true;
   bool use_source_port = true;

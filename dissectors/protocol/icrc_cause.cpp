@@ -1,0 +1,601 @@
+#include "dissectors/protocol/icrc_cause.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/transport.hpp"
+
+namespace rdmawire {
+namespace {
+
+using Kind = IcrcCause::Kind;
+using Address = std::array<std::uint8_t, 16>;
+
+// ---- Arithmetic of CRC-32 as polynomials over GF(2) modulo its own, the lowest power in the highest bit.
+
+constexpr std::uint32_t polynomial = 0xedb88320;
+constexpr std::uint32_t one = 0x80000000;
+
+constexpr std::uint32_t times(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t product = 0;
+  for (std::uint32_t bit = one; bit != 0; bit >>= 1) {
+    if (a & bit) product ^= b;
+    b = b & 1 ? b >> 1 ^ polynomial : b >> 1;
+  }
+  return product;
+}
+// x^(8n): what a CRC is multiplied with when n zero octets follow.
+constexpr std::uint32_t octets_later(std::uint32_t n) {
+  std::uint32_t result = one, square = one >> 8;
+  for (; n != 0; n >>= 1) {
+    if (n & 1) result = times(result, square);
+    square = times(square, square);
+  }
+  return result;
+}
+// What one zero octet does to a CRC, undone.
+constexpr auto undo = [] {
+  std::array<std::uint32_t, 256> t{};
+  for (std::uint32_t b = 0; b < 256; ++b) {
+    std::uint32_t crc = b;
+    for (int i = 0; i < 8; ++i) crc = crc & 1 ? crc >> 1 ^ polynomial : crc >> 1;
+    t[crc >> 24] = crc << 8 | b;
+  }
+  return t;
+}();
+constexpr std::uint32_t octet_earlier(std::uint32_t crc) { return crc << 8 ^ undo[crc >> 24]; }
+static_assert(octet_earlier(times(0x12345678, octets_later(1))) == 0x12345678);
+static_assert(times(octets_later(1000), octets_later(24)) == octets_later(1024));
+static_assert(octets_later(0) == one);
+
+// ---- The packet
+
+constexpr std::uint64_t values = std::uint64_t{1} << 32;  // that a CRC can have
+
+std::uint32_t accidents_of(double candidates) {
+  return static_cast<std::uint32_t>(std::ceil(candidates / static_cast<double>(values) * 1e9));
+}
+
+class Search {
+ public:
+  Search(const HeaderStack& stack, const CrcCheck& check)
+      : stack_(stack),
+        packet_(stack.bytes.data()),
+        end_(stack.icrc.offset),
+        bth_(stack.layers()[stack.transport].offset),
+        difference_(__builtin_bswap32(check.value ^ check.computed)) {
+    if (stack.network < stack.layers().size()) {
+      const Layer& network = stack.layers()[stack.network];
+      network_ = network.offset;
+      v4_ = network.header == &info<Ipv4>;
+      has_network_ = stack.wire != Wire::infiniband || network.header == &info<Grh>;
+    }
+    if (stack.wire == Wire::roce_v2) udp_ = bth_ - Udp::size;
+  }
+
+  IcrcCause run(std::span<const Address> addresses) {
+    IcrcCause cause;
+    const bool found = not_masked(cause) || port(cause) || address(cause, addresses) || identification(cause) ||
+                       pad(cause) || address_and_port(cause, addresses) || few_bits(cause);
+    if (!found) cause = {.kind = Kind::unknown};
+    return cause;
+  }
+
+ private:
+  // What the ICRC changes by when octets from `at` on change by `change`, of which the first octet is the lowest.
+  [[nodiscard]] std::uint32_t effect(std::uint32_t at, std::uint32_t change) const {
+    return times(change, octets_later(end_ - at));
+  }
+  // The change of the four octets from `at` on that has this effect.
+  [[nodiscard]] std::uint32_t change_at(std::uint32_t at, std::uint32_t wanted) const {
+    return times(wanted, octets_earlier(end_ - at));
+  }
+  static std::uint32_t octets_earlier(std::uint32_t n) {
+    static const std::uint32_t inverse = octet_earlier(one);
+    std::uint32_t result = one, square = inverse;
+    for (; n != 0; n >>= 1) {
+      if (n & 1) result = times(result, square);
+      square = times(square, square);
+    }
+    return result;
+  }
+  // At most `octets` octets, so that a change of as many explains all.
+  [[nodiscard]] bool fits(std::uint32_t change, std::uint32_t octets) const {
+    return octets >= 4 || change >> (8 * octets) == 0;
+  }
+  static void restore(IcrcCause& cause, std::uint32_t at, std::uint32_t change) {
+    cause.offset = at;
+    store_le(cause.change.data(), 4, change);
+  }
+  // A number of `octets` octets at `at`, as it was before the change.
+  [[nodiscard]] std::uint32_t original(std::uint32_t at, std::uint32_t octets, std::uint32_t change) const {
+    std::uint32_t value = 0;
+    for (std::uint32_t i = 0; i < octets; ++i) value = value << 8 | (packet_[at + i] ^ (change >> (8 * i) & 0xff));
+    return value;
+  }
+
+  // The effect of an octet that was not masked but counted as `value`.
+  [[nodiscard]] std::uint32_t unmasked(std::uint32_t at, std::uint8_t value) const {
+    return effect(at, static_cast<std::uint8_t>(~value));
+  }
+  // The effects of each value of an octet that should have counted as ones.
+  [[nodiscard]] std::array<std::uint32_t, 256> unmasked_values(std::uint32_t at) const {
+    std::array<std::uint32_t, 8> bit_effects;
+    const std::uint32_t later = octets_later(end_ - at);
+    for (unsigned bit = 0; bit < 8; ++bit) bit_effects[bit] = times(1U << bit, later);
+    std::array<std::uint32_t, 256> all{};
+    for (unsigned flipped = 1; flipped < 256; ++flipped) {
+      const unsigned low = static_cast<unsigned>(std::countr_zero(flipped));
+      all[0xff ^ flipped] = all[0xff ^ (flipped & (flipped - 1))] ^ bit_effects[low];
+    }
+    return all;
+  }
+
+  bool not_masked(IcrcCause& cause) {
+    namespace m = icrc_mask;
+    // What does not depend on the time to live.
+    struct Part {
+      std::uint8_t field;
+      std::uint32_t effect;
+    };
+    std::vector<Part> parts{{m::bth_reserved, unmasked(bth_ + 4, packet_[bth_ + 4])}};
+    if (udp_)
+      parts.push_back(
+          {m::udp_checksum, unmasked(*udp_ + 6, packet_[*udp_ + 6]) ^ unmasked(*udp_ + 7, packet_[*udp_ + 7])});
+    if (stack_.wire == Wire::infiniband)
+      if (const Layer* lrh = stack_.find(info<Lrh>)) {
+        // Its octets stand where the packet's own begin: what lies between LRH and BTH is covered without a gap.
+        std::uint32_t all = 0;
+        if (has_network_)
+          for (std::uint32_t i = 0; i < Lrh::size; ++i) all ^= unmasked(lrh->offset + i, packet_[lrh->offset + i]);
+        else
+          all = effect(lrh->offset, ~packet_[lrh->offset] & 0xf0U);
+        parts.push_back({m::lrh, all});
+      }
+    const bool ip6 = has_network_ && !v4_;
+    if (ip6)
+      parts.push_back({m::flow_label, unmasked(network_ + 2, packet_[network_ + 2]) ^
+                                          unmasked(network_ + 3, packet_[network_ + 3]) ^
+                                          effect(network_ + 1, ~packet_[network_ + 1] & 0x0fU)});
+    std::vector<Part> fixed(std::size_t{1} << parts.size(), Part{});
+    for (std::size_t set = 1; set < fixed.size(); ++set) {
+      const Part& with = parts[static_cast<std::size_t>(std::countr_zero(set))];
+      const Part& rest = fixed[set & (set - 1)];
+      fixed[set] = {static_cast<std::uint8_t>(with.field | rest.field), with.effect ^ rest.effect};
+    }
+    std::uint32_t candidates = 0;
+    std::optional<IcrcCause> found;
+    const auto try_fixed = [&](std::uint8_t fields, std::uint32_t effects, std::uint8_t ttl) {
+      for (const Part& part : fixed) {
+        if ((part.field | fields) == 0) continue;
+        ++candidates;
+        if ((part.effect ^ effects) == difference_ && !found) {
+          found.emplace();
+          found->kind = Kind::not_masked;
+          found->not_masked = part.field | fields;
+          if (fields & (m::time_to_live | m::ip_checksum)) found->original = ttl;
+        }
+      }
+    };
+    try_fixed(0, 0, 0);
+    if (has_network_) {
+      // ECN is what changes of the traffic class on the way.
+      const std::uint8_t traffic_class =
+          v4_ ? packet_[network_ + 1] : static_cast<std::uint8_t>(load_be<2>(packet_ + network_) >> 4);
+      const std::uint32_t ttl_at = network_ + (v4_ ? 8 : 7);
+      const std::uint8_t ttl = packet_[ttl_at];
+      constexpr std::uint8_t ecn = 3, congestion = 3;
+      std::vector<std::uint8_t> classes{traffic_class};
+      if ((traffic_class & ecn) == congestion)
+        for (std::uint8_t sent : {2, 1}) classes.push_back(static_cast<std::uint8_t>((traffic_class & ~ecn) | sent));
+      const auto class_effect = [&](std::uint8_t value) {
+        if (v4_) return unmasked(network_ + 1, value);
+        return effect(network_, ~(value >> 4) & 0x0fU) ^ effect(network_ + 1, ~(value << 4) & 0xf0U);
+      };
+      const auto by_ttl = unmasked_values(ttl_at);
+      std::array<std::uint32_t, 256> by_high{}, by_low{};
+      if (v4_) {
+        by_high = unmasked_values(network_ + 10);
+        by_low = unmasked_values(network_ + 11);
+      }
+      for (const std::uint8_t sent_class : classes) {
+        const std::uint32_t class_part = class_effect(sent_class);
+        for (unsigned sent_ttl = ttl; sent_ttl < 256; ++sent_ttl) {
+          const bool as_it_stands = sent_ttl == ttl && sent_class == traffic_class;
+          std::uint32_t checksum_part = 0;
+          if (v4_) {
+            const std::uint16_t checksum = as_it_stands
+                                               ? static_cast<std::uint16_t>(load_be<2>(packet_ + network_ + 10))
+                                               : checksum_with(sent_class, static_cast<std::uint8_t>(sent_ttl));
+            checksum_part = by_high[checksum >> 8] ^ by_low[checksum & 0xff];
+          }
+          for (std::uint8_t fields = 1; fields < 8; ++fields) {
+            if (!v4_ && fields & m::ip_checksum) continue;
+            // The combination must depend on what differs from the packet.
+            if (sent_ttl != ttl && !(fields & (m::time_to_live | m::ip_checksum))) continue;
+            if (sent_class != traffic_class && !(fields & (m::traffic_class | m::ip_checksum))) continue;
+            try_fixed(fields,
+                      (fields & m::traffic_class ? class_part : 0) ^ (fields & m::time_to_live ? by_ttl[sent_ttl] : 0) ^
+                          (fields & m::ip_checksum ? checksum_part : 0),
+                      static_cast<std::uint8_t>(sent_ttl));
+          }
+        }
+      }
+    }
+    if (!found) return false;
+    cause = *found;
+    cause.accidents = accidents_of(candidates);
+    return true;
+  }
+
+  [[nodiscard]] std::uint16_t checksum_with(std::uint8_t traffic_class, std::uint8_t ttl) const {
+    const std::uint32_t octets = (packet_[network_] & 0xfU) * 4U;
+    if (octets < Ipv4::size || network_ + octets > stack_.bytes.size()) return 0;
+    std::array<std::uint8_t, 60> header;
+    std::copy_n(packet_ + network_, octets, header.begin());
+    header[1] = traffic_class;
+    header[8] = ttl;
+    header[10] = header[11] = 0;
+    return internet_checksum(Bytes(header.data(), octets));
+  }
+
+  bool port(IcrcCause& cause) {
+    if (!udp_) return false;
+    const std::uint32_t change = change_at(*udp_, difference_);
+    if (!fits(change, 2)) return false;
+    cause.kind = Kind::source_port;
+    restore(cause, *udp_, change);
+    cause.original = original(*udp_, 2, change);
+    cause.accidents = accidents_of(65536);
+    return true;
+  }
+
+  struct Place {
+    std::uint32_t source, destination, octets;
+  };
+  [[nodiscard]] Place place() const {
+    return v4_ ? Place{network_ + 12, network_ + 16, 4} : Place{network_ + 8, network_ + 24, 16};
+  }
+  [[nodiscard]] Address address_at(std::uint32_t at) const {
+    Address address{};
+    if (v4_) {
+      address[10] = address[11] = 0xff;
+      std::copy_n(packet_ + at, 4, address.begin() + 12);
+    } else {
+      std::copy_n(packet_ + at, 16, address.begin());
+    }
+    return address;
+  }
+  // The address at a place, as it is now, and what the ICRC changes by when it was another.
+  class AddressField {
+   public:
+    AddressField(const Search& search, std::uint32_t at) : v4_(search.v4_), now_(search.address_at(at)) {
+      for (std::uint32_t word = v4_ ? 3 : 0, octet = at; word < 4; ++word, octet += 4)
+        later_[word] = octets_later(search.end_ - octet);
+    }
+    // nullopt: it cannot have been that.
+    [[nodiscard]] std::optional<std::uint32_t> effect(const Address& before) const {
+      if (now_ == before || (v4_ && !std::equal(now_.begin(), now_.begin() + 12, before.begin()))) return std::nullopt;
+      std::uint32_t sum = 0;
+      for (std::uint32_t word = v4_ ? 3 : 0; word < 4; ++word)
+        sum ^=
+            times(static_cast<std::uint32_t>(load_le(now_.data() + 4 * word, 4) ^ load_le(before.data() + 4 * word, 4)),
+                  later_[word]);
+      return sum;
+    }
+
+   private:
+    bool v4_;
+    Address now_;
+    std::array<std::uint32_t, 4> later_{};
+  };
+
+  bool address(IcrcCause& cause, std::span<const Address> addresses) {
+    if (!has_network_) return false;
+    addresses = addresses.first(std::min(addresses.size(), most_addresses));
+    const Place where = place();
+    cause.kind = Kind::address;
+    cause.source = address_at(where.source);
+    cause.destination = address_at(where.destination);
+    struct Candidate {
+      std::uint32_t effect;
+      const Address* address;
+    };
+    std::vector<Candidate> sources, destinations;
+    const AddressField source_field(*this, where.source), destination_field(*this, where.destination);
+    for (const Address& address : addresses) {
+      if (const auto e = source_field.effect(address)) sources.push_back({*e, &address});
+      if (const auto e = destination_field.effect(address)) destinations.push_back({*e, &address});
+    }
+    const auto count = static_cast<double>(addresses.size());
+    for (const Candidate& c : sources)
+      if (c.effect == difference_) {
+        cause.source = *c.address;
+        cause.source_changed = true;
+        cause.accidents = accidents_of(count);
+        if (v4_) restore_address(cause, where.source, cause.source);
+        return true;
+      }
+    for (const Candidate& c : destinations)
+      if (c.effect == difference_) {
+        cause.destination = *c.address;
+        cause.destination_changed = true;
+        cause.accidents = accidents_of(count);
+        if (v4_) restore_address(cause, where.destination, cause.destination);
+        return true;
+      }
+    // Both: the second is what the first leaves.
+    const auto less = [](const Candidate& a, const Candidate& b) { return a.effect < b.effect; };
+    std::sort(destinations.begin(), destinations.end(), less);
+    for (const Candidate& c : sources) {
+      const Candidate rest{difference_ ^ c.effect, nullptr};
+      const auto at = std::lower_bound(destinations.begin(), destinations.end(), rest, less);
+      if (at == destinations.end() || at->effect != rest.effect) continue;
+      cause.source = *c.address;
+      cause.destination = *at->address;
+      cause.source_changed = cause.destination_changed = true;
+      cause.accidents = accidents_of(count * count);
+      return true;
+    }
+    if (v4_)
+      for (const bool source : {true, false}) {
+        const std::uint32_t at = (source ? where.source : where.destination) + 3;
+        const std::uint32_t change = change_at(at, difference_);
+        if (!fits(change, 1)) continue;
+        restore(cause, at, change);
+        (source ? cause.source : cause.destination)[15] ^= static_cast<std::uint8_t>(change);
+        (source ? cause.source_changed : cause.destination_changed) = true;
+        cause.accidents = accidents_of(2 * 256);
+        return true;
+      }
+    cause = {};
+    return false;
+  }
+  void restore_address(IcrcCause& cause, std::uint32_t at, const Address& before) const {
+    restore(cause, at, static_cast<std::uint32_t>(load_le(packet_ + at, 4) ^ load_le(before.data() + 12, 4)));
+  }
+
+  // A translator of addresses and ports, where few addresses are possible.
+  bool address_and_port(IcrcCause& cause, std::span<const Address> addresses) {
+    constexpr std::size_t few = 4;
+    constexpr std::uint32_t dynamic = 0xc000;  // RFC 6335, 6: where senders take the source port from
+    if (!udp_ || !has_network_ || addresses.size() > few) return false;
+    const Place where = place();
+    const AddressField source_field(*this, where.source);
+    for (const Address& address : addresses) {
+      const auto e = source_field.effect(address);
+      if (!e) continue;
+      const std::uint32_t change = change_at(*udp_, difference_ ^ *e);
+      if (!fits(change, 2) || change == 0 || original(*udp_, 2, change) < dynamic) continue;
+      cause.kind = Kind::address_and_port;
+      cause.source = address;
+      cause.destination = address_at(where.destination);
+      cause.source_changed = true;
+      restore(cause, *udp_, change);
+      cause.original = original(*udp_, 2, change);
+      cause.accidents = accidents_of(static_cast<double>(addresses.size()) * (65536 - dynamic));
+      return true;
+    }
+    return false;
+  }
+
+  bool identification(IcrcCause& cause) {
+    if (stack_.wire != Wire::roce_v2 || !v4_) return false;
+    const std::uint32_t at = network_ + 4, change = change_at(at, difference_);
+    if (!fits(change, 2)) return false;
+    cause.kind = Kind::ip_identification;
+    restore(cause, at, change);
+    cause.original = original(at, 2, change);
+    cause.accidents = accidents_of(65536);
+    return true;
+  }
+
+  bool pad(IcrcCause& cause) {
+    const std::uint32_t octets = stack_.pad.length;
+    if (octets == 0 || octets > 3 || stack_.pad.end() != end_) return false;
+    const std::uint32_t change = change_at(stack_.pad.offset, difference_);
+    if (!fits(change, octets)) return false;
+    const std::uint32_t before = original(stack_.pad.offset, octets, change);
+    // Three octets of anything would explain one damage of 256; of one value, all of them, they do not.
+    const bool same = before == (before & 0xff) * (0x010101U >> (8 * (3 - octets)));
+    if (octets == 3 && !same) return false;
+    cause.kind = Kind::pad;
+    restore(cause, stack_.pad.offset, change);
+    cause.bits = 0;
+    cause.original = before;
+    cause.accidents = accidents_of(same ? 256 : 1U << (8 * octets));
+    return true;
+  }
+
+  // Whether the ICRC sees these octets as they stand.
+  [[nodiscard]] bool seen(std::uint32_t at, std::uint32_t change) const {
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      if ((change >> (8 * i) & 0xff) == 0) continue;
+      const std::uint32_t octet = at + i;
+      if (octet == bth_ + 4 || (udp_ && (octet == *udp_ + 6 || octet == *udp_ + 7))) return false;
+      if (!has_network_ || octet >= network_ + 12) continue;
+      if (v4_ ? octet == network_ + 1 || octet == network_ + 8 || octet == network_ + 10 || octet == network_ + 11
+              : octet <= network_ + 3 || octet == network_ + 7)
+        return false;
+    }
+    return true;
+  }
+
+  // Bits side by side. The change in the four octets from each place on that explains the ICRC is known; it counts
+  // where it is short, and begins in the first of the octets. Among so many places a long one is found by accident.
+  bool few_bits(IcrcCause& cause) {
+    struct Best {
+      std::uint32_t bits = 33, at = 0, change = 0;
+    } header, payload;
+    // Inside the payload: its beginning and its end lie in no header.
+    const std::uint32_t begin = has_network_ && stack_.wire != Wire::infiniband ? network_
+                                : stack_.wire == Wire::infiniband               ? lrh_offset()
+                                                                                : bth_;
+    const std::uint32_t payload_at = stack_.payload.length ? stack_.payload.offset : end_;
+    std::uint32_t change = difference_;
+    for (std::uint32_t at = end_; at-- > begin;) {
+      change = octet_earlier(change);
+      if ((change & 0xff) == 0 || !fits(change, end_ - at)) continue;
+      const auto bits = static_cast<std::uint32_t>(std::bit_width(change) - std::countr_zero(change));
+      Best& best = at < payload_at ? header : payload;
+      if (bits < best.bits && seen(at, change)) best = {bits, at, change};
+    }
+    const auto candidates = [](std::uint32_t octets, std::uint32_t bits) {
+      return 8.0 * octets * std::ldexp(1.0, static_cast<int>(bits) - 1);
+    };
+    constexpr double strict = 65536, loose = static_cast<double>(values) / 512;
+    const double by_header = candidates(payload_at - begin, header.bits),
+                 by_payload = candidates(std::max(1U, end_ - payload_at), payload.bits);
+    const auto icrc_bits = static_cast<std::uint32_t>(std::bit_width(difference_) - std::countr_zero(difference_));
+    // The ICRC's own damage is the least likely of all: it has to be short indeed.
+    constexpr double strictest = 4096;
+    const double by_icrc = candidates(4, icrc_bits);
+    const double least = std::min({by_header, by_payload, by_icrc});
+    if (by_icrc == least && by_icrc <= strictest) {
+      cause.kind = Kind::icrc;
+      const std::uint32_t unchanged = static_cast<std::uint32_t>(std::countr_zero(difference_)) / 8;
+      restore(cause, end_ + unchanged, difference_ >> (8 * unchanged));
+      cause.bits = icrc_bits;
+    } else if (by_header == least && by_header <= strict) {
+      cause.kind = Kind::header;
+      restore(cause, header.at, header.change);
+      cause.bits = header.bits;
+    } else if (by_payload <= loose) {
+      cause.kind = Kind::payload;
+      restore(cause, payload.at, payload.change);
+      cause.bits = payload.bits;
+      cause.accidents = accidents_of(by_payload);
+      return true;
+    } else {
+      return false;
+    }
+    cause.accidents = accidents_of(least);
+    return true;
+  }
+  [[nodiscard]] std::uint32_t lrh_offset() const {
+    if (has_network_) return network_;  // the LRH is masked
+    const Layer* lrh = stack_.find(info<Lrh>);
+    return lrh ? lrh->offset : bth_;
+  }
+
+  static constexpr std::size_t most_addresses = 256;
+  const HeaderStack& stack_;
+  const std::uint8_t* packet_;
+  std::uint32_t end_, bth_;
+  std::uint32_t difference_;  ///< of the CRC's own number, not of its octets on the wire
+  std::uint32_t network_ = 0;
+  std::optional<std::uint32_t> udp_;
+  bool v4_ = false, has_network_ = false;
+};
+
+}  // namespace
+
+std::string_view to_string(IcrcCause::Kind kind) {
+  switch (kind) {
+    case Kind::none: return "none";
+    case Kind::unknown: return "unknown";
+    case Kind::zero: return "zero";
+    case Kind::octet_order: return "octet order";
+    case Kind::not_masked: return "not masked";
+    case Kind::source_port: return "source port";
+    case Kind::address: return "address";
+    case Kind::address_and_port: return "address and port";
+    case Kind::ip_identification: return "IP identification";
+    case Kind::pad: return "pad";
+    case Kind::header: return "header";
+    case Kind::payload: return "payload";
+    case Kind::icrc: return "ICRC";
+  }
+  return {};
+}
+
+IcrcCause explain_icrc(const HeaderStack& stack, std::span<const Address> addresses) {
+  const CrcCheck check = check_icrc(stack);
+  if (check.status != CrcCheck::Status::bad) return {};
+  if (check.value == 0) return {.kind = Kind::zero, .accidents = 1};
+  if (check.value == __builtin_bswap32(check.computed)) return {.kind = Kind::octet_order, .accidents = 1};
+  return Search(stack, check).run(addresses);
+}
+
+namespace {
+
+std::string text_of(const Address& address) {
+  if (load_be<8>(address.data()) == 0 && load_be<4>(address.data() + 8) == 0xffff)
+    return fmt::format("{}.{}.{}.{}", address[12], address[13], address[14], address[15]);
+  char text[INET6_ADDRSTRLEN] = "";
+  return inet_ntop(AF_INET6, address.data(), text, sizeof text);
+}
+
+std::string unmasked_fields(const IcrcCause& cause) {
+  constexpr std::pair<std::uint8_t, std::string_view> names[] = {
+      {icrc_mask::traffic_class, "traffic class"},
+      {icrc_mask::time_to_live, "time to live"},
+      {icrc_mask::ip_checksum, "IP checksum"},
+      {icrc_mask::udp_checksum, "UDP checksum"},
+      {icrc_mask::flow_label, "flow label"},
+      {icrc_mask::bth_reserved, "the BTH's fifth octet"},
+      {icrc_mask::lrh, "LRH"},
+  };
+  std::string all;
+  for (const auto& [bit, name] : names)
+    if (cause.not_masked & bit) all.append(all.empty() ? "" : ", ").append(name);
+  return all;
+}
+
+}  // namespace
+
+std::string describe(const IcrcCause& cause) {
+  switch (cause.kind) {
+    case Kind::none: return "the ICRC is not bad";
+    case Kind::unknown: return "no single change explains the ICRC";
+    case Kind::zero: return "the ICRC is zero: it was not computed, or the capture was taken before it was";
+    case Kind::octet_order: return "the ICRC is right, with its octets in the other order";
+    case Kind::not_masked:
+      return fmt::format(
+          "the ICRC verifies with fields as they stood that must count as ones ({}): its sender did not "
+          "mask them",
+          unmasked_fields(cause));
+    case Kind::source_port:
+      return fmt::format("the ICRC verifies with UDP source port {}: something on the way has changed it",
+                         cause.original);
+    case Kind::address: {
+      std::string what;
+      if (cause.source_changed) what = "source address " + text_of(cause.source);
+      if (cause.destination_changed)
+        what.append(what.empty() ? "" : " and ").append("destination address ").append(text_of(cause.destination));
+      return fmt::format("the ICRC verifies with {}: something on the way has changed {}", what,
+                         cause.source_changed && cause.destination_changed ? "them" : "it");
+    }
+    case Kind::address_and_port:
+      return fmt::format(
+          "the ICRC verifies with source address {} and UDP source port {}: something on the way has "
+          "changed them",
+          text_of(cause.source), cause.original);
+    case Kind::ip_identification:
+      return fmt::format(
+          "the ICRC verifies with IP identification 0x{:04x}: something behind its computing has changed "
+          "it",
+          cause.original);
+    case Kind::pad: return "the ICRC verifies with other pad octets: they are not sent as they were computed";
+    case Kind::header:
+    case Kind::payload:
+    case Kind::icrc:
+      return fmt::format("the ICRC verifies when {} bit{} from octet {} on {} changed: damage in the {}", cause.bits,
+                         cause.bits == 1 ? "" : "s", cause.offset, cause.bits == 1 ? "is" : "are",
+                         cause.kind == Kind::icrc     ? "ICRC itself"
+                         : cause.kind == Kind::header ? "headers"
+                                                      : "payload");
+  }
+  return {};
+}
+
+}  // namespace rdmawire

@@ -1,0 +1,60 @@
+#pragma once
+/// What explains a bad ICRC, in the words of events.
+
+#include <array>
+#include <cstdint>
+
+#include "dissectors/protocol/icrc_cause.hpp"
+#include "dissectors/tracking/address.hpp"
+#include "dissectors/tracking/event.hpp"
+
+namespace rdmawire::tracking {
+
+/// The cause of an event crc_bad. Of several fields that were not masked it names one, the first of: time to live,
+/// checksum, traffic class (or flow label), BTH; IcrcCause::not_masked has them all. Damage in the headers, of the ICRC
+/// itself, an ICRC of zero or in the wrong order have no cause of their own: unknown.
+constexpr Cause cause_of(const IcrcCause& cause) {
+  using Kind = IcrcCause::Kind;
+  switch (cause.kind) {
+    case Kind::source_port: return Cause::source_port;
+    case Kind::address:
+    case Kind::address_and_port: return Cause::address;
+    case Kind::ip_identification: return Cause::ip_identification;
+    case Kind::pad: return Cause::pad;
+    case Kind::payload: return Cause::payload;
+    case Kind::not_masked: {
+      const auto any = [&](unsigned fields) { return (cause.not_masked & fields) != 0; };
+      if (any(icrc_mask::time_to_live)) return Cause::ttl_not_masked;
+      if (any(icrc_mask::ip_checksum | icrc_mask::udp_checksum)) return Cause::checksum_not_masked;
+      if (any(icrc_mask::traffic_class | icrc_mask::flow_label)) return Cause::traffic_class_not_masked;
+      if (any(icrc_mask::bth_reserved)) return Cause::bth_reserved_not_masked;
+      return Cause::unknown;
+    }
+    case Kind::none: return Cause::none;
+    default: return Cause::unknown;
+  }
+}
+
+/// What Event::value of crc_bad holds: the restored source port, identification or IPv4 address, or icrc_mask's bits of
+/// what was not masked; 0: nothing that a number says.
+constexpr std::uint64_t restored_value(const IcrcCause& cause) {
+  using Kind = IcrcCause::Kind;
+  switch (cause.kind) {
+    case Kind::source_port:
+    case Kind::address_and_port:
+    case Kind::ip_identification: return cause.original;
+    case Kind::address: return load_be((cause.source_changed ? cause.source : cause.destination).data() + 12, 4);
+    case Kind::not_masked: return cause.not_masked;
+    default: return 0;
+  }
+}
+
+/// A port's address as explain_icrc() takes it. Not for LIDs.
+inline std::array<std::uint8_t, 16> octets_of(const PortAddress& address) {
+  std::array<std::uint8_t, 16> octets;
+  store_be(octets.data(), 8, address.high);
+  store_be(octets.data() + 8, 8, address.low);
+  return octets;
+}
+
+}  // namespace rdmawire::tracking

@@ -1,0 +1,1188 @@
+#include "dissectors/tracking/iwarp_tracker.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <random>
+
+#include "captures/io/reader.hpp"
+#include "dissectors/protocol/ddp.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/rdmap.hpp"
+#include "dissectors/protocol/transport.hpp"
+#include "dissectors/tracking/dissector.hpp"
+
+namespace rdmawire::tracking {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Octets = std::vector<std::uint8_t>;
+
+struct Told final : Sink {
+  std::vector<Message> messages;
+  std::vector<Event> events;
+  std::vector<Connection> connections;
+  std::vector<Farewell> farewells;
+  std::vector<PacketNote> notes;
+
+  void message(const Connection& c, const Message& m) override {
+    EXPECT_EQ(m.connection, c.id);
+    messages.push_back(m);
+  }
+  void event(const Connection* c, const Event& e) override {
+    ASSERT_NE(c, nullptr);
+    EXPECT_EQ(e.connection, c->id);
+    EXPECT_LE(e.frame, e.last_frame);
+    events.push_back(e);
+  }
+  void connection(const Connection& c, Farewell farewell) override {
+    connections.push_back(c);
+    farewells.push_back(farewell);
+  }
+  void packet(const Connection&, std::uint64_t, const PacketNote& note) override { notes.push_back(note); }
+
+  [[nodiscard]] std::vector<Event> of(EventKind kind) const {
+    std::vector<Event> found;
+    for (const Event& e : events)
+      if (e.kind == kind) found.push_back(e);
+    return found;
+  }
+  /// Kinds of events but for the normal life of a connection, with their numbers.
+  [[nodiscard]] std::map<std::string_view, int> trouble() const {
+    std::map<std::string_view, int> found;
+    for (const Event& e : events)
+      if (e.kind != EventKind::opened && e.kind != EventKind::closed) found[to_string(e.kind)]++;
+    return found;
+  }
+  /// Of one connection and end: "send completed 16×512"
+  [[nodiscard]] std::map<std::string, int> summary(std::uint64_t connection, End end) const {
+    std::map<std::string, int> found;
+    for (const Message& m : messages)
+      if (m.connection == connection && m.end == end)
+        found[std::string(to_string(m.kind)) + " " + std::to_string(m.size) + " " +
+              std::string(to_string(m.outcome))]++;
+    return found;
+  }
+};
+
+Told told_of(const std::filesystem::path& path) {
+  Told told;
+  auto reader = captures::Reader::open(path.string());
+  if (!reader) {
+    ADD_FAILURE() << path << " cannot be opened";
+    return told;
+  }
+  Dissector dissector;
+  IwarpTracker tracker(told);
+  Packet packet;
+  captures::Record record;
+  while (reader->next(record) == captures::Next::record) {
+    packet.number = record.number;
+    packet.time_ns = record.time;
+    packet.link = record.link;
+    dissector.dissect(packet, record.bytes, record.wire_length);
+    tracker.add(packet);
+  }
+  tracker.finish();
+  std::sort(told.connections.begin(), told.connections.end(),
+            [](const Connection& a, const Connection& b) { return a.id < b.id; });
+  EXPECT_EQ(tracker.size(), 0U);
+  EXPECT_EQ(tracker.evicted(), 0U);
+  return told;
+}
+const std::filesystem::path samples = std::filesystem::path(RDMAWIRE_SOURCE_DIR) / "captures" / "samples";
+
+// Operations and lengths as tshark 4.0 gives them, which knows nothing of messages; a message's size is the sum of its
+// segments' lengths (ULPDU length less 14 octets of tagged, 18 of untagged header):
+//   tshark -r FILE -d tcp.port==0,data -T fields -e tcp.stream -e ip.src -e iwarp_rdma.opcode -e iwarp_ddp.last_flag
+//          -e iwarp_mpa.ulpdulength | sort | uniq -c
+TEST(IwarpSamples, Write) {
+  const Told told = told_of(samples / "siw-write.pcap.gz");
+  ASSERT_THAT(told.connections, SizeIs(2));
+  const Connection& control = told.connections[0];
+  const Connection& data = told.connections[1];
+  EXPECT_EQ(data.service, Service::iwarp);
+  EXPECT_EQ(data.joined_by, JoinedBy::stream);
+  EXPECT_EQ(data.confidence, Confidence::certain);
+  EXPECT_EQ(data.at(End::a).qp, 43385U);
+  EXPECT_EQ(data.at(End::b).qp, 18515U);
+  EXPECT_EQ(data.service_port, 18515);
+  EXPECT_EQ(told.summary(data.id, End::a), (std::map<std::string, int>{{"write 16384 completed", 50}}));
+  EXPECT_EQ(told.summary(data.id, End::b), (std::map<std::string, int>{}));
+  EXPECT_EQ(data.by(End::a).payload_octets, 50 * 16384U);
+  EXPECT_EQ(data.by(End::a).requests, 600U);
+  int sends = 0;
+  for (const End end : {End::a, End::b})
+    for (const auto& [text, n] : told.summary(control.id, end)) {
+      EXPECT_THAT(text, ::testing::EndsWith("completed"));
+      sends += n;
+    }
+  EXPECT_EQ(sends, 32);
+  EXPECT_EQ(told.of(EventKind::opened).size(), 2U);
+  EXPECT_EQ(told.of(EventKind::closed).size(), 2U);
+  auto trouble = told.trouble();
+  trouble.erase("stall");  // the program waits for its user
+  EXPECT_THAT(trouble, IsEmpty());
+  for (const Message& m : told.messages) {
+    EXPECT_GE(m.answer_time, m.end_time);
+    EXPECT_GE(m.end_time, m.start);
+  }
+}
+
+TEST(IwarpSamples, Send) {
+  const Told told = told_of(samples / "siw-send.pcap.gz");
+  ASSERT_THAT(told.connections, SizeIs(2));
+  EXPECT_EQ(told.summary(told.connections[1].id, End::a), (std::map<std::string, int>{{"send 16384 completed", 50}}));
+  EXPECT_EQ(told.summary(told.connections[1].id, End::b), (std::map<std::string, int>{{"write 4 completed", 4}}));
+  auto trouble = told.trouble();
+  trouble.erase("stall");
+  EXPECT_THAT(trouble, IsEmpty());
+}
+
+TEST(IwarpSamples, Read) {
+  const Told told = told_of(samples / "siw-read.pcap.gz");
+  ASSERT_THAT(told.connections, SizeIs(2));
+  const Connection& data = told.connections[1];
+  EXPECT_EQ(told.summary(data.id, End::a), (std::map<std::string, int>{{"read 16384 completed", 50}}));
+  EXPECT_EQ(data.by(End::b).payload_octets, 50 * 16384U);
+  EXPECT_EQ(data.by(End::b).responses, 600U);
+  std::uint32_t msn = 0;
+  for (const Message& m : told.messages) {
+    if (m.kind != MessageKind::read) continue;
+    EXPECT_EQ(m.first_psn, ++msn);
+    EXPECT_LE(m.first_frame, m.first_response_frame);
+    EXPECT_LE(m.first_response_frame, m.answer_frame);
+    EXPECT_EQ(m.packets, 13U);
+  }
+  auto trouble = told.trouble();
+  trouble.erase("stall");
+  EXPECT_THAT(trouble, IsEmpty());
+}
+
+TEST(IwarpSamples, Rping) {
+  const Told told = told_of(samples / "siw-rping.pcap");
+  ASSERT_THAT(told.connections, SizeIs(1));
+  const Connection& c = told.connections[0];
+  EXPECT_EQ(told.summary(c.id, End::a), (std::map<std::string, int>{{"send 16 completed", 40}}));
+  EXPECT_EQ(told.summary(c.id, End::b),
+            (std::map<std::string, int>{
+                {"read 4000 completed", 20}, {"send 16 completed", 40}, {"write 4000 completed", 20}}));
+  // The first read: tshark -r siw-rping.pcap -Y 'frame.number==25 || frame.number==26 || frame.number==28'
+  const auto read = std::find_if(told.messages.begin(), told.messages.end(),
+                                 [](const Message& m) { return m.kind == MessageKind::read; });
+  ASSERT_NE(read, told.messages.end());
+  EXPECT_EQ(read->first_frame, 25U);
+  EXPECT_EQ(read->first_response_frame, 26U);
+  EXPECT_EQ(read->answer_frame, 28U);
+  // MPA request and reply: tshark -r siw-rping.pcap -Y iwarp_mpa.req||iwarp_mpa.rep
+  EXPECT_EQ(c.opened_frame, 22U);
+  EXPECT_EQ(c.closed_frame, 304U);  // FIN
+  EXPECT_THAT(told.trouble(), IsEmpty());
+}
+
+// What was sent again, in which rounds, and what had been lost before the capture, by sequence and acknowledgement
+// numbers alone (a segment below the highest octet so far was sent again: no older timestamp and no smaller IP
+// identification is among them; a round lasts until what had been sent at its beginning is acknowledged):
+//   tshark -r siw-write-loss.pcap -Y tcp.stream==1 -T fields -e frame.number -e ip.src -e tcp.seq -e tcp.len -e tcp.ack
+//          -e tcp.options.timestamp.tsval -e ip.id
+TEST(IwarpSamples, LossHasItsRoundsAndCauses) {
+  const Told told = told_of(samples / "siw-write-loss.pcap.gz");
+  ASSERT_THAT(told.connections, SizeIs(2));
+  const Connection& data = told.connections[1];
+  EXPECT_EQ(told.summary(data.id, End::a), (std::map<std::string, int>{{"write 16384 completed", 50}}));
+  const std::vector<Event> rounds = told.of(EventKind::tcp_retransmission);
+  struct Expected {
+    std::uint64_t first, last, packets, octets;
+  };
+  constexpr Expected expected[] = {{186, 198, 3, 3592}, {353, 355, 2, 2896}, {391, 391, 1, 696}, {538, 538, 1, 1448},
+                                   {576, 576, 1, 1448}, {607, 610, 2, 2896}, {619, 619, 1, 696}, {632, 632, 1, 1448},
+                                   {800, 814, 2, 2896}, {829, 829, 1, 1448}, {906, 906, 1, 1448}};
+  ASSERT_EQ(rounds.size(), std::size(expected));
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    EXPECT_EQ(rounds[i].frame, expected[i].first);
+    EXPECT_EQ(rounds[i].last_frame, expected[i].last) << i;
+    EXPECT_EQ(rounds[i].packets, expected[i].packets) << i;
+    EXPECT_EQ(rounds[i].octets, expected[i].octets) << i;
+    EXPECT_EQ(rounds[i].cause, Cause::fast_retransmit) << i;
+    EXPECT_NE(rounds[i].cause_frame, 0U);
+    EXPECT_LT(rounds[i].cause_frame, rounds[i].frame);
+    EXPECT_GT(rounds[i].duration, 0);
+    EXPECT_EQ(rounds[i].end, End::a);
+  }
+  // Octet 87489 of the stream (relative, from 1) belongs to the sixth message: a message is 11 segments of 1448 octets
+  // and one of 696, 16624 in all, behind the 24 octets of the MPA request and its SYN.
+  EXPECT_EQ(rounds[0].found, 1 + (87489U - 25) / 16624);
+  EXPECT_EQ(rounds[0].value, 0U);
+  EXPECT_EQ(data.by(End::a).packets_again, 16U);
+  EXPECT_EQ(data.by(End::a).octets_again, 20912U);
+  EXPECT_EQ(data.by(End::a).rounds, 11U);
+  EXPECT_EQ(data.by(End::a).lost_in_network, 16U);
+  std::uint64_t repeated = 0;
+  for (const Message& m : told.messages) repeated += m.repeated_packets;
+  EXPECT_EQ(repeated, 16U);
+  auto trouble = told.trouble();
+  trouble.erase("stall");
+  EXPECT_EQ(trouble, (std::map<std::string_view, int>{{"tcp_retransmission", 11}, {"lost_in_network", 11}}));
+}
+
+// A client 10.0.0.3:40000 (end a) and a server 10.0.0.2:4210 (end b) talk; time passes by a microsecond a packet, and
+// as told.
+class Talk {
+ public:
+  Told told;
+  Dissector dissector;
+  IwarpTracker tracker;
+  Packet packet;
+  std::uint32_t next[2] = {5000, 900000};  // sequence numbers
+  std::uint16_t port = 40000;
+
+  struct With {
+    bool syn = false, ack = true, rst = false, fin = false;
+    std::optional<std::uint32_t> acknowledged = {};
+    std::uint16_t window = 1000;
+    std::uint16_t identification = 0;
+    std::vector<std::uint32_t> sack = {};  // left, right
+    std::optional<std::uint32_t> timestamp = {};
+  };
+
+  explicit Talk(const IwarpLimits& limits = {}) : tracker(told, limits) { packet.time_ns = 1'000'000'000; }
+
+  /// Gives the frame's number.
+  std::uint64_t raw(End from, std::uint32_t seq, Bytes data, const With& with) {
+    const bool client = from == End::a;
+    Value<Tcp> tcp;
+    tcp.set<"src_port">(client ? port : 4210).set<"dst_port">(client ? 4210 : port).set<"seq">(seq);
+    tcp.set<"ack_number">(with.acknowledged.value_or(next[client])).set<"ack">(with.ack).set<"syn">(with.syn);
+    tcp.set<"rst">(with.rst).set<"fin">(with.fin).set<"window">(with.window);
+    HeaderValue header = tcp;
+    Octets options;
+    const auto put = [&](std::initializer_list<std::uint8_t> octets, std::initializer_list<std::uint32_t> words) {
+      options.insert(options.end(), octets);
+      for (const std::uint32_t word : words)
+        for (int shift = 24; shift >= 0; shift -= 8) options.push_back(static_cast<std::uint8_t>(word >> shift));
+    };
+    if (with.timestamp) put({1, 1, 8, 10}, {*with.timestamp, 0});
+    if (!with.sack.empty()) put({1, 1, 5, 10}, {with.sack[0], with.sack[1]});
+    if (!options.empty()) header.set_tail(options);
+    Frame frame = Value<Ipv4>()
+                      .set<"src">(client ? 0x0a000003 : 0x0a000002)
+                      .set<"dst">(client ? 0x0a000002 : 0x0a000003)
+                      .set<"identification">(with.identification) /
+                  header;
+    frame.payload.assign(data.begin(), data.end());
+    bytes_ = frame.encode();
+    packet.link = LinkType::raw_ip;
+    ++packet.number;
+    packet.time_ns += 1000;
+    dissector.dissect(packet, bytes_, static_cast<std::uint32_t>(bytes_.size()));
+    tracker.add(packet);
+    return packet.number;
+  }
+  /// The next octets of a stream.
+  std::uint64_t say(End from, Bytes data, const With& with) {
+    std::uint32_t& seq = next[static_cast<std::size_t>(from)];
+    seq += static_cast<std::uint32_t>(data.size());
+    return raw(from, seq - static_cast<std::uint32_t>(data.size()), data, with);
+  }
+  std::uint64_t say(End from, Bytes data) { return say(from, data, {}); }
+  std::uint64_t ack(End from) { return raw(from, next[static_cast<std::size_t>(from)], {}, {}); }
+  void wait(std::int64_t nanoseconds) { packet.time_ns += nanoseconds; }
+
+  static Octets mpa(bool request, bool reject = false, std::optional<std::pair<int, int>> ird_ord = {}) {
+    Value<MpaFrame> frame;
+    const std::string_view key = request ? mpa::request_key : mpa::reply_key;
+    frame.set<"key">(Bytes(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()));
+    frame.set<"crc">(1).set<"reject">(reject).set<"revision">(ird_ord ? 2 : 1).set<"enhanced">(ird_ord.has_value());
+    HeaderValue value = frame;
+    Octets tail{'h', 'i', '!'};
+    if (ird_ord) {
+      Octets data(4);
+      store_be(data.data(), 2, static_cast<std::uint64_t>(ird_ord->first));
+      store_be(data.data() + 2, 2, static_cast<std::uint64_t>(ird_ord->second));
+      tail.insert(tail.begin(), data.begin(), data.end());
+    }
+    value.set_tail(tail);
+    Frame out;
+    out /= value;
+    return out.encode();
+  }
+  void open() {
+    raw(End::a, next[0]++, {}, {.syn = true, .ack = false});
+    raw(End::b, next[1]++, {}, {.syn = true});
+    ack(End::a);
+  }
+  void establish(std::optional<std::pair<int, int>> a = {}, std::optional<std::pair<int, int>> b = {}) {
+    open();
+    say(End::a, mpa(true, false, a));
+    say(End::b, mpa(false, false, b));
+  }
+  const Told& finish() {
+    tracker.finish();
+    return told;
+  }
+
+ private:
+  Octets bytes_;
+};
+
+Octets fpdu(Frame frame, std::size_t payload = 0) {
+  frame.payload.assign(payload, 0x5a);
+  return frame.encode();
+}
+auto control(RdmapOperation operation, bool last = true) {
+  return Value<Fpdu>() / Value<Ddp>().set<"last">(last) /
+         Value<Rdmap>().set<"opcode">(static_cast<std::uint8_t>(operation));
+}
+Octets send(std::uint32_t msn, std::size_t octets, std::uint32_t mo = 0, bool last = true,
+            RdmapOperation operation = RdmapOperation::send, std::uint32_t invalidate = 0) {
+  return fpdu(control(operation, last) /
+                  Value<DdpUntagged>().set<"invalidate_stag">(invalidate).set<"qn">(0).set<"msn">(msn).set<"mo">(mo),
+              octets);
+}
+Octets write(std::uint32_t stag, std::uint64_t to, std::size_t octets, bool last = true,
+             RdmapOperation operation = RdmapOperation::rdma_write) {
+  return fpdu(control(operation, last) / Value<DdpTagged>().set<"stag">(stag).set<"to">(to), octets);
+}
+Octets read(std::uint32_t msn, std::uint32_t sink, std::uint64_t sink_to, std::uint32_t size) {
+  return fpdu(control(RdmapOperation::read_request) / Value<DdpUntagged>().set<"qn">(1).set<"msn">(msn) /
+              Value<RdmapReadRequest>()
+                  .set<"sink_stag">(sink)
+                  .set<"sink_to">(sink_to)
+                  .set<"size">(size)
+                  .set<"src_stag">(0x77)
+                  .set<"src_to">(0x7000));
+}
+Octets response(std::uint32_t sink, std::uint64_t to, std::size_t octets, bool last = true) {
+  return write(sink, to, octets, last, RdmapOperation::read_response);
+}
+Octets join(std::initializer_list<Octets> parts) {
+  Octets all;
+  for (const Octets& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+TEST(IwarpTracker, OpensAndCloses) {
+  Talk talk;
+  talk.open();
+  talk.say(End::a, Talk::mpa(true));
+  talk.wait(5'000'000);
+  talk.say(End::b, Talk::mpa(false));
+  talk.say(End::a, send(1, 100));
+  talk.ack(End::b);
+  talk.raw(End::a, talk.next[0]++, {}, {.fin = true});
+  talk.raw(End::b, talk.next[1]++, {}, {.fin = true});
+  talk.ack(End::a);
+  const Told& told = talk.finish();
+  ASSERT_THAT(told.connections, SizeIs(1));
+  const Connection& c = told.connections[0];
+  EXPECT_EQ(c.id, 4U);
+  EXPECT_EQ(c.opened_frame, 5U);
+  EXPECT_EQ(c.open_duration, 5'001'000);
+  EXPECT_EQ(c.closed_frame, 8U);
+  EXPECT_EQ(c.service_port, 4210);
+  EXPECT_EQ(c.at(End::a).qp, 40000U);
+  EXPECT_EQ(c.at(End::a).address, PortAddress::of_ipv4(0x0a000003));
+  EXPECT_EQ(c.wire, Wire::iwarp);
+  EXPECT_THAT(told.trouble(), IsEmpty());
+  const auto opened = told.of(EventKind::opened);
+  ASSERT_THAT(opened, SizeIs(1));
+  EXPECT_EQ(opened[0].origin_frame, 4U);
+  EXPECT_EQ(opened[0].end, End::a);
+  EXPECT_THAT(told.of(EventKind::closed), SizeIs(1));
+  ASSERT_THAT(told.messages, SizeIs(1));
+  EXPECT_EQ(told.messages[0].outcome, Outcome::completed);
+  EXPECT_EQ(told.messages[0].answer_frame, 7U);
+  EXPECT_EQ(told.farewells, std::vector{Farewell::ended});
+}
+
+TEST(IwarpTracker, ARejectedConnection) {
+  Talk talk;
+  talk.open();
+  talk.say(End::a, Talk::mpa(true));
+  talk.say(End::b, Talk::mpa(false, true));
+  const auto rejected = talk.finish().of(EventKind::rejected);
+  ASSERT_THAT(rejected, SizeIs(1));
+  EXPECT_EQ(rejected[0].frame, 5U);
+  EXPECT_EQ(rejected[0].origin_frame, 4U);
+  EXPECT_EQ(rejected[0].octets, 3U);
+  EXPECT_EQ(rejected[0].value, 1U);
+  EXPECT_EQ(rejected[0].end, End::a);
+  EXPECT_THAT(talk.told.of(EventKind::opened), IsEmpty());
+}
+
+TEST(IwarpTracker, SendsWithWhatTheyCanCarry) {
+  Talk talk;
+  talk.establish();
+  talk.say(End::a, send(1, 0));
+  talk.say(End::a, join({send(2, 1000, 0, false), send(2, 500, 1000)}));
+  talk.say(End::a, send(3, 8, 0, true, RdmapOperation::send_se));
+  talk.say(End::a, send(4, 8, 0, true, RdmapOperation::send_invalidate, 0x1234));
+  talk.say(End::a, send(5, 8, 0, true, RdmapOperation::send_se_invalidate, 0x5678));
+  talk.say(End::a, fpdu(control(RdmapOperation::immediate_data) / Value<DdpUntagged>().set<"msn">(6) /
+                        Value<RdmapImmediateData>().set<"data">(0x1122334455667788)));
+  const auto& m = talk.finish().messages;
+  EXPECT_THAT(talk.told.trouble(), IsEmpty());
+  ASSERT_THAT(m, SizeIs(6));
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(m[i].number, i + 1);
+    EXPECT_EQ(m[i].first_psn, i + 1);
+    EXPECT_EQ(m[i].kind, MessageKind::send);
+    EXPECT_EQ(m[i].outcome, Outcome::sent) << "nobody acknowledged";
+  }
+  EXPECT_EQ(m[1].size, 1500U);
+  EXPECT_EQ(m[1].packets, 2U);
+  EXPECT_TRUE(m[2].solicited);
+  EXPECT_FALSE(m[2].has_invalidate);
+  EXPECT_TRUE(m[3].has_invalidate);
+  EXPECT_EQ(m[3].invalidated_key, 0x1234U);
+  EXPECT_TRUE(m[4].solicited);
+  EXPECT_EQ(m[4].invalidated_key, 0x5678U);
+  EXPECT_TRUE(m[5].has_immediate);
+  EXPECT_EQ(m[5].immediate, 0x1122334455667788U);
+  EXPECT_EQ(m[5].size, 0U);
+}
+
+TEST(IwarpTracker, AMessageOfManyPacketsAndAnFpduAcrossThem) {
+  Talk talk;
+  talk.establish();
+  const Octets all = join({write(9, 0x1000, 1000, false), write(9, 0x13e8, 1000, false), write(9, 0x17d0, 24)});
+  const Bytes bytes(all);
+  const std::uint64_t first = talk.say(End::a, bytes.first(500));
+  talk.say(End::a, bytes.subspan(500, 1200));
+  const std::uint64_t last = talk.say(End::a, bytes.subspan(1700));
+  const std::uint64_t ack = talk.ack(End::b);
+  const auto& m = talk.finish().messages;
+  ASSERT_THAT(m, SizeIs(1));
+  EXPECT_EQ(m[0].kind, MessageKind::write);
+  EXPECT_EQ(m[0].size, 2024U);
+  EXPECT_EQ(m[0].key, 9U);
+  EXPECT_EQ(m[0].remote_address, 0x1000U);
+  EXPECT_EQ(m[0].first_frame, first);
+  EXPECT_EQ(m[0].last_frame, last);
+  EXPECT_EQ(m[0].answer_frame, ack);
+  EXPECT_EQ(m[0].packets, 3U);
+  EXPECT_THAT(talk.told.trouble(), IsEmpty());
+}
+
+TEST(IwarpTracker, ReadsAreAnsweredInTheirOrder) {
+  Talk talk;
+  talk.establish();
+  // Into the same buffer: what tells the responses apart is their order.
+  const std::uint64_t asked = talk.say(End::a, join({read(1, 5, 0x100, 200), read(2, 5, 0x100, 50), read(3, 6, 0, 0)}));
+  const std::uint64_t begins = talk.say(End::b, response(5, 0x100, 120, false));
+  const std::uint64_t ends = talk.say(End::b, response(5, 0x100 + 120, 80));
+  const std::uint64_t rest = talk.say(End::b, join({response(5, 0x100, 50), response(0, 0, 0)}));
+  const auto& m = talk.finish().messages;
+  EXPECT_THAT(talk.told.trouble(), IsEmpty());
+  ASSERT_THAT(m, SizeIs(3));
+  EXPECT_EQ(m[0].kind, MessageKind::read);
+  EXPECT_EQ(m[0].outcome, Outcome::completed);
+  EXPECT_EQ(m[0].size, 200U);
+  EXPECT_EQ(m[0].key, 0x77U);
+  EXPECT_EQ(m[0].remote_address, 0x7000U);
+  EXPECT_EQ(m[0].first_frame, asked);
+  EXPECT_EQ(m[0].first_response_frame, begins);
+  EXPECT_EQ(m[0].answer_frame, ends);
+  EXPECT_EQ(m[1].answer_frame, rest);
+  EXPECT_EQ(m[2].answer_frame, rest);
+  EXPECT_EQ(talk.told.connections[0].by(End::a).messages_completed, 3U);
+  EXPECT_EQ(talk.told.connections[0].by(End::b).payload_octets, 250U);
+}
+
+TEST(IwarpTracker, AResponseThatNobodyAskedFor) {
+  Talk talk;
+  talk.establish();
+  talk.say(End::a, read(1, 5, 0x100, 50));
+  const std::uint64_t frame = talk.say(End::b, response(7, 0x100, 50));
+  const auto events = talk.finish().of(EventKind::unsolicited_response);
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].frame, frame);
+  EXPECT_EQ(events[0].end, End::a);
+  EXPECT_EQ(events[0].value, 7U);
+}
+
+TEST(IwarpTracker, ReadsWithoutAnAnswer) {
+  Talk talk;
+  talk.establish();
+  const std::uint64_t asked = talk.say(End::a, join({read(1, 5, 0x100, 50), read(2, 5, 0x200, 60)}));
+  talk.wait(400'000'000);
+  talk.ack(End::b);
+  const auto events = talk.finish().of(EventKind::unanswered);
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].frame, asked);
+  EXPECT_EQ(events[0].packets, 2U);
+  EXPECT_EQ(events[0].octets, 110U);
+  const auto stalls = talk.told.of(EventKind::stall);
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_EQ(stalls[0].cause, Cause::peer);
+  EXPECT_EQ(stalls[0].end, End::a);
+  EXPECT_EQ(stalls[0].duration, 400'001'000);
+  EXPECT_EQ(talk.told.messages[0].outcome, Outcome::unanswered);
+}
+
+TEST(IwarpTracker, AtomicsAreMatchedByTheirIdentifier) {
+  Talk talk;
+  talk.establish();
+  const auto request = [](std::uint32_t msn, unsigned operation, std::uint32_t id) {
+    return fpdu(control(RdmapOperation::atomic_request) / Value<DdpUntagged>().set<"qn">(1).set<"msn">(msn) /
+                Value<RdmapAtomicRequest>()
+                    .set<"operation">(operation)
+                    .set<"request_id">(id)
+                    .set<"stag">(0x99)
+                    .set<"to">(0x8000)
+                    .set<"add_swap_data">(7)
+                    .set<"compare_data">(3));
+  };
+  const auto answer = [](std::uint32_t msn, std::uint32_t id, std::uint64_t original) {
+    return fpdu(control(RdmapOperation::atomic_response) / Value<DdpUntagged>().set<"qn">(3).set<"msn">(msn) /
+                Value<RdmapAtomicResponse>().set<"request_id">(id).set<"original">(original));
+  };
+  talk.say(End::a, join({request(1, 0, 0xa), request(2, 2, 0xb), request(3, 1, 0xc)}));
+  const std::uint64_t first = talk.say(End::b, answer(1, 0xb, 1000));
+  talk.say(End::b, join({answer(2, 0xa, 2000), answer(3, 0xc, 3000), answer(4, 0xd, 4000)}));
+  const auto& m = talk.finish().messages;
+  ASSERT_THAT(m, SizeIs(3));
+  EXPECT_EQ(m[0].kind, MessageKind::compare_swap);
+  EXPECT_EQ(m[0].atomic_original, 1000U);
+  EXPECT_EQ(m[0].atomic_compare, 3U);
+  EXPECT_EQ(m[0].answer_frame, first);
+  EXPECT_EQ(m[0].size, 8U);
+  EXPECT_EQ(m[1].kind, MessageKind::fetch_add);
+  EXPECT_EQ(m[1].atomic_operand, 7U);
+  EXPECT_EQ(m[1].key, 0x99U);
+  EXPECT_EQ(m[2].kind, MessageKind::swap);
+  EXPECT_EQ(m[2].remote_address, 0x8000U);
+  EXPECT_EQ(talk.told.trouble(), (std::map<std::string_view, int>{{"unsolicited_response", 1}}));
+}
+
+TEST(IwarpTracker, TerminateNamesTheFpduThatItQuotes) {
+  Talk talk;
+  talk.establish();
+  talk.say(End::a, write(9, 0x1000, 100, false));
+  const std::uint64_t guilty = talk.say(End::a, write(9, 0x1064, 100));
+  talk.say(End::a, send(1, 10));
+  HeaderValue terminate = Value<Terminate>()
+                              .set<"layer">(0)
+                              .set<"etype">(1)
+                              .set<"error_code">(2)
+                              .set<"segment_length_valid">(1)
+                              .set<"ddp_header_included">(1);
+  Octets quoted{0, 114};  // the segment's length, then its DDP header
+  const Octets fpdus = write(9, 0x1064, 100);
+  quoted.insert(quoted.end(), fpdus.begin() + 2, fpdus.begin() + 2 + 14);
+  terminate.set_tail(quoted);
+  Frame frame = control(RdmapOperation::terminate) / Value<DdpUntagged>().set<"qn">(2);
+  frame /= terminate;
+  const std::uint64_t says = talk.raw(End::b, talk.next[1], fpdu(frame), {.acknowledged = talk.next[0] - 200});
+  const Told& told = talk.finish();
+  const auto events = told.of(EventKind::terminate);
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].frame, says);
+  EXPECT_EQ(events[0].value, 0x000102U);
+  EXPECT_EQ(events[0].found, 6U);
+  EXPECT_EQ(events[0].octets, 114U);
+  EXPECT_EQ(events[0].origin_frame, guilty);
+  EXPECT_EQ(events[0].end, End::a);
+  const auto closed = told.of(EventKind::closed);
+  ASSERT_THAT(closed, SizeIs(1));
+  EXPECT_EQ(closed[0].cause_frame, says);
+  EXPECT_EQ(told.summary(told.connections[0].id, End::a),
+            (std::map<std::string, int>{{"write 200 refused", 1}, {"send 10 sent", 1}}));
+  EXPECT_EQ(told.summary(told.connections[0].id, End::b), (std::map<std::string, int>{{"terminate 0 sent", 1}}));
+  EXPECT_EQ(told.connections[0].by(End::a).messages_refused, 1U);
+  EXPECT_EQ(told.connections[0].closed_frame, says);
+}
+
+TEST(IwarpTracker, ATerminatedReadRequestIsFoundByItsMsn) {
+  Talk talk;
+  talk.establish();
+  talk.say(End::a, read(1, 5, 0x100, 50));
+  const std::uint64_t guilty = talk.say(End::a, read(2, 5, 0x100, 50));
+  HeaderValue terminate = Value<Terminate>()
+                              .set<"layer">(0)
+                              .set<"etype">(1)
+                              .set<"error_code">(1)
+                              .set<"segment_length_valid">(1)
+                              .set<"ddp_header_included">(1)
+                              .set<"rdma_header_included">(1);
+  Octets quoted{0, 46};
+  const Octets request = read(2, 5, 0x100, 50);
+  quoted.insert(quoted.end(), request.begin() + 2, request.begin() + 2 + 18 + 28);
+  terminate.set_tail(quoted);
+  Frame frame = control(RdmapOperation::terminate) / Value<DdpUntagged>().set<"qn">(2);
+  frame /= terminate;
+  talk.say(End::b, response(5, 0x100, 50));
+  talk.say(End::b, fpdu(frame));
+  const Told& told = talk.finish();
+  const auto events = told.of(EventKind::terminate);
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].origin_frame, guilty);
+  EXPECT_EQ(events[0].psn, 2U);
+  EXPECT_EQ(events[0].found, 7U);
+  EXPECT_EQ(told.summary(told.connections[0].id, End::a),
+            (std::map<std::string, int>{{"read 50 completed", 1}, {"read 50 refused", 1}}));
+  EXPECT_THAT(told.of(EventKind::unanswered), IsEmpty());
+}
+
+// What does not fit: each fault in a stream that is right otherwise.
+struct Fault {
+  std::string name;
+  std::vector<Octets> fpdus;
+  EventKind kind;
+  std::uint64_t value, found;
+};
+class Faults : public ::testing::TestWithParam<Fault> {};
+TEST_P(Faults, IsTold) {
+  Talk talk;
+  talk.establish();
+  talk.say(End::a, send(1, 10));
+  std::uint64_t frame = 0;
+  for (const Octets& f : GetParam().fpdus) frame = talk.say(End::a, f);
+  talk.ack(End::b);
+  const Told& told = talk.finish();
+  const auto events = told.of(GetParam().kind);
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].frame, frame);
+  EXPECT_EQ(events[0].value, GetParam().value);
+  EXPECT_EQ(events[0].found, GetParam().found);
+  EXPECT_EQ(events[0].end, End::a);
+  EXPECT_THAT(told.trouble(), SizeIs(1));
+}
+INSTANTIATE_TEST_SUITE_P(
+    IwarpTracker, Faults,
+    ::testing::Values(
+        Fault{"msn_jump", {send(3, 10)}, EventKind::msn_jump, 2, 3},
+        Fault{"msn_back", {send(1, 10)}, EventKind::msn_jump, 2, 1},
+        Fault{"read_msn", {read(2, 1, 0, 10)}, EventKind::msn_jump, 1, 2},
+        Fault{"mo_jump", {send(2, 10, 0, false), send(2, 10, 30)}, EventKind::segmentation, 10, 30},
+        Fault{"mo_begins_late", {send(2, 10, 8)}, EventKind::segmentation, 0, 8},
+        Fault{"to_jump", {write(4, 100, 10, false), write(4, 120, 10)}, EventKind::segmentation, 110, 120},
+        Fault{"stag_changes", {write(4, 100, 10, false), write(5, 110, 10)}, EventKind::segmentation, 110, 110},
+        Fault{"not_ended", {send(2, 10, 0, false), send(3, 10)}, EventKind::opcode_sequence, 3, 0},
+        Fault{"opcode_changes",
+              {send(2, 10, 0, false), send(2, 10, 10, true, RdmapOperation::send_se)},
+              EventKind::opcode_sequence,
+              5,
+              0}),
+    [](const auto& p) { return p.param.name; });
+
+TEST(IwarpTracker, AnOpcodeOnAWrongQueue) {
+  Talk talk;
+  talk.establish();
+  // A send on the queue of requests. The message sequence numbers are each queue's own.
+  talk.say(End::a, fpdu(control(RdmapOperation::send) / Value<DdpUntagged>().set<"qn">(1).set<"msn">(1), 10));
+  const auto events = talk.finish().of(EventKind::opcode_sequence);
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].value, 3U);
+  EXPECT_EQ(events[0].found, 1U);
+}
+
+TEST(IwarpTracker, MoreReadsThanWereAgreed) {
+  Talk talk;
+  // a may have min(ORD 4, IRD 2) outstanding, b nothing that was agreed.
+  talk.establish(std::pair{0x3fff, 4}, std::pair{2, 0x3fff});
+  EXPECT_EQ(talk.told.events.at(0).kind, EventKind::opened);
+  EXPECT_EQ(talk.told.events[0].value, 2U);
+  EXPECT_EQ(talk.told.events[0].found, 0U);
+  talk.say(End::a, join({read(1, 5, 0, 8), read(2, 5, 0, 8)}));
+  talk.say(End::b, response(5, 0, 8));
+  talk.say(End::a, read(3, 5, 0, 8));
+  EXPECT_THAT(talk.told.of(EventKind::read_limit), IsEmpty());
+  const std::uint64_t frame = talk.say(End::a, read(4, 5, 0, 8));
+  talk.say(End::a, read(5, 5, 0, 8));
+  const auto events = talk.finish().of(EventKind::read_limit);
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].frame, frame);
+  EXPECT_EQ(events[0].value, 2U);
+  EXPECT_EQ(events[0].found, 3U);
+}
+
+TEST(IwarpTracker, ABadCrc) {
+  Talk talk;
+  talk.establish();
+  Octets bad = send(1, 10);
+  bad[25] ^= 1;
+  const std::uint64_t frame = talk.say(End::a, bad);
+  talk.say(End::a, send(2, 10));
+  const Told& told = talk.finish();
+  const auto events = told.of(EventKind::crc_bad);
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].frame, frame);
+  EXPECT_EQ(events[0].octets, 10U);
+  EXPECT_EQ(told.connections[0].by(End::a).crc_bad, 1U);
+  EXPECT_THAT(told.trouble(), SizeIs(1));
+  EXPECT_THAT(told.messages, SizeIs(1));
+}
+
+// TCP ----------------------------------------------------------------------------------------------------------------
+
+TEST(IwarpTcp, LostBehindTheCaptureAndAskedForAgain) {
+  Talk talk;
+  talk.establish();
+  const std::uint32_t first = talk.next[0];
+  talk.say(End::a, send(1, 100));
+  const std::uint32_t lost = talk.next[0];
+  const Octets again = send(2, 100);
+  const std::uint64_t sending = talk.say(End::a, again, {.identification = 10});
+  talk.say(End::a, send(3, 100), {.identification = 11});
+  talk.raw(End::b, talk.next[1], {}, {.acknowledged = lost});
+  for (int i = 0; i < 2; ++i) talk.raw(End::b, talk.next[1], {}, {.acknowledged = lost});
+  const std::uint64_t third = talk.raw(End::b, talk.next[1], {}, {.acknowledged = lost});
+  talk.wait(999'000);
+  const std::uint64_t resent = talk.raw(End::a, lost, again, {.identification = 12});
+  const std::uint64_t done = talk.ack(End::b);
+  const Told& told = talk.finish();
+  const auto rounds = told.of(EventKind::tcp_retransmission);
+  ASSERT_THAT(rounds, SizeIs(1));
+  EXPECT_EQ(rounds[0].cause, Cause::fast_retransmit);
+  EXPECT_EQ(rounds[0].frame, resent);
+  EXPECT_EQ(rounds[0].origin_frame, sending);
+  EXPECT_EQ(rounds[0].cause_frame, third);
+  EXPECT_EQ(rounds[0].psn, lost);
+  EXPECT_EQ(rounds[0].octets, again.size());
+  EXPECT_EQ(rounds[0].found, 2U);
+  EXPECT_EQ(rounds[0].duration, 999'000 + 6 * 1000);
+  const auto losses = told.of(EventKind::lost_in_network);
+  ASSERT_THAT(losses, SizeIs(1));
+  EXPECT_EQ(losses[0].cause, Cause::after_capture);
+  EXPECT_THAT(told.trouble(), SizeIs(2));
+  ASSERT_THAT(told.messages, SizeIs(3));
+  EXPECT_EQ(told.messages[0].repeated_packets, 0U);
+  EXPECT_EQ(told.messages[1].repeated_packets, 1U);
+  EXPECT_EQ(told.messages[1].answer_frame, done);
+  EXPECT_EQ(told.connections[0].by(End::a).packets_again, 1U);
+  EXPECT_NE(first, lost);
+}
+
+TEST(IwarpTcp, LostBeforeTheCaptureInTheMiddleOfAMessage) {
+  Talk talk;
+  talk.establish();
+  const Octets all = join({write(9, 0, 1000, false), write(9, 1000, 1000, false), write(9, 2000, 1000)});
+  const Bytes bytes(all);
+  const std::uint32_t base = talk.next[0];
+  const std::uint64_t before = talk.say(End::a, bytes.first(1020), {.timestamp = 7});
+  const std::uint64_t behind = talk.raw(End::a, base + 2040, bytes.subspan(2040), {.timestamp = 7});
+  talk.next[0] = base + 1020;
+  const std::uint64_t asks =
+      talk.raw(End::b, talk.next[1], {}, {.sack = {base + 2040, base + static_cast<std::uint32_t>(bytes.size())}});
+  const std::uint64_t fills = talk.raw(End::a, base + 1020, bytes.subspan(1020, 1020), {.timestamp = 9});
+  talk.next[0] = base + static_cast<std::uint32_t>(bytes.size());
+  talk.ack(End::b);
+  const Told& told = talk.finish();
+  const auto rounds = told.of(EventKind::tcp_retransmission);
+  ASSERT_THAT(rounds, SizeIs(1));
+  EXPECT_EQ(rounds[0].frame, fills);
+  EXPECT_EQ(rounds[0].cause, Cause::fast_retransmit);
+  EXPECT_EQ(rounds[0].cause_frame, asks);
+  EXPECT_EQ(rounds[0].origin_frame, before);
+  EXPECT_EQ(rounds[0].found, 1U);
+  EXPECT_EQ(told.of(EventKind::lost_in_network).at(0).cause, Cause::before_capture);
+  ASSERT_THAT(told.messages, SizeIs(1));
+  EXPECT_EQ(told.messages[0].outcome, Outcome::completed);
+  EXPECT_EQ(told.messages[0].size, 3000U);
+  EXPECT_EQ(told.messages[0].first_frame, before);
+  EXPECT_EQ(told.messages[0].last_frame, fills);
+  EXPECT_LT(behind, fills);
+  EXPECT_EQ(told.messages[0].repeated_packets, 1U);
+}
+
+TEST(IwarpTcp, ATimeoutUnderAReadResponseNamesTheRead) {
+  Talk talk;
+  talk.establish();
+  talk.say(End::a, read(1, 5, 0, 100));
+  const std::uint32_t seq = talk.next[1];
+  const Octets octets = response(5, 0, 100);
+  talk.say(End::b, octets);
+  talk.wait(300'000'000);
+  talk.raw(End::b, seq, octets, {});
+  talk.ack(End::a);
+  talk.say(End::a, send(1, 1));
+  const auto rounds = talk.finish().of(EventKind::tcp_retransmission);
+  ASSERT_THAT(rounds, SizeIs(1));
+  EXPECT_EQ(rounds[0].cause, Cause::timeout);
+  EXPECT_EQ(rounds[0].end, End::b);
+  EXPECT_EQ(rounds[0].found, 1U);
+  EXPECT_EQ(rounds[0].value, 0U) << "the read is a's";
+  EXPECT_EQ(rounds[0].duration, 300'001'000);
+  EXPECT_THAT(talk.told.of(EventKind::stall), IsEmpty()) << "the retransmission tells of it";
+}
+
+TEST(IwarpTcp, WhatWasAcknowledgedNeedNotBeSentAgain) {
+  Talk talk;
+  talk.establish();
+  const std::uint32_t seq = talk.next[0];
+  talk.say(End::a, send(1, 100), {.identification = 5});
+  talk.ack(End::b);
+  talk.raw(End::a, seq, send(1, 100), {.identification = 6});
+  const auto rounds = talk.finish().of(EventKind::tcp_retransmission);
+  ASSERT_THAT(rounds, SizeIs(1));
+  EXPECT_EQ(rounds[0].cause, Cause::spurious);
+  EXPECT_THAT(talk.told.of(EventKind::lost_in_network), IsEmpty());
+}
+
+TEST(IwarpTcp, OvertakenIsNotSentAgain) {
+  for (const bool by_timestamp : {false, true}) {
+    Talk talk;
+    talk.establish();
+    const std::uint32_t base = talk.next[0];
+    const Octets one = send(1, 100), two = send(2, 100);
+    const auto with = [&](std::uint32_t n) {
+      Talk::With w;
+      if (by_timestamp)
+        w.timestamp = n;
+      else
+        w.identification = static_cast<std::uint16_t>(n);
+      return w;
+    };
+    const std::uint64_t ahead = talk.raw(End::a, base + static_cast<std::uint32_t>(one.size()), two, with(21));
+    talk.wait(2'000'000);
+    const std::uint64_t late = talk.raw(End::a, base, one, with(20));
+    talk.next[0] += static_cast<std::uint32_t>(one.size() + two.size());
+    talk.ack(End::b);
+    const auto events = talk.finish().of(EventKind::out_of_order);
+    ASSERT_THAT(events, SizeIs(1));
+    EXPECT_EQ(events[0].frame, late);
+    EXPECT_EQ(events[0].cause_frame, ahead);
+    EXPECT_EQ(events[0].duration, 2'001'000);
+    EXPECT_THAT(talk.told.trouble(), SizeIs(1));
+    ASSERT_THAT(talk.told.messages, SizeIs(2));
+    EXPECT_EQ(talk.told.messages[0].first_frame, late);
+    EXPECT_EQ(talk.told.messages[1].first_frame, ahead);
+  }
+}
+
+TEST(IwarpTcp, TheSamePacketTwiceIsADuplicate) {
+  Talk talk;
+  talk.establish();
+  const std::uint32_t seq = talk.next[0];
+  const std::uint64_t first = talk.say(End::a, send(1, 100), {.identification = 5});
+  talk.raw(End::a, seq, send(1, 100), {.identification = 5});
+  const auto events = talk.finish().of(EventKind::duplicate);
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].origin_frame, first);
+  EXPECT_THAT(talk.told.trouble(), SizeIs(1));
+  EXPECT_EQ(talk.told.connections[0].by(End::a).duplicates, 1U);
+}
+
+TEST(IwarpTcp, AKeepAliveIsNothing) {
+  Talk talk;
+  talk.establish();
+  talk.say(End::a, send(1, 100));
+  talk.ack(End::b);
+  const std::uint8_t octet = 0;
+  talk.raw(End::a, talk.next[0] - 1, Bytes(&octet, 1), {});
+  talk.raw(End::a, talk.next[0] - 1, {}, {});
+  talk.ack(End::b);
+  talk.say(End::a, send(2, 100));
+  EXPECT_THAT(talk.finish().trouble(), IsEmpty());
+  EXPECT_THAT(talk.told.messages, SizeIs(2));
+}
+
+TEST(IwarpTcp, AcknowledgedButNeverCaptured) {
+  Talk talk;
+  talk.establish();
+  const std::uint64_t before = talk.say(End::a, send(1, 100));
+  const std::uint32_t seq = talk.next[0];
+  talk.next[0] += 3 * 124;  // sends 2 to 4, which the capture does not have
+  const std::uint64_t behind = talk.say(End::a, send(5, 100));
+  const std::uint64_t ack = talk.ack(End::b);
+  talk.wait(20'000'000);
+  talk.say(End::a, send(6, 100));
+  talk.ack(End::b);
+  const auto events = talk.finish().of(EventKind::lost_in_capture);
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].frame, behind);
+  EXPECT_EQ(events[0].cause_frame, ack);
+  EXPECT_EQ(events[0].origin_frame, before);
+  EXPECT_EQ(events[0].octets, 372U);
+  EXPECT_EQ(events[0].packets, 3U);
+  EXPECT_EQ(events[0].psn, seq);
+  EXPECT_THAT(talk.told.trouble(), SizeIs(1)) << "no MSN jump: it is the capture that jumps";
+  EXPECT_THAT(talk.told.messages, SizeIs(3));
+  for (const Message& m : talk.told.messages) EXPECT_EQ(m.outcome, Outcome::completed);
+}
+
+TEST(IwarpTcp, AcknowledgementsThatOvertakeTheirOctetsIntoTheCapture) {
+  Talk talk;
+  talk.establish();
+  const Octets one = send(1, 100), two = send(2, 100);
+  const std::uint32_t base = talk.next[0];
+  talk.raw(End::a, base + static_cast<std::uint32_t>(one.size()), two, {});
+  talk.next[0] += static_cast<std::uint32_t>(one.size() + two.size());
+  talk.ack(End::b);
+  talk.raw(End::a, base, one, {});
+  EXPECT_EQ(talk.finish().trouble(), (std::map<std::string_view, int>{{"out_of_order", 1}}));
+}
+
+TEST(IwarpTcp, AClosedWindow) {
+  Talk talk;
+  talk.establish();
+  talk.say(End::a, send(1, 100));
+  const std::uint64_t closes = talk.raw(End::b, talk.next[1], {}, {.window = 0});
+  talk.wait(1'000'000'000);
+  talk.raw(End::a, talk.next[0] - 1, {}, {});  // a probe
+  talk.raw(End::b, talk.next[1], {}, {.window = 0});
+  talk.wait(500'000'000);
+  const std::uint64_t opens = talk.raw(End::b, talk.next[1], {}, {.window = 500});
+  talk.say(End::a, send(2, 100));
+  const auto stalls = talk.finish().of(EventKind::stall);
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_EQ(stalls[0].cause, Cause::window);
+  EXPECT_EQ(stalls[0].end, End::a);
+  EXPECT_EQ(stalls[0].frame, closes);
+  EXPECT_EQ(stalls[0].last_frame, opens);
+  EXPECT_EQ(stalls[0].duration, 1'500'003'000);
+  EXPECT_THAT(talk.told.trouble(), SizeIs(1));
+}
+
+TEST(IwarpTcp, AResetCountsOnlyInTheWindow) {
+  Talk talk;
+  talk.establish();
+  talk.say(End::a, send(1, 100));
+  talk.ack(End::b);
+  // Before what was acknowledged; and behind the window of 1000 octets.
+  talk.raw(End::a, talk.next[0] - 1, {}, {.rst = true});
+  talk.raw(End::a, talk.next[0] + 1001, {}, {.rst = true});
+  talk.raw(End::a, talk.next[0] + 0x70000000, {}, {.rst = true});
+  EXPECT_THAT(talk.told.trouble(), IsEmpty());
+  talk.say(End::a, send(2, 100));
+  EXPECT_EQ(talk.packet.pdus.size(), 1U);
+  talk.ack(End::b);
+  EXPECT_EQ(talk.told.messages.size(), 2U);
+  const std::uint64_t frame = talk.raw(End::a, talk.next[0] + 1000, {}, {.rst = true});
+  const Told& told = talk.finish();
+  ASSERT_THAT(told.of(EventKind::tcp_reset), SizeIs(1));
+  EXPECT_EQ(told.of(EventKind::tcp_reset)[0].frame, frame);
+  EXPECT_EQ(told.connections[0].closed_frame, frame);
+  EXPECT_THAT(told.of(EventKind::closed), SizeIs(1));
+}
+
+TEST(IwarpTracker, AStartInTheMiddle) {
+  Talk talk;
+  talk.say(End::a, send(70, 100, 200));  // the end of a message
+  talk.say(End::a, send(71, 100));
+  talk.say(End::a, join({send(72, 100), read(33, 5, 0, 10)}));
+  talk.say(End::b, response(4, 100, 10));  // to an older request
+  talk.say(End::b, response(5, 0, 10));
+  talk.say(End::b, response(5, 0, 10));
+  const Told& told = talk.finish();
+  EXPECT_THAT(told.trouble(), IsEmpty());
+  ASSERT_THAT(told.connections, SizeIs(1));
+  EXPECT_EQ(told.summary(told.connections[0].id, End::a),
+            (std::map<std::string, int>{{"send 100 partial", 1}, {"send 100 completed", 2}, {"read 10 completed", 1}}));
+}
+
+TEST(IwarpTracker, APortUsedAgainIsAnotherConnection) {
+  Talk talk;
+  talk.establish();
+  talk.say(End::a, send(1, 100));
+  talk.next[0] = 77;
+  talk.next[1] = 88;
+  talk.establish();
+  talk.say(End::a, send(1, 100));
+  const Told& told = talk.finish();
+  ASSERT_THAT(told.connections, SizeIs(2));
+  EXPECT_TRUE(told.connections[0].replaced);
+  EXPECT_FALSE(told.connections[1].replaced);
+  EXPECT_EQ(told.trouble(), (std::map<std::string_view, int>{{"replaced", 1}}));
+}
+
+TEST(IwarpTracker, HoldsNoMoreThanItMay) {
+  Talk talk({.connections = 4, .messages = 8});
+  for (int i = 0; i < 100; ++i) {
+    talk.port = static_cast<std::uint16_t>(20000 + i);
+    talk.establish();
+    for (std::uint32_t msn = 1; msn <= 20; ++msn) {
+      talk.raw(End::a, talk.next[0], join({send(msn, 10), read(msn, 5, 0, 10)}), {});
+      talk.next[0] += static_cast<std::uint32_t>(send(msn, 10).size() + read(msn, 5, 0, 10).size());
+    }
+    EXPECT_LE(talk.tracker.size(), 4U);
+    EXPECT_LT(talk.tracker.memory(), 200'000U);
+  }
+  EXPECT_EQ(talk.tracker.evicted(), 96U + 100 * 2 * 12);
+  talk.finish();
+  EXPECT_EQ(talk.told.connections.size(), 100U);
+  EXPECT_EQ(std::count(talk.told.farewells.begin(), talk.told.farewells.end(), Farewell::evicted), 96);
+  EXPECT_EQ(talk.told.messages.size(), 100U * 40);
+}
+
+TEST(IwarpTracker, PacketsHaveTheirNotes) {
+  Talk talk({.packets = true});
+  talk.establish();
+  const std::uint32_t seq = talk.next[0];
+  talk.say(End::a, read(1, 5, 0, 100));
+  talk.say(End::b, response(5, 0, 100));
+  talk.raw(End::a, seq, read(1, 5, 0, 100), {});
+  const auto& notes = talk.finish().notes;
+  ASSERT_THAT(notes, SizeIs(5));
+  EXPECT_EQ(notes[2].message, 1U);
+  EXPECT_EQ(notes[2].relative_psn, Talk::mpa(true).size());
+  EXPECT_EQ(notes[2].outstanding, 1U);
+  EXPECT_EQ(notes[3].message, 1U);
+  EXPECT_EQ(notes[3].requester, End::a);
+  EXPECT_EQ(notes[3].related_frame, 6U);
+  EXPECT_EQ(notes[3].related_delay, 1000);
+  EXPECT_TRUE(notes[4].again);
+  EXPECT_EQ(notes[4].related_frame, 6U);
+}
+
+// Real streams, damaged in ways that are known ----------------------------------------------------------------------
+
+struct Kept {
+  Octets bytes;
+  std::uint32_t wire_length;
+  LinkType link;
+  std::int64_t time;
+};
+std::vector<Kept> records_of(const std::filesystem::path& path) {
+  std::vector<Kept> kept;
+  auto reader = captures::Reader::open(path.string());
+  captures::Record record;
+  while (reader && reader->next(record) == captures::Next::record)
+    kept.push_back({{record.bytes.begin(), record.bytes.end()}, record.wire_length, record.link, record.time});
+  return kept;
+}
+Told told_of(const std::vector<Kept>& records, const IwarpLimits& limits = {}) {
+  Told told;
+  Dissector dissector;
+  IwarpTracker tracker(told, limits);
+  Packet packet;
+  for (const Kept& record : records) {
+    ++packet.number;
+    packet.time_ns = record.time;
+    packet.link = record.link;
+    dissector.dissect(packet, record.bytes, record.wire_length);
+    tracker.add(packet);
+  }
+  tracker.finish();
+  return told;
+}
+class RealStreams : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Iwarp, RealStreams, ::testing::Values("siw-write", "siw-send", "siw-read", "siw-rping"),
+                         [](const auto& p) { return p.param.substr(4); });
+std::vector<Kept> sample(const std::string& name) {
+  return records_of(samples / (name + (name == "siw-rping" ? ".pcap" : ".pcap.gz")));
+}
+
+TEST_P(RealStreams, BeginAnywhereWithoutFalseTrouble) {
+  const std::vector<Kept> all = sample(GetParam());
+  ASSERT_FALSE(all.empty());
+  for (std::size_t from = 0; from < all.size(); from += 7) {
+    auto trouble = told_of({all.begin() + static_cast<std::ptrdiff_t>(from), all.end()}).trouble();
+    trouble.erase("stall");
+    ASSERT_THAT(trouble, IsEmpty()) << "from " << from;
+  }
+}
+
+TEST_P(RealStreams, LossOfTheCaptureIsCalledSo) {
+  const std::vector<Kept> all = sample(GetParam());
+  std::mt19937 random(1);
+  for (int round = 0; round < 60; ++round) {
+    std::vector<Kept> some;
+    for (const Kept& record : all)
+      if (some.size() < 60 || random() % 100 >= static_cast<unsigned>(round) / 4) some.push_back(record);
+    const Told told = told_of(some);
+    auto trouble = told.trouble();
+    trouble.erase("stall");
+    trouble.erase("lost_in_capture");
+    trouble.erase("psn_gap");  // whose acknowledgement is missing too, at the end
+    for (const Event& e : told.events)
+      if (trouble.count(to_string(e.kind)))
+        ADD_FAILURE() << to_string(e.kind) << " " << to_string(e.cause) << " frame " << e.frame << " value " << e.value
+                      << " found " << e.found << " psn " << e.psn;
+    ASSERT_THAT(trouble, IsEmpty()) << "round " << round;
+    for (const Message& m : told.messages) ASSERT_NE(m.outcome, Outcome::refused);
+  }
+}
+
+TEST_P(RealStreams, NeighboursThatChangePlacesWereNotSentAgain) {
+  const std::vector<Kept> all = sample(GetParam());
+  std::mt19937 random(2);
+  std::uint64_t out_of_order = 0;
+  for (int round = 0; round < 30; ++round) {
+    std::vector<Kept> some = all;
+    for (std::size_t i = 60; i + 1 < some.size(); i += 2 + random() % 40) {
+      if (some[i + 1].time - some[i].time > 5'000'000) continue;
+      std::swap(some[i], some[i + 1]);
+      std::swap(some[i].time, some[i + 1].time);
+    }
+    const Told told = told_of(some);
+    auto trouble = told.trouble();
+    out_of_order += static_cast<std::uint64_t>(trouble["out_of_order"]);
+    trouble.erase("stall");
+    trouble.erase("out_of_order");
+    ASSERT_THAT(trouble, IsEmpty()) << "round " << round;
+  }
+  EXPECT_GT(out_of_order, GetParam() == "siw-rping" ? 0U : 100U);
+}
+
+TEST_P(RealStreams, EachPacketTwiceIsADuplicate) {
+  const std::vector<Kept> all = sample(GetParam());
+  std::vector<Kept> twice;
+  for (const Kept& record : all) {
+    twice.push_back(record);
+    twice.push_back(record);
+    twice.back().time += 1;
+  }
+  const Told once = told_of(all), told = told_of(twice);
+  auto trouble = told.trouble();
+  trouble.erase("stall");
+  EXPECT_THAT(trouble, SizeIs(1));
+  EXPECT_GT(trouble["duplicate"], 0);
+  EXPECT_EQ(told.messages.size(), once.messages.size());
+}
+
+// Others' recordings, read where they lie.
+struct Public {
+  std::string name;
+  std::map<std::string, int> a, b;
+  std::map<std::string_view, int> trouble;
+};
+class PublicIwarp : public ::testing::TestWithParam<Public> {};
+INSTANTIATE_TEST_SUITE_P(
+    Iwarp, PublicIwarp,
+    // tshark -r FILE -T fields -e frame.number -e ip.src -e iwarp_rdma.opcode -e iwarp_mpa.ulpdulength
+    //        -e iwarp_mpa.rej_flag
+    ::testing::Values(
+        Public{"connect_C00_M00", {}, {}, {}}, Public{"connect_C11_M00", {}, {}, {}},
+        Public{"connect_C11_M11", {}, {}, {}}, Public{"connect_C00_M00_reject", {}, {}, {{"rejected", 1}}},
+        Public{"send_recv_snd_recv", {{"send 16 completed", 1}}, {{"send 16 completed", 1}}, {}},
+        Public{"send_recv_snd_recv_crc", {{"send 16 completed", 1}}, {{"send 16 completed", 1}}, {}},
+        Public{"send_recv_snd_recv_mrkr", {{"send 16 completed", 1}}, {{"send 16 completed", 1}}, {}},
+        // Its sender was not yet right: it counts one MSN for all queues, and the fields of its Read Request are little
+        // endian, so that it asks for 262144 octets into another buffer than the one that the response names:
+        //   tshark -r FILE -T fields -e frame.number -e iwarp_ddp.qn -e iwarp_ddp.msn -e iwarp_rdma.sinkstag
+        //          -e iwarp_rdma.rdmardsz -e iwarp_ddp.stag
+        Public{"rdma_read",
+               {{"send 16 completed", 1}},
+               {{"send 16 completed", 1},
+                {"write 1024 completed", 1},
+                {"read 262144 unanswered", 1},
+                {"send 4 completed", 1}},
+               {{"msn_jump", 2}, {"unsolicited_response", 1}, {"unanswered", 1}}}),
+    [](const auto& p) { return p.param.name; });
+TEST_P(PublicIwarp, IsTold) {
+  const char* shared = std::getenv("RDMAWIRE_SHARED");
+  if (!shared) GTEST_SKIP() << "skipped: RDMAWIRE_SHARED is not set";
+  const std::filesystem::path path = std::filesystem::path(shared) / "captures" / "public" /
+                                     ("realjimmy__sample-captures__iwarp_" + GetParam().name + ".pcap");
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "skipped: needs " << path.filename();
+  const bool rejected = GetParam().trouble.count("rejected");
+  const Told told = told_of(path);
+  ASSERT_THAT(told.connections, SizeIs(1));
+  EXPECT_EQ(told.summary(told.connections[0].id, End::a), GetParam().a);
+  EXPECT_EQ(told.summary(told.connections[0].id, End::b), GetParam().b);
+  EXPECT_EQ(told.of(EventKind::opened).size(), rejected ? 0U : 1U);
+  EXPECT_EQ(told.of(EventKind::closed).size(), rejected ? 0U : 1U);
+  EXPECT_EQ(told.connections[0].service_port, 4210);
+  EXPECT_EQ(told.trouble(), GetParam().trouble);
+}
+
+}  // namespace
+}  // namespace rdmawire::tracking

@@ -1,0 +1,127 @@
+"""Which two directions are the halves of one connection.
+
+A direction is (source address, destination address, destination queue pair). What joins, the strongest first: the CM's
+REQ and REP, the programs' text, the UDP source port that two Linux stacks compute from both queue pairs, answers.
+"""
+
+import collections
+import re
+
+CM_CLASS, CM_QP = 7, 1
+# lid:qpn:psn:gid of ibv_*_pingpong; lid:reads:qpn:psn:rkey:address:gid of perftest, the GID in octets.
+PINGPONG = re.compile(rb"([0-9a-f]{4}):([0-9a-f]{6}):([0-9a-f]{6}):([0-9a-f]{32})\0")
+PERFTEST = re.compile(
+    rb"([0-9a-f]{4}):([0-9a-f]{4}):([0-9a-f]{6}):([0-9a-f]{6}):([0-9a-f]{8}):([0-9a-f]{16}):((?:[0-9a-f]{2}:){16})"
+)
+
+
+def flow_label_port(one, other):
+    """The UDP source port that Linux computes where no flow label was given: from both queue pairs."""
+    label = (one * other) & (2**64 - 1)
+    label ^= label >> 20
+    label ^= label >> 40
+    label &= 0xFFFFF
+    return ((label & 0x3FFF) ^ ((label & 0xFC000) >> 14)) | 0xC000
+
+
+def by_connection_manager(frames):
+    """Pairs ((address, queue pair) of the active side, that of the passive side)."""
+    asked, pairs = {}, []
+    for row in frames:
+        if "infiniband.bth.destqp" not in row or int(row["infiniband.bth.destqp"][0], 0) != CM_QP:
+            continue
+        if int(row.get("infiniband.mad.mgmtclass", ["0"])[0], 0) != CM_CLASS:
+            continue
+        address = _source(row)
+        if "infiniband.cm.req.localqpn" in row:
+            asked[row["infiniband.cm.req"][0]] = (address, int(row["infiniband.cm.req.localqpn"][0], 0))
+        elif "infiniband.cm.rep.localqpn" in row:
+            active = asked.get(row["infiniband.cm.rep.remotecommid"][0])
+            passive = (address, int(row["infiniband.cm.rep.localqpn"][0], 0))
+            if active and (active, passive) not in pairs:
+                pairs.append((active, passive))
+    return pairs
+
+
+def _source(row):
+    if "infiniband.lrh.slid" in row:
+        return f"lid {int(row['infiniband.lrh.slid'][0], 0)}"
+    return row["ip.src"][0] if "ip.src" in row else row["ipv6.src"][0]
+
+
+def _gid_text(octets):
+    if octets[:12] == bytes(10) + b"\xff\xff":
+        return ".".join(str(octet) for octet in octets[12:])
+    groups = [f"{int.from_bytes(octets[at : at + 2], 'big'):x}" for at in range(0, 16, 2)]
+    text = ":".join(groups)
+    longest = max(re.findall(r"(?:^|:)0(?::0)+(?=:|$)", text), key=len, default="")
+    return text.replace(longest, ":", 1) if longest else text
+
+
+def by_text(frames):
+    """Pairs as by_connection_manager gives them: the client is the active side."""
+    streams = collections.defaultdict(lambda: {"client": None, "sides": collections.defaultdict(bytes)})
+    for row in frames:
+        if "tcp.payload" not in row or "tcp.stream" not in row:
+            continue
+        stream = streams[row["tcp.stream"][0]]
+        side = (_source(row), row["tcp.srcport"][0])
+        if stream["client"] is None:  # both programs let the client speak first
+            stream["client"] = side
+        stream["sides"][side] += bytes.fromhex(row["tcp.payload"][0])
+    pairs = []
+    for stream in streams.values():
+        said = {}
+        for side, octets in stream["sides"].items():
+            ends = [(_gid_text(bytes.fromhex(gid.decode())), int(qp, 16)) for _, qp, _, gid in PINGPONG.findall(octets)]
+            ends += [
+                (_gid_text(bytes.fromhex(gid.decode().replace(":", ""))), int(qp, 16))
+                for _, _, qp, _, _, _, gid in PERFTEST.findall(octets)
+            ]
+            said[side == stream["client"]] = [end for end in dict.fromkeys(ends) if end[1]]
+        pairs += zip(said.get(True, []), said.get(False, []))
+    return pairs
+
+
+def join(frames, packets):
+    """[(end a, end b, what joined them)] of RC and UC; an end is (address, queue pair or None where nobody says it).
+
+    a is who asked the CM for the connection, else who sent its first packet.
+    """
+    directions = {}
+    for packet in packets:
+        if packet.service in ("rc", "uc", "xrc", "vendor"):
+            directions.setdefault((packet.source, packet.destination, packet.qp), []).append(packet)
+    left = dict(directions)
+    connections = []
+
+    def take(a, b, by):
+        there, back = (a[0], b[0], b[1]), (b[0], a[0], a[1])
+        if there in left or back in left:
+            begun = [key for key in directions if key in (there, back)]
+            connections.append((b, a, by) if by != "connection_manager" and begun[0] == back else (a, b, by))
+            left.pop(there, None)
+            left.pop(back, None)
+
+    for name, pairs in (("connection_manager", by_connection_manager(frames)), ("text", by_text(frames))):
+        for a, b in pairs:
+            take(a, b, name)
+    for (source, destination, qp), sent in list(left.items()):
+        for back in list(left):
+            if (source, destination, qp) not in left:
+                break
+            if back[:2] == (destination, source) and sent[0].port == flow_label_port(qp, back[2]) != 0xC000:
+                if left[back][0].port == sent[0].port:
+                    take((source, back[2]), (destination, qp), "source_port")
+    for (source, destination, qp), sent in list(left.items()):
+        asked = {packet.psn for packet in sent if not packet.is_response}
+        fitting = {}
+        for back, answers in left.items():
+            if back[:2] == (destination, source) and (source, destination, qp) in left:
+                fitting[back] = sum(packet.is_response and packet.psn in asked for packet in answers)
+        best = max(fitting, key=fitting.get, default=None)
+        if best and fitting[best]:
+            take((source, best[2]), (destination, qp), "answers")
+    for source, destination, qp in left:
+        connections.append(((source, None), (destination, qp), "nothing"))
+    return connections

@@ -1,0 +1,41 @@
+"""The truth of captures as a table: python3 -m truth.table FILE… (from tests/analysis)."""
+
+import sys
+
+from . import infiniband, iwarp, packets
+
+
+def lines(path):
+    frames = packets.rows(path)
+    for c in infiniband.connections(frames, packets.infiniband_packets(frames)):
+        yield f"{c.first_frame}: {c.service} {c.a} {c.b} {c.joined_by}"
+        for end in "ab":
+            s = c.sent[end]
+            yield (
+                f"    {end} packets {s.packets} payload {s.payload_octets} requests {s.requests} responses {s.responses} "
+                f"messages {dict(s.messages)} {s.message_octets} again {s.packets_again} rounds {s.rounds} "
+                f"filled {s.filled} missing {s.missing} acks {s.acks} naks {dict(s.naks)} rnr {s.rnr_naks} "
+                f"cnp {s.cnps} ce {s.ecn_marked}/{s.ecn_capable} unwhole {sum(not m.whole for m in c.messages[end])}"
+            )
+            for r in c.rounds[end]:
+                yield f"        round {r.frame} to {r.back_to} again {len(r.again)} {r.cause} {r.cause_frame} {r.silence:.6f}"
+    for stream in iwarp.streams(frames):
+        yield f"{stream.first_frame}: iwarp {stream.a} {stream.b} request in {stream.request_frame}"
+        for end in "ab":
+            s = stream.sent[end]
+            yield (
+                f"    {end} fpdus {s.fpdus} payload {s.payload_octets} messages {dict(s.messages)} {s.message_octets} "
+                f"read responses {s.response_octets} tcp retransmissions {len(s.tcp_retransmissions)} of {len(s.tcp_behind)} "
+                f"unwhole {sum(not m.whole for m in stream.messages[end])}"
+            )
+
+
+def main(paths):
+    for path in paths:
+        print(f"## {path}")
+        for line in lines(path):
+            print(line)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
