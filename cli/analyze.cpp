@@ -9,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -89,7 +88,8 @@ class Interruption {
   Interruption& operator=(const Interruption&) = delete;
 
  private:
-  struct sigaction old_int_ {}, old_term_ {};
+  struct sigaction old_int_ {
+  }, old_term_{};
 };
 
 class Analyze {
@@ -188,7 +188,8 @@ class Analyze {
   }
 
   template <class Take, class Show>
-  void follow_interface(analysis::Input::File& file, Take take, Show show_when_due, std::vector<std::string>& troubles) {
+  void follow_interface(analysis::Input::File& file, Take take, Show show_when_due,
+                        std::vector<std::string>& troubles) {
     captures::LiveCapture::Options live;
     live.filter = options_.capture_filter;
     auto capture = captures::LiveCapture::open(options_.interface, live);
@@ -376,9 +377,12 @@ void add_analyze(CLI::App& app, Work& work) {
       ->check(CLI::Range(1, 65535))
       ->type_name("PORT");
   sub->add_flag("--no-crc", options->no_crc, "do not verify CRCs");
-  sub->add_flag("--follow", options->follow, "a file that still grows: show how it stands until Ctrl-C, then the report");
-  sub->add_option("--interface", options->interface, "capture live from this device, and follow that")->type_name("DEVICE");
-  sub->add_option("--capture-filter", options->capture_filter, "with --interface: what to capture, in libpcap's language")
+  sub->add_flag("--follow", options->follow,
+                "a file that still grows: show how it stands until Ctrl-C, then the report");
+  sub->add_option("--interface", options->interface, "capture live from this device, and follow that")
+      ->type_name("DEVICE");
+  sub->add_option("--capture-filter", options->capture_filter,
+                  "with --interface: what to capture, in libpcap's language")
       ->type_name("EXPR");
   sub->add_option("--every", options->every, "with --follow: seconds between reports (1 on a terminal, else 10)")
       ->check(CLI::PositiveNumber)
@@ -389,8 +393,9 @@ void add_analyze(CLI::App& app, Work& work) {
     if (!options->files.empty() && !options->interface.empty()) throw CLI::ExcludesError("FILE", "--interface");
     if (options->follow && options->interface.empty() && (options->files.size() != 1 || options->files[0] == "-"))
       throw CLI::ValidationError("--follow", "takes one file, or --interface");
-    for (const auto& [given, option] : {std::pair(options->connection != 0, "--connection"),
-                                        std::pair(!options->from.empty(), "--from"), std::pair(!options->to.empty(), "--to")})
+    for (const auto& [given, option] :
+         {std::pair(options->connection != 0, "--connection"), std::pair(!options->from.empty(), "--from"),
+          std::pair(!options->to.empty(), "--to")})
       if (given && (options->follow || !options->interface.empty())) throw CLI::ExcludesError("--follow", option);
     if (options->csv_packets && options->csv.empty()) throw CLI::RequiresError("--csv-packets", "--csv");
     work = [options] { return Analyze(*options).run(); };

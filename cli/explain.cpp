@@ -47,8 +47,7 @@ Exit run(const Options& options) {
     const std::string query = fmt::format("{}", fmt::join(options.words, " "));
     const bool all_events = query == "events";
     const std::string_view event = all_events ? std::string_view() : std::string_view(query);
-    const std::string events =
-        options.json ? faces::explain_events_json(event) : faces::explain_events(event, colours);
+    const std::string events = options.json ? faces::explain_events_json(event) : faces::explain_events(event, colours);
     const std::vector<faces::Topic> topics = all_events ? std::vector<faces::Topic>() : faces::find_topics(query);
     if (topics.empty() && events.empty()) {
       std::string message = fmt::format("explain: nothing is called \"{}\"", query);

@@ -20,9 +20,11 @@ namespace {
 struct Traffic {
   explicit Traffic(std::uint32_t pairs) : frames(pairs), packets(pairs) {
     for (std::uint32_t pair = 0; pair < pairs; ++pair) {
-      frames[pair] = Frame(Value<Ethernet>() / Value<Ipv4>().set<"src">(0x0a000000 + pair).set<"dst">(0x0a800000 + pair) /
-                           Value<Udp>().set<"src_port">(0xc000 + pair % 64) /
-                           Value<Bth>().set<"opcode">(0x07).set<"dest_qp">(0x11 + pair)).encode();
+      frames[pair] =
+          Frame(Value<Ethernet>() / Value<Ipv4>().set<"src">(0x0a000000 + pair).set<"dst">(0x0a800000 + pair) /
+                Value<Udp>().set<"src_port">(0xc000 + pair % 64) /
+                Value<Bth>().set<"opcode">(0x07).set<"dest_qp">(0x11 + pair))
+              .encode();
       packets[pair].number = pair + 1;
       decode(packets[pair].stack, frames[pair], LinkType::ethernet, static_cast<std::uint32_t>(frames[pair].size()));
     }

@@ -135,7 +135,8 @@ TEST(Series, AnyCutMergesToTheWhole) {
 
 TEST(Series, BearsAnyTime) {
   Series series;
-  for (const std::int64_t time : {origin, std::int64_t{0}, INT64_MAX, INT64_MIN, std::int64_t{-1}}) ++series.at(time).packets;
+  for (const std::int64_t time : {origin, std::int64_t{0}, INT64_MAX, INT64_MIN, std::int64_t{-1}})
+    ++series.at(time).packets;
   EXPECT_LE(series.steps().size(), static_cast<std::size_t>(Series::max_steps));
 }
 
@@ -172,7 +173,8 @@ struct Happening {
 Frame roce(std::uint32_t from, std::uint32_t to, std::uint8_t opcode, std::uint32_t psn, std::uint8_t tos,
            std::uint16_t source_port) {
   return Value<Ethernet>() / Value<Ipv4>().set<"src">(from).set<"dst">(to).set<"tos">(tos) /
-         Value<Udp>().set<"src_port">(source_port) / Value<Bth>().set<"opcode">(opcode).set<"dest_qp">(0x11).set<"psn">(psn);
+         Value<Udp>().set<"src_port">(source_port) /
+         Value<Bth>().set<"opcode">(opcode).set<"dest_qp">(0x11).set<"psn">(psn);
 }
 
 std::vector<Happening> happenings(std::mt19937_64& random, std::vector<std::vector<std::uint8_t>>& store) {
@@ -181,7 +183,8 @@ std::vector<Happening> happenings(std::mt19937_64& random, std::vector<std::vect
   const unsigned pairs = 1 + random() % 12;
   for (std::uint64_t pair = 0; pair < pairs; ++pair) {
     // Addresses are shared between pairs, so that endpoints and regions have to be merged.
-    const auto a = static_cast<std::uint32_t>(0x0a000000 + pair % 4), b = static_cast<std::uint32_t>(0x0a000100 + pair / 4);
+    const auto a = static_cast<std::uint32_t>(0x0a000000 + pair % 4),
+               b = static_cast<std::uint32_t>(0x0a000100 + pair / 4);
     for (unsigned n = random() % 3 + 1; n-- > 0;) {
       Connection c = connection_of(frame++, a, b);
       c.sent[0].wire_octets = random() % 5 * 1000;
@@ -217,9 +220,8 @@ std::vector<Happening> happenings(std::mt19937_64& random, std::vector<std::vect
     }
     for (unsigned i = random() % 30; i-- > 0;) {
       const bool forth = random() % 2;
-      store.push_back(roce(forth ? a : b, forth ? b : a, random() % 2 ? 0x0a : 0x11,
-                           static_cast<std::uint32_t>(i), static_cast<std::uint8_t>(random()),
-                           static_cast<std::uint16_t>(0xc000 + random() % 8))
+      store.push_back(roce(forth ? a : b, forth ? b : a, random() % 2 ? 0x0a : 0x11, static_cast<std::uint32_t>(i),
+                           static_cast<std::uint8_t>(random()), static_cast<std::uint16_t>(0xc000 + random() % 8))
                           .encode());
       const auto number = frame++;
       const auto* const bytes = &store.back();
@@ -265,7 +267,8 @@ TEST(Findings, SayWhoWhatHowMuchWhereAndWhatNext) {
   Analysis analysis;
   const Connection c = connection_of(7);
   for (int i = 0; i < 31; ++i) {
-    Event e = event_of(EventKind::retransmission, Cause::sequence_error_nak, c.id, 214 + 100 * static_cast<std::uint64_t>(i));
+    Event e =
+        event_of(EventKind::retransmission, Cause::sequence_error_nak, c.id, 214 + 100 * static_cast<std::uint64_t>(i));
     e.last_frame = e.frame + 10;
     e.packets = i ? 9 : 17;
     e.octets = 9 * 1024;
@@ -289,7 +292,8 @@ TEST(Findings, SayWhoWhatHowMuchWhereAndWhatNext) {
 TEST(Findings, NothingWrongIsSaidPlainlyWithWhatWasLookedAt) {
   Analysis analysis;
   const Connection c = connection_of(1);
-  for (const EventKind kind : {EventKind::opened, EventKind::closed}) analysis.event(&c, event_of(kind, Cause::none, 1, 1));
+  for (const EventKind kind : {EventKind::opened, EventKind::closed})
+    analysis.event(&c, event_of(kind, Cause::none, 1, 1));
   Event stall = event_of(EventKind::stall, Cause::nothing_outstanding, 1, 5);
   stall.duration = second;
   analysis.event(&c, stall);
@@ -476,7 +480,8 @@ TEST(Counters, OfEveryForm) {
 TEST(Counters, AreSetBesideTheCapture) {
   Analysis analysis;
   const Connection c = connection_of(1);
-  for (std::uint64_t i = 0; i < 31; ++i) analysis.event(&c, event_of(EventKind::nak, Cause::psn_sequence_error, 1, 5 + i));
+  for (std::uint64_t i = 0; i < 31; ++i)
+    analysis.event(&c, event_of(EventKind::nak, Cause::psn_sequence_error, 1, 5 + i));
   const auto rows = differences_of({{"out_of_sequence", 100}, {"same", 4}},
                                    {{"out_of_sequence", 131}, {"packet_seq_err", 40}, {"same", 4}}, analysis);
   ASSERT_EQ(rows.size(), 2U);
@@ -499,7 +504,8 @@ TEST(Boundary, Forms) {
   EXPECT_TRUE(is("2024-11-21T04:23:20", Kind::absolute, origin));
   EXPECT_TRUE(is("2024-11-21 04:23:20.5Z", Kind::absolute, origin + second / 2));
   EXPECT_TRUE(is("frame:214", Kind::frame, 214));
-  for (const char* wrong : {"", "x", "-1", "1.", "1.x", "frame:0", "frame:", "2024-13-01T00:00:00", "99999999999999999999"})
+  for (const char* wrong :
+       {"", "x", "-1", "1.", "1.x", "frame:0", "frame:", "2024-13-01T00:00:00", "99999999999999999999"})
     EXPECT_FALSE(Boundary::parse(wrong)) << wrong;
 }
 

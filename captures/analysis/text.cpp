@@ -41,10 +41,22 @@ std::string size_text(const Json& value) {
   return fmt::format("{}", size);
 }
 
-/// "remote_access_error" to "remote access error".
+/// "remote_access_error" to "remote access error", "rnr_nak" to "RNR NAK".
 std::string spoken(std::string_view name) {
-  std::string text(name);
-  std::replace(text.begin(), text.end(), '_', ' ');
+  static constexpr std::pair<std::string_view, std::string_view> capitals[] = {
+      {"nak", "NAK"}, {"rnr", "RNR"}, {"psn", "PSN"},    {"msn", "MSN"},   {"cnp", "CNP"},
+      {"crc", "CRC"}, {"ecn", "ECN"}, {"tcp", "TCP"},    {"ip", "IP"},     {"ttl", "TTL"},
+      {"bth", "BTH"}, {"rd", "RD"},   {"pkey", "P_Key"}, {"qkey", "Q_Key"}};
+  std::string text;
+  while (!name.empty()) {
+    const std::size_t end = std::min(name.find('_'), name.size());
+    std::string_view part = name.substr(0, end);
+    for (const auto& [small, capital] : capitals)
+      if (part == small) part = capital;
+    if (!text.empty()) text += ' ';
+    text += part;
+    name.remove_prefix(std::min(end + 1, name.size()));
+  }
   return text;
 }
 std::string operation_text(const Json& value) { return spoken(word(value)); }
@@ -253,7 +265,7 @@ class Printer {
                     : std::string("nothing"));
     std::string naks;
     for (const auto& [code, count] : report_.at("naks").items())
-      naks += fmt::format("{}{} {}", naks.empty() ? "" : ", ", code == "rnr" ? "RNR" : spoken(code), number(count));
+      naks += fmt::format("{}{} {}", naks.empty() ? "" : ", ", spoken(code), number(count));
     labelled("NAKs", naks.empty() ? "none" : naks);
     const Json& congestion = report_.at("congestion");
     labelled("congestion", number(congestion.at("ecn_marked")) + number(congestion.at("cnps")) == 0

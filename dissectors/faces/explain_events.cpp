@@ -10,8 +10,7 @@ namespace rdmawire::faces {
 namespace {
 
 bool is_called(const tracking::EventRow& row, std::string_view name) {
-  return name.empty() ||
-         std::equal(row.name.begin(), row.name.end(), name.begin(), name.end(), [](char a, char b) {
+  return name.empty() || std::equal(row.name.begin(), row.name.end(), name.begin(), name.end(), [](char a, char b) {
            const char lower = b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b;
            return a == lower || (a == '_' && (b == ' ' || b == '-'));
          });
