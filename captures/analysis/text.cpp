@@ -149,6 +149,12 @@ class Printer {
       }
       return widths;
     };
+    // A column that has nothing to say takes no room.
+    for (std::size_t c = columns.size(); c-- > 0;) {
+      if (!std::all_of(rows.begin(), rows.end(), [c](const auto& row) { return row[c].empty(); })) continue;
+      columns.erase(columns.begin() + static_cast<std::ptrdiff_t>(c));
+      for (auto& row : rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(c));
+    }
     std::vector<std::size_t> widths = widths_of();
     const auto total = [&] {
       std::size_t sum = 2;
@@ -400,10 +406,10 @@ class Printer {
            {"messages"},
            {"again"},
            {"NAKs"},
-           {"MTU", Column::right, 2},
-           {"mean latency", Column::right, 3},
+           {"MTU", Column::right, 5},
+           {"mean latency", Column::right, 2},
            {"joined by", Column::left, 4},
-           {"upper", Column::left, 5}},
+           {"upper", Column::left, 3}},
           cells(list,
                 [&](const Json& c) {
                   const Json& a = c.at("sent").at("a");
