@@ -364,11 +364,13 @@ void add_analyze(CLI::App& app, Work& work) {
       ->type_name("N");
   sub->add_option("--counters", options->counters,
                   "host counters beside the capture: rdma statistic, ethtool -S; twice: before and after")
+      ->allow_extra_args(false)
       ->type_name("FILE");
   sub->add_option("--fail-on", options->fail_on, "exit status 1 when there is such a finding: a severity or a kind")
       ->check(check_fail_on)
       ->type_name("WORD");
   sub->add_option("--ignore", options->ignore, "evidence for joining not to be used: cm, text, source-port")
+      ->allow_extra_args(false)
       ->delimiter(',')
       ->check(CLI::IsMember({"cm", "text", "source-port"}, CLI::ignore_case))
       ->type_name("WORD");

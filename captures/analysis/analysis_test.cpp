@@ -66,7 +66,10 @@ Event event_of(EventKind kind, Cause cause, std::uint64_t connection, std::uint6
 }
 
 Json report(const Analysis& analysis, const Input& input = {}) { return report_of(analysis, input); }
-std::string text(const Analysis& analysis, const Input& input = {}) { return text_of(report_of(analysis, input)); }
+std::string text(Analysis& analysis) {
+  ++analysis.wires[static_cast<std::size_t>(Wire::roce_v2)];  // what was fed by hand came over some wire
+  return text_of(report_of(analysis, {}));
+}
 
 // Histogram
 

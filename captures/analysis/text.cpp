@@ -287,7 +287,9 @@ class Printer {
     const Json& counts = s.at("findings");
     const std::uint64_t errors = number(counts.at("error")), warnings = number(counts.at("warning")),
                         infos = number(counts.at("info"));
-    if (errors + warnings == 0) {
+    if (!rdma()) {
+      labelled("findings", "no RDMA was found");
+    } else if (errors + warnings == 0) {
       std::string text = "nothing wrong was found";
       if (infos) text += fmt::format(" ({} worth knowing)", infos);
       labelled("findings", text, 14, Ink::good);
@@ -342,11 +344,26 @@ class Printer {
     labelled("next", word(f.at("next")), 10);
   }
 
+  /// Whether there is anything to judge.
+  [[nodiscard]] bool rdma() const {
+    for (const auto& [wire, count] : report_.at("summary").at("wires").items())
+      if (wire != "other" && number(count)) return true;
+    return false;
+  }
+
   void findings() {
     const Json& list = report_.at("findings");
     std::size_t wrong = 0, shown = 0;
     for (const Json& f : list) wrong += word(f.at("severity")) != "info";
-    if (wrong == 0) {
+    if (!rdma() && list.empty()) {
+      heading("No RDMA was found");
+      labelled(
+          "",
+          "Neither InfiniBand, nor RoCE (UDP port 4791, or EtherType 0x8915), nor iWARP is in this capture. RoCE on "
+          "another port is read with --roce-port. A network device that does RDMA itself may hide it from a "
+          "capture on its host: capture at a mirror port of the switch, or as the device's maker says.",
+          2);
+    } else if (wrong == 0) {
       heading("Nothing wrong was found");
       const Json& s = report_.at("summary");
       labelled("",

@@ -158,6 +158,14 @@ def test_a_clean_capture_says_so():
     assert "Nothing wrong was found\n  Looked for" in page
 
 
+def test_a_capture_without_rdma_is_not_called_clean(tmp_path):
+    capture = tmp_path / "empty.pcap"
+    capture.write_bytes(plain(LOSS)[:24])
+    page = text(capture)
+    assert "no RDMA was found" in page
+    assert "othing wrong" not in page
+
+
 def test_tables_are_cut_and_say_how_much_is_left():
     page = text(*ALL, "--rows", 3)
     assert "  and " in page and " more\n" in page
@@ -298,5 +306,5 @@ def test_counters_are_set_beside_the_capture(tmp_path):
     rows = report(LOSS, "--counters", before, "--counters", after)["counters"]
     assert rows[0]["difference"] == rows[0]["in_capture"] == 14
     assert rows[0]["says"].endswith("they agree")
-    assert "they agree" in text(LOSS, "--counters", before, "--counters", after)
+    assert "they agree" in text("--counters", before, "--counters", after, LOSS)
     assert "expected is" in run(LOSS, "--counters", wrong, status=3).stderr.decode()
