@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dissectors/faces/value.hpp"
+#include "dissectors/protocol/icrc_cause.hpp"
 
 namespace rdmawire::faces {
 namespace {

@@ -5,9 +5,6 @@
 #include <immintrin.h>
 #endif
 
-#include <bit>
-#include <vector>
-
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
@@ -286,37 +283,6 @@ CrcCheck check_icrc(const HeaderStack& stack) {
   // A CRC-32 is sent low octet first: the wire's order is the number's octets swapped.
   const std::uint32_t computed = __builtin_bswap32(compute_icrc(stack));
   return {value == computed ? CrcCheck::Status::good : CrcCheck::Status::bad, value, computed};
-}
-
-std::optional<std::uint16_t> source_port_for_icrc(const HeaderStack& stack) {
-  const CrcCheck check = check_icrc(stack);
-  if (stack.wire != Wire::roce_v2 || check.status != CrcCheck::Status::bad) return std::nullopt;
-  // A CRC is linear: flipping a bit changes it by an amount that depends on the bit's place only, counted from the end.
-  // So 16 amounts, one a bit of the port, span all that any other port can do.
-  const std::uint32_t udp_at = stack.layers()[stack.transport].offset - Udp::size;
-  const std::uint32_t octets = stack.icrc.offset - udp_at;
-  std::vector<std::uint8_t> flipped(octets, 0);
-  const std::uint32_t zeros = crc32(flipped);
-  std::array<std::pair<std::uint32_t, std::uint16_t>, 32>
-      basis{};  // by highest bit: a change and the bits that make it
-  auto reduce = [&basis](std::uint32_t change, std::uint16_t bits) {
-    while (change != 0) {
-      auto& row = basis[static_cast<std::size_t>(std::bit_width(change)) - 1];
-      if (row.first == 0) break;
-      change ^= row.first;
-      bits = static_cast<std::uint16_t>(bits ^ row.second);
-    }
-    return std::pair{change, bits};
-  };
-  for (unsigned bit = 0; bit < 16; ++bit) {
-    store_be(flipped.data(), 2, 1U << bit);
-    const auto row = reduce(crc32(flipped) ^ zeros, static_cast<std::uint16_t>(1U << bit));
-    if (row.first) basis[static_cast<std::size_t>(std::bit_width(row.first)) - 1] = row;
-  }
-  const auto [rest, bits] = reduce(__builtin_bswap32(check.value ^ check.computed), 0);
-  if (rest != 0) return std::nullopt;
-  const auto port = static_cast<std::uint16_t>(load_be<2>(stack.bytes.data() + udp_at));
-  return static_cast<std::uint16_t>(port ^ bits);
 }
 
 std::uint16_t compute_vcrc(const HeaderStack& stack) {

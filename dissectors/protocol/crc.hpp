@@ -2,7 +2,6 @@
 /// The CRCs of RDMA: the invariant and the variant CRC of InfiniBand and RoCE, and MPA's CRC32C.
 
 #include <cstdint>
-#include <optional>
 
 #include "dissectors/protocol/stack.hpp"
 
@@ -46,10 +45,6 @@ namespace plain {
 std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end = 0);
 }  // namespace plain
 CrcCheck check_icrc(const HeaderStack& stack);
-
-/// The UDP source port with which a bad ICRC of a RoCEv2 packet verifies: middleboxes that spread flows do overwrite
-/// it. nullopt when the ICRC is not bad, or no port explains it (a wrong "yes" has a chance of 1 in 65536).
-std::optional<std::uint16_t> source_port_for_icrc(const HeaderStack& stack);
 
 /// The VCRC of a native InfiniBand packet: from the LRH to the ICRC, nothing masked. IBTA vol 1, 7.8.2.
 std::uint16_t compute_vcrc(const HeaderStack& stack);

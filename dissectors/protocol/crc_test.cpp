@@ -6,6 +6,7 @@
 
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/testing.hpp"
 

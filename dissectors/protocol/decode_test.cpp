@@ -7,6 +7,7 @@
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/ethernet.hpp"
+#include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/testing.hpp"

@@ -89,6 +89,16 @@ class Search {
     if (!found) cause = {.kind = Kind::unknown};
     return cause;
   }
+  bool port(IcrcCause& cause) {
+    if (!udp_) return false;
+    const std::uint32_t change = change_at(*udp_, difference_);
+    if (!fits(change, 2)) return false;
+    cause.kind = Kind::source_port;
+    restore(cause, *udp_, change);
+    cause.original = original(*udp_, 2, change);
+    cause.accidents = accidents_of(65536);
+    return true;
+  }
 
  private:
   // What the ICRC changes by when octets from `at` on change by `change`, of which the first octet is the lowest.
@@ -246,17 +256,6 @@ class Search {
     header[8] = ttl;
     header[10] = header[11] = 0;
     return internet_checksum(Bytes(header.data(), octets));
-  }
-
-  bool port(IcrcCause& cause) {
-    if (!udp_) return false;
-    const std::uint32_t change = change_at(*udp_, difference_);
-    if (!fits(change, 2)) return false;
-    cause.kind = Kind::source_port;
-    restore(cause, *udp_, change);
-    cause.original = original(*udp_, 2, change);
-    cause.accidents = accidents_of(65536);
-    return true;
   }
 
   struct Place {
@@ -524,6 +523,13 @@ IcrcCause explain_icrc(const HeaderStack& stack, std::span<const Address> addres
   if (check.value == 0) return {.kind = Kind::zero, .accidents = 1};
   if (check.value == __builtin_bswap32(check.computed)) return {.kind = Kind::octet_order, .accidents = 1};
   return Search(stack, check).run(addresses);
+}
+
+std::optional<std::uint16_t> source_port_for_icrc(const HeaderStack& stack) {
+  const CrcCheck check = check_icrc(stack);
+  IcrcCause cause;
+  if (check.status != CrcCheck::Status::bad || !Search(stack, check).port(cause)) return std::nullopt;
+  return static_cast<std::uint16_t>(cause.original);
 }
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -70,6 +71,10 @@ std::string_view to_string(IcrcCause::Kind kind);
 /// table look-up an octet, and some 5,000 exclusive ors: about 15 us; at most 15,000, of a packet that is ECN marked,
 /// and 512 multiplications, with 256 addresses: below 0.2 ms.
 IcrcCause explain_icrc(const HeaderStack& stack, std::span<const std::array<std::uint8_t, 16>> addresses = {});
+
+/// Only the UDP source port with which a bad ICRC of a RoCEv2 packet verifies: middleboxes that spread flows do
+/// overwrite it. nullopt when the ICRC is not bad, or no port explains it (a wrong "yes" has a chance of 1 in 65536).
+std::optional<std::uint16_t> source_port_for_icrc(const HeaderStack& stack);
 
 /// A sentence for people: "the ICRC verifies with UDP source port 53427: something on the way has changed it".
 std::string describe(const IcrcCause& cause);

@@ -4,6 +4,7 @@
 
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/syndrome.hpp"
+#include "dissectors/tracking/crc_cause.hpp"
 
 namespace rdmawire::tracking {
 namespace {
@@ -306,8 +307,10 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
   c.last_frame = t.frame;
   c.last_time = t.time;
   if (c.id == 0) {
+    // Text told of it, and not of which service it is.
     c.id = c.first_frame = t.frame;
     c.first_time = t.time;
+    c.service = service_of(t.op->transport);
   }
   const auto dscp = static_cast<std::uint8_t>(t.traffic_class >> 2);
   if (t.is_response()) {
@@ -372,11 +375,9 @@ void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const Tra
   event.psn = t.psn.value();
   event.octets = t.payload;
   if (f.bad_crcs <= explained) {
-    if (const auto port = source_port_for_icrc(packet.stack)) {
-      event.cause = Cause::source_port;
-      event.value = *port;
-      event.found = t.source_port;
-    }
+    const IcrcCause cause = explain_icrc(packet.stack);
+    event.cause = cause_of(cause);
+    event.value = restored_value(cause);
   }
   sink_.event(&f.info, event);
 }

@@ -1,23 +1,44 @@
 #include "dissectors/tracking/tracker.hpp"
 
+#include "dissectors/protocol/transport.hpp"
 #include "dissectors/tracking/conversations.hpp"
+#include "dissectors/tracking/iwarp_tracker.hpp"
 #include "dissectors/tracking/queue_pairs.hpp"
+#include "dissectors/tracking/text_exchange.hpp"
 
 namespace rdmawire::tracking {
+namespace {
+
+IwarpLimits iwarp_limits(const TrackerOptions& options) {
+  IwarpLimits limits;
+  limits.packets = options.packets;
+  return limits;
+}
+
+}  // namespace
 
 class Tracker::State {
  public:
-  State(Sink& sink, const TrackerOptions& options) : queue_pairs(sink, options), conversations(queue_pairs) {}
+  State(Sink& sink, const TrackerOptions& options)
+      : queue_pairs(sink, options), conversations(queue_pairs), text(queue_pairs), iwarp(sink, iwarp_limits(options)) {}
 
   QueuePairs queue_pairs;
   Conversations conversations;
+  TextExchange text;
+  IwarpTracker iwarp;
 };
 
 Tracker::Tracker(Sink& sink, const TrackerOptions& options) : state_(std::make_unique<State>(sink, options)) {}
 Tracker::~Tracker() = default;
 
 void Tracker::add(const Packet& packet) {
-  if (packet.stack.transport == HeaderStack::none) return;
+  const HeaderStack& stack = packet.stack;
+  if (stack.transport == HeaderStack::none) return;
+  if (stack.layers()[stack.transport].header == &info<Tcp>) {
+    state_->text.add(packet);
+    state_->iwarp.add(packet);
+    return;
+  }
   state_->conversations.add(packet);
   state_->queue_pairs.add(packet);
 }
@@ -25,9 +46,15 @@ void Tracker::add(const Packet& packet) {
 void Tracker::finish() {
   state_->conversations.finish();
   state_->queue_pairs.finish();
+  state_->iwarp.finish();
 }
 
-std::uint64_t Tracker::evicted() const { return state_->queue_pairs.evicted() + state_->conversations.evicted(); }
-std::size_t Tracker::memory() const { return state_->queue_pairs.memory() + state_->conversations.memory(); }
+std::uint64_t Tracker::evicted() const {
+  return state_->queue_pairs.evicted() + state_->conversations.evicted() + state_->text.evicted() +
+         state_->iwarp.evicted();
+}
+std::size_t Tracker::memory() const {
+  return state_->queue_pairs.memory() + state_->conversations.memory() + state_->text.memory() + state_->iwarp.memory();
+}
 
 }  // namespace rdmawire::tracking
