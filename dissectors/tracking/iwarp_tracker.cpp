@@ -1,6 +1,7 @@
 #include "dissectors/tracking/iwarp_tracker.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 #include <optional>
 
@@ -175,6 +176,7 @@ struct Tracked {
   std::uint64_t number = 0;  // MpaConnection::id
   Connection record;
   Half halves[2];
+  bool used = false;  // since the hand of the clock came by
   bool closed = false;
   std::uint64_t request_frame = 0;
   std::int64_t request_time = 0;
@@ -257,14 +259,15 @@ class IwarpTracker::State {
 
   void add(const Packet& packet);
   void finish() {
-    while (!order_.empty()) drop(std::prev(order_.end()), Farewell::ended);
+    while (!order_.empty()) drop(order_.begin(), Farewell::ended);
   }
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
   [[nodiscard]] std::size_t size() const { return order_.size(); }
   [[nodiscard]] std::size_t memory() const {
     constexpr std::size_t node = 64;    // of a list and a hash table
     constexpr std::size_t deque = 576;  // that holds nothing
-    std::size_t octets = sizeof(State) + waiting_ * std::max(sizeof(Sending), sizeof(Request));
+    std::size_t octets =
+        sizeof(State) + slots_.capacity() * sizeof(Slot) + waiting_ * std::max(sizeof(Sending), sizeof(Request));
     for (const Tracked& t : order_) {
       octets += sizeof(Tracked) + node + 4 * deque;
       for (const Half& half : t.halves)
@@ -274,9 +277,17 @@ class IwarpTracker::State {
   }
 
  private:
-  using Order = std::list<Tracked>;  // used last first
+  using Order = std::list<Tracked>;  // as they began
+  // The way from MpaConnection::id without looking through a table.
+  struct Slot {
+    std::uint64_t number = 0;
+    Tracked* tracked = nullptr;
+  };
+  static constexpr std::size_t max_slots = 1 << 14;
 
   Tracked& find(const Packet& packet);
+  void begin(Tracked& t, const Packet& packet);
+  void evict();
   void drop(Order::iterator victim, Farewell farewell);
   void tell(Tracked& t, Event event, End end) {
     event.end = end;
@@ -330,6 +341,8 @@ class IwarpTracker::State {
   Sink& sink_;
   IwarpLimits limits_;
   Order order_;
+  Order::iterator hand_ = order_.end();
+  std::vector<Slot> slots_;
   std::unordered_map<Ports, Order::iterator, PortsHash> connections_;
   std::vector<Event> events_;  // of TCP; kept for its memory
   std::uint64_t waiting_ = 0;  // messages
@@ -344,40 +357,42 @@ class IwarpTracker::State {
 
 Tracked& IwarpTracker::State::find(const Packet& packet) {
   const MpaConnection& mpa = *packet.tcp.connection;
+  if (slots_.empty()) slots_.resize(std::bit_ceil(std::min<std::size_t>(limits_.connections, max_slots)));
+  Slot& slot = slots_[mpa.id & (slots_.size() - 1)];
+  if (slot.number == mpa.id) {
+    slot.tracked->used = true;
+    return *slot.tracked;
+  }
   const Ports ports{std::min(mpa.initiator, mpa.responder), std::max(mpa.initiator, mpa.responder)};
-  if (order_.empty() || !(order_.front().ports == ports)) {
-    const auto found = connections_.find(ports);
-    if (found != connections_.end()) {
-      order_.splice(order_.begin(), order_, found->second);
+  const auto known = connections_.find(ports);
+  Tracked* t = known == connections_.end() ? nullptr : &*known->second;
+  if (t && t->number != mpa.id) {
+    // Two connections cannot begin in one packet, or their ids would be the same.
+    if (t->record.id == packet.number) {
+      t->number = mpa.id;
     } else {
-      if (order_.size() >= limits_.connections) {
-        const bool over = order_.back().closed;
-        if (!over) ++evicted_;
-        drop(std::prev(order_.end()), over ? Farewell::ended : Farewell::evicted);
-      }
-      order_.emplace_front();
-      order_.front().ports = ports;
-      connections_.emplace(ports, order_.begin());
+      t->record.replaced = !t->closed;
+      if (t->record.replaced) tell(*t, here(EventKind::replaced), End::a);
+      drop(known->second, Farewell::ended);
+      t = nullptr;
     }
   }
-  Tracked* t = &order_.front();
-  if (t->number == mpa.id) return *t;
-  // Two connections cannot begin in one packet, or their ids would be the same.
-  if (t->number != 0 && t->record.id == packet.number) {
-    t->number = mpa.id;
-    return *t;
-  }
-  if (t->number != 0) {
-    t->record.replaced = !t->closed;
-    if (t->record.replaced) tell(*t, here(EventKind::replaced), End::a);
-    drop(order_.begin(), Farewell::ended);
-    order_.emplace_front();
-    t = &order_.front();
+  if (!t) {
+    if (order_.size() >= limits_.connections) evict();
+    t = &order_.emplace_back();
     t->ports = ports;
-    connections_.emplace(ports, order_.begin());
+    connections_.emplace(ports, std::prev(order_.end()));
+    begin(*t, packet);
   }
-  t->number = mpa.id;
-  Connection& c = t->record;
+  t->used = true;
+  slot = {mpa.id, t};
+  return *t;
+}
+
+void IwarpTracker::State::begin(Tracked& t, const Packet& packet) {
+  const MpaConnection& mpa = *packet.tcp.connection;
+  t.number = mpa.id;
+  Connection& c = t.record;
   c.id = packet.number;
   c.service = Service::iwarp;
   c.wire = Wire::iwarp;
@@ -387,12 +402,25 @@ Tracked& IwarpTracker::State::find(const Packet& packet) {
   c.first_time = c.last_time = packet.time_ns;
   // Where nobody knows who asked, a is who speaks.
   const bool a_initiates = mpa.roles_known || packet.tcp.from_initiator;
-  t->a = a_initiates ? mpa.initiator : mpa.responder;
+  t.a = a_initiates ? mpa.initiator : mpa.responder;
   const Endpoint& b = a_initiates ? mpa.responder : mpa.initiator;
-  c.ends[0] = {{t->a.first, t->a.last}, t->a.port, true};
+  c.ends[0] = {{t.a.first, t.a.last}, t.a.port, true};
   c.ends[1] = {{b.first, b.last}, b.port, true};
   if (mpa.roles_known) c.service_port = mpa.listener.port;
-  return *t;
+}
+
+// One that was not used since the hand came by last.
+void IwarpTracker::State::evict() {
+  while (true) {
+    if (hand_ == order_.end()) hand_ = order_.begin();
+    if (!hand_->used) break;
+    hand_->used = false;
+    ++hand_;
+  }
+  // Of one that was closed nothing more is lost.
+  const bool over = hand_->closed;
+  if (!over) ++evicted_;
+  drop(hand_, over ? Farewell::ended : Farewell::evicted);
 }
 
 void IwarpTracker::State::drop(Order::iterator victim, Farewell farewell) {
@@ -404,6 +432,8 @@ void IwarpTracker::State::drop(Order::iterator victim, Farewell farewell) {
   }
   sink_.connection(t.record, farewell);
   connections_.erase(t.ports);
+  if (Slot& slot = slots_[t.number & (slots_.size() - 1)]; slot.tracked == &t) slot = {};
+  if (hand_ == victim) ++hand_;
   order_.erase(victim);
 }
 
