@@ -312,6 +312,7 @@ class IwarpTracker::State {
   void sent_again(Tracked& t, End end, std::uint64_t from, std::uint64_t to);
   void acknowledge(Tracked& t, End end, const Below& below);
   void window(Tracked& t, End end);
+  void opened(Tracked& t, End end, std::uint64_t frame, std::int64_t time);  // end's window, or it never will be
   void restart(Tracked& t, End end);
   void end(Tracked& t, End end);
   void close(Tracked& t, End end, std::uint64_t cause_frame);
@@ -429,6 +430,7 @@ void IwarpTracker::State::drop(Order::iterator victim, Farewell farewell) {
   for (const End end : {End::a, End::b}) {
     t.of(end).tcp.finish(events_);
     tell_tcp(t, end);
+    if (t.of(end).closed_window_frame) opened(t, end, t.record.last_frame, t.record.last_time);
   }
   sink_.connection(t.record, farewell);
   connections_.erase(t.ports);
@@ -464,7 +466,9 @@ void IwarpTracker::State::add(const Packet& packet) {
 
   if (packet.tcp.anew) restart(t, end);
   TcpTrouble::Judgement judgement;
-  if (packet.tcp.length && packet.tcp.sender_known && !packet.tcp.keep_alive) judgement = segment(t, end, low);
+  // An octet into a closed window only asks whether it is still closed. RFC 9293, 3.8.6.1
+  const bool probe = packet.tcp.keep_alive || (packet.tcp.length == 1 && t.of(other(end)).closed_window_frame);
+  if (packet.tcp.length && packet.tcp.sender_known && !probe) judgement = segment(t, end, low);
   silence(t, judgement.kind == TcpTrouble::Kind::again);
   if (packet.tcp.has_acknowledged) acknowledge(t, end, low);
   c.last_frame = packet.number;
@@ -577,15 +581,18 @@ void IwarpTracker::State::window(Tracked& t, End end) {
     half.closed_window_time = packet_->time_ns;
     return;
   }
-  if (!half.closed_window_frame) return;
+  if (half.closed_window_frame) opened(t, end, packet_->number, packet_->time_ns);
+}
+
+void IwarpTracker::State::opened(Tracked& t, End end, std::uint64_t frame, std::int64_t time) {
+  Half& half = t.of(end);
   Event event;
   event.kind = EventKind::stall;
   event.cause = Cause::window;
   event.frame = event.cause_frame = half.closed_window_frame;
-  event.last_frame = packet_->number;
+  event.last_frame = frame;
   event.time = half.closed_window_time;
-  event.duration = packet_->time_ns - half.closed_window_time;
-  event.psn = static_cast<std::uint32_t>(tcp.acknowledged);
+  event.duration = time - half.closed_window_time;
   half.closed_window_frame = 0;
   tell(t, event, other(end));
 }
