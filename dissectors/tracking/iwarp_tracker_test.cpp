@@ -1175,6 +1175,21 @@ TEST_P(RealStreams, EachPacketTwiceIsADuplicate) {
   EXPECT_EQ(told.messages.size(), once.messages.size());
 }
 
+// Headers are enough: of what the packets of a message carry, their lengths tell.
+TEST(IwarpSamples, ShortSnapLength) {
+  for (const char* name : {"siw-write", "siw-send"}) {
+    std::vector<Kept> all = sample(name);
+    const Told whole = told_of(all);
+    // Behind Ethernet, IPv4 and TCP with timestamps there is room for 20 octets of an FPDU or of an MPA frame.
+    for (Kept& record : all) record.bytes.resize(std::min<std::size_t>(record.bytes.size(), 14 + 20 + 32 + 20));
+    const Told told = told_of(all);
+    ASSERT_THAT(told.connections, SizeIs(2)) << name;
+    for (const Connection& c : told.connections)
+      for (const End end : {End::a, End::b}) EXPECT_EQ(told.summary(c.id, end), whole.summary(c.id, end)) << name;
+    EXPECT_EQ(told.trouble(), whole.trouble());
+  }
+}
+
 // Segments that come once more some packets later, as a sender that sends again makes them: with another IP
 // identification.
 TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
