@@ -279,17 +279,21 @@ std::vector<Case> cases_of(std::uint64_t connection, const Troubled& troubled) {
       if (congestion.count == 0) congestion.end = group.end;
       congestion.merge(group);
       congestion_evidence.push_back({to_string(group.kind), to_string(group.cause), group.count, group.packets});
-    } else if (group.kind == retransmission) {
+    } else if (group.kind == retransmission || group.kind == tcp_retransmission) {
       cases.push_back({connection, &troubled, group, {}});
     }
   }
   const std::size_t rounds = cases.size();
   for (const Group& group : groups) {
-    if (group.kind == ecn_marked || group.kind == cnp || group.kind == retransmission) continue;
+    if (group.kind == ecn_marked || group.kind == cnp || group.kind == retransmission ||
+        group.kind == tcp_retransmission)
+      continue;
     Case* part_of = nullptr;
     for (const Cause cause : explained_by(group.kind, group.cause)) {
       for (std::size_t i = 0; i < rounds && !part_of; ++i)
-        if (cases[i].group.cause == cause && cases[i].group.end == group.end) part_of = &cases[i];
+        if ((cases[i].group.cause == cause || cases[i].group.kind == tcp_retransmission) &&
+            cases[i].group.end == group.end)
+          part_of = &cases[i];
       if (part_of) break;
     }
     if (part_of)

@@ -265,10 +265,15 @@ class Printer {
     labelled("messages", messages);
     std::uint64_t rounds = 0;
     for (const auto& [cause, row] : report_.at("retransmissions").items()) rounds += number(row.at("rounds"));
-    labelled("sent again",
-             rounds ? fmt::format("{} in {}", counted(number(s.at("retransmitted_packets")), "packet", "packets"),
-                                  counted(rounds, "round", "rounds"))
-                    : std::string("nothing"));
+    const Json& events = s.at("events");
+    const std::uint64_t tcp = events.contains("tcp_retransmission") ? number(events.at("tcp_retransmission")) : 0;
+    if (rounds == 0 && tcp)
+      labelled("sent again", counted(tcp, "TCP retransmission", "TCP retransmissions"));
+    else
+      labelled("sent again",
+               rounds ? fmt::format("{} in {}", counted(number(s.at("retransmitted_packets")), "packet", "packets"),
+                                    counted(rounds, "round", "rounds"))
+                      : std::string("nothing"));
     std::string naks;
     for (const auto& [code, count] : report_.at("naks").items())
       naks += fmt::format("{}{} {}", naks.empty() ? "" : ", ", spoken(code), number(count));
