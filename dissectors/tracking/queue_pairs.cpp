@@ -72,7 +72,10 @@ struct QueuePairs::Followed {
   bool datagram = false;
   std::uint32_t lone_at = 0;
   std::uint32_t good_crcs = 0, bad_crcs = 0;
-  std::uint16_t port[2] = {0, 0};
+  std::uint16_t port[2] = {0, 0}, previous_port[2] = {0, 0};
+  std::uint8_t path_changes[2] = {0, 0};
+  std::int64_t last_time = 0;  // of what was followed, not waiting
+  std::uint64_t last_frame = 0;
   std::uint32_t qkey[2] = {0, 0};
   std::uint64_t evidence_frame = 0;
   std::unique_ptr<Search> search;
@@ -206,7 +209,7 @@ void QueuePairs::farewell(Index at, Farewell why) {
   Followed& f = *followed_[at];
   if (f.search) release_waiting(at);
   for (End end : {End::a, End::b})
-    f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr});
+    f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr}, now_);
   // A damaged packet's queue pair may be one that does not exist.
   constexpr std::uint32_t strays = 2;
   const std::uint64_t packets = f.info.sent[0].packets + f.info.sent[1].packets;
@@ -252,6 +255,7 @@ void QueuePairs::add(const Packet& packet) {
   const std::optional<TransportPacket> read = transport_packet(packet);
   if (!read) return;
   const TransportPacket& t = *read;
+  now_ = t.time;
   constexpr std::uint32_t management_qps = 1;
   if (t.dest_qp <= management_qps && t.op->transport == Transport::ud) return;
   const bool vendor = (!t.op->known || t.op->transport == Transport::rd) && packet.stack.find(info<DcEth>) != nullptr;
@@ -330,6 +334,7 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
     c.first_time = t.time;
     c.service = service_of(t.op->transport);
   }
+  if (t.source_port != f.port[static_cast<std::size_t>(end)] && !t.crc_bad) note_path(f, end, t);
   const auto dscp = static_cast<std::uint8_t>(t.traffic_class >> 2);
   if (vendor) {
     sent.request_dscp = dscp;
@@ -376,6 +381,28 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
     event.found = t.pkey;
     sink_.event(&c, event);
   }
+}
+
+// Some senders use two ports in turn, or spread every packet: no change worth telling again and again.
+void QueuePairs::note_path(Followed& f, End end, const TransportPacket& t) {
+  const auto side = static_cast<std::size_t>(end);
+  constexpr std::uint8_t told = 8;
+  const std::uint16_t before = f.port[side];
+  if (before != 0 && t.source_port != f.previous_port[side] && f.path_changes[side] < told) {
+    ++f.path_changes[side];
+    Event event;
+    event.kind = EventKind::path_change;
+    event.end = end;
+    event.connection = f.info.id;
+    event.frame = event.last_frame = t.frame;
+    event.time = t.time;
+    event.psn = t.psn.value();
+    event.value = t.source_port;
+    event.found = before;
+    sink_.event(&f.info, event);
+  }
+  f.previous_port[side] = before;
+  f.port[side] = t.source_port;
 }
 
 void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& t) {
@@ -467,6 +494,22 @@ void QueuePairs::follow(Index at, End end, const TransportPacket& t) {
     give_up(at);
 }
 
+void QueuePairs::tell_stall(Followed& f, End end, const TransportPacket& t) {
+  if (!has_answers(f.info.service)) return;
+  Event event;
+  event.kind = EventKind::stall;
+  event.end = t.is_response() ? other(end) : end;
+  event.cause = f.requesters[static_cast<std::size_t>(event.end)].waited_for(t);
+  if (event.cause == Cause::none) return;
+  event.connection = f.info.id;
+  event.frame = event.last_frame = t.frame;
+  event.origin_frame = f.last_frame;
+  event.time = t.time;
+  event.duration = t.time - f.last_time;
+  event.psn = t.psn.value();
+  sink_.event(&f.info, event);
+}
+
 void QueuePairs::process(Followed& f, End end, const TransportPacket& t) {
   PacketNote note;
   const bool joined = f.joined();
@@ -474,6 +517,9 @@ void QueuePairs::process(Followed& f, End end, const TransportPacket& t) {
   PacketNote* const wanted = options_.packets ? &note : nullptr;
   note.connection = f.info.id;
   note.end = end;
+  if (f.last_time != 0 && t.time - f.last_time >= Requester::stall_ns && joined) tell_stall(f, end, t);
+  f.last_time = t.time;
+  f.last_frame = t.frame;
   if (t.op->operation == Operation::congestion_notification) {
     f.requesters[peer].notified(t, {f.info, sink_, other(end), joined, wanted});
   } else if (f.info.service == Service::ud) {
@@ -760,6 +806,7 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   c.sent[0].out_of_order += o.info.sent[1].out_of_order;
   f.requesters[1] = std::move(o.requesters[0]);
   f.port[1] = o.port[0];
+  f.previous_port[1] = o.previous_port[0];
   f.jump[1] = std::move(o.jump[0]);
   f.good_crcs += o.good_crcs;
   f.bad_crcs += o.bad_crcs;

@@ -88,6 +88,8 @@ class QueuePairs final : public PairSink {
   void count(Followed& f, End end, const TransportPacket& packet);
   void follow(Index at, End end, const TransportPacket& packet);
   bool replaced(Index at, End end, const TransportPacket& packet);
+  void note_path(Followed& f, End end, const TransportPacket& packet);
+  void tell_stall(Followed& f, End end, const TransportPacket& packet);
   void judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& transport);
 
   // Joining
@@ -122,6 +124,7 @@ class QueuePairs final : public PairSink {
   std::unordered_multimap<std::uint64_t, Index> requests_;
   std::unordered_map<std::uint64_t, std::uint32_t> stretches_;
   std::uint64_t evicted_ = 0;
+  std::int64_t now_ = 0;  // of the last packet
 };
 
 }  // namespace rdmawire::tracking

@@ -133,6 +133,18 @@ void Requester::learn_mtu(const TransportPacket& packet, Connection& connection)
   }
 }
 
+// A first or middle response is as long as the MTU: the last READ request takes as many PSNs as that says.
+void Requester::learn_mtu_of_response(const TransportPacket& packet, Connection& connection) {
+  connection.mtu = packet.payload;
+  if (waiting_.empty() || packets_.empty()) return;
+  SentPacket& last = packets_.back();
+  Waiting& read = waiting_.back();
+  if (!read.read || last.psn != read.first) return;
+  last.psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), connection.mtu);
+  window_.next = delivered_ = read.end = last.end();
+  read.message.last_psn = (read.end - 1).value();
+}
+
 std::size_t Requester::index_of(Psn psn) {
   if (packets_.empty()) return 0;
   const Psn front = packets_[0].psn;
@@ -183,22 +195,8 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
     first_ = delivered_ = packet.psn;
     sequence_known_ = false;
   }
-  if (packet.source_port != source_port_) {
-    // Some senders spread every packet: that is no change worth telling again and again.
-    constexpr std::uint8_t told = 8;
-    if (source_port_ != 0 && path_changes_ < told) {
-      ++path_changes_;
-      Event event = event_of(EventKind::path_change, Cause::none, packet, to);
-      event.value = packet.source_port;
-      event.found = source_port_;
-      event.origin_frame = last_frame_;
-      to.tell(event);
-    }
-    source_port_ = packet.source_port;
-  }
   if (trouble_) settle_unsent(packet, to);
   const bool is_fresh = packet.psn - window_.next >= 0;
-  if (is_fresh) check_stall(packet, false, to);
   if (to.note) {
     to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();
     to.note->again = !is_fresh;
@@ -308,8 +306,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
 
   const bool fills = at < packets_.size() && !known.seen;
   if (fills) {
-    const bool nak = refusal_.active && !refusal_.rnr && refusal_.psn - packet.psn >= 0;
-    if (continues || nak) {
+    if (continues) {
       if (filler_.active) settle_filler(true, to);
     } else if (filler_.active && packet.psn == filler_.next) {
       filler_.next = packet.psn + psns;
@@ -326,7 +323,8 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       filler_.event.octets = packet.payload;
     }
   } else if (filler_.active) {
-    settle_filler(packet.psn == filler_.next, to);
+    // Going on behind it: it was sent again. Going back before it: it was late.
+    settle_filler(packet.psn - filler_.next >= 0, to);
   }
 
   if (!filler_.active) {
@@ -341,7 +339,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       if (round_.active) end_round(to);
       begin_round(packet, psns, known, to);
     }
-    if (refusal_.active && packet.psn == refusal_.psn) refusal_.active = false;
+    if (refusal_.active && packet.psn == refusal_.psn) end_refusal(to, &packet);
     if (Waiting* waiting = waiting_of(packet.psn)) {
       ++waiting->message.repeated_packets;
       // It asks for what is missing, and gets everything from there on.
@@ -411,9 +409,9 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   } else if (at_refusal && refusal_.rnr) {
     event.cause = Cause::rnr;
     event.cause_frame = refusal_.frame;
-    event.value = static_cast<std::uint64_t>(refusal_.wait);
+    event.value = refusal_.event.value;
     event.found = static_cast<std::uint64_t>(packet.time - refusal_.time);
-    refusal_.active = false;
+    end_refusal(to, &packet);
   } else if (response_missing) {
     event.cause = Cause::implied_nak;
     event.cause_frame = waiting->skipped_frame ? waiting->skipped_frame : waiting->message.answer_frame;
@@ -424,6 +422,17 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
                                                                                              : Cause::before_capture;
     if (lost.cause == Cause::before_capture && waiting->skipped_frame != 0)
       lost.packets = static_cast<std::uint64_t>(std::max(waiting->gap_end - packet.psn, 1));
+  } else if (const Operation what = opcode(known.opcode).operation;
+             known.seen && known.beyond_frame != 0 && (!waiting || waiting->done || waiting->whole) &&
+             (what == Operation::rdma_read_request || what == Operation::compare_swap ||
+              what == Operation::fetch_add)) {
+    // It was answered where the capture was taken; the requester saw the next answer, and misses this one.
+    event.cause = Cause::implied_nak;
+    event.cause_frame = known.beyond_frame;
+    tell_lost = true;
+    lost.cause = Cause::after_capture;
+    lost.origin_frame = known.frame;
+    lost.cause_frame = known.beyond_frame;
   } else if (window_.oldest - packet.psn > 0) {
     event.cause = Cause::spurious;
     event.cause_frame = ack_frame_;
@@ -672,7 +681,10 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
 
 void Requester::response(const TransportPacket& packet, const Reporter& to) {
   if (!started_) return;
-  check_stall(packet, true, to);
+  if (to.connection.mtu == 0 && packet.op->operation == Operation::rdma_read_response &&
+      (packet.op->position == Position::first || packet.op->position == Position::middle) &&
+      machines::is_path_mtu(packet.payload))
+    learn_mtu_of_response(packet, to.connection);
   const machines::ResponsePlace place = window_.place(packet.psn);
   if (to.note) {
     to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();
@@ -693,6 +705,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
     return;
   }
   ++to.connection.agreeing;
+  mark_answered(packet);
   switch (packet.op->operation) {
     case Operation::acknowledge:
       if (negative) {
@@ -720,6 +733,14 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
   if (to.note) to.note->outstanding = window_.outstanding();
 }
 
+// Of everything that was sent before what is answered now: something behind it was answered.
+void Requester::mark_answered(const TransportPacket& packet) {
+  for (std::size_t i = std::min(index_of(packet.psn), packets_.size()); i-- > 0;) {
+    if (packets_[i].beyond_frame != 0) return;
+    packets_[i].beyond_frame = packet.frame;
+  }
+}
+
 void Requester::complete(Waiting& waiting, const TransportPacket& packet, const Reporter& to) {
   waiting.done = true;
   Message& m = waiting.message;
@@ -739,10 +760,21 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     if (unanswered_again_ > 0 || (round_.active && round_.event.packets > 0)) {
       if (unanswered_again_ > 0) --unanswered_again_;
     } else if (packet.op->operation == Operation::acknowledge) {
-      Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
-      event.origin_frame = ack_frame_;
-      to.tell(event);
+      const bool same = last_ack_.psn == packet.psn && last_ack_.msn == packet.msn;
+      if (same && last_ack_.icrc == packet.icrc && last_ack_.identification == packet.identification &&
+          packet.time - last_ack_.time < copy_ns) {
+        Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
+        event.origin_frame = last_ack_.frame;
+        event.duration = packet.time - last_ack_.time;
+        ++to.responder().duplicates;
+        to.tell(event);
+      } else if (!same || last_ack_.syndrome == packet.syndrome) {  // else it brings new credits. 9.7.7.2
+        Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
+        event.origin_frame = ack_frame_;
+        to.tell(event);
+      }
     }
+    last_ack_ = packet;
     return;
   }
   if (gap_ && through - delivered_ >= 0) give_up_gap(through, true, packet.frame, to);
@@ -768,7 +800,8 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
   }
   window_ = window_.acknowledged(through);
   ack_frame_ = packet.frame;
-  if (refusal_.active && through - refusal_.psn >= 0) refusal_.active = false;
+  if (packet.op->operation == Operation::acknowledge) last_ack_ = packet;
+  if (refusal_.active && through - refusal_.psn >= 0) end_refusal(to, nullptr);
   if (unanswered_again_ != 0 && through - again_end_ >= 0) unanswered_again_ = 0;
   if (packet.op->operation != Operation::rdma_read_response && (packet.syndrome >> 5 & 3) == syndrome_kind::ack &&
       packet.has_aeth)
@@ -851,17 +884,6 @@ void Requester::check_msn(const TransportPacket& packet, const Reporter& to) {
 }
 
 void Requester::read_response(const TransportPacket& packet, const Reporter& to) {
-  if (to.connection.mtu == 0 && packet.op->position == Position::first && machines::is_path_mtu(packet.payload)) {
-    to.connection.mtu = packet.payload;
-    // The last READ request takes as many PSNs as this says.
-    if (!waiting_.empty() && waiting_.back().read && !packets_.empty() &&
-        packets_.back().psn == waiting_.back().first) {
-      Waiting& read = waiting_.back();
-      packets_.back().psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), to.connection.mtu);
-      window_.next = delivered_ = read.end = packets_.back().end();
-      read.message.last_psn = (read.end - 1).value();
-    }
-  }
   Waiting* waiting = waiting_of(packet.psn);
   if (!waiting || !waiting->read) {
     if (unanswered_again_ > 0) return;
@@ -940,6 +962,19 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   drop_done();
 }
 
+// `again`: the request that ends the wait; nullptr: something else does.
+void Requester::end_refusal(const Reporter& to, const TransportPacket* again) {
+  if (!refusal_.active) return;
+  refusal_.active = false;
+  if (!refusal_.rnr) return;
+  if (again) {
+    refusal_.event.last_frame = again->frame;
+    refusal_.event.duration = again->time - refusal_.time;
+    refusal_.event.found = static_cast<std::uint64_t>(refusal_.event.duration);
+  }
+  to.tell(refusal_.event);
+}
+
 void Requester::refused(const TransportPacket& packet, const Reporter& to) {
   // It acknowledges what came before.
   if (window_.place(packet.psn - 1) == machines::ResponsePlace::outstanding) acknowledge(packet.psn - 1, packet, to);
@@ -952,8 +987,8 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
     Event event = event_of(EventKind::rnr_nak, Cause::none, packet, to);
     event.origin_frame = seen ? request->frame : 0;
     event.value = rnr_timer_ns(code);
-    to.tell(event);
-    refusal_ = {true, true, packet.psn, packet.frame, packet.time, static_cast<std::int64_t>(rnr_timer_ns(code))};
+    end_refusal(to, nullptr);
+    refusal_ = {true, true, packet.psn, packet.frame, packet.time, event};
     return;
   }
   if (kind != syndrome_kind::nak) return;
@@ -977,7 +1012,8 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
       ++to.requester().lost_in_network;
       to.tell(lost);
     }
-    refusal_ = {true, false, packet.psn, packet.frame, packet.time, 0};
+    end_refusal(to, nullptr);
+    refusal_ = {true, false, packet.psn, packet.frame, packet.time, {}};
     return;
   }
   if (waiting && !waiting->done) {
@@ -1027,25 +1063,20 @@ void Requester::settle_unsent(const TransportPacket& request, const Reporter& to
   to.tell(event);
 }
 
-void Requester::check_stall(const TransportPacket& packet, bool response, const Reporter& to) {
-  if (last_time_ == 0 || packet.time - last_time_ < stall_ns) return;
+Cause Requester::waited_for(const TransportPacket& packet) const {
   const std::uint32_t outstanding = window_.outstanding();
-  Cause cause = Cause::nothing_outstanding;
-  if (outstanding > 0) {
-    if (response)
-      cause = Cause::peer;
-    else if (refusal_.active && refusal_.rnr)
-      cause = Cause::rnr;
-    else if (credits_used_ && credit_ == 0)
-      cause = Cause::credit;
-    else
-      cause = outstanding >= most_outstanding_ ? Cause::window : Cause::nothing_outstanding;
+  if (packet.is_response()) {
+    const std::uint8_t credit = packet.syndrome & 31;
+    const bool credits = packet.op->operation == Operation::acknowledge && (packet.syndrome >> 5 & 3) == syndrome_kind::ack;
+    if (credits && credits_used_ && credit_ == 0 && credit != 0) return Cause::credit;
+    return outstanding > 0 ? Cause::peer : Cause::nothing_outstanding;
   }
-  if (!to.joined && outstanding > 0) return;
-  Event event = event_of(EventKind::stall, cause, packet, to);
-  event.origin_frame = last_frame_;
-  event.duration = packet.time - last_time_;
-  to.tell(event);
+  if (started_ && packet.psn - window_.next < 0) {
+    // Sent again: retransmission tells what was waited for, unless it was the responder's wish.
+    return refusal_.active && refusal_.rnr ? Cause::rnr : Cause::none;
+  }
+  if (credits_used_ && credit_ == 0) return Cause::credit;
+  return outstanding > 0 && outstanding >= most_outstanding_ ? Cause::window : Cause::nothing_outstanding;
 }
 
 void Requester::notified(const TransportPacket& packet, const Reporter& to) {
@@ -1097,7 +1128,7 @@ void Requester::measure_rate(const TransportPacket& packet, const Reporter& to) 
   notifications.erase(notifications.begin(), notifications.begin() + static_cast<std::ptrdiff_t>(settled));
 }
 
-void Requester::finish(const Reporter& to) {
+void Requester::finish(const Reporter& to, std::int64_t end) {
   const Cause last_cause = round_.active ? round_.event.cause : Cause::none;
   const std::uint32_t rounds_before = to.requester().rounds;
   if (filler_.active) settle_filler(filler_.event.duration > 2 * copy_ns, to);
@@ -1122,8 +1153,10 @@ void Requester::finish(const Reporter& to) {
     }
   }
   if (gap_) give_up_gap(window_.next - 1, false, 0, to);
-  // Its retries drew nothing: nobody answers.
-  if (last_cause == Cause::timeout && rounds_before >= 1 && window_.outstanding() > 0 && !waiting_.empty()) {
+  end_refusal(to, nullptr);
+  const bool retried = last_cause == Cause::timeout && rounds_before >= 1;
+  const bool silent = to.joined && last_time_ != 0 && end - last_time_ >= stall_ns && last_time_ != response_time_;
+  if ((retried || silent) && acknowledged_service(to.connection) && window_.outstanding() > 0 && !waiting_.empty()) {
     Event event;
     event.kind = EventKind::unanswered;
     event.end = to.end;

@@ -45,8 +45,11 @@ class Requester {
   void response(const TransportPacket& packet, const Reporter& to);
   /// A congestion notification to this end.
   void notified(const TransportPacket& packet, const Reporter& to);
-  /// Nothing more will come.
-  void finish(const Reporter& to);
+  /// Nothing more will come; the capture ended at `end`, nanoseconds since 1970.
+  void finish(const Reporter& to, std::int64_t end);
+  /// What this requester waited for, when the connection was silent until this packet; none: nothing to tell, for what
+  /// follows tells it.
+  [[nodiscard]] Cause waited_for(const TransportPacket& packet) const;
 
   /// Whether a request was seen.
   [[nodiscard]] bool started() const { return started_; }
@@ -72,6 +75,7 @@ class Requester {
     bool seen = false;
     bool late = false;                // filled a gap
     bool told = false;                // a gap whose loss was told
+    std::uint64_t beyond_frame = 0;  // the first response to what was sent after it
     std::uint64_t refused_frame = 0;  // a gap: the NAK that asked for it
     std::int64_t refused_time = 0;
     [[nodiscard]] Psn end() const { return psn + psns; }
@@ -107,7 +111,7 @@ class Requester {
     Psn psn;
     std::uint64_t frame = 0;
     std::int64_t time = 0;
-    std::int64_t wait = 0;
+    Event event;  // RNR: told when the wait is over
   };
   /// A packet that filled a gap; whether late or sent again shows with the next one.
   struct Filler {
@@ -143,6 +147,7 @@ class Requester {
   Event event_of(EventKind kind, Cause cause, const TransportPacket& packet, const Reporter& to) const;
   [[nodiscard]] std::uint32_t psns_of(const TransportPacket& packet, const Connection& connection) const;
   void learn_mtu(const TransportPacket& packet, Connection& connection);
+  void learn_mtu_of_response(const TransportPacket& packet, Connection& connection);
   SentPacket* find(Psn psn);
   std::size_t index_of(Psn psn);
   void fresh(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
@@ -155,7 +160,6 @@ class Requester {
   void deliver(const TransportPacket& packet, const Reporter& to);
   void deliver_what_waited(const Reporter& to);
   void give_up_gap(Psn through, bool answered, std::uint64_t cause_frame, const Reporter& to);
-  void check_stall(const TransportPacket& packet, bool response, const Reporter& to);
   void acknowledge(Psn through, const TransportPacket& packet, const Reporter& to);
   void complete(Waiting& waiting, const TransportPacket& packet, const Reporter& to);
   void drop_done();
@@ -164,6 +168,8 @@ class Requester {
   void skipped(Waiting& waiting, const TransportPacket& packet);
   void check_msn(const TransportPacket& packet, const Reporter& to);
   void read_response(const TransportPacket& packet, const Reporter& to);
+  void mark_answered(const TransportPacket& packet);
+  void end_refusal(const Reporter& to, const TransportPacket* again);
   void refused(const TransportPacket& packet, const Reporter& to);
   void unseen_request(const TransportPacket& packet, const Reporter& to);
   Waiting* waiting_of(Psn psn);
@@ -189,6 +195,7 @@ class Requester {
   Filler filler_;
   std::uint32_t unanswered_again_ = 0;  // packets sent again whose acknowledgement may come once more
   Psn again_end_;                       // one behind the furthest of these
+  TransportPacket last_ack_;
   std::uint64_t ack_frame_ = 0;         // the one that acknowledged last
   std::int64_t last_time_ = 0;          // of this end's requests and their responses
   std::uint64_t last_frame_ = 0;
@@ -201,8 +208,6 @@ class Requester {
   std::uint64_t msn_messages_ = 0;  // messages that it counted
   std::uint64_t msn_epoch_ = 0;
   std::uint64_t epoch_ = 0;  // counts where messages could not be counted
-  std::uint16_t source_port_ = 0;
-  std::uint8_t path_changes_ = 0;
   std::unique_ptr<Trouble> trouble_;
 };
 
