@@ -17,7 +17,7 @@ constexpr std::size_t looked_through = 128;
 /// PSNs that are this near are told from each other by more than one answer.
 constexpr unsigned stretch_bits = 8;
 /// Bad CRCs that are explained, for each connection.
-constexpr std::uint32_t explained = 256;
+constexpr std::uint32_t explained = 4096;
 
 constexpr std::uint32_t congestion_experienced = 3;
 
@@ -296,11 +296,12 @@ void QueuePairs::add(const Packet& packet) {
     end = End::a;
   }
   f.recent = true;
+  if (!f.search && replaced(at, end, t)) return;
   if (f.info.upper.protocol == Upper::unknown && packet.upper.protocol != Upper::unknown) f.info.upper = packet.upper;
   count(f, end, t);
-  judge_crc(f, end, packet, t);
+  const bool whole = judge_crc(f, end, packet, t);
   // What was damaged may say anything; but where every CRC is bad, the capture shows them so.
-  if (t.crc_bad && f.good_crcs != 0) {
+  if (!whole && f.good_crcs != 0) {
     const Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
     const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
     if (!plausible) return;
@@ -443,10 +444,11 @@ void QueuePairs::note_path(Followed& f, End end, const TransportPacket& t) {
   f.port[side] = t.source_port;
 }
 
-void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& t) {
+// Whether the transport's headers are as they were sent.
+bool QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& t) {
   if (!t.crc_bad) {
     if (packet.icrc.status == CrcCheck::Status::good) ++f.good_crcs;
-    return;
+    return true;
   }
   ++f.bad_crcs;
   ++f.info.by(end).crc_bad;
@@ -465,6 +467,7 @@ void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const Tra
     event.value = restored_value(cause);
   }
   sink_.event(&f.info, event);
+  return event.cause != Cause::unknown;
 }
 
 bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
@@ -472,11 +475,25 @@ bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
   const auto side = static_cast<std::size_t>(end);
   if (t.is_response() || t.op->operation == Operation::congestion_notification) return false;
   auto& jump = f.jump[side];
+  constexpr std::int64_t silence_ns = 500'000'000;
+  const bool after_silence =
+      f.last_time != 0 && t.time - f.last_time >= silence_ns && t.op->begins_message() && !t.crc_bad;
+  constexpr std::uint16_t base = 0x7fff;
+  const bool other_port = f.port[side] != 0 && f.port[side] != t.source_port;
+  const bool other_pkey = f.info.pkey != 0 && ((f.info.pkey ^ t.pkey) & base) != 0;
+  if (after_silence && other_port && (other_pkey || !f.requesters[side].started())) {
+    replace(at, t, nullptr);
+    return true;
+  }
   if (f.requesters[side].can_continue(t.psn)) {
     jump.reset();  // it was a stray
     return false;
   }
   constexpr std::int32_t goes_on = 64;
+  if (after_silence) {
+    replace(at, t, nullptr);
+    return true;
+  }
   if (!jump) {
     jump = std::make_unique<TransportPacket>(t);
     return true;
@@ -487,9 +504,17 @@ bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
     return true;
   }
   const TransportPacket first = *jump;
+  replace(at, first, &t);
+  return true;
+}
+
+// Another connection has these queue pairs now, as its first request shows.
+void QueuePairs::replace(Index at, const TransportPacket& first, const TransportPacket* second) {
+  Followed& f = *followed_[at];
   Event event;
   event.kind = EventKind::replaced;
-  event.end = end;
+  const Slot* of_first = find({first.from, first.to, number_of(first)});
+  event.end = of_first ? of_first->end : End::a;
   event.connection = f.info.id;
   event.frame = event.last_frame = first.frame;
   event.origin_frame = f.info.first_frame;
@@ -498,18 +523,17 @@ bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
   f.info.replaced = true;
   sink_.event(&f.info, event);
   farewell(at, Farewell::ended);
-  const Index next = begin(first);
-  for (const TransportPacket* packet : {&first, &t}) {
+  begin(first);
+  for (const TransportPacket* packet : {&first, second}) {
+    if (!packet) continue;
     const Slot* slot = find({packet->from, packet->to, number_of(*packet)});
-    if (packet == &first) count(*followed_[next], End::a, *packet);
-    if (packet == &t && slot) count(*followed_[slot->at], slot->end, *packet);
-    if (slot) follow(slot->at, slot->end, *packet);
+    if (!slot) continue;
+    count(*followed_[slot->at], slot->end, *packet);
+    follow(slot->at, slot->end, *packet);
   }
-  return true;
 }
 
 void QueuePairs::follow(Index at, End end, const TransportPacket& t) {
-  if (replaced(at, end, t)) return;
   Followed& f = *followed_[at];
   if (!f.search) {
     process(f, end, t);

@@ -87,11 +87,12 @@ class QueuePairs final : public PairSink {
   void swap_ends(Index at);
   void count(Followed& f, End end, const TransportPacket& packet);
   void follow(Index at, End end, const TransportPacket& packet);
+  void replace(Index at, const TransportPacket& first, const TransportPacket* second);
   bool replaced(Index at, End end, const TransportPacket& packet);
   void judge_pkey(Followed& f, const TransportPacket& packet, Event& event);
   void note_path(Followed& f, End end, const TransportPacket& packet);
   void tell_stall(Followed& f, End end, const TransportPacket& packet);
-  void judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& transport);
+  bool judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& transport);
 
   // Joining
   void add_lone(Index at);
