@@ -17,13 +17,15 @@ constexpr std::int64_t implied_ns = 2'000'000;
 /// Less silence than this is no expired timer.
 constexpr std::int64_t shortest_timeout_ns = 100'000;
 /// A packet and its answer can be captured in the wrong order; not by more than this.
-constexpr std::int64_t disorder_ns = 2'000'000;
+constexpr std::int64_t disorder_ns = 500'000;
 /// A gap in what a service without acknowledgements sends counts as lost after so many packets.
 constexpr std::size_t unacknowledged_patience = 16;
 /// Missing responses that were not asked for again after this time, or this many messages, were not missing to the
 /// requester.
 constexpr std::int64_t response_patience_ns = 1'000'000'000;
 constexpr std::size_t response_patience = 64;
+/// Acknowledgements of what was sent again come this soon.
+constexpr std::int64_t again_ns = 5'000'000;
 /// New requests so long after a response that shows another one to be missing.
 constexpr std::int64_t goes_on_ns = 100'000'000;
 /// One direction alone: messages and packets that are kept.
@@ -381,6 +383,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   } else if (at < packets_.size()) {
     packets_[at].time = packet.time;
   }
+  again_time_ = packet.time;
 }
 
 // A gap that is filled by sending again was a loss before the capturing point. `filled`: one behind the packet that
@@ -416,7 +419,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   bool tell_lost = false;
   const bool soon = packet.time - response_time_ < implied_ns;
   const bool response_missing = waiting && (waiting->read || waiting->atomic) && !waiting->done &&
-                                (waiting->skipped_frame != 0 || (soon && waiting->beyond - packet.psn > 1));
+                                soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1);
   // Going back further than a NAK asks is for a response that is missing.
   if (at_refusal && !refusal_.rnr && (!response_missing || packet.psn - refusal_.psn >= 0)) {
     event.cause = Cause::sequence_error_nak;
@@ -782,7 +785,7 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
   const machines::ResponsePlace place = window_.place(through);
   if (place == machines::ResponsePlace::acknowledged) {
     const bool same = last_ack_.psn == packet.psn && last_ack_.msn == packet.msn;
-    const bool excused = unanswered_again_ > 0 && packet.psn - again_end_ < 0 &&
+    const bool excused = unanswered_again_ > 0 && packet.psn - again_end_ < 0 && packet.time - again_time_ < again_ns &&
                          (again_until_ == 0 || packet.time <= again_until_);
     if (packet.op->operation != Operation::acknowledge) {
       // A READ's or atomic's answer once more.
@@ -813,10 +816,14 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     if (waiting.done || !waiting.whole || waiting.end - said > 1) continue;
     if ((waiting.read || waiting.atomic) && waiting.next_response != waiting.end) {
       // Its own response is missing: this one implies a NAK. IBTA vol 1, 9.7.5.1.2, 9.7.6 (number unverified).
-      if (!blocked) {
+      if (waiting.seen != waiting.end) {
         skipped(waiting, packet);
-        through = waiting.next_response - 1;
+      } else if (!waiting.answered) {
+        waiting.answered = true;
+        waiting.message.answer_frame = packet.frame;
+        waiting.message.answer_time = packet.time;
       }
+      if (!blocked) through = waiting.next_response - 1;
       blocked = true;
     } else if (!blocked) {
       complete(waiting, packet, to);
@@ -996,6 +1003,8 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   Waiting* const first = blocking();
   if (first != waiting) {
     // An earlier response is missing: the requester drops this one, unless the capture alone lacks the other.
+    for (std::size_t i = 0; i < waiting_.size() && &waiting_[i] != waiting; ++i)
+      if (Waiting& w = waiting_[i]; !w.done && (w.read || w.atomic) && w.seen != w.end) skipped(w, packet);
     skipped(*first, packet);
     if (waiting_.size() > response_patience || packet.time - first->skipped_time > response_patience_ns)
       unblock(*first, to);
@@ -1089,6 +1098,12 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
 
 void Requester::unseen_request(const TransportPacket& packet, const Reporter& to) {
   ++to.connection.contradicting;
+  if (packet.psn - window_.next > far) {
+    // No capture loses so much and goes on.
+    Event event = event_of(EventKind::unsolicited_response, Cause::none, packet, to);
+    to.tell(event);
+    return;
+  }
   Trouble& t = trouble();
   if (!t.unsent) t.first_unsent = packet;
   if (!t.unsent || packet.psn - t.unsent->psn > 0) t.unsent = packet;
@@ -1128,7 +1143,9 @@ Cause Requester::waited_for(const TransportPacket& packet) const {
   if (packet.is_response()) {
     const std::uint8_t credit = packet.syndrome & 31;
     const bool credits = packet.op->operation == Operation::acknowledge && (packet.syndrome >> 5 & 3) == syndrome_kind::ack;
-    if (credits && credits_used_ && credit_ == 0 && credit != 0) return Cause::credit;
+    constexpr std::uint8_t unused = 31;
+    const bool update = credits && packet.psn == last_ack_.psn && packet.msn == last_ack_.msn;
+    if (update && credit_ == 0 && credit != 0 && credit != unused) return Cause::credit;
     return outstanding > 0 ? Cause::peer : Cause::nothing_outstanding;
   }
   if (started_ && packet.psn - window_.next < 0) {

@@ -209,6 +209,7 @@ class Requester {
   Filler filler_;
   std::uint32_t unanswered_again_ = 0;  // packets sent again whose acknowledgement may come once more
   Psn again_end_;                       // what was sent when that ended: their acknowledgements have a PSN before it
+  std::int64_t again_time_ = 0;         // of the last packet that was sent again
   std::int64_t again_until_ = 0;        // when the last of these can come; 0: not known yet
   TransportPacket last_ack_;
   std::uint64_t ack_frame_ = 0;         // the one that acknowledged last
