@@ -473,15 +473,25 @@ bool QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const Tra
 bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
   Followed& f = *followed_[at];
   const auto side = static_cast<std::size_t>(end);
-  if (t.is_response() || t.op->operation == Operation::congestion_notification) return false;
-  auto& jump = f.jump[side];
+  if (t.op->operation == Operation::congestion_notification) return false;
   constexpr std::int64_t silence_ns = 500'000'000;
-  const bool after_silence =
-      f.last_time != 0 && t.time - f.last_time >= silence_ns && t.op->begins_message() && !t.crc_bad;
+  const bool silence = f.last_time != 0 && t.time - f.last_time >= silence_ns && !t.crc_bad;
+  if (t.is_response()) {
+    // A response to what another direction, whose other half is looked for, has just asked.
+    const Requester& requester = f.requesters[1 - side];
+    if (!silence || (requester.started() && requester.window().place(t.psn) == machines::ResponsePlace::outstanding))
+      return false;
+    const auto [first, last] = requests_.equal_range(place_of(f, end == End::a, t.psn.value()));
+    if (first == last) return false;
+    replace(at, t, nullptr);
+    return true;
+  }
+  auto& jump = f.jump[side];
+  const bool after_silence = silence && t.op->begins_message();
   constexpr std::uint16_t base = 0x7fff;
   const bool other_port = f.port[side] != 0 && f.port[side] != t.source_port;
   const bool other_pkey = f.info.pkey != 0 && ((f.info.pkey ^ t.pkey) & base) != 0;
-  if (after_silence && other_port && (other_pkey || !f.requesters[side].started())) {
+  if (after_silence && (other_pkey || (other_port && !f.requesters[side].started()))) {
     replace(at, t, nullptr);
     return true;
   }

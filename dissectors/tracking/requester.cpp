@@ -13,7 +13,7 @@ constexpr std::int64_t copy_ns = 100'000;
 constexpr std::int64_t acknowledgement_copy_ns = 20'000;
 /// A missing response that implies a NAK has its READ sent again this soon after the response that shows it; later, a
 /// timer did it.
-constexpr std::int64_t implied_ns = 2'000'000;
+constexpr std::int64_t implied_ns = 3'900'000;
 /// Less silence than this is no expired timer.
 constexpr std::int64_t shortest_timeout_ns = 100'000;
 /// A packet and its answer can be captured in the wrong order; not by more than this.
@@ -1231,6 +1231,7 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
   }
   if (gap_) give_up_gap(window_.next - 1, false, 0, to);
   end_refusal(to, nullptr);
+  for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0; stuck = blocking()) unblock(*stuck, to);
   const bool retried = last_cause == Cause::timeout && rounds_before >= 1;
   const bool silent = to.joined && last_time_ != 0 && end - last_time_ >= stall_ns && last_time_ != response_time_;
   if ((retried || silent) && acknowledged_service(to.connection) && window_.outstanding() > 0 && !waiting_.empty()) {
@@ -1245,7 +1246,6 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
     event.psn = window_.oldest.value();
     to.tell(event);
   }
-  for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0; stuck = blocking()) unblock(*stuck, to);
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (waiting.done) continue;
