@@ -257,6 +257,7 @@ void QueuePairs::add(const Packet& packet) {
   if (!read) return;
   const TransportPacket& t = *read;
   now_ = t.time;
+  if (options_.notes_addresses && !t.crc_bad) note_addresses(t.from, t.to);
   constexpr std::uint32_t management_qps = 1;
   if (t.dest_qp <= management_qps && t.op->transport == Transport::ud) return;
   const bool vendor = (!t.op->known || t.op->transport == Transport::rd) && packet.stack.find(info<DcEth>) != nullptr;
@@ -462,7 +463,7 @@ bool QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const Tra
   event.psn = t.psn.value();
   event.octets = t.payload;
   if (f.bad_crcs <= explained) {
-    const IcrcCause cause = explain_icrc(packet.stack);
+    const IcrcCause cause = explain_icrc(packet.stack, addresses_.octets());
     event.cause = cause_of(cause);
     event.value = restored_value(cause);
   }

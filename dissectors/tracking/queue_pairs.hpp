@@ -35,6 +35,10 @@ class QueuePairs final : public PairSink {
 
   /// A packet with a BTH. Others change nothing.
   void add(const Packet& packet);
+  void note_addresses(const PortAddress& from, const PortAddress& to) {
+    addresses_.note(from);
+    addresses_.note(to);
+  }
   void finish();
 
   void pair(const PairEvidence& evidence) override;
@@ -126,6 +130,7 @@ class QueuePairs final : public PairSink {
   std::unordered_multimap<std::uint64_t, Index> requests_;
   std::unordered_map<std::uint64_t, std::uint32_t> stretches_;
   std::uint64_t evicted_ = 0;
+  AddressBook addresses_;
   std::int64_t now_ = 0;  // of the last packet
 };
 

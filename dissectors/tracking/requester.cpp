@@ -369,6 +369,17 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     }
   }
 
+  if (fills && to.connection.mtu == 0 && packet.op->operation == Operation::rdma_read_request) {
+    // The gap tells how many packets its response has.
+    for (std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U})
+      if (machines::psns_of_read(packet.length, mtu) == known.psns && known.psn == packet.psn && psns != known.psns) {
+        to.connection.mtu = mtu_ = mtu;
+        psns = known.psns;
+        if (filler_.active) filler_.next = filler_.first_end = packet.psn + psns;
+        if (round_.active) round_.next = packet.psn + psns;
+        break;
+      }
+  }
   if (fills) {
     if (!filler_.active && !known.told) {
       lost_before_capture(packets_[at], packet.psn + psns, packet, to);
@@ -481,7 +492,9 @@ void Requester::end_round(const Reporter& to) {
   if (again_until_ != 0) unanswered_again_ = 0;
   again_until_ = 0;
   again_end_ = window_.next;
-  unanswered_again_ += static_cast<std::uint32_t>(event.packets);
+  // Of what the responder has had already, each packet draws an acknowledgement; after a NAK it had dropped them.
+  if (event.cause != Cause::sequence_error_nak && event.cause != Cause::rnr)
+    unanswered_again_ += static_cast<std::uint32_t>(event.packets);
   // The network copies packets one by one; a requester goes back and sends on.
   if (round_.copy && event.packets == 1) {
     event.kind = EventKind::duplicate;
