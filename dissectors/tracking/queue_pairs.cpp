@@ -54,8 +54,11 @@ std::uint16_t of_sender(std::uint32_t local_qp) {
 
 struct QueuePairs::Search {
   std::vector<TransportPacket> held;
+  std::vector<Event> events;  // of the packets that are held: which connection's they are is open, too
+  std::size_t told = 0;       // of these
   std::vector<Index> candidates;
   std::vector<std::uint64_t> stretches;  // that its requests are in
+  bool late = false;  // its packets do not wait any more
   bool looked = false;
   bool rivals = false;  // other directions have PSNs near by
   std::uint32_t matches = 0;
@@ -319,6 +322,25 @@ void QueuePairs::swap_ends(Index at) {
   std::swap(f.requesters[0], f.requesters[1]);
 }
 
+// What is said of a packet by itself waits with the packet.
+void QueuePairs::tell(Followed& f, const Event& event) {
+  constexpr std::size_t most = 4 * patience_packets;
+  if (f.search && !f.search->late && f.search->events.size() < most)
+    f.search->events.push_back(event);
+  else
+    sink_.event(&f.info, event);
+}
+
+// Tells the events that waited, through `frame`, as those of `end` of the connection.
+void QueuePairs::tell_waiting(const Followed& f, Search& search, End end, std::uint64_t frame) {
+  for (; search.told < search.events.size() && search.events[search.told].frame <= frame; ++search.told) {
+    Event& event = search.events[search.told];
+    event.connection = f.info.id;
+    event.end = end;
+    sink_.event(&f.info, event);
+  }
+}
+
 void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
   Connection& c = f.info;
   Sent& sent = c.by(end);
@@ -365,12 +387,12 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
   if (ecn == congestion_experienced) {
     ++sent.ecn_marked;
     event.kind = EventKind::ecn_marked;
-    sink_.event(&c, event);
+    tell(f, event);
   }
   if (t.truncated) {
     ++sent.truncated;
     event.kind = EventKind::truncated;
-    sink_.event(&c, event);
+    tell(f, event);
   }
   constexpr std::uint16_t base = 0x7fff;  // without the bit of full membership
   if (c.pkey == 0) {
@@ -379,7 +401,7 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
     event.kind = EventKind::pkey_mismatch;
     event.value = c.pkey;
     event.found = t.pkey;
-    sink_.event(&c, event);
+    tell(f, event);
   }
 }
 
@@ -399,7 +421,7 @@ void QueuePairs::note_path(Followed& f, End end, const TransportPacket& t) {
     event.psn = t.psn.value();
     event.value = t.source_port;
     event.found = before;
-    sink_.event(&f.info, event);
+    tell(f, event);
   }
   f.previous_port[side] = before;
   f.port[side] = t.source_port;
@@ -426,7 +448,7 @@ void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const Tra
     event.cause = cause_of(cause);
     event.value = restored_value(cause);
   }
-  sink_.event(&f.info, event);
+  tell(f, event);
 }
 
 bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
@@ -489,7 +511,7 @@ void QueuePairs::follow(Index at, End end, const TransportPacket& t) {
     const Slot* slot = find({t.from, t.to, number_of(t)});
     if (!slot || slot->at != at || !followed_[at]->search) return;  // it found its other half
   }
-  if (search.held.size() >= patience_packets || t.time - search.since > patience_ns ||
+  if (search.late || search.held.size() >= patience_packets || t.time - search.since > patience_ns ||
       waiting_ > options_.waiting_packets)
     give_up(at);
 }
@@ -738,10 +760,10 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
   if (!f.search) {
     f.search = std::make_unique<Search>();
-    f.search->since = INT64_MIN / 2;  // too late for its packets to wait
+    f.search->late = true;
   }
   Search& search = *f.search;
-  const bool late = search.since == INT64_MIN / 2;
+  const bool late = search.late;
   const auto done = [&] {
     if (late) followed_[at]->search.reset();
   };
@@ -812,6 +834,7 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   f.bad_crcs += o.bad_crcs;
   const std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
   const FlowKey key = key_from(o, End::a);
+  if (!second || second->late) sink_.merged(c, o.info.id);  // it may have told something
   release(with);
   insert(key, at, End::b);
 
@@ -820,13 +843,20 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   const auto& x = first ? first->held : nothing;
   const auto& y = second ? second->held : nothing;
   waiting_ -= x.size() + y.size();
+  const auto tell_both = [&](std::uint64_t frame) {
+    if (first) tell_waiting(f, *first, End::a, frame);
+    if (second) tell_waiting(f, *second, End::b, frame);
+  };
   std::size_t i = 0, j = 0;
   while (i < x.size() || j < y.size()) {
-    if (j == y.size() || (i < x.size() && x[i].frame < y[j].frame))
+    const bool older = j == y.size() || (i < x.size() && x[i].frame < y[j].frame);
+    tell_both(older ? x[i].frame : y[j].frame);
+    if (older)
       process(f, End::a, x[i++]);
     else
       process(f, End::b, y[j++]);
   }
+  tell_both(UINT64_MAX);
   return at;
 }
 
@@ -835,7 +865,11 @@ void QueuePairs::release_waiting(Index at) {
   Followed& f = *followed_[at];
   const std::unique_ptr<Search> search = std::move(f.search);
   waiting_ -= search->held.size();
-  for (const TransportPacket& t : search->held) process(f, End::a, t);
+  for (const TransportPacket& t : search->held) {
+    tell_waiting(f, *search, End::a, t.frame);
+    process(f, End::a, t);
+  }
+  tell_waiting(f, *search, End::a, UINT64_MAX);
 }
 
 void QueuePairs::give_up(Index at) {

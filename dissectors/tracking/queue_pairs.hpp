@@ -85,6 +85,8 @@ class QueuePairs final : public PairSink {
   void farewell(Index at, Farewell why);
   void process(Followed& f, End end, const TransportPacket& packet);
   void swap_ends(Index at);
+  void tell(Followed& f, const Event& event);
+  void tell_waiting(const Followed& f, Search& search, End end, std::uint64_t frame);
   void count(Followed& f, End end, const TransportPacket& packet);
   void follow(Index at, End end, const TransportPacket& packet);
   bool replaced(Index at, End end, const TransportPacket& packet);
