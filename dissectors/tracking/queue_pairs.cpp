@@ -81,6 +81,7 @@ struct QueuePairs::Followed {
   std::uint64_t last_frame = 0;
   std::uint32_t qkey[2] = {0, 0};
   std::uint64_t evidence_frame = 0;
+  std::unique_ptr<Event> odd_pkey, second_pkey;  // the first two packets, while their P_Keys are not judged
   std::unique_ptr<Search> search;
   std::unique_ptr<TransportPacket> jump[2];  // a request far from all before: another connection's first, or a stray
 
@@ -394,15 +395,52 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
     event.kind = EventKind::truncated;
     tell(f, event);
   }
+  event.packets = 1;
+  if (!t.crc_bad) judge_pkey(f, t, event);
+}
+
+// Of the first packets of a connection nothing says which one is wrong: the next one does.
+void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event) {
   constexpr std::uint16_t base = 0x7fff;  // without the bit of full membership
+  Connection& c = f.info;
+  const auto tell_wrong = [&](Event& wrong, std::uint16_t found) {
+    wrong.kind = EventKind::pkey_mismatch;
+    wrong.value = c.pkey;
+    wrong.found = found;
+    wrong.connection = c.id;
+    tell(f, wrong);
+  };
   if (c.pkey == 0) {
     c.pkey = t.pkey;
-  } else if ((c.pkey & base) != (t.pkey & base) && !t.crc_bad) {
-    event.kind = EventKind::pkey_mismatch;
-    event.value = c.pkey;
-    event.found = t.pkey;
-    tell(f, event);
+    f.odd_pkey = std::make_unique<Event>(event);
+    f.odd_pkey->found = 0;
+    return;
   }
+  const bool same = (c.pkey & base) == (t.pkey & base);
+  if (f.odd_pkey && f.odd_pkey->found == 0) {
+    // The second packet.
+    if (same) {
+      f.odd_pkey.reset();
+    } else {
+      f.odd_pkey->found = t.pkey;
+      f.second_pkey = std::make_unique<Event>(event);
+    }
+    return;
+  }
+  if (f.odd_pkey) {
+    // The third: who is right?
+    if (same) {
+      tell_wrong(*f.second_pkey, static_cast<std::uint16_t>(f.odd_pkey->found));
+    } else {
+      const std::uint16_t wrong = c.pkey;
+      c.pkey = t.pkey;
+      tell_wrong(*f.odd_pkey, wrong);
+    }
+    f.odd_pkey.reset();
+    f.second_pkey.reset();
+    return;
+  }
+  if (!same) tell_wrong(event, t.pkey);
 }
 
 // Some senders use two ports in turn, or spread every packet: no change worth telling again and again.

@@ -90,6 +90,7 @@ class QueuePairs final : public PairSink {
   void count(Followed& f, End end, const TransportPacket& packet);
   void follow(Index at, End end, const TransportPacket& packet);
   bool replaced(Index at, End end, const TransportPacket& packet);
+  void judge_pkey(Followed& f, const TransportPacket& packet, Event& event);
   void note_path(Followed& f, End end, const TransportPacket& packet);
   void tell_stall(Followed& f, End end, const TransportPacket& packet);
   void judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& transport);

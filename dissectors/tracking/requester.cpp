@@ -133,9 +133,9 @@ void Requester::learn_mtu(const TransportPacket& packet, Connection& connection)
   }
 }
 
-// A first or middle response is as long as the MTU: the last READ request takes as many PSNs as that says.
-void Requester::learn_mtu_of_response(const TransportPacket& packet, Connection& connection) {
-  connection.mtu = packet.payload;
+// A first or middle packet is as long as the MTU: the last READ request takes as many PSNs as that says.
+void Requester::adopt_mtu(std::uint32_t mtu, Connection& connection) {
+  connection.mtu = mtu;
   if (waiting_.empty() || packets_.empty()) return;
   SentPacket& last = packets_.back();
   Waiting& read = waiting_.back();
@@ -182,7 +182,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
   const bool acknowledged = acknowledged_service(to.connection);
   if (to.connection.mtu == 0) {
     if (packet.op->position == Position::first && machines::is_path_mtu(packet.payload))
-      to.connection.mtu = packet.payload;
+      adopt_mtu(packet.payload, to.connection);
     else if (started_)
       learn_mtu(packet, to.connection);
   }
@@ -317,7 +317,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       if (filler_.active) settle_filler(false, to);
       if (round_.active) end_round(to);
       filler_ = {true, packet.psn, packet.psn + psns, event_of(EventKind::out_of_order, Cause::none, packet, to),
-                 known.time};
+                 known};
       filler_.event.origin_frame = known.frame;
       filler_.event.duration = packet.time - known.time;
       filler_.event.octets = packet.payload;
@@ -345,7 +345,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       // It asks for what is missing, and gets everything from there on.
       if (waiting->read && packet.op->operation == Operation::rdma_read_request) {
         waiting->next_response = waiting->seen = waiting->beyond = packet.psn;
-        waiting->skipped_frame = 0;
+        waiting->skipped_frame = waiting->ahead_frame = 0;
         waiting->answered = false;
         waiting->tell_order = false;
       }
@@ -414,25 +414,28 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     end_refusal(to, &packet);
   } else if (response_missing) {
     event.cause = Cause::implied_nak;
-    event.cause_frame = waiting->skipped_frame ? waiting->skipped_frame : waiting->message.answer_frame;
+    event.cause_frame = waiting->skipped_frame ? waiting->skipped_frame : frame_of_response(packet.psn + 1);
     tell_lost = true;
     lost.origin_frame = waiting->message.first_frame;
     lost.cause_frame = event.cause_frame;
-    lost.cause = waiting->beyond - packet.psn > 0 && packet.psn - waiting->next_response < 0 ? Cause::after_capture
-                                                                                             : Cause::before_capture;
-    if (lost.cause == Cause::before_capture && waiting->skipped_frame != 0)
+    if (packet.psn - waiting->seen >= 0)
       lost.packets = static_cast<std::uint64_t>(std::max(waiting->gap_end - packet.psn, 1));
+    else if (packet.psn - waiting->next_response < 0)
+      lost.cause = Cause::after_capture;
+    else
+      tell_lost = false;  // it came, out of order, and was dropped
   } else if (const Operation what = opcode(known.opcode).operation;
-             known.seen && known.beyond_frame != 0 && (!waiting || waiting->done || waiting->whole) &&
+             known.seen && (known.beyond_frame != 0 || known.end() - packet.psn > 1) &&
+             window_.oldest - packet.psn > 0 &&
              (what == Operation::rdma_read_request || what == Operation::compare_swap ||
               what == Operation::fetch_add)) {
     // It was answered where the capture was taken; the requester saw the next answer, and misses this one.
     event.cause = Cause::implied_nak;
-    event.cause_frame = known.beyond_frame;
+    event.cause_frame = known.end() - packet.psn > 1 ? frame_of_response(packet.psn + 1) : known.beyond_frame;
     tell_lost = true;
     lost.cause = Cause::after_capture;
     lost.origin_frame = known.frame;
-    lost.cause_frame = known.beyond_frame;
+    lost.cause_frame = event.cause_frame;
   } else if (window_.oldest - packet.psn > 0) {
     event.cause = Cause::spurious;
     event.cause_frame = ack_frame_;
@@ -476,6 +479,9 @@ void Requester::settle_filler(bool sent_again, const Reporter& to) {
   filler_.active = false;
   Event& event = filler_.event;
   if (!sent_again) {
+    // The responder dropped what had come before it.
+    for (std::size_t i = packets_.size(); i-- > 0 && packets_[i].psn - filler_.psn > 0;)
+      packets_[i].behind_late |= packets_[i].frame < event.frame;
     to.requester().out_of_order += static_cast<std::uint32_t>(event.packets);
     to.tell(event);
     return;
@@ -486,13 +492,11 @@ void Requester::settle_filler(bool sent_again, const Reporter& to) {
   first.time = event.time;
   first.psn = filler_.psn;
   first.payload = static_cast<std::uint32_t>(event.octets);
-  SentPacket gap;
-  gap.psn = filler_.psn;
-  gap.psns = static_cast<std::uint32_t>(event.packets);
-  gap.frame = event.origin_frame;
-  gap.time = gap.first_time = filler_.gap_time;
+  SentPacket gap = filler_.gap;
+  // What is left of the gap behind it was lost too.
+  if (SentPacket* rest = find(filler_.next); rest && !rest->seen) rest->told = true;
   begin_round(first, 1, gap, to);
-  lost_before_capture(gap, filler_.next, first, to);
+  if (!gap.told) lost_before_capture(gap, filler_.next, first, to);
   round_.event.packets = event.packets;
   round_.event.last_frame = event.last_frame;
   round_.next = filler_.next;
@@ -684,7 +688,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
   if (to.connection.mtu == 0 && packet.op->operation == Operation::rdma_read_response &&
       (packet.op->position == Position::first || packet.op->position == Position::middle) &&
       machines::is_path_mtu(packet.payload))
-    learn_mtu_of_response(packet, to.connection);
+    adopt_mtu(packet.payload, to.connection);
   const machines::ResponsePlace place = window_.place(packet.psn);
   if (to.note) {
     to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();
@@ -721,6 +725,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
       Waiting* waiting = waiting_of(packet.psn);
       if (waiting && waiting->atomic && !waiting->done) {
         waiting->message.atomic_original = packet.operand;
+        if (waiting->ahead_frame != 0 && waiting->tell_order) late_answer(*waiting, packet, to);
         waiting->seen = waiting->beyond = waiting->end;
         if (blocking() == waiting) waiting->next_response = waiting->end;
       }
@@ -818,7 +823,11 @@ void Requester::skipped(Waiting& waiting, const TransportPacket& packet) {
   if (waiting.skipped_frame != 0) return;
   waiting.skipped_frame = packet.frame;
   waiting.skipped_time = packet.time;
-  waiting.gap_end = waiting.end;
+  if (waiting.ahead_frame == 0) {
+    waiting.ahead_frame = packet.frame;
+    waiting.ahead_time = packet.time;
+    if (waiting.beyond - waiting.seen <= 0) waiting.gap_end = waiting.end;
+  }
 }
 
 // The first READ or atomic whose response is missing: the requester takes no later answer before it.
@@ -832,17 +841,19 @@ Requester::Waiting* Requester::blocking() {
 
 // What the capture does not have of the responses, the requester had: and so all that came behind them.
 void Requester::unblock(Waiting& stuck, const Reporter& to) {
-  Event event;
-  event.kind = EventKind::lost_in_capture;
-  event.end = to.end;
-  event.frame = stuck.skipped_frame;
-  event.time = stuck.skipped_time;
-  event.origin_frame = stuck.message.first_frame;
-  event.cause_frame = stuck.skipped_frame;
-  event.psn = stuck.next_response.value();
-  event.packets = static_cast<std::uint64_t>(std::max(stuck.gap_end - stuck.next_response, 1));
-  to.responder().lost_in_capture += static_cast<std::uint32_t>(event.packets);
-  to.tell(event);
+  if (stuck.seen != stuck.end) {
+    Event event;
+    event.kind = EventKind::lost_in_capture;
+    event.end = to.end;
+    event.frame = stuck.ahead_frame;
+    event.time = stuck.ahead_time;
+    event.origin_frame = stuck.message.first_frame;
+    event.cause_frame = stuck.ahead_frame;
+    event.psn = stuck.seen.value();
+    event.packets = static_cast<std::uint64_t>(std::max(stuck.gap_end - stuck.seen, 1));
+    to.responder().lost_in_capture += static_cast<std::uint32_t>(event.packets);
+    to.tell(event);
+  }
   stuck.answered = true;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
@@ -883,7 +894,52 @@ void Requester::check_msn(const TransportPacket& packet, const Reporter& to) {
   msn_messages_ = messages;
 }
 
+std::uint64_t Requester::frame_of_response(Psn psn) const {
+  if (!seen_responses_) return 0;
+  const SeenResponse& seen = (*seen_responses_)[psn.value() % seen_responses_->size()];
+  return seen.psn == psn ? seen.frame : 0;
+}
+
+// What the capture has seen of a READ's responses, whatever the requester made of them.
+void Requester::note_seen(Waiting& read, const TransportPacket& packet, const Reporter& to) {
+  const std::int32_t ahead = packet.psn - read.seen;
+  if (ahead == 0) {
+    if (read.ahead_frame != 0 && read.tell_order) late_answer(read, packet, to);
+    read.seen += 1;
+    if (read.beyond - read.seen <= 0)
+      read.beyond = read.seen;
+    else if (read.gap_end - read.seen <= 0)
+      read.seen = read.beyond;
+    if (read.beyond == read.seen) read.ahead_frame = 0;
+  } else if (ahead > 0) {
+    if (read.beyond - read.seen <= 0) read.gap_end = packet.psn;
+    if (packet.psn + 1 - read.beyond > 0) read.beyond = packet.psn + 1;
+    if (read.ahead_frame == 0) {
+      read.ahead_frame = packet.frame;
+      read.ahead_time = packet.time;
+    }
+  }
+  if (read.seen != read.end) return;
+  read.ahead_frame = 0;
+  if (read.answered) return;
+  read.answered = true;
+  read.message.answer_frame = packet.frame;
+  read.message.answer_time = packet.time;
+}
+
+void Requester::late_answer(const Waiting& waiting, const TransportPacket& packet, const Reporter& to) {
+  Event event = event_of(EventKind::out_of_order, Cause::none, packet, to);
+  event.origin_frame = waiting.ahead_frame;
+  event.duration = packet.time - waiting.ahead_time;
+  ++to.responder().out_of_order;
+  to.tell(event);
+}
+
 void Requester::read_response(const TransportPacket& packet, const Reporter& to) {
+  if (packet.op->position != Position::only) {
+    if (!seen_responses_) seen_responses_ = std::make_unique<std::array<SeenResponse, 64>>();
+    (*seen_responses_)[packet.psn.value() % seen_responses_->size()] = {packet.psn, packet.frame};
+  }
   Waiting* waiting = waiting_of(packet.psn);
   if (!waiting || !waiting->read) {
     if (unanswered_again_ > 0) return;
@@ -905,49 +961,22 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
     event.found = packet.payload;
     to.tell(event);
   }
-  if (packet.psn == waiting->seen) waiting->seen += 1;
+  note_seen(*waiting, packet, to);
   Waiting* const first = blocking();
   if (first != waiting) {
     // An earlier response is missing: the requester drops this one, unless the capture alone lacks the other.
     skipped(*first, packet);
-    if (packet.psn + 1 - waiting->beyond > 0) waiting->beyond = packet.psn + 1;
-    if (waiting->seen == waiting->end && !waiting->answered) {
-      waiting->answered = true;
-      m.answer_frame = packet.frame;
-      m.answer_time = packet.time;
-    }
     if (waiting_.size() > response_patience || packet.time - first->skipped_time > response_patience_ns)
       unblock(*first, to);
     return;
   }
-  const std::int32_t ahead = packet.psn - waiting->next_response;
-  if (ahead == 0) {
+  if (packet.psn == waiting->next_response) {
+    // What had come ahead the requester dropped; of what it asked for again, what is missing shows anew.
     waiting->next_response += 1;
-    if (waiting->beyond - waiting->next_response <= 0 || !waiting->tell_order) {
-      // After it asked again, what had come ahead does not count: the responses begin anew.
-      waiting->beyond = waiting->next_response;
-      waiting->skipped_frame = 0;
-    } else if (waiting->skipped_frame != 0 && waiting->gap_end - waiting->next_response <= 0 && waiting->tell_order) {
-      // A response that was missing has come by itself. What a requester asked for again it takes from there on.
-      waiting->next_response = waiting->seen = waiting->beyond;
-      Event event = event_of(EventKind::out_of_order, Cause::none, packet, to);
-      event.origin_frame = waiting->skipped_frame;
-      event.duration = packet.time - waiting->skipped_time;
-      ++to.responder().out_of_order;
-      to.tell(event);
-      waiting->skipped_frame = 0;
-    }
-  } else if (ahead > 0) {
-    if (packet.psn + 1 - waiting->beyond > 0) waiting->beyond = packet.psn + 1;
-    if (waiting->skipped_frame == 0) {
-      waiting->skipped_frame = packet.frame;
-      waiting->skipped_time = packet.time;
-      waiting->gap_end = packet.psn;
-    }
-    if (waiting->beyond == waiting->end && !m.answer_time) {
-      m.answer_frame = packet.frame;
-      m.answer_time = packet.time;
-    }
+    if (!waiting->tell_order) waiting->skipped_frame = 0;
+  } else if (packet.psn - waiting->next_response > 0 && waiting->skipped_frame == 0) {
+    waiting->skipped_frame = packet.frame;
+    waiting->skipped_time = packet.time;
   }
   // Everything before this READ is acknowledged with it.
   if (waiting->first - window_.oldest > 0) {
@@ -1005,7 +1034,7 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
       // Told when it is sent again: then it shows how many packets it was.
       request->refused_frame = packet.frame;
       request->refused_time = packet.time;
-    } else if (!repeated && request && !request->late) {
+    } else if (!repeated && request && !request->late && !request->behind_late) {
       Event lost = event_of(EventKind::lost_in_network, Cause::after_capture, packet, to);
       lost.origin_frame = request->frame;
       lost.cause_frame = packet.frame;

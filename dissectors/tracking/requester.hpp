@@ -2,6 +2,7 @@
 /// One end of a connection as requester: its requests and the other end's responses to them in, messages and events
 /// out. Follows what a capture shows, which can lack packets that were on the wire. IBTA vol 1, 9.7.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -75,6 +76,7 @@ class Requester {
     bool seen = false;
     bool late = false;                // filled a gap
     bool told = false;                // a gap whose loss was told
+    bool behind_late = false;  // sent before what came late, and so dropped by the responder
     std::uint64_t beyond_frame = 0;  // the first response to what was sent after it
     std::uint64_t refused_frame = 0;  // a gap: the NAK that asked for it
     std::int64_t refused_time = 0;
@@ -93,7 +95,9 @@ class Requester {
     Psn beyond;                       // read: one behind the furthest response
     std::uint64_t skipped_frame = 0;  // what came in spite of missing responses: implies a NAK
     std::int64_t skipped_time = 0;
-    Psn gap_end;             // read: the first response behind those that are missing
+    Psn gap_end;                     // read: the first response behind those that are missing from `seen` on
+    std::uint64_t ahead_frame = 0;   // what came before what is missing, as the capture has it
+    std::int64_t ahead_time = 0;
     bool tell_order = true;  // read: a missing one that comes is late, and was not asked for again
   };
   /// A round of sending again that goes on.
@@ -118,7 +122,7 @@ class Requester {
     bool active = false;
     Psn psn, next;
     Event event;
-    std::int64_t gap_time = 0;
+    SentPacket gap;  // as it was
   };
   struct Notification {
     Event event;
@@ -126,6 +130,11 @@ class Requester {
     std::uint32_t packets_after = 0;
     std::uint64_t octets_after = 0;
     std::int64_t first_after = 0;
+  };
+  /// A READ response that was seen: which frame had which PSN.
+  struct SeenResponse {
+    Psn psn;
+    std::uint64_t frame = 0;
   };
   /// What few connections ever need.
   struct Trouble {
@@ -147,7 +156,7 @@ class Requester {
   Event event_of(EventKind kind, Cause cause, const TransportPacket& packet, const Reporter& to) const;
   [[nodiscard]] std::uint32_t psns_of(const TransportPacket& packet, const Connection& connection) const;
   void learn_mtu(const TransportPacket& packet, Connection& connection);
-  void learn_mtu_of_response(const TransportPacket& packet, Connection& connection);
+  void adopt_mtu(std::uint32_t mtu, Connection& connection);
   SentPacket* find(Psn psn);
   std::size_t index_of(Psn psn);
   void fresh(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
@@ -167,6 +176,9 @@ class Requester {
   void unblock(Waiting& stuck, const Reporter& to);
   void skipped(Waiting& waiting, const TransportPacket& packet);
   void check_msn(const TransportPacket& packet, const Reporter& to);
+  [[nodiscard]] std::uint64_t frame_of_response(Psn psn) const;
+  void note_seen(Waiting& read, const TransportPacket& packet, const Reporter& to);
+  void late_answer(const Waiting& waiting, const TransportPacket& packet, const Reporter& to);
   void read_response(const TransportPacket& packet, const Reporter& to);
   void mark_answered(const TransportPacket& packet);
   void end_refusal(const Reporter& to, const TransportPacket* again);
@@ -209,6 +221,7 @@ class Requester {
   std::uint64_t msn_epoch_ = 0;
   std::uint64_t epoch_ = 0;  // counts where messages could not be counted
   std::unique_ptr<Trouble> trouble_;
+  std::unique_ptr<std::array<SeenResponse, 64>> seen_responses_;  // by the low bits of their PSN; with READs only
 };
 
 }  // namespace rdmawire::tracking
