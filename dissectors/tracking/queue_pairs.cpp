@@ -212,6 +212,7 @@ void QueuePairs::make_room() {
 void QueuePairs::farewell(Index at, Farewell why) {
   Followed& f = *followed_[at];
   if (f.search) release_waiting(at);
+  for (End end : {End::a, End::b}) settle_jump(f, end);
   for (End end : {End::a, End::b})
     f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr}, now_);
   // A damaged packet's queue pair may be one that does not exist.
@@ -298,16 +299,26 @@ void QueuePairs::add(const Packet& packet) {
     swap_ends(at);
     end = End::a;
   }
+  if (f.info.id == 0) {
+    // Text told of it, and not of which service it is.
+    f.info.id = f.info.first_frame = t.frame;
+    f.info.first_time = t.time;
+    f.info.service = service_of(t.op->transport);
+  }
   f.recent = true;
   if (f.info.upper.protocol == Upper::unknown && packet.upper.protocol != Upper::unknown) f.info.upper = packet.upper;
-  count(f, end, t);
   judge_crc(f, end, packet, t);
   // What was damaged may say anything; but where every CRC is bad, the capture shows them so.
   if (t.crc_bad && f.good_crcs != 0) {
     const Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
     const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
-    if (!plausible) return;
+    if (!plausible) {
+      count(f, end, t);
+      return;
+    }
   }
+  if (replaced(at, end, t)) return;
+  count(f, end, t);
   follow(at, end, t);
 }
 
@@ -349,14 +360,9 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
   sent.wire_octets += t.wire_octets;
   const bool vendor = c.service == Service::vendor;  // what its headers mean is not published
   if (!vendor) sent.payload_octets += t.payload;
-  c.last_frame = t.frame;
-  c.last_time = t.time;
-  if (c.id == 0) {
-    // Text told of it, and not of which service it is.
-    c.id = c.first_frame = t.frame;
-    c.first_time = t.time;
-    c.service = service_of(t.op->transport);
-  }
+  c.wire = t.wire;  // the CM and text do not say it
+  c.last_frame = std::max(c.last_frame, t.frame);
+  c.last_time = std::max(c.last_time, t.time);
   if (t.source_port != f.port[static_cast<std::size_t>(end)] && !t.crc_bad) note_path(f, end, t);
   const auto dscp = static_cast<std::uint8_t>(t.traffic_class >> 2);
   if (vendor) {
@@ -489,13 +495,21 @@ void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const Tra
   tell(f, event);
 }
 
+// It was a stray: counted, and not followed.
+void QueuePairs::settle_jump(Followed& f, End end) {
+  auto& jump = f.jump[static_cast<std::size_t>(end)];
+  if (jump) count(f, end, *jump);
+  jump.reset();
+}
+
+// Whether the packet waits to be judged, or is another connection's already. It is not counted yet.
 bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
   Followed& f = *followed_[at];
   const auto side = static_cast<std::size_t>(end);
   if (t.is_response() || t.op->operation == Operation::congestion_notification) return false;
   auto& jump = f.jump[side];
   if (f.requesters[side].can_continue(t.psn)) {
-    jump.reset();  // it was a stray
+    settle_jump(f, end);
     return false;
   }
   constexpr std::int32_t goes_on = 64;
@@ -505,10 +519,12 @@ bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
   }
   const std::int32_t ahead = t.psn - jump->psn;
   if (ahead < 0 || ahead > goes_on) {
-    *jump = t;
+    settle_jump(f, end);
+    jump = std::make_unique<TransportPacket>(t);
     return true;
   }
   const TransportPacket first = *jump;
+  jump.reset();
   Event event;
   event.kind = EventKind::replaced;
   event.end = end;
@@ -531,7 +547,6 @@ bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
 }
 
 void QueuePairs::follow(Index at, End end, const TransportPacket& t) {
-  if (replaced(at, end, t)) return;
   Followed& f = *followed_[at];
   if (!f.search) {
     process(f, end, t);

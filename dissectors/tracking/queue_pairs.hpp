@@ -89,6 +89,7 @@ class QueuePairs final : public PairSink {
   void tell_waiting(const Followed& f, Search& search, End end, std::uint64_t frame);
   void count(Followed& f, End end, const TransportPacket& packet);
   void follow(Index at, End end, const TransportPacket& packet);
+  void settle_jump(Followed& f, End end);
   bool replaced(Index at, End end, const TransportPacket& packet);
   void judge_pkey(Followed& f, const TransportPacket& packet, Event& event);
   void note_path(Followed& f, End end, const TransportPacket& packet);

@@ -570,8 +570,11 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     to.requester().message_octets += packet.payload;
   }
   m.solicited |= packet.solicited;
-  m.last_frame = packet.frame;
-  m.end_time = packet.time;
+  // Its packets come here in the order of their PSNs, not always in the capture's.
+  m.first_frame = std::min(m.first_frame, packet.frame);
+  m.start = std::min(m.start, packet.time);
+  m.last_frame = std::max(m.last_frame, packet.frame);
+  m.end_time = std::max(m.end_time, packet.time);
   waiting.end = end;
   m.last_psn = (end - 1).value();
   if (op.immediate) {
