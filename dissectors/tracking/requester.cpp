@@ -67,7 +67,8 @@ void Reporter::tell(Message& message) const {
   if (message.outcome == Outcome::completed) ++sent.messages_completed;
   if (message.outcome == Outcome::refused) ++sent.messages_refused;
   if (message.answer_time != 0 && message.outcome == Outcome::completed) {
-    const std::int64_t latency = message.answer_time - message.start;
+    // An answer can be captured before what it answers.
+    const std::int64_t latency = std::max<std::int64_t>(message.answer_time - message.start, 0);
     ++sent.latency_count;
     sent.latency_sum += latency;
     sent.latency_max = std::max(sent.latency_max, latency);
@@ -661,6 +662,7 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     event.cause_frame = cause_frame;
     // It shows with the packet behind it.
     event.frame = at < packets_.size() && packets_[at].seen ? packets_[at].frame : cause_frame;
+    if (event.frame == 0) event.frame = told.frame != 0 ? told.frame : last_frame_;
     if (answered) to.requester().lost_in_capture += lost;
     to.tell(event);
     told.seen = true;
