@@ -1,6 +1,6 @@
 #pragma once
-/// For tests only: frames of InfiniBand's transport over RoCEv2, written fast and as wrong as wanted, and what a tracker
-/// tells of them, as short lines.
+/// For tests only: frames of InfiniBand's transport over RoCEv2, written fast and as wrong as wanted, and what a
+/// tracker tells of them, as short lines.
 
 #include <algorithm>
 #include <array>
@@ -21,9 +21,8 @@ inline constexpr std::uint8_t send_first = 0x00, send_middle = 0x01, send_last =
                               send = 0x04, send_immediate = 0x05, write_first = 0x06, write_middle = 0x07,
                               write_last = 0x08, write_last_immediate = 0x09, write = 0x0a, write_immediate = 0x0b,
                               read = 0x0c, response_first = 0x0d, response_middle = 0x0e, response_last = 0x0f,
-                              response_only = 0x10, acknowledge = 0x11, atomic_acknowledge = 0x12,
-                              compare_swap = 0x13, fetch_add = 0x14, send_last_invalidate = 0x16,
-                              send_invalidate = 0x17;
+                              response_only = 0x10, acknowledge = 0x11, atomic_acknowledge = 0x12, compare_swap = 0x13,
+                              fetch_add = 0x14, send_last_invalidate = 0x16, send_invalidate = 0x17;
 }  // namespace rc
 inline constexpr std::uint8_t uc = 0x20, ud = 0x60, xrc = 0xa0;  ///< added to an opcode of RC
 inline constexpr std::uint8_t congestion_notification = 0x81;

@@ -121,7 +121,9 @@ constexpr std::uint32_t connections = 6;
 
 class Run {
  public:
-  explicit Run(TrackerOptions options) : tracker_(judge_, options), options_(options) { packet_.link = LinkType::raw_ip; }
+  explicit Run(TrackerOptions options) : tracker_(judge_, options), options_(options) {
+    packet_.link = LinkType::raw_ip;
+  }
 
   void feed(Bytes bytes) {
     judge_.now = ++packet_.number;
@@ -181,14 +183,38 @@ void Run::described(Source& source) {
     if (control & 0x80) f.qp += control >> 3 & 3;
     Direction& mine = directions_[pair][sender];
     Direction& others = directions_[pair][1 - sender];
-    static constexpr std::uint8_t opcodes[] = {
-        rc::send,          rc::send_first,      rc::send_middle,    rc::send_last,       rc::write,
-        rc::write_first,   rc::write_middle,    rc::write_last,     rc::read,            rc::compare_swap,
-        rc::fetch_add,     rc::send_immediate,  rc::acknowledge,    rc::acknowledge,     rc::acknowledge,
-        rc::response_only, rc::response_first,  rc::response_middle, rc::response_last,  rc::atomic_acknowledge,
-        0x81,              rc::send_invalidate, 0x20,               0x24,                0x64,
-        0xa4,              0xac,                0xb1,               0x44,                0x1c,
-        0x1d,              0xff};
+    static constexpr std::uint8_t opcodes[] = {rc::send,
+                                               rc::send_first,
+                                               rc::send_middle,
+                                               rc::send_last,
+                                               rc::write,
+                                               rc::write_first,
+                                               rc::write_middle,
+                                               rc::write_last,
+                                               rc::read,
+                                               rc::compare_swap,
+                                               rc::fetch_add,
+                                               rc::send_immediate,
+                                               rc::acknowledge,
+                                               rc::acknowledge,
+                                               rc::acknowledge,
+                                               rc::response_only,
+                                               rc::response_first,
+                                               rc::response_middle,
+                                               rc::response_last,
+                                               rc::atomic_acknowledge,
+                                               0x81,
+                                               rc::send_invalidate,
+                                               0x20,
+                                               0x24,
+                                               0x64,
+                                               0xa4,
+                                               0xac,
+                                               0xb1,
+                                               0x44,
+                                               0x1c,
+                                               0x1d,
+                                               0xff};
     f.opcode = opcodes[what & 31];
     const Opcode& op = opcode(f.opcode);
     f.vendor = f.opcode == 0x44 && (how & 1);
@@ -198,7 +224,7 @@ void Run::described(Source& source) {
     f.length = lengths[what >> 5];
     static constexpr std::uint32_t payloads[] = {0, 3, 256, 256, 1024, 8, 512, 255};
     f.payload = op.payload ? payloads[what >> 5] : 0;
-    static constexpr std::uint8_t syndromes[] = {testing::ack, testing::nak(0), testing::rnr(1), 0,
+    static constexpr std::uint8_t syndromes[] = {testing::ack,    testing::nak(0), testing::rnr(1),  0,
                                                  testing::nak(1), testing::nak(2), testing::rnr(20), 0x40};
     f.syndrome = syndromes[what >> 5];
     f.msn = control & 0x20 ? how : 0;
@@ -244,8 +270,8 @@ void Run::management(Source& source) {
   Frame frame;
   const auto to = [&](HeaderValue message, bool reversed) {
     frame = Value<Ipv4>().set<"src">(reversed ? b : a).set<"dst">(reversed ? a : b) / Value<Udp>() /
-            Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1) / Value<Deth>().set<"src_qp">(1).set<"qkey">(0x80010000) /
-            Value<Mad>();
+            Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1) /
+            Value<Deth>().set<"src_qp">(1).set<"qkey">(0x80010000) / Value<Mad>();
     const std::size_t octets = Mad::size + message.bytes().size();
     frame /= std::move(message);
     frame.payload.resize(Mad::whole - octets);
@@ -262,7 +288,8 @@ void Run::management(Source& source) {
     case 1: {
       Value<CmReq> req;
       req.set<"local_comm_id">(id).set<"service_id">(0x0000000001061144).set<"path_mtu">(1 + pair);
-      req.set<"local_qpn">(pair == 1 ? 0x20 : 0x10 + pair * 2).set<"starting_psn">(directions_[pair][0].next & 0xffffff);
+      req.set<"local_qpn">(pair == 1 ? 0x20 : 0x10 + pair * 2)
+          .set<"starting_psn">(directions_[pair][0].next & 0xffffff);
       req.set<"primary_local_lid">(0xffff).set<"primary_remote_lid">(0xffff);
       req.set<"primary_local_gid">(gid(a)).set<"primary_remote_gid">(gid(b));
       to(req, false);
@@ -279,13 +306,16 @@ void Run::management(Source& source) {
       break;
     case 4: to(Value<CmRtu>().set<"local_comm_id">(id).set<"remote_comm_id">(0x100 + id), false); break;
     case 5:
-      to(Value<CmRej>().set<"local_comm_id">(back ? 0x100 + id : id).set<"remote_comm_id">(back ? id : 0x100 + id), back);
+      to(Value<CmRej>().set<"local_comm_id">(back ? 0x100 + id : id).set<"remote_comm_id">(back ? id : 0x100 + id),
+         back);
       break;
     case 6:
-      to(Value<CmDreq>().set<"local_comm_id">(back ? 0x100 + id : id).set<"remote_comm_id">(back ? id : 0x100 + id), back);
+      to(Value<CmDreq>().set<"local_comm_id">(back ? 0x100 + id : id).set<"remote_comm_id">(back ? id : 0x100 + id),
+         back);
       break;
     default:
-      to(Value<CmDrep>().set<"local_comm_id">(back ? 0x100 + id : id).set<"remote_comm_id">(back ? id : 0x100 + id), back);
+      to(Value<CmDrep>().set<"local_comm_id">(back ? 0x100 + id : id).set<"remote_comm_id">(back ? id : 0x100 + id),
+         back);
   }
   const std::vector<std::uint8_t> bytes = frame.encode();
   feed(bytes);
