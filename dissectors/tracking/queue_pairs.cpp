@@ -1031,6 +1031,17 @@ void QueuePairs::opened(const PairEvidence& evidence, const Event& event) {
 }
 
 void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, const Rejection&) {
+  if (evidence.sides[1].qp != 0 && options_.use_connection_manager) {
+    // The REP was refused: the connection is known since pair(), and says its farewell like others.
+    bool swapped = false;
+    Followed* f = of_evidence(evidence, swapped);
+    if (f && f->info.id != (evidence.request_frame ? evidence.request_frame : f->info.id)) f = nullptr;
+    Event told = event;
+    told.connection = f ? f->info.id : 0;
+    if (swapped && f) told.end = other(told.end);
+    sink_.event(f ? &f->info : nullptr, told);
+    return;
+  }
   Connection c;
   c.id = evidence.request_frame ? evidence.request_frame : event.frame;
   c.service = evidence.service;

@@ -113,7 +113,8 @@ std::size_t Requester::memory() const {
 // Of an MTU that is not known yet the largest: then the next request's PSN is never taken for an earlier one.
 std::uint32_t Requester::psns_of(const TransportPacket& packet, const Connection& connection) const {
   if (packet.op->operation != Operation::rdma_read_request) return 1;
-  return machines::psns_of_read(packet.length, connection.mtu ? connection.mtu : 4096);
+  // More than half of the ring cannot be outstanding, whatever a damaged length says.
+  return std::min(machines::psns_of_read(packet.length, connection.mtu ? connection.mtu : 4096), Psn::half - 1);
 }
 
 // The PSN that follows a READ request tells how many packets its response has, and so the MTU.
@@ -207,7 +208,8 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
     fresh(packet, psns, to);
   else
     again(packet, psns, to);
-  if (!acknowledged || (!to.joined && window_.outstanding() > alone_packets)) window_.oldest = window_.next;
+  if (!acknowledged || (!to.joined && window_.outstanding() > alone_packets) || window_.outstanding() >= Psn::half)
+    window_.oldest = window_.next;
   most_outstanding_ = std::max(most_outstanding_, window_.outstanding());
   last_time_ = packet.time;
   last_frame_ = packet.frame;
