@@ -17,7 +17,7 @@ constexpr std::size_t looked_through = 128;
 /// PSNs that are this near are told from each other by more than one answer.
 constexpr unsigned stretch_bits = 8;
 /// Bad CRCs that are explained, for each connection.
-constexpr std::uint32_t explained = 256;
+constexpr std::uint32_t explained = 4096;
 
 constexpr std::uint32_t congestion_experienced = 3;
 
@@ -58,7 +58,7 @@ struct QueuePairs::Search {
   std::size_t told = 0;       // of these
   std::vector<Index> candidates;
   std::vector<std::uint64_t> stretches;  // that its requests are in
-  bool late = false;  // its packets do not wait any more
+  bool late = false;                     // its packets do not wait any more
   bool looked = false;
   bool rivals = false;  // other directions have PSNs near by
   std::uint32_t matches = 0;
@@ -92,10 +92,22 @@ QueuePairs::QueuePairs(Sink& sink, const TrackerOptions& options) : sink_(sink),
 QueuePairs::~QueuePairs() = default;
 
 std::size_t QueuePairs::memory() const {
-  std::size_t octets = slots_.capacity() * sizeof(Slot) + followed_.capacity() * sizeof(followed_[0]);
-  octets += alive_ * sizeof(Followed) + waiting_ * sizeof(TransportPacket);
-  for (const auto& f : followed_)
-    if (f) octets += f->requesters[0].memory() + f->requesters[1].memory();
+  constexpr std::size_t node = 3 * sizeof(void*);  // what a hash table needs beside each entry, about
+  const auto of_table = [](const auto& table) {
+    return table.size() * (node + sizeof(*table.begin())) + table.bucket_count() * sizeof(void*);
+  };
+  std::size_t octets =
+      slots_.capacity() * sizeof(Slot) + followed_.capacity() * sizeof(followed_[0]) + free_.capacity() * sizeof(Index);
+  octets += of_table(lone_) + of_table(requests_) + of_table(stretches_) + alive_ * (sizeof(Followed) + sizeof(Index));
+  for (const auto& f : followed_) {
+    if (!f) continue;
+    octets += f->requesters[0].memory() + f->requesters[1].memory();
+    for (const auto& jump : f->jump) octets += jump ? sizeof(*jump) : 0;
+    if (const Search* search = f->search.get())
+      octets += sizeof(Search) + search->held.capacity() * sizeof(TransportPacket) +
+                search->events.capacity() * sizeof(Event) + search->candidates.capacity() * sizeof(Index) +
+                search->stretches.capacity() * sizeof(std::uint64_t);
+  }
   return octets;
 }
 
@@ -172,7 +184,7 @@ void QueuePairs::erase(const FlowKey& key) {
 // Connections come and go
 
 QueuePairs::Index QueuePairs::create() {
-  if (alive_ >= options_.connections) make_room();
+  if (alive_ > 0 && alive_ >= options_.connections) make_room();
   ++alive_;
   if (!free_.empty()) {
     const Index at = free_.back();
@@ -211,6 +223,10 @@ void QueuePairs::make_room() {
 
 void QueuePairs::farewell(Index at, Farewell why) {
   Followed& f = *followed_[at];
+  if (f.info.id == 0) {
+    release(at);  // told of by text, and never used
+    return;
+  }
   if (f.search) release_waiting(at);
   for (End end : {End::a, End::b}) settle_jump(f, end);
   for (End end : {End::a, End::b})
@@ -261,6 +277,7 @@ void QueuePairs::add(const Packet& packet) {
   if (!read) return;
   const TransportPacket& t = *read;
   now_ = t.time;
+  if (options_.notes_addresses && !t.crc_bad) note_addresses(t.from, t.to);
   constexpr std::uint32_t management_qps = 1;
   if (t.dest_qp <= management_qps && t.op->transport == Transport::ud) return;
   const bool vendor = (!t.op->known || t.op->transport == Transport::rd) && packet.stack.find(info<DcEth>) != nullptr;
@@ -306,19 +323,32 @@ void QueuePairs::add(const Packet& packet) {
     f.info.service = service_of(t.op->transport);
   }
   f.recent = true;
+  // A damaged PSN says nothing of a new connection.
+  if (!(t.crc_bad && f.good_crcs != 0)) {
+    if (begins_anew(f, t)) {
+      // What waits belongs to an earlier connection: then whether this one replaces it can be judged.
+      give_up(at);
+      slot = find({t.from, t.to, number_of(t)});
+      at = slot->at;
+      end = slot->end;
+    }
+    const Search* const search = followed_[at]->search.get();
+    if ((!search || search->late) && replaced(at, end, t)) return;
+  }
+  take(at, end, packet, t);
+}
+
+void QueuePairs::take(Index at, End end, const Packet& packet, const TransportPacket& t) {
+  Followed& f = *followed_[at];
   if (f.info.upper.protocol == Upper::unknown && packet.upper.protocol != Upper::unknown) f.info.upper = packet.upper;
-  judge_crc(f, end, packet, t);
+  count(f, end, t);
+  const bool whole = judge_crc(f, end, packet, t);
   // What was damaged may say anything; but where every CRC is bad, the capture shows them so.
-  if (t.crc_bad && f.good_crcs != 0) {
+  if (!whole && f.good_crcs != 0) {
     const Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
     const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
-    if (!plausible) {
-      count(f, end, t);
-      return;
-    }
+    if (!plausible) return;
   }
-  if (replaced(at, end, t)) return;
-  count(f, end, t);
   follow(at, end, t);
 }
 
@@ -471,10 +501,11 @@ void QueuePairs::note_path(Followed& f, End end, const TransportPacket& t) {
   f.port[side] = t.source_port;
 }
 
-void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& t) {
+// Whether the transport's headers are as they were sent.
+bool QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& t) {
   if (!t.crc_bad) {
     if (packet.icrc.status == CrcCheck::Status::good) ++f.good_crcs;
-    return;
+    return true;
   }
   ++f.bad_crcs;
   ++f.info.by(end).crc_bad;
@@ -488,11 +519,26 @@ void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const Tra
   event.psn = t.psn.value();
   event.octets = t.payload;
   if (f.bad_crcs <= explained) {
-    const IcrcCause cause = explain_icrc(packet.stack);
+    const IcrcCause cause = explain_icrc(packet.stack, addresses_.octets());
     event.cause = cause_of(cause);
     event.value = restored_value(cause);
   }
   tell(f, event);
+  return event.cause != Cause::unknown;
+}
+
+// Whether the request is too far from the last one that waits.
+bool QueuePairs::begins_anew(const Followed& f, const TransportPacket& t) {
+  if (!f.search || f.search->late || t.is_response()) return false;
+  const auto& held = f.search->held;
+  const auto last = std::find_if(held.rbegin(), held.rend(), [](const TransportPacket& p) { return !p.is_response(); });
+  if (last == held.rend()) return false;
+  constexpr std::uint32_t smallest_mtu = 256;
+  const bool read = last->op->operation == Operation::rdma_read_request;
+  const auto psns = static_cast<std::int32_t>(
+      std::min(machines::psns_of_read(read ? last->length : 0, smallest_mtu), Psn::half - 1 - Requester::far));
+  const std::int32_t ahead = t.psn - last->psn;
+  return ahead >= psns + Requester::far || -ahead >= Requester::far;
 }
 
 // It was a stray: counted, and not followed.
@@ -506,13 +552,37 @@ void QueuePairs::settle_jump(Followed& f, End end) {
 bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
   Followed& f = *followed_[at];
   const auto side = static_cast<std::size_t>(end);
-  if (t.is_response() || t.op->operation == Operation::congestion_notification) return false;
+  if (t.op->operation == Operation::congestion_notification) return false;
+  constexpr std::int64_t silence_ns = 500'000'000;
+  const bool silence = f.last_time != 0 && t.time - f.last_time >= silence_ns && !t.crc_bad;
+  if (t.is_response()) {
+    // A response to what another direction, whose other half is looked for, has just asked.
+    const Requester& requester = f.requesters[1 - side];
+    if (!silence || (requester.started() && requester.window().place(t.psn) == machines::ResponsePlace::outstanding))
+      return false;
+    const auto [first, last] = requests_.equal_range(place_of(f, end == End::a, t.psn.value()));
+    if (first == last) return false;
+    replace(at, t, nullptr);
+    return true;
+  }
   auto& jump = f.jump[side];
+  const bool after_silence = silence && t.op->begins_message();
+  constexpr std::uint16_t base = 0x7fff;
+  const bool other_port = f.port[side] != 0 && f.port[side] != t.source_port;
+  const bool other_pkey = f.info.pkey != 0 && ((f.info.pkey ^ t.pkey) & base) != 0;
+  if (after_silence && (other_pkey || (other_port && !f.requesters[side].started()))) {
+    replace(at, t, nullptr);
+    return true;
+  }
   if (f.requesters[side].can_continue(t.psn)) {
     settle_jump(f, end);
     return false;
   }
   constexpr std::int32_t goes_on = 64;
+  if (after_silence) {
+    replace(at, t, nullptr);
+    return true;
+  }
   if (!jump) {
     jump = std::make_unique<TransportPacket>(t);
     return true;
@@ -525,9 +595,17 @@ bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
   }
   const TransportPacket first = *jump;
   jump.reset();
+  replace(at, first, &t);
+  return true;
+}
+
+// Another connection has these queue pairs now, as its first request shows.
+void QueuePairs::replace(Index at, const TransportPacket& first, const TransportPacket* second) {
+  Followed& f = *followed_[at];
   Event event;
   event.kind = EventKind::replaced;
-  event.end = end;
+  const Slot* of_first = find({first.from, first.to, number_of(first)});
+  event.end = of_first ? of_first->end : End::a;
   event.connection = f.info.id;
   event.frame = event.last_frame = first.frame;
   event.origin_frame = f.info.first_frame;
@@ -536,23 +614,23 @@ bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
   f.info.replaced = true;
   sink_.event(&f.info, event);
   farewell(at, Farewell::ended);
-  const Index next = begin(first);
-  for (const TransportPacket* packet : {&first, &t}) {
+  begin(first);
+  for (const TransportPacket* packet : {&first, second}) {
+    if (!packet) continue;
     const Slot* slot = find({packet->from, packet->to, number_of(*packet)});
-    if (packet == &first) count(*followed_[next], End::a, *packet);
-    if (packet == &t && slot) count(*followed_[slot->at], slot->end, *packet);
-    if (slot) follow(slot->at, slot->end, *packet);
+    if (!slot) continue;
+    count(*followed_[slot->at], slot->end, *packet);
+    follow(slot->at, slot->end, *packet);
   }
-  return true;
 }
 
 void QueuePairs::follow(Index at, End end, const TransportPacket& t) {
   Followed& f = *followed_[at];
-  if (!f.search) {
+  if (!f.search || f.search->late) {
     process(f, end, t);
     constexpr std::uint64_t often = 16;
     const std::uint64_t responses = f.info.sent[0].responses;
-    if (f.lone && t.is_response() && (responses < often || responses % often == 0)) try_answers(at, t);
+    if (f.lone && t.is_response() && (f.search || responses < often || responses % often == 0)) try_answers(at, t);
     return;
   }
   Search& search = *f.search;
@@ -564,7 +642,7 @@ void QueuePairs::follow(Index at, End end, const TransportPacket& t) {
     const Slot* slot = find({t.from, t.to, number_of(t)});
     if (!slot || slot->at != at || !followed_[at]->search) return;  // it found its other half
   }
-  if (search.late || search.held.size() >= patience_packets || t.time - search.since > patience_ns ||
+  if (search.held.size() >= patience_packets || t.time - search.since > patience_ns ||
       waiting_ > options_.waiting_packets)
     give_up(at);
 }
@@ -749,7 +827,9 @@ std::uint64_t QueuePairs::place_of(const Followed& f, bool reversed, std::uint64
 
 void QueuePairs::note_request(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
-  requests_.emplace(place_of(f, false, t.psn.value()), at);
+  // No more are looked at: with many that have the same PSN, each would cost as much as there are.
+  const std::uint64_t place = place_of(f, false, t.psn.value());
+  if (requests_.count(place) < looked_through) requests_.emplace(place, at);
   constexpr std::uint64_t a_stretch = 1ULL << 32;
   const std::uint64_t stretch = place_of(f, false, a_stretch | t.psn.value() >> stretch_bits);
   auto& stretches = f.search->stretches;
@@ -774,12 +854,19 @@ void QueuePairs::forget_requests(Index at) {
   f.search->stretches.clear();
 }
 
+// Whether the candidate still is one: its place can have gone to another connection.
+bool QueuePairs::can_be_other_half(Index at, Index candidate) const {
+  const auto &f = followed_[at], &o = followed_[candidate];
+  return candidate != at && o && o->lone && o->info.service == f->info.service &&
+         o->info.ends[0].address == f->info.ends[1].address && o->info.ends[1].address == f->info.ends[0].address;
+}
+
 // Directions whose requests `t`, of the direction `at`, can answer.
 void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
   Search& search = *f.search;
   const auto consider = [&](Index candidate) {
-    if (candidate == at || followed_[candidate]->info.service != f.info.service) return;
+    if (!can_be_other_half(at, candidate)) return;
     if (std::find(search.candidates.begin(), search.candidates.end(), candidate) != search.candidates.end()) return;
     if (answers(*followed_[candidate], t, t.frame)) search.candidates.push_back(candidate);
   };
@@ -831,8 +918,7 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
     search.looked = true;
   } else {
     std::erase_if(search.candidates, [&](Index candidate) {
-      const auto& o = followed_[candidate];
-      return !o || !o->lone || candidate == at || !answers(*o, t, t.frame);
+      return !can_be_other_half(at, candidate) || !answers(*followed_[candidate], t, t.frame);
     });
   }
   if (search.candidates.empty()) {
@@ -929,8 +1015,7 @@ void QueuePairs::give_up(Index at) {
   Followed& f = *followed_[at];
   Search& search = *f.search;
   std::erase_if(search.candidates, [&](Index candidate) {
-    const auto& o = followed_[candidate];
-    return !o || !o->lone || candidate == at || contradicts(f, *o);
+    return !can_be_other_half(at, candidate) || contradicts(f, *followed_[candidate]);
   });
   if (search.looked && !search.candidates.empty()) {
     // Of several that all fit, the one whose place among them is this one's: lists were filled in order of appearance.
@@ -1092,17 +1177,12 @@ void QueuePairs::finish() {
   };
   std::sort(order.begin(), order.end(), by_frame);
   for (Index at : order)
-    if (followed_[at] && followed_[at]->search) give_up(at);
+    if (followed_[at] && followed_[at]->search && !followed_[at]->search->late) give_up(at);
   order.clear();
   for (Index at = 0; at < followed_.size(); ++at)
     if (followed_[at]) order.push_back(at);
   std::sort(order.begin(), order.end(), by_frame);
   for (Index at : order) {
-    Followed& f = *followed_[at];
-    if (f.info.id == 0) {
-      release(at);  // told of, and never used
-      continue;
-    }
     farewell(at, Farewell::ended);
   }
 }

@@ -8,21 +8,28 @@ namespace rdmawire::tracking {
 namespace {
 
 /// A copy that the network made comes this soon after the packet; no retransmission timer is so short.
-constexpr std::int64_t copy_ns = 500'000;
+constexpr std::int64_t copy_ns = 100'000;
+/// And of an acknowledgement: later, it was sent again.
+constexpr std::int64_t acknowledgement_copy_ns = 20'000;
+/// A missing response that implies a NAK has its READ sent again this soon after the response that shows it; later, a
+/// timer did it.
+constexpr std::int64_t implied_ns = 3'900'000;
 /// Less silence than this is no expired timer.
 constexpr std::int64_t shortest_timeout_ns = 100'000;
 /// A packet and its answer can be captured in the wrong order; not by more than this.
-constexpr std::int64_t disorder_ns = 2'000'000;
+constexpr std::int64_t disorder_ns = 500'000;
 /// A gap in what a service without acknowledgements sends counts as lost after so many packets.
 constexpr std::size_t unacknowledged_patience = 16;
 /// Missing responses that were not asked for again after this time, or this many messages, were not missing to the
 /// requester.
 constexpr std::int64_t response_patience_ns = 1'000'000'000;
 constexpr std::size_t response_patience = 64;
+/// Acknowledgements of what was sent again come this soon.
+constexpr std::int64_t again_ns = 5'000'000;
+/// New requests so long after a response that shows another one to be missing.
+constexpr std::int64_t goes_on_ns = 100'000'000;
 /// One direction alone: messages and packets that are kept.
 constexpr std::size_t alone_messages = 32, alone_packets = 256;
-/// PSNs further away than this are not the connection's.
-constexpr std::int32_t far = 1 << 14;
 
 MessageKind kind_of(Operation operation) {
   switch (operation) {
@@ -96,7 +103,11 @@ void Requester::expect(Psn first) {
 }
 
 bool Requester::can_continue(Psn psn) const {
-  if (!started_) return true;
+  // What was said of the first PSN can be of another time: the first request says it.
+  return !started_ || expected_ || near(psn);
+}
+
+bool Requester::near(Psn psn) const {
   const std::int32_t ahead = psn - window_.next;
   const std::int32_t behind = window_.oldest - psn;
   return ahead < far && behind < far;
@@ -127,7 +138,7 @@ void Requester::learn_mtu(const TransportPacket& packet, Connection& connection)
     const std::uint32_t psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu);
     if (packet.psn != last.psn + psns) continue;
     if (psns == last.psns) return;  // an MTU beyond is as good
-    connection.mtu = mtu;
+    connection.mtu = mtu_ = mtu;
     last.psns = psns;
     window_.next = delivered_ = read.end = last.end();
     read.message.last_psn = (read.end - 1).value();
@@ -135,14 +146,14 @@ void Requester::learn_mtu(const TransportPacket& packet, Connection& connection)
   }
 }
 
-// A first or middle packet is as long as the MTU: the last READ request takes as many PSNs as that says.
-void Requester::adopt_mtu(std::uint32_t mtu, Connection& connection) {
-  connection.mtu = mtu;
+// The MTU is known now: the last READ request takes as many PSNs as it says.
+void Requester::adopt_mtu(const Connection& connection) {
+  mtu_ = connection.mtu;
   if (waiting_.empty() || packets_.empty()) return;
   SentPacket& last = packets_.back();
   Waiting& read = waiting_.back();
   if (!read.read || last.psn != read.first) return;
-  last.psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), connection.mtu);
+  last.psns = std::min(machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu_), Psn::half - 1);
   window_.next = delivered_ = read.end = last.end();
   read.message.last_psn = (read.end - 1).value();
 }
@@ -184,12 +195,13 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
   const bool acknowledged = acknowledged_service(to.connection);
   if (to.connection.mtu == 0) {
     if (packet.op->position == Position::first && machines::is_path_mtu(packet.payload))
-      adopt_mtu(packet.payload, to.connection);
+      to.connection.mtu = packet.payload;
     else if (started_)
       learn_mtu(packet, to.connection);
   }
+  if (mtu_ != to.connection.mtu) adopt_mtu(to.connection);
   const std::uint32_t psns = psns_of(packet, to.connection);
-  if (started_ && expected_ && !can_continue(packet.psn)) started_ = false;
+  if (started_ && expected_ && !near(packet.psn)) started_ = false;
   expected_ = false;
   if (!started_) {
     started_ = true;
@@ -198,6 +210,11 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
     sequence_known_ = false;
   }
   if (trouble_) settle_unsent(packet, to);
+  // It goes on with new requests for long: it misses nothing.
+  if (Waiting* stuck = waiting_.empty() || !waiting_.front().read ? nullptr : blocking();
+      stuck && stuck->skipped_frame != 0 && packet.time - stuck->skipped_time > goes_on_ns &&
+      packet.psn - window_.next >= 0)
+    unblock(*stuck, to);
   const bool is_fresh = packet.psn - window_.next >= 0;
   if (to.note) {
     to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();
@@ -319,7 +336,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     } else {
       if (filler_.active) settle_filler(false, to);
       if (round_.active) end_round(to);
-      filler_ = {true, packet.psn, packet.psn + psns, event_of(EventKind::out_of_order, Cause::none, packet, to),
+      filler_ = {true, packet.psn, packet.psn + psns, packet.psn + psns, event_of(EventKind::out_of_order, Cause::none, packet, to),
                  known};
       filler_.event.origin_frame = known.frame;
       filler_.event.duration = packet.time - known.time;
@@ -340,11 +357,13 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       round_.next = packet.psn + psns;
     } else {
       if (round_.active) end_round(to);
+      believe_progress(packet.psn, to);
       begin_round(packet, psns, known, to);
     }
     if (refusal_.active && packet.psn == refusal_.psn) end_refusal(to, &packet);
     if (Waiting* waiting = waiting_of(packet.psn)) {
       ++waiting->message.repeated_packets;
+      if (waiting->atomic) waiting->tell_order = false;
       // It asks for what is missing, and gets everything from there on.
       if (waiting->read && packet.op->operation == Operation::rdma_read_request) {
         waiting->next_response = waiting->seen = waiting->beyond = packet.psn;
@@ -355,6 +374,17 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     }
   }
 
+  if (fills && to.connection.mtu == 0 && packet.op->operation == Operation::rdma_read_request) {
+    // The gap tells how many packets its response has.
+    for (std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U})
+      if (machines::psns_of_read(packet.length, mtu) == known.psns && known.psn == packet.psn && psns != known.psns) {
+        to.connection.mtu = mtu_ = mtu;
+        psns = known.psns;
+        if (filler_.active) filler_.next = filler_.first_end = packet.psn + psns;
+        if (round_.active) round_.next = packet.psn + psns;
+        break;
+      }
+  }
   if (fills) {
     if (!filler_.active && !known.told) {
       lost_before_capture(packets_[at], packet.psn + psns, packet, to);
@@ -369,6 +399,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   } else if (at < packets_.size()) {
     packets_[at].time = packet.time;
   }
+  again_time_ = packet.time;
 }
 
 // A gap that is filled by sending again was a loss before the capturing point. `filled`: one behind the packet that
@@ -402,8 +433,9 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
 
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
   bool tell_lost = false;
+  const bool soon = packet.time - response_time_ < implied_ns;
   const bool response_missing = waiting && (waiting->read || waiting->atomic) && !waiting->done &&
-                                (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1);
+                                soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1);
   // Going back further than a NAK asks is for a response that is missing.
   if (at_refusal && !refusal_.rnr && (!response_missing || packet.psn - refusal_.psn >= 0)) {
     event.cause = Cause::sequence_error_nak;
@@ -428,7 +460,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     else
       tell_lost = false;  // it came, out of order, and was dropped
   } else if (const Operation what = opcode(known.opcode).operation;
-             known.seen && (known.beyond_frame != 0 || known.end() - packet.psn > 1) &&
+             soon && known.seen && (known.beyond_frame != 0 || known.end() - packet.psn > 1) &&
              window_.oldest - packet.psn > 0 &&
              (what == Operation::rdma_read_request || what == Operation::compare_swap ||
               what == Operation::fetch_add)) {
@@ -462,8 +494,12 @@ void Requester::end_round(const Reporter& to) {
   round_.active = false;
   Event& event = round_.event;
   Sent& sent = to.requester();
-  if (unanswered_again_ == 0 || round_.next - again_end_ > 0) again_end_ = round_.next;
-  unanswered_again_ += static_cast<std::uint32_t>(event.packets);
+  if (again_until_ != 0) unanswered_again_ = 0;
+  again_until_ = 0;
+  again_end_ = window_.next;
+  // Of what the responder has had already, each packet draws an acknowledgement; after a NAK it had dropped them.
+  if (event.cause != Cause::sequence_error_nak && event.cause != Cause::rnr)
+    unanswered_again_ += static_cast<std::uint32_t>(event.packets);
   // The network copies packets one by one; a requester goes back and sends on.
   if (round_.copy && event.packets == 1) {
     event.kind = EventKind::duplicate;
@@ -499,7 +535,7 @@ void Requester::settle_filler(bool sent_again, const Reporter& to) {
   // What is left of the gap behind it was lost too.
   if (SentPacket* rest = find(filler_.next); rest && !rest->seen) rest->told = true;
   begin_round(first, 1, gap, to);
-  if (!gap.told) lost_before_capture(gap, filler_.next, first, to);
+  if (!gap.told) lost_before_capture(gap, filler_.first_end, first, to);
   round_.event.packets = event.packets;
   round_.event.last_frame = event.last_frame;
   round_.next = filler_.next;
@@ -695,7 +731,8 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
   if (to.connection.mtu == 0 && packet.op->operation == Operation::rdma_read_response &&
       (packet.op->position == Position::first || packet.op->position == Position::middle) &&
       machines::is_path_mtu(packet.payload))
-    adopt_mtu(packet.payload, to.connection);
+    to.connection.mtu = packet.payload;
+  if (mtu_ != to.connection.mtu) adopt_mtu(to.connection);
   const machines::ResponsePlace place = window_.place(packet.psn);
   if (to.note) {
     to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();
@@ -769,38 +806,46 @@ void Requester::drop_done() {
 void Requester::acknowledge(Psn through, const TransportPacket& packet, const Reporter& to) {
   const machines::ResponsePlace place = window_.place(through);
   if (place == machines::ResponsePlace::acknowledged) {
-    if (unanswered_again_ > 0 || (round_.active && round_.event.packets > 0)) {
-      if (unanswered_again_ > 0) --unanswered_again_;
-    } else if (packet.op->operation == Operation::acknowledge) {
-      const bool same = last_ack_.psn == packet.psn && last_ack_.msn == packet.msn;
-      if (same && last_ack_.icrc == packet.icrc && last_ack_.identification == packet.identification &&
-          packet.time - last_ack_.time < copy_ns) {
-        Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
-        event.origin_frame = last_ack_.frame;
-        event.duration = packet.time - last_ack_.time;
-        ++to.responder().duplicates;
-        to.tell(event);
-      } else if (!same || last_ack_.syndrome == packet.syndrome) {  // else it brings new credits. 9.7.7.2
-        Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
-        event.origin_frame = ack_frame_;
-        to.tell(event);
-      }
+    const bool same = last_ack_.psn == packet.psn && last_ack_.msn == packet.msn;
+    const bool excused = unanswered_again_ > 0 && packet.psn - again_end_ < 0 && packet.time - again_time_ < again_ns &&
+                         (again_until_ == 0 || packet.time <= again_until_);
+    if (packet.op->operation != Operation::acknowledge) {
+      // A READ's or atomic's answer once more.
+    } else if (same && last_ack_.icrc == packet.icrc && last_ack_.identification == packet.identification &&
+               packet.time - last_ack_.time < acknowledgement_copy_ns && !round_.active && !excused) {
+      Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
+      event.origin_frame = last_ack_.frame;
+      event.duration = packet.time - last_ack_.time;
+      ++to.responder().duplicates;
+      to.tell(event);
+    } else if (excused) {
+      --unanswered_again_;  // each packet that is sent again draws an acknowledgement
+    } else if (!round_.active && (!same || last_ack_.syndrome == packet.syndrome)) {
+      // Another syndrome: it brings new credits. 9.7.7.2
+      Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
+      event.origin_frame = ack_frame_;
+      to.tell(event);
     }
     last_ack_ = packet;
     return;
   }
   if (gap_ && through - delivered_ >= 0) give_up_gap(through, true, packet.frame, to);
   bool blocked = false;
+  const Psn said = through;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
-    if (waiting.first - through > 0) break;
-    if (waiting.done || !waiting.whole || waiting.end - through > 1) continue;
+    if (waiting.first - said > 0) break;
+    if (waiting.done || !waiting.whole || waiting.end - said > 1) continue;
     if ((waiting.read || waiting.atomic) && waiting.next_response != waiting.end) {
       // Its own response is missing: this one implies a NAK. IBTA vol 1, 9.7.5.1.2, 9.7.6 (number unverified).
-      if (!blocked) {
+      if (waiting.seen != waiting.end) {
         skipped(waiting, packet);
-        through = waiting.next_response - 1;
+      } else if (!waiting.answered) {
+        waiting.answered = true;
+        waiting.message.answer_frame = packet.frame;
+        waiting.message.answer_time = packet.time;
       }
+      if (!blocked) through = waiting.next_response - 1;
       blocked = true;
     } else if (!blocked) {
       complete(waiting, packet, to);
@@ -814,7 +859,9 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
   ack_frame_ = packet.frame;
   if (packet.op->operation == Operation::acknowledge) last_ack_ = packet;
   if (refusal_.active && through - refusal_.psn >= 0) end_refusal(to, nullptr);
-  if (unanswered_again_ != 0 && through - again_end_ >= 0) unanswered_again_ = 0;
+  // Acknowledgements come in order, but for a little.
+  if (unanswered_again_ != 0 && again_until_ == 0 && said - again_end_ >= 0)
+    again_until_ = packet.time + acknowledgement_copy_ns;
   if (packet.op->operation != Operation::rdma_read_response && (packet.syndrome >> 5 & 3) == syndrome_kind::ack &&
       packet.has_aeth)
     check_msn(packet, to);
@@ -844,6 +891,12 @@ Requester::Waiting* Requester::blocking() {
     if (!waiting.done && (waiting.read || waiting.atomic)) return &waiting;
   }
   return nullptr;
+}
+
+// The requester goes back to `psn` and no further: what it would have had to ask for before it, it had.
+void Requester::believe_progress(Psn psn, const Reporter& to) {
+  for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0 && psn - stuck->end >= 0; stuck = blocking())
+    unblock(*stuck, to);
 }
 
 // What the capture does not have of the responses, the requester had: and so all that came behind them.
@@ -972,6 +1025,8 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   Waiting* const first = blocking();
   if (first != waiting) {
     // An earlier response is missing: the requester drops this one, unless the capture alone lacks the other.
+    for (std::size_t i = 0; i < waiting_.size() && &waiting_[i] != waiting; ++i)
+      if (Waiting& w = waiting_[i]; !w.done && (w.read || w.atomic) && w.seen != w.end) skipped(w, packet);
     skipped(*first, packet);
     if (waiting_.size() > response_patience || packet.time - first->skipped_time > response_patience_ns)
       unblock(*first, to);
@@ -1065,6 +1120,12 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
 
 void Requester::unseen_request(const TransportPacket& packet, const Reporter& to) {
   ++to.connection.contradicting;
+  if (packet.psn - window_.next > far) {
+    // No capture loses so much and goes on.
+    Event event = event_of(EventKind::unsolicited_response, Cause::none, packet, to);
+    to.tell(event);
+    return;
+  }
   Trouble& t = trouble();
   if (!t.unsent) t.first_unsent = packet;
   if (!t.unsent || packet.psn - t.unsent->psn > 0) t.unsent = packet;
@@ -1104,7 +1165,9 @@ Cause Requester::waited_for(const TransportPacket& packet) const {
   if (packet.is_response()) {
     const std::uint8_t credit = packet.syndrome & 31;
     const bool credits = packet.op->operation == Operation::acknowledge && (packet.syndrome >> 5 & 3) == syndrome_kind::ack;
-    if (credits && credits_used_ && credit_ == 0 && credit != 0) return Cause::credit;
+    constexpr std::uint8_t unused = 31;
+    const bool update = credits && packet.psn == last_ack_.psn && packet.msn == last_ack_.msn;
+    if (update && credit_ == 0 && credit != 0 && credit != unused) return Cause::credit;
     return outstanding > 0 ? Cause::peer : Cause::nothing_outstanding;
   }
   if (started_ && packet.psn - window_.next < 0) {
@@ -1190,6 +1253,7 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
   }
   if (gap_) give_up_gap(window_.next - 1, false, 0, to);
   end_refusal(to, nullptr);
+  for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0; stuck = blocking()) unblock(*stuck, to);
   const bool retried = last_cause == Cause::timeout && rounds_before >= 1;
   const bool silent = to.joined && last_time_ != 0 && end - last_time_ >= stall_ns && last_time_ != response_time_;
   if ((retried || silent) && acknowledged_service(to.connection) && window_.outstanding() > 0 && !waiting_.empty()) {
@@ -1204,7 +1268,6 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
     event.psn = window_.oldest.value();
     to.tell(event);
   }
-  for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0; stuck = blocking()) unblock(*stuck, to);
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (waiting.done) continue;

@@ -34,6 +34,8 @@ class Requester {
  public:
   /// So much silence is a stall.
   static constexpr std::int64_t stall_ns = 100'000'000;
+  /// PSNs further away than this are not the connection's.
+  static constexpr std::int32_t far = 1 << 14;
 
   /// The PSN of the first request is known: the CM said it, or the programs did.
   void expect(Psn first);
@@ -120,7 +122,7 @@ class Requester {
   /// A packet that filled a gap; whether late or sent again shows with the next one.
   struct Filler {
     bool active = false;
-    Psn psn, next;
+    Psn psn, first_end, next;
     Event event;
     SentPacket gap;  // as it was
   };
@@ -153,10 +155,11 @@ class Requester {
     if (!trouble_) trouble_ = std::make_unique<Trouble>();
     return *trouble_;
   }
+  [[nodiscard]] bool near(Psn psn) const;
   Event event_of(EventKind kind, Cause cause, const TransportPacket& packet, const Reporter& to) const;
   [[nodiscard]] std::uint32_t psns_of(const TransportPacket& packet, const Connection& connection) const;
   void learn_mtu(const TransportPacket& packet, Connection& connection);
-  void adopt_mtu(std::uint32_t mtu, Connection& connection);
+  void adopt_mtu(const Connection& connection);
   SentPacket* find(Psn psn);
   std::size_t index_of(Psn psn);
   void fresh(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
@@ -173,6 +176,7 @@ class Requester {
   void complete(Waiting& waiting, const TransportPacket& packet, const Reporter& to);
   void drop_done();
   Waiting* blocking();
+  void believe_progress(Psn psn, const Reporter& to);
   void unblock(Waiting& stuck, const Reporter& to);
   void skipped(Waiting& waiting, const TransportPacket& packet);
   void check_msn(const TransportPacket& packet, const Reporter& to);
@@ -190,6 +194,7 @@ class Requester {
 
   bool started_ = false, expected_ = false;
   machines::RequesterWindow window_;
+  std::uint32_t mtu_ = 0;  // the connection's, as far as it was taken into account
   Psn first_;
   Psn delivered_;     // what the messages are made of: everything before was seen in order
   bool gap_ = false;  // something is missing behind delivered_
@@ -206,7 +211,9 @@ class Requester {
   Refusal refusal_;
   Filler filler_;
   std::uint32_t unanswered_again_ = 0;  // packets sent again whose acknowledgement may come once more
-  Psn again_end_;                       // one behind the furthest of these
+  Psn again_end_;                       // what was sent when that ended: their acknowledgements have a PSN before it
+  std::int64_t again_time_ = 0;         // of the last packet that was sent again
+  std::int64_t again_until_ = 0;        // when the last of these can come; 0: not known yet
   TransportPacket last_ack_;
   std::uint64_t ack_frame_ = 0;         // the one that acknowledged last
   std::int64_t last_time_ = 0;          // of this end's requests and their responses
