@@ -14,6 +14,8 @@ constexpr std::int64_t acknowledgement_copy_ns = 20'000;
 /// A missing response that implies a NAK has its READ sent again this soon after the response that shows it; later, a
 /// timer did it.
 constexpr std::int64_t implied_ns = 3'900'000;
+/// The same where the capture lacks the response too, so that there is less doubt.
+constexpr std::int64_t missing_ns = 20'000'000;
 /// Less silence than this is no expired timer.
 constexpr std::int64_t shortest_timeout_ns = 100'000;
 /// A packet and its answer can be captured in the wrong order; not by more than this.
@@ -24,6 +26,8 @@ constexpr std::size_t unacknowledged_patience = 16;
 /// requester.
 constexpr std::int64_t response_patience_ns = 1'000'000'000;
 constexpr std::size_t response_patience = 64;
+/// A NAK is obeyed this soon.
+constexpr std::int64_t obeyed_ns = 1'000'000;
 /// Acknowledgements of what was sent again come this soon.
 constexpr std::int64_t again_ns = 5'000'000;
 /// New requests so long after a response that shows another one to be missing.
@@ -343,10 +347,12 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       filler_.event.octets = packet.payload;
     }
   } else if (filler_.active) {
-    // Going on behind it: it was sent again. Going back before it: it was late.
-    settle_filler(packet.psn - filler_.next >= 0, to);
+    // Going on behind it: it was sent again. Going back before it, or to what a NAK says that knows of it: it was late.
+    const bool known_to_peer = refused_here && !refusal_.rnr && refusal_.psn - filler_.psn > 0;
+    settle_filler(packet.psn - filler_.next >= 0 && !known_to_peer, to);
   }
 
+  bool first_of_round = false;
   if (!filler_.active) {
     if (round_.active && !refused_here && packet.psn - round_.next >= 0) {
       round_.copy &= known.seen && known.icrc == packet.icrc && known.identification == packet.identification &&
@@ -359,6 +365,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       if (round_.active) end_round(to);
       believe_progress(packet.psn, to);
       begin_round(packet, psns, known, to);
+      first_of_round = true;
     }
     if (refusal_.active && packet.psn == refusal_.psn) end_refusal(to, &packet);
     if (Waiting* waiting = waiting_of(packet.psn)) {
@@ -371,6 +378,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
         waiting->answered = false;
         waiting->tell_order = false;
       }
+      if (first_of_round && (waiting->read || waiting->atomic)) drop_answers_behind(*waiting);
     }
   }
 
@@ -434,8 +442,11 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
   bool tell_lost = false;
   const bool soon = packet.time - response_time_ < implied_ns;
-  const bool response_missing = waiting && (waiting->read || waiting->atomic) && !waiting->done &&
-                                soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1);
+  const bool response_missing =
+      waiting && (waiting->read || waiting->atomic) && !waiting->done &&
+      ((waiting->skipped_frame != 0 && packet.psn - waiting->seen >= 0 &&
+        packet.time - response_time_ < missing_ns) ||
+       (soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1)));
   // Going back further than a NAK asks is for a response that is missing.
   if (at_refusal && !refusal_.rnr && (!response_missing || packet.psn - refusal_.psn >= 0)) {
     event.cause = Cause::sequence_error_nak;
@@ -447,6 +458,13 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     event.value = refusal_.event.value;
     event.found = static_cast<std::uint64_t>(packet.time - refusal_.time);
     end_refusal(to, &packet);
+  } else if (obeyed_late_.frame != 0 && packet.time - obeyed_late_.time < obeyed_ns &&
+             known.time < obeyed_late_.time &&
+             packet.psn - obeyed_late_.psn >= 0 && packet.psn - obeyed_late_.psn < lost_again) {
+    // The NAK was on its way when an acknowledgement overtook what it said.
+    event.cause = Cause::sequence_error_nak;
+    event.cause_frame = obeyed_late_.frame;
+    obeyed_late_.frame = 0;
   } else if (response_missing) {
     event.cause = Cause::implied_nak;
     event.cause_frame = waiting->skipped_frame ? waiting->skipped_frame : frame_of_response(packet.psn + 1);
@@ -829,13 +847,14 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     last_ack_ = packet;
     return;
   }
+  // What filled a gap was late: were it sent again, more would follow it at once.
+  if (filler_.active && through - filler_.psn >= 0) settle_filler(false, to);
   if (gap_ && through - delivered_ >= 0) give_up_gap(through, true, packet.frame, to);
   bool blocked = false;
-  const Psn said = through;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
-    if (waiting.first - said > 0) break;
-    if (waiting.done || !waiting.whole || waiting.end - said > 1) continue;
+    if (waiting.first - through > 0) break;
+    if (waiting.done || !waiting.whole || waiting.end - through > 1) continue;
     if ((waiting.read || waiting.atomic) && waiting.next_response != waiting.end) {
       // Its own response is missing: this one implies a NAK. IBTA vol 1, 9.7.5.1.2, 9.7.6 (number unverified).
       if (waiting.seen != waiting.end) {
@@ -845,7 +864,6 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
         waiting.message.answer_frame = packet.frame;
         waiting.message.answer_time = packet.time;
       }
-      if (!blocked) through = waiting.next_response - 1;
       blocked = true;
     } else if (!blocked) {
       complete(waiting, packet, to);
@@ -860,7 +878,7 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
   if (packet.op->operation == Operation::acknowledge) last_ack_ = packet;
   if (refusal_.active && through - refusal_.psn >= 0) end_refusal(to, nullptr);
   // Acknowledgements come in order, but for a little.
-  if (unanswered_again_ != 0 && again_until_ == 0 && said - again_end_ >= 0)
+  if (unanswered_again_ != 0 && again_until_ == 0 && through - again_end_ >= 0)
     again_until_ = packet.time + acknowledgement_copy_ns;
   if (packet.op->operation != Operation::rdma_read_response && (packet.syndrome >> 5 & 3) == syndrome_kind::ack &&
       packet.has_aeth)
@@ -893,6 +911,18 @@ Requester::Waiting* Requester::blocking() {
   return nullptr;
 }
 
+// A requester that asks again for `from` has dropped all answers to what it had sent after it.
+void Requester::drop_answers_behind(const Waiting& from) {
+  for (std::size_t i = waiting_.size(); i-- > 0 && &waiting_[i] != &from;) {
+    Waiting& waiting = waiting_[i];
+    if (waiting.done) continue;
+    waiting.answered = false;
+    waiting.next_response = waiting.seen = waiting.beyond = waiting.first;
+    waiting.skipped_frame = waiting.ahead_frame = 0;
+    waiting.tell_order = false;
+  }
+}
+
 // The requester goes back to `psn` and no further: what it would have had to ask for before it, it had.
 void Requester::believe_progress(Psn psn, const Reporter& to) {
   for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0 && psn - stuck->end >= 0; stuck = blocking())
@@ -918,11 +948,9 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (waiting.done) continue;
-    if (!waiting.answered) {
-      if (!waiting.read || waiting.seen == waiting.first) break;
-      waiting.next_response = waiting.seen;
-      break;
-    }
+    if (!waiting.answered) break;
+    // Its responses came out of order: then the requester asks for it again.
+    if (&waiting != &stuck && waiting.read && waiting.next_response != waiting.end) break;
     waiting.done = true;
     if ((waiting.read || waiting.atomic) && reads_out_ > 0) --reads_out_;
     window_ = window_.acknowledged(waiting.end - 1);
@@ -1023,22 +1051,28 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   }
   note_seen(*waiting, packet, to);
   Waiting* const first = blocking();
-  if (first != waiting) {
-    // An earlier response is missing: the requester drops this one, unless the capture alone lacks the other.
-    for (std::size_t i = 0; i < waiting_.size() && &waiting_[i] != waiting; ++i)
-      if (Waiting& w = waiting_[i]; !w.done && (w.read || w.atomic) && w.seen != w.end) skipped(w, packet);
-    skipped(*first, packet);
-    if (waiting_.size() > response_patience || packet.time - first->skipped_time > response_patience_ns)
-      unblock(*first, to);
-    return;
-  }
-  if (packet.psn == waiting->next_response) {
+  // What was asked for again was missing to the requester: it takes nothing before that.
+  const bool dropped = first != waiting && !first->tell_order;
+  if (!dropped && packet.psn == waiting->next_response) {
     // What had come ahead the requester dropped; of what it asked for again, what is missing shows anew.
     waiting->next_response += 1;
     if (!waiting->tell_order) waiting->skipped_frame = 0;
   } else if (packet.psn - waiting->next_response > 0 && waiting->skipped_frame == 0) {
     waiting->skipped_frame = packet.frame;
     waiting->skipped_time = packet.time;
+  }
+  if (first != waiting) {
+    // An earlier response is missing: the requester drops this one, unless the capture alone lacks the other.
+    for (std::size_t i = 0; i < waiting_.size() && &waiting_[i] != waiting; ++i)
+      if (Waiting& w = waiting_[i]; !w.done && (w.read || w.atomic) && w.seen != w.end) skipped(w, packet);
+    skipped(*first, packet);
+    if (waiting->seen == waiting->end) {
+      window_ = window_.acknowledged(waiting->end - 1);
+      ack_frame_ = packet.frame;
+    }
+    if (waiting_.size() > response_patience || packet.time - first->skipped_time > response_patience_ns)
+      unblock(*first, to);
+    return;
   }
   // Everything before this READ is acknowledged with it.
   if (waiting->first - window_.oldest > 0) {
@@ -1057,7 +1091,10 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
 void Requester::end_refusal(const Reporter& to, const TransportPacket* again) {
   if (!refusal_.active) return;
   refusal_.active = false;
-  if (!refusal_.rnr) return;
+  if (!refusal_.rnr) {
+    if (!again) obeyed_late_ = refusal_;
+    return;
+  }
   if (again) {
     refusal_.event.last_frame = again->frame;
     refusal_.event.duration = again->time - refusal_.time;
@@ -1137,9 +1174,14 @@ void Requester::settle_unsent(const TransportPacket& request, const Reporter& to
   if (!t.unsent || request.psn - window_.next < 0) return;  // sent again: says nothing
   const TransportPacket unsent = *t.unsent;
   if (request.psn - window_.next > 0) {
-    // What was answered was sent: the gap before this request is the capture's loss.
+    // What was answered was sent: the gap before this request is the capture's loss. What of it was answered later, or
+    // was not, shows with the next response.
+    if (request.psn - unsent.psn > 1) {
+      t.unsent.reset();
+      return;
+    }
     if (request.psn - unsent.psn > 0) t.unsent.reset();
-    const Psn last = request.psn - unsent.psn > 0 ? unsent.psn : request.psn - 1;
+    const Psn last = request.psn - 1;
     SentPacket gap;
     gap.psn = window_.next;
     gap.psns = static_cast<std::uint32_t>(request.psn - window_.next);

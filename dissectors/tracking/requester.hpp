@@ -176,6 +176,7 @@ class Requester {
   void complete(Waiting& waiting, const TransportPacket& packet, const Reporter& to);
   void drop_done();
   Waiting* blocking();
+  void drop_answers_behind(const Waiting& from);
   void believe_progress(Psn psn, const Reporter& to);
   void unblock(Waiting& stuck, const Reporter& to);
   void skipped(Waiting& waiting, const TransportPacket& packet);
@@ -209,6 +210,7 @@ class Requester {
   std::uint64_t messages_ = 0;
   Round round_;
   Refusal refusal_;
+  Refusal obeyed_late_;  // a NAK of a sequence error that an acknowledgement made void
   Filler filler_;
   std::uint32_t unanswered_again_ = 0;  // packets sent again whose acknowledgement may come once more
   Psn again_end_;                       // what was sent when that ended: their acknowledgements have a PSN before it
