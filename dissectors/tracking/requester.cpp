@@ -935,16 +935,18 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
     Event event;
     event.kind = EventKind::lost_in_capture;
     event.end = to.end;
-    event.frame = stuck.ahead_frame;
-    event.time = stuck.ahead_time;
+    // It shows with a response behind the missing ones or, where those were the last, with what made it wait.
+    event.frame = stuck.ahead_frame != 0 ? stuck.ahead_frame : stuck.skipped_frame;
+    event.time = stuck.ahead_frame != 0 ? stuck.ahead_time : stuck.skipped_time;
     event.origin_frame = stuck.message.first_frame;
-    event.cause_frame = stuck.ahead_frame;
+    event.cause_frame = event.frame;
     event.psn = stuck.seen.value();
     event.packets = static_cast<std::uint64_t>(std::max(stuck.gap_end - stuck.seen, 1));
     to.responder().lost_in_capture += static_cast<std::uint32_t>(event.packets);
     to.tell(event);
   }
   stuck.answered = true;
+  stuck.skipped_frame = 0;  // it is judged, though what stands before it may keep it
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (waiting.done) continue;
