@@ -34,8 +34,6 @@ constexpr std::int64_t again_ns = 5'000'000;
 constexpr std::int64_t goes_on_ns = 100'000'000;
 /// One direction alone: messages and packets that are kept.
 constexpr std::size_t alone_messages = 32, alone_packets = 256;
-/// PSNs further away than this are not the connection's.
-constexpr std::int32_t far = 1 << 14;
 
 MessageKind kind_of(Operation operation) {
   switch (operation) {
@@ -80,7 +78,8 @@ void Reporter::tell(Message& message) const {
   if (message.outcome == Outcome::completed) ++sent.messages_completed;
   if (message.outcome == Outcome::refused) ++sent.messages_refused;
   if (message.answer_time != 0 && message.outcome == Outcome::completed) {
-    const std::int64_t latency = message.answer_time - message.start;
+    // An answer can be captured before what it answers.
+    const std::int64_t latency = std::max<std::int64_t>(message.answer_time - message.start, 0);
     ++sent.latency_count;
     sent.latency_sum += latency;
     sent.latency_max = std::max(sent.latency_max, latency);
@@ -108,7 +107,11 @@ void Requester::expect(Psn first) {
 }
 
 bool Requester::can_continue(Psn psn) const {
-  if (!started_) return true;
+  // What was said of the first PSN can be of another time: the first request says it.
+  return !started_ || expected_ || near(psn);
+}
+
+bool Requester::near(Psn psn) const {
   const std::int32_t ahead = psn - window_.next;
   const std::int32_t behind = window_.oldest - psn;
   return ahead < far && behind < far;
@@ -125,7 +128,8 @@ std::size_t Requester::memory() const {
 // Of an MTU that is not known yet the largest: then the next request's PSN is never taken for an earlier one.
 std::uint32_t Requester::psns_of(const TransportPacket& packet, const Connection& connection) const {
   if (packet.op->operation != Operation::rdma_read_request) return 1;
-  return machines::psns_of_read(packet.length, connection.mtu ? connection.mtu : 4096);
+  // More than half of the ring cannot be outstanding, whatever a damaged length says.
+  return std::min(machines::psns_of_read(packet.length, connection.mtu ? connection.mtu : 4096), Psn::half - 1);
 }
 
 // The PSN that follows a READ request tells how many packets its response has, and so the MTU.
@@ -153,7 +157,7 @@ void Requester::adopt_mtu(const Connection& connection) {
   SentPacket& last = packets_.back();
   Waiting& read = waiting_.back();
   if (!read.read || last.psn != read.first) return;
-  last.psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu_);
+  last.psns = std::min(machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu_), Psn::half - 1);
   window_.next = delivered_ = read.end = last.end();
   read.message.last_psn = (read.end - 1).value();
 }
@@ -201,7 +205,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
   }
   if (mtu_ != to.connection.mtu) adopt_mtu(to.connection);
   const std::uint32_t psns = psns_of(packet, to.connection);
-  if (started_ && expected_ && !can_continue(packet.psn)) started_ = false;
+  if (started_ && expected_ && !near(packet.psn)) started_ = false;
   expected_ = false;
   if (!started_) {
     started_ = true;
@@ -225,7 +229,8 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
     fresh(packet, psns, to);
   else
     again(packet, psns, to);
-  if (!acknowledged || (!to.joined && window_.outstanding() > alone_packets)) window_.oldest = window_.next;
+  if (!acknowledged || (!to.joined && window_.outstanding() > alone_packets) || window_.outstanding() >= Psn::half)
+    window_.oldest = window_.next;
   most_outstanding_ = std::max(most_outstanding_, window_.outstanding());
   last_time_ = packet.time;
   last_frame_ = packet.frame;
@@ -624,8 +629,11 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     to.requester().message_octets += packet.payload;
   }
   m.solicited |= packet.solicited;
-  m.last_frame = packet.frame;
-  m.end_time = packet.time;
+  // Its packets come here in the order of their PSNs, not always in the capture's.
+  m.first_frame = std::min(m.first_frame, packet.frame);
+  m.start = std::min(m.start, packet.time);
+  m.last_frame = std::max(m.last_frame, packet.frame);
+  m.end_time = std::max(m.end_time, packet.time);
   waiting.end = end;
   m.last_psn = (end - 1).value();
   if (op.immediate) {
@@ -712,6 +720,7 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     event.cause_frame = cause_frame;
     // It shows with the packet behind it.
     event.frame = at < packets_.size() && packets_[at].seen ? packets_[at].frame : cause_frame;
+    if (event.frame == 0) event.frame = told.frame != 0 ? told.frame : last_frame_;
     if (answered) to.requester().lost_in_capture += lost;
     to.tell(event);
     told.seen = true;
@@ -928,16 +937,18 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
     Event event;
     event.kind = EventKind::lost_in_capture;
     event.end = to.end;
-    event.frame = stuck.ahead_frame;
-    event.time = stuck.ahead_time;
+    // It shows with a response behind the missing ones or, where those were the last, with what made it wait.
+    event.frame = stuck.ahead_frame != 0 ? stuck.ahead_frame : stuck.skipped_frame;
+    event.time = stuck.ahead_frame != 0 ? stuck.ahead_time : stuck.skipped_time;
     event.origin_frame = stuck.message.first_frame;
-    event.cause_frame = stuck.ahead_frame;
+    event.cause_frame = event.frame;
     event.psn = stuck.seen.value();
     event.packets = static_cast<std::uint64_t>(std::max(stuck.gap_end - stuck.seen, 1));
     to.responder().lost_in_capture += static_cast<std::uint32_t>(event.packets);
     to.tell(event);
   }
   stuck.answered = true;
+  stuck.skipped_frame = 0;  // it is judged, though what stands before it may keep it
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (waiting.done) continue;

@@ -34,6 +34,8 @@ class Requester {
  public:
   /// So much silence is a stall.
   static constexpr std::int64_t stall_ns = 100'000'000;
+  /// PSNs further away than this are not the connection's.
+  static constexpr std::int32_t far = 1 << 14;
 
   /// The PSN of the first request is known: the CM said it, or the programs did.
   void expect(Psn first);
@@ -153,6 +155,7 @@ class Requester {
     if (!trouble_) trouble_ = std::make_unique<Trouble>();
     return *trouble_;
   }
+  [[nodiscard]] bool near(Psn psn) const;
   Event event_of(EventKind kind, Cause cause, const TransportPacket& packet, const Reporter& to) const;
   [[nodiscard]] std::uint32_t psns_of(const TransportPacket& packet, const Connection& connection) const;
   void learn_mtu(const TransportPacket& packet, Connection& connection);

@@ -22,7 +22,12 @@ class Ring {
   [[nodiscard]] const T& back() const { return (*this)[size_ - 1]; }
 
   T& push_back(const T& item) {
-    if (size_ == capacity_) grow();
+    if (size_ == capacity_) {
+      const T copy = item;  // it can be an item of this ring
+      grow();
+      ++size_;
+      return back() = copy;
+    }
     ++size_;
     return back() = item;
   }
