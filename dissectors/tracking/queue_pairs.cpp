@@ -253,9 +253,9 @@ QueuePairs::Index QueuePairs::begin(const TransportPacket& packet) {
 // A packet
 
 void QueuePairs::add(const Packet& packet) {
-  const std::optional<TransportPacket> read = transport_packet(packet);
-  if (!read) return;
-  const TransportPacket& t = *read;
+  TransportPacket read;
+  if (!read_transport_packet(packet, read)) return;
+  const TransportPacket& t = read;
   now_ = t.time;
   constexpr std::uint32_t management_qps = 1;
   if (t.dest_qp <= management_qps && t.op->transport == Transport::ud) return;

@@ -235,7 +235,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     packets_.push_back(gap);
     gap_ = true;
   }
-  SentPacket sent;
+  SentPacket& sent = packets_.push_back({});
   sent.psn = packet.psn;
   sent.psns = psns;
   sent.frame = packet.frame;
@@ -245,7 +245,6 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
   sent.identification = packet.identification;
   sent.opcode = packet.op->value;
   sent.seen = true;
-  packets_.push_back(sent);
   window_ = window_.sent(packet.psn, psns);
   while (packets_.size() > kept_packets &&
          (packets_.size() > max_packets || packets_.front().end() - window_.oldest <= 0)) {
@@ -528,7 +527,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
       }
       waiting_.pop_front();
     }
-    Waiting waiting;
+    Waiting& waiting = waiting_.push_back({});
     Message& m = waiting.message;
     m.kind = kind_of(op.operation);
     m.number = ++messages_;
@@ -547,7 +546,6 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     waiting.first = waiting.next_response = waiting.seen = waiting.beyond = packet.psn;
     waiting.read = m.kind == MessageKind::read;
     waiting.atomic = m.kind == MessageKind::compare_swap || m.kind == MessageKind::fetch_add;
-    waiting_.push_back(waiting);
     Sent& sent = to.requester();
     ++sent.messages[static_cast<std::size_t>(m.kind)];
     if (m.has_remote) sent.message_octets += m.size;
