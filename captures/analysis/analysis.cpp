@@ -265,7 +265,7 @@ void Analysis::add(const tracking::Packet& packet) {
   if (qp == UINT32_MAX) return;
   if (qp != talker->last_qp) {
     talker->last_qp = qp;
-    talker->queue_pairs += flow_queue_pairs_.insert(flow->with(std::uint64_t{1} << 32 | qp).hash());
+    talker->queue_pairs += flow_queue_pairs_.insert(queue_pair_id(*flow, qp));
   }
   if (stack.wire != Wire::roce_v2) return;
   // A RoCEv2 packet has its UDP header right before the BTH.

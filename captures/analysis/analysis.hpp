@@ -195,6 +195,12 @@ class Analysis final : public tracking::Sink {
 
   /// What is counted of each packet by itself.
   void add(const tracking::Packet& packet);
+  /// What identifies a destination queue pair to add(): its memory can be brought into the cache ahead, in two steps.
+  static std::uint64_t queue_pair_id(const FlowKey& ports, std::uint32_t qp) {
+    return ports.with(std::uint64_t{1} << 32 | qp).hash();
+  }
+  void fetch_slot(std::uint64_t queue_pair_id) const { flow_queue_pairs_.fetch_slot(queue_pair_id); }
+  void fetch_row(std::uint64_t queue_pair_id) const { flow_queue_pairs_.fetch_row(queue_pair_id); }
   void message(const Connection& connection, const Message& message) override;
   void event(const Connection* connection, const Event& event) override;
   void connection(const Connection& connection, tracking::Farewell farewell) override;

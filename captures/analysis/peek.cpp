@@ -16,12 +16,15 @@ using tracking::PortAddress;
 
 constexpr std::uint16_t raw_ip = 0;  ///< no EtherType: the IP header tells
 
-/// What of a BTH's packet is payload: `octets` are from the BTH on, ICRC included.
-std::uint64_t payload_of(const std::uint8_t* bth, std::uint64_t octets) {
+/// `octets` are from the BTH on, ICRC included.
+void look_at_bth(Peek& peek, const std::uint8_t* bth, std::uint64_t octets) {
+  peek.bth = true;
+  peek.opcode = bth[0];
+  peek.dest_qp = static_cast<std::uint32_t>(load_be<4>(bth + 4)) & 0xffffff;
   const Opcode& row = opcode(bth[0]);
-  if (!row.known || !row.payload) return 0;
+  if (!row.known || !row.payload) return;
   const std::uint64_t rest = Bth::size + row.header_octets + 4 + (bth[1] >> 4 & 3);
-  return octets > rest ? octets - rest : 0;
+  if (octets > rest) peek.payload = octets - rest;
 }
 
 /// May be a part of "0000:000011:a1b2c3…", numbers in hexadecimal with colons between and a zero behind, or a digit
@@ -91,7 +94,7 @@ Peek peek(Bytes frame, LinkType link, std::uint32_t wire_length, std::uint16_t e
     end = at + load_be<2>(ip + 4);
     if (type == ethertype::roce_v1) {
       result.known = true;
-      if (frame.size() >= at + Bth::size && end >= at) result.payload = payload_of(p + at, end - at);
+      if (frame.size() >= at + Bth::size && end >= at) look_at_bth(result, p + at, end - at);
       return result;
     }
   } else {
@@ -122,7 +125,7 @@ Peek peek(Bytes frame, LinkType link, std::uint32_t wire_length, std::uint16_t e
     result.known = true;
     const bool roce = port == DecodeOptions::roce_v2_udp_port || (extra_roce_port && port == extra_roce_port);
     at += 8;
-    if (roce && frame.size() >= at + Bth::size && end >= at) result.payload = payload_of(p + at, end - at);
+    if (roce && frame.size() >= at + Bth::size && end >= at) look_at_bth(result, p + at, end - at);
   } else {
     result.known = true;
   }

@@ -19,6 +19,9 @@ struct Peek {
   bool text = false;
   tracking::PortAddress from, to;
   std::uint64_t payload = 0;  ///< octets of RDMA payload: RoCE only
+  bool bth = false;           ///< the next two are set: RoCE only
+  std::uint8_t opcode = 0;
+  std::uint32_t dest_qp = 0;
 
   /// The same in both directions.
   [[nodiscard]] std::uint64_t pair_hash() const {

@@ -1,10 +1,12 @@
 #include "dissectors/tracking/queue_pairs.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/syndrome.hpp"
 #include "dissectors/tracking/crc_cause.hpp"
+#include "dissectors/tracking/fetch.hpp"
 
 namespace rdmawire::tracking {
 namespace {
@@ -163,6 +165,40 @@ void QueuePairs::erase(const FlowKey& key) {
   }
   slots_[hole] = Slot{};
   --slots_used_;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Memory, before it is needed
+
+void QueuePairs::fetch_slot(std::uint64_t hash) const {
+  if (!slots_.empty()) fetch(&slots_[hash & (slots_.size() - 1)]);
+}
+
+// The hash alone: that two flows share all 64 bits of it would fetch the wrong memory, once in a lifetime.
+const QueuePairs::Slot* QueuePairs::glance(std::uint64_t hash) const {
+  if (slots_.empty()) return nullptr;
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t i = hash & mask; slots_[i].at != none; i = (i + 1) & mask)
+    if (slots_[i].hash == hash) return &slots_[i];
+  return nullptr;
+}
+
+void QueuePairs::fetch_connection(std::uint64_t hash, bool response) const {
+  const Slot* slot = glance(hash);
+  if (!slot) return;
+  const Followed& f = *followed_[slot->at];
+  fetch(&f.info, offsetof(Connection, sent));
+  fetch(&f.info.sent[static_cast<std::size_t>(slot->end)], sizeof(Sent));
+  if (response) fetch(&f.info.sent[static_cast<std::size_t>(other(slot->end))], sizeof(Sent));
+  fetch(&f.info.joined_by, sizeof(Connection) - offsetof(Connection, joined_by));
+  fetch(&f.knows, sizeof(Followed) - offsetof(Followed, knows));
+  f.requesters[static_cast<std::size_t>(response ? other(slot->end) : slot->end)].fetch_state(response);
+}
+
+void QueuePairs::fetch_requests(std::uint64_t hash, bool response) const {
+  if (const Slot* slot = glance(hash))
+    followed_[slot->at]->requesters[static_cast<std::size_t>(response ? other(slot->end) : slot->end)].fetch_requests(
+        response);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -44,6 +44,12 @@ class QueuePairs final : public PairSink {
   void closing(const PairEvidence& evidence, std::uint64_t frame, std::int64_t time) override;
   void closed(const PairEvidence& evidence, const Event& event) override;
 
+  /// As Tracker's.
+  void fetch_slot(std::uint64_t hash) const;
+  void fetch_connection(std::uint64_t hash, bool response) const;
+  void fetch_requests(std::uint64_t hash, bool response) const;
+  [[nodiscard]] bool worth_fetching() const { return alive_ >= 256; }
+
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
   [[nodiscard]] std::size_t memory() const;
 
@@ -73,6 +79,7 @@ class QueuePairs final : public PairSink {
 
   [[nodiscard]] static std::uint64_t number_of(const TransportPacket& packet);
   Slot* find(const FlowKey& key);
+  [[nodiscard]] const Slot* glance(std::uint64_t hash) const;
   void insert(const FlowKey& key, Index at, End end);
   void erase(const FlowKey& key);
   void grow();

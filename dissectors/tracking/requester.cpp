@@ -1,8 +1,10 @@
 #include "dissectors/tracking/requester.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "dissectors/protocol/syndrome.hpp"
+#include "dissectors/tracking/fetch.hpp"
 
 namespace rdmawire::tracking {
 namespace {
@@ -99,6 +101,29 @@ bool Requester::can_continue(Psn psn) const {
   const std::int32_t ahead = psn - window_.next;
   const std::int32_t behind = window_.oldest - psn;
   return ahead < far && behind < far;
+}
+
+void Requester::fetch_state(bool response) const {
+  fetch(this, offsetof(Requester, round_) + 1);
+  fetch(&refusal_);
+  fetch(&filler_);
+  fetch(&unanswered_again_);
+  if (response) fetch(&last_ack_, sizeof(last_ack_));
+  fetch(&ack_frame_, sizeof(Requester) - offsetof(Requester, ack_frame_));
+}
+
+// A request writes behind the last packet and may drop the first one; a response looks at the last few.
+void Requester::fetch_requests(bool response) const {
+  constexpr std::size_t few = 4;
+  if (const SentPacket* first = packets_.place(0)) fetch(first, sizeof(SentPacket));
+  const std::size_t size = packets_.size();
+  if (response) {
+    for (std::size_t i = size - std::min(size, few); i < size; ++i) fetch(packets_.place(i), sizeof(SentPacket));
+    if (const Waiting* oldest = waiting_.place(0)) fetch(oldest, sizeof(Waiting));
+  } else {
+    fetch(packets_.place(size), sizeof(SentPacket));
+    if (const Waiting* newest = waiting_.place(waiting_.size() - (open_ ? 1 : 0))) fetch(newest, sizeof(Waiting));
+  }
 }
 
 std::size_t Requester::memory() const {
