@@ -91,10 +91,10 @@ QueuePairs::QueuePairs(Sink& sink, const TrackerOptions& options) : sink_(sink),
 QueuePairs::~QueuePairs() = default;
 
 std::size_t QueuePairs::memory() const {
-  std::size_t octets = slots_.capacity() * sizeof(Slot) + followed_.capacity() * sizeof(followed_[0]);
-  octets += alive_ * sizeof(Followed) + waiting_ * sizeof(TransportPacket);
-  for (const auto& f : followed_)
-    if (f) octets += f->requesters[0].memory() + f->requesters[1].memory();
+  std::size_t octets = slots_.capacity() * sizeof(Slot) + followed_.memory();
+  octets += waiting_ * sizeof(TransportPacket);
+  for (Index at = 0; at < followed_.size(); ++at)
+    if (const Followed* f = followed_[at]) octets += f->requesters[0].memory() + f->requesters[1].memory();
   return octets;
 }
 
@@ -207,14 +207,28 @@ void QueuePairs::fetch_requests(std::uint64_t hash, bool response) const {
 QueuePairs::Index QueuePairs::create() {
   if (alive_ >= options_.connections) make_room();
   ++alive_;
-  if (!free_.empty()) {
-    const Index at = free_.back();
-    free_.pop_back();
-    followed_[at] = std::make_unique<Followed>();
-    return at;
-  }
-  followed_.push_back(std::make_unique<Followed>());
-  return static_cast<Index>(followed_.size() - 1);
+  return followed_.create();
+}
+
+std::unique_ptr<QueuePairs::Search> QueuePairs::new_search() {
+  if (spare_searches_.empty()) return std::make_unique<Search>();
+  std::unique_ptr<Search> search = std::move(spare_searches_.back());
+  spare_searches_.pop_back();
+  return search;
+}
+
+// Its vectors keep their memory for the next one.
+void QueuePairs::end_search(std::unique_ptr<Search> search) {
+  constexpr std::size_t spare = 64;
+  if (!search || spare_searches_.size() >= spare) return;
+  search->held.clear();
+  search->candidates.clear();
+  search->stretches.clear();
+  search->looked = search->rivals = false;
+  search->matches = 0;
+  search->last_match = {};
+  search->since = 0;
+  spare_searches_.push_back(std::move(search));
 }
 
 void QueuePairs::release(Index at) {
@@ -222,15 +236,14 @@ void QueuePairs::release(Index at) {
   if (f.lone) remove_lone(at);
   for (End end : {End::a, End::b})
     if (f.knows[static_cast<std::size_t>(end)]) erase(key_from(f, end));
-  followed_[at].reset();
-  free_.push_back(at);
+  followed_.destroy(at);
   --alive_;
 }
 
 void QueuePairs::make_room() {
   for (;; hand_ = (hand_ + 1) % followed_.size()) {
     if (hand_ >= followed_.size()) hand_ = 0;
-    const auto& f = followed_[hand_];
+    Followed* const f = followed_[hand_];
     if (!f) continue;
     if (f->recent) {
       f->recent = false;
@@ -278,7 +291,7 @@ QueuePairs::Index QueuePairs::begin(const TransportPacket& packet) {
     f.port[0] = packet.source_port;
     add_lone(at);
     if (has_answers(c.service)) {
-      f.search = std::make_unique<Search>();
+      f.search = new_search();
       f.search->since = packet.time;
     }
   }
@@ -811,13 +824,13 @@ void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
 void QueuePairs::try_answers(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
   if (!f.search) {
-    f.search = std::make_unique<Search>();
+    f.search = new_search();
     f.search->since = INT64_MIN / 2;  // too late for its packets to wait
   }
   Search& search = *f.search;
   const bool late = search.since == INT64_MIN / 2;
   const auto done = [&] {
-    if (late) followed_[at]->search.reset();
+    if (late) end_search(std::move(followed_[at]->search));
   };
   const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
   const auto place = lone_.find(a <= b ? PortPair{a, b} : PortPair{b, a});
@@ -830,7 +843,7 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
     search.looked = true;
   } else {
     std::erase_if(search.candidates, [&](Index candidate) {
-      const auto& o = followed_[candidate];
+      const Followed* const o = followed_[candidate];
       return !o || !o->lone || candidate == at || !answers(*o, t, t.frame);
     });
   }
@@ -884,7 +897,7 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   f.jump[1] = std::move(o.jump[0]);
   f.good_crcs += o.good_crcs;
   f.bad_crcs += o.bad_crcs;
-  const std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
+  std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
   const FlowKey key = key_from(o, End::a);
   release(with);
   insert(key, at, End::b);
@@ -901,22 +914,25 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
     else
       process(f, End::b, y[j++]);
   }
+  end_search(std::move(first));
+  end_search(std::move(second));
   return at;
 }
 
 void QueuePairs::release_waiting(Index at) {
   forget_requests(at);
   Followed& f = *followed_[at];
-  const std::unique_ptr<Search> search = std::move(f.search);
+  std::unique_ptr<Search> search = std::move(f.search);
   waiting_ -= search->held.size();
   for (const TransportPacket& t : search->held) process(f, End::a, t);
+  end_search(std::move(search));
 }
 
 void QueuePairs::give_up(Index at) {
   Followed& f = *followed_[at];
   Search& search = *f.search;
   std::erase_if(search.candidates, [&](Index candidate) {
-    const auto& o = followed_[candidate];
+    const Followed* const o = followed_[candidate];
     return !o || !o->lone || candidate == at || contradicts(f, *o);
   });
   if (search.looked && !search.candidates.empty()) {
@@ -1000,7 +1016,7 @@ QueuePairs::Followed* QueuePairs::of_evidence(const PairEvidence& evidence, bool
     if (!slot) continue;
     // A packet to `side` is sent by the other one.
     swapped = (slot->end == End::a) != (side == 1);
-    return followed_[slot->at].get();
+    return followed_[slot->at];
   }
   return nullptr;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dissectors/tracking/pair_evidence.hpp"
+#include "dissectors/tracking/pool.hpp"
 #include "dissectors/tracking/requester.hpp"
 #include "dissectors/tracking/tracker.hpp"
 
@@ -87,6 +88,8 @@ class QueuePairs final : public PairSink {
 
   Index create();
   void release(Index at);
+  std::unique_ptr<Search> new_search();
+  void end_search(std::unique_ptr<Search> search);
   void make_room();
   Index begin(const TransportPacket& packet);
   void farewell(Index at, Farewell why);
@@ -122,8 +125,8 @@ class QueuePairs final : public PairSink {
   TrackerOptions options_;
   std::vector<Slot> slots_;
   std::size_t slots_used_ = 0;
-  std::vector<std::unique_ptr<Followed>> followed_;
-  std::vector<Index> free_;
+  Pool<Followed> followed_;
+  std::vector<std::unique_ptr<Search>> spare_searches_;
   std::size_t alive_ = 0;
   std::size_t hand_ = 0;  // of the clock that chooses who goes
   std::unordered_map<PortPair, Lone, PortPairHash> lone_;
