@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "dissectors/tracking/fetch.hpp"
+
 namespace rdmawire::captures::analysis {
 
 /// Rows by key; never removes any. `Key` needs == and `hash()`, 64 bits of which the low ones are well mixed.
@@ -39,12 +41,12 @@ class BoundedTable {
   }
   /// Brings the memory that at() will need into the cache: first the slot, some packets later the row.
   void fetch_slot(const Key& key) const {
-    if (!slots_.empty()) __builtin_prefetch(&slots_[key.hash() & (slots_.size() - 1)]);
+    if (!slots_.empty()) tracking::fetch(&slots_[key.hash() & (slots_.size() - 1)]);
   }
   void fetch_row(const Key& key) const {
     if (slots_.empty()) return;
     const std::uint32_t row = slots_[key.hash() & (slots_.size() - 1)];
-    if (row != none) __builtin_prefetch(&rows_[row]);
+    if (row != none) tracking::fetch(&rows_[row]);
   }
   /// In the order in which they came.
   [[nodiscard]] const std::vector<std::pair<Key, Row>>& rows() const { return rows_; }
@@ -96,8 +98,6 @@ class BoundedSet {
     static_cast<void>(table_.at({value}));
     return table_.rows().size() != before;
   }
-  void fetch_slot(std::uint64_t value) const { table_.fetch_slot({value}); }
-  void fetch_row(std::uint64_t value) const { table_.fetch_row({value}); }
   void merge(const BoundedSet& other) { table_.merge(other.table_); }
   template <class Take>
   void each(Take take) const {

@@ -12,6 +12,8 @@ inline void fetch(const void* at, std::size_t octets = 1) {
   const auto begin = reinterpret_cast<std::uintptr_t>(at) & ~(line - 1);
   const auto end = reinterpret_cast<std::uintptr_t>(at) + octets;
   for (std::uintptr_t p = begin; p < end; p += line) __builtin_prefetch(reinterpret_cast<const void*>(p), 1);
+  // GCC takes a function that only fetches for one without effect, and leaves out the calls.
+  asm volatile("");
 }
 
 }  // namespace rdmawire::tracking
