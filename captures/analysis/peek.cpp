@@ -132,17 +132,32 @@ Peek peek(Bytes frame, LinkType link, std::uint32_t wire_length, std::uint16_t e
   return result;
 }
 
-unsigned share_of(const Peek& seen, Bytes frame, LinkType link, unsigned shares) {
-  if (shares == 1) return 0;
-  if (seen.known) return static_cast<unsigned>(seen.pair_hash() % shares);
-  const HeaderStack stack = decode(frame, link);
-  if (stack.wire == Wire::infiniband) return 0;
-  const auto ports = tracking::ports_of(stack);
-  if (!ports) return 0;
-  Peek decoded;
-  decoded.from = ports->from;
-  decoded.to = ports->to;
-  return static_cast<unsigned>(decoded.pair_hash() % shares);
+unsigned Division::next(const Peek& seen, Bytes frame, LinkType link) {
+  if (loads_.size() <= 1) return 0;
+  std::uint64_t hash = 0;
+  if (seen.known) {
+    hash = seen.pair_hash();
+  } else {
+    const HeaderStack stack = decode(frame, link);
+    const auto ports = stack.wire == Wire::infiniband ? std::nullopt : tracking::ports_of(stack);
+    if (!ports) {
+      ++loads_[0];
+      return 0;
+    }
+    Peek decoded;
+    decoded.from = ports->from;
+    decoded.to = ports->to;
+    hash = decoded.pair_hash();
+  }
+  std::uint16_t& share = share_[hash & (pairs - 1)];
+  if (share == none) {
+    share = static_cast<std::uint16_t>(std::min_element(loads_.begin(), loads_.end()) - loads_.begin());
+    // Of pairs that all begin at once, each share gets as many.
+    constexpr std::uint64_t a_pair = 1000;
+    loads_[share] += a_pair;
+  }
+  ++loads_[share];
+  return share;
 }
 
 }  // namespace rdmawire::captures::analysis

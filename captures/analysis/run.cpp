@@ -214,6 +214,8 @@ std::optional<Boundary> Boundary::parse(std::string_view text) {
   return boundary;
 }
 
+namespace {
+
 /// A record that waits to be dissected.
 struct Coming {
   Bytes bytes;
@@ -228,11 +230,14 @@ struct Coming {
 };
 constexpr std::size_t coming_records = 24;
 
+}  // namespace
+
 struct Pipeline::State {
   State(const RunOptions& run_options, unsigned this_share, unsigned all_shares)
       : options(run_options),
         share(this_share),
         shares(all_shares),
+        division(all_shares),
         analysis(run_options.analysis),
         tee(analysis, run_options),
         dissector(run_options.dissector),
@@ -240,6 +245,7 @@ struct Pipeline::State {
 
   const RunOptions& options;
   unsigned share, shares;
+  Division division;
   Analysis analysis;
   Tee tee;
   tracking::Dissector dissector;
@@ -259,7 +265,7 @@ Pipeline::~Pipeline() = default;
 void Pipeline::add(const Record& record, std::uint64_t frame, bool stays) {
   State& s = *state_;
   const Peek seen = peek(record.bytes, record.link, record.wire_length, s.options.dissector.decode.extra_roce_v2_port);
-  const bool mine = share_of(seen, record.bytes, record.link, s.shares) == s.share;
+  const bool mine = s.division.next(seen, record.bytes, record.link) == s.share;
   // Incast is a receiver's matter, whichever senders it has: divided by receiver.
   const bool counts =
       seen.payload && !s.options.filter && !s.only && (s.shares == 1 || seen.receiver_hash() % s.shares == s.share);
