@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -12,6 +17,7 @@
 #include "captures/analysis/csv.hpp"
 #include "captures/analysis/report.hpp"
 #include "captures/analysis/run.hpp"
+#include "captures/io/live.hpp"
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
 
@@ -31,6 +37,7 @@ constexpr const char* examples = R"(Examples:
   rdmawire analyze x.pcap --connection 214      one connection (named by its first frame)
   rdmawire analyze x.pcap --from 12.5 --to 13   half a second of it
   rdmawire analyze x.pcap --counters before.txt --counters after.txt
+  rdmawire analyze --interface eth0             as it happens, until Ctrl-C
   rdmawire analyze x.pcap --fail-on warning     for scripts: exit status 1 when something is wrong
 
 Exit status: 0 fine, 1 found what --fail-on names, 2 wrong usage, 3 a file could not be read to its end (the report is of
@@ -38,13 +45,14 @@ what could be read).)";
 
 struct Options {
   std::vector<std::string> files;
-  std::string filter, from, to, csv, fail_on;
+  std::string filter, from, to, csv, fail_on, interface, capture_filter;
   std::vector<std::string> counters, ignore;
   std::uint64_t connection = 0;
   unsigned threads = 0;
   std::size_t rows = 10;
   std::uint16_t roce_port = 0;
-  bool json = false, csv_packets = false, no_crc = false;
+  bool json = false, csv_packets = false, no_crc = false, follow = false;
+  double every = 0;
   Colours colours = Colours::automatic;
 };
 
@@ -57,6 +65,32 @@ std::size_t terminal_width() {
       return std::clamp<std::size_t>(static_cast<std::size_t>(width), 80, 200);
   return 120;
 }
+
+// What a signal handler may touch.
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+/// Ctrl-C and SIGTERM end the following, not the program, as long as this lives. A second one ends the program.
+class Interruption {
+ public:
+  Interruption() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted = true; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    ::sigaction(SIGINT, &action, &old_int_);
+    ::sigaction(SIGTERM, &action, &old_term_);
+  }
+  ~Interruption() {
+    ::sigaction(SIGINT, &old_int_, nullptr);
+    ::sigaction(SIGTERM, &old_term_, nullptr);
+  }
+  Interruption(const Interruption&) = delete;
+  Interruption& operator=(const Interruption&) = delete;
+
+ private:
+  struct sigaction old_int_ {
+  }, old_term_{};
+};
 
 class Analyze {
  public:
@@ -84,7 +118,8 @@ class Analyze {
     run.progress = [&progress](std::uint64_t packets, std::uint64_t done, std::uint64_t all, const std::string& name) {
       progress.at(packets, done, all, name);
     };
-    const analysis::RunResult result = analysis::run(run);
+    const bool follows = options_.follow || !options_.interface.empty();
+    const analysis::RunResult result = follows ? follow(run) : analysis::run(run);
     progress.clear();
     bool whole = result.troubles.empty();
     for (const std::string& trouble : result.troubles) complain(trouble);
@@ -113,6 +148,118 @@ class Analyze {
   }
 
  private:
+  /// Feeds packets as they come and shows how it stands, until interrupted.
+  analysis::RunResult follow(const analysis::RunOptions& run) {
+    using Clock = std::chrono::steady_clock;
+    const bool terminal = ::isatty(STDOUT_FILENO) == 1 && !options_.json;
+    const std::chrono::duration<double> period(options_.every > 0 ? options_.every : terminal ? 1.0 : 10.0);
+    analysis::RunResult result{analysis::Analysis(run.analysis), {}, {}, 0};
+    analysis::Pipeline pipeline(run);
+    const std::string name = options_.interface.empty() ? options_.files.front() : options_.interface;
+    analysis::Input::File file{name, 0, 0, 0, std::nullopt, {}};
+    const Interruption interruption;
+    auto next_show = Clock::now() + std::chrono::duration_cast<Clock::duration>(period);
+    std::uint64_t shown = UINT64_MAX;
+    const auto take = [&](const captures::Record& record) {
+      ++file.packets;
+      file.first_frame = 1;
+      file.octets += record.bytes.size();
+      pipeline.add(record, file.packets);
+    };
+    const auto show_when_due = [&] {
+      if (options_.json || Clock::now() < next_show) return true;
+      next_show = Clock::now() + std::chrono::duration_cast<Clock::duration>(period);
+      if (!terminal && shown == file.packets) return true;
+      shown = file.packets;
+      analysis::Input input;
+      input.files.push_back(file);
+      return show(analysis::report_of(pipeline.analysis(), input), terminal);
+    };
+    if (options_.interface.empty())
+      follow_file(name, file, take, show_when_due, result.troubles);
+    else
+      follow_interface(file, take, show_when_due, result.troubles);
+    pipeline.finish();
+    if (terminal) static_cast<void>(show_text("\033[H\033[2J"));
+    result.input.evicted_packets = pipeline.evicted_packets();
+    result.analysis = std::move(pipeline.analysis());
+    if (file.packets != 0 || result.troubles.empty()) result.input.files.push_back(std::move(file));
+    return result;
+  }
+
+  template <class Take, class Show>
+  void follow_interface(analysis::Input::File& file, Take take, Show show_when_due,
+                        std::vector<std::string>& troubles) {
+    captures::LiveCapture::Options live;
+    live.filter = options_.capture_filter;
+    auto capture = captures::LiveCapture::open(options_.interface, live);
+    if (!capture) {
+      troubles.push_back(captures::to_string(capture.error()));
+      return;
+    }
+    captures::Record record;
+    while (!interrupted) {
+      const captures::Next next = capture->next(record);
+      if (next == captures::Next::record) {
+        take(record);
+        if (file.packets % 256 != 0) continue;  // the clock is not asked for each packet
+      } else if (next != captures::Next::timeout) {
+        if (next == captures::Next::error) troubles.push_back(captures::to_string(capture->error()));
+        break;
+      }
+      if (!show_when_due()) break;
+    }
+    if (const auto statistics = capture->statistics()) file.lost_by_capture = statistics->drops();
+  }
+
+  /// A file that somebody still writes: it is opened again when it has grown, and what is known of it is passed over
+  /// (a few nanoseconds a record).
+  template <class Take, class Show>
+  void follow_file(const std::string& name, analysis::Input::File& file, Take take, Show show_when_due,
+                   std::vector<std::string>& troubles) {
+    off_t size = -1;
+    while (!interrupted) {
+      struct stat status {};
+      if (::stat(name.c_str(), &status) != 0) {
+        troubles.push_back(fmt::format("{}: it is no longer there", name));
+        return;
+      }
+      if (status.st_size != size && status.st_size != 0) {
+        size = status.st_size;
+        auto reader = captures::Reader::open(name);
+        // A header that is not whole yet is no trouble: the rest will come.
+        if (!reader && reader.error().kind != captures::CaptureError::Kind::truncated) {
+          troubles.push_back(captures::to_string(reader.error()));
+          return;
+        }
+        captures::Record record;
+        if (reader)
+          while (!interrupted && reader->next(record) == captures::Next::record) {
+            if (reader->records() > file.packets) take(record);
+            if (reader->records() % 4096 == 0 && !show_when_due()) return;
+          }
+      }
+      if (!show_when_due()) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+
+  /// False: nobody reads.
+  bool show(const analysis::Json& report, bool terminal) const {
+    std::string text = terminal ? "\033[H\033[2J" : "";
+    text += analysis::text_of(report, {.width = terminal_width(),
+                                       .colours = use_colours(options_.colours, STDOUT_FILENO),
+                                       .rows = options_.rows,
+                                       .tables = false});
+    text += terminal ? "\nCtrl-C ends it and shows the whole report.\n" : "\n";
+    return show_text(text);
+  }
+  static bool show_text(std::string_view text) {
+    Output output;
+    output.text() += text;
+    return output.settle(true);
+  }
+
   Exit prepare(analysis::RunOptions& run, std::optional<faces::Filter>& filter) {
     run.files = options_.files;
     run.connection = options_.connection;
@@ -194,7 +341,7 @@ void add_analyze(CLI::App& app, Work& work) {
   const auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("analyze", description);
   sub->footer(examples);
-  sub->add_option("FILE", options->files, "captures; - is standard input")->required()->type_name("");
+  sub->add_option("FILE", options->files, "captures; - is standard input")->type_name("");
   sub->add_flag("--json", options->json, "one JSON object (docs/analyze.md names the keys)");
   sub->add_option("--csv", options->csv, "write connections, flows, messages and events as CSV into this directory")
       ->type_name("DIR");
@@ -217,11 +364,13 @@ void add_analyze(CLI::App& app, Work& work) {
       ->type_name("N");
   sub->add_option("--counters", options->counters,
                   "host counters beside the capture: rdma statistic, ethtool -S; twice: before and after")
+      ->allow_extra_args(false)
       ->type_name("FILE");
   sub->add_option("--fail-on", options->fail_on, "exit status 1 when there is such a finding: a severity or a kind")
       ->check(check_fail_on)
       ->type_name("WORD");
   sub->add_option("--ignore", options->ignore, "evidence for joining not to be used: cm, text, source-port")
+      ->allow_extra_args(false)
       ->delimiter(',')
       ->check(CLI::IsMember({"cm", "text", "source-port"}, CLI::ignore_case))
       ->type_name("WORD");
@@ -230,8 +379,26 @@ void add_analyze(CLI::App& app, Work& work) {
       ->check(CLI::Range(1, 65535))
       ->type_name("PORT");
   sub->add_flag("--no-crc", options->no_crc, "do not verify CRCs");
+  sub->add_flag("--follow", options->follow,
+                "a file that still grows: show how it stands until Ctrl-C, then the report");
+  sub->add_option("--interface", options->interface, "capture live from this device, and follow that")
+      ->type_name("DEVICE");
+  sub->add_option("--capture-filter", options->capture_filter,
+                  "with --interface: what to capture, in libpcap's language")
+      ->type_name("EXPR");
+  sub->add_option("--every", options->every, "with --follow: seconds between reports (1 on a terminal, else 10)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS");
   add_colour_option(*sub, options->colours);
   sub->callback([options, &work] {
+    if (options->files.empty() && options->interface.empty()) throw CLI::RequiredError("FILE");
+    if (!options->files.empty() && !options->interface.empty()) throw CLI::ExcludesError("FILE", "--interface");
+    if (options->follow && options->interface.empty() && (options->files.size() != 1 || options->files[0] == "-"))
+      throw CLI::ValidationError("--follow", "takes one file, or --interface");
+    for (const auto& [given, option] :
+         {std::pair(options->connection != 0, "--connection"), std::pair(!options->from.empty(), "--from"),
+          std::pair(!options->to.empty(), "--to")})
+      if (given && (options->follow || !options->interface.empty())) throw CLI::ExcludesError("--follow", option);
     if (options->csv_packets && options->csv.empty()) throw CLI::RequiresError("--csv-packets", "--csv");
     work = [options] { return Analyze(*options).run(); };
   });

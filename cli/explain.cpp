@@ -9,6 +9,7 @@
 
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
+#include "dissectors/faces/explain_events.hpp"
 
 namespace rdmawire::cli {
 namespace {
@@ -23,6 +24,7 @@ constexpr const char* examples = R"(Examples:
   rdmawire explain syndrome 0x60        what all of an AETH's syndrome says
   rdmawire explain rnr 14               an RNR NAK's timer
   rdmawire explain nak.sequence-error   a value by its name
+  rdmawire explain events               the kinds of events that analyze tells of
 
 Exit status: 0 fine, 2 nothing is called so (the nearest names are shown).)";
 
@@ -43,8 +45,11 @@ Exit run(const Options& options) {
     out = options.json ? faces::list_topics_json() + "\n" : faces::list_topics(colours);
   } else {
     const std::string query = fmt::format("{}", fmt::join(options.words, " "));
-    const std::vector<faces::Topic> topics = faces::find_topics(query);
-    if (topics.empty()) {
+    const bool all_events = query == "events";
+    const std::string_view event = all_events ? std::string_view() : std::string_view(query);
+    const std::string events = options.json ? faces::explain_events_json(event) : faces::explain_events(event, colours);
+    const std::vector<faces::Topic> topics = all_events ? std::vector<faces::Topic>() : faces::find_topics(query);
+    if (topics.empty() && events.empty()) {
       std::string message = fmt::format("explain: nothing is called \"{}\"", query);
       const auto nearest = faces::nearest_topics(query);
       if (!nearest.empty()) message += fmt::format("; nearest: {}", fmt::join(nearest, ", "));
@@ -59,6 +64,8 @@ Exit run(const Options& options) {
       if (i) out += '\n';
       out += faces::explain(topics[i], colours);
     }
+    if (!events.empty() && !topics.empty() && !options.json) out += '\n';
+    out += events;
   }
   return output.finish() ? Exit::fine : Exit::trouble;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "captures/analysis/saturating.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
@@ -105,7 +106,7 @@ void Group::add(const Event& event) {
   ++count;
   packets += event.packets;
   octets += event.octets;
-  cost_ns += event.duration;
+  accumulate(cost_ns, event.duration);
   if (event.frame) first_frame = std::min(first_frame, event.frame);
   last_frame = std::max({last_frame, event.frame, event.last_frame});
   first_time = std::min(first_time, event.time);
@@ -117,7 +118,7 @@ void Group::merge(const Group& other) {
   count += other.count;
   packets += other.packets;
   octets += other.octets;
-  cost_ns += other.cost_ns;
+  accumulate(cost_ns, other.cost_ns);
   first_frame = std::min(first_frame, other.first_frame);
   last_frame = std::max(last_frame, other.last_frame);
   first_time = std::min(first_time, other.first_time);
@@ -292,7 +293,7 @@ void Analysis::add_pause(const tracking::Packet& packet) {
       ++row.stops;
       if (row.paused_since < 0) row.paused_since = packet.time_ns;
     } else if (row.paused_since >= 0) {
-      row.pause_ns += packet.time_ns - row.paused_since;
+      accumulate(row.pause_ns, difference(packet.time_ns, row.paused_since));
       row.paused_since = -1;
     }
   };
@@ -343,10 +344,12 @@ void Analysis::message(const Connection& connection, const Message& message) {
   if (message.outcome == tracking::Outcome::completed && message.start && message.answer_time) {
     if (message.kind == MessageKind::read) {
       if (message.first_response_time)
-        add_latency(message.kind, size, Phase::request_to_first_response, message.first_response_time - message.start);
-      add_latency(message.kind, size, Phase::request_to_last_response, message.answer_time - message.start);
+        add_latency(message.kind, size, Phase::request_to_first_response,
+                    difference(message.first_response_time, message.start));
+      add_latency(message.kind, size, Phase::request_to_last_response, difference(message.answer_time, message.start));
     } else {
-      add_latency(message.kind, size, Phase::request_to_acknowledgement, message.answer_time - message.start);
+      add_latency(message.kind, size, Phase::request_to_acknowledgement,
+                  difference(message.answer_time, message.start));
     }
   }
   if (!message.has_remote) return;
@@ -390,7 +393,7 @@ void Analysis::event(const Connection* connection, const Event& event) {
       ++rounds.rounds;
       rounds.packets += event.packets;
       rounds.octets += event.octets;
-      rounds.duration_ns += event.duration;
+      accumulate(rounds.duration_ns, event.duration);
       series.at(event.time).retransmitted += event.packets;
       break;
     }
@@ -479,7 +482,7 @@ void Analysis::merge(const Analysis& other) {
     mine->second.frames += row.frames;
     mine->second.stops += row.stops;
     mine->second.quanta += row.quanta;
-    mine->second.pause_ns += row.pause_ns;
+    accumulate(mine->second.pause_ns, row.pause_ns);
     mine->second.first_frame = std::min(mine->second.first_frame, row.first_frame);
   }
   pauses_left_out += other.pauses_left_out;
@@ -507,7 +510,7 @@ void Analysis::merge(const Analysis& other) {
     retransmissions[i].rounds += other.retransmissions[i].rounds;
     retransmissions[i].packets += other.retransmissions[i].packets;
     retransmissions[i].octets += other.retransmissions[i].octets;
-    retransmissions[i].duration_ns += other.retransmissions[i].duration_ns;
+    accumulate(retransmissions[i].duration_ns, other.retransmissions[i].duration_ns);
   }
   add_all(naks, other.naks);
   rnr_naks += other.rnr_naks;

@@ -251,7 +251,9 @@ struct Case {
 /// The cause of retransmissions that another kind of event is a part of; none: of no retransmission.
 std::vector<Cause> explained_by(EventKind kind, Cause cause) {
   switch (kind) {
-    case nak: return cause == Cause::psn_sequence_error ? std::vector{Cause::sequence_error_nak} : std::vector<Cause>{};
+    case nak:
+      if (cause != Cause::psn_sequence_error) return {};
+      return {Cause::sequence_error_nak, Cause::implied_nak, Cause::timeout, Cause::unknown};
     case rnr_nak: return {Cause::rnr};
     case lost_in_network:
     case psn_gap: return {Cause::sequence_error_nak, Cause::implied_nak, Cause::timeout};
@@ -277,17 +279,21 @@ std::vector<Case> cases_of(std::uint64_t connection, const Troubled& troubled) {
       if (congestion.count == 0) congestion.end = group.end;
       congestion.merge(group);
       congestion_evidence.push_back({to_string(group.kind), to_string(group.cause), group.count, group.packets});
-    } else if (group.kind == retransmission) {
+    } else if (group.kind == retransmission || group.kind == tcp_retransmission) {
       cases.push_back({connection, &troubled, group, {}});
     }
   }
   const std::size_t rounds = cases.size();
   for (const Group& group : groups) {
-    if (group.kind == ecn_marked || group.kind == cnp || group.kind == retransmission) continue;
+    if (group.kind == ecn_marked || group.kind == cnp || group.kind == retransmission ||
+        group.kind == tcp_retransmission)
+      continue;
     Case* part_of = nullptr;
     for (const Cause cause : explained_by(group.kind, group.cause)) {
       for (std::size_t i = 0; i < rounds && !part_of; ++i)
-        if (cases[i].group.cause == cause && cases[i].group.end == group.end) part_of = &cases[i];
+        if ((cases[i].group.cause == cause || cases[i].group.kind == tcp_retransmission) &&
+            cases[i].group.end == group.end)
+          part_of = &cases[i];
       if (part_of) break;
     }
     if (part_of)
@@ -303,7 +309,10 @@ std::string title_of(const Finding& finding, const Advice& advice) {
   std::string title = counted(finding.count, advice.one, advice.many);
   if (finding.kind == to_string(retransmission)) {
     title += fmt::format(", {} again", counted(finding.packets, "packet", "packets"));
-    if (finding.share >= 0) title += fmt::format(" ({:.2g} %)", finding.share * 100);
+    if (finding.share >= 0.1)
+      title += fmt::format(" ({:.0f} %)", finding.share * 100);
+    else if (finding.share >= 0)
+      title += fmt::format(" ({:.2g} %)", finding.share * 100);
   } else if (finding.packets > finding.count) {
     title += fmt::format(", {}", counted(finding.packets, "packet", "packets"));
   }
@@ -331,6 +340,12 @@ void remark(Finding& finding, const Analysis& analysis) {
         "or a fault of the sender, rather than the network";
 }
 
+/// Packets that were sent by who sent the group's again: of a read, its responses are.
+std::uint64_t sent_by_sender(const Case& of) {
+  const End sender = of.group.cause == Cause::implied_nak ? tracking::other(of.group.end) : of.group.end;
+  return of.troubled->packets[static_cast<std::size_t>(sender)];
+}
+
 Finding finding_of(const Case& of, const Advice& advice, const Analysis& analysis) {
   Finding finding;
   finding.kind = to_string(of.group.kind);
@@ -339,7 +354,7 @@ Finding finding_of(const Case& of, const Advice& advice, const Analysis& analysi
   finding.connection = of.connection;
   finding.end = of.group.end;
   take_group(finding, of.group);
-  const std::uint64_t sent = of.troubled->packets[static_cast<std::size_t>(of.group.end)];
+  const std::uint64_t sent = sent_by_sender(of);
   if (of.group.kind == retransmission && sent)
     finding.share = std::min(1.0, static_cast<double>(finding.packets) / static_cast<double>(sent));
   finding.who = of.connection ? who(of.troubled->ends, of.troubled->service, of.group.end) : "no known connection";
@@ -372,7 +387,7 @@ Finding collective_finding(std::vector<Case>& cases, const Advice& advice, const
   std::vector<std::uint64_t> connections;
   for (const Case& one : cases) {
     all.merge(one.group);
-    sent += one.troubled->packets[static_cast<std::size_t>(one.group.end)];
+    sent += sent_by_sender(one);
     connections.push_back(one.connection);
     for (const Evidence& part : one.evidence) {
       Evidence& sum =

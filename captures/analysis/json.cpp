@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "captures/analysis/report.hpp"
+#include "captures/analysis/saturating.hpp"
 #include "dissectors/faces/value.hpp"
 
 namespace rdmawire::captures::analysis {
@@ -342,7 +343,7 @@ Json summary_json(const Analysis& analysis, const std::vector<Finding>& findings
               {"octets", analysis.octets},
               {"first_time", any ? Json(seconds(analysis.first_time)) : Json()},
               {"last_time", any ? Json(seconds(analysis.last_time)) : Json()},
-              {"duration_ns", any ? analysis.last_time - analysis.first_time : 0},
+              {"duration_ns", any ? difference(analysis.last_time, analysis.first_time) : 0},
               {"wires", wires},
               {"connections", analysis.connections},
               {"messages", analysis.messages},
@@ -396,28 +397,29 @@ Json flow_json(const Connection& connection, End from) {
   const std::uint64_t lost = std::min<std::uint64_t>(mine.lost_in_network, mine.packets);
   std::uint64_t messages = 0;
   for (const std::uint32_t count : mine.messages) messages += count;
-  return Json{{"connection", connection.id},
-              {"from", text(from)},
-              {"ip_src", to_text(connection.at(from).address)},
-              {"ip_dst", to_text(connection.at(to).address)},
-              {"ip_dscp", mine.requests    ? Json(mine.request_dscp)
-                          : mine.responses ? Json(mine.response_dscp)
-                                           : Json()},
-              {"src_qp", connection.at(from).qp_known ? Json(connection.at(from).qp) : Json()},
-              {"dest_qp", connection.at(to).qp_known ? Json(connection.at(to).qp) : Json()},
-              {"frames_tx", mine.packets},
-              {"frames_rx", mine.packets - lost},
-              {"frames_retransmitted", mine.packets_again},
-              {"frame_sequence_error", theirs.naks[0]},
-              {"nak_tx", naks(mine)},
-              {"nak_rx", naks(theirs)},
-              {"ecn_ce_rx", mine.ecn_marked},
-              {"cnp_tx", mine.cnps},
-              {"cnp_rx", theirs.cnps},
-              {"message_complete_rx", mine.messages_completed},
-              {"message_fail", mine.messages_refused},
-              {"flow_completion_time", messages ? Json(connection.last_time - connection.first_time) : Json()},
-              {"latency_max", mine.latency_count ? Json(mine.latency_max) : Json()}};
+  return Json{
+      {"connection", connection.id},
+      {"from", text(from)},
+      {"ip_src", to_text(connection.at(from).address)},
+      {"ip_dst", to_text(connection.at(to).address)},
+      {"ip_dscp", mine.requests    ? Json(mine.request_dscp)
+                  : mine.responses ? Json(mine.response_dscp)
+                                   : Json()},
+      {"src_qp", connection.at(from).qp_known ? Json(connection.at(from).qp) : Json()},
+      {"dest_qp", connection.at(to).qp_known ? Json(connection.at(to).qp) : Json()},
+      {"frames_tx", mine.packets},
+      {"frames_rx", mine.packets - lost},
+      {"frames_retransmitted", mine.packets_again},
+      {"frame_sequence_error", theirs.naks[0]},
+      {"nak_tx", naks(mine)},
+      {"nak_rx", naks(theirs)},
+      {"ecn_ce_rx", mine.ecn_marked},
+      {"cnp_tx", mine.cnps},
+      {"cnp_rx", theirs.cnps},
+      {"message_complete_rx", mine.messages_completed},
+      {"message_fail", mine.messages_refused},
+      {"flow_completion_time", messages ? Json(difference(connection.last_time, connection.first_time)) : Json()},
+      {"latency_max", mine.latency_count ? Json(mine.latency_max) : Json()}};
 }
 
 Json message_json(const Message& m) {
@@ -436,7 +438,7 @@ Json message_json(const Message& m) {
       {"end_time", time_or_null(m.end_time)},
       {"first_response_time", time_or_null(m.first_response_time)},
       {"answer_time", time_or_null(m.answer_time)},
-      {"latency_ns", m.start && m.answer_time ? Json(m.answer_time - m.start) : Json()},
+      {"latency_ns", m.start && m.answer_time ? Json(difference(m.answer_time, m.start)) : Json()},
       {"packets", m.packets},
       {"repeated_packets", m.repeated_packets},
       {"first_psn", m.first_psn},

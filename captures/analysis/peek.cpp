@@ -24,13 +24,16 @@ std::uint64_t payload_of(const std::uint8_t* bth, std::uint64_t octets) {
   return octets > rest ? octets - rest : 0;
 }
 
-/// "0000:000011:a1b2c3:…": numbers in hexadecimal, with colons between.
+/// May be a part of "0000:000011:a1b2c3…", numbers in hexadecimal with colons between and a zero behind, or a digit
+/// and a zero: what tracking::TextExchange may want to see, and little else.
 bool is_text(Bytes data) {
   constexpr std::size_t enough = 16;
-  if (data.size() < enough) return false;
-  return std::all_of(data.begin(), data.begin() + enough, [](std::uint8_t c) {
+  const Bytes begin = data.first(std::min(data.size(), enough));
+  const auto is_digit = [](std::uint8_t c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':';
-  });
+  };
+  return std::all_of(begin.begin(), begin.end(), [&](std::uint8_t c) { return c == 0 || is_digit(c); }) &&
+         (begin.size() == 1 || std::any_of(begin.begin(), begin.end(), is_digit));
 }
 
 }  // namespace
@@ -109,7 +112,8 @@ Peek peek(Bytes frame, LinkType link, std::uint32_t wire_length, std::uint16_t e
     result.known = true;
     if (!fragment && frame.size() >= at + Tcp::size) {
       const std::size_t data = at + std::size_t{4} * (p[at + 12] >> 4);
-      result.text = is_text(frame.subspan(std::min(data, frame.size())));
+      const std::size_t last = std::min<std::size_t>(frame.size(), end);
+      result.text = data < last && is_text(frame.subspan(data, last - data));
     }
   } else if (next == ip_protocol::udp && !fragment) {
     if (frame.size() < at + 8) return result;

@@ -90,7 +90,8 @@ class Window {
     for (Boundary* boundary : {&from_, &to_})
       if (boundary->kind == Boundary::Kind::relative) {
         boundary->kind = Boundary::Kind::absolute;
-        boundary->value += origin;
+        boundary->value =
+            std::max<std::int64_t>(origin, 0) > INT64_MAX - boundary->value ? INT64_MAX : boundary->value + origin;
       }
   }
   [[nodiscard]] bool has(std::int64_t time, std::uint64_t frame) const {

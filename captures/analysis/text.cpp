@@ -41,10 +41,22 @@ std::string size_text(const Json& value) {
   return fmt::format("{}", size);
 }
 
-/// "remote_access_error" to "remote access error".
+/// "remote_access_error" to "remote access error", "rnr_nak" to "RNR NAK".
 std::string spoken(std::string_view name) {
-  std::string text(name);
-  std::replace(text.begin(), text.end(), '_', ' ');
+  static constexpr std::pair<std::string_view, std::string_view> capitals[] = {
+      {"nak", "NAK"}, {"rnr", "RNR"}, {"psn", "PSN"},    {"msn", "MSN"},   {"cnp", "CNP"},
+      {"crc", "CRC"}, {"ecn", "ECN"}, {"tcp", "TCP"},    {"ip", "IP"},     {"ttl", "TTL"},
+      {"bth", "BTH"}, {"rd", "RD"},   {"pkey", "P_Key"}, {"qkey", "Q_Key"}};
+  std::string text;
+  while (!name.empty()) {
+    const std::size_t end = std::min(name.find('_'), name.size());
+    std::string_view part = name.substr(0, end);
+    for (const auto& [small, capital] : capitals)
+      if (part == small) part = capital;
+    if (!text.empty()) text += ' ';
+    text += part;
+    name.remove_prefix(std::min(end + 1, name.size()));
+  }
   return text;
 }
 std::string operation_text(const Json& value) { return spoken(word(value)); }
@@ -137,6 +149,12 @@ class Printer {
       }
       return widths;
     };
+    // A column that has nothing to say takes no room.
+    for (std::size_t c = columns.size(); c-- > 0;) {
+      if (!std::all_of(rows.begin(), rows.end(), [c](const auto& row) { return row[c].empty(); })) continue;
+      columns.erase(columns.begin() + static_cast<std::ptrdiff_t>(c));
+      for (auto& row : rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(c));
+    }
     std::vector<std::size_t> widths = widths_of();
     const auto total = [&] {
       std::size_t sum = 2;
@@ -247,13 +265,18 @@ class Printer {
     labelled("messages", messages);
     std::uint64_t rounds = 0;
     for (const auto& [cause, row] : report_.at("retransmissions").items()) rounds += number(row.at("rounds"));
-    labelled("sent again",
-             rounds ? fmt::format("{} in {}", counted(number(s.at("retransmitted_packets")), "packet", "packets"),
-                                  counted(rounds, "round", "rounds"))
-                    : std::string("nothing"));
+    const Json& events = s.at("events");
+    const std::uint64_t tcp = events.contains("tcp_retransmission") ? number(events.at("tcp_retransmission")) : 0;
+    if (rounds == 0 && tcp)
+      labelled("sent again", counted(tcp, "TCP retransmission", "TCP retransmissions"));
+    else
+      labelled("sent again",
+               rounds ? fmt::format("{} in {}", counted(number(s.at("retransmitted_packets")), "packet", "packets"),
+                                    counted(rounds, "round", "rounds"))
+                      : std::string("nothing"));
     std::string naks;
     for (const auto& [code, count] : report_.at("naks").items())
-      naks += fmt::format("{}{} {}", naks.empty() ? "" : ", ", code == "rnr" ? "RNR" : spoken(code), number(count));
+      naks += fmt::format("{}{} {}", naks.empty() ? "" : ", ", spoken(code), number(count));
     labelled("NAKs", naks.empty() ? "none" : naks);
     const Json& congestion = report_.at("congestion");
     labelled("congestion", number(congestion.at("ecn_marked")) + number(congestion.at("cnps")) == 0
@@ -269,7 +292,9 @@ class Printer {
     const Json& counts = s.at("findings");
     const std::uint64_t errors = number(counts.at("error")), warnings = number(counts.at("warning")),
                         infos = number(counts.at("info"));
-    if (errors + warnings == 0) {
+    if (!rdma()) {
+      labelled("findings", "no RDMA was found");
+    } else if (errors + warnings == 0) {
       std::string text = "nothing wrong was found";
       if (infos) text += fmt::format(" ({} worth knowing)", infos);
       labelled("findings", text, 14, Ink::good);
@@ -324,11 +349,26 @@ class Printer {
     labelled("next", word(f.at("next")), 10);
   }
 
+  /// Whether there is anything to judge.
+  [[nodiscard]] bool rdma() const {
+    for (const auto& [wire, count] : report_.at("summary").at("wires").items())
+      if (wire != "other" && number(count)) return true;
+    return false;
+  }
+
   void findings() {
     const Json& list = report_.at("findings");
     std::size_t wrong = 0, shown = 0;
     for (const Json& f : list) wrong += word(f.at("severity")) != "info";
-    if (wrong == 0) {
+    if (!rdma() && list.empty()) {
+      heading("No RDMA was found");
+      labelled(
+          "",
+          "Neither InfiniBand, nor RoCE (UDP port 4791, or EtherType 0x8915), nor iWARP is in this capture. RoCE on "
+          "another port is read with --roce-port. A network device that does RDMA itself may hide it from a "
+          "capture on its host: capture at a mirror port of the switch, or as the device's maker says.",
+          2);
+    } else if (wrong == 0) {
       heading("Nothing wrong was found");
       const Json& s = report_.at("summary");
       labelled("",
@@ -383,15 +423,15 @@ class Printer {
            {"QP", Column::left},
            {"b", Column::left},
            {"QP", Column::left},
-           {"packets"},
+           {"packets", Column::right, 1},
            {"octets"},
            {"messages"},
            {"again"},
            {"NAKs"},
-           {"MTU", Column::right, 2},
-           {"mean latency", Column::right, 3},
+           {"MTU", Column::right, 5},
+           {"mean latency", Column::right, 2},
            {"joined by", Column::left, 4},
-           {"upper", Column::left, 5}},
+           {"upper", Column::left, 3}},
           cells(list,
                 [&](const Json& c) {
                   const Json& a = c.at("sent").at("a");
@@ -587,9 +627,9 @@ class Printer {
     table("Endpoints, most octets first",
           {{"address", Column::left},
            {"queue pairs"},
-           {"packets sent"},
+           {"packets sent", Column::right, 1},
            {"octets sent"},
-           {"packets received"},
+           {"packets received", Column::right, 2},
            {"octets received"}},
           cells(list,
                 [](const Json& row) {

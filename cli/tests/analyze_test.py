@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import os
+import signal
 import struct
 import subprocess
 import time
@@ -157,6 +158,14 @@ def test_a_clean_capture_says_so():
     assert "Nothing wrong was found\n  Looked for" in page
 
 
+def test_a_capture_without_rdma_is_not_called_clean(tmp_path):
+    capture = tmp_path / "empty.pcap"
+    capture.write_bytes(plain(LOSS)[:24])
+    page = text(capture)
+    assert "no RDMA was found" in page
+    assert "othing wrong" not in page
+
+
 def test_tables_are_cut_and_say_how_much_is_left():
     page = text(*ALL, "--rows", 3)
     assert "  and " in page and " more\n" in page
@@ -262,6 +271,33 @@ def test_a_capture_that_ends_early_is_reported_as_far_as_it_goes(tmp_path):
     assert b"missing.pcap" in run(tmp_path / "missing.pcap", status=3).stderr
 
 
+def test_following_a_file_that_grows_ends_with_the_whole_report(tmp_path):
+    data = plain(LOSS)
+    growing = tmp_path / "growing.pcap"
+    growing.write_bytes(data[:50_001])  # in the middle of a packet
+    following = subprocess.Popen(
+        [COMMAND, "analyze", growing, "--follow", "--every", "0.2", "--color", "never"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    time.sleep(1)
+    with growing.open("ab") as file:
+        file.write(data[50_001:])
+    time.sleep(1.5)
+    following.send_signal(signal.SIGINT)
+    out, errors = following.communicate(timeout=20)
+    assert following.returncode == 0, errors
+    assert out.decode().endswith(text(growing))
+    assert out.decode().count("growing.pcap\n") >= 3
+
+
+def test_explain_events():
+    listed = subprocess.run([COMMAND, "explain", "events", "--json"], capture_output=True, timeout=60, check=True)
+    kinds = [json.loads(line)["event"] for line in listed.stdout.splitlines()]
+    assert "retransmission" in kinds and "terminate" in kinds
+    one = subprocess.run([COMMAND, "explain", "lost", "in", "network"], capture_output=True, timeout=60, check=True)
+    assert one.stdout.startswith(b"lost_in_network")
+
+
 def test_counters_are_set_beside_the_capture(tmp_path):
     before, after, wrong = tmp_path / "before", tmp_path / "after", tmp_path / "wrong"
     before.write_text("link rxe0/1 rcvd_seq_err 10 sent_pkts 4\n")
@@ -270,5 +306,5 @@ def test_counters_are_set_beside_the_capture(tmp_path):
     rows = report(LOSS, "--counters", before, "--counters", after)["counters"]
     assert rows[0]["difference"] == rows[0]["in_capture"] == 14
     assert rows[0]["says"].endswith("they agree")
-    assert "they agree" in text(LOSS, "--counters", before, "--counters", after)
+    assert "they agree" in text("--counters", before, "--counters", after, LOSS)
     assert "expected is" in run(LOSS, "--counters", wrong, status=3).stderr.decode()

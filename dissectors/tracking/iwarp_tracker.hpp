@@ -42,7 +42,7 @@
 namespace rdmawire::tracking {
 
 struct IwarpLimits {
-  std::uint32_t connections = 1U << 14;   ///< so many are kept at once; then the one that was idle longest goes
+  std::uint32_t connections = 1U << 14;   ///< so many are kept at once; then one that was idle for long goes
   std::uint32_t messages = 1U << 10;      ///< that wait for their answer, by direction
   std::uint32_t all_messages = 1U << 17;  ///< likewise, of all connections
   std::int64_t stall = 200'000'000;       ///< silence from this on is an event; nanoseconds

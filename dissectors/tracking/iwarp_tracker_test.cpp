@@ -941,6 +941,43 @@ TEST(IwarpTcp, AClosedWindow) {
   EXPECT_THAT(talk.told.trouble(), SizeIs(1));
 }
 
+TEST(IwarpTracker, SilenceWithNothingToWaitFor) {
+  Talk talk;
+  talk.establish();
+  talk.say(End::a, send(1, 100));
+  const std::uint64_t before = talk.ack(End::b);
+  talk.wait(250'000'000);
+  const std::uint64_t after = talk.say(End::b, send(1, 100));
+  talk.ack(End::a);
+  talk.wait(150'000'000);
+  talk.say(End::b, send(2, 100));
+  const auto stalls = talk.finish().of(EventKind::stall);
+  ASSERT_THAT(stalls, SizeIs(1));
+  EXPECT_EQ(stalls[0].cause, Cause::nothing_outstanding);
+  EXPECT_EQ(stalls[0].frame, before);
+  EXPECT_EQ(stalls[0].last_frame, after);
+  EXPECT_EQ(stalls[0].duration, 250'001'000);
+}
+
+TEST(IwarpTcp, AProbeOfAClosedWindowIsNotSentAgain) {
+  Talk talk;
+  talk.establish();
+  talk.say(End::a, send(1, 100));
+  talk.raw(End::b, talk.next[1], {}, {.window = 0});
+  const Octets two = send(2, 100);
+  for (int i = 0; i < 3; ++i) {
+    talk.raw(End::a, talk.next[0], Bytes(two).first(1), {});
+    talk.raw(End::b, talk.next[1], {}, {.window = 0});
+  }
+  talk.raw(End::b, talk.next[1], {}, {.window = 500});
+  talk.say(End::a, two);
+  talk.ack(End::b);
+  const std::uint64_t closes = talk.raw(End::b, talk.next[1], {}, {.window = 0});
+  EXPECT_EQ(talk.finish().trouble(), (std::map<std::string_view, int>{{"stall", 2}}));
+  EXPECT_EQ(talk.told.of(EventKind::stall)[1].frame, closes) << "it never opened again";
+  EXPECT_THAT(talk.told.messages, SizeIs(2));
+}
+
 TEST(IwarpTcp, AResetCountsOnlyInTheWindow) {
   Talk talk;
   talk.establish();
@@ -1136,6 +1173,79 @@ TEST_P(RealStreams, EachPacketTwiceIsADuplicate) {
   EXPECT_THAT(trouble, SizeIs(1));
   EXPECT_GT(trouble["duplicate"], 0);
   EXPECT_EQ(told.messages.size(), once.messages.size());
+}
+
+// Headers are enough: of what the packets of a message carry, their lengths tell.
+TEST(IwarpSamples, ShortSnapLength) {
+  for (const char* name : {"siw-write", "siw-send"}) {
+    std::vector<Kept> all = sample(name);
+    const Told whole = told_of(all);
+    // Behind Ethernet, IPv4 and TCP with timestamps there is room for 20 octets of an FPDU or of an MPA frame.
+    for (Kept& record : all) record.bytes.resize(std::min<std::size_t>(record.bytes.size(), 14 + 20 + 32 + 20));
+    const Told told = told_of(all);
+    ASSERT_THAT(told.connections, SizeIs(2)) << name;
+    for (const Connection& c : told.connections)
+      for (const End end : {End::a, End::b}) EXPECT_EQ(told.summary(c.id, end), whole.summary(c.id, end)) << name;
+    EXPECT_EQ(told.trouble(), whole.trouble());
+  }
+}
+
+// Segments that come once more some packets later, as a sender that sends again makes them: with another IP
+// identification.
+TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
+  const std::vector<Kept> all = sample(GetParam());
+  const Told once = told_of(all);
+  std::map<std::uint16_t, int> ports;  // of iWARP connections' ends: 10.0.0.3's
+  for (const Connection& c : once.connections) ports[static_cast<std::uint16_t>(c.at(End::a).qp)]++;
+  constexpr std::size_t ethernet = 14, ip = 20, tcp = 32;
+  std::mt19937 random(3);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Kept> some;
+    std::vector<std::pair<std::size_t, Kept>> pending;
+    std::uint64_t injected = 0, octets = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      some.push_back(all[i]);
+      std::erase_if(pending, [&](auto& p) {
+        if (p.first > i) return false;
+        p.second.time = all[i].time + 1;
+        some.push_back(p.second);
+        return true;
+      });
+      const Octets& bytes = all[i].bytes;
+      // Behind the set-up and before the end.
+      if (i < 60 || i + 60 > all.size() || bytes.size() <= ethernet + ip + tcp + 30 || bytes[23] != 6) continue;
+      const auto source = static_cast<std::uint16_t>(bytes[34] << 8 | bytes[35]);
+      const auto destination = static_cast<std::uint16_t>(bytes[36] << 8 | bytes[37]);
+      if (!ports.count(source) && !ports.count(destination)) continue;
+      if (random() % 20) continue;
+      Kept again = all[i];
+      again.bytes[18] ^= 0x80;
+      again.bytes[19] ^= 0x01;
+      pending.emplace_back(i + 1 + random() % 8, again);
+      ++injected;
+      octets += bytes.size() - ethernet - ip - tcp;
+    }
+    const Told told = told_of(some);
+    std::uint64_t packets_again = 0, octets_again = 0, in_rounds = 0;
+    for (const Connection& c : told.connections)
+      for (const Sent& sent : c.sent) {
+        packets_again += sent.packets_again;
+        octets_again += sent.octets_again;
+      }
+    for (const Event& e : told.of(EventKind::tcp_retransmission)) {
+      in_rounds += e.packets;
+      EXPECT_TRUE(e.cause == Cause::spurious || e.cause == Cause::timeout || e.cause == Cause::fast_retransmit);
+      EXPECT_NE(e.origin_frame, 0U);
+    }
+    ASSERT_GT(injected, 0U);
+    ASSERT_EQ(packets_again, injected) << round;
+    ASSERT_EQ(octets_again, octets) << round;
+    ASSERT_EQ(in_rounds, injected) << round;
+    auto trouble = told.trouble();
+    for (const char* expected : {"stall", "tcp_retransmission", "lost_in_network"}) trouble.erase(expected);
+    ASSERT_THAT(trouble, IsEmpty());
+    ASSERT_EQ(told.messages.size(), once.messages.size());
+  }
 }
 
 // Others' recordings, read where they lie.

@@ -220,6 +220,7 @@ void MpaStream::begin_fpdus(Context& c, std::uint64_t at, Bytes frame, std::uint
   if (!stable)
     frame = {std::copy(frame.begin(), frame.end(), c.scratch.take(frame.size())) - frame.size(), frame.size()};
   Pdu& pdu = c.events.pdu(at, at + frame.size());
+  pdu.stream_end = std::max(pdu.stream_end, end_at);
   pdu.reassembled = !stable;
   pdu.crc = {};
   decode_mpa_frame(pdu.stack, frame, static_cast<std::uint32_t>(end_at - at));
@@ -447,6 +448,7 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
 void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whole, const Layout& layout, bool stable,
                      std::uint32_t computed) {
   Pdu& pdu = c.events.pdu(at, at + raw.size());
+  pdu.stream_end = std::max(pdu.stream_end, at + layout.span(at, whole));
   const bool has_marker = layout.markers && MarkerGrid::to_next(at - layout.origin) < raw.size();
   Bytes bytes = raw;
   if (has_marker) {

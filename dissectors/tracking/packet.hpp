@@ -35,7 +35,8 @@ struct Pdu {
   std::uint16_t markers = 0;    ///< markers that were taken out
   bool wrong_marker = false;    ///< one of them does not point to the FPDU's beginning. RFC 5044, 8, code 3
   bool from_initiator = false;  ///< sent by the side that sent the MPA request; meaningful when that is known
-  std::uint64_t stream_offset = 0, stream_end = 0;  ///< where its octets, markers included, lie in the sender's stream;
+  std::uint64_t stream_offset = 0, stream_end = 0;  ///< where its octets, markers included, lie in the sender's stream,
+                                                    ///< whether they were captured or not;
                                                     ///< counted as TcpSegment::offset
   const MpaConnection* connection = nullptr;  ///< never null in Packet::pdus; valid until the next packet is dissected
 };

@@ -17,7 +17,7 @@ constexpr std::size_t looked_through = 128;
 /// PSNs that are this near are told from each other by more than one answer.
 constexpr unsigned stretch_bits = 8;
 /// Bad CRCs that are explained, for each connection.
-constexpr std::uint32_t explained = 256;
+constexpr std::uint32_t explained = 4096;
 
 constexpr std::uint32_t congestion_experienced = 3;
 
@@ -72,9 +72,13 @@ struct QueuePairs::Followed {
   bool datagram = false;
   std::uint32_t lone_at = 0;
   std::uint32_t good_crcs = 0, bad_crcs = 0;
-  std::uint16_t port[2] = {0, 0};
+  std::uint16_t port[2] = {0, 0}, previous_port[2] = {0, 0};
+  std::uint8_t path_changes[2] = {0, 0};
+  std::int64_t last_time = 0;  // of what was followed, not waiting
+  std::uint64_t last_frame = 0;
   std::uint32_t qkey[2] = {0, 0};
   std::uint64_t evidence_frame = 0;
+  std::unique_ptr<Event> odd_pkey, second_pkey;  // the first two packets, while their P_Keys are not judged
   std::unique_ptr<Search> search;
   std::unique_ptr<TransportPacket> jump[2];  // a request far from all before: another connection's first, or a stray
 
@@ -206,7 +210,7 @@ void QueuePairs::farewell(Index at, Farewell why) {
   Followed& f = *followed_[at];
   if (f.search) release_waiting(at);
   for (End end : {End::a, End::b})
-    f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr});
+    f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr}, now_);
   // A damaged packet's queue pair may be one that does not exist.
   constexpr std::uint32_t strays = 2;
   const std::uint64_t packets = f.info.sent[0].packets + f.info.sent[1].packets;
@@ -252,9 +256,11 @@ void QueuePairs::add(const Packet& packet) {
   const std::optional<TransportPacket> read = transport_packet(packet);
   if (!read) return;
   const TransportPacket& t = *read;
+  now_ = t.time;
   constexpr std::uint32_t management_qps = 1;
   if (t.dest_qp <= management_qps && t.op->transport == Transport::ud) return;
-  if (!t.op->known && !packet.stack.find(info<DcEth>)) return;
+  const bool vendor = (!t.op->known || t.op->transport == Transport::rd) && packet.stack.find(info<DcEth>) != nullptr;
+  if (!t.op->known && !vendor) return;
 
   const bool notification = t.op->operation == Operation::congestion_notification;
   Slot* slot = find({t.from, t.to, number_of(t)});
@@ -276,7 +282,7 @@ void QueuePairs::add(const Packet& packet) {
     }
     at = begin(t);
     end = End::a;
-    if (packet.stack.find(info<DcEth>)) followed_[at]->info.service = Service::vendor;
+    if (vendor) followed_[at]->info.service = Service::vendor;
     if (options_.use_source_port && followed_[at]->lone) {
       try_source_port(at);
       slot = find({t.from, t.to, number_of(t)});
@@ -285,12 +291,17 @@ void QueuePairs::add(const Packet& packet) {
     }
   }
   Followed& f = *followed_[at];
+  if (f.info.id == 0 && end == End::b) {
+    swap_ends(at);
+    end = End::a;
+  }
   f.recent = true;
+  if (!f.search && replaced(at, end, t)) return;
   if (f.info.upper.protocol == Upper::unknown && packet.upper.protocol != Upper::unknown) f.info.upper = packet.upper;
   count(f, end, t);
-  judge_crc(f, end, packet, t);
+  const bool whole = judge_crc(f, end, packet, t);
   // What was damaged may say anything; but where every CRC is bad, the capture shows them so.
-  if (t.crc_bad && f.good_crcs != 0) {
+  if (!whole && f.good_crcs != 0) {
     const Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
     const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
     if (!plausible) return;
@@ -298,20 +309,38 @@ void QueuePairs::add(const Packet& packet) {
   follow(at, end, t);
 }
 
+// End a is who sent the first packet.
+void QueuePairs::swap_ends(Index at) {
+  Followed& f = *followed_[at];
+  Slot* const from_a = find(key_from(f, End::a));
+  Slot* const from_b = find(key_from(f, End::b));
+  if (from_a) from_a->end = End::b;
+  if (from_b && from_b != from_a) from_b->end = End::a;
+  std::swap(f.info.ends[0], f.info.ends[1]);
+  std::swap(f.info.sent[0], f.info.sent[1]);
+  std::swap(f.requesters[0], f.requesters[1]);
+}
+
 void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
   Connection& c = f.info;
   Sent& sent = c.by(end);
   ++sent.packets;
   sent.wire_octets += t.wire_octets;
-  sent.payload_octets += t.payload;
+  const bool vendor = c.service == Service::vendor;  // what its headers mean is not published
+  if (!vendor) sent.payload_octets += t.payload;
   c.last_frame = t.frame;
   c.last_time = t.time;
   if (c.id == 0) {
+    // Text told of it, and not of which service it is.
     c.id = c.first_frame = t.frame;
     c.first_time = t.time;
+    c.service = service_of(t.op->transport);
   }
+  if (t.source_port != f.port[static_cast<std::size_t>(end)] && !t.crc_bad) note_path(f, end, t);
   const auto dscp = static_cast<std::uint8_t>(t.traffic_class >> 2);
-  if (t.is_response()) {
+  if (vendor) {
+    sent.request_dscp = dscp;
+  } else if (t.is_response()) {
     ++sent.responses;
     sent.response_dscp = dscp;
     if (t.op->operation == Operation::acknowledge) {
@@ -345,21 +374,81 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
     event.kind = EventKind::truncated;
     sink_.event(&c, event);
   }
-  constexpr std::uint16_t base = 0x7fff;  // without the bit of full membership
-  if (c.pkey == 0) {
-    c.pkey = t.pkey;
-  } else if ((c.pkey & base) != (t.pkey & base) && !t.crc_bad) {
-    event.kind = EventKind::pkey_mismatch;
-    event.value = c.pkey;
-    event.found = t.pkey;
-    sink_.event(&c, event);
-  }
+  event.packets = 1;
+  if (!t.crc_bad) judge_pkey(f, t, event);
 }
 
-void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& t) {
+// Of the first packets of a connection nothing says which one is wrong: the next one does.
+void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event) {
+  constexpr std::uint16_t base = 0x7fff;  // without the bit of full membership
+  Connection& c = f.info;
+  const auto tell = [&](Event& wrong, std::uint16_t found) {
+    wrong.kind = EventKind::pkey_mismatch;
+    wrong.value = c.pkey;
+    wrong.found = found;
+    wrong.connection = c.id;
+    sink_.event(&c, wrong);
+  };
+  if (c.pkey == 0) {
+    c.pkey = t.pkey;
+    f.odd_pkey = std::make_unique<Event>(event);
+    f.odd_pkey->found = 0;
+    return;
+  }
+  const bool same = (c.pkey & base) == (t.pkey & base);
+  if (f.odd_pkey && f.odd_pkey->found == 0) {
+    // The second packet.
+    if (same) {
+      f.odd_pkey.reset();
+    } else {
+      f.odd_pkey->found = t.pkey;
+      f.second_pkey = std::make_unique<Event>(event);
+    }
+    return;
+  }
+  if (f.odd_pkey) {
+    // The third: who is right?
+    if (same) {
+      tell(*f.second_pkey, static_cast<std::uint16_t>(f.odd_pkey->found));
+    } else {
+      const std::uint16_t wrong = c.pkey;
+      c.pkey = t.pkey;
+      tell(*f.odd_pkey, wrong);
+    }
+    f.odd_pkey.reset();
+    f.second_pkey.reset();
+    return;
+  }
+  if (!same) tell(event, t.pkey);
+}
+
+// Some senders use two ports in turn, or spread every packet: no change worth telling again and again.
+void QueuePairs::note_path(Followed& f, End end, const TransportPacket& t) {
+  const auto side = static_cast<std::size_t>(end);
+  constexpr std::uint8_t told = 8;
+  const std::uint16_t before = f.port[side];
+  if (before != 0 && t.source_port != f.previous_port[side] && f.path_changes[side] < told) {
+    ++f.path_changes[side];
+    Event event;
+    event.kind = EventKind::path_change;
+    event.end = end;
+    event.connection = f.info.id;
+    event.frame = event.last_frame = t.frame;
+    event.time = t.time;
+    event.psn = t.psn.value();
+    event.value = t.source_port;
+    event.found = before;
+    sink_.event(&f.info, event);
+  }
+  f.previous_port[side] = before;
+  f.port[side] = t.source_port;
+}
+
+// Whether the transport's headers are as they were sent.
+bool QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& t) {
   if (!t.crc_bad) {
     if (packet.icrc.status == CrcCheck::Status::good) ++f.good_crcs;
-    return;
+    return true;
   }
   ++f.bad_crcs;
   ++f.info.by(end).crc_bad;
@@ -378,18 +467,43 @@ void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const Tra
     event.value = restored_value(cause);
   }
   sink_.event(&f.info, event);
+  return event.cause != Cause::unknown;
 }
 
 bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
   Followed& f = *followed_[at];
   const auto side = static_cast<std::size_t>(end);
-  if (t.is_response() || t.op->operation == Operation::congestion_notification) return false;
+  if (t.op->operation == Operation::congestion_notification) return false;
+  constexpr std::int64_t silence_ns = 500'000'000;
+  const bool silence = f.last_time != 0 && t.time - f.last_time >= silence_ns && !t.crc_bad;
+  if (t.is_response()) {
+    // A response to what another direction, whose other half is looked for, has just asked.
+    const Requester& requester = f.requesters[1 - side];
+    if (!silence || (requester.started() && requester.window().place(t.psn) == machines::ResponsePlace::outstanding))
+      return false;
+    const auto [first, last] = requests_.equal_range(place_of(f, end == End::a, t.psn.value()));
+    if (first == last) return false;
+    replace(at, t, nullptr);
+    return true;
+  }
   auto& jump = f.jump[side];
+  const bool after_silence = silence && t.op->begins_message();
+  constexpr std::uint16_t base = 0x7fff;
+  const bool other_port = f.port[side] != 0 && f.port[side] != t.source_port;
+  const bool other_pkey = f.info.pkey != 0 && ((f.info.pkey ^ t.pkey) & base) != 0;
+  if (after_silence && (other_pkey || (other_port && !f.requesters[side].started()))) {
+    replace(at, t, nullptr);
+    return true;
+  }
   if (f.requesters[side].can_continue(t.psn)) {
     jump.reset();  // it was a stray
     return false;
   }
   constexpr std::int32_t goes_on = 64;
+  if (after_silence) {
+    replace(at, t, nullptr);
+    return true;
+  }
   if (!jump) {
     jump = std::make_unique<TransportPacket>(t);
     return true;
@@ -400,9 +514,17 @@ bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
     return true;
   }
   const TransportPacket first = *jump;
+  replace(at, first, &t);
+  return true;
+}
+
+// Another connection has these queue pairs now, as its first request shows.
+void QueuePairs::replace(Index at, const TransportPacket& first, const TransportPacket* second) {
+  Followed& f = *followed_[at];
   Event event;
   event.kind = EventKind::replaced;
-  event.end = end;
+  const Slot* of_first = find({first.from, first.to, number_of(first)});
+  event.end = of_first ? of_first->end : End::a;
   event.connection = f.info.id;
   event.frame = event.last_frame = first.frame;
   event.origin_frame = f.info.first_frame;
@@ -411,18 +533,17 @@ bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
   f.info.replaced = true;
   sink_.event(&f.info, event);
   farewell(at, Farewell::ended);
-  const Index next = begin(first);
-  for (const TransportPacket* packet : {&first, &t}) {
+  begin(first);
+  for (const TransportPacket* packet : {&first, second}) {
+    if (!packet) continue;
     const Slot* slot = find({packet->from, packet->to, number_of(*packet)});
-    if (packet == &first) count(*followed_[next], End::a, *packet);
-    if (packet == &t && slot) count(*followed_[slot->at], slot->end, *packet);
-    if (slot) follow(slot->at, slot->end, *packet);
+    if (!slot) continue;
+    count(*followed_[slot->at], slot->end, *packet);
+    follow(slot->at, slot->end, *packet);
   }
-  return true;
 }
 
 void QueuePairs::follow(Index at, End end, const TransportPacket& t) {
-  if (replaced(at, end, t)) return;
   Followed& f = *followed_[at];
   if (!f.search) {
     process(f, end, t);
@@ -445,6 +566,22 @@ void QueuePairs::follow(Index at, End end, const TransportPacket& t) {
     give_up(at);
 }
 
+void QueuePairs::tell_stall(Followed& f, End end, const TransportPacket& t) {
+  if (!has_answers(f.info.service)) return;
+  Event event;
+  event.kind = EventKind::stall;
+  event.end = t.is_response() ? other(end) : end;
+  event.cause = f.requesters[static_cast<std::size_t>(event.end)].waited_for(t);
+  if (event.cause == Cause::none) return;
+  event.connection = f.info.id;
+  event.frame = event.last_frame = t.frame;
+  event.origin_frame = f.last_frame;
+  event.time = t.time;
+  event.duration = t.time - f.last_time;
+  event.psn = t.psn.value();
+  sink_.event(&f.info, event);
+}
+
 void QueuePairs::process(Followed& f, End end, const TransportPacket& t) {
   PacketNote note;
   const bool joined = f.joined();
@@ -452,6 +589,9 @@ void QueuePairs::process(Followed& f, End end, const TransportPacket& t) {
   PacketNote* const wanted = options_.packets ? &note : nullptr;
   note.connection = f.info.id;
   note.end = end;
+  if (f.last_time != 0 && t.time - f.last_time >= Requester::stall_ns && joined) tell_stall(f, end, t);
+  f.last_time = t.time;
+  f.last_frame = t.frame;
   if (t.op->operation == Operation::congestion_notification) {
     f.requesters[peer].notified(t, {f.info, sink_, other(end), joined, wanted});
   } else if (f.info.service == Service::ud) {
@@ -738,6 +878,7 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   c.sent[0].out_of_order += o.info.sent[1].out_of_order;
   f.requesters[1] = std::move(o.requesters[0]);
   f.port[1] = o.port[0];
+  f.previous_port[1] = o.previous_port[0];
   f.jump[1] = std::move(o.jump[0]);
   f.good_crcs += o.good_crcs;
   f.bad_crcs += o.bad_crcs;

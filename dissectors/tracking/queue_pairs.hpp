@@ -84,10 +84,15 @@ class QueuePairs final : public PairSink {
   Index begin(const TransportPacket& packet);
   void farewell(Index at, Farewell why);
   void process(Followed& f, End end, const TransportPacket& packet);
+  void swap_ends(Index at);
   void count(Followed& f, End end, const TransportPacket& packet);
   void follow(Index at, End end, const TransportPacket& packet);
+  void replace(Index at, const TransportPacket& first, const TransportPacket* second);
   bool replaced(Index at, End end, const TransportPacket& packet);
-  void judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& transport);
+  void judge_pkey(Followed& f, const TransportPacket& packet, Event& event);
+  void note_path(Followed& f, End end, const TransportPacket& packet);
+  void tell_stall(Followed& f, End end, const TransportPacket& packet);
+  bool judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& transport);
 
   // Joining
   void add_lone(Index at);
@@ -121,6 +126,7 @@ class QueuePairs final : public PairSink {
   std::unordered_multimap<std::uint64_t, Index> requests_;
   std::unordered_map<std::uint64_t, std::uint32_t> stretches_;
   std::uint64_t evicted_ = 0;
+  std::int64_t now_ = 0;  // of the last packet
 };
 
 }  // namespace rdmawire::tracking

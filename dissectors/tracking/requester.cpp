@@ -8,17 +8,26 @@ namespace rdmawire::tracking {
 namespace {
 
 /// A copy that the network made comes this soon after the packet; no retransmission timer is so short.
-constexpr std::int64_t copy_ns = 500'000;
+constexpr std::int64_t copy_ns = 100'000;
+/// And of an acknowledgement: later, it was sent again.
+constexpr std::int64_t acknowledgement_copy_ns = 20'000;
+/// A missing response that implies a NAK has its READ sent again this soon after the response that shows it; later, a
+/// timer did it.
+constexpr std::int64_t implied_ns = 3'900'000;
 /// Less silence than this is no expired timer.
 constexpr std::int64_t shortest_timeout_ns = 100'000;
 /// A packet and its answer can be captured in the wrong order; not by more than this.
-constexpr std::int64_t disorder_ns = 2'000'000;
+constexpr std::int64_t disorder_ns = 500'000;
 /// A gap in what a service without acknowledgements sends counts as lost after so many packets.
 constexpr std::size_t unacknowledged_patience = 16;
 /// Missing responses that were not asked for again after this time, or this many messages, were not missing to the
 /// requester.
 constexpr std::int64_t response_patience_ns = 1'000'000'000;
 constexpr std::size_t response_patience = 64;
+/// Acknowledgements of what was sent again come this soon.
+constexpr std::int64_t again_ns = 5'000'000;
+/// New requests so long after a response that shows another one to be missing.
+constexpr std::int64_t goes_on_ns = 100'000'000;
 /// One direction alone: messages and packets that are kept.
 constexpr std::size_t alone_messages = 32, alone_packets = 256;
 /// PSNs further away than this are not the connection's.
@@ -125,12 +134,24 @@ void Requester::learn_mtu(const TransportPacket& packet, Connection& connection)
     const std::uint32_t psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu);
     if (packet.psn != last.psn + psns) continue;
     if (psns == last.psns) return;  // an MTU beyond is as good
-    connection.mtu = mtu;
+    connection.mtu = mtu_ = mtu;
     last.psns = psns;
     window_.next = delivered_ = read.end = last.end();
     read.message.last_psn = (read.end - 1).value();
     return;
   }
+}
+
+// The MTU is known now: the last READ request takes as many PSNs as it says.
+void Requester::adopt_mtu(const Connection& connection) {
+  mtu_ = connection.mtu;
+  if (waiting_.empty() || packets_.empty()) return;
+  SentPacket& last = packets_.back();
+  Waiting& read = waiting_.back();
+  if (!read.read || last.psn != read.first) return;
+  last.psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu_);
+  window_.next = delivered_ = read.end = last.end();
+  read.message.last_psn = (read.end - 1).value();
 }
 
 std::size_t Requester::index_of(Psn psn) {
@@ -174,6 +195,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
     else if (started_)
       learn_mtu(packet, to.connection);
   }
+  if (mtu_ != to.connection.mtu) adopt_mtu(to.connection);
   const std::uint32_t psns = psns_of(packet, to.connection);
   if (started_ && expected_ && !can_continue(packet.psn)) started_ = false;
   expected_ = false;
@@ -183,22 +205,13 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
     first_ = delivered_ = packet.psn;
     sequence_known_ = false;
   }
-  if (packet.source_port != source_port_) {
-    // Some senders spread every packet: that is no change worth telling again and again.
-    constexpr std::uint8_t told = 8;
-    if (source_port_ != 0 && path_changes_ < told) {
-      ++path_changes_;
-      Event event = event_of(EventKind::path_change, Cause::none, packet, to);
-      event.value = packet.source_port;
-      event.found = source_port_;
-      event.origin_frame = last_frame_;
-      to.tell(event);
-    }
-    source_port_ = packet.source_port;
-  }
   if (trouble_) settle_unsent(packet, to);
+  // It goes on with new requests for long: it misses nothing.
+  if (Waiting* stuck = waiting_.empty() || !waiting_.front().read ? nullptr : blocking();
+      stuck && stuck->skipped_frame != 0 && packet.time - stuck->skipped_time > goes_on_ns &&
+      packet.psn - window_.next >= 0)
+    unblock(*stuck, to);
   const bool is_fresh = packet.psn - window_.next >= 0;
-  if (is_fresh) check_stall(packet, false, to);
   if (to.note) {
     to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();
     to.note->again = !is_fresh;
@@ -308,8 +321,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
 
   const bool fills = at < packets_.size() && !known.seen;
   if (fills) {
-    const bool nak = refusal_.active && !refusal_.rnr && refusal_.psn - packet.psn >= 0;
-    if (continues || nak) {
+    if (continues) {
       if (filler_.active) settle_filler(true, to);
     } else if (filler_.active && packet.psn == filler_.next) {
       filler_.next = packet.psn + psns;
@@ -319,14 +331,15 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     } else {
       if (filler_.active) settle_filler(false, to);
       if (round_.active) end_round(to);
-      filler_ = {true, packet.psn, packet.psn + psns, event_of(EventKind::out_of_order, Cause::none, packet, to),
-                 known.time};
+      filler_ = {true, packet.psn, packet.psn + psns, packet.psn + psns, event_of(EventKind::out_of_order, Cause::none, packet, to),
+                 known};
       filler_.event.origin_frame = known.frame;
       filler_.event.duration = packet.time - known.time;
       filler_.event.octets = packet.payload;
     }
   } else if (filler_.active) {
-    settle_filler(packet.psn == filler_.next, to);
+    // Going on behind it: it was sent again. Going back before it: it was late.
+    settle_filler(packet.psn - filler_.next >= 0, to);
   }
 
   if (!filler_.active) {
@@ -339,15 +352,17 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       round_.next = packet.psn + psns;
     } else {
       if (round_.active) end_round(to);
+      believe_progress(packet.psn, to);
       begin_round(packet, psns, known, to);
     }
-    if (refusal_.active && packet.psn == refusal_.psn) refusal_.active = false;
+    if (refusal_.active && packet.psn == refusal_.psn) end_refusal(to, &packet);
     if (Waiting* waiting = waiting_of(packet.psn)) {
       ++waiting->message.repeated_packets;
+      if (waiting->atomic) waiting->tell_order = false;
       // It asks for what is missing, and gets everything from there on.
       if (waiting->read && packet.op->operation == Operation::rdma_read_request) {
         waiting->next_response = waiting->seen = waiting->beyond = packet.psn;
-        waiting->skipped_frame = 0;
+        waiting->skipped_frame = waiting->ahead_frame = 0;
         waiting->answered = false;
         waiting->tell_order = false;
       }
@@ -355,6 +370,10 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   }
 
   if (fills) {
+    if (!filler_.active && !known.told) {
+      lost_before_capture(packets_[at], packet.psn + psns, packet, to);
+      packets_[at].told = true;
+    }
     fill(at, packet, psns);
     auto& ahead = trouble().ahead;
     const auto place =
@@ -364,6 +383,25 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   } else if (at < packets_.size()) {
     packets_[at].time = packet.time;
   }
+  again_time_ = packet.time;
+}
+
+// A gap that is filled by sending again was a loss before the capturing point. `filled`: one behind the packet that
+// does.
+void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet,
+                                    const Reporter& to) {
+  Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
+  if (gap.refused_frame != 0) {
+    lost.frame = lost.cause_frame = gap.refused_frame;
+    lost.time = gap.refused_time;
+  }
+  lost.origin_frame = gap.frame;
+  lost.psn = gap.psn.value();
+  // A READ takes many PSNs and is one packet.
+  const std::int32_t rest = gap.end() - filled;
+  lost.packets = filled - packet.psn > 1 ? 1 + static_cast<std::uint64_t>(std::max(rest, 0)) : gap.psns;
+  to.requester().lost_in_network += static_cast<std::uint32_t>(lost.packets);
+  to.tell(lost);
 }
 
 void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known,
@@ -379,8 +417,9 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
 
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
   bool tell_lost = false;
+  const bool soon = packet.time - response_time_ < implied_ns;
   const bool response_missing = waiting && (waiting->read || waiting->atomic) && !waiting->done &&
-                                (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1);
+                                soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1);
   // Going back further than a NAK asks is for a response that is missing.
   if (at_refusal && !refusal_.rnr && (!response_missing || packet.psn - refusal_.psn >= 0)) {
     event.cause = Cause::sequence_error_nak;
@@ -389,32 +428,41 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   } else if (at_refusal && refusal_.rnr) {
     event.cause = Cause::rnr;
     event.cause_frame = refusal_.frame;
-    event.value = static_cast<std::uint64_t>(refusal_.wait);
+    event.value = refusal_.event.value;
     event.found = static_cast<std::uint64_t>(packet.time - refusal_.time);
-    refusal_.active = false;
+    end_refusal(to, &packet);
   } else if (response_missing) {
     event.cause = Cause::implied_nak;
-    event.cause_frame = waiting->skipped_frame ? waiting->skipped_frame : waiting->message.answer_frame;
+    event.cause_frame = waiting->skipped_frame ? waiting->skipped_frame : frame_of_response(packet.psn + 1);
     tell_lost = true;
     lost.origin_frame = waiting->message.first_frame;
     lost.cause_frame = event.cause_frame;
-    lost.cause = waiting->beyond - packet.psn > 0 && packet.psn - waiting->next_response < 0 ? Cause::after_capture
-                                                                                             : Cause::before_capture;
+    if (packet.psn - waiting->seen >= 0)
+      lost.packets = static_cast<std::uint64_t>(std::max(waiting->gap_end - packet.psn, 1));
+    else if (packet.psn - waiting->next_response < 0)
+      lost.cause = Cause::after_capture;
+    else
+      tell_lost = false;  // it came, out of order, and was dropped
+  } else if (const Operation what = opcode(known.opcode).operation;
+             soon && known.seen && (known.beyond_frame != 0 || known.end() - packet.psn > 1) &&
+             window_.oldest - packet.psn > 0 &&
+             (what == Operation::rdma_read_request || what == Operation::compare_swap ||
+              what == Operation::fetch_add)) {
+    // It was answered where the capture was taken; the requester saw the next answer, and misses this one.
+    event.cause = Cause::implied_nak;
+    event.cause_frame = known.end() - packet.psn > 1 ? frame_of_response(packet.psn + 1) : known.beyond_frame;
+    tell_lost = true;
+    lost.cause = Cause::after_capture;
+    lost.origin_frame = known.frame;
+    lost.cause_frame = event.cause_frame;
   } else if (window_.oldest - packet.psn > 0) {
     event.cause = Cause::spurious;
     event.cause_frame = ack_frame_;
   } else if (packet.time - before >= (to.joined ? shortest_timeout_ns : copy_ns * 2)) {
     event.cause = Cause::timeout;
   }
-  // A gap that is filled by sending again was a loss before the capturing point.
-  if (!known.seen && known.frame != 0 && event.cause != Cause::sequence_error_nak) {
-    tell_lost = true;
-    lost.cause = Cause::before_capture;
-    lost.origin_frame = known.frame;
-    lost.packets = known.psns;
-  }
   if (tell_lost) {
-    to.requester().lost_in_network += static_cast<std::uint32_t>(lost.packets);
+    to.responder().lost_in_network += static_cast<std::uint32_t>(lost.packets);
     to.tell(lost);
   }
 
@@ -430,7 +478,9 @@ void Requester::end_round(const Reporter& to) {
   round_.active = false;
   Event& event = round_.event;
   Sent& sent = to.requester();
-  if (unanswered_again_ == 0 || round_.next - again_end_ > 0) again_end_ = round_.next;
+  if (again_until_ != 0) unanswered_again_ = 0;
+  again_until_ = 0;
+  again_end_ = window_.next;
   unanswered_again_ += static_cast<std::uint32_t>(event.packets);
   // The network copies packets one by one; a requester goes back and sends on.
   if (round_.copy && event.packets == 1) {
@@ -450,6 +500,9 @@ void Requester::settle_filler(bool sent_again, const Reporter& to) {
   filler_.active = false;
   Event& event = filler_.event;
   if (!sent_again) {
+    // The responder dropped what had come before it.
+    for (std::size_t i = packets_.size(); i-- > 0 && packets_[i].psn - filler_.psn > 0;)
+      packets_[i].behind_late |= packets_[i].frame < event.frame;
     to.requester().out_of_order += static_cast<std::uint32_t>(event.packets);
     to.tell(event);
     return;
@@ -460,12 +513,11 @@ void Requester::settle_filler(bool sent_again, const Reporter& to) {
   first.time = event.time;
   first.psn = filler_.psn;
   first.payload = static_cast<std::uint32_t>(event.octets);
-  SentPacket gap;
-  gap.psn = filler_.psn;
-  gap.psns = static_cast<std::uint32_t>(event.packets);
-  gap.frame = event.origin_frame;
-  gap.time = gap.first_time = filler_.gap_time;
+  SentPacket gap = filler_.gap;
+  // What is left of the gap behind it was lost too.
+  if (SentPacket* rest = find(filler_.next); rest && !rest->seen) rest->told = true;
   begin_round(first, 1, gap, to);
+  if (!gap.told) lost_before_capture(gap, filler_.first_end, first, to);
   round_.event.packets = event.packets;
   round_.event.last_frame = event.last_frame;
   round_.next = filler_.next;
@@ -615,7 +667,10 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     }
     SentPacket& told = packets_[at - 1];
     Event event;
-    event.kind = answered ? EventKind::lost_in_capture : EventKind::psn_gap;
+    event.kind = answered                  ? EventKind::lost_in_capture
+                 : told.refused_frame != 0 ? EventKind::lost_in_network
+                                           : EventKind::psn_gap;
+    if (event.kind == EventKind::lost_in_network) event.cause = Cause::before_capture;
     event.end = to.end;
     event.origin_frame = told.frame;
     event.time = told.time;
@@ -651,7 +706,11 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
 
 void Requester::response(const TransportPacket& packet, const Reporter& to) {
   if (!started_) return;
-  check_stall(packet, true, to);
+  if (to.connection.mtu == 0 && packet.op->operation == Operation::rdma_read_response &&
+      (packet.op->position == Position::first || packet.op->position == Position::middle) &&
+      machines::is_path_mtu(packet.payload))
+    to.connection.mtu = packet.payload;
+  if (mtu_ != to.connection.mtu) adopt_mtu(to.connection);
   const machines::ResponsePlace place = window_.place(packet.psn);
   if (to.note) {
     to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();
@@ -672,6 +731,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
     return;
   }
   ++to.connection.agreeing;
+  mark_answered(packet);
   switch (packet.op->operation) {
     case Operation::acknowledge:
       if (negative) {
@@ -687,6 +747,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
       Waiting* waiting = waiting_of(packet.psn);
       if (waiting && waiting->atomic && !waiting->done) {
         waiting->message.atomic_original = packet.operand;
+        if (waiting->ahead_frame != 0 && waiting->tell_order) late_answer(*waiting, packet, to);
         waiting->seen = waiting->beyond = waiting->end;
         if (blocking() == waiting) waiting->next_response = waiting->end;
       }
@@ -697,6 +758,14 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
     default: break;
   }
   if (to.note) to.note->outstanding = window_.outstanding();
+}
+
+// Of everything that was sent before what is answered now: something behind it was answered.
+void Requester::mark_answered(const TransportPacket& packet) {
+  for (std::size_t i = std::min(index_of(packet.psn), packets_.size()); i-- > 0;) {
+    if (packets_[i].beyond_frame != 0) return;
+    packets_[i].beyond_frame = packet.frame;
+  }
 }
 
 void Requester::complete(Waiting& waiting, const TransportPacket& packet, const Reporter& to) {
@@ -715,27 +784,46 @@ void Requester::drop_done() {
 void Requester::acknowledge(Psn through, const TransportPacket& packet, const Reporter& to) {
   const machines::ResponsePlace place = window_.place(through);
   if (place == machines::ResponsePlace::acknowledged) {
-    if (unanswered_again_ > 0 || (round_.active && round_.event.packets > 0)) {
-      if (unanswered_again_ > 0) --unanswered_again_;
-    } else if (packet.op->operation == Operation::acknowledge) {
+    const bool same = last_ack_.psn == packet.psn && last_ack_.msn == packet.msn;
+    const bool excused = unanswered_again_ > 0 && packet.psn - again_end_ < 0 && packet.time - again_time_ < again_ns &&
+                         (again_until_ == 0 || packet.time <= again_until_);
+    if (packet.op->operation != Operation::acknowledge) {
+      // A READ's or atomic's answer once more.
+    } else if (same && last_ack_.icrc == packet.icrc && last_ack_.identification == packet.identification &&
+               packet.time - last_ack_.time < acknowledgement_copy_ns && !round_.active && !excused) {
+      Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
+      event.origin_frame = last_ack_.frame;
+      event.duration = packet.time - last_ack_.time;
+      ++to.responder().duplicates;
+      to.tell(event);
+    } else if (excused) {
+      --unanswered_again_;  // each packet that is sent again draws an acknowledgement
+    } else if (!round_.active && (!same || last_ack_.syndrome == packet.syndrome)) {
+      // Another syndrome: it brings new credits. 9.7.7.2
       Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
       event.origin_frame = ack_frame_;
       to.tell(event);
     }
+    last_ack_ = packet;
     return;
   }
   if (gap_ && through - delivered_ >= 0) give_up_gap(through, true, packet.frame, to);
   bool blocked = false;
+  const Psn said = through;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
-    if (waiting.first - through > 0) break;
-    if (waiting.done || !waiting.whole || waiting.end - through > 1) continue;
+    if (waiting.first - said > 0) break;
+    if (waiting.done || !waiting.whole || waiting.end - said > 1) continue;
     if ((waiting.read || waiting.atomic) && waiting.next_response != waiting.end) {
       // Its own response is missing: this one implies a NAK. IBTA vol 1, 9.7.5.1.2, 9.7.6 (number unverified).
-      if (!blocked) {
+      if (waiting.seen != waiting.end) {
         skipped(waiting, packet);
-        through = waiting.next_response - 1;
+      } else if (!waiting.answered) {
+        waiting.answered = true;
+        waiting.message.answer_frame = packet.frame;
+        waiting.message.answer_time = packet.time;
       }
+      if (!blocked) through = waiting.next_response - 1;
       blocked = true;
     } else if (!blocked) {
       complete(waiting, packet, to);
@@ -747,8 +835,11 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
   }
   window_ = window_.acknowledged(through);
   ack_frame_ = packet.frame;
-  if (refusal_.active && through - refusal_.psn >= 0) refusal_.active = false;
-  if (unanswered_again_ != 0 && through - again_end_ >= 0) unanswered_again_ = 0;
+  if (packet.op->operation == Operation::acknowledge) last_ack_ = packet;
+  if (refusal_.active && through - refusal_.psn >= 0) end_refusal(to, nullptr);
+  // Acknowledgements come in order, but for a little.
+  if (unanswered_again_ != 0 && again_until_ == 0 && said - again_end_ >= 0)
+    again_until_ = packet.time + acknowledgement_copy_ns;
   if (packet.op->operation != Operation::rdma_read_response && (packet.syndrome >> 5 & 3) == syndrome_kind::ack &&
       packet.has_aeth)
     check_msn(packet, to);
@@ -764,7 +855,11 @@ void Requester::skipped(Waiting& waiting, const TransportPacket& packet) {
   if (waiting.skipped_frame != 0) return;
   waiting.skipped_frame = packet.frame;
   waiting.skipped_time = packet.time;
-  waiting.gap_end = waiting.end;
+  if (waiting.ahead_frame == 0) {
+    waiting.ahead_frame = packet.frame;
+    waiting.ahead_time = packet.time;
+    if (waiting.beyond - waiting.seen <= 0) waiting.gap_end = waiting.end;
+  }
 }
 
 // The first READ or atomic whose response is missing: the requester takes no later answer before it.
@@ -776,19 +871,27 @@ Requester::Waiting* Requester::blocking() {
   return nullptr;
 }
 
+// The requester goes back to `psn` and no further: what it would have had to ask for before it, it had.
+void Requester::believe_progress(Psn psn, const Reporter& to) {
+  for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0 && psn - stuck->end >= 0; stuck = blocking())
+    unblock(*stuck, to);
+}
+
 // What the capture does not have of the responses, the requester had: and so all that came behind them.
 void Requester::unblock(Waiting& stuck, const Reporter& to) {
-  Event event;
-  event.kind = EventKind::lost_in_capture;
-  event.end = to.end;
-  event.frame = stuck.skipped_frame;
-  event.time = stuck.skipped_time;
-  event.origin_frame = stuck.message.first_frame;
-  event.cause_frame = stuck.skipped_frame;
-  event.psn = stuck.next_response.value();
-  event.packets = static_cast<std::uint64_t>(std::max(stuck.gap_end - stuck.next_response, 1));
-  to.responder().lost_in_capture += static_cast<std::uint32_t>(event.packets);
-  to.tell(event);
+  if (stuck.seen != stuck.end) {
+    Event event;
+    event.kind = EventKind::lost_in_capture;
+    event.end = to.end;
+    event.frame = stuck.ahead_frame;
+    event.time = stuck.ahead_time;
+    event.origin_frame = stuck.message.first_frame;
+    event.cause_frame = stuck.ahead_frame;
+    event.psn = stuck.seen.value();
+    event.packets = static_cast<std::uint64_t>(std::max(stuck.gap_end - stuck.seen, 1));
+    to.responder().lost_in_capture += static_cast<std::uint32_t>(event.packets);
+    to.tell(event);
+  }
   stuck.answered = true;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
@@ -829,17 +932,51 @@ void Requester::check_msn(const TransportPacket& packet, const Reporter& to) {
   msn_messages_ = messages;
 }
 
-void Requester::read_response(const TransportPacket& packet, const Reporter& to) {
-  if (to.connection.mtu == 0 && packet.op->position == Position::first && machines::is_path_mtu(packet.payload)) {
-    to.connection.mtu = packet.payload;
-    // The last READ request takes as many PSNs as this says.
-    if (!waiting_.empty() && waiting_.back().read && !packets_.empty() &&
-        packets_.back().psn == waiting_.back().first) {
-      Waiting& read = waiting_.back();
-      packets_.back().psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), to.connection.mtu);
-      window_.next = delivered_ = read.end = packets_.back().end();
-      read.message.last_psn = (read.end - 1).value();
+std::uint64_t Requester::frame_of_response(Psn psn) const {
+  if (!seen_responses_) return 0;
+  const SeenResponse& seen = (*seen_responses_)[psn.value() % seen_responses_->size()];
+  return seen.psn == psn ? seen.frame : 0;
+}
+
+// What the capture has seen of a READ's responses, whatever the requester made of them.
+void Requester::note_seen(Waiting& read, const TransportPacket& packet, const Reporter& to) {
+  const std::int32_t ahead = packet.psn - read.seen;
+  if (ahead == 0) {
+    if (read.ahead_frame != 0 && read.tell_order) late_answer(read, packet, to);
+    read.seen += 1;
+    if (read.beyond - read.seen <= 0)
+      read.beyond = read.seen;
+    else if (read.gap_end - read.seen <= 0)
+      read.seen = read.beyond;
+    if (read.beyond == read.seen) read.ahead_frame = 0;
+  } else if (ahead > 0) {
+    if (read.beyond - read.seen <= 0) read.gap_end = packet.psn;
+    if (packet.psn + 1 - read.beyond > 0) read.beyond = packet.psn + 1;
+    if (read.ahead_frame == 0) {
+      read.ahead_frame = packet.frame;
+      read.ahead_time = packet.time;
     }
+  }
+  if (read.seen != read.end) return;
+  read.ahead_frame = 0;
+  if (read.answered) return;
+  read.answered = true;
+  read.message.answer_frame = packet.frame;
+  read.message.answer_time = packet.time;
+}
+
+void Requester::late_answer(const Waiting& waiting, const TransportPacket& packet, const Reporter& to) {
+  Event event = event_of(EventKind::out_of_order, Cause::none, packet, to);
+  event.origin_frame = waiting.ahead_frame;
+  event.duration = packet.time - waiting.ahead_time;
+  ++to.responder().out_of_order;
+  to.tell(event);
+}
+
+void Requester::read_response(const TransportPacket& packet, const Reporter& to) {
+  if (packet.op->position != Position::only) {
+    if (!seen_responses_) seen_responses_ = std::make_unique<std::array<SeenResponse, 64>>();
+    (*seen_responses_)[packet.psn.value() % seen_responses_->size()] = {packet.psn, packet.frame};
   }
   Waiting* waiting = waiting_of(packet.psn);
   if (!waiting || !waiting->read) {
@@ -862,47 +999,24 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
     event.found = packet.payload;
     to.tell(event);
   }
-  if (packet.psn == waiting->seen) waiting->seen += 1;
+  note_seen(*waiting, packet, to);
   Waiting* const first = blocking();
   if (first != waiting) {
     // An earlier response is missing: the requester drops this one, unless the capture alone lacks the other.
+    for (std::size_t i = 0; i < waiting_.size() && &waiting_[i] != waiting; ++i)
+      if (Waiting& w = waiting_[i]; !w.done && (w.read || w.atomic) && w.seen != w.end) skipped(w, packet);
     skipped(*first, packet);
-    if (packet.psn + 1 - waiting->beyond > 0) waiting->beyond = packet.psn + 1;
-    if (waiting->seen == waiting->end && !waiting->answered) {
-      waiting->answered = true;
-      m.answer_frame = packet.frame;
-      m.answer_time = packet.time;
-    }
     if (waiting_.size() > response_patience || packet.time - first->skipped_time > response_patience_ns)
       unblock(*first, to);
     return;
   }
-  const std::int32_t ahead = packet.psn - waiting->next_response;
-  if (ahead == 0) {
+  if (packet.psn == waiting->next_response) {
+    // What had come ahead the requester dropped; of what it asked for again, what is missing shows anew.
     waiting->next_response += 1;
-    if (waiting->beyond - waiting->next_response <= 0) {
-      waiting->beyond = waiting->next_response;
-    } else if (waiting->skipped_frame != 0 && waiting->gap_end - waiting->next_response <= 0 && waiting->tell_order) {
-      // A response that was missing has come by itself. What a requester asked for again it takes from there on.
-      waiting->next_response = waiting->seen = waiting->beyond;
-      Event event = event_of(EventKind::out_of_order, Cause::none, packet, to);
-      event.origin_frame = waiting->skipped_frame;
-      event.duration = packet.time - waiting->skipped_time;
-      ++to.responder().out_of_order;
-      to.tell(event);
-      waiting->skipped_frame = 0;
-    }
-  } else if (ahead > 0) {
-    if (packet.psn + 1 - waiting->beyond > 0) waiting->beyond = packet.psn + 1;
-    if (waiting->skipped_frame == 0) {
-      waiting->skipped_frame = packet.frame;
-      waiting->skipped_time = packet.time;
-      waiting->gap_end = packet.psn;
-    }
-    if (waiting->beyond == waiting->end && !m.answer_time) {
-      m.answer_frame = packet.frame;
-      m.answer_time = packet.time;
-    }
+    if (!waiting->tell_order) waiting->skipped_frame = 0;
+  } else if (packet.psn - waiting->next_response > 0 && waiting->skipped_frame == 0) {
+    waiting->skipped_frame = packet.frame;
+    waiting->skipped_time = packet.time;
   }
   // Everything before this READ is acknowledged with it.
   if (waiting->first - window_.oldest > 0) {
@@ -917,11 +1031,24 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   drop_done();
 }
 
+// `again`: the request that ends the wait; nullptr: something else does.
+void Requester::end_refusal(const Reporter& to, const TransportPacket* again) {
+  if (!refusal_.active) return;
+  refusal_.active = false;
+  if (!refusal_.rnr) return;
+  if (again) {
+    refusal_.event.last_frame = again->frame;
+    refusal_.event.duration = again->time - refusal_.time;
+    refusal_.event.found = static_cast<std::uint64_t>(refusal_.event.duration);
+  }
+  to.tell(refusal_.event);
+}
+
 void Requester::refused(const TransportPacket& packet, const Reporter& to) {
   // It acknowledges what came before.
   if (window_.place(packet.psn - 1) == machines::ResponsePlace::outstanding) acknowledge(packet.psn - 1, packet, to);
   const std::uint8_t kind = packet.syndrome >> 5 & 3, code = packet.syndrome & 31;
-  const SentPacket* request = find(packet.psn);
+  SentPacket* request = find(packet.psn);
   const bool seen = request && request->seen && request->frame != 0;
   const bool repeated =
       refusal_.active && refusal_.psn == packet.psn && refusal_.rnr == (kind == syndrome_kind::rnr_nak);
@@ -929,8 +1056,8 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
     Event event = event_of(EventKind::rnr_nak, Cause::none, packet, to);
     event.origin_frame = seen ? request->frame : 0;
     event.value = rnr_timer_ns(code);
-    to.tell(event);
-    refusal_ = {true, true, packet.psn, packet.frame, packet.time, static_cast<std::int64_t>(rnr_timer_ns(code))};
+    end_refusal(to, nullptr);
+    refusal_ = {true, true, packet.psn, packet.frame, packet.time, event};
     return;
   }
   if (kind != syndrome_kind::nak) return;
@@ -943,16 +1070,19 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
   }
   to.tell(event);
   if (code == nak_code::psn_sequence_error) {
-    if (!repeated && request && !(request->seen && request->late)) {
-      Event lost =
-          event_of(EventKind::lost_in_network, seen ? Cause::after_capture : Cause::before_capture, packet, to);
+    if (request && !request->seen) {
+      // Told when it is sent again: then it shows how many packets it was.
+      request->refused_frame = packet.frame;
+      request->refused_time = packet.time;
+    } else if (!repeated && request && !request->late && !request->behind_late) {
+      Event lost = event_of(EventKind::lost_in_network, Cause::after_capture, packet, to);
       lost.origin_frame = request->frame;
       lost.cause_frame = packet.frame;
-      lost.packets = seen ? 1 : request->psns;
-      to.requester().lost_in_network += static_cast<std::uint32_t>(lost.packets);
+      ++to.requester().lost_in_network;
       to.tell(lost);
     }
-    refusal_ = {true, false, packet.psn, packet.frame, packet.time, 0};
+    end_refusal(to, nullptr);
+    refusal_ = {true, false, packet.psn, packet.frame, packet.time, {}};
     return;
   }
   if (waiting && !waiting->done) {
@@ -968,6 +1098,12 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
 
 void Requester::unseen_request(const TransportPacket& packet, const Reporter& to) {
   ++to.connection.contradicting;
+  if (packet.psn - window_.next > far) {
+    // No capture loses so much and goes on.
+    Event event = event_of(EventKind::unsolicited_response, Cause::none, packet, to);
+    to.tell(event);
+    return;
+  }
   Trouble& t = trouble();
   if (!t.unsent) t.first_unsent = packet;
   if (!t.unsent || packet.psn - t.unsent->psn > 0) t.unsent = packet;
@@ -1002,25 +1138,22 @@ void Requester::settle_unsent(const TransportPacket& request, const Reporter& to
   to.tell(event);
 }
 
-void Requester::check_stall(const TransportPacket& packet, bool response, const Reporter& to) {
-  if (last_time_ == 0 || packet.time - last_time_ < stall_ns) return;
+Cause Requester::waited_for(const TransportPacket& packet) const {
   const std::uint32_t outstanding = window_.outstanding();
-  Cause cause = Cause::nothing_outstanding;
-  if (outstanding > 0) {
-    if (response)
-      cause = Cause::peer;
-    else if (refusal_.active && refusal_.rnr)
-      cause = Cause::rnr;
-    else if (credits_used_ && credit_ == 0)
-      cause = Cause::credit;
-    else
-      cause = outstanding >= most_outstanding_ ? Cause::window : Cause::nothing_outstanding;
+  if (packet.is_response()) {
+    const std::uint8_t credit = packet.syndrome & 31;
+    const bool credits = packet.op->operation == Operation::acknowledge && (packet.syndrome >> 5 & 3) == syndrome_kind::ack;
+    constexpr std::uint8_t unused = 31;
+    const bool update = credits && packet.psn == last_ack_.psn && packet.msn == last_ack_.msn;
+    if (update && credit_ == 0 && credit != 0 && credit != unused) return Cause::credit;
+    return outstanding > 0 ? Cause::peer : Cause::nothing_outstanding;
   }
-  if (!to.joined && outstanding > 0) return;
-  Event event = event_of(EventKind::stall, cause, packet, to);
-  event.origin_frame = last_frame_;
-  event.duration = packet.time - last_time_;
-  to.tell(event);
+  if (started_ && packet.psn - window_.next < 0) {
+    // Sent again: retransmission tells what was waited for, unless it was the responder's wish.
+    return refusal_.active && refusal_.rnr ? Cause::rnr : Cause::none;
+  }
+  if (credits_used_ && credit_ == 0) return Cause::credit;
+  return outstanding > 0 && outstanding >= most_outstanding_ ? Cause::window : Cause::nothing_outstanding;
 }
 
 void Requester::notified(const TransportPacket& packet, const Reporter& to) {
@@ -1072,7 +1205,7 @@ void Requester::measure_rate(const TransportPacket& packet, const Reporter& to) 
   notifications.erase(notifications.begin(), notifications.begin() + static_cast<std::ptrdiff_t>(settled));
 }
 
-void Requester::finish(const Reporter& to) {
+void Requester::finish(const Reporter& to, std::int64_t end) {
   const Cause last_cause = round_.active ? round_.event.cause : Cause::none;
   const std::uint32_t rounds_before = to.requester().rounds;
   if (filler_.active) settle_filler(filler_.event.duration > 2 * copy_ns, to);
@@ -1097,8 +1230,11 @@ void Requester::finish(const Reporter& to) {
     }
   }
   if (gap_) give_up_gap(window_.next - 1, false, 0, to);
-  // Its retries drew nothing: nobody answers.
-  if (last_cause == Cause::timeout && rounds_before >= 1 && window_.outstanding() > 0 && !waiting_.empty()) {
+  end_refusal(to, nullptr);
+  for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0; stuck = blocking()) unblock(*stuck, to);
+  const bool retried = last_cause == Cause::timeout && rounds_before >= 1;
+  const bool silent = to.joined && last_time_ != 0 && end - last_time_ >= stall_ns && last_time_ != response_time_;
+  if ((retried || silent) && acknowledged_service(to.connection) && window_.outstanding() > 0 && !waiting_.empty()) {
     Event event;
     event.kind = EventKind::unanswered;
     event.end = to.end;
@@ -1110,7 +1246,6 @@ void Requester::finish(const Reporter& to) {
     event.psn = window_.oldest.value();
     to.tell(event);
   }
-  for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0; stuck = blocking()) unblock(*stuck, to);
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (waiting.done) continue;

@@ -2,6 +2,7 @@
 /// One end of a connection as requester: its requests and the other end's responses to them in, messages and events
 /// out. Follows what a capture shows, which can lack packets that were on the wire. IBTA vol 1, 9.7.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -45,8 +46,11 @@ class Requester {
   void response(const TransportPacket& packet, const Reporter& to);
   /// A congestion notification to this end.
   void notified(const TransportPacket& packet, const Reporter& to);
-  /// Nothing more will come.
-  void finish(const Reporter& to);
+  /// Nothing more will come; the capture ended at `end`, nanoseconds since 1970.
+  void finish(const Reporter& to, std::int64_t end);
+  /// What this requester waited for, when the connection was silent until this packet; none: nothing to tell, for what
+  /// follows tells it.
+  [[nodiscard]] Cause waited_for(const TransportPacket& packet) const;
 
   /// Whether a request was seen.
   [[nodiscard]] bool started() const { return started_; }
@@ -70,7 +74,12 @@ class Requester {
     std::uint16_t identification = 0;
     std::uint8_t opcode = 0;
     bool seen = false;
-    bool late = false;  // filled a gap without being sent again
+    bool late = false;                // filled a gap
+    bool told = false;                // a gap whose loss was told
+    bool behind_late = false;  // sent before what came late, and so dropped by the responder
+    std::uint64_t beyond_frame = 0;  // the first response to what was sent after it
+    std::uint64_t refused_frame = 0;  // a gap: the NAK that asked for it
+    std::int64_t refused_time = 0;
     [[nodiscard]] Psn end() const { return psn + psns; }
   };
   /// A message that is being sent or waits for its answer.
@@ -86,7 +95,9 @@ class Requester {
     Psn beyond;                       // read: one behind the furthest response
     std::uint64_t skipped_frame = 0;  // what came in spite of missing responses: implies a NAK
     std::int64_t skipped_time = 0;
-    Psn gap_end;             // read: the first response behind those that are missing
+    Psn gap_end;                     // read: the first response behind those that are missing from `seen` on
+    std::uint64_t ahead_frame = 0;   // what came before what is missing, as the capture has it
+    std::int64_t ahead_time = 0;
     bool tell_order = true;  // read: a missing one that comes is late, and was not asked for again
   };
   /// A round of sending again that goes on.
@@ -104,14 +115,14 @@ class Requester {
     Psn psn;
     std::uint64_t frame = 0;
     std::int64_t time = 0;
-    std::int64_t wait = 0;
+    Event event;  // RNR: told when the wait is over
   };
   /// A packet that filled a gap; whether late or sent again shows with the next one.
   struct Filler {
     bool active = false;
-    Psn psn, next;
+    Psn psn, first_end, next;
     Event event;
-    std::int64_t gap_time = 0;
+    SentPacket gap;  // as it was
   };
   struct Notification {
     Event event;
@@ -119,6 +130,11 @@ class Requester {
     std::uint32_t packets_after = 0;
     std::uint64_t octets_after = 0;
     std::int64_t first_after = 0;
+  };
+  /// A READ response that was seen: which frame had which PSN.
+  struct SeenResponse {
+    Psn psn;
+    std::uint64_t frame = 0;
   };
   /// What few connections ever need.
   struct Trouble {
@@ -140,26 +156,33 @@ class Requester {
   Event event_of(EventKind kind, Cause cause, const TransportPacket& packet, const Reporter& to) const;
   [[nodiscard]] std::uint32_t psns_of(const TransportPacket& packet, const Connection& connection) const;
   void learn_mtu(const TransportPacket& packet, Connection& connection);
+  void adopt_mtu(const Connection& connection);
   SentPacket* find(Psn psn);
   std::size_t index_of(Psn psn);
   void fresh(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
   void again(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
   void fill(std::size_t at, const TransportPacket& packet, std::uint32_t psns);
+  void lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet, const Reporter& to);
   void begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known, const Reporter& to);
   void end_round(const Reporter& to);
   void settle_filler(bool sent_again, const Reporter& to);
   void deliver(const TransportPacket& packet, const Reporter& to);
   void deliver_what_waited(const Reporter& to);
   void give_up_gap(Psn through, bool answered, std::uint64_t cause_frame, const Reporter& to);
-  void check_stall(const TransportPacket& packet, bool response, const Reporter& to);
   void acknowledge(Psn through, const TransportPacket& packet, const Reporter& to);
   void complete(Waiting& waiting, const TransportPacket& packet, const Reporter& to);
   void drop_done();
   Waiting* blocking();
+  void believe_progress(Psn psn, const Reporter& to);
   void unblock(Waiting& stuck, const Reporter& to);
   void skipped(Waiting& waiting, const TransportPacket& packet);
   void check_msn(const TransportPacket& packet, const Reporter& to);
+  [[nodiscard]] std::uint64_t frame_of_response(Psn psn) const;
+  void note_seen(Waiting& read, const TransportPacket& packet, const Reporter& to);
+  void late_answer(const Waiting& waiting, const TransportPacket& packet, const Reporter& to);
   void read_response(const TransportPacket& packet, const Reporter& to);
+  void mark_answered(const TransportPacket& packet);
+  void end_refusal(const Reporter& to, const TransportPacket* again);
   void refused(const TransportPacket& packet, const Reporter& to);
   void unseen_request(const TransportPacket& packet, const Reporter& to);
   Waiting* waiting_of(Psn psn);
@@ -168,6 +191,7 @@ class Requester {
 
   bool started_ = false, expected_ = false;
   machines::RequesterWindow window_;
+  std::uint32_t mtu_ = 0;  // the connection's, as far as it was taken into account
   Psn first_;
   Psn delivered_;     // what the messages are made of: everything before was seen in order
   bool gap_ = false;  // something is missing behind delivered_
@@ -184,7 +208,10 @@ class Requester {
   Refusal refusal_;
   Filler filler_;
   std::uint32_t unanswered_again_ = 0;  // packets sent again whose acknowledgement may come once more
-  Psn again_end_;                       // one behind the furthest of these
+  Psn again_end_;                       // what was sent when that ended: their acknowledgements have a PSN before it
+  std::int64_t again_time_ = 0;         // of the last packet that was sent again
+  std::int64_t again_until_ = 0;        // when the last of these can come; 0: not known yet
+  TransportPacket last_ack_;
   std::uint64_t ack_frame_ = 0;         // the one that acknowledged last
   std::int64_t last_time_ = 0;          // of this end's requests and their responses
   std::uint64_t last_frame_ = 0;
@@ -197,9 +224,8 @@ class Requester {
   std::uint64_t msn_messages_ = 0;  // messages that it counted
   std::uint64_t msn_epoch_ = 0;
   std::uint64_t epoch_ = 0;  // counts where messages could not be counted
-  std::uint16_t source_port_ = 0;
-  std::uint8_t path_changes_ = 0;
   std::unique_ptr<Trouble> trouble_;
+  std::unique_ptr<std::array<SeenResponse, 64>> seen_responses_;  // by the low bits of their PSN; with READs only
 };
 
 }  // namespace rdmawire::tracking

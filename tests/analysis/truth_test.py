@@ -241,6 +241,12 @@ def test_analyze_gives_each_retransmission_its_cause(said, capture):
     assert comparison.differences_of_retransmissions(frames_of(capture), said(capture), WHY.get(capture.name, {})) == []
 
 
+# An old stack that writes its read request low octet first (so that the response goes where nobody asked for it), and
+# counts one MSN over all queues.
+THERE = {"shared/public/realjimmy__sample-captures__iwarp_rdma_read.pcap":
+         [("msn_jump", 12), ("unsolicited_response", 14), ("msn_jump", 15)]}  # fmt: skip
+
+
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_analyze_reports_no_trouble_that_is_not_there(said, capture):
-    assert comparison.differences_of_events(frames_of(capture), said(capture)) == []
+    assert comparison.differences_of_events(frames_of(capture), said(capture), THERE.get(capture.name, ())) == []

@@ -108,6 +108,7 @@ def streams(frames):
             mine = [row for row in rows if (_address(row, "src"), int(row["tcp.srcport"][0])) == end]
             segments = [fpdu for row in mine if "iwarp_ddp.last_flag" in row for fpdu in fpdus(row)]
             messages[name], responses = _messages(segments)
+            _begin_earlier(messages[name], mine)
             sent[name] = Sent(
                 fpdus=len(segments),
                 payload_octets=sum(fpdu.payload for fpdu in segments if fpdu.opcode != 1),
@@ -120,6 +121,21 @@ def streams(frames):
         found.append(Stream(a, b, int(rows[0]["frame.number"][0]),
                             int(request["frame.number"][0]) if request else 0, sent, messages))  # fmt: skip
     return found
+
+
+def _begin_earlier(messages, rows):
+    """tshark shows an FPDU in the segment that ends it: the first one of a segment may have begun in the one before."""
+    before, previous = {}, None
+    for row in rows:
+        if row.get("tcp.len", ["0"])[0] != "0":
+            frame = int(row["frame.number"][0])
+            before[frame], previous = previous, frame
+    begun = set()
+    for message in messages:
+        frame = min(message.first_frames)
+        if frame not in begun and before.get(frame):
+            message.first_frames.add(before[frame])
+        begun.add(frame)
 
 
 def _behind(rows):

@@ -1,0 +1,271 @@
+#pragma once
+/// What IwarpTracker is made of; only its own sources include this. iwarp_tracker.cpp has connections and TCP,
+/// iwarp_messages.cpp what lies in PDUs.
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <optional>
+
+#include "dissectors/protocol/rdmap.hpp"
+#include "dissectors/tracking/iwarp_tracker.hpp"
+#include "dissectors/tracking/tcp_trouble.hpp"
+
+namespace rdmawire::tracking {
+namespace iwarp {
+
+enum Queue : std::uint8_t { send_queue, request_queue, terminate_queue, atomic_response_queue, queues };
+
+// One DDP segment, as its FPDU says.
+struct Segment {
+  const Pdu* pdu;
+  const RdmapOpcode* opcode;
+  bool tagged, last;
+  std::uint32_t key;       // STag; untagged: the one to be invalidated
+  std::uint64_t position;  // TO or MO
+  std::uint32_t queue, msn;
+  std::uint64_t octets;  // behind the DDP header
+  const Layer* header;   // of RDMAP, or nullptr
+};
+
+// When something was on the wire.
+struct Moment {
+  std::uint64_t frame = 0;
+  std::int64_t time = 0;
+};
+
+// The packets that a segment came in: the earliest and the latest.
+struct Span {
+  Moment first, last;
+};
+
+// A message of which not all segments came yet.
+struct Open {
+  bool active = false;
+  bool lost = false;  // some of it was not captured
+  const RdmapOpcode* opcode = nullptr;
+  std::uint64_t next = 0;            // the TO or MO to come
+  std::uint32_t key = 0;             // STag of a tagged one
+  std::uint64_t begin = 0, end = 0;  // offsets in the stream
+  Message message;
+};
+// One that TCP has not acknowledged yet.
+struct Sending {
+  std::uint64_t begin, end;
+  Message message;
+};
+// A read or an atomic without its whole response.
+struct Request {
+  std::uint64_t begin, end;
+  Message message;
+  bool atomic, lost = false;
+  std::uint32_t sink = 0;  // STag; atomics: the request identifier
+  std::uint64_t sink_to = 0, received = 0;
+  std::uint32_t gaps = 0;  // of the responder's stream, when it was sent
+  Moment latest;           // of the response's packets
+};
+// An FPDU that was seen, so that a Terminate's quotation and octets that come again find it.
+struct Seen {
+  std::uint64_t begin = 0, end = 0, frame = 0, message = 0, position = 0;
+  std::uint32_t key_or_msn = 0;
+  std::uint8_t queue = 0;  // untagged
+  bool tagged = false;
+  End whose = End::a;
+};
+// Octets that were sent again and wait for the PDUs that they belong to.
+struct Again {
+  std::uint64_t from, to;
+  std::uint64_t counted;  // the message that it was counted for last, and whose that is
+};
+
+inline constexpr std::size_t seen_fpdus = 32;
+inline constexpr std::size_t max_again = 32;
+
+inline std::uint64_t name_of(std::uint64_t message, End whose) {
+  return message << 1 | static_cast<std::uint64_t>(whose);
+}
+
+// What one end sends.
+struct Half {
+  TcpTrouble tcp;
+  bool from_start = false;  // its first FPDU was seen, and no octet was missing since
+  bool lost = false;        // octets are missing since the last segment
+  std::uint64_t parsed_to = 0;
+  bool parsed = false;
+  std::uint32_t gaps = 0;         // places where octets are missing
+  std::uint64_t lost_octets = 0;  // since the last read response
+  struct {
+    std::uint32_t next = 1;
+    bool known = false;
+  } msn[queues];
+  Open send, write;
+  // Segments of a response whose request is not here yet, as it happens when the capture mixes the two directions.
+  struct {
+    bool any = false, whole = false;
+    std::uint32_t key = 0;
+    std::uint64_t begin = 0, next = 0;
+    Moment first, last;
+  } early;
+  std::deque<Sending> sending;
+  std::deque<Request> requests;
+  std::uint64_t messages = 0;
+  std::uint32_t read_limit = 0;  // 0: none is known
+  bool over_limit = false;
+  std::vector<Seen> seen;
+  std::size_t oldest_seen = 0;
+  std::vector<Again> again;
+  bool fin = false;
+  // The window that this end gives is closed since:
+  std::uint64_t closed_window_frame = 0;
+  std::int64_t closed_window_time = 0;
+
+  /// Its receiver has octets of which no PDU came out. A FIN counts as one octet.
+  [[nodiscard]] bool misses() const { return parsed && tcp.acknowledged(parsed_to + 2); }
+};
+
+struct Ports {
+  Endpoint low, high;
+  friend bool operator==(const Ports&, const Ports&) = default;
+};
+struct PortsHash {
+  std::size_t operator()(const Ports& p) const {
+    std::uint64_t hash = static_cast<std::uint64_t>(p.low.port) << 16 | p.high.port;
+    for (const std::uint64_t word : {p.low.first, p.low.last, p.high.first, p.high.last})
+      hash = (hash ^ word ^ hash >> 29) * 0x9e3779b97f4a7c15;
+    return hash ^ hash >> 32;
+  }
+};
+
+struct Tracked {
+  Ports ports;
+  Endpoint a;                // Connection::ends[0]
+  std::uint64_t number = 0;  // MpaConnection::id
+  Connection record;
+  Half halves[2];
+  bool used = false;  // since the hand of the clock came by
+  bool closed = false;
+  std::uint64_t request_frame = 0;
+  std::int64_t request_time = 0;
+  std::uint32_t ird[2] = {}, ord[2] = {};
+  bool enhanced[2] = {};
+
+  Half& of(End end) { return halves[static_cast<std::size_t>(end)]; }
+};
+
+// What the IP and TCP headers say beside the connection's TcpSegment.
+struct Below {
+  std::uint16_t identification = 0, checksum = 0;
+  std::uint8_t dscp = 0, ecn = 0;
+  std::uint32_t timestamp = 0;
+  bool has_timestamp = false, selective = false;
+};
+
+}  // namespace iwarp
+
+using namespace iwarp;
+
+class IwarpTracker::State {
+ public:
+  State(Sink& sink, const IwarpLimits& limits) : sink_(sink), limits_(limits) {
+    limits_.connections = std::max(limits_.connections, 1U);
+    limits_.messages = std::max(limits_.messages, 1U);
+  }
+
+  void add(const Packet& packet);
+  void finish() {
+    while (!order_.empty()) drop(order_.begin(), Farewell::ended);
+  }
+  [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
+  [[nodiscard]] std::size_t size() const { return order_.size(); }
+  [[nodiscard]] std::size_t memory() const {
+    constexpr std::size_t node = 64;    // of a list and a hash table
+    constexpr std::size_t deque = 576;  // that holds nothing
+    std::size_t octets =
+        sizeof(State) + slots_.capacity() * sizeof(Slot) + waiting_ * std::max(sizeof(Sending), sizeof(Request));
+    for (const Tracked& t : order_) {
+      octets += sizeof(Tracked) + node + 4 * deque;
+      for (const Half& half : t.halves)
+        octets += half.tcp.memory() + half.seen.capacity() * sizeof(Seen) + half.again.capacity() * sizeof(Again);
+    }
+    return octets;
+  }
+
+ private:
+  using Order = std::list<Tracked>;  // as they began
+  // The way from MpaConnection::id without looking through a table.
+  struct Slot {
+    std::uint64_t number = 0;
+    Tracked* tracked = nullptr;
+  };
+  static constexpr std::size_t max_slots = 1 << 14;
+
+  Tracked& find(const Packet& packet);
+  void begin(Tracked& t, const Packet& packet);
+  void evict();
+  void drop(Order::iterator victim, Farewell farewell);
+  void tell(Tracked& t, Event event, End end) {
+    event.end = end;
+    event.connection = t.record.id;
+    event.last_frame = std::max(event.last_frame, event.frame);
+    event.duration = std::max<std::int64_t>(event.duration, 0);  // times of a capture can go back
+    sink_.event(&t.record, event);
+  }
+  Event here(EventKind kind) const {
+    Event event;
+    event.kind = kind;
+    event.frame = event.last_frame = packet_->number;
+    event.time = packet_->time_ns;
+    return event;
+  }
+  void tell_tcp(Tracked& t, End end);
+  void tell_message(Tracked& t, Message& message);
+  void answered(Tracked& t, Message& message, std::uint64_t frame, std::int64_t time);
+
+  void silence(Tracked& t, bool again);
+  TcpTrouble::Judgement segment(Tracked& t, End end, const Below& below);
+  void sent_again(Tracked& t, End end, std::uint64_t from, std::uint64_t to);
+  void acknowledge(Tracked& t, End end, const Below& below);
+  void window(Tracked& t, End end);
+  void opened(Tracked& t, End end, std::uint64_t frame, std::int64_t time);  // end's window, or it never will be
+  void restart(Tracked& t, End end);
+  void end(Tracked& t, End end);
+  void close(Tracked& t, End end, std::uint64_t cause_frame);
+  void flush(Tracked& t);
+
+  void pdu(Tracked& t, End end, const Pdu& pdu);
+  void mpa_frame(Tracked& t, End end, const Pdu& pdu);
+  void ddp_segment(Tracked& t, End end, Segment& s);
+  void gap(Tracked& t, End end);
+  void untagged(Tracked& t, End end, Segment& s);
+  void write(Tracked& t, End end, Segment& s);
+  void read_response(Tracked& t, End end, Segment& s);
+  void request(Tracked& t, End end, Segment& s);
+  void atomic_response(Tracked& t, End end, Segment& s);
+  void terminate(Tracked& t, End end, Segment& s);
+  void begin(Tracked& t, End end, Open& open, const Segment& s);
+  void extend(Tracked& t, Open& open, const Segment& s);
+  void whole(Tracked& t, Half& half, Open& open);
+  void unfinished(Tracked& t, Open& open);
+  void wrong(Tracked& t, End end, EventKind kind, std::uint64_t expected, std::uint64_t found, const Segment& s);
+  [[nodiscard]] Span span(const Half& half, const Segment& s) const;
+  [[nodiscard]] Moment carried(const Half& half, std::uint64_t offset) const;
+  void log(Tracked& t, End end, const Segment& s, const Message& message);
+  void room(Tracked& t, Half& half);
+  Message* message_at(Tracked& t, End whose, std::uint64_t number);
+
+  Sink& sink_;
+  IwarpLimits limits_;
+  Order order_;
+  Order::iterator hand_ = order_.end();
+  std::vector<Slot> slots_;
+  std::unordered_map<Ports, Order::iterator, PortsHash> connections_;
+  std::vector<Event> events_;  // of TCP; kept for its memory
+  std::uint64_t waiting_ = 0;  // messages
+  std::uint64_t evicted_ = 0;
+  const Packet* packet_ = nullptr;
+  std::uint64_t note_message_ = 0, note_related_ = 0;
+  End note_requester_ = End::a;
+  std::int64_t note_delay_ = 0;
+};
+
+}  // namespace rdmawire::tracking

@@ -1,0 +1,103 @@
+"""`rdmawire analyze` against captures whose truth is known: events found with their causes, halves joined, cuts.
+
+RDMAWIRE_SEED draws other captures, RDMAWIRE_FULL=1 more and larger ones. The tables are printed (pytest -s shows them).
+"""
+
+import json
+import random
+
+import pytest
+
+from synthesise import cases, joining, running, scoring
+from synthesise.capture import HEADER, records, save
+from synthesise.running import FULL, RDMAWIRE, SEED
+
+pytestmark = pytest.mark.skipif(bool(running.no_analyze()), reason=running.no_analyze() or "")
+
+CASES = 1_500
+SEEDS = range(SEED, SEED + (10 if FULL else 1))
+CONNECTIONS = 10_000 if FULL else 1_000
+
+
+def analyze(folder, path, *options):
+    """The folder with the tables."""
+    running.run(RDMAWIRE, "analyze", path, "--csv", folder, *options)
+    return folder
+
+
+@pytest.fixture(scope="module", params=SEEDS, ids=lambda seed: f"seed{seed}")
+def faults(request, tmp_path_factory):
+    seed = request.param
+    folder = tmp_path_factory.mktemp(f"faults{seed}-")
+    manifest = save(cases.make(CASES, seed), folder / "faults.pcap", folder / "faults.json", seed=seed)
+    tables = analyze(folder / "tables", folder / "faults.pcap")
+    return folder, manifest, scoring.score(manifest, scoring.read_events(tables / "events.csv"),
+                                           scoring.read_connections(tables / "connections.csv"))
+
+
+def test_every_injected_fault_is_found_with_its_cause_and_nothing_else(faults):
+    folder, manifest, result = faults
+    print(f"\nseed {manifest['seed']}: {len(manifest['connections'])} connections, {manifest['packets']} packets")
+    print(result.table())
+    failures = result.failures()
+    if failures:
+        for event, near in result.missed[:40]:
+            case = next(c["name"] for c in manifest["connections"] if c["number"] == event["connection"])
+            print("missed", case, event, near)
+        for found in result.wrong[:40]:
+            print("wrong", found.connection, found.row)
+    assert not failures, f"seed {manifest['seed']}, kept in {folder}"
+
+
+def test_clean_connections_have_no_finding(faults):
+    folder, manifest, result = faults
+    assert not result.clean_findings, (
+        f"seed {manifest['seed']}, kept in {folder}", [found.row for found in result.clean_findings[:10]])
+
+
+def test_a_clean_capture_has_no_finding(tmp_path):
+    save(cases.make(CASES // 5, SEED, "clean"), tmp_path / "clean.pcap", tmp_path / "clean.json")
+    report = json.loads(running.run(RDMAWIRE, "analyze", "--json", tmp_path / "clean.pcap"))
+    assert not [finding for finding in report["findings"] if finding["severity"] in ("warning", "error")]
+
+
+@pytest.mark.parametrize("kind", joining.KINDS)
+def test_halves_are_joined_without_being_told(kind, tmp_path):
+    manifest = save(joining.make(CONNECTIONS, SEED, 8, kind), tmp_path / "j.pcap", tmp_path / "j.json", messages=False)
+    tables = analyze(tmp_path / "tables", tmp_path / "j.pcap", "--ignore", "cm,text,source-port")
+    result = scoring.score_joining(manifest, scoring.read_connections(tables / "connections.csv"))
+    print(f"\n{kind}: {result}")
+    assert result.right >= .99 * result.true, result
+    assert result.high >= .95 * result.true, result
+    assert not result.high_wrong, result.high_wrong[:10]
+
+
+@pytest.mark.parametrize("kind", ["cm", "text"])
+def test_evidence_tells_all(kind, tmp_path):
+    manifest = save(joining.make(CONNECTIONS // 2, SEED, 8, kind), tmp_path / "j.pcap", tmp_path / "j.json", messages=False)
+    result = scoring.score_joining(
+        manifest, scoring.read_connections(analyze(tmp_path / "tables", tmp_path / "j.pcap") / "connections.csv"))
+    assert result.right == result.true and not result.wrong, result
+
+
+def test_cuts_change_nothing(tmp_path):
+    """The capture cut at random places into files gives the same report but for `input`."""
+    draw = random.Random(SEED)
+    save(cases.make(CASES // 10, SEED + 1), tmp_path / "whole.pcap", tmp_path / "whole.json")
+    whole = list(records(tmp_path / "whole.pcap"))
+
+    def report(*paths):
+        said = json.loads(running.run(RDMAWIRE, "analyze", "--json", *paths))
+        del said["input"]
+        return said
+
+    expected = report(tmp_path / "whole.pcap")
+    for attempt in range(20 if FULL else 4):
+        cuts = sorted(draw.sample(range(1, len(whole)), draw.choice((1, 2, 5, 20))))
+        paths = []
+        for begin, end in zip([0, *cuts], [*cuts, len(whole)]):
+            paths.append(tmp_path / f"{attempt}-{len(paths):03}.pcap")
+            paths[-1].write_bytes(HEADER + b"".join(whole[begin:end]))
+        assert report(*paths) == expected, f"seed {SEED}: cut before records {cuts}"
+        for path in paths:
+            path.unlink()
