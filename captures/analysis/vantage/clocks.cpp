@@ -20,9 +20,8 @@ constexpr double most_drift = 1e6;
 
 /// The vertices of the lower convex hull, left to right: where the lowest points lie, whatever the slope.
 std::vector<Point> lower_hull(std::vector<Point> points) {
-  std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
-    return a.t < b.t || (a.t == b.t && a.y < b.y);
-  });
+  std::sort(points.begin(), points.end(),
+            [](const Point& a, const Point& b) { return a.t < b.t || (a.t == b.t && a.y < b.y); });
   std::vector<Point> hull;
   for (const Point& p : points) {
     while (hull.size() >= 2) {

@@ -23,14 +23,14 @@ struct ClockPoint {
 
 /// The second clock less the first: at the first clock's time `at` it is `offset`, and it grows by `drift`.
 struct ClockEstimate {
-  std::int64_t at = 0;                                ///< nanoseconds, by the first clock
-  std::int64_t offset = 0;                            ///< nanoseconds: the middle of the interval, where there is one
-  std::optional<std::int64_t> low, high;              ///< it lies between them; absent: no packet bounds it there
-  double drift = 0;                                   ///< parts per million
-  std::optional<double> drift_low, drift_high;        ///< likewise
+  std::int64_t at = 0;                          ///< nanoseconds, by the first clock
+  std::int64_t offset = 0;                      ///< nanoseconds: the middle of the interval, where there is one
+  std::optional<std::int64_t> low, high;        ///< it lies between them; absent: no packet bounds it there
+  double drift = 0;                             ///< parts per million
+  std::optional<double> drift_low, drift_high;  ///< likewise
   /// By so many nanoseconds no steady clock agrees with the packets; the interval is wider by as much on both sides.
   std::int64_t unsteady = 0;
-  std::uint64_t above = 0, below = 0, unknown = 0;    ///< points of each kind
+  std::uint64_t above = 0, below = 0, unknown = 0;  ///< points of each kind
 
   /// The second clock less the first when the first shows `first`.
   [[nodiscard]] std::int64_t difference(std::int64_t first) const;

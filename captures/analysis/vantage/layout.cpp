@@ -24,8 +24,7 @@ std::int64_t median(std::vector<std::int64_t> values) {
 std::vector<std::int64_t> differences(const std::vector<ClockPoint>& points, double drift, std::int64_t at) {
   std::vector<std::int64_t> result;
   for (const ClockPoint& p : points)
-    result.push_back(p.second - p.first -
-                     static_cast<std::int64_t>(static_cast<double>(p.first - at) * drift * 1e-6));
+    result.push_back(p.second - p.first - static_cast<std::int64_t>(static_cast<double>(p.first - at) * drift * 1e-6));
   return result;
 }
 
@@ -239,8 +238,8 @@ void Layout::align(const std::vector<Survey>& surveys) {
     map.shift = to_reference(map.from) - map.from;
     // Over an hour at least, so that rounding to nanoseconds does not show.
     const std::int64_t span = std::max<std::int64_t>(surveys[child].last_time - map.from, 3'600'000'000'000);
-    map.slope = static_cast<double>(to_reference(map.from + span) - map.from - span - map.shift) /
-                static_cast<double>(span);
+    map.slope =
+        static_cast<double>(to_reference(map.from + span) - map.from - span - map.shift) / static_cast<double>(span);
   }
 }
 

@@ -21,10 +21,10 @@ std::int64_t ahead(Role role, std::uint32_t a, std::uint32_t b) {
 }  // namespace
 
 std::string_view to_string(Fate fate) {
-  constexpr std::string_view names[] = {"lost",           "missing",           "missed_behind", "missed_before",
-                                        "elsewhere",      "marked",            "dscp_rewritten", "priority_rewritten",
-                                        "port_rewritten", "address_rewritten", "icrc_broken",    "damaged",
-                                        "reordered",      "duplicated",        "captured_twice"};
+  constexpr std::string_view names[] = {
+      "lost",        "missing",        "missed_behind",      "missed_before",  "elsewhere",
+      "marked",      "dscp_rewritten", "priority_rewritten", "port_rewritten", "address_rewritten",
+      "icrc_broken", "damaged",        "reordered",          "duplicated",     "captured_twice"};
   static_assert(std::size(names) == fates);
   return names[static_cast<std::size_t>(fate)];
 }
@@ -49,8 +49,8 @@ void Tally::add(const FramePair& pair, std::int64_t time, std::uint32_t unit, st
   } else if (units.size() < units_kept) {
     units.emplace_back(unit, 1);
   } else {
-    const auto least = std::min_element(units.begin(), units.end(),
-                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto least =
+        std::min_element(units.begin(), units.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     *least = {unit, least->second + 1};
   }
 }
@@ -162,8 +162,8 @@ void Ledger::hear_answer(const Copy& copy, std::int64_t time) {
   Unit& asking = rows_[answering.partner];
   if (asking.pending.empty()) return;
   const std::uint8_t kind = copy.syndrome >> 5 & 3, code = copy.syndrome & 31;
-  const bool names = copy.role == Role::acknowledge && kind == syndrome_kind::nak &&
-                     code == nak_code::psn_sequence_error;
+  const bool names =
+      copy.role == Role::acknowledge && kind == syndrome_kind::nak && code == nak_code::psn_sequence_error;
   std::erase_if(asking.pending, [&](const Pending& p) {
     if (p.time >= time) return false;
     bool arrived = false;
@@ -215,8 +215,8 @@ void Ledger::compare(std::uint32_t unit, const Copy& before, const Copy& behind,
     h.ttl_most = std::max(h.ttl_most, hops);
   }
   const auto index = static_cast<std::uint32_t>(found - hops_.data());
-  const auto last = std::find_if(row.overtaken.begin(), row.overtaken.end(),
-                                 [index](const Overtaken& o) { return o.hop == index; });
+  const auto last =
+      std::find_if(row.overtaken.begin(), row.overtaken.end(), [index](const Overtaken& o) { return o.hop == index; });
   if (last == row.overtaken.end()) {
     row.overtaken.push_back({index, pair});
   } else if (pair.before > last->last.before && pair.behind < last->last.behind) {

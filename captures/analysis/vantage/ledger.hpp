@@ -16,21 +16,21 @@ namespace rdmawire::captures::vantage {
 
 /// What can become of a packet between a point and the next one of its way.
 enum class Fate : std::uint8_t {
-  lost,              ///< seen before, not behind, and the receiver missed it too: it was asked for or sent again
-  missing,           ///< seen before, not behind, and nothing tells whether the network or the capture lost it
-  missed_behind,     ///< seen before, not behind, though it arrived: the capture behind lost it
-  missed_before,     ///< seen behind, not before: the capture before lost it
-  elsewhere,         ///< seen before; no packet of its flow was ever seen behind
-  marked,            ///< ECN: capable before, CE behind
+  lost,           ///< seen before, not behind, and the receiver missed it too: it was asked for or sent again
+  missing,        ///< seen before, not behind, and nothing tells whether the network or the capture lost it
+  missed_behind,  ///< seen before, not behind, though it arrived: the capture behind lost it
+  missed_before,  ///< seen behind, not before: the capture before lost it
+  elsewhere,      ///< seen before; no packet of its flow was ever seen behind
+  marked,         ///< ECN: capable before, CE behind
   dscp_rewritten,
   priority_rewritten,
-  port_rewritten,    ///< the UDP source port
+  port_rewritten,  ///< the UDP source port
   address_rewritten,
-  icrc_broken,       ///< good before, bad behind
-  damaged,           ///< seen behind only, with a bad ICRC: what it was before cannot be told
-  reordered,         ///< overtaken on the hop by a later packet of the same flow
-  duplicated,        ///< once before, twice behind
-  captured_twice,    ///< twice before, once behind: the capture before has two copies
+  icrc_broken,     ///< good before, bad behind
+  damaged,         ///< seen behind only, with a bad ICRC: what it was before cannot be told
+  reordered,       ///< overtaken on the hop by a later packet of the same flow
+  duplicated,      ///< once before, twice behind
+  captured_twice,  ///< twice before, once behind: the capture before has two copies
 };
 inline constexpr std::size_t fates = static_cast<std::size_t>(Fate::captured_twice) + 1;
 /// "missed_behind"; the names of JSON.
@@ -45,16 +45,16 @@ struct FramePair {
 struct Tally {
   static constexpr std::size_t frames_kept = 10, units_kept = 8;
   std::uint64_t packets = 0, octets = 0;
-  std::uint64_t named = 0;  ///< of lost ones: those that the receiver named in a NAK
-  std::int64_t first_time = 0, last_time = 0;  ///< by the reference's clock
-  std::vector<FramePair> frames;               ///< the first ones
+  std::uint64_t named = 0;                                     ///< of lost ones: those that the receiver named in a NAK
+  std::int64_t first_time = 0, last_time = 0;                  ///< by the reference's clock
+  std::vector<FramePair> frames;                               ///< the first ones
   std::vector<std::pair<std::uint32_t, std::uint64_t>> units;  ///< flows with most of them, and how many; about
 
   void add(const FramePair& pair, std::int64_t time, std::uint32_t unit, std::uint32_t octets_of_packet);
 };
 
 struct Hop {
-  FlowKey direction;  ///< number 0
+  FlowKey direction;                   ///< number 0
   std::size_t before = 0, behind = 0;  ///< captures
   bool plain_tcp = false;              ///< TCP that no capture showed to be iWARP
   bool adjacent = true;                ///< false: some point between the two missed these packets
@@ -88,8 +88,8 @@ class Ledger final : public Matcher::Taker {
 
   [[nodiscard]] const std::vector<Hop>& hops() const { return hops_; }
   struct Point {
-    std::uint64_t packets = 0;   ///< transmissions seen there
-    std::uint64_t shared = 0;    ///< of these, seen at another point too
+    std::uint64_t packets = 0;  ///< transmissions seen there
+    std::uint64_t shared = 0;   ///< of these, seen at another point too
   };
   [[nodiscard]] const std::vector<Point>& points() const { return points_; }
   [[nodiscard]] std::uint64_t transmissions() const { return transmissions_; }
@@ -113,7 +113,7 @@ class Ledger final : public Matcher::Taker {
   };
   struct Unit {
     const Way* way = nullptr;
-    std::uint32_t points = 0;  ///< a bit for each capture that saw any packet of it
+    std::uint32_t points = 0;            ///< a bit for each capture that saw any packet of it
     std::uint32_t partner = UINT32_MAX;  ///< the unit of the other direction, once it is known
     std::int64_t went_on = INT64_MIN;    ///< when a packet was last sent that had not been sent before
     std::uint32_t furthest = 0;          ///< its PSN

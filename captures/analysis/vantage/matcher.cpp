@@ -8,7 +8,7 @@ namespace rdmawire::captures::vantage {
 namespace {
 
 /// Copies so close to each other cannot be a packet and its retransmission, for which an answer must come in between.
-constexpr std::int64_t twice_captured = 2'000;     ///< nanoseconds, where one of the two is seen no further
+constexpr std::int64_t twice_captured = 2'000;       ///< nanoseconds, where one of the two is seen no further
 constexpr std::int64_t doubled_on_the_way = 10'000;  ///< where one of the two was not seen before
 /// More copies of a packet at one point are matched nearest first.
 constexpr std::size_t most_aligned = 256;
@@ -135,9 +135,8 @@ void Matcher::judge(Group& g) {
       return way ? std::find(way->points.begin(), way->points.end(), capture) - way->points.begin() : 0;
     };
     if (copies_.size() > 1)
-      std::stable_sort(copies_.begin(), copies_.end(), [&](const Copy& a, const Copy& b) {
-        return place(a.capture) < place(b.capture);
-      });
+      std::stable_sort(copies_.begin(), copies_.end(),
+                       [&](const Copy& a, const Copy& b) { return place(a.capture) < place(b.capture); });
     bool in_time = true;
     for (std::size_t i = 0; i < copies_.size(); ++i) {
       whole.copies[i] = copies_[i];
@@ -153,9 +152,8 @@ void Matcher::judge(Group& g) {
     }
   }
   align(copies_, way);
-  const auto first = std::min_element(found_.begin(), found_.end(), [](const Transmission& a, const Transmission& b) {
-    return a.first() < b.first();
-  });
+  const auto first = std::min_element(
+      found_.begin(), found_.end(), [](const Transmission& a, const Transmission& b) { return a.first() < b.first(); });
   for (auto one = found_.begin(); one != found_.end(); ++one)
     if (one != first) hand_over(*one);
   taker_.take(*first);
@@ -198,8 +196,8 @@ void Matcher::align(std::vector<Copy>& copies, const Way* way) {
             at(i, j) = alone * static_cast<double>(i + j);
             continue;
           }
-          at(i, j) = std::min({at(i - 1, j) + alone, at(i, j - 1) + alone,
-                               at(i - 1, j - 1) + cost_of(found_[i - 1], here[j - 1])});
+          at(i, j) = std::min(
+              {at(i - 1, j) + alone, at(i, j - 1) + alone, at(i - 1, j - 1) + cost_of(found_[i - 1], here[j - 1])});
         }
       for (std::size_t i = n, j = m; i && j;) {
         if (at(i, j) == at(i - 1, j - 1) + cost_of(found_[i - 1], here[j - 1])) {

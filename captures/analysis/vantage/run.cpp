@@ -112,7 +112,7 @@ Comparison run(const RunOptions& options) {
   struct Head {
     std::size_t capture = 0;
     std::int64_t aligned = 0;
-    Stream stream;
+    std::unique_ptr<Stream> stream;
   };
   std::vector<Head> heads;
   for (std::size_t c = 0; c < result.surveys.size(); ++c) {
@@ -122,21 +122,21 @@ Comparison run(const RunOptions& options) {
       result.troubles.push_back(to_string(reader.error()));
       continue;
     }
-    heads.push_back({c, 0, Stream(std::move(*reader), options.read, result.identity)});
+    heads.push_back({c, 0, std::make_unique<Stream>(std::move(*reader), options.read, result.identity)});
   }
   const auto advance = [&](Head& head) {
-    if (!head.stream.advance()) {
-      result.unidentified += head.stream.unidentified();
+    if (!head.stream->advance()) {
+      result.unidentified += head.stream->unidentified();
       return false;
     }
-    head.aligned = layout.aligned(head.capture, head.stream.sighting().time);
+    head.aligned = layout.aligned(head.capture, head.stream->sighting().time);
     return true;
   };
   std::erase_if(heads, [&](Head& head) { return !advance(head); });
   while (!heads.empty()) {
     Head& head = *std::min_element(heads.begin(), heads.end(),
                                    [](const Head& a, const Head& b) { return a.aligned < b.aligned; });
-    const Sighting& s = head.stream.sighting();
+    const Sighting& s = head.stream->sighting();
     if (const auto unit = ledger.unit(s.flow)) {
       Copy copy;
       copy.aligned = head.aligned;

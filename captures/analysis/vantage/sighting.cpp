@@ -77,9 +77,9 @@ bool sight_tcp(Sighting& s, const HeaderStack& stack, IdentityBy by) {
   const Layer& network = stack.layers()[stack.network];
   const std::uint8_t* ip = stack.bytes.data() + network.offset;
   const std::uint32_t begin = layer.offset + 4U * tcp.get<"data_offset">();
-  const std::uint32_t end = network.offset + (network.header == &info<Ipv4>
-                                                  ? View<Ipv4>(ip).get<"total_length">()
-                                                  : Ipv6::size + View<Ipv6>(ip).get<"payload_length">());
+  const std::uint32_t end =
+      network.offset + (network.header == &info<Ipv4> ? View<Ipv4>(ip).get<"total_length">()
+                                                      : Ipv6::size + View<Ipv6>(ip).get<"payload_length">());
   s.flow = ports->with(std::uint64_t{tcp.get<"src_port">()} << 16 | tcp.get<"dst_port">());
   s.psn = tcp.get<"seq">();
   s.acknowledges = tcp.get<"ack">();
@@ -143,10 +143,10 @@ bool sight(Sighting& s, const tracking::Packet& packet, IdentityBy by) {
   s.read_request = t.op->operation == Operation::rdma_read_request;
   const bool reliable =
       t.op->transport == Transport::rc || t.op->transport == Transport::xrc || t.op->transport == Transport::rd;
-  s.role = !reliable                                     ? Role::datagram
-           : !t.is_response()                            ? Role::request
-           : t.op->operation == Operation::acknowledge   ? Role::acknowledge
-                                                         : Role::response;
+  s.role = !reliable                                   ? Role::datagram
+           : !t.is_response()                          ? Role::request
+           : t.op->operation == Operation::acknowledge ? Role::acknowledge
+                                                       : Role::response;
 
   const std::uint32_t at = layers[stack.transport].offset;
   Hash hash;

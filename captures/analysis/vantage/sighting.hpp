@@ -27,18 +27,18 @@ struct Sighting {
   /// A hash of everything that does not change on the way. Copies of a packet have the same one; so do a packet and
   /// its retransmission when the sender made them alike.
   std::uint64_t identity = 0;
-  std::int64_t time = 0;   ///< nanoseconds, by the clock of its capture
+  std::int64_t time = 0;  ///< nanoseconds, by the clock of its capture
   std::uint64_t frame = 0;
-  FlowKey flow;            ///< number: the destination queue pair; TCP: source port and destination port
-  std::uint32_t psn = 0;   ///< TCP: the sequence number
+  FlowKey flow;                    ///< number: the destination queue pair; TCP: source port and destination port
+  std::uint32_t psn = 0;           ///< TCP: the sequence number
   std::uint32_t acknowledged = 0;  ///< TCP with `acknowledges`
   std::uint32_t octets = 0;        ///< of payload
   CrcCheck::Status icrc = CrcCheck::Status::absent;
   Role role = Role::datagram;
-  Wire wire = Wire::none;          ///< Wire::none: TCP that nothing showed to be iWARP yet
-  std::uint16_t source_port = 0;   ///< UDP's
-  std::uint8_t traffic_class = 0;  ///< DSCP and ECN
-  std::uint8_t ttl = 0;            ///< hops left; 0: the packet has none
+  Wire wire = Wire::none;               ///< Wire::none: TCP that nothing showed to be iWARP yet
+  std::uint16_t source_port = 0;        ///< UDP's
+  std::uint8_t traffic_class = 0;       ///< DSCP and ECN
+  std::uint8_t ttl = 0;                 ///< hops left; 0: the packet has none
   std::uint8_t priority = no_priority;  ///< of the outermost VLAN tag; the SL of native InfiniBand
   std::uint8_t syndrome = 0;            ///< with `acknowledges`, RoCE and InfiniBand
   bool acknowledges = false;

@@ -75,15 +75,15 @@ struct Survey {
   explicit Survey(std::size_t samples_kept) : samples(samples_kept) {}
 
   std::string name;
-  std::uint64_t packets = 0, rdma = 0, tcp = 0;  ///< tcp: not known to be iWARP
-  std::uint64_t octets = 0;                      ///< of packets, as captured
-  std::int64_t first_time = 0, last_time = 0;    ///< nanoseconds, by its clock
-  bool nanoseconds = false;                      ///< times are finer than microseconds
-  std::uint64_t cut = 0;                         ///< RDMA packets without their ICRC
-  std::optional<std::uint64_t> lost_by_capture;  ///< packets; absent: the file does not say
-  std::string trouble;                           ///< why it could not be read to its end
+  std::uint64_t packets = 0, rdma = 0, tcp = 0;                         ///< tcp: not known to be iWARP
+  std::uint64_t octets = 0;                                             ///< of packets, as captured
+  std::int64_t first_time = 0, last_time = 0;                           ///< nanoseconds, by its clock
+  bool nanoseconds = false;                                             ///< times are finer than microseconds
+  std::uint64_t cut = 0;                                                ///< RDMA packets without their ICRC
+  std::optional<std::uint64_t> lost_by_capture;                         ///< packets; absent: the file does not say
+  std::string trouble;                                                  ///< why it could not be read to its end
   analysis::BoundedTable<FlowKey, DirectionSeen> directions{1U << 16};  ///< key: number 0
-  analysis::BoundedTable<FlowKey, FlowSeen> flows{1U << 18};  ///< key: as Sighting::flow
+  analysis::BoundedTable<FlowKey, FlowSeen> flows{1U << 18};            ///< key: as Sighting::flow
   Samples samples;
   /// To which queue pair the other direction of a flow goes. Key: as Sighting::flow.
   std::map<std::array<std::uint64_t, 5>, std::uint32_t> partners;
