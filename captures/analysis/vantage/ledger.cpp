@@ -140,27 +140,35 @@ void Ledger::hear_again(std::uint32_t unit, const Copy& copy, std::int64_t time)
   });
 }
 
-void Ledger::hear_answer(const Copy& copy, std::int64_t time) {
-  Unit& answering = rows_[copy.unit];
-  if (answering.partner == UINT32_MAX) {
-    const FlowKey& flow_of_answer = flow(copy.unit);
-    std::optional<std::uint64_t> number;
-    if (copy.role == Role::segment) {
-      number = (flow_of_answer.number & 0xffff) << 16 | flow_of_answer.number >> 16;
-    } else {
-      for (const Survey& survey : surveys_)
-        if (const auto found = survey.partners.find(ordered(flow_of_answer)); found != survey.partners.end()) {
-          number = found->second;
-          break;
-        }
-    }
-    if (!number) return;
-    const auto partner = units_.find_index(flow_of_answer.reversed(*number));
-    if (!partner) return;
-    answering.partner = *partner;
+/// Each capture joins queue pairs by what it has; where they disagree, what most of them say counts.
+std::optional<std::uint64_t> Ledger::asker_of(const FlowKey& answers) const {
+  std::map<std::uint32_t, std::size_t> votes;
+  for (const Survey& survey : surveys_)
+    if (const auto found = survey.partners.find(ordered(answers)); found != survey.partners.end())
+      ++votes[found->second];
+  std::optional<std::uint64_t> best;
+  std::size_t most = 0;
+  for (const auto& [number, count] : votes) {
+    if (count == most) best.reset();
+    if (count > most) best = number;
+    most = std::max(most, count);
   }
-  Unit& asking = rows_[answering.partner];
-  if (asking.pending.empty()) return;
+  return best;
+}
+
+void Ledger::hear_answer(const Copy& copy, std::int64_t time) {
+  if (!rows_[copy.unit].partner_sought) {
+    rows_[copy.unit].partner_sought = true;
+    const FlowKey answers = flow(copy.unit);
+    const auto number = copy.role == Role::segment
+                            ? std::optional((answers.number & 0xffff) << 16 | answers.number >> 16)
+                            : asker_of(answers);
+    if (number)
+      if (const auto found = unit(answers.reversed(*number))) rows_[copy.unit].partner = *found;
+  }
+  const std::uint32_t partner = rows_[copy.unit].partner;
+  if (partner == UINT32_MAX || rows_[partner].pending.empty()) return;
+  Unit& asking = rows_[partner];
   const std::uint8_t kind = copy.syndrome >> 5 & 3, code = copy.syndrome & 31;
   const bool names =
       copy.role == Role::acknowledge && kind == syndrome_kind::nak && code == nak_code::psn_sequence_error;
@@ -172,12 +180,12 @@ void Ledger::hear_answer(const Copy& copy, std::int64_t time) {
     } else if (p.role == Role::request) {
       const std::int64_t by = ahead(p.role, copy.psn, p.psn);
       if (names && by == 0) {
-        settle(answering.partner, p, Fate::lost, true);
+        settle(partner, p, Fate::lost, true);
         return true;
       }
       arrived = names ? by > 0 : by >= 0;
     }
-    if (arrived) settle(answering.partner, p, Fate::missed_behind);
+    if (arrived) settle(partner, p, Fate::missed_behind);
     return arrived;
   });
 }
@@ -227,16 +235,18 @@ void Ledger::compare(std::uint32_t unit, const Copy& before, const Copy& behind,
 }
 
 void Ledger::take(const Transmission& transmission) {
-  ++transmissions_;
   const auto seen = transmission.seen();
-  for (const Copy& copy : seen) {
-    ++points_[copy.capture].packets;
-    points_[copy.capture].shared += seen.size() > 1;
-  }
   const Copy& first = seen.front();
   const std::uint32_t unit = first.unit;
   const std::int64_t time = transmission.first();
   Unit& row = rows_[unit];
+  if (!row.plain_tcp) {
+    ++followed_;
+    for (const Copy& copy : seen) {
+      ++points_[copy.capture].packets;
+      points_[copy.capture].shared += seen.size() > 1;
+    }
+  }
 
   if (!transmission.doubled) {
     if (!row.pending.empty()) hear_again(unit, first, time);

@@ -88,11 +88,12 @@ class Ledger final : public Matcher::Taker {
 
   [[nodiscard]] const std::vector<Hop>& hops() const { return hops_; }
   struct Point {
-    std::uint64_t packets = 0;  ///< transmissions seen there
+    std::uint64_t packets = 0;  ///< RDMA packets seen there
     std::uint64_t shared = 0;   ///< of these, seen at another point too
   };
   [[nodiscard]] const std::vector<Point>& points() const { return points_; }
-  [[nodiscard]] std::uint64_t transmissions() const { return transmissions_; }
+  /// RDMA packets that were sent, as far as any point saw them.
+  [[nodiscard]] std::uint64_t followed() const { return followed_; }
   /// Packets and hops that found no room.
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
 
@@ -117,6 +118,7 @@ class Ledger final : public Matcher::Taker {
     std::uint32_t partner = UINT32_MAX;  ///< the unit of the other direction, once it is known
     std::int64_t went_on = INT64_MIN;    ///< when a packet was last sent that had not been sent before
     std::uint32_t furthest = 0;          ///< its PSN
+    bool partner_sought = false;
     bool began = false;
     bool plain_tcp = false;
     std::vector<Pending> pending;
@@ -129,6 +131,8 @@ class Ledger final : public Matcher::Taker {
   [[nodiscard]] Fate verdict_by_silence(const Unit& unit, const Pending& pending) const;
   void settle(std::uint32_t unit, const Pending& pending, Fate fate, bool named = false);
   void hear_again(std::uint32_t unit, const Copy& copy, std::int64_t time);
+  /// The queue pair whose requests these answers answer.
+  [[nodiscard]] std::optional<std::uint64_t> asker_of(const FlowKey& answers) const;
   void hear_answer(const Copy& copy, std::int64_t time);
   void compare(std::uint32_t unit, const Copy& before, const Copy& behind, bool adjacent);
   [[nodiscard]] bool was_capturing(std::size_t capture, std::int64_t time, std::size_t other) const;
@@ -141,7 +145,7 @@ class Ledger final : public Matcher::Taker {
   std::map<std::array<std::uint64_t, 7>, std::uint32_t> hop_of_;
   std::vector<Point> points_;
   std::vector<std::pair<std::int64_t, std::int64_t>> spans_;  ///< of captures, by the reference's clock
-  std::uint64_t transmissions_ = 0, left_out_ = 0;
+  std::uint64_t followed_ = 0, left_out_ = 0;
   std::size_t pending_ = 0;
 };
 

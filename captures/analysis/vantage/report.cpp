@@ -104,16 +104,34 @@ constexpr Advice advices[] = {
      "mirror one direction of the port only"},
 };
 
-std::vector<std::string> short_names(const Comparison& c) {
+/// Of "/x/job7_node0.pcap" and "/x/job7_node1.pcap": "node0" and "node1".
+std::vector<std::string> labels_of(const Comparison& c) {
   std::vector<std::string> names;
   for (const Survey& survey : c.surveys) {
-    const std::size_t slash = survey.name.rfind('/');
-    names.push_back(slash == std::string::npos ? survey.name : survey.name.substr(slash + 1));
+    std::string name = survey.name.substr(survey.name.rfind('/') + 1);
+    for (const std::string_view ending : {".gz", ".zst", ".pcap", ".pcapng", ".cap"})
+      if (name.size() > ending.size() && name.ends_with(ending)) name.resize(name.size() - ending.size());
+    names.push_back(std::move(name));
   }
-  const std::set<std::string> distinct(names.begin(), names.end());
-  if (distinct.size() == names.size()) return names;
-  names.clear();
-  for (const Survey& survey : c.surveys) names.push_back(survey.name);
+  const auto distinct = [](const std::vector<std::string>& some) {
+    return std::set<std::string>(some.begin(), some.end()).size() == some.size();
+  };
+  if (names.empty() || !distinct(names)) {
+    names.clear();
+    for (const Survey& survey : c.surveys) names.push_back(survey.name);
+    return names;
+  }
+  // What all begin with tells nothing; whole words go only.
+  std::size_t common = names.front().size();
+  for (const std::string& name : names) {
+    common = std::min(common, name.size());
+    while (name.compare(0, common, names.front(), 0, common) != 0) --common;
+  }
+  while (common && std::string_view("_-. ").find(names.front()[common - 1]) == std::string_view::npos) --common;
+  std::vector<std::string> shorter;
+  for (const std::string& name : names) shorter.push_back(name.substr(common));
+  if (std::none_of(shorter.begin(), shorter.end(), [](const std::string& name) { return name.empty(); }))
+    return shorter;
   return names;
 }
 
@@ -137,7 +155,7 @@ struct Finding {
 
 class Report {
  public:
-  explicit Report(const Comparison& comparison) : c_(comparison), names_(short_names(comparison)) {}
+  explicit Report(const Comparison& comparison) : c_(comparison), names_(labels_of(comparison)) {}
 
   Json make() {
     Json points = Json::array(), clocks = Json::array(), ways = Json::array(), hops = Json::array();
@@ -152,6 +170,7 @@ class Report {
       hops.push_back(hop(*h));
       if (!h->plain_tcp) find(*h);
     }
+    find_delays();
     find_edges();
     find_points();
     find_clocks();
@@ -167,7 +186,7 @@ class Report {
                  {{"points", std::move(points)},
                   {"identity", c_.identity == IdentityBy::icrc ? "icrc" : "headers"},
                   {"window_ns", c_.matcher_options.window},
-                  {"packets", c_.ledger->transmissions()},
+                  {"packets", c_.ledger->followed()},
                   {"exact", c_.hurried + c_.ledger->left_out() + c_.unidentified == 0},
                   {"hurried", c_.hurried},
                   {"left_out", c_.ledger->left_out()},
@@ -378,24 +397,40 @@ class Report {
       f.weight = static_cast<double>(tally.packets);
       findings_.push_back(std::move(f));
     }
+  }
+
+  /// One finding for all hops on which packets wait: they are compared with each other.
+  void find_delays() {
     constexpr std::int64_t remarkable = 100'000, bad = 1'000'000;
-    if (h.seen < 10 || !h.adjacent) return;
-    const std::int64_t p99 = delay(h, 990), worst = h.slowest_delay - h.shortest;
-    if (p99 < remarkable) return;
+    constexpr std::uint64_t enough = 100;
+    std::vector<const Hop*> slow;
+    for (const Hop& h : c_.ledger->hops())
+      if (!h.plain_tcp && h.adjacent && h.seen >= enough && delay(h, 990) >= remarkable) slow.push_back(&h);
+    if (slow.empty()) return;
+    std::sort(slow.begin(), slow.end(), [this](const Hop* a, const Hop* b) {
+      return std::pair(delay(*b, 990), place(*a)) < std::pair(delay(*a, 990), place(*b));
+    });
+    const Hop& h = *slow.front();
+    const std::int64_t p99 = delay(h, 990);
     Finding f = on(h);
     f.severity = p99 >= bad ? Severity::warning : Severity::info;
     f.kind = "delayed";
     f.packets = h.seen;
-    f.title = fmt::format("delays of {} (p99) and {} (max) above the shortest one, {} (p50)", duration_text(p99),
-                          duration_text(worst), duration_text(delay(h, 500)));
+    f.title = fmt::format("{} above the shortest delay (p99), {} at most, {} in the middle (p50)", duration_text(p99),
+                          duration_text(h.slowest_delay - h.shortest), duration_text(delay(h, 500)));
     f.first_time = f.last_time = seconds(h.slowest_time);
     f.frames.push_back({{"before", h.slowest.before}, {"behind", h.slowest.behind}});
+    for (const Hop* one : slow)
+      if (one != &h && f.worst.size() < 5)
+        f.worst.push_back({{"flow", fmt::format("{}, {} (p99)", who(*one), duration_text(delay(*one, 990)))},
+                           {"packets", one->seen}});
     f.meaning =
         "packets wait on this hop: in queues of the network, while paused by PFC, or in the hosts where the captures "
         "were taken. Clocks have no part in it but for their drift";
     f.next =
-        "compare the hops of the same way: the one with the longest delays holds the queue; the frames are the slowest "
-        "packet's";
+        "the frames are the slowest packet's; compare the hops of the same way: the one with the longest delays holds "
+        "the "
+        "queue";
     f.weight = static_cast<double>(p99) / 1e9;
     findings_.push_back(std::move(f));
   }

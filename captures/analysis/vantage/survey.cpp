@@ -30,7 +30,7 @@ class Listener final : public tracking::Sink {
     if (loss.frames.size() < frames_kept) loss.frames.push_back(event.frame);
   }
   void connection(const tracking::Connection& c, tracking::Farewell) override {
-    if (c.service == tracking::Service::iwarp || c.confidence == tracking::Confidence::none ||
+    if (c.service == tracking::Service::iwarp || c.confidence < tracking::Confidence::high ||
         c.service == tracking::Service::ud || !c.ends[0].qp_known || !c.ends[1].qp_known)
       return;
     for (const std::size_t to : {0U, 1U}) {

@@ -66,30 +66,31 @@ class Printer : analysis::TextPage {
     for (const Json& point : points) widest = std::max(widest, faces::columns(word(point.at("name"))));
     widest = std::min<std::size_t>(widest, 40);
     for (const Json& point : points) {
-      std::string text = fmt::format("{}, {} of them RDMA", counted(number(point.at("packets")), "packet", "packets"),
+      std::string text = fmt::format("{}, {} RDMA", counted(number(point.at("packets")), "packet", "packets"),
                                      number(point.at("rdma")));
       if (point.at("compared").get<bool>())
-        text += fmt::format("; {} seen elsewhere too", number(point.at("shared")));
+        text += fmt::format(", {} of them seen elsewhere too", number(point.at("shared")));
       else
         text += "; not compared";
       if (point.at("host").is_string()) text += "; taken at " + word(point.at("host"));
+      if (word(point.at("file")) != word(point.at("name"))) text += "; " + word(point.at("file"));
       if (point.at("lost_by_capture").is_number() && number(point.at("lost_by_capture")))
         text += fmt::format("; the capture lost {}", number(point.at("lost_by_capture")));
       labelled(analysis::cut(word(point.at("name")), widest), text, widest + 4,
                point.at("compared").get<bool>() ? Ink::plain : Ink::bad);
     }
     std::map<std::string, std::uint64_t> sums;
-    std::uint64_t seen = 0;
+    std::uint64_t hops = 0;
     for (const Json& hop : v_.at("hops")) {
       if (word(hop.at("traffic")) != "rdma") continue;
-      seen += number(hop.at("seen"));
+      hops += hop.at("adjacent").get<bool>();
       for (const auto& [fate, row] : hop.at("fates").items()) sums[fate] += number(row.at("packets"));
     }
     const std::size_t column = widest + 4;
     page_.line();
     labelled("followed",
-             fmt::format("{} over {}", counted(number(v_.at("packets")), "packet", "packets"),
-                         counted(v_.at("hops").size(), "hop", "hops")),
+             fmt::format("{} over {}", counted(number(v_.at("packets")), "RDMA packet", "RDMA packets"),
+                         counted(hops, "hop", "hops")),
              column);
     labelled("lost",
              sums["lost"] + sums["missing"] == 0
@@ -142,25 +143,20 @@ class Printer : analysis::TextPage {
     std::size_t count = 0;
     for (const Json& pair : f.at("frames")) {
       if (count++ == 4) break;
-      const bool both = pair.at("before").is_number() && pair.at("behind").is_number();
       frames += frames.empty() ? "" : ", ";
-      if (both)
-        frames += fmt::format("{} → {}", number(pair.at("before")), number(pair.at("behind")));
-      else
-        frames += fmt::format("{}", number(pair.at("before").is_number() ? pair.at("before") : pair.at("behind")));
+      for (const auto& [end, other] : {std::pair("before", "behind"), std::pair("behind", "before")}) {
+        if (pair.at(end).is_null()) continue;
+        frames += fmt::format("{}{}", number(pair.at(end)), count == 1 ? " of " + name(f.at(end)) : "");
+        if (end == std::string_view("before") && pair.at(other).is_number()) frames += " → ";
+      }
     }
-    if (!frames.empty()) {
-      const Json& first = f.at("frames")[0];
-      std::string where = first.at("before").is_null() ? "of " + name(f.at("behind"))
-                          : first.at("behind").is_null()
-                              ? "of " + name(f.at("before"))
-                              : fmt::format("of {} → of {}", name(f.at("before")), name(f.at("behind")));
-      labelled("frames", fmt::format("{}{}, {}", frames, f.at("frames").size() > 4 ? " …" : "", where), 10);
-    }
+    if (!frames.empty()) labelled("frames", frames + (f.at("frames").size() > 4 ? " …" : ""), 10);
     std::string worst;
     for (const Json& row : f.at("worst"))
-      worst += fmt::format("{}{} {}×", worst.empty() ? "" : ", ", word(row.at("flow")), number(row.at("packets")));
-    if (!worst.empty()) labelled("flows", worst, 10);
+      worst += word(f.at("kind")) == "delayed" ? fmt::format("{}{}", worst.empty() ? "" : "; ", word(row.at("flow")))
+                                               : fmt::format("{}{} {}×", worst.empty() ? "" : ", ",
+                                                             word(row.at("flow")), number(row.at("packets")));
+    if (!worst.empty()) labelled(word(f.at("kind")) == "delayed" ? "also" : "flows", worst, 10);
     labelled("next", word(f.at("next")), 10);
   }
 
