@@ -76,7 +76,7 @@ std::optional<std::uint32_t> Ledger::unit(const FlowKey& flow) {
     if (surveys_[c].flows.find_index(flow)) unit.points |= 1U << c;
     iwarp |= surveys_[c].iwarp.contains(ordered(flow));
   }
-  unit.plain_tcp = flow.number > 0xffffff && !iwarp;
+  unit.plain_tcp = TcpFlow::is(flow) && !iwarp;
   return static_cast<std::uint32_t>(before);
 }
 
@@ -160,9 +160,8 @@ void Ledger::hear_answer(const Copy& copy, std::int64_t time) {
   if (!rows_[copy.unit].partner_sought) {
     rows_[copy.unit].partner_sought = true;
     const FlowKey answers = flow(copy.unit);
-    const auto number = copy.role == Role::segment
-                            ? std::optional((answers.number & 0xffff) << 16 | answers.number >> 16)
-                            : asker_of(answers);
+    const auto number =
+        TcpFlow::is(answers) ? std::optional(TcpFlow::of(answers).reversed().number()) : asker_of(answers);
     if (number)
       if (const auto found = unit(answers.reversed(*number))) rows_[copy.unit].partner = *found;
   }
@@ -273,20 +272,19 @@ void Ledger::take(const Transmission& transmission) {
     const std::size_t place = place_of(copy.capture);
     if (place == way.size()) continue;
     bool adjacent = true;
-    for (std::size_t k = before ? previous + 1 : 0; k < place; ++k) {
-      // This point should have seen it.
+    // The points that should have seen it before, the nearest one first.
+    const std::size_t from = before ? previous + 1 : 0;
+    for (std::size_t k = place; k-- > from;) {
       if (!(row.points >> way[k] & 1)) continue;
       adjacent = false;
       if (!was_capturing(way[k], copy.aligned, copy.capture)) continue;
-      if (Hop* h = hop(row, way[k], copy.capture, k + 1 == place)) {
-        Fate fate = Fate::missed_before;
-        if (transmission.doubled)
-          fate = Fate::duplicated;
-        else if (copy.icrc == CrcCheck::Status::bad)
-          fate = Fate::damaged;
-        h->of(fate).add({0, copy.frame}, copy.aligned, unit, copy.octets);
-      }
-      if (transmission.doubled) break;
+      Hop* h = hop(row, way[k], copy.capture, k + 1 == place);
+      if (!h) continue;
+      const Fate fate = transmission.doubled                 ? Fate::duplicated
+                        : copy.icrc == CrcCheck::Status::bad ? Fate::damaged
+                                                             : Fate::missed_before;
+      h->of(fate).add({0, copy.frame}, copy.aligned, unit, copy.octets);
+      if (fate != Fate::missed_before) break;
     }
     if (before) compare(unit, *before, copy, adjacent);
     before = &copy;

@@ -136,8 +136,10 @@ std::vector<std::string> labels_of(const Comparison& c) {
 }
 
 std::string flow_text(const FlowKey& flow) {
-  if (flow.number > 0xffffff)
-    return fmt::format("{}:{} → {}:{}", to_text(flow.from), flow.number >> 16, to_text(flow.to), flow.number & 0xffff);
+  if (TcpFlow::is(flow)) {
+    const TcpFlow ports = TcpFlow::of(flow);
+    return fmt::format("{}:{} → {}:{}", to_text(flow.from), ports.source, to_text(flow.to), ports.destination);
+  }
   return fmt::format("{} → {} QP {:#x}", to_text(flow.from), to_text(flow.to), flow.number);
 }
 

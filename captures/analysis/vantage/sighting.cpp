@@ -80,7 +80,7 @@ bool sight_tcp(Sighting& s, const HeaderStack& stack, IdentityBy by) {
   const std::uint32_t end =
       network.offset + (network.header == &info<Ipv4> ? View<Ipv4>(ip).get<"total_length">()
                                                       : Ipv6::size + View<Ipv6>(ip).get<"payload_length">());
-  s.flow = ports->with(std::uint64_t{tcp.get<"src_port">()} << 16 | tcp.get<"dst_port">());
+  s.flow = ports->with(TcpFlow{tcp.get<"src_port">(), tcp.get<"dst_port">()}.number());
   s.psn = tcp.get<"seq">();
   s.acknowledges = tcp.get<"ack">();
   s.acknowledged = tcp.get<"ack_number">();

@@ -12,6 +12,18 @@ namespace rdmawire::captures::vantage {
 using tracking::FlowKey;
 using tracking::PortAddress;
 
+/// Numbers of TCP's flows: this, source port and destination port. Those of other flows are queue pairs.
+struct TcpFlow {
+  static constexpr std::uint64_t mark = std::uint64_t{1} << 32;
+  std::uint16_t source = 0, destination = 0;
+  [[nodiscard]] constexpr std::uint64_t number() const { return mark | std::uint64_t{source} << 16 | destination; }
+  static constexpr bool is(const FlowKey& flow) { return (flow.number & mark) != 0; }
+  static constexpr TcpFlow of(const FlowKey& flow) {
+    return {static_cast<std::uint16_t>(flow.number >> 16), static_cast<std::uint16_t>(flow.number)};
+  }
+  [[nodiscard]] constexpr TcpFlow reversed() const { return {destination, source}; }
+};
+
 /// What a packet is to the question whether it arrived.
 enum class Role : std::uint8_t {
   request,      ///< of a reliable queue pair: lost, it is sent again; arrived, it is acknowledged
@@ -29,7 +41,7 @@ struct Sighting {
   std::uint64_t identity = 0;
   std::int64_t time = 0;  ///< nanoseconds, by the clock of its capture
   std::uint64_t frame = 0;
-  FlowKey flow;                    ///< number: the destination queue pair; TCP: source port and destination port
+  FlowKey flow;                    ///< number: the destination queue pair, or TcpFlow::number()
   std::uint32_t psn = 0;           ///< TCP: the sequence number
   std::uint32_t acknowledged = 0;  ///< TCP with `acknowledges`
   std::uint32_t octets = 0;        ///< of payload

@@ -491,9 +491,9 @@ TEST_F(Vantage, LossesAndMissesAreToldApart) {
       off += said > packets ? said - packets : packets - said;
     }
   }
-  // A packet that was lost, and whose retransmission a capture missed, looks like one that was late.
+  // When the sender goes back, it sends again what arrived too: what a capture missed of that looks like a loss.
   EXPECT_GT(lost, 200U);
-  EXPECT_LE(static_cast<double>(off), 0.03 * static_cast<double>(lost));
+  EXPECT_LE(static_cast<double>(off), 0.1 * static_cast<double>(lost));
   EXPECT_GE(static_cast<double>(found_lost), 0.98 * static_cast<double>(lost));
 }
 
@@ -516,8 +516,8 @@ TEST_F(Vantage, RewritingAndDamageAreTold) {
   const Comparison c = compare(network);
   EXPECT_EQ(found(c, Fate::icrc_broken), network.truth.corrupted);
   const Table dscp = found(c, Fate::dscp_rewritten);
-  ASSERT_EQ(dscp.size(), 1U);  // on the way back the DSCP is zero before this hop: what hop 1 does first is seen once
-  EXPECT_TRUE(dscp.contains({true, 0, 1}) || dscp.contains({false, 1, 0}));
+  ASSERT_EQ(dscp.size(), 2U);
+  EXPECT_TRUE(dscp.contains({true, 0, 1}) && dscp.contains({false, 1, 0}));
 }
 
 TEST_F(Vantage, ARewrittenSourcePortBreaksTheIcrcThere) {
@@ -553,7 +553,8 @@ TEST_F(Vantage, DoublesAndOvertakenPacketsAreCounted) {
 TEST_F(Vantage, QueueingIsPutOnItsHop) {
   Setting s = with_bad_clocks({});
   s.hops[2].queue = 40'000;
-  s.spacing = 100'000;
+  s.spacing = 1'000'000;
+  s.flows = 1;
   Network network(s);
   const Comparison c = compare(network);
   for (const Hop& h : c.ledger->hops()) {
@@ -688,12 +689,14 @@ TEST_F(Vantage, DeclaringClocksSynchronizedIsChecked) {
   options.layout.synchronized = true;
   const Comparison c = compare(network, options);
   bool told = false;
-  for (const Json& f : report_of(c).at("vantage").at("findings")) told |= f.at("kind") == "not_synchronized";
+  const Json report = report_of(c);
+  for (const Json& f : report.at("vantage").at("findings")) told |= f.at("kind") == "not_synchronized";
   EXPECT_TRUE(told);
 
   Network agreeing{Setting{}};
   const Comparison d = compare(agreeing, options);
-  const Json hops = report_of(d).at("vantage").at("hops");
+  const Json other = report_of(d);
+  const Json& hops = other.at("vantage").at("hops");
   for (const Json& hop : hops) {
     EXPECT_EQ(hop.at("delay").at("shortest_low_ns"), 2'000);
     EXPECT_EQ(hop.at("delay").at("shortest_high_ns"), 2'000);
