@@ -166,11 +166,13 @@ void Ledger::hear_answer(const Copy& copy, std::int64_t time) {
       if (const auto found = unit(answers.reversed(*number))) rows_[copy.unit].partner = *found;
   }
   const std::uint32_t partner = rows_[copy.unit].partner;
-  if (partner == UINT32_MAX || rows_[partner].pending.empty()) return;
+  if (partner == UINT32_MAX) return;
   Unit& asking = rows_[partner];
   const std::uint8_t kind = copy.syndrome >> 5 & 3, code = copy.syndrome & 31;
   const bool names =
       copy.role == Role::acknowledge && kind == syndrome_kind::nak && code == nak_code::psn_sequence_error;
+  if (names) look_at_edges(partner, copy.psn, time);
+  if (asking.pending.empty()) return;
   std::erase_if(asking.pending, [&](const Pending& p) {
     if (p.time >= time) return false;
     bool arrived = false;
@@ -187,6 +189,63 @@ void Ledger::hear_answer(const Copy& copy, std::int64_t time) {
     if (arrived) settle(partner, p, Fate::missed_behind);
     return arrived;
   });
+}
+
+void Ledger::remember(Unit& unit, const Transmission& transmission) {
+  if (unit.recent.empty()) {
+    if (with_recent_ == most_with_recent) return;
+    ++with_recent_;
+    unit.recent.resize(recent_of_unit);
+  }
+  const Copy& first = transmission.copies[0];
+  Sent& sent = unit.recent[first.psn % recent_of_unit];
+  if (sent.psn != first.psn) sent = {};
+  sent.psn = first.psn;
+  sent.octets = first.octets;
+  sent.anywhere = transmission.first();
+  for (const Copy& copy : transmission.seen()) {
+    if (copy.capture == unit.way->points.front()) sent.frame = copy.frame;
+    if (copy.capture != unit.way->points.back()) continue;
+    sent.at_last = copy.aligned;
+    sent.frame_at_last = copy.frame;
+  }
+}
+
+void Ledger::look_at_edges(std::uint32_t unit, std::uint32_t psn, std::int64_t time) {
+  const Unit& row = rows_[unit];
+  if (row.recent.empty()) return;
+  static constexpr Sent not_seen;
+  const auto sent = [&](std::int64_t n) -> const Sent& {
+    const std::uint32_t wanted = (Psn(psn) + n).value();
+    const Sent& found = row.recent[wanted % recent_of_unit];
+    return found.psn == wanted ? found : not_seen;
+  };
+  const Sent &before = sent(-1), &missed = sent(0);
+  if (before.psn == Sent::nothing) return;
+  // What showed the receiver the gap: a later packet, sent after the one that it took last.
+  const auto shown_after = [&](std::int64_t Sent::*when, std::int64_t moment) {
+    for (std::int64_t n = 1; n <= 16; ++n)
+      if (sent(n).*when > moment && sent(n).*when < time) return true;
+    return false;
+  };
+  const bool never_came = missed.anywhere < before.anywhere && shown_after(&Sent::anywhere, before.anywhere);
+  // An earlier sending that came before its predecessor was thrown away by the receiver; that one is no evidence. Nor
+  // is one that was overtaken.
+  const bool came_by = before.at_last != INT64_MIN && missed.at_last > before.at_last && missed.at_last < time &&
+                       shown_after(&Sent::at_last, missed.at_last);
+  if (!never_came && !came_by) return;
+  auto edge = std::find_if(edges_.begin(), edges_.end(),
+                           [&](const Edge& e) { return e.behind == came_by && e.direction == row.way->direction; });
+  if (edge == edges_.end()) {
+    if (edges_.size() == most_edges) {
+      ++left_out_;
+      return;
+    }
+    edges_.push_back({row.way->direction, came_by, came_by ? row.way->points.back() : row.way->points.front(), {}});
+    edge = edges_.end() - 1;
+  }
+  const FramePair pair = came_by ? FramePair{missed.frame_at_last, 0} : FramePair{0, before.frame};
+  edge->tally.add(pair, came_by ? missed.at_last : before.anywhere, unit, came_by ? missed.octets : 0);
 }
 
 void Ledger::compare(std::uint32_t unit, const Copy& before, const Copy& behind, bool adjacent) {
@@ -261,6 +320,7 @@ void Ledger::take(const Transmission& transmission) {
   if (!row.way) return;
   const std::vector<std::size_t>& way = row.way->points;
   if (way.size() < 2) return;
+  if (first.role == Role::request && !transmission.doubled) remember(row, transmission);
 
   // The way as this packet has it: from where to where it was seen.
   const auto place_of = [&](std::size_t capture) {

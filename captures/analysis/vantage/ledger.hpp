@@ -73,6 +73,14 @@ struct Hop {
   [[nodiscard]] Tally& of(Fate fate) { return tallies[static_cast<std::size_t>(fate)]; }
 };
 
+/// What a way lost where no pair of points holds it between them.
+struct Edge {
+  FlowKey direction;    ///< number 0
+  bool behind = false;  ///< behind the last point; else before the first one
+  std::size_t point = 0;
+  Tally tally;
+};
+
 class Ledger final : public Matcher::Taker {
  public:
   Ledger(const std::vector<Survey>& surveys, const Layout& layout);
@@ -87,6 +95,7 @@ class Ledger final : public Matcher::Taker {
   void finish();
 
   [[nodiscard]] const std::vector<Hop>& hops() const { return hops_; }
+  [[nodiscard]] const std::vector<Edge>& edges() const { return edges_; }
   struct Point {
     std::uint64_t packets = 0;  ///< RDMA packets seen there
     std::uint64_t shared = 0;   ///< of these, seen at another point too
@@ -98,7 +107,8 @@ class Ledger final : public Matcher::Taker {
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
 
  private:
-  static constexpr std::size_t most_hops = 4096, most_pending = 1U << 18, most_pending_of_unit = 4096;
+  static constexpr std::size_t most_hops = 4096, most_pending = 1U << 18, most_pending_of_unit = 4096,
+                               recent_of_unit = 512, most_with_recent = 1U << 14, most_edges = 4096;
   /// A packet that was not seen at the next point of its way.
   struct Pending {
     std::uint32_t psn = 0, length = 0;  ///< length: of TCP, octets
@@ -112,6 +122,14 @@ class Ledger final : public Matcher::Taker {
     std::uint32_t hop = 0;
     FramePair last;
   };
+  /// The latest sending of a PSN, as it was seen anywhere, and at the last point of its way.
+  struct Sent {
+    static constexpr std::uint32_t nothing = UINT32_MAX;
+    std::uint32_t psn = nothing;
+    std::uint32_t octets = 0;
+    std::int64_t anywhere = INT64_MIN, at_last = INT64_MIN;  ///< nanoseconds
+    std::uint64_t frame = 0, frame_at_last = 0;              ///< frame: at the first point, 0 when not seen there
+  };
   struct Unit {
     const Way* way = nullptr;
     std::uint32_t points = 0;            ///< a bit for each capture that saw any packet of it
@@ -123,6 +141,7 @@ class Ledger final : public Matcher::Taker {
     bool plain_tcp = false;
     std::vector<Pending> pending;
     std::vector<Overtaken> overtaken;
+    std::vector<Sent> recent;  ///< by PSN modulo its size
   };
   struct Nothing {};
 
@@ -134,6 +153,9 @@ class Ledger final : public Matcher::Taker {
   /// The queue pair whose requests these answers answer.
   [[nodiscard]] std::optional<std::uint64_t> asker_of(const FlowKey& answers) const;
   void hear_answer(const Copy& copy, std::int64_t time);
+  void remember(Unit& unit, const Transmission& transmission);
+  /// The receiver misses `psn`: lost before the first point or behind the last one, when it is not between them.
+  void look_at_edges(std::uint32_t unit, std::uint32_t psn, std::int64_t time);
   void compare(std::uint32_t unit, const Copy& before, const Copy& behind, bool adjacent);
   [[nodiscard]] bool was_capturing(std::size_t capture, std::int64_t time, std::size_t other) const;
 
@@ -143,6 +165,8 @@ class Ledger final : public Matcher::Taker {
   std::vector<Unit> rows_;
   std::vector<Hop> hops_;
   std::map<std::array<std::uint64_t, 7>, std::uint32_t> hop_of_;
+  std::vector<Edge> edges_;
+  std::size_t with_recent_ = 0;
   std::vector<Point> points_;
   std::vector<std::pair<std::int64_t, std::int64_t>> spans_;  ///< of captures, by the reference's clock
   std::uint64_t followed_ = 0, left_out_ = 0;

@@ -357,6 +357,15 @@ class Report {
                 {"next", f.next}};
   }
 
+  [[nodiscard]] Json worst_of(const Tally& tally) const {
+    Json worst = Json::array();
+    auto units = tally.units;
+    std::stable_sort(units.begin(), units.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    for (const auto& [unit, packets] : units)
+      if (worst.size() < 5) worst.push_back({{"flow", flow_text(c_.ledger->flow(unit))}, {"packets", packets}});
+    return worst;
+  }
+
   Finding on(const Hop& h) const {
     Finding f;
     f.who = who(h);
@@ -387,13 +396,7 @@ class Report {
       f.first_time = seconds(tally.first_time);
       f.last_time = seconds(tally.last_time);
       f.frames = frames_of(tally);
-      auto units = tally.units;
-      std::stable_sort(units.begin(), units.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-      for (const auto& [unit, packets] : units) {
-        if (f.worst.size() == 5) break;
-        const FlowKey& flow = c_.ledger->flow(unit);
-        f.worst.push_back({{"flow", flow_text(flow)}, {"packets", packets}});
-      }
+      f.worst = worst_of(tally);
       f.meaning = advice.meaning;
       f.next = advice.next;
       f.weight = static_cast<double>(tally.packets);
@@ -438,38 +441,33 @@ class Report {
   }
 
   void find_edges() {
-    for (const Way& way : c_.layout->ways()) {
-      if (way.points.size() < 2) continue;
-      for (const bool before : {true, false}) {
-        const std::size_t capture = before ? way.points.front() : way.points.back();
-        const auto& edges = c_.surveys[capture].edges;
-        const auto found = edges.find(ordered(way.direction));
-        if (found == edges.end()) continue;
-        const EdgeLoss& loss = before ? found->second.before : found->second.behind;
-        if (loss.packets == 0) continue;
-        Finding f;
-        f.severity = Severity::warning;
-        f.kind = before ? "lost_before_first" : "lost_behind_last";
-        f.from = to_text(way.direction.from);
-        f.to = to_text(way.direction.to);
-        (before ? f.behind : f.before) = capture;
-        f.who = before ? fmt::format("{}   sender → {}", direction_text(way.direction), name(capture))
-                       : fmt::format("{}   {} → receiver", direction_text(way.direction), name(capture));
-        f.packets = loss.packets;
-        f.title = fmt::format("{} lost {}", counted(loss.packets, "packet", "packets"),
-                              before ? "before the first vantage point" : "behind the last vantage point");
-        for (const std::uint64_t frame : loss.frames)
-          f.frames.push_back({{"before", before ? Json() : Json(frame)}, {"behind", before ? Json(frame) : Json()}});
-        f.meaning =
-            before ? "the receiver missed packets that no vantage point saw: they were lost between the sender and "
-                     "the first one"
-                   : "the receiver missed packets that every vantage point saw: they were lost between the last one "
-                     "and the receiver, or in the receiver's device";
-        f.next = before ? "look at the sender's port and its first link; capture nearer to the sender"
-                        : "look at the receiver's device: rx_discards_phy, rx_prio*_discards, rx_icrc_encapsulated";
-        f.weight = static_cast<double>(loss.packets);
-        findings_.push_back(std::move(f));
-      }
+    for (const Edge& edge : c_.ledger->edges()) {
+      const std::string point = name(edge.point);
+      Finding f;
+      f.severity = Severity::warning;
+      f.kind = edge.behind ? "lost_behind_last" : "lost_before_first";
+      f.from = to_text(edge.direction.from);
+      f.to = to_text(edge.direction.to);
+      (edge.behind ? f.before : f.behind) = edge.point;
+      f.who = direction_text(edge.direction) + "   " + (edge.behind ? point + " → receiver" : "sender → " + point);
+      f.packets = edge.tally.packets;
+      f.title = fmt::format("{} lost {}", counted(f.packets, "packet", "packets"),
+                            edge.behind ? "behind the last vantage point" : "before the first vantage point");
+      f.first_time = seconds(edge.tally.first_time);
+      f.last_time = seconds(edge.tally.last_time);
+      f.frames = frames_of(edge.tally);
+      f.worst = worst_of(edge.tally);
+      f.meaning =
+          edge.behind
+              ? "the receiver named packets in NAKs that went by the last vantage point in their order: they were "
+                "lost between it and the receiver, or in the receiver's device"
+              : "the receiver named packets in NAKs that no vantage point saw: they were lost between the sender "
+                "and the first one; the frames are those of the packets before the gaps";
+      f.next = edge.behind ? "look at the receiver's port and device: rx_discards_phy, rx_prio*_discards, "
+                             "rx_icrc_encapsulated"
+                           : "look at the sender's port and its first link; capture nearer to the sender";
+      f.weight = static_cast<double>(f.packets);
+      findings_.push_back(std::move(f));
     }
   }
 

@@ -9,7 +9,6 @@
 namespace rdmawire::captures::vantage {
 namespace {
 
-constexpr std::size_t frames_kept = 10;
 /// Flows whose other half is remembered.
 constexpr std::size_t partners_kept = 1U << 18;
 
@@ -18,17 +17,6 @@ class Listener final : public tracking::Sink {
  public:
   explicit Listener(Survey& survey) : survey_(survey) {}
 
-  void event(const tracking::Connection* connection, const tracking::Event& event) override {
-    using tracking::Cause;
-    if (!connection || event.kind != tracking::EventKind::lost_in_network) return;
-    const FlowKey direction{connection->at(event.end).address, connection->at(tracking::other(event.end)).address, 0};
-    if (survey_.edges.size() >= partners_kept && !survey_.edges.contains(ordered(direction))) return;
-    EdgeLosses& losses = survey_.edges[ordered(direction)];
-    if (event.cause != Cause::before_capture && event.cause != Cause::after_capture) return;
-    EdgeLoss& loss = event.cause == Cause::before_capture ? losses.before : losses.behind;
-    loss.packets += event.packets;
-    if (loss.frames.size() < frames_kept) loss.frames.push_back(event.frame);
-  }
   void connection(const tracking::Connection& c, tracking::Farewell) override {
     if (c.service == tracking::Service::iwarp || c.confidence < tracking::Confidence::high ||
         c.service == tracking::Service::ud || !c.ends[0].qp_known || !c.ends[1].qp_known)

@@ -1,6 +1,6 @@
 #pragma once
-/// The first reading of a capture: who talks in it, samples of its packets to compare clocks by, which queue pairs
-/// belong together, and what was lost before and behind it.
+/// The first reading of a capture: who talks in it, samples of its packets to compare clocks by, and which queue
+/// pairs belong together.
 
 #include <array>
 #include <atomic>
@@ -62,15 +62,6 @@ struct FlowSeen {
   std::uint64_t packets = 0;
 };
 
-/// Losses that the capture alone shows: on the way from the sender to it, or behind it.
-struct EdgeLoss {
-  std::uint64_t packets = 0;
-  std::vector<std::uint64_t> frames;  ///< the first ones, at most 10
-};
-struct EdgeLosses {
-  EdgeLoss before, behind;
-};
-
 struct Survey {
   explicit Survey(std::size_t samples_kept) : samples(samples_kept) {}
 
@@ -87,8 +78,7 @@ struct Survey {
   Samples samples;
   /// To which queue pair the other direction of a flow goes. Key: as Sighting::flow.
   std::map<std::array<std::uint64_t, 5>, std::uint32_t> partners;
-  std::map<std::array<std::uint64_t, 5>, EdgeLosses> edges;  ///< key: from and to, number 0
-  std::map<std::array<std::uint64_t, 5>, bool> iwarp;        ///< flows of TCP that carry iWARP, by the lower direction
+  std::map<std::array<std::uint64_t, 5>, bool> iwarp;  ///< flows of TCP that carry iWARP, by the lower direction
 };
 
 /// A flow as a key of ordered containers.

@@ -65,6 +65,7 @@ struct Setting {
 struct Truth {
   using Hop = std::tuple<bool, std::size_t, std::size_t>;  ///< to the right, before, behind
   std::map<Hop, std::uint64_t> lost, lost_answers, missed_before, missed_behind, marked, doubled, corrupted, seen;
+  std::uint64_t before_first = 0, behind_last = 0;
 };
 
 /// Hosts at both ends, vantage points between them, requests to the right and acknowledgements back.
@@ -250,10 +251,16 @@ class Network {
     const std::size_t behind = n + 1 == hops ? SIZE_MAX : p.to_right ? n : points - 1 - n;
     const bool plain = !p.is_beacon && p.counts;
     if (plain && happens(h.loss)) {
-      if (p.captured.empty()) return;
+      if (p.captured.empty()) {
+        ++truth.before_first;
+        return;
+      }
       const std::size_t last = p.captured.back();
       const std::size_t next = p.to_right ? last + 1 : last - 1;
-      if (next >= points) return;
+      if (next >= points) {
+        truth.behind_last += p.to_right;
+        return;
+      }
       auto& table = p.to_right ? truth.lost : truth.lost_answers;
       ++table[{p.to_right, last, next}];
       return;
@@ -434,6 +441,7 @@ TEST_F(Vantage, EveryLossIsPutOnItsHop) {
       ASSERT_FALSE(network.truth.lost.empty());
       EXPECT_EQ(only(found(c, Fate::lost), true), network.truth.lost) << "seed " << seed << " " << identifies;
       EXPECT_EQ(only(found(c, Fate::missing), true), Table()) << "seed " << seed << " " << identifies;
+      EXPECT_TRUE(c.ledger->edges().empty());
       for (const Fate fate : {Fate::missed_before, Fate::missed_behind, Fate::reordered, Fate::duplicated, Fate::marked,
                               Fate::icrc_broken, Fate::captured_twice, Fate::elsewhere, Fate::damaged})
         EXPECT_EQ(found(c, fate), Table()) << "seed " << seed << " " << to_string(fate);
@@ -442,6 +450,27 @@ TEST_F(Vantage, EveryLossIsPutOnItsHop) {
       for (const auto& [hop, packets] : found(c, Fate::missing)) answers[hop] += packets;
       EXPECT_EQ(answers, network.truth.lost_answers);
     }
+  }
+}
+
+TEST_F(Vantage, LossesAtTheEdgesAreToldByNaks) {
+  for (const bool behind : {false, true}) {
+    Setting s = with_bad_clocks({});
+    s.flows = 2;
+    s.hops[behind ? 3 : 0].loss = 0.002;
+    s.packets = 5000;
+    Network network(s);
+    const Comparison c = compare(network);
+    std::uint64_t told = 0;
+    for (const Edge& edge : c.ledger->edges()) {
+      EXPECT_EQ(edge.behind, behind);
+      told += edge.tally.packets;
+    }
+    const std::uint64_t truth = behind ? network.truth.behind_last : network.truth.before_first;
+    // One that is lost while the receiver waits for another one is named in no NAK.
+    EXPECT_LE(told, truth);
+    EXPECT_GE(told * 10, truth * 7);
+    EXPECT_EQ(only(found(c, Fate::lost), true), Table());
   }
 }
 
