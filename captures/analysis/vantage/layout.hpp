@@ -74,8 +74,9 @@ class Layout {
   /// A capture's time by the reference's clock.
   [[nodiscard]] std::int64_t aligned(std::size_t capture, std::int64_t time) const {
     const Map& map = maps_[capture];
-    return time + map.shift +
-           (map.slope == 0 ? 0 : static_cast<std::int64_t>(static_cast<double>(time - map.from) * map.slope));
+    return sane_time(
+        time + map.shift +
+        (map.slope == 0 ? 0 : static_cast<std::int64_t>(static_cast<double>(time - map.from) * map.slope)));
   }
   /// How far a packet can seem to arrive before it was sent, nanoseconds.
   [[nodiscard]] std::int64_t tolerance(std::size_t a, std::size_t b) const;

@@ -71,7 +71,7 @@ void look_at_the_way(Sighting& s, const HeaderStack& stack) {
 
 bool sight_tcp(Sighting& s, const HeaderStack& stack, IdentityBy by) {
   const auto ports = tracking::ports_of(stack);
-  if (!ports) return false;
+  if (!ports || stack.network >= stack.layers().size()) return false;
   const Layer& layer = stack.layers()[stack.transport];
   const View<Tcp> tcp(stack.bytes.data() + layer.offset);
   const Layer& network = stack.layers()[stack.network];
@@ -119,7 +119,7 @@ bool sight(Sighting& s, const tracking::Packet& packet, IdentityBy by) {
   const HeaderStack& stack = packet.stack;
   const auto layers = stack.layers();
   if (stack.fragment || stack.transport >= layers.size()) return false;
-  s.time = packet.time_ns;
+  s.time = sane_time(packet.time_ns);
   s.frame = packet.number;
   s.wire = stack.wire;
   if (layers[stack.transport].header == &info<Tcp>) {

@@ -1,6 +1,7 @@
 #pragma once
 /// A packet as one vantage point saw it: what makes it recognisable at the others, and what the way can change.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "dissectors/protocol/crc.hpp"
@@ -11,6 +12,9 @@ namespace rdmawire::captures::vantage {
 
 using tracking::FlowKey;
 using tracking::PortAddress;
+
+/// A file can claim any time. Those outside of 1970 to 2096 are brought to the edge, so that differences have room.
+constexpr std::int64_t sane_time(std::int64_t ns) { return std::clamp<std::int64_t>(ns, 0, 4'000'000'000'000'000'000); }
 
 /// Numbers of TCP's flows: this, source port and destination port. Those of other flows are queue pairs.
 struct TcpFlow {

@@ -75,9 +75,10 @@ std::optional<Survey> survey(const std::string& file, const ReadOptions& options
   for (; next == Next::record; next = reader->next(record)) {
     ++s.packets;
     s.octets += record.bytes.size();
-    if (s.packets == 1) s.first_time = s.last_time = record.time;
-    s.first_time = std::min(s.first_time, record.time);
-    s.last_time = std::max(s.last_time, record.time);
+    const std::int64_t time = sane_time(record.time);
+    if (s.packets == 1) s.first_time = s.last_time = time;
+    s.first_time = std::min(s.first_time, time);
+    s.last_time = std::max(s.last_time, time);
     packet.number = s.packets;
     packet.time_ns = record.time;
     packet.link = record.link;
