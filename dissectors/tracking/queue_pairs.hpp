@@ -64,6 +64,7 @@ class QueuePairs final : public PairSink {
 
   /// A connection of which one direction is known, while the other one is looked for.
   struct Search;
+  struct Candidate;
   struct Followed;
   struct Slot {
     std::uint64_t hash = 0;
@@ -123,8 +124,9 @@ class QueuePairs final : public PairSink {
   void forget_requests(Index at);
   [[nodiscard]] bool can_be_other_half(Index at, Index candidate) const;
   void look_for_candidates(Index at, const TransportPacket& packet);
+  void weigh_candidates(Search& search, const TransportPacket& packet);
   void try_answers(Index at, const TransportPacket& packet);
-  static bool answers(const Followed& requests, const TransportPacket& response, std::uint64_t before);
+  static std::optional<std::int64_t> answers(const Followed& requests, const TransportPacket& response, std::uint64_t before);
   static bool contradicts(const Followed& requests, const Followed& responses);
   Index join(Index at, Index with, JoinedBy by, Confidence confidence);
   void give_up(Index at);

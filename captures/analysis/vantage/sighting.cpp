@@ -129,9 +129,8 @@ bool sight(Sighting& s, const tracking::Packet& packet, IdentityBy by) {
     return true;
   }
   if (by == IdentityBy::icrc && stack.icrc.length == 0) return false;
-  const auto transport = tracking::transport_packet(packet);
-  if (!transport) return false;
-  const tracking::TransportPacket& t = *transport;
+  tracking::TransportPacket t;
+  if (!tracking::read_transport_packet(packet, t)) return false;
   s.flow = t.key_of_flow();
   s.psn = t.psn.value();
   s.octets = t.payload;
