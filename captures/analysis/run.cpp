@@ -14,6 +14,13 @@
 namespace rdmawire::captures::analysis {
 namespace {
 
+// Every share of the work hears of all addresses, so that it makes no difference how many there are.
+tracking::TrackerOptions tracker_options(const RunOptions& options) {
+  tracking::TrackerOptions result = options.tracker;
+  result.notes_addresses = false;
+  return result;
+}
+
 /// Gives what is heard to the analysis, and to whom else it concerns.
 class Tee final : public tracking::Sink {
  public:
@@ -242,7 +249,7 @@ struct Pipeline::State {
         analysis(run_options.analysis),
         tee(analysis, run_options),
         dissector(run_options.dissector),
-        tracker(tee, run_options.tracker) {}
+        tracker(tee, tracker_options(run_options)) {}
 
   const RunOptions& options;
   unsigned share, shares;
@@ -272,6 +279,7 @@ void Pipeline::add(const Record& record, std::uint64_t frame, bool stays) {
   const bool counts =
       seen.payload && !s.options.filter && !s.only && (s.shares == 1 || seen.receiver_hash() % s.shares == s.share);
   if (counts) s.analysis.incast.add(seen.from, seen.to, record.time, seen.payload);
+  if (seen.known) s.tracker.note_addresses(seen.from, seen.to);
   if (!mine && !seen.text) return;
   if (!stays || !s.tracker.worth_fetching()) {
     drain();

@@ -1,8 +1,10 @@
 #pragma once
 /// Ports as packets name them, and the direction between two of them: what connections are found by.
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "dissectors/protocol/stack.hpp"
 
@@ -18,6 +20,42 @@ struct PortAddress {
   static constexpr PortAddress of_ipv4(std::uint32_t address) { return {0, std::uint64_t{0xffff00000000} | address}; }
   /// `octets`: the 16 of a GID or of an IPv6 address.
   static PortAddress of_gid(const std::uint8_t* octets) { return {load_be<8>(octets), load_be<8>(octets + 8)}; }
+};
+
+/// Addresses that were seen: the first ones, as many as are worth trying where an address was changed on the way.
+class AddressBook {
+ public:
+  static constexpr std::size_t capacity = 256;
+
+  void note(const PortAddress& address) {
+    if (address == last_) return;
+    last_ = address;
+    std::size_t at = hash_of(address) % slots_.size();
+    for (; slots_[at] != none; at = (at + 1) % slots_.size())
+      if (known_[slots_[at]] == address) return;
+    if (count_ == capacity) return;
+    slots_[at] = static_cast<std::uint16_t>(count_);
+    known_[count_] = address;
+    store_be(octets_[count_].data(), 8, address.high);
+    store_be(octets_[count_].data() + 8, 8, address.low);
+    ++count_;
+  }
+  /// Each as 16 octets, in the order of appearance.
+  [[nodiscard]] std::span<const std::array<std::uint8_t, 16>> octets() const { return {octets_.data(), count_}; }
+
+  AddressBook() { slots_.fill(none); }
+
+ private:
+  static constexpr std::uint16_t none = 0xffff;
+  static std::uint64_t hash_of(const PortAddress& a) {
+    const std::uint64_t h = (a.high ^ a.low * 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
+    return h ^ h >> 32;
+  }
+  PortAddress last_;
+  std::size_t count_ = 0;
+  std::array<PortAddress, capacity> known_;
+  std::array<std::array<std::uint8_t, 16>, capacity> octets_;
+  std::array<std::uint16_t, 4 * capacity> slots_;
 };
 
 /// One direction between two ports, and a number that tells apart what goes there: a destination queue pair, a

@@ -111,6 +111,9 @@ class Sink {
   virtual void event(const Connection* /*connection*/, const Event&) {}
   /// The last that is heard of a connection; its numbers are final.
   virtual void connection(const Connection&, Farewell) {}
+  /// What was told as connection `id` belongs to this one: one half had given up looking for the other, and spoken for
+  /// itself. `id` says no farewell, and nothing else.
+  virtual void merged(const Connection&, std::uint64_t /*id*/) {}
   /// Every packet that belongs to a connection; only when TrackerOptions::packets is set. It can come after later
   /// ones of other connections: while the other half of a connection is looked for, packets wait.
   virtual void packet(const Connection&, std::uint64_t /*frame*/, const PacketNote&) {}

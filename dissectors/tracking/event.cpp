@@ -25,6 +25,7 @@ constexpr Cause crc_causes[] = {Cause::source_port,
                                 Cause::bth_reserved_not_masked,
                                 Cause::unknown};
 constexpr Cause stall_causes[] = {Cause::nothing_outstanding, Cause::credit, Cause::rnr, Cause::window, Cause::peer};
+constexpr Cause closed_causes[] = {Cause::unknown};  // nothing answered the DREQ
 constexpr Cause cnp_causes[] = {Cause::rate_fell, Cause::rate_kept, Cause::unknown};
 
 }  // namespace
@@ -86,7 +87,7 @@ constexpr std::array<EventRow, event_kinds> event_rows{{
     {stall, "stall", info, "the connection was silent for long", stall_causes},
     {opened, "opened", note, "the connection was set up", {}},
     {rejected, "rejected", error, "the connection was refused", {}},
-    {closed, "closed", note, "the connection was closed", {}},
+    {closed, "closed", note, "the connection was closed", closed_causes},
     {replaced, "replaced", note, "the queue pair was used again for another connection", {}},
     {path_change, "path_change", info, "packets of the connection took another path from here on", {}},
     {tcp_retransmission, "tcp_retransmission", warning,

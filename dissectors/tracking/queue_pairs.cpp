@@ -19,7 +19,7 @@ constexpr std::size_t looked_through = 128;
 /// PSNs that are this near are told from each other by more than one answer.
 constexpr unsigned stretch_bits = 8;
 /// Bad CRCs that are explained, for each connection.
-constexpr std::uint32_t explained = 256;
+constexpr std::uint32_t explained = 4096;
 
 constexpr std::uint32_t congestion_experienced = 3;
 
@@ -56,8 +56,11 @@ std::uint16_t of_sender(std::uint32_t local_qp) {
 
 struct QueuePairs::Search {
   std::vector<TransportPacket> held;
+  std::vector<Event> events;  // of the packets that are held: which connection's they are is open, too
+  std::size_t told = 0;       // of these
   std::vector<Index> candidates;
   std::vector<std::uint64_t> stretches;  // that its requests are in
+  bool late = false;                     // its packets do not wait any more
   bool looked = false;
   bool rivals = false;  // other directions have PSNs near by
   std::uint32_t matches = 0;
@@ -91,10 +94,22 @@ QueuePairs::QueuePairs(Sink& sink, const TrackerOptions& options) : sink_(sink),
 QueuePairs::~QueuePairs() = default;
 
 std::size_t QueuePairs::memory() const {
+  constexpr std::size_t node = 3 * sizeof(void*);  // what a hash table needs beside each entry, about
+  const auto of_table = [](const auto& table) {
+    return table.size() * (node + sizeof(*table.begin())) + table.bucket_count() * sizeof(void*);
+  };
   std::size_t octets = slots_.capacity() * sizeof(Slot) + followed_.memory();
-  octets += waiting_ * sizeof(TransportPacket);
-  for (Index at = 0; at < followed_.size(); ++at)
-    if (const Followed* f = followed_[at]) octets += f->requesters[0].memory() + f->requesters[1].memory();
+  octets += of_table(lone_) + of_table(requests_) + of_table(stretches_) + alive_ * sizeof(Index);
+  for (Index at = 0; at < followed_.size(); ++at) {
+    const Followed* const f = followed_[at];
+    if (!f) continue;
+    octets += f->requesters[0].memory() + f->requesters[1].memory();
+    for (const auto& jump : f->jump) octets += jump ? sizeof(*jump) : 0;
+    if (const Search* search = f->search.get())
+      octets += sizeof(Search) + search->held.capacity() * sizeof(TransportPacket) +
+                search->events.capacity() * sizeof(Event) + search->candidates.capacity() * sizeof(Index) +
+                search->stretches.capacity() * sizeof(std::uint64_t);
+  }
   return octets;
 }
 
@@ -205,7 +220,7 @@ void QueuePairs::fetch_requests(std::uint64_t hash, bool response) const {
 // Connections come and go
 
 QueuePairs::Index QueuePairs::create() {
-  if (alive_ >= options_.connections) make_room();
+  if (alive_ > 0 && alive_ >= options_.connections) make_room();
   ++alive_;
   return followed_.create();
 }
@@ -217,17 +232,14 @@ std::unique_ptr<QueuePairs::Search> QueuePairs::new_search() {
   return search;
 }
 
-// Its vectors keep their memory for the next one.
+// What it held keeps its memory for the next one.
 void QueuePairs::end_search(std::unique_ptr<Search> search) {
   constexpr std::size_t spare = 64;
   if (!search || spare_searches_.size() >= spare) return;
-  search->held.clear();
-  search->candidates.clear();
-  search->stretches.clear();
-  search->looked = search->rivals = false;
-  search->matches = 0;
-  search->last_match = {};
-  search->since = 0;
+  std::vector<TransportPacket> held = std::move(search->held);
+  held.clear();
+  *search = Search{};
+  search->held = std::move(held);
   spare_searches_.push_back(std::move(search));
 }
 
@@ -257,7 +269,12 @@ void QueuePairs::make_room() {
 
 void QueuePairs::farewell(Index at, Farewell why) {
   Followed& f = *followed_[at];
+  if (f.info.id == 0) {
+    release(at);  // told of by text, and never used
+    return;
+  }
   if (f.search) release_waiting(at);
+  for (End end : {End::a, End::b}) settle_jump(f, end);
   for (End end : {End::a, End::b})
     f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr}, now_);
   // A damaged packet's queue pair may be one that does not exist.
@@ -306,6 +323,7 @@ void QueuePairs::add(const Packet& packet) {
   if (!read_transport_packet(packet, read)) return;
   const TransportPacket& t = read;
   now_ = t.time;
+  if (options_.notes_addresses && !t.crc_bad) note_addresses(t.from, t.to);
   constexpr std::uint32_t management_qps = 1;
   if (t.dest_qp <= management_qps && t.op->transport == Transport::ud) return;
   const bool vendor = (!t.op->known || t.op->transport == Transport::rd) && packet.stack.find(info<DcEth>) != nullptr;
@@ -344,12 +362,35 @@ void QueuePairs::add(const Packet& packet) {
     swap_ends(at);
     end = End::a;
   }
+  if (f.info.id == 0) {
+    // Text told of it, and not of which service it is.
+    f.info.id = f.info.first_frame = t.frame;
+    f.info.first_time = t.time;
+    f.info.service = service_of(t.op->transport);
+  }
   f.recent = true;
+  // A damaged PSN says nothing of a new connection.
+  if (!(t.crc_bad && f.good_crcs != 0)) {
+    if (begins_anew(f, t)) {
+      // What waits belongs to an earlier connection: then whether this one replaces it can be judged.
+      give_up(at);
+      slot = find({t.from, t.to, number_of(t)});
+      at = slot->at;
+      end = slot->end;
+    }
+    const Search* const search = followed_[at]->search.get();
+    if ((!search || search->late) && replaced(at, end, t)) return;
+  }
+  take(at, end, packet, t);
+}
+
+void QueuePairs::take(Index at, End end, const Packet& packet, const TransportPacket& t) {
+  Followed& f = *followed_[at];
   if (f.info.upper.protocol == Upper::unknown && packet.upper.protocol != Upper::unknown) f.info.upper = packet.upper;
   count(f, end, t);
-  judge_crc(f, end, packet, t);
+  const bool whole = judge_crc(f, end, packet, t);
   // What was damaged may say anything; but where every CRC is bad, the capture shows them so.
-  if (t.crc_bad && f.good_crcs != 0) {
+  if (!whole && f.good_crcs != 0) {
     const Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
     const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
     if (!plausible) return;
@@ -369,6 +410,25 @@ void QueuePairs::swap_ends(Index at) {
   std::swap(f.requesters[0], f.requesters[1]);
 }
 
+// What is said of a packet by itself waits with the packet.
+void QueuePairs::tell(Followed& f, const Event& event) {
+  constexpr std::size_t most = 4 * patience_packets;
+  if (f.search && !f.search->late && f.search->events.size() < most)
+    f.search->events.push_back(event);
+  else
+    sink_.event(&f.info, event);
+}
+
+// Tells the events that waited, through `frame`, as those of `end` of the connection.
+void QueuePairs::tell_waiting(const Followed& f, Search& search, End end, std::uint64_t frame) {
+  for (; search.told < search.events.size() && search.events[search.told].frame <= frame; ++search.told) {
+    Event& event = search.events[search.told];
+    event.connection = f.info.id;
+    event.end = end;
+    sink_.event(&f.info, event);
+  }
+}
+
 void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
   Connection& c = f.info;
   Sent& sent = c.by(end);
@@ -376,14 +436,9 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
   sent.wire_octets += t.wire_octets;
   const bool vendor = c.service == Service::vendor;  // what its headers mean is not published
   if (!vendor) sent.payload_octets += t.payload;
-  c.last_frame = t.frame;
-  c.last_time = t.time;
-  if (c.id == 0) {
-    // Text told of it, and not of which service it is.
-    c.id = c.first_frame = t.frame;
-    c.first_time = t.time;
-    c.service = service_of(t.op->transport);
-  }
+  c.wire = t.wire;  // the CM and text do not say it
+  c.last_frame = std::max(c.last_frame, t.frame);
+  c.last_time = std::max(c.last_time, t.time);
   if (t.source_port != f.port[static_cast<std::size_t>(end)] && !t.crc_bad) note_path(f, end, t);
   const auto dscp = static_cast<std::uint8_t>(t.traffic_class >> 2);
   if (vendor) {
@@ -415,12 +470,12 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
   if (ecn == congestion_experienced) {
     ++sent.ecn_marked;
     event.kind = EventKind::ecn_marked;
-    sink_.event(&c, event);
+    tell(f, event);
   }
   if (t.truncated) {
     ++sent.truncated;
     event.kind = EventKind::truncated;
-    sink_.event(&c, event);
+    tell(f, event);
   }
   event.packets = 1;
   if (!t.crc_bad) judge_pkey(f, t, event);
@@ -430,12 +485,12 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
 void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event) {
   constexpr std::uint16_t base = 0x7fff;  // without the bit of full membership
   Connection& c = f.info;
-  const auto tell = [&](Event& wrong, std::uint16_t found) {
+  const auto tell_wrong = [&](Event& wrong, std::uint16_t found) {
     wrong.kind = EventKind::pkey_mismatch;
     wrong.value = c.pkey;
     wrong.found = found;
     wrong.connection = c.id;
-    sink_.event(&c, wrong);
+    tell(f, wrong);
   };
   if (c.pkey == 0) {
     c.pkey = t.pkey;
@@ -457,17 +512,17 @@ void QueuePairs::judge_pkey(Followed& f, const TransportPacket& t, Event& event)
   if (f.odd_pkey) {
     // The third: who is right?
     if (same) {
-      tell(*f.second_pkey, static_cast<std::uint16_t>(f.odd_pkey->found));
+      tell_wrong(*f.second_pkey, static_cast<std::uint16_t>(f.odd_pkey->found));
     } else {
       const std::uint16_t wrong = c.pkey;
       c.pkey = t.pkey;
-      tell(*f.odd_pkey, wrong);
+      tell_wrong(*f.odd_pkey, wrong);
     }
     f.odd_pkey.reset();
     f.second_pkey.reset();
     return;
   }
-  if (!same) tell(event, t.pkey);
+  if (!same) tell_wrong(event, t.pkey);
 }
 
 // Some senders use two ports in turn, or spread every packet: no change worth telling again and again.
@@ -486,16 +541,17 @@ void QueuePairs::note_path(Followed& f, End end, const TransportPacket& t) {
     event.psn = t.psn.value();
     event.value = t.source_port;
     event.found = before;
-    sink_.event(&f.info, event);
+    tell(f, event);
   }
   f.previous_port[side] = before;
   f.port[side] = t.source_port;
 }
 
-void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& t) {
+// Whether the transport's headers are as they were sent.
+bool QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& t) {
   if (!t.crc_bad) {
     if (packet.icrc.status == CrcCheck::Status::good) ++f.good_crcs;
-    return;
+    return true;
   }
   ++f.bad_crcs;
   ++f.info.by(end).crc_bad;
@@ -509,36 +565,93 @@ void QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const Tra
   event.psn = t.psn.value();
   event.octets = t.payload;
   if (f.bad_crcs <= explained) {
-    const IcrcCause cause = explain_icrc(packet.stack);
+    const IcrcCause cause = explain_icrc(packet.stack, addresses_.octets());
     event.cause = cause_of(cause);
     event.value = restored_value(cause);
   }
-  sink_.event(&f.info, event);
+  tell(f, event);
+  return event.cause != Cause::unknown;
 }
 
+// Whether the request is too far from the last one that waits.
+bool QueuePairs::begins_anew(const Followed& f, const TransportPacket& t) {
+  if (!f.search || f.search->late || t.is_response()) return false;
+  const auto& held = f.search->held;
+  const auto last = std::find_if(held.rbegin(), held.rend(), [](const TransportPacket& p) { return !p.is_response(); });
+  if (last == held.rend()) return false;
+  constexpr std::uint32_t smallest_mtu = 256;
+  const bool read = last->op->operation == Operation::rdma_read_request;
+  const auto psns = static_cast<std::int32_t>(
+      std::min(machines::psns_of_read(read ? last->length : 0, smallest_mtu), Psn::half - 1 - Requester::far));
+  const std::int32_t ahead = t.psn - last->psn;
+  return ahead >= psns + Requester::far || -ahead >= Requester::far;
+}
+
+// It was a stray: counted, and not followed.
+void QueuePairs::settle_jump(Followed& f, End end) {
+  auto& jump = f.jump[static_cast<std::size_t>(end)];
+  if (jump) count(f, end, *jump);
+  jump.reset();
+}
+
+// Whether the packet waits to be judged, or is another connection's already. It is not counted yet.
 bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
   Followed& f = *followed_[at];
   const auto side = static_cast<std::size_t>(end);
-  if (t.is_response() || t.op->operation == Operation::congestion_notification) return false;
+  if (t.op->operation == Operation::congestion_notification) return false;
+  constexpr std::int64_t silence_ns = 500'000'000;
+  const bool silence = f.last_time != 0 && t.time - f.last_time >= silence_ns && !t.crc_bad;
+  if (t.is_response()) {
+    // A response to what another direction, whose other half is looked for, has just asked.
+    const Requester& requester = f.requesters[1 - side];
+    if (!silence || (requester.started() && requester.window().place(t.psn) == machines::ResponsePlace::outstanding))
+      return false;
+    const auto [first, last] = requests_.equal_range(place_of(f, end == End::a, t.psn.value()));
+    if (first == last) return false;
+    replace(at, t, nullptr);
+    return true;
+  }
   auto& jump = f.jump[side];
+  const bool after_silence = silence && t.op->begins_message();
+  constexpr std::uint16_t base = 0x7fff;
+  const bool other_port = f.port[side] != 0 && f.port[side] != t.source_port;
+  const bool other_pkey = f.info.pkey != 0 && ((f.info.pkey ^ t.pkey) & base) != 0;
+  if (after_silence && (other_pkey || (other_port && !f.requesters[side].started()))) {
+    replace(at, t, nullptr);
+    return true;
+  }
   if (f.requesters[side].can_continue(t.psn)) {
-    jump.reset();  // it was a stray
+    settle_jump(f, end);
     return false;
   }
   constexpr std::int32_t goes_on = 64;
+  if (after_silence) {
+    replace(at, t, nullptr);
+    return true;
+  }
   if (!jump) {
     jump = std::make_unique<TransportPacket>(t);
     return true;
   }
   const std::int32_t ahead = t.psn - jump->psn;
   if (ahead < 0 || ahead > goes_on) {
-    *jump = t;
+    settle_jump(f, end);
+    jump = std::make_unique<TransportPacket>(t);
     return true;
   }
   const TransportPacket first = *jump;
+  jump.reset();
+  replace(at, first, &t);
+  return true;
+}
+
+// Another connection has these queue pairs now, as its first request shows.
+void QueuePairs::replace(Index at, const TransportPacket& first, const TransportPacket* second) {
+  Followed& f = *followed_[at];
   Event event;
   event.kind = EventKind::replaced;
-  event.end = end;
+  const Slot* of_first = find({first.from, first.to, number_of(first)});
+  event.end = of_first ? of_first->end : End::a;
   event.connection = f.info.id;
   event.frame = event.last_frame = first.frame;
   event.origin_frame = f.info.first_frame;
@@ -547,24 +660,23 @@ bool QueuePairs::replaced(Index at, End end, const TransportPacket& t) {
   f.info.replaced = true;
   sink_.event(&f.info, event);
   farewell(at, Farewell::ended);
-  const Index next = begin(first);
-  for (const TransportPacket* packet : {&first, &t}) {
+  begin(first);
+  for (const TransportPacket* packet : {&first, second}) {
+    if (!packet) continue;
     const Slot* slot = find({packet->from, packet->to, number_of(*packet)});
-    if (packet == &first) count(*followed_[next], End::a, *packet);
-    if (packet == &t && slot) count(*followed_[slot->at], slot->end, *packet);
-    if (slot) follow(slot->at, slot->end, *packet);
+    if (!slot) continue;
+    count(*followed_[slot->at], slot->end, *packet);
+    follow(slot->at, slot->end, *packet);
   }
-  return true;
 }
 
 void QueuePairs::follow(Index at, End end, const TransportPacket& t) {
-  if (replaced(at, end, t)) return;
   Followed& f = *followed_[at];
-  if (!f.search) {
+  if (!f.search || f.search->late) {
     process(f, end, t);
     constexpr std::uint64_t often = 16;
     const std::uint64_t responses = f.info.sent[0].responses;
-    if (f.lone && t.is_response() && (responses < often || responses % often == 0)) try_answers(at, t);
+    if (f.lone && t.is_response() && (f.search || responses < often || responses % often == 0)) try_answers(at, t);
     return;
   }
   Search& search = *f.search;
@@ -761,7 +873,9 @@ std::uint64_t QueuePairs::place_of(const Followed& f, bool reversed, std::uint64
 
 void QueuePairs::note_request(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
-  requests_.emplace(place_of(f, false, t.psn.value()), at);
+  // No more are looked at: with many that have the same PSN, each would cost as much as there are.
+  const std::uint64_t place = place_of(f, false, t.psn.value());
+  if (requests_.count(place) < looked_through) requests_.emplace(place, at);
   constexpr std::uint64_t a_stretch = 1ULL << 32;
   const std::uint64_t stretch = place_of(f, false, a_stretch | t.psn.value() >> stretch_bits);
   auto& stretches = f.search->stretches;
@@ -786,12 +900,19 @@ void QueuePairs::forget_requests(Index at) {
   f.search->stretches.clear();
 }
 
+// Whether the candidate still is one: its place can have gone to another connection.
+bool QueuePairs::can_be_other_half(Index at, Index candidate) const {
+  const auto &f = followed_[at], &o = followed_[candidate];
+  return candidate != at && o && o->lone && o->info.service == f->info.service &&
+         o->info.ends[0].address == f->info.ends[1].address && o->info.ends[1].address == f->info.ends[0].address;
+}
+
 // Directions whose requests `t`, of the direction `at`, can answer.
 void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
   Search& search = *f.search;
   const auto consider = [&](Index candidate) {
-    if (candidate == at || followed_[candidate]->info.service != f.info.service) return;
+    if (!can_be_other_half(at, candidate)) return;
     if (std::find(search.candidates.begin(), search.candidates.end(), candidate) != search.candidates.end()) return;
     if (answers(*followed_[candidate], t, t.frame)) search.candidates.push_back(candidate);
   };
@@ -825,10 +946,10 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
   if (!f.search) {
     f.search = new_search();
-    f.search->since = INT64_MIN / 2;  // too late for its packets to wait
+    f.search->late = true;
   }
   Search& search = *f.search;
-  const bool late = search.since == INT64_MIN / 2;
+  const bool late = search.late;
   const auto done = [&] {
     if (late) end_search(std::move(followed_[at]->search));
   };
@@ -843,8 +964,7 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
     search.looked = true;
   } else {
     std::erase_if(search.candidates, [&](Index candidate) {
-      const Followed* const o = followed_[candidate];
-      return !o || !o->lone || candidate == at || !answers(*o, t, t.frame);
+      return !can_be_other_half(at, candidate) || !answers(*followed_[candidate], t, t.frame);
     });
   }
   if (search.candidates.empty()) {
@@ -899,6 +1019,7 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   f.bad_crcs += o.bad_crcs;
   std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
   const FlowKey key = key_from(o, End::a);
+  if (!second || second->late) sink_.merged(c, o.info.id);  // it may have told something
   release(with);
   insert(key, at, End::b);
 
@@ -907,13 +1028,20 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   const auto& x = first ? first->held : nothing;
   const auto& y = second ? second->held : nothing;
   waiting_ -= x.size() + y.size();
+  const auto tell_both = [&](std::uint64_t frame) {
+    if (first) tell_waiting(f, *first, End::a, frame);
+    if (second) tell_waiting(f, *second, End::b, frame);
+  };
   std::size_t i = 0, j = 0;
   while (i < x.size() || j < y.size()) {
-    if (j == y.size() || (i < x.size() && x[i].frame < y[j].frame))
+    const bool older = j == y.size() || (i < x.size() && x[i].frame < y[j].frame);
+    tell_both(older ? x[i].frame : y[j].frame);
+    if (older)
       process(f, End::a, x[i++]);
     else
       process(f, End::b, y[j++]);
   }
+  tell_both(UINT64_MAX);
   end_search(std::move(first));
   end_search(std::move(second));
   return at;
@@ -924,7 +1052,11 @@ void QueuePairs::release_waiting(Index at) {
   Followed& f = *followed_[at];
   std::unique_ptr<Search> search = std::move(f.search);
   waiting_ -= search->held.size();
-  for (const TransportPacket& t : search->held) process(f, End::a, t);
+  for (const TransportPacket& t : search->held) {
+    tell_waiting(f, *search, End::a, t.frame);
+    process(f, End::a, t);
+  }
+  tell_waiting(f, *search, End::a, UINT64_MAX);
   end_search(std::move(search));
 }
 
@@ -932,8 +1064,7 @@ void QueuePairs::give_up(Index at) {
   Followed& f = *followed_[at];
   Search& search = *f.search;
   std::erase_if(search.candidates, [&](Index candidate) {
-    const Followed* const o = followed_[candidate];
-    return !o || !o->lone || candidate == at || contradicts(f, *o);
+    return !can_be_other_half(at, candidate) || contradicts(f, *followed_[candidate]);
   });
   if (search.looked && !search.candidates.empty()) {
     // Of several that all fit, the one whose place among them is this one's: lists were filled in order of appearance.
@@ -1034,6 +1165,17 @@ void QueuePairs::opened(const PairEvidence& evidence, const Event& event) {
 }
 
 void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, const Rejection&) {
+  if (evidence.sides[1].qp != 0 && options_.use_connection_manager) {
+    // The REP was refused: the connection is known since pair(), and says its farewell like others.
+    bool swapped = false;
+    Followed* f = of_evidence(evidence, swapped);
+    if (f && f->info.id != (evidence.request_frame ? evidence.request_frame : f->info.id)) f = nullptr;
+    Event told = event;
+    told.connection = f ? f->info.id : 0;
+    if (swapped && f) told.end = other(told.end);
+    sink_.event(f ? &f->info : nullptr, told);
+    return;
+  }
   Connection c;
   c.id = evidence.request_frame ? evidence.request_frame : event.frame;
   c.service = evidence.service;
@@ -1084,17 +1226,12 @@ void QueuePairs::finish() {
   };
   std::sort(order.begin(), order.end(), by_frame);
   for (Index at : order)
-    if (followed_[at] && followed_[at]->search) give_up(at);
+    if (followed_[at] && followed_[at]->search && !followed_[at]->search->late) give_up(at);
   order.clear();
   for (Index at = 0; at < followed_.size(); ++at)
     if (followed_[at]) order.push_back(at);
   std::sort(order.begin(), order.end(), by_frame);
   for (Index at : order) {
-    Followed& f = *followed_[at];
-    if (f.info.id == 0) {
-      release(at);  // told of, and never used
-      continue;
-    }
     farewell(at, Farewell::ended);
   }
 }

@@ -36,6 +36,10 @@ class QueuePairs final : public PairSink {
 
   /// A packet with a BTH. Others change nothing.
   void add(const Packet& packet);
+  void note_addresses(const PortAddress& from, const PortAddress& to) {
+    addresses_.note(from);
+    addresses_.note(to);
+  }
   void finish();
 
   void pair(const PairEvidence& evidence) override;
@@ -95,13 +99,19 @@ class QueuePairs final : public PairSink {
   void farewell(Index at, Farewell why);
   void process(Followed& f, End end, const TransportPacket& packet);
   void swap_ends(Index at);
+  void take(Index at, End end, const Packet& packet, const TransportPacket& transport);
+  void tell(Followed& f, const Event& event);
+  void tell_waiting(const Followed& f, Search& search, End end, std::uint64_t frame);
   void count(Followed& f, End end, const TransportPacket& packet);
   void follow(Index at, End end, const TransportPacket& packet);
+  [[nodiscard]] static bool begins_anew(const Followed& f, const TransportPacket& packet);
+  void settle_jump(Followed& f, End end);
+  void replace(Index at, const TransportPacket& first, const TransportPacket* second);
   bool replaced(Index at, End end, const TransportPacket& packet);
   void judge_pkey(Followed& f, const TransportPacket& packet, Event& event);
   void note_path(Followed& f, End end, const TransportPacket& packet);
   void tell_stall(Followed& f, End end, const TransportPacket& packet);
-  void judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& transport);
+  bool judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& transport);
 
   // Joining
   void add_lone(Index at);
@@ -111,6 +121,7 @@ class QueuePairs final : public PairSink {
   [[nodiscard]] std::uint64_t place_of(const Followed& f, bool reversed, std::uint64_t number) const;
   void note_request(Index at, const TransportPacket& packet);
   void forget_requests(Index at);
+  [[nodiscard]] bool can_be_other_half(Index at, Index candidate) const;
   void look_for_candidates(Index at, const TransportPacket& packet);
   void try_answers(Index at, const TransportPacket& packet);
   static bool answers(const Followed& requests, const TransportPacket& response, std::uint64_t before);
@@ -135,6 +146,7 @@ class QueuePairs final : public PairSink {
   std::unordered_multimap<std::uint64_t, Index> requests_;
   std::unordered_map<std::uint64_t, std::uint32_t> stretches_;
   std::uint64_t evicted_ = 0;
+  AddressBook addresses_;
   std::int64_t now_ = 0;  // of the last packet
 };
 

@@ -10,21 +10,32 @@ namespace rdmawire::tracking {
 namespace {
 
 /// A copy that the network made comes this soon after the packet; no retransmission timer is so short.
-constexpr std::int64_t copy_ns = 500'000;
+constexpr std::int64_t copy_ns = 100'000;
+/// And of an acknowledgement: later, it was sent again.
+constexpr std::int64_t acknowledgement_copy_ns = 20'000;
+/// A missing response that implies a NAK has its READ sent again this soon after the response that shows it; later, a
+/// timer did it.
+constexpr std::int64_t implied_ns = 3'900'000;
+/// The same where the capture lacks the response too, so that there is less doubt.
+constexpr std::int64_t missing_ns = 20'000'000;
 /// Less silence than this is no expired timer.
 constexpr std::int64_t shortest_timeout_ns = 100'000;
 /// A packet and its answer can be captured in the wrong order; not by more than this.
-constexpr std::int64_t disorder_ns = 2'000'000;
+constexpr std::int64_t disorder_ns = 500'000;
 /// A gap in what a service without acknowledgements sends counts as lost after so many packets.
 constexpr std::size_t unacknowledged_patience = 16;
 /// Missing responses that were not asked for again after this time, or this many messages, were not missing to the
 /// requester.
 constexpr std::int64_t response_patience_ns = 1'000'000'000;
 constexpr std::size_t response_patience = 64;
+/// A NAK is obeyed this soon.
+constexpr std::int64_t obeyed_ns = 1'000'000;
+/// Acknowledgements of what was sent again come this soon.
+constexpr std::int64_t again_ns = 5'000'000;
+/// New requests so long after a response that shows another one to be missing.
+constexpr std::int64_t goes_on_ns = 100'000'000;
 /// One direction alone: messages and packets that are kept.
 constexpr std::size_t alone_messages = 32, alone_packets = 256;
-/// PSNs further away than this are not the connection's.
-constexpr std::int32_t far = 1 << 14;
 
 MessageKind kind_of(Operation operation) {
   switch (operation) {
@@ -69,7 +80,8 @@ void Reporter::tell(Message& message) const {
   if (message.outcome == Outcome::completed) ++sent.messages_completed;
   if (message.outcome == Outcome::refused) ++sent.messages_refused;
   if (message.answer_time != 0 && message.outcome == Outcome::completed) {
-    const std::int64_t latency = message.answer_time - message.start;
+    // An answer can be captured before what it answers.
+    const std::int64_t latency = std::max<std::int64_t>(message.answer_time - message.start, 0);
     ++sent.latency_count;
     sent.latency_sum += latency;
     sent.latency_max = std::max(sent.latency_max, latency);
@@ -97,7 +109,11 @@ void Requester::expect(Psn first) {
 }
 
 bool Requester::can_continue(Psn psn) const {
-  if (!started_) return true;
+  // What was said of the first PSN can be of another time: the first request says it.
+  return !started_ || expected_ || near(psn);
+}
+
+bool Requester::near(Psn psn) const {
   const std::int32_t ahead = psn - window_.next;
   const std::int32_t behind = window_.oldest - psn;
   return ahead < far && behind < far;
@@ -137,7 +153,8 @@ std::size_t Requester::memory() const {
 // Of an MTU that is not known yet the largest: then the next request's PSN is never taken for an earlier one.
 std::uint32_t Requester::psns_of(const TransportPacket& packet, const Connection& connection) const {
   if (packet.op->operation != Operation::rdma_read_request) return 1;
-  return machines::psns_of_read(packet.length, connection.mtu ? connection.mtu : 4096);
+  // More than half of the ring cannot be outstanding, whatever a damaged length says.
+  return std::min(machines::psns_of_read(packet.length, connection.mtu ? connection.mtu : 4096), Psn::half - 1);
 }
 
 // The PSN that follows a READ request tells how many packets its response has, and so the MTU.
@@ -150,7 +167,7 @@ void Requester::learn_mtu(const TransportPacket& packet, Connection& connection)
     const std::uint32_t psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu);
     if (packet.psn != last.psn + psns) continue;
     if (psns == last.psns) return;  // an MTU beyond is as good
-    connection.mtu = mtu;
+    connection.mtu = mtu_ = mtu;
     last.psns = psns;
     window_.next = delivered_ = read.end = last.end();
     read.message.last_psn = (read.end - 1).value();
@@ -158,14 +175,14 @@ void Requester::learn_mtu(const TransportPacket& packet, Connection& connection)
   }
 }
 
-// A first or middle packet is as long as the MTU: the last READ request takes as many PSNs as that says.
-void Requester::adopt_mtu(std::uint32_t mtu, Connection& connection) {
-  connection.mtu = mtu;
+// The MTU is known now: the last READ request takes as many PSNs as it says.
+void Requester::adopt_mtu(const Connection& connection) {
+  mtu_ = connection.mtu;
   if (waiting_.empty() || packets_.empty()) return;
   SentPacket& last = packets_.back();
   Waiting& read = waiting_.back();
   if (!read.read || last.psn != read.first) return;
-  last.psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), connection.mtu);
+  last.psns = std::min(machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu_), Psn::half - 1);
   window_.next = delivered_ = read.end = last.end();
   read.message.last_psn = (read.end - 1).value();
 }
@@ -207,12 +224,13 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
   const bool acknowledged = acknowledged_service(to.connection);
   if (to.connection.mtu == 0) {
     if (packet.op->position == Position::first && machines::is_path_mtu(packet.payload))
-      adopt_mtu(packet.payload, to.connection);
+      to.connection.mtu = packet.payload;
     else if (started_)
       learn_mtu(packet, to.connection);
   }
+  if (mtu_ != to.connection.mtu) adopt_mtu(to.connection);
   const std::uint32_t psns = psns_of(packet, to.connection);
-  if (started_ && expected_ && !can_continue(packet.psn)) started_ = false;
+  if (started_ && expected_ && !near(packet.psn)) started_ = false;
   expected_ = false;
   if (!started_) {
     started_ = true;
@@ -221,6 +239,11 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
     sequence_known_ = false;
   }
   if (trouble_) settle_unsent(packet, to);
+  // It goes on with new requests for long: it misses nothing.
+  if (Waiting* stuck = waiting_.empty() || !waiting_.front().read ? nullptr : blocking();
+      stuck && stuck->skipped_frame != 0 && packet.time - stuck->skipped_time > goes_on_ns &&
+      packet.psn - window_.next >= 0)
+    unblock(*stuck, to);
   const bool is_fresh = packet.psn - window_.next >= 0;
   if (to.note) {
     to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();
@@ -231,7 +254,8 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
     fresh(packet, psns, to);
   else
     again(packet, psns, to);
-  if (!acknowledged || (!to.joined && window_.outstanding() > alone_packets)) window_.oldest = window_.next;
+  if (!acknowledged || (!to.joined && window_.outstanding() > alone_packets) || window_.outstanding() >= Psn::half)
+    window_.oldest = window_.next;
   most_outstanding_ = std::max(most_outstanding_, window_.outstanding());
   last_time_ = packet.time;
   last_frame_ = packet.frame;
@@ -340,17 +364,23 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     } else {
       if (filler_.active) settle_filler(false, to);
       if (round_.active) end_round(to);
-      filler_ = {true, packet.psn, packet.psn + psns, event_of(EventKind::out_of_order, Cause::none, packet, to),
+      filler_ = {true,
+                 packet.psn,
+                 packet.psn + psns,
+                 packet.psn + psns,
+                 event_of(EventKind::out_of_order, Cause::none, packet, to),
                  known};
       filler_.event.origin_frame = known.frame;
       filler_.event.duration = packet.time - known.time;
       filler_.event.octets = packet.payload;
     }
   } else if (filler_.active) {
-    // Going on behind it: it was sent again. Going back before it: it was late.
-    settle_filler(packet.psn - filler_.next >= 0, to);
+    // Going on behind it: it was sent again. Going back before it, or to what a NAK says that knows of it: it was late.
+    const bool known_to_peer = refused_here && !refusal_.rnr && refusal_.psn - filler_.psn > 0;
+    settle_filler(packet.psn - filler_.next >= 0 && !known_to_peer, to);
   }
 
+  bool first_of_round = false;
   if (!filler_.active) {
     if (round_.active && !refused_here && packet.psn - round_.next >= 0) {
       round_.copy &= known.seen && known.icrc == packet.icrc && known.identification == packet.identification &&
@@ -361,11 +391,14 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       round_.next = packet.psn + psns;
     } else {
       if (round_.active) end_round(to);
+      believe_progress(packet.psn, to);
       begin_round(packet, psns, known, to);
+      first_of_round = true;
     }
     if (refusal_.active && packet.psn == refusal_.psn) end_refusal(to, &packet);
     if (Waiting* waiting = waiting_of(packet.psn)) {
       ++waiting->message.repeated_packets;
+      if (waiting->atomic) waiting->tell_order = false;
       // It asks for what is missing, and gets everything from there on.
       if (waiting->read && packet.op->operation == Operation::rdma_read_request) {
         waiting->next_response = waiting->seen = waiting->beyond = packet.psn;
@@ -373,9 +406,21 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
         waiting->answered = false;
         waiting->tell_order = false;
       }
+      if (first_of_round && (waiting->read || waiting->atomic)) drop_answers_behind(*waiting);
     }
   }
 
+  if (fills && to.connection.mtu == 0 && packet.op->operation == Operation::rdma_read_request) {
+    // The gap tells how many packets its response has.
+    for (std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U})
+      if (machines::psns_of_read(packet.length, mtu) == known.psns && known.psn == packet.psn && psns != known.psns) {
+        to.connection.mtu = mtu_ = mtu;
+        psns = known.psns;
+        if (filler_.active) filler_.next = filler_.first_end = packet.psn + psns;
+        if (round_.active) round_.next = packet.psn + psns;
+        break;
+      }
+  }
   if (fills) {
     if (!filler_.active && !known.told) {
       lost_before_capture(packets_[at], packet.psn + psns, packet, to);
@@ -390,6 +435,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   } else if (at < packets_.size()) {
     packets_[at].time = packet.time;
   }
+  again_time_ = packet.time;
 }
 
 // A gap that is filled by sending again was a loss before the capturing point. `filled`: one behind the packet that
@@ -423,8 +469,11 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
 
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
   bool tell_lost = false;
-  const bool response_missing = waiting && (waiting->read || waiting->atomic) && !waiting->done &&
-                                (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1);
+  const bool soon = packet.time - response_time_ < implied_ns;
+  const bool response_missing =
+      waiting && (waiting->read || waiting->atomic) && !waiting->done &&
+      ((waiting->skipped_frame != 0 && packet.psn - waiting->seen >= 0 && packet.time - response_time_ < missing_ns) ||
+       (soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1)));
   // Going back further than a NAK asks is for a response that is missing.
   if (at_refusal && !refusal_.rnr && (!response_missing || packet.psn - refusal_.psn >= 0)) {
     event.cause = Cause::sequence_error_nak;
@@ -436,6 +485,12 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     event.value = refusal_.event.value;
     event.found = static_cast<std::uint64_t>(packet.time - refusal_.time);
     end_refusal(to, &packet);
+  } else if (obeyed_late_.frame != 0 && packet.time - obeyed_late_.time < obeyed_ns && known.time < obeyed_late_.time &&
+             packet.psn - obeyed_late_.psn >= 0 && packet.psn - obeyed_late_.psn < lost_again) {
+    // The NAK was on its way when an acknowledgement overtook what it said.
+    event.cause = Cause::sequence_error_nak;
+    event.cause_frame = obeyed_late_.frame;
+    obeyed_late_.frame = 0;
   } else if (response_missing) {
     event.cause = Cause::implied_nak;
     event.cause_frame = waiting->skipped_frame ? waiting->skipped_frame : frame_of_response(packet.psn + 1);
@@ -449,7 +504,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     else
       tell_lost = false;  // it came, out of order, and was dropped
   } else if (const Operation what = opcode(known.opcode).operation;
-             known.seen && (known.beyond_frame != 0 || known.end() - packet.psn > 1) &&
+             soon && known.seen && (known.beyond_frame != 0 || known.end() - packet.psn > 1) &&
              window_.oldest - packet.psn > 0 &&
              (what == Operation::rdma_read_request || what == Operation::compare_swap ||
               what == Operation::fetch_add)) {
@@ -483,8 +538,12 @@ void Requester::end_round(const Reporter& to) {
   round_.active = false;
   Event& event = round_.event;
   Sent& sent = to.requester();
-  if (unanswered_again_ == 0 || round_.next - again_end_ > 0) again_end_ = round_.next;
-  unanswered_again_ += static_cast<std::uint32_t>(event.packets);
+  if (again_until_ != 0) unanswered_again_ = 0;
+  again_until_ = 0;
+  again_end_ = window_.next;
+  // Of what the responder has had already, each packet draws an acknowledgement; after a NAK it had dropped them.
+  if (event.cause != Cause::sequence_error_nak && event.cause != Cause::rnr)
+    unanswered_again_ += static_cast<std::uint32_t>(event.packets);
   // The network copies packets one by one; a requester goes back and sends on.
   if (round_.copy && event.packets == 1) {
     event.kind = EventKind::duplicate;
@@ -520,7 +579,7 @@ void Requester::settle_filler(bool sent_again, const Reporter& to) {
   // What is left of the gap behind it was lost too.
   if (SentPacket* rest = find(filler_.next); rest && !rest->seen) rest->told = true;
   begin_round(first, 1, gap, to);
-  if (!gap.told) lost_before_capture(gap, filler_.next, first, to);
+  if (!gap.told) lost_before_capture(gap, filler_.first_end, first, to);
   round_.event.packets = event.packets;
   round_.event.last_frame = event.last_frame;
   round_.next = filler_.next;
@@ -593,8 +652,11 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     to.requester().message_octets += packet.payload;
   }
   m.solicited |= packet.solicited;
-  m.last_frame = packet.frame;
-  m.end_time = packet.time;
+  // Its packets come here in the order of their PSNs, not always in the capture's.
+  m.first_frame = std::min(m.first_frame, packet.frame);
+  m.start = std::min(m.start, packet.time);
+  m.last_frame = std::max(m.last_frame, packet.frame);
+  m.end_time = std::max(m.end_time, packet.time);
   waiting.end = end;
   m.last_psn = (end - 1).value();
   if (op.immediate) {
@@ -681,6 +743,7 @@ void Requester::give_up_gap(Psn through, bool answered, std::uint64_t cause_fram
     event.cause_frame = cause_frame;
     // It shows with the packet behind it.
     event.frame = at < packets_.size() && packets_[at].seen ? packets_[at].frame : cause_frame;
+    if (event.frame == 0) event.frame = told.frame != 0 ? told.frame : last_frame_;
     if (answered) to.requester().lost_in_capture += lost;
     to.tell(event);
     told.seen = true;
@@ -711,7 +774,8 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
   if (to.connection.mtu == 0 && packet.op->operation == Operation::rdma_read_response &&
       (packet.op->position == Position::first || packet.op->position == Position::middle) &&
       machines::is_path_mtu(packet.payload))
-    adopt_mtu(packet.payload, to.connection);
+    to.connection.mtu = packet.payload;
+  if (mtu_ != to.connection.mtu) adopt_mtu(to.connection);
   const machines::ResponsePlace place = window_.place(packet.psn);
   if (to.note) {
     to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();
@@ -785,26 +849,31 @@ void Requester::drop_done() {
 void Requester::acknowledge(Psn through, const TransportPacket& packet, const Reporter& to) {
   const machines::ResponsePlace place = window_.place(through);
   if (place == machines::ResponsePlace::acknowledged) {
-    if (unanswered_again_ > 0 || (round_.active && round_.event.packets > 0)) {
-      if (unanswered_again_ > 0) --unanswered_again_;
-    } else if (packet.op->operation == Operation::acknowledge) {
-      const bool same = last_ack_.psn == packet.psn && last_ack_.msn == packet.msn;
-      if (same && last_ack_.icrc == packet.icrc && last_ack_.identification == packet.identification &&
-          packet.time - last_ack_.time < copy_ns) {
-        Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
-        event.origin_frame = last_ack_.frame;
-        event.duration = packet.time - last_ack_.time;
-        ++to.responder().duplicates;
-        to.tell(event);
-      } else if (!same || last_ack_.syndrome == packet.syndrome) {  // else it brings new credits. 9.7.7.2
-        Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
-        event.origin_frame = ack_frame_;
-        to.tell(event);
-      }
+    const bool same = last_ack_.psn == packet.psn && last_ack_.msn == packet.msn;
+    const bool excused = unanswered_again_ > 0 && packet.psn - again_end_ < 0 && packet.time - again_time_ < again_ns &&
+                         (again_until_ == 0 || packet.time <= again_until_);
+    if (packet.op->operation != Operation::acknowledge) {
+      // A READ's or atomic's answer once more.
+    } else if (same && last_ack_.icrc == packet.icrc && last_ack_.identification == packet.identification &&
+               packet.time - last_ack_.time < acknowledgement_copy_ns && !round_.active && !excused) {
+      Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
+      event.origin_frame = last_ack_.frame;
+      event.duration = packet.time - last_ack_.time;
+      ++to.responder().duplicates;
+      to.tell(event);
+    } else if (excused) {
+      --unanswered_again_;  // each packet that is sent again draws an acknowledgement
+    } else if (!round_.active && (!same || last_ack_.syndrome == packet.syndrome)) {
+      // Another syndrome: it brings new credits. 9.7.7.2
+      Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
+      event.origin_frame = ack_frame_;
+      to.tell(event);
     }
     last_ack_ = packet;
     return;
   }
+  // What filled a gap was late: were it sent again, more would follow it at once.
+  if (filler_.active && through - filler_.psn >= 0) settle_filler(false, to);
   if (gap_ && through - delivered_ >= 0) give_up_gap(through, true, packet.frame, to);
   bool blocked = false;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
@@ -813,9 +882,12 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
     if (waiting.done || !waiting.whole || waiting.end - through > 1) continue;
     if ((waiting.read || waiting.atomic) && waiting.next_response != waiting.end) {
       // Its own response is missing: this one implies a NAK. IBTA vol 1, 9.7.5.1.2, 9.7.6 (number unverified).
-      if (!blocked) {
+      if (waiting.seen != waiting.end) {
         skipped(waiting, packet);
-        through = waiting.next_response - 1;
+      } else if (!waiting.answered) {
+        waiting.answered = true;
+        waiting.message.answer_frame = packet.frame;
+        waiting.message.answer_time = packet.time;
       }
       blocked = true;
     } else if (!blocked) {
@@ -830,7 +902,9 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
   ack_frame_ = packet.frame;
   if (packet.op->operation == Operation::acknowledge) last_ack_ = packet;
   if (refusal_.active && through - refusal_.psn >= 0) end_refusal(to, nullptr);
-  if (unanswered_again_ != 0 && through - again_end_ >= 0) unanswered_again_ = 0;
+  // Acknowledgements come in order, but for a little.
+  if (unanswered_again_ != 0 && again_until_ == 0 && through - again_end_ >= 0)
+    again_until_ = packet.time + acknowledgement_copy_ns;
   if (packet.op->operation != Operation::rdma_read_response && (packet.syndrome >> 5 & 3) == syndrome_kind::ack &&
       packet.has_aeth)
     check_msn(packet, to);
@@ -862,30 +936,48 @@ Requester::Waiting* Requester::blocking() {
   return nullptr;
 }
 
+// A requester that asks again for `from` has dropped all answers to what it had sent after it.
+void Requester::drop_answers_behind(const Waiting& from) {
+  for (std::size_t i = waiting_.size(); i-- > 0 && &waiting_[i] != &from;) {
+    Waiting& waiting = waiting_[i];
+    if (waiting.done) continue;
+    waiting.answered = false;
+    waiting.next_response = waiting.seen = waiting.beyond = waiting.first;
+    waiting.skipped_frame = waiting.ahead_frame = 0;
+    waiting.tell_order = false;
+  }
+}
+
+// The requester goes back to `psn` and no further: what it would have had to ask for before it, it had.
+void Requester::believe_progress(Psn psn, const Reporter& to) {
+  for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0 && psn - stuck->end >= 0; stuck = blocking())
+    unblock(*stuck, to);
+}
+
 // What the capture does not have of the responses, the requester had: and so all that came behind them.
 void Requester::unblock(Waiting& stuck, const Reporter& to) {
   if (stuck.seen != stuck.end) {
     Event event;
     event.kind = EventKind::lost_in_capture;
     event.end = to.end;
-    event.frame = stuck.ahead_frame;
-    event.time = stuck.ahead_time;
+    // It shows with a response behind the missing ones or, where those were the last, with what made it wait.
+    event.frame = stuck.ahead_frame != 0 ? stuck.ahead_frame : stuck.skipped_frame;
+    event.time = stuck.ahead_frame != 0 ? stuck.ahead_time : stuck.skipped_time;
     event.origin_frame = stuck.message.first_frame;
-    event.cause_frame = stuck.ahead_frame;
+    event.cause_frame = event.frame;
     event.psn = stuck.seen.value();
     event.packets = static_cast<std::uint64_t>(std::max(stuck.gap_end - stuck.seen, 1));
     to.responder().lost_in_capture += static_cast<std::uint32_t>(event.packets);
     to.tell(event);
   }
   stuck.answered = true;
+  stuck.skipped_frame = 0;  // it is judged, though what stands before it may keep it
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (waiting.done) continue;
-    if (!waiting.answered) {
-      if (!waiting.read || waiting.seen == waiting.first) break;
-      waiting.next_response = waiting.seen;
-      break;
-    }
+    if (!waiting.answered) break;
+    // Its responses came out of order: then the requester asks for it again.
+    if (&waiting != &stuck && waiting.read && waiting.next_response != waiting.end) break;
     waiting.done = true;
     if ((waiting.read || waiting.atomic) && reads_out_ > 0) --reads_out_;
     window_ = window_.acknowledged(waiting.end - 1);
@@ -986,20 +1078,28 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   }
   note_seen(*waiting, packet, to);
   Waiting* const first = blocking();
-  if (first != waiting) {
-    // An earlier response is missing: the requester drops this one, unless the capture alone lacks the other.
-    skipped(*first, packet);
-    if (waiting_.size() > response_patience || packet.time - first->skipped_time > response_patience_ns)
-      unblock(*first, to);
-    return;
-  }
-  if (packet.psn == waiting->next_response) {
+  // What was asked for again was missing to the requester: it takes nothing before that.
+  const bool dropped = first != waiting && !first->tell_order;
+  if (!dropped && packet.psn == waiting->next_response) {
     // What had come ahead the requester dropped; of what it asked for again, what is missing shows anew.
     waiting->next_response += 1;
     if (!waiting->tell_order) waiting->skipped_frame = 0;
   } else if (packet.psn - waiting->next_response > 0 && waiting->skipped_frame == 0) {
     waiting->skipped_frame = packet.frame;
     waiting->skipped_time = packet.time;
+  }
+  if (first != waiting) {
+    // An earlier response is missing: the requester drops this one, unless the capture alone lacks the other.
+    for (std::size_t i = 0; i < waiting_.size() && &waiting_[i] != waiting && !dropped; ++i)
+      if (Waiting& w = waiting_[i]; !w.done && (w.read || w.atomic) && w.seen != w.end) skipped(w, packet);
+    skipped(*first, packet);
+    if (waiting->seen == waiting->end) {
+      window_ = window_.acknowledged(waiting->end - 1);
+      ack_frame_ = packet.frame;
+    }
+    if (waiting_.size() > response_patience || packet.time - first->skipped_time > response_patience_ns)
+      unblock(*first, to);
+    return;
   }
   // Everything before this READ is acknowledged with it.
   if (waiting->first - window_.oldest > 0) {
@@ -1018,7 +1118,10 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
 void Requester::end_refusal(const Reporter& to, const TransportPacket* again) {
   if (!refusal_.active) return;
   refusal_.active = false;
-  if (!refusal_.rnr) return;
+  if (!refusal_.rnr) {
+    if (!again) obeyed_late_ = refusal_;
+    return;
+  }
   if (again) {
     refusal_.event.last_frame = again->frame;
     refusal_.event.duration = again->time - refusal_.time;
@@ -1081,6 +1184,12 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
 
 void Requester::unseen_request(const TransportPacket& packet, const Reporter& to) {
   ++to.connection.contradicting;
+  if (packet.psn - window_.next > far) {
+    // No capture loses so much and goes on.
+    Event event = event_of(EventKind::unsolicited_response, Cause::none, packet, to);
+    to.tell(event);
+    return;
+  }
   Trouble& t = trouble();
   if (!t.unsent) t.first_unsent = packet;
   if (!t.unsent || packet.psn - t.unsent->psn > 0) t.unsent = packet;
@@ -1092,9 +1201,14 @@ void Requester::settle_unsent(const TransportPacket& request, const Reporter& to
   if (!t.unsent || request.psn - window_.next < 0) return;  // sent again: says nothing
   const TransportPacket unsent = *t.unsent;
   if (request.psn - window_.next > 0) {
-    // What was answered was sent: the gap before this request is the capture's loss.
+    // What was answered was sent: the gap before this request is the capture's loss. What of it was answered later, or
+    // was not, shows with the next response.
+    if (request.psn - unsent.psn > 1) {
+      t.unsent.reset();
+      return;
+    }
     if (request.psn - unsent.psn > 0) t.unsent.reset();
-    const Psn last = request.psn - unsent.psn > 0 ? unsent.psn : request.psn - 1;
+    const Psn last = request.psn - 1;
     SentPacket gap;
     gap.psn = window_.next;
     gap.psns = static_cast<std::uint32_t>(request.psn - window_.next);
@@ -1119,8 +1233,11 @@ Cause Requester::waited_for(const TransportPacket& packet) const {
   const std::uint32_t outstanding = window_.outstanding();
   if (packet.is_response()) {
     const std::uint8_t credit = packet.syndrome & 31;
-    const bool credits = packet.op->operation == Operation::acknowledge && (packet.syndrome >> 5 & 3) == syndrome_kind::ack;
-    if (credits && credits_used_ && credit_ == 0 && credit != 0) return Cause::credit;
+    const bool credits =
+        packet.op->operation == Operation::acknowledge && (packet.syndrome >> 5 & 3) == syndrome_kind::ack;
+    constexpr std::uint8_t unused = 31;
+    const bool update = credits && packet.psn == last_ack_.psn && packet.msn == last_ack_.msn;
+    if (update && credit_ == 0 && credit != 0 && credit != unused) return Cause::credit;
     return outstanding > 0 ? Cause::peer : Cause::nothing_outstanding;
   }
   if (started_ && packet.psn - window_.next < 0) {
@@ -1206,6 +1323,7 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
   }
   if (gap_) give_up_gap(window_.next - 1, false, 0, to);
   end_refusal(to, nullptr);
+  for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0; stuck = blocking()) unblock(*stuck, to);
   const bool retried = last_cause == Cause::timeout && rounds_before >= 1;
   const bool silent = to.joined && last_time_ != 0 && end - last_time_ >= stall_ns && last_time_ != response_time_;
   if ((retried || silent) && acknowledged_service(to.connection) && window_.outstanding() > 0 && !waiting_.empty()) {
@@ -1220,7 +1338,6 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
     event.psn = window_.oldest.value();
     to.tell(event);
   }
-  for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0; stuck = blocking()) unblock(*stuck, to);
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (waiting.done) continue;

@@ -34,6 +34,8 @@ class Requester {
  public:
   /// So much silence is a stall.
   static constexpr std::int64_t stall_ns = 100'000'000;
+  /// PSNs further away than this are not the connection's.
+  static constexpr std::int32_t far = 1 << 14;
 
   /// The PSN of the first request is known: the CM said it, or the programs did.
   void expect(Psn first);
@@ -79,8 +81,8 @@ class Requester {
     bool seen = false;
     bool late = false;                // filled a gap
     bool told = false;                // a gap whose loss was told
-    bool behind_late = false;  // sent before what came late, and so dropped by the responder
-    std::uint64_t beyond_frame = 0;  // the first response to what was sent after it
+    bool behind_late = false;         // sent before what came late, and so dropped by the responder
+    std::uint64_t beyond_frame = 0;   // the first response to what was sent after it
     std::uint64_t refused_frame = 0;  // a gap: the NAK that asked for it
     std::int64_t refused_time = 0;
     [[nodiscard]] Psn end() const { return psn + psns; }
@@ -98,8 +100,8 @@ class Requester {
     Psn beyond;                       // read: one behind the furthest response
     std::uint64_t skipped_frame = 0;  // what came in spite of missing responses: implies a NAK
     std::int64_t skipped_time = 0;
-    Psn gap_end;                     // read: the first response behind those that are missing from `seen` on
-    std::uint64_t ahead_frame = 0;   // what came before what is missing, as the capture has it
+    Psn gap_end;                    // read: the first response behind those that are missing from `seen` on
+    std::uint64_t ahead_frame = 0;  // what came before what is missing, as the capture has it
     std::int64_t ahead_time = 0;
     bool tell_order = true;  // read: a missing one that comes is late, and was not asked for again
   };
@@ -123,7 +125,7 @@ class Requester {
   /// A packet that filled a gap; whether late or sent again shows with the next one.
   struct Filler {
     bool active = false;
-    Psn psn, next;
+    Psn psn, first_end, next;
     Event event;
     SentPacket gap;  // as it was
   };
@@ -156,10 +158,11 @@ class Requester {
     if (!trouble_) trouble_ = std::make_unique<Trouble>();
     return *trouble_;
   }
+  [[nodiscard]] bool near(Psn psn) const;
   Event event_of(EventKind kind, Cause cause, const TransportPacket& packet, const Reporter& to) const;
   [[nodiscard]] std::uint32_t psns_of(const TransportPacket& packet, const Connection& connection) const;
   void learn_mtu(const TransportPacket& packet, Connection& connection);
-  void adopt_mtu(std::uint32_t mtu, Connection& connection);
+  void adopt_mtu(const Connection& connection);
   SentPacket* find(Psn psn);
   std::size_t index_of(Psn psn);
   void fresh(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
@@ -176,6 +179,8 @@ class Requester {
   void complete(Waiting& waiting, const TransportPacket& packet, const Reporter& to);
   void drop_done();
   Waiting* blocking();
+  void drop_answers_behind(const Waiting& from);
+  void believe_progress(Psn psn, const Reporter& to);
   void unblock(Waiting& stuck, const Reporter& to);
   void skipped(Waiting& waiting, const TransportPacket& packet);
   void check_msn(const TransportPacket& packet, const Reporter& to);
@@ -193,6 +198,7 @@ class Requester {
 
   bool started_ = false, expected_ = false;
   machines::RequesterWindow window_;
+  std::uint32_t mtu_ = 0;  // the connection's, as far as it was taken into account
   Psn first_;
   Psn delivered_;     // what the messages are made of: everything before was seen in order
   bool gap_ = false;  // something is missing behind delivered_
@@ -207,12 +213,15 @@ class Requester {
   std::uint64_t messages_ = 0;
   Round round_;
   Refusal refusal_;
+  Refusal obeyed_late_;  // a NAK of a sequence error that an acknowledgement made void
   Filler filler_;
   std::uint32_t unanswered_again_ = 0;  // packets sent again whose acknowledgement may come once more
-  Psn again_end_;                       // one behind the furthest of these
+  Psn again_end_;                       // what was sent when that ended: their acknowledgements have a PSN before it
+  std::int64_t again_time_ = 0;         // of the last packet that was sent again
+  std::int64_t again_until_ = 0;        // when the last of these can come; 0: not known yet
   TransportPacket last_ack_;
-  std::uint64_t ack_frame_ = 0;         // the one that acknowledged last
-  std::int64_t last_time_ = 0;          // of this end's requests and their responses
+  std::uint64_t ack_frame_ = 0;  // the one that acknowledged last
+  std::int64_t last_time_ = 0;   // of this end's requests and their responses
   std::uint64_t last_frame_ = 0;
   std::int64_t response_time_ = 0;
   std::uint8_t credit_ = 31;  // code of the last ACK; 31: not used

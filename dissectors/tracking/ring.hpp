@@ -27,7 +27,12 @@ class Ring {
   }
 
   T& push_back(const T& item) {
-    if (size_ == capacity_) grow();
+    if (size_ == capacity_) {
+      const T copy = item;  // it can be an item of this ring
+      grow();
+      ++size_;
+      return back() = copy;
+    }
     ++size_;
     return back() = item;
   }

@@ -43,6 +43,10 @@ void Tracker::add(const Packet& packet) {
   state_->queue_pairs.add(packet);
 }
 
+void Tracker::note_addresses(const PortAddress& from, const PortAddress& to) {
+  state_->queue_pairs.note_addresses(from, to);
+}
+
 void Tracker::finish() {
   state_->conversations.finish();
   state_->queue_pairs.finish();

@@ -14,7 +14,8 @@ struct TrackerOptions {
   bool use_connection_manager = true;  ///< evidence for joining; all are used but for measuring how good the rest is
   bool use_text = true;
   bool use_source_port = true;
-  bool packets = false;  ///< tell Sink::packet
+  bool notes_addresses = true;  ///< of the packets it gets
+  bool packets = false;         ///< tell Sink::packet
 };
 
 class Tracker {
@@ -26,6 +27,9 @@ class Tracker {
 
   /// Packets come in the capture's order, as Dissector gives them. Frame numbers must rise.
   void add(const Packet& packet);
+  /// Addresses of a packet, whether add() gets it or not: where an address was changed on the way, those that were
+  /// seen are tried. Not needed when TrackerOptions::notes_addresses is set.
+  void note_addresses(const PortAddress& from, const PortAddress& to);
   /// No more packets: what waits is told, every connection says farewell.
   void finish();
 

@@ -206,7 +206,15 @@ class _Deriver:
                 t = cap.transmission
                 if t.kind == "nak" and t.sender != r.end and t.place == first.place and cap.number < number_of(first):
                     return cap.number
-        return number_of(r.by) if r.by else None
+        if not r.by:
+            return None
+        # Which of the answers behind the missing one came, when several were captured and lost, the capture does not say.
+        if r.cause == "implied_nak" and any(
+                t.role == "answer" and t.sender != r.end and t.captures and t.lost and
+                number_of(first) > number_of(t) >= number_of(r.by) - 64 and first.place < t.place < r.by.place
+                for t in self.c.network.transmissions):
+            return None
+        return number_of(r.by)
 
     def _causes(self, r, again):
         if r.cause != "timeout":

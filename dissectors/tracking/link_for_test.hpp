@@ -1,0 +1,96 @@
+#pragma once
+/// For tests only: one connection, joined by the CM, whose packets are given one by one.
+
+#include "dissectors/tracking/dissector.hpp"
+#include "dissectors/tracking/frames_for_test.hpp"
+#include "dissectors/tracking/queue_pairs.hpp"
+
+namespace rdmawire::tracking::testing {
+
+inline constexpr std::int64_t microsecond = 1000, millisecond = 1'000'000;
+
+/// Queue pair 0x11 of host_a, end a, and 0x12 of host_b, end b. Frames are numbered from 1, ten microseconds apart.
+class Link {
+ public:
+  struct Agreed {
+    std::uint32_t mtu = 1024;
+    std::uint32_t first_a = 100, first_b = 500;  ///< PSNs
+    std::uint8_t reads = 0;                      ///< that may be outstanding; 0: not said
+    bool joined = true;                          ///< false: the CM says nothing
+    TrackerOptions options = {};
+  };
+  static constexpr std::uint32_t qp_a = 0x11, qp_b = 0x12;
+
+  Link() : Link(Agreed{}) {}
+  explicit Link(const Agreed& agreed) : pairs(told, agreed.options) {
+    packet_.link = LinkType::raw_ip;
+    if (!agreed.joined) return;
+    PairEvidence evidence;
+    evidence.sides[0].address = PortAddress::of_ipv4(host_a);
+    evidence.sides[1].address = PortAddress::of_ipv4(host_b);
+    evidence.sides[0].qp = qp_a;
+    evidence.sides[1].qp = qp_b;
+    evidence.sides[0].first_psn = agreed.first_a;
+    evidence.sides[1].first_psn = agreed.first_b;
+    if (agreed.reads != 0)
+      for (auto& side : evidence.sides) side.reads_as_requester = side.reads_as_responder = agreed.reads;
+    evidence.mtu = agreed.mtu;
+    evidence.request_frame = evidence.frame = 1;
+    evidence.request_time = evidence.time = now;
+    packet_.number = 1;
+    pairs.pair(evidence);
+  }
+
+  /// A packet of end a, of end b; the number of its frame.
+  std::uint64_t a(RdmaFrame frame) {
+    frame.from = host_a;
+    frame.to = host_b;
+    frame.qp = qp_b;
+    return send(frame);
+  }
+  std::uint64_t b(RdmaFrame frame) {
+    frame.from = host_b;
+    frame.to = host_a;
+    frame.qp = qp_a;
+    return send(frame);
+  }
+  /// Messages of one packet of end a.
+  std::uint64_t sends(std::uint32_t first, std::uint32_t count = 1, std::uint32_t payload = 64) {
+    std::uint64_t last = 0;
+    for (std::uint32_t i = 0; i < count; ++i)
+      last = a({.opcode = rc::send, .psn = (first + i) & 0xffffff, .payload = payload});
+    return last;
+  }
+  std::uint64_t acks(std::uint32_t psn, std::uint32_t msn = 0, std::uint8_t syndrome = ack) {
+    return b({.opcode = rc::acknowledge, .psn = psn, .syndrome = syndrome, .msn = msn});
+  }
+  std::uint64_t send(RdmaFrame frame) {
+    now += 10 * microsecond;
+    ++packet_.number;
+    if (frame.identification == 0) frame.identification = static_cast<std::uint16_t>(packet_.number);
+    packet_.time_ns = now;
+    const std::size_t size = frame.write(octets_);
+    dissector_.dissect(packet_, Bytes(octets_, size), static_cast<std::uint32_t>(size));
+    packet_.icrc.status = damaged ? CrcCheck::Status::bad : good_crcs ? CrcCheck::Status::good : CrcCheck::Status{};
+    pairs.add(packet_);
+    return packet_.number;
+  }
+  void wait(std::int64_t nanoseconds) { now += nanoseconds; }
+  Recorder& end() {
+    pairs.finish();
+    return told;
+  }
+  [[nodiscard]] std::uint64_t frame() const { return packet_.number; }
+
+  Recorder told;
+  QueuePairs pairs;
+  std::int64_t now = 1'000'000'000;
+  bool good_crcs = false, damaged = false;  ///< what the check of the next packets' CRCs says
+
+ private:
+  Dissector dissector_{{{}, false}};
+  Packet packet_;
+  std::uint8_t octets_[RdmaFrame::most];
+};
+
+}  // namespace rdmawire::tracking::testing

@@ -1,0 +1,666 @@
+// What is told of a requester: one behaviour a test, each on a connection that the CM joined, end a sending from PSN
+// 100 with an MTU of 1024. The first frame is number 2.
+
+#include "dissectors/tracking/requester.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dissectors/tracking/link_for_test.hpp"
+
+namespace rdmawire::tracking {
+namespace {
+
+using namespace testing;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+RdmaFrame read_of(std::uint32_t psn, std::uint32_t length) {
+  return {.opcode = rc::read, .psn = psn, .address = 0x7000, .key = 0x55, .length = length};
+}
+RdmaFrame response(std::uint8_t opcode, std::uint32_t psn, std::uint32_t payload = 1024) {
+  return {.opcode = opcode, .psn = psn, .payload = payload};
+}
+
+// ---- Messages
+
+TEST(Requester, AMessageOfThreePackets) {
+  Link link;
+  link.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
+  link.a({.opcode = rc::send_middle, .psn = 101, .payload = 1024});
+  link.a({.opcode = rc::send_last, .psn = 102, .payload = 10, .ack_request = true, .solicited = true});
+  link.wait(5 * microsecond);
+  link.acks(102, 1);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), IsEmpty());
+  ASSERT_EQ(told.messages.size(), 1U);
+  const Message& m = told.messages[0];
+  EXPECT_EQ(m.kind, MessageKind::send);
+  EXPECT_EQ(m.outcome, Outcome::completed);
+  EXPECT_EQ(m.end, End::a);
+  EXPECT_EQ(m.number, 1U);
+  EXPECT_EQ(m.connection, 1U);
+  EXPECT_EQ(m.size, 2058U);
+  EXPECT_EQ(m.packets, 3U);
+  EXPECT_EQ(m.repeated_packets, 0U);
+  EXPECT_EQ(m.first_psn, 100U);
+  EXPECT_EQ(m.last_psn, 102U);
+  EXPECT_EQ(m.first_frame, 2U);
+  EXPECT_EQ(m.last_frame, 4U);
+  EXPECT_EQ(m.answer_frame, 5U);
+  EXPECT_EQ(m.end_time - m.start, 20 * microsecond);
+  EXPECT_EQ(m.answer_time - m.end_time, 15 * microsecond);
+  EXPECT_TRUE(m.solicited);
+  EXPECT_FALSE(m.has_immediate || m.has_invalidate || m.has_remote);
+  ASSERT_EQ(told.farewells.size(), 1U);
+  const Sent& sent = told.farewells[0].connection.sent[0];
+  EXPECT_EQ(sent.messages_completed, 1U);
+  EXPECT_EQ(sent.message_octets, 2058U);
+  EXPECT_EQ(sent.latency_count, 1U);
+  EXPECT_EQ(sent.latency_max, 35 * microsecond);
+}
+
+TEST(Requester, ImmediateAndInvalidateAndRemoteAddress) {
+  Link link;
+  link.a({.opcode = rc::write_first, .psn = 100, .payload = 1024, .address = 0xabc000, .key = 9, .length = 1030});
+  link.a({.opcode = rc::write_last_immediate, .psn = 101, .payload = 6, .immediate = 0xcafe});
+  link.a({.opcode = rc::send_invalidate, .psn = 102, .payload = 4, .immediate = 0xbeef});
+  link.acks(102, 2);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), IsEmpty());
+  ASSERT_EQ(told.messages.size(), 2U);
+  EXPECT_EQ(told.messages[0].kind, MessageKind::write);
+  EXPECT_TRUE(told.messages[0].has_remote && told.messages[0].has_immediate);
+  EXPECT_EQ(told.messages[0].size, 1030U);
+  EXPECT_EQ(told.messages[0].remote_address, 0xabc000U);
+  EXPECT_EQ(told.messages[0].key, 9U);
+  EXPECT_EQ(told.messages[0].immediate, 0xcafeU);
+  EXPECT_TRUE(told.messages[1].has_invalidate);
+  EXPECT_EQ(told.messages[1].invalidated_key, 0xbeefU);
+}
+
+TEST(Requester, OneAcknowledgementForMany) {
+  Link link;
+  link.sends(100, 10);
+  link.acks(109, 10);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), IsEmpty());
+  ASSERT_EQ(told.messages.size(), 10U);
+  for (const Message& m : told.messages) {
+    EXPECT_EQ(m.outcome, Outcome::completed);
+    EXPECT_EQ(m.answer_frame, 12U);
+  }
+}
+
+TEST(Requester, AReadAndItsResponses) {
+  Link link;
+  link.a(read_of(100, 2500));
+  link.b(response(rc::response_first, 100));
+  link.b(response(rc::response_middle, 101));
+  link.b(response(rc::response_last, 102, 452));
+  link.sends(103);
+  link.acks(103, 2);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), IsEmpty());
+  EXPECT_THAT(told.said(), ElementsAre("read completed 2-2", "send completed 6-6"));
+  const Message& m = told.messages[0];
+  EXPECT_EQ(m.size, 2500U);
+  EXPECT_EQ(m.first_response_frame, 3U);
+  EXPECT_EQ(m.answer_frame, 5U);
+  EXPECT_EQ(m.first_psn, 100U);
+  EXPECT_EQ(m.last_psn, 102U);
+  EXPECT_EQ(m.key, 0x55U);
+}
+
+TEST(Requester, Atomics) {
+  Link link;
+  link.a({.opcode = rc::compare_swap, .psn = 100, .address = 0x40, .key = 3, .swap = 7, .compare = 5});
+  link.b({.opcode = rc::atomic_acknowledge, .psn = 100, .msn = 1, .swap = 5});
+  link.a({.opcode = rc::fetch_add, .psn = 101, .address = 0x48, .key = 3, .swap = 1});
+  link.b({.opcode = rc::atomic_acknowledge, .psn = 101, .msn = 2, .swap = 99});
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), IsEmpty());
+  EXPECT_THAT(told.said(), ElementsAre("compare_swap completed 2-2", "fetch_add completed 4-4"));
+  EXPECT_EQ(told.messages[0].atomic_operand, 7U);
+  EXPECT_EQ(told.messages[0].atomic_compare, 5U);
+  EXPECT_EQ(told.messages[0].atomic_original, 5U);
+  EXPECT_EQ(told.messages[0].size, 8U);
+  EXPECT_EQ(told.messages[1].atomic_original, 99U);
+  EXPECT_EQ(told.messages[1].answer_frame, 5U);
+}
+
+TEST(Requester, BothEndsAreRequesters) {
+  Link link;
+  link.sends(100, 2);
+  link.b({.opcode = rc::send, .psn = 500, .payload = 3});
+  link.acks(101, 2);
+  link.a({.opcode = rc::acknowledge, .psn = 500, .msn = 1});
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), IsEmpty());
+  EXPECT_THAT(told.said(), ElementsAre("send completed 2-2", "send completed 3-3", "send completed 4-4"));
+  EXPECT_EQ(told.messages[2].end, End::b);
+  EXPECT_EQ(told.messages[2].number, 1U);
+}
+
+// ---- Sent again
+
+TEST(Requester, GoesBackAfterANak) {
+  Link link;
+  link.sends(100, 5);  // frames 2 to 6
+  link.acks(102, 2, nak(0));
+  link.wait(80 * microsecond);
+  link.sends(102, 3);  // 8 to 10
+  link.acks(104, 5);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("nak psn_sequence_error", "lost_in_network after_capture",
+                                       "retransmission sequence_error_nak"));
+  const Event& nak = told.events[0];
+  EXPECT_EQ(nak.frame, 7U);
+  EXPECT_EQ(nak.origin_frame, 4U);
+  EXPECT_EQ(nak.psn, 102U);
+  EXPECT_EQ(nak.end, End::a);
+  const Event& lost = told.events[1];
+  EXPECT_EQ(lost.origin_frame, 4U);
+  EXPECT_EQ(lost.cause_frame, 7U);
+  EXPECT_EQ(lost.packets, 1U);
+  const Event& again = told.events[2];
+  EXPECT_EQ(again.frame, 8U);
+  EXPECT_EQ(again.last_frame, 10U);
+  EXPECT_EQ(again.origin_frame, 4U);
+  EXPECT_EQ(again.cause_frame, 7U);
+  EXPECT_EQ(again.packets, 3U);
+  EXPECT_EQ(again.octets, 192U);
+  EXPECT_EQ(again.psn, 102U);
+  EXPECT_EQ(again.duration, 120 * microsecond);
+  EXPECT_EQ(told.messages.size(), 5U);
+  const Sent& sent = told.farewells[0].connection.sent[0];
+  EXPECT_EQ(sent.rounds, 1U);
+  EXPECT_EQ(sent.packets_again, 3U);
+  EXPECT_EQ(sent.lost_in_network, 1U);
+  EXPECT_EQ(sent.messages_completed, 5U);
+  EXPECT_EQ(told.farewells[0].connection.sent[1].naks[0], 1U);
+}
+
+TEST(Requester, GoesBackAcrossTheEndOfThePsns) {
+  Link link({.first_a = 0xfffffe});
+  link.sends(0xfffffe, 4);
+  link.acks(0xffffff, 1, nak(0));
+  link.sends(0xffffff, 3);
+  link.acks(1, 4);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("nak psn_sequence_error", "lost_in_network after_capture",
+                                       "retransmission sequence_error_nak"));
+  EXPECT_EQ(told.of(EventKind::retransmission).packets, 3U);
+  EXPECT_EQ(told.messages.size(), 4U);
+  EXPECT_EQ(told.messages[3].first_psn, 1U);
+}
+
+TEST(Requester, ATimeout) {
+  Link link;
+  link.sends(100, 2);
+  link.wait(500 * millisecond);
+  link.sends(100, 2);
+  link.acks(101, 2);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("retransmission timeout"));
+  EXPECT_EQ(told.events[0].packets, 2U);
+  EXPECT_EQ(told.events[0].duration, 500 * millisecond + 20 * microsecond);
+  EXPECT_EQ(told.events[0].origin_frame, 2U);
+  EXPECT_THAT(told.said(), ElementsAre("send completed 2-2", "send completed 3-3"));
+  EXPECT_EQ(told.messages[0].repeated_packets, 1U);
+  EXPECT_EQ(told.messages[0].packets, 1U) << "each packet counts once";
+}
+
+TEST(Requester, ReceiverNotReady) {
+  Link link;
+  link.sends(100);
+  link.acks(100, 0, rnr(14));
+  link.wait(1500 * microsecond);
+  link.sends(100);
+  link.acks(100, 1);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("rnr_nak", "retransmission rnr"));
+  EXPECT_EQ(told.events[0].frame, 3U);
+  EXPECT_EQ(told.events[0].origin_frame, 2U);
+  EXPECT_EQ(told.events[0].value, 1280U * microsecond);
+  EXPECT_EQ(told.events[0].found, 1510U * microsecond);
+  EXPECT_EQ(told.events[0].last_frame, 4U);
+  EXPECT_EQ(told.events[1].cause_frame, 3U);
+  EXPECT_EQ(told.farewells[0].connection.sent[1].rnr_naks, 1U);
+}
+
+TEST(Requester, AMissingReadResponseImpliesANak) {
+  Link link;
+  link.a(read_of(100, 4096));
+  link.b(response(rc::response_first, 100));
+  link.b(response(rc::response_middle, 102));  // 101 was lost before the capture
+  link.b(response(rc::response_last, 103));
+  link.a(read_of(101, 3072));
+  link.b(response(rc::response_first, 101));
+  link.b(response(rc::response_middle, 102));
+  link.b(response(rc::response_last, 103));
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("lost_in_network before_capture", "retransmission implied_nak"));
+  EXPECT_EQ(told.events[0].packets, 1U);
+  EXPECT_EQ(told.events[1].frame, 6U);
+  EXPECT_EQ(told.events[1].cause_frame, 4U);
+  EXPECT_EQ(told.farewells[0].connection.sent[1].lost_in_network, 1U) << "it was b's packet";
+  ASSERT_THAT(told.said(), ElementsAre("read completed 2-2"));
+  EXPECT_EQ(told.messages[0].answer_frame, 9U);
+  EXPECT_EQ(told.messages[0].repeated_packets, 1U);
+}
+
+TEST(Requester, AReadResponseLostBehindTheCapture) {
+  Link link;
+  link.a(read_of(100, 4096));
+  link.b(response(rc::response_first, 100));
+  for (std::uint32_t psn : {101, 102}) link.b(response(rc::response_middle, psn));
+  link.b(response(rc::response_last, 103));
+  link.wait(300 * microsecond);
+  link.a(read_of(101, 3072));
+  link.b(response(rc::response_first, 101));
+  link.b(response(rc::response_middle, 102));
+  link.b(response(rc::response_last, 103));
+  const Recorder& told = link.end();
+  EXPECT_EQ(told.count(EventKind::retransmission), 1U);
+  EXPECT_EQ(told.count(EventKind::unsolicited_response), 0U);
+  EXPECT_THAT(told.said(), ElementsAre("read completed 2-2"));
+}
+
+TEST(Requester, WhatWasAcknowledgedIsSentAgainForNothing) {
+  Link link;
+  link.sends(100);
+  const std::uint64_t acknowledged = link.acks(100, 1);
+  link.wait(millisecond);
+  link.sends(100);
+  link.acks(100, 1);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("retransmission spurious"));
+  EXPECT_EQ(told.events[0].cause_frame, acknowledged);
+  EXPECT_THAT(told.said(), ElementsAre("send completed 2-2"));
+}
+
+TEST(Requester, TheNetworkCopiesAPacket) {
+  Link link;
+  link.a({.opcode = rc::send, .psn = 100, .payload = 8, .identification = 7});
+  link.a({.opcode = rc::send, .psn = 100, .payload = 8, .identification = 7});
+  link.sends(101);
+  link.acks(101, 2);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("duplicate"));
+  EXPECT_EQ(told.events[0].frame, 3U);
+  EXPECT_EQ(told.events[0].origin_frame, 2U);
+  EXPECT_EQ(told.farewells[0].connection.sent[0].duplicates, 1U);
+  EXPECT_EQ(told.farewells[0].connection.sent[0].packets_again, 0U);
+}
+
+// ---- Gaps
+
+TEST(Requester, OutOfOrder) {
+  Link link;
+  link.sends(100);
+  link.sends(102);
+  link.sends(101);
+  link.sends(103);
+  link.acks(103, 4);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("out_of_order"));
+  EXPECT_EQ(told.events[0].frame, 4U);
+  EXPECT_EQ(told.events[0].duration, 10 * microsecond);
+  EXPECT_EQ(told.farewells[0].connection.sent[0].out_of_order, 1U);
+  EXPECT_EQ(told.messages.size(), 4U);
+}
+
+TEST(Requester, ReorderedPacketsOfOneMessage) {
+  Link link;
+  link.a({.opcode = rc::send_middle, .psn = 101, .payload = 1024});
+  link.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
+  link.a({.opcode = rc::send_last, .psn = 102, .payload = 1});
+  link.acks(102, 1);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("out_of_order"));
+  ASSERT_THAT(told.said(), ElementsAre("send completed 2-4"));
+  EXPECT_EQ(told.messages[0].size, 2049U);
+  EXPECT_EQ(told.messages[0].end_time - told.messages[0].start, 20 * microsecond);
+}
+
+TEST(Requester, LostBeforeTheCaptureAndSentAgain) {
+  Link link;
+  link.sends(100);
+  link.sends(102, 2);
+  const std::uint64_t asked = link.acks(101, 1, nak(0));
+  link.sends(101, 3);
+  link.acks(103, 4);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("nak psn_sequence_error", "lost_in_network before_capture",
+                                       "retransmission sequence_error_nak"));
+  EXPECT_EQ(told.events[1].packets, 1U);
+  EXPECT_EQ(told.events[1].psn, 101U);
+  EXPECT_EQ(told.events[1].origin_frame, 2U) << "what stands before the gap";
+  EXPECT_EQ(told.events[1].cause_frame, asked);
+  EXPECT_EQ(told.events[2].packets, 3U);
+  EXPECT_EQ(told.messages.size(), 4U);
+}
+
+TEST(Requester, LostByTheCapture) {
+  Link link;
+  link.sends(100);
+  link.sends(103);
+  const std::uint64_t acknowledged = link.acks(103, 4);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("lost_in_capture"));
+  EXPECT_EQ(told.events[0].packets, 2U);
+  EXPECT_EQ(told.events[0].psn, 101U);
+  EXPECT_EQ(told.events[0].frame, 3U);
+  EXPECT_EQ(told.events[0].cause_frame, acknowledged);
+  EXPECT_EQ(told.farewells[0].connection.sent[0].lost_in_capture, 2U);
+  EXPECT_EQ(told.farewells[0].connection.sent[0].lost_in_network, 0U);
+}
+
+TEST(Requester, AMessageWithoutItsMiddle) {
+  Link link;
+  link.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
+  link.a({.opcode = rc::send_last, .psn = 102, .payload = 1});
+  link.sends(103);
+  link.acks(103, 2);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("lost_in_capture"));
+  EXPECT_THAT(told.said(), ElementsAre("send partial 2-3", "send completed 4-4"));
+}
+
+TEST(Requester, AGapThatNothingExplains) {
+  Link link;
+  link.sends(100);
+  link.sends(103);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("psn_gap"));
+  EXPECT_EQ(told.events[0].packets, 2U);
+  EXPECT_EQ(told.events[0].frame, 3U);
+}
+
+TEST(Requester, TheFirstPacketsAreMissing) {
+  Link link;
+  link.sends(104, 2);
+  link.acks(105, 6);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("lost_in_capture"));
+  EXPECT_EQ(told.events[0].packets, 4U);
+}
+
+// ---- The MTU
+
+TEST(Requester, TheNextPsnTellsTheMtu) {
+  Link link({.mtu = 0});
+  link.a(read_of(100, 4096));
+  link.sends(104);
+  for (std::uint32_t i = 0; i < 4; ++i)
+    link.b(response(i == 0 ? rc::response_first : i == 3 ? rc::response_last : rc::response_middle, 100 + i));
+  link.acks(104, 2);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), IsEmpty());
+  EXPECT_EQ(told.farewells[0].connection.mtu, 1024U);
+  EXPECT_FALSE(told.farewells[0].connection.mtu_negotiated);
+  EXPECT_THAT(told.said(), ElementsAre("read completed 2-2", "send completed 3-3"));
+  EXPECT_EQ(told.messages[0].last_psn, 103U);
+}
+
+TEST(Requester, AResponseTellsTheMtu) {
+  Link link({.mtu = 0});
+  link.a(read_of(100, 1024));
+  for (std::uint32_t i = 0; i < 4; ++i)
+    link.b(response(i == 0 ? rc::response_first : i == 3 ? rc::response_last : rc::response_middle, 100 + i, 256));
+  link.sends(104);
+  link.acks(104, 2);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), IsEmpty());
+  EXPECT_EQ(told.farewells[0].connection.mtu, 256U);
+  EXPECT_THAT(told.said(), ElementsAre("read completed 2-2", "send completed 7-7"));
+}
+
+TEST(Requester, PacketsThatAreNotAsLongAsTheMtu) {
+  Link link;
+  link.a({.opcode = rc::send_first, .psn = 100, .payload = 1000});
+  link.a({.opcode = rc::send_last, .psn = 101, .payload = 0});
+  link.a({.opcode = rc::send, .psn = 102, .payload = 1025});
+  link.acks(102, 2);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("segmentation", "segmentation", "segmentation"));
+  EXPECT_EQ(told.events[0].value, 1024U);
+  EXPECT_EQ(told.events[0].found, 1000U);
+}
+
+// ---- Answers that do not fit
+
+TEST(Requester, AnAcknowledgementOfWhatIsAcknowledged) {
+  Link link;
+  link.sends(100, 2);
+  const std::uint64_t good = link.acks(101, 2);
+  link.wait(10 * millisecond);
+  link.acks(100, 1);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("ghost_acknowledgement"));
+  EXPECT_EQ(told.events[0].origin_frame, good);
+}
+
+TEST(Requester, AnAcknowledgementThatWasCopied) {
+  Link link;
+  link.sends(100);
+  for (int i = 0; i < 2; ++i) link.b({.opcode = rc::acknowledge, .psn = 100, .msn = 1, .identification = 9});
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("duplicate"));
+  EXPECT_EQ(told.farewells[0].connection.sent[1].duplicates, 1U);
+}
+
+TEST(Requester, AnAcknowledgementAgainBringsCredits) {
+  Link link;
+  link.sends(100);
+  link.acks(100, 1, 0x00);
+  link.acks(100, 1, 0x04);
+  EXPECT_THAT(link.end().told(), IsEmpty());
+}
+
+TEST(Requester, TheMsnJumps) {
+  Link link;
+  link.sends(100);
+  link.acks(100, 1);
+  link.sends(101);
+  link.acks(101, 5);
+  link.sends(102);
+  link.acks(102, 6);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("msn_jump"));
+  EXPECT_EQ(told.events[0].value, 2U);
+  EXPECT_EQ(told.events[0].found, 5U);
+}
+
+TEST(Requester, AResponseToNothing) {
+  Link link;
+  link.sends(100);
+  link.acks(100, 1);
+  link.acks(107, 8);
+  link.wait(10 * millisecond);
+  link.sends(101);
+  link.acks(101, 2);
+  const Recorder& told = link.end();
+  EXPECT_EQ(told.count(EventKind::unsolicited_response), 1U);
+  EXPECT_EQ(told.of(EventKind::unsolicited_response).frame, 4U);
+  EXPECT_GE(told.farewells[0].connection.contradicting, 1U);
+}
+
+// An acknowledgement and its request can be captured in the wrong order.
+TEST(Requester, TheAnswerIsCapturedFirst) {
+  Link link;
+  link.sends(100);
+  link.acks(101, 2);
+  link.sends(101);
+  link.sends(102);
+  link.acks(102, 3);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), IsEmpty());
+  EXPECT_THAT(told.said(), ElementsAre("send completed 2-2", "send completed 4-4", "send completed 5-5"));
+  EXPECT_GE(told.farewells[0].connection.sent[0].latency_sum, 0);
+}
+
+TEST(Requester, RefusedWithKeyAndAddress) {
+  Link link;
+  link.a({.opcode = rc::write, .psn = 100, .payload = 100, .address = 0xdead000, .key = 0x1234, .length = 100});
+  const std::uint64_t refusal = link.acks(100, 0, nak(nak_code::remote_access_error));
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("nak remote_access_error"));
+  EXPECT_EQ(told.events[0].origin_frame, 2U);
+  EXPECT_EQ(told.events[0].value, 0x1234U);
+  EXPECT_EQ(told.events[0].found, 0xdead000U);
+  ASSERT_THAT(told.said(), ElementsAre("write refused 2-2"));
+  EXPECT_EQ(told.messages[0].nak_code, nak_code::remote_access_error);
+  EXPECT_EQ(told.messages[0].answer_frame, refusal);
+  EXPECT_EQ(told.farewells[0].connection.sent[0].messages_refused, 1U);
+  EXPECT_EQ(told.farewells[0].connection.sent[1].naks[nak_code::remote_access_error], 1U);
+}
+
+TEST(Requester, NeverAnswered) {
+  Link link;
+  link.sends(100);
+  for (int i = 0; i < 3; ++i) {
+    link.wait(500 * millisecond);
+    link.sends(100);
+  }
+  const Recorder& told = link.end();
+  EXPECT_EQ(told.count(EventKind::retransmission), 3U);
+  EXPECT_EQ(told.count(EventKind::unanswered), 1U);
+  EXPECT_EQ(told.of(EventKind::unanswered).frame, 2U);
+  EXPECT_EQ(told.of(EventKind::unanswered).psn, 100U);
+  ASSERT_THAT(told.said(), ElementsAre("send unanswered 2-2"));
+  EXPECT_EQ(told.messages[0].repeated_packets, 3U);
+}
+
+// ---- Order
+
+TEST(Requester, AnOpcodeThatCannotFollow) {
+  Link link;
+  link.sends(100);
+  link.a({.opcode = rc::send_middle, .psn = 101, .payload = 1024});
+  link.a({.opcode = rc::write_last, .psn = 102, .payload = 4});
+  link.acks(102, 2);
+  const Recorder& told = link.end();
+  EXPECT_EQ(told.count(EventKind::opcode_sequence), 2U);
+  EXPECT_EQ(told.of(EventKind::opcode_sequence).frame, 3U);
+  EXPECT_EQ(told.of(EventKind::opcode_sequence).value, rc::send_middle);
+}
+
+TEST(Requester, MoreReadsThanAgreed) {
+  Link link({.reads = 2});
+  link.a(read_of(100, 10));
+  link.a(read_of(101, 10));
+  link.a(read_of(102, 10));
+  for (std::uint32_t psn : {100, 101, 102}) link.b(response(rc::response_only, psn, 10));
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("read_limit"));
+  EXPECT_EQ(told.events[0].frame, 4U);
+  EXPECT_EQ(told.events[0].value, 2U);
+  EXPECT_EQ(told.events[0].found, 3U);
+}
+
+// ---- Waiting
+
+TEST(Requester, StallsByWhatWasWaitedFor) {
+  {
+    Link link;
+    link.sends(100);
+    link.wait(150 * millisecond);
+    link.acks(100, 1);
+    const Recorder& told = link.end();
+    EXPECT_THAT(told.told(), ElementsAre("stall peer"));
+    EXPECT_EQ(told.events[0].duration, 150 * millisecond + 10 * microsecond);
+    EXPECT_EQ(told.events[0].origin_frame, 2U);
+    EXPECT_EQ(told.events[0].frame, 3U);
+  }
+  {
+    Link link;
+    link.sends(100);
+    link.acks(100, 1);
+    link.wait(150 * millisecond);
+    link.sends(101);
+    link.acks(101, 2);
+    EXPECT_THAT(link.end().told(), ElementsAre("stall nothing_outstanding"));
+  }
+  {
+    Link link;
+    link.sends(100);
+    link.acks(100, 1, 0x02);
+    link.sends(101);
+    link.acks(101, 2, 0x00);
+    link.wait(150 * millisecond);
+    link.acks(101, 2, 0x04);
+    link.sends(102);
+    link.acks(102, 3, 0x04);
+    EXPECT_THAT(link.end().told(), ElementsAre("stall credit"));
+  }
+  {
+    Link link;
+    link.sends(100, 4);
+    link.wait(150 * millisecond);
+    link.sends(104);
+    link.acks(104, 5);
+    EXPECT_THAT(link.end().told(), ElementsAre("stall window"));
+  }
+  {
+    Link link;
+    link.sends(100);
+    link.acks(100, 0, rnr(0));
+    link.wait(655 * millisecond);
+    link.sends(100);
+    link.acks(100, 1);
+    EXPECT_THAT(link.end().told(), ElementsAre("stall rnr", "rnr_nak", "retransmission rnr"));
+  }
+}
+
+// A packet every 10 µs, and after the notification one every `then`.
+std::vector<std::string> notified(std::int64_t then, std::uint32_t after, Event& event) {
+  Link link;
+  link.sends(100, 20);
+  link.b({.opcode = congestion_notification});
+  for (std::uint32_t i = 0; i < after; ++i) {
+    link.wait(then - 10 * microsecond);
+    link.sends(120 + i);
+  }
+  link.acks(120 + after - 1, 20 + after);
+  const Recorder& told = link.end();
+  event = told.of(EventKind::cnp);
+  EXPECT_EQ(told.farewells[0].connection.sent[1].cnps, 1U);
+  return told.told();
+}
+
+TEST(Requester, WhatACongestionNotificationDid) {
+  Event event;
+  EXPECT_THAT(notified(100 * microsecond, 20, event), ElementsAre("cnp rate_fell"));
+  EXPECT_EQ(event.frame, 22U);
+  EXPECT_EQ(event.end, End::a);
+  EXPECT_GT(event.value, 9 * event.found);
+  EXPECT_THAT(notified(10 * microsecond, 20, event), ElementsAre("cnp rate_kept"));
+  EXPECT_THAT(notified(10 * microsecond, 3, event), ElementsAre("cnp unknown"));
+}
+
+// ---- What a packet is to its connection
+
+TEST(Requester, Notes) {
+  Link link({.options = {.packets = true}});
+  link.sends(100, 2);  // 2, 3
+  link.acks(101, 2);   // 4
+  link.wait(5 * millisecond);
+  link.sends(100);  // 5
+  const Recorder& told = link.end();
+  ASSERT_EQ(told.packets, 4U);
+  EXPECT_EQ(told.notes[3].message, 2U);
+  EXPECT_EQ(told.notes[3].relative_psn, 1U);
+  EXPECT_EQ(told.notes[3].outstanding, 2U);
+  EXPECT_EQ(told.notes[4].end, End::b);
+  EXPECT_EQ(told.notes[4].requester, End::a);
+  EXPECT_EQ(told.notes[4].related_frame, 3U);
+  EXPECT_EQ(told.notes[4].related_delay, 10 * microsecond);
+  EXPECT_EQ(told.notes[4].outstanding, 0U);
+  EXPECT_TRUE(told.notes[5].again);
+  EXPECT_EQ(told.notes[5].related_frame, 2U);
+}
+
+}  // namespace
+}  // namespace rdmawire::tracking

@@ -1,0 +1,318 @@
+// Floods: whatever comes, memory is bounded by what was set, and each packet costs about as much as the others. Small in
+// the normal run; with RDMAWIRE_FULL=1 ten million packets. Times are printed, and only the grossest growth fails: they
+// depend on the machine.
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "dissectors/protocol/bits.hpp"
+#include "dissectors/tracking/dissector.hpp"
+#include "dissectors/tracking/frames_for_test.hpp"
+#include "dissectors/tracking/tracker.hpp"
+
+namespace rdmawire::tracking {
+namespace {
+
+using namespace testing;
+
+bool full() {
+  const char* wish = std::getenv("RDMAWIRE_FULL");
+  return wish && std::string_view(wish) == "1";
+}
+
+/// Of the process, ever.
+std::size_t peak_octets() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+}
+
+struct Counter final : Sink {
+  void message(const Connection&, const Message&) override { ++messages; }
+  void event(const Connection*, const Event&) override { ++events; }
+  void connection(const Connection& c, Farewell why) override {
+    ++connections;
+    evicted += why == Farewell::evicted;
+    packets += c.sent[0].packets + c.sent[1].packets;
+  }
+  std::uint64_t messages = 0, events = 0, connections = 0, evicted = 0, packets = 0;
+};
+
+class Flood {
+ public:
+  explicit Flood(const TrackerOptions& options = {}) : tracker(counter, options) { packet_.link = LinkType::raw_ip; }
+  void send(const RdmaFrame& frame, std::int64_t after = 1000) { give(frame.write(octets_), after); }
+  /// What is in octets().
+  void give(std::size_t size, std::int64_t after = 1000) {
+    ++packet_.number;
+    packet_.time_ns += after;
+    dissector_.dissect(packet_, Bytes(octets_, size), static_cast<std::uint32_t>(size));
+    tracker.add(packet_);
+    if (packet_.number % 65536 == 0) most = std::max(most, tracker.memory());
+  }
+  std::uint8_t* octets() { return octets_; }
+  void finish() {
+    most = std::max(most, tracker.memory());
+    tracker.finish();
+  }
+
+  Counter counter;
+  Tracker tracker;
+  std::size_t most = 0;  ///< octets that the tracker said it holds
+
+ private:
+  Dissector dissector_{{{}, false}};
+  Packet packet_;
+  std::uint8_t octets_[RdmaFrame::most];
+};
+
+/// Runs `flood(scale)` at a tenth and at the whole; prints seconds a million packets of both.
+template <class Run>
+void compare(const char* name, std::uint64_t packets, Run run) {
+  double rates[2] = {};
+  std::size_t i = 0;
+  for (const std::uint64_t count : {packets / 10, packets}) {
+    const auto began = std::chrono::steady_clock::now();
+    run(count);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    rates[i++] = took.count() / static_cast<double>(count) * 1e6;
+  }
+  std::printf("%-28s %9llu packets: %.2f s a million, a tenth of them %.2f; peak of the process %zu MiB\n", name,
+              static_cast<unsigned long long>(packets), rates[1], rates[0], peak_octets() >> 20);
+  // Ten times as many packets, each ten times as dear, is quadratic growth. A busy machine makes some noise.
+  EXPECT_LT(rates[1], rates[0] * 6 + 1) << name;
+}
+
+constexpr std::size_t mebi = 1U << 20;
+
+TEST(TrackerMemory, ConnectionsOfOnePacket) {
+  TrackerOptions options;
+  options.connections = 1U << 14;
+  options.waiting_packets = 1U << 15;
+  const std::size_t before = peak_octets();
+  compare("one packet each", full() ? 10'000'000 : 300'000, [&](std::uint64_t count) {
+    Flood flood(options);
+    for (std::uint64_t i = 0; i < count; ++i)
+      flood.send({.from = static_cast<std::uint32_t>(host_a + i / 1000),
+                  .to = static_cast<std::uint32_t>(0x0b000000 + i % 7),
+                  .qp = static_cast<std::uint32_t>(i & 0xffffff),
+                  .psn = static_cast<std::uint32_t>(i * 7919 & 0xffffff)});
+    flood.finish();
+    EXPECT_EQ(flood.counter.connections, count);
+    EXPECT_EQ(flood.counter.packets, count) << "nothing is lost silently";
+    EXPECT_EQ(flood.counter.messages, count);
+    EXPECT_EQ(flood.counter.evicted, count - options.connections);
+    EXPECT_GE(flood.tracker.evicted(), flood.counter.evicted);
+    EXPECT_LT(flood.most, 128 * mebi);
+  });
+  EXPECT_LT(peak_octets() - before, 192 * mebi);
+}
+
+TEST(TrackerMemory, FlowsOfOnePairThatHaveTheSamePsn) {
+  compare("one PSN", full() ? 1'000'000 : 200'000, [&](std::uint64_t count) {
+    Flood flood;
+    for (std::uint64_t i = 0; i < count; ++i) flood.send({.qp = static_cast<std::uint32_t>(i & 0xffffff), .psn = 7}, 10);
+    flood.finish();
+    EXPECT_EQ(flood.counter.packets, count);
+  });
+}
+
+// Each answer fits thousands of requests.
+TEST(TrackerMemory, AnswersWithThousandsOfCandidates) {
+  compare("many candidates", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
+    Flood flood;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const auto qp = static_cast<std::uint32_t>((i / 2) & 0xffffff);
+      if (i % 2 == 0)
+        flood.send({.qp = qp, .psn = 7}, 10);
+      else
+        flood.send({.opcode = rc::acknowledge, .from = host_b, .to = host_a, .qp = 0xffffff - qp, .psn = 7}, 10);
+    }
+    flood.finish();
+    EXPECT_EQ(flood.counter.packets, count);
+  });
+}
+
+// A thousand flows with requests held back and answers that fit them all.
+TEST(TrackerMemory, LongFlowsThatAllLookAlike) {
+  compare("flows alike", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
+    Flood flood;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const auto qp = static_cast<std::uint32_t>(i / 2 % 1000);
+      const auto psn = static_cast<std::uint32_t>(i / 2000 & 0xffffff);
+      if (i % 2 == 0)
+        flood.send({.qp = qp, .psn = psn}, 10);
+      else
+        flood.send({.opcode = rc::acknowledge, .from = host_b, .to = host_a, .qp = 5000 + qp, .psn = psn}, 10);
+    }
+    flood.finish();
+    EXPECT_EQ(flood.counter.packets, count);
+  });
+}
+
+/// One connection: both ends' first packets join it, then `each(i)`.
+template <class Each>
+void one_connection(Flood& flood, std::uint64_t count, Each each) {
+  flood.send({.qp = 2, .psn = 0});
+  flood.send({.opcode = rc::acknowledge, .from = host_b, .to = host_a, .qp = 1, .psn = 0, .msn = 1});
+  for (std::uint64_t i = 2; i < count; ++i) each(i);
+  flood.finish();
+  EXPECT_EQ(flood.counter.packets, count);
+}
+
+TEST(TrackerMemory, PsnsThatJumpAtEachPacket) {
+  for (const std::uint32_t step : {1U << 13, 1U << 15, 1U << 22, 0x7fffffU})
+    compare("jumps", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
+      Flood flood;
+      one_connection(flood, count, [&](std::uint64_t i) {
+        flood.send({.qp = 2, .psn = static_cast<std::uint32_t>(i * step & 0xffffff)});
+      });
+      EXPECT_LT(flood.most, 64 * mebi);
+    });
+}
+
+TEST(TrackerMemory, SentAgainForEver) {
+  compare("again for ever", full() ? 3'000'000 : 300'000, [&](std::uint64_t count) {
+    Flood flood;
+    one_connection(flood, count, [&](std::uint64_t i) {
+      flood.send({.qp = 2, .psn = 1, .identification = static_cast<std::uint16_t>(i)}, 1'000'000);
+    });
+    EXPECT_LT(flood.most, 8 * mebi);
+  });
+}
+
+TEST(TrackerMemory, NothingIsEverAcknowledged) {
+  compare("never acknowledged", full() ? 3'000'000 : 300'000, [&](std::uint64_t count) {
+    Flood flood;
+    one_connection(flood, count, [&](std::uint64_t i) {
+      flood.send({.qp = 2, .psn = static_cast<std::uint32_t>((i - 1) & 0xffffff)});
+    });
+    EXPECT_LT(flood.most, 32 * mebi);
+  });
+}
+
+// Thousands of messages wait, each acknowledged by itself.
+TEST(TrackerMemory, ManyOutstandingMessages) {
+  compare("many outstanding", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
+    Flood flood;
+    one_connection(flood, count, [&](std::uint64_t i) {
+      const std::uint32_t ahead = std::min<std::uint32_t>(8000, static_cast<std::uint32_t>(count / 4));
+      if (i < ahead || i % 2 == 0)
+        flood.send({.qp = 2, .psn = static_cast<std::uint32_t>((i < ahead ? i - 1 : ahead + (i - ahead) / 2 - 1) & 0xffffff)});
+      else
+        flood.send({.opcode = rc::acknowledge, .from = host_b, .to = host_a, .qp = 1,
+                    .psn = static_cast<std::uint32_t>(((i - ahead) / 2 + 1) & 0xffffff), .msn = 2});
+    });
+  });
+}
+
+// A gap in front of thousands of packets is filled from its end.
+TEST(TrackerMemory, GapsFilledBackwards) {
+  compare("gaps backwards", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
+    Flood flood;
+    constexpr std::uint64_t gap = 4000;
+    one_connection(flood, count, [&](std::uint64_t i) {
+      const std::uint64_t round = (i - 2) / (2 * gap), step = (i - 2) % (2 * gap);
+      const std::uint64_t first = 1 + round * 2 * gap;
+      flood.send({.qp = 2, .psn = static_cast<std::uint32_t>((step < gap ? first + gap + step : first + 2 * gap - 1 - step) & 0xffffff)});
+    });
+  });
+}
+
+TEST(TrackerMemory, EverySecondPacketIsMissingThenComes) {
+  compare("every second", full() ? 1'000'000 : 100'000, [&](std::uint64_t count) {
+    Flood flood;
+    constexpr std::uint64_t half = 4000;
+    one_connection(flood, count, [&](std::uint64_t i) {
+      const std::uint64_t round = (i - 2) / (2 * half), step = (i - 2) % (2 * half);
+      const std::uint64_t first = 1 + round * 2 * half;
+      flood.send({.qp = 2, .psn = static_cast<std::uint32_t>((step < half ? first + 2 * step + 1 : first + 2 * (2 * half - 1 - step)) & 0xffffff)});
+    });
+  });
+}
+
+TEST(TrackerMemory, NotificationsForEver) {
+  compare("notifications", full() ? 3'000'000 : 300'000, [&](std::uint64_t count) {
+    Flood flood;
+    one_connection(flood, count, [&](std::uint64_t i) {
+      if (i % 64 == 0)
+        flood.send({.qp = 2, .psn = static_cast<std::uint32_t>((i / 64) & 0xffffff)});
+      else
+        flood.send({.opcode = congestion_notification, .from = host_b, .to = host_a, .qp = 1});
+    });
+  });
+}
+
+/// A TCP segment between raw IPv4 hosts; how long it is.
+std::size_t segment(std::uint8_t* out, std::uint32_t from, std::uint16_t port, bool syn, std::string_view data) {
+  const std::size_t size = 40 + data.size();
+  std::memset(out, 0, size);
+  out[0] = 0x45;
+  store_be(out + 2, 2, size);
+  out[8] = 64;
+  out[9] = 6;
+  store_be(out + 12, 4, from);
+  store_be(out + 16, 4, host_b);
+  store_be(out + 20, 2, port);
+  store_be(out + 22, 2, 4420);
+  store_be(out + 24, 4, syn ? 99 : 100);
+  out[32] = 0x50;
+  out[33] = syn ? 0x02 : 0x18;
+  store_be(out + 34, 2, 9000);
+  std::memcpy(out + 40, data.data(), data.size());
+  return size;
+}
+
+TEST(TrackerMemory, MpaRequestsThatNobodyAnswers) {
+  using namespace std::string_view_literals;
+  constexpr std::string_view request = "MPA ID Req Frame\x00\x01\x00\x00"sv;
+  const std::size_t before = peak_octets();
+  compare("MPA requests", full() ? 5'000'000 : 200'000, [&](std::uint64_t count) {
+    Flood flood;
+    for (std::uint64_t i = 0; i < count; ++i)
+      flood.give(segment(flood.octets(), static_cast<std::uint32_t>(host_a + i / 2 / 50000),
+                         static_cast<std::uint16_t>(1024 + i / 2 % 50000), i % 2 == 0, i % 2 == 0 ? ""sv : request));
+    flood.finish();
+    EXPECT_LT(flood.most, 128 * mebi);
+  });
+  EXPECT_LT(peak_octets() - before, 256 * mebi);
+}
+
+/// A CM REQ to `host_b`, of communication id and queue pair `id`: LID-less paths between the hosts.
+RdmaFrame management() { return {.opcode = ud + rc::send, .qp = 1, .payload = 256, .source_qp = 1, .qkey = 0x80010000}; }
+
+TEST(TrackerMemory, ConnectionRequestsThatNobodyAnswers) {
+  const std::size_t before = peak_octets();
+  compare("CM requests", full() ? 5'000'000 : 200'000, [&](std::uint64_t count) {
+    Flood flood;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      RdmaFrame frame = management();
+      frame.from = static_cast<std::uint32_t>(host_a + i / 100000);
+      const std::size_t size = frame.write(flood.octets());
+      std::uint8_t* mad = flood.octets() + RdmaFrame::headers + 8;
+      mad[0] = 1;     // base version
+      mad[1] = 7;     // communication management
+      mad[2] = 2;     // its version
+      mad[3] = 3;     // Send
+      mad[17] = 0x10;  // REQ
+      store_be(mad + 24, 4, i + 1);
+      store_be(mad + 24 + 32, 3, i + 2);  // queue pair
+      store_be(mad + 24 + 52, 4, 0xffffffff);
+      mad[24 + 56 + 10] = mad[24 + 56 + 11] = 0xff;
+      store_be(mad + 24 + 56 + 12, 4, frame.from);
+      mad[24 + 72 + 10] = mad[24 + 72 + 11] = 0xff;
+      store_be(mad + 24 + 72 + 12, 4, host_b);
+      flood.give(size);
+    }
+    flood.finish();
+    EXPECT_GE(flood.tracker.evicted(), count > (1U << 15) ? count - (1U << 15) : 0) << "they were taken as requests";
+    EXPECT_LT(flood.most, 64 * mebi);
+  });
+  EXPECT_LT(peak_octets() - before, 128 * mebi);
+}
+
+}  // namespace
+}  // namespace rdmawire::tracking
