@@ -99,9 +99,9 @@ std::size_t QueuePairs::memory() const {
     return table.size() * (node + sizeof(*table.begin())) + table.bucket_count() * sizeof(void*);
   };
   std::size_t octets = slots_.capacity() * sizeof(Slot) + followed_.memory();
-  octets += of_table(lone_) + of_table(requests_) + of_table(stretches_) + alive_ * sizeof(Index);
+  octets += of_table(lone_) + of_table(requests_) + of_table(stretches_);
   for (Index at = 0; at < followed_.size(); ++at) {
-    const Followed* const f = followed_[at];
+    const Followed* f = followed_[at];
     if (!f) continue;
     octets += f->requesters[0].memory() + f->requesters[1].memory();
     for (const auto& jump : f->jump) octets += jump ? sizeof(*jump) : 0;

@@ -43,8 +43,8 @@ struct TransportPacket {
   [[nodiscard]] bool is_response() const { return op->direction == Direction::response; }
 };
 
-/// Reads `packet` into `t`, which must be as new. False: not a packet of InfiniBand's transport, or its BTH or addresses
-/// are not there.
+/// Reads `packet` into `t`, which must be as new. False: not a packet of InfiniBand's transport, or its BTH or
+/// addresses are not there.
 bool read_transport_packet(const Packet& packet, TransportPacket& t);
 
 }  // namespace rdmawire::tracking

@@ -23,7 +23,9 @@ std::optional<TransportPacket> read(const Octets& bytes, LinkType link = LinkTyp
   packet.time_ns = 99;
   packet.link = link;
   Dissector().dissect(packet, bytes, static_cast<std::uint32_t>(bytes.size()) + extra);
-  return transport_packet(packet);
+  TransportPacket t;
+  if (!read_transport_packet(packet, t)) return std::nullopt;
+  return t;
 }
 
 Octets written(const RdmaFrame& frame) {
@@ -70,16 +72,16 @@ TEST(TransportPacket, ADamagedOne) {
 
 TEST(TransportPacket, EachHeader) {
   const TransportPacket write = taken({.opcode = rc::write_immediate,
-                                      .qp = 0xabcdef,
-                                      .psn = 0xfffffe,
-                                      .payload = 9,
-                                      .ack_request = true,
-                                      .solicited = true,
-                                      .address = 0x1122334455667788,
-                                      .key = 0x99aabbcc,
-                                      .length = 9,
-                                      .immediate = 0xdeadbeef,
-                                      .traffic_class = 0x6b});
+                                       .qp = 0xabcdef,
+                                       .psn = 0xfffffe,
+                                       .payload = 9,
+                                       .ack_request = true,
+                                       .solicited = true,
+                                       .address = 0x1122334455667788,
+                                       .key = 0x99aabbcc,
+                                       .length = 9,
+                                       .immediate = 0xdeadbeef,
+                                       .traffic_class = 0x6b});
   EXPECT_EQ(write.op, &opcode(rc::write_immediate));
   EXPECT_EQ(write.dest_qp, 0xabcdefU);
   EXPECT_EQ(write.psn.value(), 0xfffffeU);
@@ -113,7 +115,8 @@ TEST(TransportPacket, EachHeader) {
   EXPECT_EQ(invalidate.immediate, 0U);
   EXPECT_EQ(invalidate.payload, 4U);
 
-  const TransportPacket datagram = taken({.opcode = ud + rc::send, .payload = 1, .source_qp = 0x77, .qkey = 0x80010000});
+  const TransportPacket datagram =
+      taken({.opcode = ud + rc::send, .payload = 1, .source_qp = 0x77, .qkey = 0x80010000});
   EXPECT_EQ(datagram.op->transport, Transport::ud);
   EXPECT_EQ(datagram.source_qp, 0x77U);
   EXPECT_EQ(datagram.qkey, 0x80010000U);
@@ -244,7 +247,8 @@ TEST(TransportPacket, RealCaptures) {
                            "ud-pingpong.pcap", "linlinw5-rc-write.pcap", "nvme-over-rdma.pcap.zst", "ucmatose.pcap"}) {
     std::uint64_t transport = 0, bths = 0;
     dissect_capture(sample(name), [&](const Packet& packet) {
-      const auto t = transport_packet(packet);
+      TransportPacket read;
+      const TransportPacket* const t = read_transport_packet(packet, read) ? &read : nullptr;
       bths += packet.stack.find(info<Bth>) != nullptr;
       if (!t) return;
       ++transport;
