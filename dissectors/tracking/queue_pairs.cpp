@@ -241,20 +241,14 @@ std::unique_ptr<QueuePairs::Search> QueuePairs::new_search() {
   return search;
 }
 
-// Its vectors keep their memory for the next one.
+// What it held keeps its memory for the next one.
 void QueuePairs::end_search(std::unique_ptr<Search> search) {
   constexpr std::size_t spare = 64;
   if (!search || spare_searches_.size() >= spare) return;
-  search->held.clear();
-  search->events.clear();
-  search->told = 0;
-  search->late = false;
-  search->candidates.clear();
-  search->stretches.clear();
-  search->looked = search->rivals = false;
-  search->matches = 0;
-  search->last_match = {};
-  search->since = 0;
+  std::vector<TransportPacket> held = std::move(search->held);
+  held.clear();
+  *search = Search{};
+  search->held = std::move(held);
   spare_searches_.push_back(std::move(search));
 }
 
@@ -821,17 +815,20 @@ void QueuePairs::try_source_port(Index at) {
   const int direction = direction_of(f);
   const bool loop = a == b;
   const std::uint32_t dest = f.info.ends[1].qp;
+  const std::uint16_t senders_answer = source_port::of_sender(dest);
   Index found = none;
   std::size_t same_port = 0;
   const auto& others = lone.from[loop ? direction : 1 - direction];
   for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) {
     if (others[i] == at) continue;
     const Followed& o = *followed_[others[i]];
+    // First what excludes most: each thing that is asked may be a line of memory that is not in the cache.
+    if (o.port[0] != f.port[0] && o.port[0] != senders_answer) continue;
     if (o.info.service != f.info.service) continue;
     const std::uint32_t source = o.info.ends[1].qp;  // what this direction's sender would be
     same_port += o.port[0] == f.port[0];
     const bool pair = f.port[0] == o.port[0] && f.port[0] == source_port::of_pair(source, dest);
-    const bool sender = f.port[0] == source_port::of_sender(source) && o.port[0] == source_port::of_sender(dest);
+    const bool sender = f.port[0] == source_port::of_sender(source) && o.port[0] == senders_answer;
     if (!pair && !sender) continue;
     if (found != none) return;  // several could be it: answers must tell
     found = others[i];
