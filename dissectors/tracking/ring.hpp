@@ -37,11 +37,20 @@ class Ring {
   }
   /// Makes room before item `at`; the others keep their order.
   void insert(std::size_t at, const T& item) {
-    push_back(item);
-    for (std::size_t i = size_ - 1; i > at; --i) std::swap((*this)[i], (*this)[i - 1]);
+    const T copy = item;  // it can be an item of this ring
+    if (size_ == capacity_) grow();
+    ++size_;
+    if (at < size_ / 2) {
+      // The shorter side gives way.
+      first_ = (first_ - 1) & (capacity_ - 1);
+      for (std::size_t i = 0; i < at; ++i) (*this)[i] = std::move((*this)[i + 1]);
+    } else {
+      for (std::size_t i = size_ - 1; i > at; --i) (*this)[i] = std::move((*this)[i - 1]);
+    }
+    (*this)[at] = copy;
   }
   void erase(std::size_t at) {
-    for (std::size_t i = at; i + 1 < size_; ++i) std::swap((*this)[i], (*this)[i + 1]);
+    for (std::size_t i = at; i + 1 < size_; ++i) (*this)[i] = std::move((*this)[i + 1]);
     --size_;
   }
   void clear() { first_ = size_ = 0; }
