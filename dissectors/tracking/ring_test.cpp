@@ -61,7 +61,8 @@ TEST(Ring, IsADeque) {
       }
       ASSERT_EQ(ring.size(), deque.size()) << "seed " << seed;
       ASSERT_EQ(ring.empty(), deque.empty());
-      for (std::size_t i = 0; i < deque.size(); ++i) ASSERT_EQ(ring[i], deque[i]) << "seed " << seed << " step " << step;
+      for (std::size_t i = 0; i < deque.size(); ++i)
+        ASSERT_EQ(ring[i], deque[i]) << "seed " << seed << " step " << step;
       if (deque.empty()) continue;
       ASSERT_EQ(ring.front(), deque.front());
       ASSERT_EQ(ring.back(), deque.back());

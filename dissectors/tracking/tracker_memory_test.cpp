@@ -1,6 +1,6 @@
-// Floods: whatever comes, memory is bounded by what was set, and each packet costs about as much as the others. Small in
-// the normal run; with RDMAWIRE_FULL=1 ten million packets. Times are printed, and only the grossest growth fails: they
-// depend on the machine.
+// Floods: whatever comes, memory is bounded by what was set, and each packet costs about as much as the others. Small
+// in the normal run; with RDMAWIRE_FULL=1 ten million packets. Times are printed, and only the grossest growth fails:
+// they depend on the machine.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -114,7 +114,8 @@ TEST(TrackerMemory, ConnectionsOfOnePacket) {
 TEST(TrackerMemory, FlowsOfOnePairThatHaveTheSamePsn) {
   compare("one PSN", full() ? 1'000'000 : 200'000, [&](std::uint64_t count) {
     Flood flood;
-    for (std::uint64_t i = 0; i < count; ++i) flood.send({.qp = static_cast<std::uint32_t>(i & 0xffffff), .psn = 7}, 10);
+    for (std::uint64_t i = 0; i < count; ++i)
+      flood.send({.qp = static_cast<std::uint32_t>(i & 0xffffff), .psn = 7}, 10);
     flood.finish();
     EXPECT_EQ(flood.counter.packets, count);
   });
@@ -201,10 +202,15 @@ TEST(TrackerMemory, ManyOutstandingMessages) {
     one_connection(flood, count, [&](std::uint64_t i) {
       const std::uint32_t ahead = std::min<std::uint32_t>(8000, static_cast<std::uint32_t>(count / 4));
       if (i < ahead || i % 2 == 0)
-        flood.send({.qp = 2, .psn = static_cast<std::uint32_t>((i < ahead ? i - 1 : ahead + (i - ahead) / 2 - 1) & 0xffffff)});
+        flood.send(
+            {.qp = 2, .psn = static_cast<std::uint32_t>((i < ahead ? i - 1 : ahead + (i - ahead) / 2 - 1) & 0xffffff)});
       else
-        flood.send({.opcode = rc::acknowledge, .from = host_b, .to = host_a, .qp = 1,
-                    .psn = static_cast<std::uint32_t>(((i - ahead) / 2 + 1) & 0xffffff), .msn = 2});
+        flood.send({.opcode = rc::acknowledge,
+                    .from = host_b,
+                    .to = host_a,
+                    .qp = 1,
+                    .psn = static_cast<std::uint32_t>(((i - ahead) / 2 + 1) & 0xffffff),
+                    .msn = 2});
     });
   });
 }
@@ -217,7 +223,9 @@ TEST(TrackerMemory, GapsFilledBackwards) {
     one_connection(flood, count, [&](std::uint64_t i) {
       const std::uint64_t round = (i - 2) / (2 * gap), step = (i - 2) % (2 * gap);
       const std::uint64_t first = 1 + round * 2 * gap;
-      flood.send({.qp = 2, .psn = static_cast<std::uint32_t>((step < gap ? first + gap + step : first + 2 * gap - 1 - step) & 0xffffff)});
+      flood.send({.qp = 2,
+                  .psn = static_cast<std::uint32_t>((step < gap ? first + gap + step : first + 2 * gap - 1 - step) &
+                                                    0xffffff)});
     });
   });
 }
@@ -229,7 +237,9 @@ TEST(TrackerMemory, EverySecondPacketIsMissingThenComes) {
     one_connection(flood, count, [&](std::uint64_t i) {
       const std::uint64_t round = (i - 2) / (2 * half), step = (i - 2) % (2 * half);
       const std::uint64_t first = 1 + round * 2 * half;
-      flood.send({.qp = 2, .psn = static_cast<std::uint32_t>((step < half ? first + 2 * step + 1 : first + 2 * (2 * half - 1 - step)) & 0xffffff)});
+      flood.send({.qp = 2,
+                  .psn = static_cast<std::uint32_t>(
+                      (step < half ? first + 2 * step + 1 : first + 2 * (2 * half - 1 - step)) & 0xffffff)});
     });
   });
 }
@@ -282,7 +292,9 @@ TEST(TrackerMemory, MpaRequestsThatNobodyAnswers) {
 }
 
 /// A CM REQ to `host_b`, of communication id and queue pair `id`: LID-less paths between the hosts.
-RdmaFrame management() { return {.opcode = ud + rc::send, .qp = 1, .payload = 256, .source_qp = 1, .qkey = 0x80010000}; }
+RdmaFrame management() {
+  return {.opcode = ud + rc::send, .qp = 1, .payload = 256, .source_qp = 1, .qkey = 0x80010000};
+}
 
 TEST(TrackerMemory, ConnectionRequestsThatNobodyAnswers) {
   const std::size_t before = peak_octets();
@@ -293,10 +305,10 @@ TEST(TrackerMemory, ConnectionRequestsThatNobodyAnswers) {
       frame.from = static_cast<std::uint32_t>(host_a + i / 100000);
       const std::size_t size = frame.write(flood.octets());
       std::uint8_t* mad = flood.octets() + RdmaFrame::headers + 8;
-      mad[0] = 1;     // base version
-      mad[1] = 7;     // communication management
-      mad[2] = 2;     // its version
-      mad[3] = 3;     // Send
+      mad[0] = 1;      // base version
+      mad[1] = 7;      // communication management
+      mad[2] = 2;      // its version
+      mad[3] = 3;      // Send
       mad[17] = 0x10;  // REQ
       store_be(mad + 24, 4, i + 1);
       store_be(mad + 24 + 32, 3, i + 2);  // queue pair

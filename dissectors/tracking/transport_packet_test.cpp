@@ -70,16 +70,16 @@ TEST(TransportPacket, ADamagedOne) {
 
 TEST(TransportPacket, EachHeader) {
   const TransportPacket write = taken({.opcode = rc::write_immediate,
-                                      .qp = 0xabcdef,
-                                      .psn = 0xfffffe,
-                                      .payload = 9,
-                                      .ack_request = true,
-                                      .solicited = true,
-                                      .address = 0x1122334455667788,
-                                      .key = 0x99aabbcc,
-                                      .length = 9,
-                                      .immediate = 0xdeadbeef,
-                                      .traffic_class = 0x6b});
+                                       .qp = 0xabcdef,
+                                       .psn = 0xfffffe,
+                                       .payload = 9,
+                                       .ack_request = true,
+                                       .solicited = true,
+                                       .address = 0x1122334455667788,
+                                       .key = 0x99aabbcc,
+                                       .length = 9,
+                                       .immediate = 0xdeadbeef,
+                                       .traffic_class = 0x6b});
   EXPECT_EQ(write.op, &opcode(rc::write_immediate));
   EXPECT_EQ(write.dest_qp, 0xabcdefU);
   EXPECT_EQ(write.psn.value(), 0xfffffeU);
@@ -113,7 +113,8 @@ TEST(TransportPacket, EachHeader) {
   EXPECT_EQ(invalidate.immediate, 0U);
   EXPECT_EQ(invalidate.payload, 4U);
 
-  const TransportPacket datagram = taken({.opcode = ud + rc::send, .payload = 1, .source_qp = 0x77, .qkey = 0x80010000});
+  const TransportPacket datagram =
+      taken({.opcode = ud + rc::send, .payload = 1, .source_qp = 0x77, .qkey = 0x80010000});
   EXPECT_EQ(datagram.op->transport, Transport::ud);
   EXPECT_EQ(datagram.source_qp, 0x77U);
   EXPECT_EQ(datagram.qkey, 0x80010000U);
