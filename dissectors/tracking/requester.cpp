@@ -340,7 +340,11 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     } else {
       if (filler_.active) settle_filler(false, to);
       if (round_.active) end_round(to);
-      filler_ = {true, packet.psn, packet.psn + psns, packet.psn + psns, event_of(EventKind::out_of_order, Cause::none, packet, to),
+      filler_ = {true,
+                 packet.psn,
+                 packet.psn + psns,
+                 packet.psn + psns,
+                 event_of(EventKind::out_of_order, Cause::none, packet, to),
                  known};
       filler_.event.origin_frame = known.frame;
       filler_.event.duration = packet.time - known.time;
@@ -445,8 +449,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   const bool soon = packet.time - response_time_ < implied_ns;
   const bool response_missing =
       waiting && (waiting->read || waiting->atomic) && !waiting->done &&
-      ((waiting->skipped_frame != 0 && packet.psn - waiting->seen >= 0 &&
-        packet.time - response_time_ < missing_ns) ||
+      ((waiting->skipped_frame != 0 && packet.psn - waiting->seen >= 0 && packet.time - response_time_ < missing_ns) ||
        (soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1)));
   // Going back further than a NAK asks is for a response that is missing.
   if (at_refusal && !refusal_.rnr && (!response_missing || packet.psn - refusal_.psn >= 0)) {
@@ -459,8 +462,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
     event.value = refusal_.event.value;
     event.found = static_cast<std::uint64_t>(packet.time - refusal_.time);
     end_refusal(to, &packet);
-  } else if (obeyed_late_.frame != 0 && packet.time - obeyed_late_.time < obeyed_ns &&
-             known.time < obeyed_late_.time &&
+  } else if (obeyed_late_.frame != 0 && packet.time - obeyed_late_.time < obeyed_ns && known.time < obeyed_late_.time &&
              packet.psn - obeyed_late_.psn >= 0 && packet.psn - obeyed_late_.psn < lost_again) {
     // The NAK was on its way when an acknowledgement overtook what it said.
     event.cause = Cause::sequence_error_nak;
@@ -1072,7 +1074,7 @@ void Requester::read_response(const TransportPacket& packet, const Reporter& to)
   }
   if (first != waiting) {
     // An earlier response is missing: the requester drops this one, unless the capture alone lacks the other.
-    for (std::size_t i = 0; i < waiting_.size() && &waiting_[i] != waiting; ++i)
+    for (std::size_t i = 0; i < waiting_.size() && &waiting_[i] != waiting && !dropped; ++i)
       if (Waiting& w = waiting_[i]; !w.done && (w.read || w.atomic) && w.seen != w.end) skipped(w, packet);
     skipped(*first, packet);
     if (waiting->seen == waiting->end) {
@@ -1215,7 +1217,8 @@ Cause Requester::waited_for(const TransportPacket& packet) const {
   const std::uint32_t outstanding = window_.outstanding();
   if (packet.is_response()) {
     const std::uint8_t credit = packet.syndrome & 31;
-    const bool credits = packet.op->operation == Operation::acknowledge && (packet.syndrome >> 5 & 3) == syndrome_kind::ack;
+    const bool credits =
+        packet.op->operation == Operation::acknowledge && (packet.syndrome >> 5 & 3) == syndrome_kind::ack;
     constexpr std::uint8_t unused = 31;
     const bool update = credits && packet.psn == last_ack_.psn && packet.msn == last_ack_.msn;
     if (update && credit_ == 0 && credit != 0 && credit != unused) return Cause::credit;

@@ -79,8 +79,8 @@ class Requester {
     bool seen = false;
     bool late = false;                // filled a gap
     bool told = false;                // a gap whose loss was told
-    bool behind_late = false;  // sent before what came late, and so dropped by the responder
-    std::uint64_t beyond_frame = 0;  // the first response to what was sent after it
+    bool behind_late = false;         // sent before what came late, and so dropped by the responder
+    std::uint64_t beyond_frame = 0;   // the first response to what was sent after it
     std::uint64_t refused_frame = 0;  // a gap: the NAK that asked for it
     std::int64_t refused_time = 0;
     [[nodiscard]] Psn end() const { return psn + psns; }
@@ -98,8 +98,8 @@ class Requester {
     Psn beyond;                       // read: one behind the furthest response
     std::uint64_t skipped_frame = 0;  // what came in spite of missing responses: implies a NAK
     std::int64_t skipped_time = 0;
-    Psn gap_end;                     // read: the first response behind those that are missing from `seen` on
-    std::uint64_t ahead_frame = 0;   // what came before what is missing, as the capture has it
+    Psn gap_end;                    // read: the first response behind those that are missing from `seen` on
+    std::uint64_t ahead_frame = 0;  // what came before what is missing, as the capture has it
     std::int64_t ahead_time = 0;
     bool tell_order = true;  // read: a missing one that comes is late, and was not asked for again
   };
@@ -218,8 +218,8 @@ class Requester {
   std::int64_t again_time_ = 0;         // of the last packet that was sent again
   std::int64_t again_until_ = 0;        // when the last of these can come; 0: not known yet
   TransportPacket last_ack_;
-  std::uint64_t ack_frame_ = 0;         // the one that acknowledged last
-  std::int64_t last_time_ = 0;          // of this end's requests and their responses
+  std::uint64_t ack_frame_ = 0;  // the one that acknowledged last
+  std::int64_t last_time_ = 0;   // of this end's requests and their responses
   std::uint64_t last_frame_ = 0;
   std::int64_t response_time_ = 0;
   std::uint8_t credit_ = 31;  // code of the last ACK; 31: not used

@@ -15,7 +15,7 @@ struct TrackerOptions {
   bool use_text = true;
   bool use_source_port = true;
   bool notes_addresses = true;  ///< of the packets it gets
-  bool packets = false;  ///< tell Sink::packet
+  bool packets = false;         ///< tell Sink::packet
 };
 
 class Tracker {
