@@ -74,6 +74,7 @@ struct QueuePairs::Followed {
   bool lone = false;
   bool datagram = false;
   std::uint32_t lone_at = 0;
+  std::size_t octets = 0;  // of its requesters, as they were weighed last
   std::uint32_t good_crcs = 0, bad_crcs = 0;
   std::uint16_t port[2] = {0, 0}, previous_port[2] = {0, 0};
   std::uint8_t path_changes[2] = {0, 0};
@@ -201,9 +202,16 @@ void QueuePairs::release(Index at) {
   if (f.lone) remove_lone(at);
   for (End end : {End::a, End::b})
     if (f.knows[static_cast<std::size_t>(end)]) erase(key_from(f, end));
+  octets_ -= f.octets;
   followed_[at].reset();
   free_.push_back(at);
   --alive_;
+}
+
+void QueuePairs::weigh(Followed& f) {
+  const std::size_t octets = f.requesters[0].memory() + f.requesters[1].memory();
+  octets_ += octets - f.octets;
+  f.octets = octets;
 }
 
 void QueuePairs::make_room() {
@@ -283,6 +291,7 @@ void QueuePairs::add(const Packet& packet) {
   const bool vendor = (!t.op->known || t.op->transport == Transport::rd) && packet.stack.find(info<DcEth>) != nullptr;
   if (!t.op->known && !vendor) return;
 
+  while (octets_ > options_.outstanding_octets && alive_ > 1) make_room();
   const bool notification = t.op->operation == Operation::congestion_notification;
   Slot* slot = find({t.from, t.to, number_of(t)});
   Index at;
@@ -718,6 +727,7 @@ void QueuePairs::process(Followed& f, End end, const TransportPacket& t) {
     else
       f.requesters[side].request(t, {f.info, sink_, end, joined, wanted});
   }
+  weigh(f);
   if (wanted) sink_.packet(f.info, t.frame, note);
   if (f.info.joined_by == JoinedBy::answers && f.info.confidence == Confidence::low) {
     constexpr std::uint64_t enough = 16;
@@ -966,6 +976,8 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   c.sent[0].lost_in_capture += o.info.sent[1].lost_in_capture;
   c.sent[0].out_of_order += o.info.sent[1].out_of_order;
   f.requesters[1] = std::move(o.requesters[0]);
+  f.octets += o.octets;
+  o.octets = 0;
   f.port[1] = o.port[0];
   f.previous_port[1] = o.previous_port[0];
   f.jump[1] = std::move(o.jump[0]);

@@ -85,6 +85,7 @@ class QueuePairs final : public PairSink {
   Index create();
   void release(Index at);
   void make_room();
+  void weigh(Followed& f);
   Index begin(const TransportPacket& packet);
   void farewell(Index at, Farewell why);
   void process(Followed& f, End end, const TransportPacket& packet);
@@ -129,6 +130,7 @@ class QueuePairs final : public PairSink {
   std::vector<std::unique_ptr<Followed>> followed_;
   std::vector<Index> free_;
   std::size_t alive_ = 0;
+  std::size_t octets_ = 0;  // of all requesters
   std::size_t hand_ = 0;  // of the clock that chooses who goes
   std::unordered_map<PortPair, Lone, PortPairHash> lone_;
   std::size_t waiting_ = 0;  // packets held back

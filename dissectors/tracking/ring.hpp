@@ -11,6 +11,20 @@ namespace rdmawire::tracking {
 template <class T>
 class Ring {
  public:
+  Ring() = default;
+  Ring(Ring&& other) noexcept { swap(other); }
+  Ring& operator=(Ring&& other) noexcept {
+    Ring taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  void swap(Ring& other) noexcept {
+    items_.swap(other.items_);
+    std::swap(capacity_, other.capacity_);
+    std::swap(first_, other.first_);
+    std::swap(size_, other.size_);
+  }
+
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::size_t octets() const { return capacity_ * sizeof(T); }

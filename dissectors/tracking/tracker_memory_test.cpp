@@ -175,6 +175,29 @@ TEST(TrackerMemory, PsnsThatJumpAtEachPacket) {
     });
 }
 
+// Each connection for itself stays below its own limits; all together would take too much.
+TEST(TrackerMemory, WindowsThatNobodyAcknowledges) {
+  TrackerOptions options;
+  options.outstanding_octets = 16 * mebi;
+  compare("wide windows", full() ? 3'000'000 : 300'000, [&](std::uint64_t count) {
+    Flood flood(options);
+    constexpr std::uint32_t window = 2000;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const auto pair = static_cast<std::uint32_t>(i / window);
+      const auto step = static_cast<std::uint32_t>(i % window);
+      if (step == 1)
+        flood.send({.opcode = rc::acknowledge, .from = host_b, .to = host_a + 100 + pair, .qp = 1, .psn = 0, .msn = 1});
+      else
+        flood.send({.from = host_a + 100 + pair, .to = host_b, .qp = 2, .psn = step ? step - 1 : 0});
+    }
+    flood.finish();
+    EXPECT_EQ(flood.counter.packets, count);
+    EXPECT_EQ(flood.counter.messages, count - count / window);
+    EXPECT_LT(flood.most, 32 * mebi);
+    EXPECT_EQ(flood.counter.evicted > 0, count > 100000);
+  });
+}
+
 TEST(TrackerMemory, SentAgainForEver) {
   compare("again for ever", full() ? 3'000'000 : 300'000, [&](std::uint64_t count) {
     Flood flood;
