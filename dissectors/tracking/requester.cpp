@@ -806,6 +806,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
 
 // Of everything that was sent before what is answered now: something behind it was answered.
 void Requester::mark_answered(const TransportPacket& packet) {
+  if (packets_.empty() || packet.psn - packets_.front().psn < 0) return;  // of what was forgotten
   for (std::size_t i = std::min(index_of(packet.psn), packets_.size()); i-- > 0;) {
     if (packets_[i].beyond_frame != 0) return;
     packets_[i].beyond_frame = packet.frame;
