@@ -135,7 +135,8 @@ class Analyze {
     const analysis::Json report =
         analysis::report_of(result.analysis, input,
                             options_.counters.empty() ? std::vector<analysis::CounterDifference>{}
-                                                      : analysis::differences_of(before_, after_, result.analysis));
+                                                      : analysis::differences_of(before_, after_, result.analysis),
+                            options_.json ? SIZE_MAX : options_.rows);
     Output output;
     if (options_.json)
       output.text() += report.dump(2, ' ', false, analysis::Json::error_handler_t::replace) + "\n";
@@ -173,7 +174,7 @@ class Analyze {
       shown = file.packets;
       analysis::Input input;
       input.files.push_back(file);
-      return show(analysis::report_of(pipeline.analysis(), input), terminal);
+      return show(analysis::report_of(pipeline.analysis(), input, {}, options_.rows), terminal);
     };
     if (options_.interface.empty())
       follow_file(name, file, take, show_when_due, result.troubles);

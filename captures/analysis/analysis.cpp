@@ -263,16 +263,22 @@ void Analysis::add(const tracking::Packet& packet) {
     ++talker->crc_bad;
   }
   if (qp == UINT32_MAX) return;
+  LastPort* known = nullptr;
   if (qp != talker->last_qp) {
     talker->last_qp = qp;
-    talker->queue_pairs += flow_queue_pairs_.insert(flow->with(std::uint64_t{1} << 32 | qp).hash());
+    const std::size_t before = flow_queue_pairs_.rows().size();
+    known = flow_queue_pairs_.at({queue_pair_id(*flow, qp)});
+    talker->queue_pairs += flow_queue_pairs_.rows().size() != before;
   }
   if (stack.wire != Wire::roce_v2) return;
   // A RoCEv2 packet has its UDP header right before the BTH.
   const std::uint32_t port = load_be<2>(stack.bytes.data() + transport->offset - Udp::size);
   if (port == talker->last_port) return;
   talker->last_port = port;
+  if (known && known->port == port) return;
+  const std::uint64_t overflow = flow_ports_.overflow();
   talker->source_ports += flow_ports_.insert(flow->with(std::uint64_t{2} << 32 | port).hash());
+  if (known && flow_ports_.overflow() == overflow) known->port = port;
 }
 
 void Analysis::add_pause(const tracking::Packet& packet) {

@@ -195,6 +195,12 @@ class Analysis final : public tracking::Sink {
 
   /// What is counted of each packet by itself.
   void add(const tracking::Packet& packet);
+  /// What identifies a destination queue pair to add(): its memory can be brought into the cache ahead, in two steps.
+  static std::uint64_t queue_pair_id(const FlowKey& ports, std::uint32_t qp) {
+    return ports.with(std::uint64_t{1} << 32 | qp).hash();
+  }
+  void fetch_slot(std::uint64_t queue_pair_id) const { flow_queue_pairs_.fetch_slot({queue_pair_id}); }
+  void fetch_row(std::uint64_t queue_pair_id) const { flow_queue_pairs_.fetch_row({queue_pair_id}); }
   void message(const Connection& connection, const Message& message) override;
   void event(const Connection* connection, const Event& event) override;
   void connection(const Connection& connection, tracking::Farewell farewell) override;
@@ -264,6 +270,10 @@ class Analysis final : public tracking::Sink {
     std::uint64_t count = 0;
     void merge(const Count& other) { count += other.count; }
   };
+  struct LastPort {
+    std::uint32_t port = UINT32_MAX;
+    void merge(const LastPort& /*other*/) {}
+  };
   struct AddressKey {
     PortAddress address;
     friend bool operator==(const AddressKey&, const AddressKey&) = default;
@@ -276,7 +286,9 @@ class Analysis final : public tracking::Sink {
 
   AnalysisOptions options_;
   BoundedTable<FlowKey, TalkerRow> talkers_;
-  BoundedSet flow_queue_pairs_, flow_ports_;
+  /// Destination queue pairs of each talker, with the source port that came last: most have one only.
+  BoundedTable<MixedNumber, LastPort> flow_queue_pairs_;
+  BoundedSet flow_ports_;
   BoundedTable<FlowKey, RegionRow> regions_;
   BoundedTable<FlowKey, Count> queue_pairs_;  ///< address and queue pair
   BoundedTable<FlowKey, Count> crc_causes_;

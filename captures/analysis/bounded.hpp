@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "dissectors/tracking/fetch.hpp"
+
 namespace rdmawire::captures::analysis {
 
 /// Rows by key; never removes any. `Key` needs == and `hash()`, 64 bits of which the low ones are well mixed.
@@ -36,6 +38,15 @@ class BoundedTable {
     for (std::size_t i = key.hash() & (slots_.size() - 1); slots_[i] != none; i = (i + 1) & (slots_.size() - 1))
       if (rows_[slots_[i]].first == key) return &rows_[slots_[i]].second;
     return nullptr;
+  }
+  /// Brings the memory that at() will need into the cache: first the slot, some packets later the row.
+  void fetch_slot(const Key& key) const {
+    if (!slots_.empty()) tracking::fetch(&slots_[key.hash() & (slots_.size() - 1)]);
+  }
+  void fetch_row(const Key& key) const {
+    if (slots_.empty()) return;
+    const std::uint32_t row = slots_[key.hash() & (slots_.size() - 1)];
+    if (row != none) tracking::fetch(&rows_[row]);
   }
   /// In the order in which they came.
   [[nodiscard]] const std::vector<std::pair<Key, Row>>& rows() const { return rows_; }

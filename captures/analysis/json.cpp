@@ -471,7 +471,8 @@ Json event_json(const Event& event) {
               {"found", event.found}};
 }
 
-Json report_of(const Analysis& analysis, const Input& input, const std::vector<CounterDifference>& counters) {
+Json report_of(const Analysis& analysis, const Input& input, const std::vector<CounterDifference>& counters,
+               std::size_t whole_connections) {
   InputFacts facts;
   for (const Input::File& file : input.files) facts.lost_by_capture += file.lost_by_capture.value_or(0);
   const std::vector<Finding> findings = findings_of(analysis, facts);
@@ -480,12 +481,17 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
   report["summary"] = summary_json(analysis, findings);
   report["findings"] = Json::array();
   for (std::size_t i = 0; i < findings.size(); ++i) report["findings"].push_back(finding_json(findings[i], i + 1));
-  report["connections"] = Json::array();
-  report["flows"] = Json::array();
+  Json connections = Json::array(), flows = Json::array();
   for (const Connection& connection : analysis.kept_connections()) {
-    report["connections"].push_back(connection_json(connection));
-    for (const End end : {End::a, End::b}) report["flows"].push_back(flow_json(connection, end));
+    if (connections.size() >= whole_connections) {
+      connections.push_back({{"service", to_string(connection.service)}});
+      continue;
+    }
+    connections.push_back(connection_json(connection));
+    for (const End end : {End::a, End::b}) flows.push_back(flow_json(connection, end));
   }
+  report["connections"] = std::move(connections);
+  report["flows"] = std::move(flows);
   report["operations"] = operations_json(analysis);
   report["latency"] = latency_json(analysis);
   report["retransmissions"] = Json::object();

@@ -16,12 +16,15 @@ using tracking::PortAddress;
 
 constexpr std::uint16_t raw_ip = 0;  ///< no EtherType: the IP header tells
 
-/// What of a BTH's packet is payload: `octets` are from the BTH on, ICRC included.
-std::uint64_t payload_of(const std::uint8_t* bth, std::uint64_t octets) {
+/// `octets` are from the BTH on, ICRC included.
+void look_at_bth(Peek& peek, const std::uint8_t* bth, std::uint64_t octets) {
+  peek.bth = true;
+  peek.opcode = bth[0];
+  peek.dest_qp = static_cast<std::uint32_t>(load_be<4>(bth + 4)) & 0xffffff;
   const Opcode& row = opcode(bth[0]);
-  if (!row.known || !row.payload) return 0;
+  if (!row.known || !row.payload) return;
   const std::uint64_t rest = Bth::size + row.header_octets + 4 + (bth[1] >> 4 & 3);
-  return octets > rest ? octets - rest : 0;
+  if (octets > rest) peek.payload = octets - rest;
 }
 
 /// May be a part of "0000:000011:a1b2c3…", numbers in hexadecimal with colons between and a zero behind, or a digit
@@ -91,7 +94,7 @@ Peek peek(Bytes frame, LinkType link, std::uint32_t wire_length, std::uint16_t e
     end = at + load_be<2>(ip + 4);
     if (type == ethertype::roce_v1) {
       result.known = true;
-      if (frame.size() >= at + Bth::size && end >= at) result.payload = payload_of(p + at, end - at);
+      if (frame.size() >= at + Bth::size && end >= at) look_at_bth(result, p + at, end - at);
       return result;
     }
   } else {
@@ -122,24 +125,39 @@ Peek peek(Bytes frame, LinkType link, std::uint32_t wire_length, std::uint16_t e
     result.known = true;
     const bool roce = port == DecodeOptions::roce_v2_udp_port || (extra_roce_port && port == extra_roce_port);
     at += 8;
-    if (roce && frame.size() >= at + Bth::size && end >= at) result.payload = payload_of(p + at, end - at);
+    if (roce && frame.size() >= at + Bth::size && end >= at) look_at_bth(result, p + at, end - at);
   } else {
     result.known = true;
   }
   return result;
 }
 
-unsigned share_of(const Peek& seen, Bytes frame, LinkType link, unsigned shares) {
-  if (shares == 1) return 0;
-  if (seen.known) return static_cast<unsigned>(seen.pair_hash() % shares);
-  const HeaderStack stack = decode(frame, link);
-  if (stack.wire == Wire::infiniband) return 0;
-  const auto ports = tracking::ports_of(stack);
-  if (!ports) return 0;
-  Peek decoded;
-  decoded.from = ports->from;
-  decoded.to = ports->to;
-  return static_cast<unsigned>(decoded.pair_hash() % shares);
+unsigned Division::next(const Peek& seen, Bytes frame, LinkType link) {
+  if (loads_.size() <= 1) return 0;
+  std::uint64_t hash = 0;
+  if (seen.known) {
+    hash = seen.pair_hash();
+  } else {
+    const HeaderStack stack = decode(frame, link);
+    const auto ports = stack.wire == Wire::infiniband ? std::nullopt : tracking::ports_of(stack);
+    if (!ports) {
+      ++loads_[0];
+      return 0;
+    }
+    Peek decoded;
+    decoded.from = ports->from;
+    decoded.to = ports->to;
+    hash = decoded.pair_hash();
+  }
+  std::uint16_t& share = share_[hash & (pairs - 1)];
+  if (share == none) {
+    share = static_cast<std::uint16_t>(std::min_element(loads_.begin(), loads_.end()) - loads_.begin());
+    // Of pairs that all begin at once, each share gets as many.
+    constexpr std::uint64_t a_pair = 1000;
+    loads_[share] += a_pair;
+  }
+  ++loads_[share];
+  return share;
 }
 
 }  // namespace rdmawire::captures::analysis

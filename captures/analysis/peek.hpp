@@ -3,6 +3,7 @@
 /// before anything is dissected.
 
 #include <cstdint>
+#include <vector>
 
 #include "dissectors/protocol/bits.hpp"
 #include "dissectors/protocol/link_type.hpp"
@@ -19,6 +20,9 @@ struct Peek {
   bool text = false;
   tracking::PortAddress from, to;
   std::uint64_t payload = 0;  ///< octets of RDMA payload: RoCE only
+  bool bth = false;           ///< the next two are set: RoCE only
+  std::uint8_t opcode = 0;
+  std::uint32_t dest_qp = 0;
 
   /// The same in both directions.
   [[nodiscard]] std::uint64_t pair_hash() const {
@@ -27,9 +31,23 @@ struct Peek {
   [[nodiscard]] std::uint64_t receiver_hash() const { return tracking::FlowKey{to, {}, 0}.hash(); }
 };
 
-/// Which of `shares` a frame belongs to: all frames between two addresses to the same one, whatever lies around them.
+/// Divides the work into shares: all frames between two addresses belong to the same one, whatever lies around them.
 /// What has no addresses, and native InfiniBand, whose subnet management concerns everybody, is the first one's.
-unsigned share_of(const Peek& seen, Bytes frame, LinkType link, unsigned shares);
+///
+/// Two addresses that were not seen before go to the share that has had least so far. Each thread has a Division of its
+/// own; all of them divide alike, because all see the same frames in the same order.
+class Division {
+ public:
+  explicit Division(unsigned shares) : loads_(shares), share_(shares > 1 ? pairs : 0, none) {}
+  /// The share of the capture's next frame.
+  unsigned next(const Peek& seen, Bytes frame, LinkType link);
+
+ private:
+  static constexpr std::size_t pairs = 1U << 14;  ///< told apart, by hash; a power of two
+  static constexpr std::uint16_t none = UINT16_MAX;
+  std::vector<std::uint64_t> loads_;
+  std::vector<std::uint16_t> share_;
+};
 
 /// `extra_roce_port` as DecodeOptions has it.
 Peek peek(Bytes frame, LinkType link, std::uint32_t wire_length, std::uint16_t extra_roce_port = 0);

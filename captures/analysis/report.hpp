@@ -32,8 +32,10 @@ struct Input {
   std::uint64_t evicted_packets = 0;
 };
 
-/// `counters` as differences_of() gives them.
-Json report_of(const Analysis& analysis, const Input& input, const std::vector<CounterDifference>& counters = {});
+/// `counters` as differences_of() gives them. Connections behind the first `whole_connections` have their service only,
+/// and no flows: enough for text_of(), and of thousands of connections most of the time that a report takes.
+Json report_of(const Analysis& analysis, const Input& input, const std::vector<CounterDifference>& counters = {},
+               std::size_t whole_connections = SIZE_MAX);
 
 /// A connection as it stands in `connections`, and one direction of it as it stands in `flows`.
 Json connection_json(const Connection& connection);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <thread>
@@ -137,18 +138,20 @@ void walk(const RunOptions& options, std::vector<OpenFile>& files, Pipeline& pip
       record = file.first;
       next = file.first_next;
     }
+    const bool stays = reader->stable();
     while (next == Next::record) {
       ++frame;
       ++facts.packets;
       facts.octets += record.bytes.size();
-      if (window.has(record.time, frame)) pipeline.add(record, frame);
+      if (window.has(record.time, frame)) pipeline.add(record, frame, stays);
       if ((frame & 0xfff) == 0) {
-        if (options.stop && options.stop->load(std::memory_order_relaxed)) return;
+        if (options.stop && options.stop->load(std::memory_order_relaxed)) return pipeline.drain();
         if (first_share && options.progress)
           options.progress(frame, reader->position(), reader->file_size(), reader->name());
       }
       next = reader->next(record);
     }
+    pipeline.drain();
     if (!first_share) continue;
     if (facts.packets == 0) facts.first_frame = 0;
     for (const Interface& interface : reader->interfaces())
@@ -218,11 +221,30 @@ std::optional<Boundary> Boundary::parse(std::string_view text) {
   return boundary;
 }
 
+namespace {
+
+/// A record that waits to be dissected.
+struct Coming {
+  Bytes bytes;
+  std::int64_t time = 0;
+  std::uint64_t frame = 0;
+  std::uint32_t wire_length = 0;
+  LinkType link = LinkType::ethernet;
+  bool mine = false;
+  Peek seen;
+  tracking::Tracker::Ahead ahead;
+  std::uint64_t queue_pair_id = 0;
+};
+constexpr std::size_t coming_records = 24;
+
+}  // namespace
+
 struct Pipeline::State {
   State(const RunOptions& run_options, unsigned this_share, unsigned all_shares)
       : options(run_options),
         share(this_share),
         shares(all_shares),
+        division(all_shares),
         analysis(run_options.analysis),
         tee(analysis, run_options),
         dissector(run_options.dissector),
@@ -230,50 +252,90 @@ struct Pipeline::State {
 
   const RunOptions& options;
   unsigned share, shares;
+  Division division;
   Analysis analysis;
   Tee tee;
   tracking::Dissector dissector;
   tracking::Tracker tracker;
   tracking::Packet packet;
   std::optional<std::pair<PortAddress, PortAddress>> only;
+  std::array<Coming, coming_records> coming;  // a ring
+  std::size_t came = 0, went = 0;
+
+  void take(const Coming& record);
 };
 
 Pipeline::Pipeline(const RunOptions& options, unsigned share, unsigned shares)
     : state_(std::make_unique<State>(options, share, shares)) {}
 Pipeline::~Pipeline() = default;
 
-void Pipeline::add(const Record& record, std::uint64_t frame) {
+void Pipeline::add(const Record& record, std::uint64_t frame, bool stays) {
   State& s = *state_;
   const Peek seen = peek(record.bytes, record.link, record.wire_length, s.options.dissector.decode.extra_roce_v2_port);
-  const bool mine = share_of(seen, record.bytes, record.link, s.shares) == s.share;
+  const bool mine = s.division.next(seen, record.bytes, record.link) == s.share;
   // Incast is a receiver's matter, whichever senders it has: divided by receiver.
   const bool counts =
       seen.payload && !s.options.filter && !s.only && (s.shares == 1 || seen.receiver_hash() % s.shares == s.share);
   if (counts) s.analysis.incast.add(seen.from, seen.to, record.time, seen.payload);
   if (seen.known) s.tracker.note_addresses(seen.from, seen.to);
   if (!mine && !seen.text) return;
-  s.packet.number = frame;
-  s.packet.time_ns = record.time;
-  s.packet.link = record.link;
-  s.dissector.dissect(s.packet, record.bytes, record.wire_length);
-  if (s.options.filter) {
-    if (!s.options.filter->matches(s.packet)) return;
-    if (seen.payload) s.analysis.incast.add(seen.from, seen.to, record.time, seen.payload);
+  if (!stays || !s.tracker.worth_fetching()) {
+    drain();
+    s.take({record.bytes, record.time, frame, record.wire_length, record.link, mine, seen, {}, 0});
+    return;
   }
-  bool narrowed_out = !mine;
-  if (s.only && mine) {
-    const auto ports = tracking::ports_of(s.packet.stack);
-    narrowed_out = !ports || !((ports->from == s.only->first && ports->to == s.only->second) ||
-                               (ports->to == s.only->first && ports->from == s.only->second));
+  Coming& newest = s.coming[s.came++ % s.coming.size()];
+  newest = {record.bytes, record.time, frame, record.wire_length, record.link, mine, seen, {}, 0};
+  if (seen.bth) {
+    const FlowKey ports{seen.from, seen.to, 0};
+    newest.ahead = {ports.with(seen.dest_qp).hash(), opcode(seen.opcode).direction == Direction::response};
+    newest.queue_pair_id = Analysis::queue_pair_id(ports, seen.dest_qp);
+    s.tracker.fetch_slot(newest.ahead);
+    s.analysis.fetch_slot(newest.queue_pair_id);
   }
-  if (!narrowed_out) {
-    s.analysis.add(s.packet);
-    if (s.options.on_packet) s.options.on_packet(s.packet);
-  }
-  s.tracker.add(s.packet);
+  constexpr std::size_t step = coming_records / 3;
+  if (s.came - s.went > step)
+    if (const Coming& packet = s.coming[(s.came - 1 - step) % s.coming.size()]; packet.seen.bth) {
+      s.tracker.fetch_connection(packet.ahead);
+      s.analysis.fetch_row(packet.queue_pair_id);
+    }
+  if (s.came - s.went > 2 * step)
+    if (const Coming& packet = s.coming[(s.came - 1 - 2 * step) % s.coming.size()]; packet.seen.bth)
+      s.tracker.fetch_requests(packet.ahead);
+  if (s.came - s.went == s.coming.size()) s.take(s.coming[s.went++ % s.coming.size()]);
 }
 
-void Pipeline::finish() { state_->tracker.finish(); }
+void Pipeline::drain() {
+  State& s = *state_;
+  while (s.went != s.came) s.take(s.coming[s.went++ % s.coming.size()]);
+}
+
+void Pipeline::State::take(const Coming& record) {
+  packet.number = record.frame;
+  packet.time_ns = record.time;
+  packet.link = record.link;
+  dissector.dissect(packet, record.bytes, record.wire_length);
+  if (options.filter) {
+    if (!options.filter->matches(packet)) return;
+    if (record.seen.payload) analysis.incast.add(record.seen.from, record.seen.to, record.time, record.seen.payload);
+  }
+  bool narrowed_out = !record.mine;
+  if (only && record.mine) {
+    const auto ports = tracking::ports_of(packet.stack);
+    narrowed_out = !ports || !((ports->from == only->first && ports->to == only->second) ||
+                               (ports->to == only->first && ports->from == only->second));
+  }
+  if (!narrowed_out) {
+    analysis.add(packet);
+    if (options.on_packet) options.on_packet(packet);
+  }
+  tracker.add(packet);
+}
+
+void Pipeline::finish() {
+  drain();
+  state_->tracker.finish();
+}
 Analysis& Pipeline::analysis() { return state_->analysis; }
 std::uint64_t Pipeline::evicted_packets() const {
   const std::uint64_t all = state_->tracker.evicted();

@@ -66,7 +66,11 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  void add(const Record& record, std::uint64_t frame);
+  /// `stays`: the record's octets stay where they are until drain() or finish(); then some records wait in a queue,
+  /// while the memory that they will need comes into the cache. That changes when, and not what, is found.
+  void add(const Record& record, std::uint64_t frame, bool stays = false);
+  /// Ends the waiting.
+  void drain();
   /// No more packets. Once.
   void finish();
   [[nodiscard]] Analysis& analysis();

@@ -1,10 +1,12 @@
 #include "dissectors/tracking/queue_pairs.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/syndrome.hpp"
 #include "dissectors/tracking/crc_cause.hpp"
+#include "dissectors/tracking/fetch.hpp"
 
 namespace rdmawire::tracking {
 namespace {
@@ -97,10 +99,10 @@ std::size_t QueuePairs::memory() const {
   const auto of_table = [](const auto& table) {
     return table.size() * (node + sizeof(*table.begin())) + table.bucket_count() * sizeof(void*);
   };
-  std::size_t octets =
-      slots_.capacity() * sizeof(Slot) + followed_.capacity() * sizeof(followed_[0]) + free_.capacity() * sizeof(Index);
-  octets += of_table(lone_) + of_table(requests_) + of_table(stretches_) + alive_ * (sizeof(Followed) + sizeof(Index));
-  for (const auto& f : followed_) {
+  std::size_t octets = slots_.capacity() * sizeof(Slot) + followed_.memory();
+  octets += of_table(lone_) + of_table(requests_) + of_table(stretches_);
+  for (Index at = 0; at < followed_.size(); ++at) {
+    const Followed* f = followed_[at];
     if (!f) continue;
     octets += f->requesters[0].memory() + f->requesters[1].memory();
     for (const auto& jump : f->jump) octets += jump ? sizeof(*jump) : 0;
@@ -182,19 +184,70 @@ void QueuePairs::erase(const FlowKey& key) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Memory, before it is needed
+
+void QueuePairs::fetch_slot(std::uint64_t hash) const {
+  if (!slots_.empty()) fetch(&slots_[hash & (slots_.size() - 1)]);
+}
+
+// The hash alone: that two flows share all 64 bits of it would fetch the wrong memory, once in a lifetime.
+const QueuePairs::Slot* QueuePairs::glance(std::uint64_t hash) const {
+  if (slots_.empty()) return nullptr;
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t i = hash & mask; slots_[i].at != none; i = (i + 1) & mask)
+    if (slots_[i].hash == hash) return &slots_[i];
+  return nullptr;
+}
+
+void QueuePairs::fetch_connection(std::uint64_t hash, bool response) const {
+  const Slot* slot = glance(hash);
+  if (!slot) return;
+  const Followed& f = *followed_[slot->at];
+  fetch(&f.info, offsetof(Connection, sent));
+  fetch(&f.info.sent[static_cast<std::size_t>(slot->end)], sizeof(Sent));
+  if (response) fetch(&f.info.sent[static_cast<std::size_t>(other(slot->end))], sizeof(Sent));
+  fetch(&f.info.joined_by, sizeof(Connection) - offsetof(Connection, joined_by));
+  fetch(&f.knows, sizeof(Followed) - offsetof(Followed, knows));
+  f.requesters[static_cast<std::size_t>(response ? other(slot->end) : slot->end)].fetch_state(response);
+}
+
+void QueuePairs::fetch_requests(std::uint64_t hash, bool response) const {
+  if (const Slot* slot = glance(hash))
+    followed_[slot->at]->requesters[static_cast<std::size_t>(response ? other(slot->end) : slot->end)].fetch_requests(
+        response);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Connections come and go
 
 QueuePairs::Index QueuePairs::create() {
   if (alive_ > 0 && alive_ >= options_.connections) make_room();
   ++alive_;
-  if (!free_.empty()) {
-    const Index at = free_.back();
-    free_.pop_back();
-    followed_[at] = std::make_unique<Followed>();
-    return at;
-  }
-  followed_.push_back(std::make_unique<Followed>());
-  return static_cast<Index>(followed_.size() - 1);
+  return followed_.create();
+}
+
+std::unique_ptr<QueuePairs::Search> QueuePairs::new_search() {
+  if (spare_searches_.empty()) return std::make_unique<Search>();
+  std::unique_ptr<Search> search = std::move(spare_searches_.back());
+  spare_searches_.pop_back();
+  return search;
+}
+
+// Its vectors keep their memory for the next one.
+void QueuePairs::end_search(std::unique_ptr<Search> search) {
+  constexpr std::size_t spare = 64;
+  if (!search || spare_searches_.size() >= spare) return;
+  search->held.clear();
+  search->events.clear();
+  search->told = 0;
+  search->late = false;
+  search->candidates.clear();
+  search->stretches.clear();
+  search->looked = search->rivals = false;
+  search->matches = 0;
+  search->last_match = {};
+  search->since = 0;
+  spare_searches_.push_back(std::move(search));
 }
 
 void QueuePairs::release(Index at) {
@@ -203,8 +256,7 @@ void QueuePairs::release(Index at) {
   for (End end : {End::a, End::b})
     if (f.knows[static_cast<std::size_t>(end)]) erase(key_from(f, end));
   octets_ -= f.octets;
-  followed_[at].reset();
-  free_.push_back(at);
+  followed_.destroy(at);
   --alive_;
 }
 
@@ -217,7 +269,7 @@ void QueuePairs::weigh(Followed& f) {
 void QueuePairs::make_room() {
   for (;; hand_ = (hand_ + 1) % followed_.size()) {
     if (hand_ >= followed_.size()) hand_ = 0;
-    const auto& f = followed_[hand_];
+    Followed* const f = followed_[hand_];
     if (!f) continue;
     if (f->recent) {
       f->recent = false;
@@ -270,7 +322,7 @@ QueuePairs::Index QueuePairs::begin(const TransportPacket& packet) {
     f.port[0] = packet.source_port;
     add_lone(at);
     if (has_answers(c.service)) {
-      f.search = std::make_unique<Search>();
+      f.search = new_search();
       f.search->since = packet.time;
     }
   }
@@ -281,9 +333,9 @@ QueuePairs::Index QueuePairs::begin(const TransportPacket& packet) {
 // A packet
 
 void QueuePairs::add(const Packet& packet) {
-  const std::optional<TransportPacket> read = transport_packet(packet);
-  if (!read) return;
-  const TransportPacket& t = *read;
+  TransportPacket read;
+  if (!read_transport_packet(packet, read)) return;
+  const TransportPacket& t = read;
   now_ = t.time;
   if (options_.notes_addresses && !t.crc_bad) note_addresses(t.from, t.to);
   constexpr std::uint32_t management_qps = 1;
@@ -909,13 +961,13 @@ void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
 void QueuePairs::try_answers(Index at, const TransportPacket& t) {
   Followed& f = *followed_[at];
   if (!f.search) {
-    f.search = std::make_unique<Search>();
+    f.search = new_search();
     f.search->late = true;
   }
   Search& search = *f.search;
   const bool late = search.late;
   const auto done = [&] {
-    if (late) followed_[at]->search.reset();
+    if (late) end_search(std::move(followed_[at]->search));
   };
   const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
   const auto place = lone_.find(a <= b ? PortPair{a, b} : PortPair{b, a});
@@ -983,7 +1035,7 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   f.jump[1] = std::move(o.jump[0]);
   f.good_crcs += o.good_crcs;
   f.bad_crcs += o.bad_crcs;
-  const std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
+  std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
   const FlowKey key = key_from(o, End::a);
   if (!second || second->late) sink_.merged(c, o.info.id);  // it may have told something
   release(with);
@@ -1008,19 +1060,22 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
       process(f, End::b, y[j++]);
   }
   tell_both(UINT64_MAX);
+  end_search(std::move(first));
+  end_search(std::move(second));
   return at;
 }
 
 void QueuePairs::release_waiting(Index at) {
   forget_requests(at);
   Followed& f = *followed_[at];
-  const std::unique_ptr<Search> search = std::move(f.search);
+  std::unique_ptr<Search> search = std::move(f.search);
   waiting_ -= search->held.size();
   for (const TransportPacket& t : search->held) {
     tell_waiting(f, *search, End::a, t.frame);
     process(f, End::a, t);
   }
   tell_waiting(f, *search, End::a, UINT64_MAX);
+  end_search(std::move(search));
 }
 
 void QueuePairs::give_up(Index at) {
@@ -1110,7 +1165,7 @@ QueuePairs::Followed* QueuePairs::of_evidence(const PairEvidence& evidence, bool
     if (!slot) continue;
     // A packet to `side` is sent by the other one.
     swapped = (slot->end == End::a) != (side == 1);
-    return followed_[slot->at].get();
+    return followed_[slot->at];
   }
   return nullptr;
 }

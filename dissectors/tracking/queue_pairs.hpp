@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dissectors/tracking/pair_evidence.hpp"
+#include "dissectors/tracking/pool.hpp"
 #include "dissectors/tracking/requester.hpp"
 #include "dissectors/tracking/tracker.hpp"
 
@@ -48,6 +49,12 @@ class QueuePairs final : public PairSink {
   void closing(const PairEvidence& evidence, std::uint64_t frame, std::int64_t time) override;
   void closed(const PairEvidence& evidence, const Event& event) override;
 
+  /// As Tracker's.
+  void fetch_slot(std::uint64_t hash) const;
+  void fetch_connection(std::uint64_t hash, bool response) const;
+  void fetch_requests(std::uint64_t hash, bool response) const;
+  [[nodiscard]] bool worth_fetching() const { return alive_ >= 256; }
+
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
   [[nodiscard]] std::size_t memory() const;
 
@@ -77,6 +84,7 @@ class QueuePairs final : public PairSink {
 
   [[nodiscard]] static std::uint64_t number_of(const TransportPacket& packet);
   Slot* find(const FlowKey& key);
+  [[nodiscard]] const Slot* glance(std::uint64_t hash) const;
   void insert(const FlowKey& key, Index at, End end);
   void erase(const FlowKey& key);
   void grow();
@@ -84,6 +92,8 @@ class QueuePairs final : public PairSink {
 
   Index create();
   void release(Index at);
+  std::unique_ptr<Search> new_search();
+  void end_search(std::unique_ptr<Search> search);
   void make_room();
   void weigh(Followed& f);
   Index begin(const TransportPacket& packet);
@@ -127,8 +137,8 @@ class QueuePairs final : public PairSink {
   TrackerOptions options_;
   std::vector<Slot> slots_;
   std::size_t slots_used_ = 0;
-  std::vector<std::unique_ptr<Followed>> followed_;
-  std::vector<Index> free_;
+  Pool<Followed> followed_;
+  std::vector<std::unique_ptr<Search>> spare_searches_;
   std::size_t alive_ = 0;
   std::size_t octets_ = 0;  // of all requesters
   std::size_t hand_ = 0;  // of the clock that chooses who goes

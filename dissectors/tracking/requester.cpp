@@ -1,8 +1,10 @@
 #include "dissectors/tracking/requester.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "dissectors/protocol/syndrome.hpp"
+#include "dissectors/tracking/fetch.hpp"
 
 namespace rdmawire::tracking {
 namespace {
@@ -115,6 +117,29 @@ bool Requester::near(Psn psn) const {
   const std::int32_t ahead = psn - window_.next;
   const std::int32_t behind = window_.oldest - psn;
   return ahead < far && behind < far;
+}
+
+void Requester::fetch_state(bool response) const {
+  fetch(this, offsetof(Requester, round_) + 1);
+  fetch(&refusal_);
+  fetch(&filler_);
+  fetch(&unanswered_again_);
+  if (response) fetch(&last_ack_, sizeof(last_ack_));
+  fetch(&ack_frame_, sizeof(Requester) - offsetof(Requester, ack_frame_));
+}
+
+// A request writes behind the last packet and may drop the first one; a response looks at the last few.
+void Requester::fetch_requests(bool response) const {
+  constexpr std::size_t few = 4;
+  if (const SentPacket* first = packets_.place(0)) fetch(first, sizeof(SentPacket));
+  const std::size_t size = packets_.size();
+  if (response) {
+    for (std::size_t i = size - std::min(size, few); i < size; ++i) fetch(packets_.place(i), sizeof(SentPacket));
+    if (const Waiting* oldest = waiting_.place(0)) fetch(oldest, sizeof(Waiting));
+  } else {
+    fetch(packets_.place(size), sizeof(SentPacket));
+    if (const Waiting* newest = waiting_.place(waiting_.size() - (open_ ? 1 : 0))) fetch(newest, sizeof(Waiting));
+  }
 }
 
 std::size_t Requester::memory() const {
@@ -259,7 +284,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     packets_.push_back(gap);
     gap_ = true;
   }
-  SentPacket sent;
+  SentPacket& sent = packets_.push_back({});
   sent.psn = packet.psn;
   sent.psns = psns;
   sent.frame = packet.frame;
@@ -269,7 +294,6 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
   sent.identification = packet.identification;
   sent.opcode = packet.op->value;
   sent.seen = true;
-  packets_.push_back(sent);
   window_ = window_.sent(packet.psn, psns);
   while (packets_.size() > kept_packets &&
          (packets_.size() > max_packets || packets_.front().end() - window_.oldest <= 0)) {
@@ -589,7 +613,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
       }
       waiting_.pop_front();
     }
-    Waiting waiting;
+    Waiting& waiting = waiting_.push_back({});
     Message& m = waiting.message;
     m.kind = kind_of(op.operation);
     m.number = ++messages_;
@@ -608,7 +632,6 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     waiting.first = waiting.next_response = waiting.seen = waiting.beyond = packet.psn;
     waiting.read = m.kind == MessageKind::read;
     waiting.atomic = m.kind == MessageKind::compare_swap || m.kind == MessageKind::fetch_add;
-    waiting_.push_back(waiting);
     Sent& sent = to.requester();
     ++sent.messages[static_cast<std::size_t>(m.kind)];
     if (m.has_remote) sent.message_octets += m.size;

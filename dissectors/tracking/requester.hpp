@@ -63,6 +63,9 @@ class Requester {
   [[nodiscard]] bool can_continue(Psn psn) const;
   /// Octets of memory beside the object itself.
   [[nodiscard]] std::size_t memory() const;
+  /// Begins to load into the cache what a packet will need: of the object itself, then of what it points to.
+  void fetch_state(bool response) const;
+  void fetch_requests(bool response) const;
 
  private:
   /// A request packet that was seen, or PSNs that were not.

@@ -35,6 +35,11 @@ class Ring {
   [[nodiscard]] T& back() { return (*this)[size_ - 1]; }
   [[nodiscard]] const T& back() const { return (*this)[size_ - 1]; }
 
+  /// Where item `i` is or would be, to know it ahead; nullptr: nowhere yet. Not to be read beyond size().
+  [[nodiscard]] const T* place(std::size_t i) const {
+    return capacity_ ? &items_[(first_ + i) & (capacity_ - 1)] : nullptr;
+  }
+
   T& push_back(const T& item) {
     if (size_ == capacity_) {
       const T copy = item;  // it can be an item of this ring

@@ -53,6 +53,15 @@ void Tracker::finish() {
   state_->iwarp.finish();
 }
 
+void Tracker::fetch_slot(const Ahead& packet) const { state_->queue_pairs.fetch_slot(packet.hash); }
+void Tracker::fetch_connection(const Ahead& packet) const {
+  state_->queue_pairs.fetch_connection(packet.hash, packet.response);
+}
+void Tracker::fetch_requests(const Ahead& packet) const {
+  state_->queue_pairs.fetch_requests(packet.hash, packet.response);
+}
+bool Tracker::worth_fetching() const { return state_->queue_pairs.worth_fetching(); }
+
 std::uint64_t Tracker::evicted() const {
   return state_->queue_pairs.evicted() + state_->conversations.evicted() + state_->text.evicted() +
          state_->iwarp.evicted();

@@ -37,6 +37,19 @@ class Tracker {
   /// No more packets: what waits is told, every connection says farewell.
   void finish();
 
+  /// For who knows packets some time before they are added: brings the memory that add() will need of the packet's
+  /// connection into the cache, in three steps that should be some packets apart. With many connections almost every
+  /// packet would wait for memory. Changes nothing else, however wrong the flow is.
+  struct Ahead {
+    std::uint64_t hash = 0;  ///< of the flow: (from, to, destination queue pair)
+    bool response = false;   ///< the packet is a response
+  };
+  void fetch_slot(const Ahead& packet) const;
+  void fetch_connection(const Ahead& packet) const;
+  void fetch_requests(const Ahead& packet) const;
+  /// False: connections are few enough to be in the cache anyway.
+  [[nodiscard]] bool worth_fetching() const;
+
   /// Connections and waiting packets that had to go for want of room.
   [[nodiscard]] std::uint64_t evicted() const;
   /// Octets of memory that are held, about.

@@ -25,15 +25,13 @@ std::uint32_t declared_end(const HeaderStack& stack) {
 
 }  // namespace
 
-std::optional<TransportPacket> transport_packet(const Packet& packet) {
+bool read_transport_packet(const Packet& packet, TransportPacket& t) {
   const HeaderStack& stack = packet.stack;
   const auto layers = stack.layers();
-  if (stack.transport >= layers.size() || layers[stack.transport].header != &info<Bth>) return std::nullopt;
+  if (stack.transport >= layers.size() || layers[stack.transport].header != &info<Bth>) return false;
   const auto ports = ports_of(stack);
-  if (!ports) return std::nullopt;
+  if (!ports) return false;
 
-  std::optional<TransportPacket> result(std::in_place);
-  TransportPacket& t = *result;
   const std::uint8_t* bytes = stack.bytes.data();
   const View<Bth> bth(bytes + layers[stack.transport].offset);
   t.frame = packet.number;
@@ -107,7 +105,7 @@ std::optional<TransportPacket> transport_packet(const Packet& packet) {
   const std::uint32_t end = declared_end(stack), less = payload_at + bth.get<"pad">() + icrc_octets;
   t.payload = end > less ? end - less : 0;
   t.truncated = stack.cut && stack.wire_length == stack.bytes.size();
-  return result;
+  return true;
 }
 
 }  // namespace rdmawire::tracking

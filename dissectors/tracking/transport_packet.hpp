@@ -2,7 +2,6 @@
 /// What following a queue pair needs of a packet, without its bytes: so that it can wait.
 
 #include <cstdint>
-#include <optional>
 
 #include "dissectors/protocol/modular.hpp"
 #include "dissectors/protocol/opcode.hpp"
@@ -12,6 +11,8 @@
 namespace rdmawire::tracking {
 
 struct TransportPacket {
+  TransportPacket() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} sets each octet once
+
   std::uint64_t frame = 0;
   std::int64_t time = 0;
   PortAddress from, to;
@@ -42,7 +43,8 @@ struct TransportPacket {
   [[nodiscard]] bool is_response() const { return op->direction == Direction::response; }
 };
 
-/// nullopt: not a packet of InfiniBand's transport, or its BTH or addresses are not there.
-std::optional<TransportPacket> transport_packet(const Packet& packet);
+/// Reads `packet` into `t`, which must be as new. False: not a packet of InfiniBand's transport, or its BTH or
+/// addresses are not there.
+bool read_transport_packet(const Packet& packet, TransportPacket& t);
 
 }  // namespace rdmawire::tracking

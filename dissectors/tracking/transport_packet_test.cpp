@@ -23,7 +23,9 @@ std::optional<TransportPacket> read(const Octets& bytes, LinkType link = LinkTyp
   packet.time_ns = 99;
   packet.link = link;
   Dissector().dissect(packet, bytes, static_cast<std::uint32_t>(bytes.size()) + extra);
-  return transport_packet(packet);
+  TransportPacket t;
+  if (!read_transport_packet(packet, t)) return std::nullopt;
+  return t;
 }
 
 Octets written(const RdmaFrame& frame) {
@@ -245,7 +247,8 @@ TEST(TransportPacket, RealCaptures) {
                            "ud-pingpong.pcap", "linlinw5-rc-write.pcap", "nvme-over-rdma.pcap.zst", "ucmatose.pcap"}) {
     std::uint64_t transport = 0, bths = 0;
     dissect_capture(sample(name), [&](const Packet& packet) {
-      const auto t = transport_packet(packet);
+      TransportPacket read;
+      const TransportPacket* const t = read_transport_packet(packet, read) ? &read : nullptr;
       bths += packet.stack.find(info<Bth>) != nullptr;
       if (!t) return;
       ++transport;
