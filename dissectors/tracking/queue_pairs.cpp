@@ -207,7 +207,7 @@ void QueuePairs::fetch_connection(std::uint64_t hash, bool response) const {
   fetch(&f.info.sent[static_cast<std::size_t>(slot->end)], sizeof(Sent));
   if (response) fetch(&f.info.sent[static_cast<std::size_t>(other(slot->end))], sizeof(Sent));
   fetch(&f.info.joined_by, sizeof(Connection) - offsetof(Connection, joined_by));
-  fetch(&f.knows, sizeof(Followed) - offsetof(Followed, knows));
+  fetch_between(&f.knows, &f + 1);
   f.requesters[static_cast<std::size_t>(response ? other(slot->end) : slot->end)].fetch_state(response);
 }
 

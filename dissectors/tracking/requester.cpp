@@ -120,12 +120,12 @@ bool Requester::near(Psn psn) const {
 }
 
 void Requester::fetch_state(bool response) const {
-  fetch(this, offsetof(Requester, round_) + 1);
+  fetch_between(this, reinterpret_cast<const char*>(&round_) + 1);
   fetch(&refusal_);
   fetch(&filler_);
   fetch(&unanswered_again_);
   if (response) fetch(&last_ack_, sizeof(last_ack_));
-  fetch(&ack_frame_, sizeof(Requester) - offsetof(Requester, ack_frame_));
+  fetch_between(&ack_frame_, this + 1);
 }
 
 // A request writes behind the last packet and may drop the first one; a response looks at the last few.
