@@ -1358,6 +1358,11 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
     } else if (m.outcome == Outcome::completed) {
       m.outcome = to.joined && acknowledged_service(to.connection) ? Outcome::unanswered : Outcome::sent;
     }
+    if (m.outcome == Outcome::unanswered) {
+      // Of a READ the last response may have come, and what was before it not.
+      m.answer_frame = 0;
+      m.answer_time = 0;
+    }
     to.tell(m);
   }
   waiting_.clear();

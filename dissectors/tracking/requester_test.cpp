@@ -552,6 +552,22 @@ TEST(Requester, AnOldAcknowledgementAnswersNothingNew) {
   EXPECT_EQ(told[0], told[1]);
 }
 
+TEST(Requester, AReadWhoseMiddleNeverComes) {
+  Link link;
+  link.a(read_of(100, 3072));
+  link.b(response(rc::response_first, 100));
+  link.b(response(rc::response_last, 102));
+  for (int i = 0; i < 3; ++i) {
+    link.wait(500 * millisecond);
+    link.a(read_of(101, 2048));
+  }
+  const Recorder& told = link.end();
+  ASSERT_THAT(told.said(), ElementsAre("read unanswered 2-2"));
+  EXPECT_EQ(told.messages[0].answer_frame, 0U);
+  EXPECT_EQ(told.messages[0].answer_time, 0);
+  EXPECT_EQ(told.messages[0].first_response_frame, 3U);
+}
+
 // ---- Order
 
 TEST(Requester, AnOpcodeThatCannotFollow) {
