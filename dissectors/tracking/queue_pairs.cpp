@@ -85,6 +85,7 @@ struct QueuePairs::Followed {
   bool lone = false;
   bool datagram = false;
   std::uint32_t lone_at = 0;
+  std::size_t octets = 0;  // of its requesters, as they were weighed last
   std::uint32_t good_crcs = 0, bad_crcs = 0;
   std::uint16_t port[2] = {0, 0}, previous_port[2] = {0, 0};
   std::uint8_t path_changes[2] = {0, 0};
@@ -215,7 +216,7 @@ void QueuePairs::fetch_connection(std::uint64_t hash, bool response) const {
   fetch(&f.info.sent[static_cast<std::size_t>(slot->end)], sizeof(Sent));
   if (response) fetch(&f.info.sent[static_cast<std::size_t>(other(slot->end))], sizeof(Sent));
   fetch(&f.info.joined_by, sizeof(Connection) - offsetof(Connection, joined_by));
-  fetch(&f.knows, sizeof(Followed) - offsetof(Followed, knows));
+  fetch_between(&f.knows, &f + 1);
   f.requesters[static_cast<std::size_t>(response ? other(slot->end) : slot->end)].fetch_state(response);
 }
 
@@ -257,8 +258,15 @@ void QueuePairs::release(Index at) {
   if (f.lone) remove_lone(at);
   for (End end : {End::a, End::b})
     if (f.knows[static_cast<std::size_t>(end)]) erase(key_from(f, end));
+  octets_ -= f.octets;
   followed_.destroy(at);
   --alive_;
+}
+
+void QueuePairs::weigh(Followed& f) {
+  const std::size_t octets = f.requesters[0].memory() + f.requesters[1].memory();
+  octets_ += octets - f.octets;
+  f.octets = octets;
 }
 
 void QueuePairs::make_room() {
@@ -338,6 +346,7 @@ void QueuePairs::add(const Packet& packet) {
   const bool vendor = (!t.op->known || t.op->transport == Transport::rd) && packet.stack.find(info<DcEth>) != nullptr;
   if (!t.op->known && !vendor) return;
 
+  while (octets_ > options_.outstanding_octets && alive_ > 1) make_room();
   const bool notification = t.op->operation == Operation::congestion_notification;
   Slot* slot = find({t.from, t.to, number_of(t)});
   Index at;
@@ -773,6 +782,7 @@ void QueuePairs::process(Followed& f, End end, const TransportPacket& t) {
     else
       f.requesters[side].request(t, {f.info, sink_, end, joined, wanted});
   }
+  weigh(f);
   if (wanted) sink_.packet(f.info, t.frame, note);
   if (f.info.joined_by == JoinedBy::answers && f.info.confidence == Confidence::low) {
     constexpr std::uint64_t enough = 16;
@@ -1053,6 +1063,8 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   c.sent[0].lost_in_capture += o.info.sent[1].lost_in_capture;
   c.sent[0].out_of_order += o.info.sent[1].out_of_order;
   f.requesters[1] = std::move(o.requesters[0]);
+  f.octets += o.octets;
+  o.octets = 0;
   f.port[1] = o.port[0];
   f.previous_port[1] = o.previous_port[0];
   f.jump[1] = std::move(o.jump[0]);

@@ -96,6 +96,7 @@ class QueuePairs final : public PairSink {
   std::unique_ptr<Search> new_search();
   void end_search(std::unique_ptr<Search> search);
   void make_room();
+  void weigh(Followed& f);
   Index begin(const TransportPacket& packet);
   void farewell(Index at, Farewell why);
   void process(Followed& f, End end, const TransportPacket& packet);
@@ -141,7 +142,8 @@ class QueuePairs final : public PairSink {
   Pool<Followed> followed_;
   std::vector<std::unique_ptr<Search>> spare_searches_;
   std::size_t alive_ = 0;
-  std::size_t hand_ = 0;  // of the clock that chooses who goes
+  std::size_t octets_ = 0;  // of all requesters
+  std::size_t hand_ = 0;    // of the clock that chooses who goes
   std::unordered_map<PortPair, Lone, PortPairHash> lone_;
   std::size_t waiting_ = 0;  // packets held back
   /// Requests that are held back, by port pair, direction and PSN; and how many directions are in each stretch of PSNs.
