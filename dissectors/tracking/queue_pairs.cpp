@@ -850,7 +850,7 @@ void QueuePairs::try_source_port(Index at) {
 
 // When the request was sent that `response` answers, if one was seen before frame `before`; 0: not known.
 std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const TransportPacket& response,
-                                               std::uint64_t before) {
+                                                std::uint64_t before) {
   const std::uint8_t kind = response.syndrome >> 5 & 3, code = response.syndrome & 31;
   const bool gap_nak = response.op->operation == Operation::acknowledge && kind == syndrome_kind::nak &&
                        code == nak_code::psn_sequence_error;
@@ -956,10 +956,9 @@ void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
     for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) consider(others[i]);
   }
   // The requests were held in the order of the hash table, which is not the capture's.
-  std::sort(search.candidates.begin(), search.candidates.end(),
-            [&](const Candidate& x, const Candidate& y) {
-              return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;
-            });
+  std::sort(search.candidates.begin(), search.candidates.end(), [&](const Candidate& x, const Candidate& y) {
+    return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;
+  });
   std::uint32_t near = 0;
   constexpr std::uint64_t a_stretch = 1ULL << 32;
   for (const std::int64_t step : {-1, 0, 1}) {
@@ -1002,13 +1001,10 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
                                      [](const Candidate& x, const Candidate& y) { return x.against < y.against; });
   // Where several could be it, the others must have been contradicted more than once.
   constexpr std::uint32_t enough = 2, clear = 2, enough_alone = 3;
-  const bool all_clear = std::all_of(search.candidates.begin(), search.candidates.end(), [&](const Candidate& c) {
-    return &c == &*best || c.against >= clear;
-  });
+  const bool all_clear = std::all_of(search.candidates.begin(), search.candidates.end(),
+                                     [&](const Candidate& c) { return &c == &*best || c.against >= clear; });
   const bool alone = search.candidates.size() == 1;
-  if (best->against != 0 || !all_clear ||
-      (search.rivals && search.matches < (alone ? enough_alone : enough)))
-    return;
+  if (best->against != 0 || !all_clear || (search.rivals && search.matches < (alone ? enough_alone : enough))) return;
   const Index other_half = best->at;
   if (contradicts(f, *followed_[other_half])) {
     search.candidates.clear();
@@ -1116,9 +1112,8 @@ void QueuePairs::release_waiting(Index at) {
 void QueuePairs::give_up(Index at) {
   Followed& f = *followed_[at];
   Search& search = *f.search;
-  std::erase_if(search.candidates, [&](const Candidate& c) {
-    return !can_be_other_half(at, c.at) || contradicts(f, *followed_[c.at]);
-  });
+  std::erase_if(search.candidates,
+                [&](const Candidate& c) { return !can_be_other_half(at, c.at) || contradicts(f, *followed_[c.at]); });
   if (search.looked && !search.candidates.empty()) {
     // Of several that fit as well, the one that appeared first: other directions, too, give up in that order.
     const auto less = [&](const Candidate& x, const Candidate& y) {
@@ -1126,9 +1121,12 @@ void QueuePairs::give_up(Index at) {
       return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;
     };
     const Candidate best = *std::min_element(search.candidates.begin(), search.candidates.end(), less);
-    const bool clear = std::all_of(search.candidates.begin(), search.candidates.end(), [&](const Candidate& c) {
-      return c.at == best.at || c.against > best.against + 1;
-    });
+    if (best.against * 2 > search.matches) {
+      release_waiting(at);
+      return;
+    }
+    const bool clear = std::all_of(search.candidates.begin(), search.candidates.end(),
+                                   [&](const Candidate& c) { return c.at == best.at || c.against > best.against + 1; });
     constexpr std::uint32_t sure = 2;
     const bool high = best.against == 0 && clear && search.matches >= sure;
     join(best.at, at, JoinedBy::answers, high ? Confidence::high : Confidence::low);

@@ -127,7 +127,8 @@ class QueuePairs final : public PairSink {
   void look_for_candidates(Index at, const TransportPacket& packet);
   void weigh_candidates(Search& search, const TransportPacket& packet);
   void try_answers(Index at, const TransportPacket& packet);
-  static std::optional<std::int64_t> answers(const Followed& requests, const TransportPacket& response, std::uint64_t before);
+  static std::optional<std::int64_t> answers(const Followed& requests, const TransportPacket& response,
+                                             std::uint64_t before);
   static bool contradicts(const Followed& requests, const Followed& responses);
   Index join(Index at, Index with, JoinedBy by, Confidence confidence);
   void give_up(Index at);
