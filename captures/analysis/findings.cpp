@@ -74,9 +74,11 @@ constexpr Advice advices[] = {
      "look for packet spraying or adaptive routing, link aggregation by packet, or a path change; is the device's "
      "out-of-order mode meant to be on? The responder counts it as out_of_sequence"},
     {duplicate, Cause::none, "packet seen twice", "packets seen twice",
-     "the same packet was captured twice in a row: usually a mirror port that copies both ways",
-     "mirror one direction of the port only, or remove duplicates; if the receiver counts duplicate_request, the "
-     "network itself copies"},
+     "the same packet was captured twice within a short time: usually a mirror port that copies both ways, or a "
+     "capture "
+     "on several interfaces of one host",
+     "mirror one direction of the port only, capture on one interface, or remove duplicates; if the receiver counts "
+     "duplicate_request, the network itself copies"},
     {nak, Cause::psn_sequence_error, "sequence-error NAK", "sequence-error NAKs",
      "the responder misses packets; it asked for them again, and the retransmission is not in the capture",
      "look for loss on the way to the responder; it counts out_of_sequence, the requester packet_seq_err"},
@@ -306,7 +308,9 @@ std::vector<Case> cases_of(std::uint64_t connection, const Troubled& troubled) {
 }
 
 std::string title_of(const Finding& finding, const Advice& advice) {
-  std::string title = counted(finding.count, advice.one, advice.many);
+  const bool copies = finding.kind == to_string(duplicate);  // they come in rows
+  std::string title = counted(copies ? finding.packets : finding.count, advice.one, advice.many);
+  if (copies) return title;
   if (finding.kind == to_string(retransmission)) {
     title += fmt::format(", {} again", counted(finding.packets, "packet", "packets"));
     if (finding.share >= 0.1)
@@ -438,6 +442,30 @@ Finding of_capture(Severity severity, std::string_view kind, std::uint64_t count
   return finding;
 }
 
+/// Whether the capture has most packets twice. No network copies that much, and no sender repeats that much so soon.
+bool captured_twice(const Analysis& analysis) {
+  constexpr std::uint64_t fewest = 10;
+  return analysis.copies >= fewest &&
+         analysis.copies >= (analysis.copyable - std::min(analysis.copies, analysis.copyable)) / 4 * 3;
+}
+
+/// One finding instead of a duplicate at every connection.
+Finding captured_twice_finding(const Analysis& analysis, std::vector<Case>& copies) {
+  Group all;
+  for (const Case& one : copies) all.merge(one.group);
+  Finding finding = of_capture(
+      Severity::warning, "captured_twice", all.count, all.first_frame,
+      fmt::format("most packets are in it twice: {} copies among {}", analysis.copies, analysis.copyable),
+      "the same packets were captured at two places: on two interfaces of a host or bridge (device any), or at a "
+      "mirror "
+      "port that copies both ways. Counts of packets and octets are too high; retransmissions, packets out of order "
+      "and "
+      "datagrams below may be nothing but second copies",
+      "capture on one interface, or mirror one direction; or remove the copies first (editcap -w 0.001 IN OUT)");
+  take_group(finding, all);
+  return finding;
+}
+
 void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, const InputFacts& input) {
   if (input.lost_by_capture)
     findings.push_back(of_capture(
@@ -551,7 +579,9 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
     for (Case& one : cases_of(connection, troubled))
       by_kind[{one.group.kind, one.group.cause}].push_back(std::move(one));
   std::vector<Finding> findings;
+  const bool twice = captured_twice(analysis);
   for (auto& [key, cases] : by_kind) {
+    if (twice && key.first == duplicate) continue;
     const Advice* advice = advice_of(key.first, key.second);
     if (!advice) continue;
     if (cases.size() > collective) {
@@ -562,6 +592,8 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
   }
   add_capture_wide(findings, analysis, input);
   std::sort(findings.begin(), findings.end(), before);
+  // It comes first: it says how to read the others.
+  if (twice) findings.insert(findings.begin(), captured_twice_finding(analysis, by_kind[{duplicate, Cause::none}]));
   return findings;
 }
 

@@ -11,6 +11,9 @@ namespace {
 
 /// A copy that the network made comes this soon after the packet; no retransmission timer is so short.
 constexpr std::int64_t copy_ns = 100'000;
+// A sender that gives each packet another IP identification sends none again with the one that it had: the interfaces
+// of a host, or a bridge's ports, show a packet so much later once more.
+constexpr std::int64_t numbered_copy_ns = 1'000'000;
 /// And of an acknowledgement: later, it was sent again.
 constexpr std::int64_t acknowledgement_copy_ns = 20'000;
 /// A missing response that implies a NAK has its READ sent again this soon after the response that shows it; later, a
@@ -284,6 +287,11 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     packets_.push_back(gap);
     gap_ = true;
   }
+  if (packet.identification == last_identification_)
+    other_identifications_ = 0;
+  else if (other_identifications_ < UINT8_MAX)
+    ++other_identifications_;
+  last_identification_ = packet.identification;
   SentPacket& sent = packets_.push_back({});
   sent.psn = packet.psn;
   sent.psns = psns;
@@ -383,8 +391,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   bool first_of_round = false;
   if (!filler_.active) {
     if (round_.active && !refused_here && packet.psn - round_.next >= 0) {
-      round_.copy &= known.seen && known.icrc == packet.icrc && known.identification == packet.identification &&
-                     packet.time - known.time < copy_ns;
+      round_.copy &= is_copy(packet, known);
       ++round_.event.packets;
       round_.event.octets += packet.payload;
       round_.event.last_frame = packet.frame;
@@ -529,9 +536,13 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   round_.active = true;
   round_.event = event;
   round_.next = packet.psn + psns;
-  round_.copy = known.seen && known.icrc == packet.icrc && known.identification == packet.identification &&
-                packet.time - known.time < copy_ns &&
+  round_.copy = is_copy(packet, known) &&
                 (event.cause == Cause::unknown || event.cause == Cause::spurious || event.cause == Cause::timeout);
+}
+
+bool Requester::is_copy(const TransportPacket& packet, const SentPacket& known) const {
+  return known.seen && known.icrc == packet.icrc && known.identification == packet.identification &&
+         packet.time - known.time < (numbers_packets() ? numbered_copy_ns : copy_ns);
 }
 
 void Requester::end_round(const Reporter& to) {
@@ -544,8 +555,8 @@ void Requester::end_round(const Reporter& to) {
   // Of what the responder has had already, each packet draws an acknowledgement; after a NAK it had dropped them.
   if (event.cause != Cause::sequence_error_nak && event.cause != Cause::rnr)
     unanswered_again_ += static_cast<std::uint32_t>(event.packets);
-  // The network copies packets one by one; a requester goes back and sends on.
-  if (round_.copy && event.packets == 1) {
+  // The network copies packets one by one; a requester goes back and sends on, but not with the same numbers.
+  if (round_.copy && (event.packets == 1 || numbers_packets())) {
     event.kind = EventKind::duplicate;
     event.cause = Cause::none;
     event.cause_frame = 0;

@@ -280,6 +280,36 @@ TEST(Requester, WhatWasAcknowledgedIsSentAgainForNothing) {
   EXPECT_THAT(told.said(), ElementsAre("send completed 2-2"));
 }
 
+TEST(Requester, AnotherInterfaceShowsEachPacketOnceMore) {
+  Link link;
+  for (int burst = 0; burst < 3; ++burst) {
+    const auto first = static_cast<std::uint32_t>(100 + 8 * burst);
+    for (int time = 0; time < 2; ++time) {
+      for (std::uint32_t psn = first; psn < first + 8; ++psn)
+        link.a({.opcode = rc::send, .psn = psn, .payload = 8, .identification = static_cast<std::uint16_t>(psn)});
+      link.wait(300 * microsecond);
+    }
+    link.acks(first + 7, first + 8 - 100);
+  }
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("duplicate", "duplicate", "duplicate"));
+  EXPECT_EQ(told.farewells[0].connection.sent[0].duplicates, 24U);
+  EXPECT_EQ(told.farewells[0].connection.sent[0].packets_again, 0U);
+}
+
+TEST(Requester, ASenderThatDoesNotNumberItsPacketsSendsThemAgain) {
+  Link link;
+  for (int time = 0; time < 2; ++time) {
+    for (std::uint32_t psn = 100; psn < 108; ++psn)
+      link.a({.opcode = rc::send, .psn = psn, .payload = 8, .identification = 7});
+    link.wait(300 * microsecond);
+  }
+  link.acks(107, 8);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("retransmission timeout"));
+  EXPECT_EQ(told.farewells[0].connection.sent[0].duplicates, 0U);
+}
+
 TEST(Requester, TheNetworkCopiesAPacket) {
   Link link;
   link.a({.opcode = rc::send, .psn = 100, .payload = 8, .identification = 7});
