@@ -394,6 +394,22 @@ TEST(Findings, OfTheCaptureAsAWhole) {
   EXPECT_FALSE(report(analysis, input).at("input").at("exact").get<bool>());
 }
 
+TEST(Findings, OfIwarpSpeakOfIwarp) {
+  for (const EventKind kind : {EventKind::unanswered, EventKind::msn_jump, EventKind::unsolicited_response,
+                               EventKind::duplicate, EventKind::out_of_order, EventKind::rejected}) {
+    Analysis analysis;
+    Connection c = connection_of(1);
+    c.service = Service::iwarp;
+    analysis.event(&c, event_of(kind, Cause::none, 1, 5));
+    const auto findings = findings_of(analysis);
+    ASSERT_EQ(findings.size(), 1U);
+    for (const char* foreign : {"RoCE", "4791", "queue pair", "GID", "responder's count", "duplicate_request"}) {
+      EXPECT_THAT(findings[0].meaning, Not(HasSubstr(foreign)));
+      EXPECT_THAT(findings[0].next, Not(HasSubstr(foreign)));
+    }
+  }
+}
+
 TEST(Findings, ACaptureWithEachPacketTwiceIsOneFindingAndTheFirst) {
   Analysis analysis;
   for (std::uint64_t id = 1; id <= 3; ++id) {

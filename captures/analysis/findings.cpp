@@ -31,7 +31,7 @@ constexpr Advice advices[] = {
      "(requester)"},
     {retransmission, Cause::timeout, "retransmission after a timeout", "retransmissions after timeouts",
      "the requester waited for an acknowledgement until its timer ran out, then sent again: the last packets of a "
-     "message, or the acknowledgement itself, were lost, and no later packet could show the gap",
+     "message, or the acknowledgement itself, were lost or late, and no later packet could show the gap",
      "compare the wait with the queue pair's timeout (4.096 µs times 2^timeout): a shorter one recovers sooner; find "
      "the loss on the way, acknowledgements' way back included; the requester counts it as local_ack_timeout_err"},
     {retransmission, Cause::rnr, "retransmission after RNR NAKs", "retransmissions after RNR NAKs",
@@ -226,7 +226,45 @@ constexpr Advice advices[] = {
      "read it: rdmawire dissect -V --frame N shows layer, type, code and the header that it quotes"},
 };
 
-const Advice* advice_of(EventKind kind, Cause cause) {
+/// Where iWARP means something else by it, or other things help.
+constexpr Advice iwarp_advices[] = {
+    {unsolicited_response, Cause::none, "response without request", "responses without request",
+     "read responses whose read request was never seen, or named another place to put the data",
+     "see that both directions are captured, and that the response's STag and tagged offset are what the request asks "
+     "for (rdmawire dissect -V --frame N)"},
+    {unanswered, Cause::none, "request without any answer", "requests without any answer",
+     "read requests drew no response until the capture ended: the peer does not take them, its answers take a way that "
+     "is not captured, or they fit no request",
+     "see whether TCP acknowledged the request and whether a Terminate message follows it; if a response is there, "
+     "compare its STag and tagged offset with what the request asks for"},
+    {msn_jump, Cause::none, "MSN that jumps", "MSNs that jump",
+     "the sender does not number the untagged messages of a queue one by one from 1, as RFC 5041 (5.3) has it: the "
+     "receiver ends the stream with a Terminate message, or is lax",
+     "packets may be missing from the capture; else this is the sender's iWARP implementation: take it to its maker "
+     "with these frames"},
+    {out_of_order, Cause::none, "packet out of order", "packets out of order",
+     "TCP segments overtook one another; TCP bears that, and may take it for loss",
+     "look for packet spraying or adaptive routing, link aggregation by packet, or a path change"},
+    {psn_gap, Cause::none, "gap in the stream", "gaps in the stream",
+     "octets of the TCP stream were not seen, and nothing tells whether the network or the capture lost them",
+     "see whether the capture reports drops of its own; capture the other direction too"},
+    {duplicate, Cause::none, "packet seen twice", "packets seen twice",
+     "the same TCP segment was captured twice within a short time: usually a mirror port that copies both ways, or a "
+     "capture on several interfaces of one host",
+     "mirror one direction of the port only, capture on one interface, or remove duplicates"},
+    {segmentation, Cause::none, "segment that does not fit its message", "segments that do not fit their message",
+     "a message's DDP segments do not add up: one does not go on where the one before it ended, or there are more or "
+     "fewer octets than were asked for",
+     "see whether the capture lacks packets there; else this is the sender's iWARP implementation"},
+    {rejected, Cause::none, "connection refused", "connections refused", "the MPA reply refused to set up a connection",
+     "is the service listening, on this port and address? do both ends ask for compatible parameters (markers, CRC, "
+     "enhanced set-up)? The reply's private data may say why: rdmawire dissect -V --frame N"},
+};
+
+const Advice* advice_of(EventKind kind, Cause cause, bool iwarp) {
+  if (iwarp)
+    for (const Advice& advice : iwarp_advices)
+      if (advice.kind == kind) return &advice;
   const Advice* general = nullptr;
   for (const Advice& advice : advices) {
     if (advice.kind != kind) continue;
@@ -582,13 +620,15 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
   const bool twice = captured_twice(analysis);
   for (auto& [key, cases] : by_kind) {
     if (twice && key.first == duplicate) continue;
-    const Advice* advice = advice_of(key.first, key.second);
+    const auto is_iwarp = [](const Case& one) { return one.troubled->service == tracking::Service::iwarp; };
+    const Advice* advice = advice_of(key.first, key.second, std::all_of(cases.begin(), cases.end(), is_iwarp));
     if (!advice) continue;
     if (cases.size() > collective) {
       findings.push_back(collective_finding(cases, *advice, analysis));
       continue;
     }
-    for (const Case& one : cases) findings.push_back(finding_of(one, *advice, analysis));
+    for (const Case& one : cases)
+      findings.push_back(finding_of(one, *advice_of(key.first, key.second, is_iwarp(one)), analysis));
   }
   add_capture_wide(findings, analysis, input);
   std::sort(findings.begin(), findings.end(), before);
