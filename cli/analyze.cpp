@@ -20,6 +20,7 @@
 #include "captures/io/live.hpp"
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
+#include "cli/vantage.hpp"
 
 namespace rdmawire::cli {
 namespace {
@@ -28,7 +29,9 @@ namespace analysis = captures::analysis;
 
 constexpr const char* description =
     "Reports what a capture shows: which connection suffers, why, and since which frame.\n"
-    "Several files are read as one capture, in the order of their first packets.";
+    "Several files are read as one capture, in the order of their first packets; with --vantage as captures of one "
+    "job\n"
+    "at several places, which are compared: on which hop a packet was lost, marked or delayed.";
 constexpr const char* examples = R"(Examples:
   rdmawire analyze x.pcap                       summary, findings worst first, tables
   rdmawire analyze ring-*.pcapng --threads 4    the files of a rotating capture, as one
@@ -38,6 +41,7 @@ constexpr const char* examples = R"(Examples:
   rdmawire analyze x.pcap --from 12.5 --to 13   half a second of it
   rdmawire analyze x.pcap --counters before.txt --counters after.txt
   rdmawire analyze --interface eth0             as it happens, until Ctrl-C
+  rdmawire analyze --vantage leaf1.pcap spine.pcap leaf2.pcap      the same packets at several places: which hop?
   rdmawire analyze x.pcap --fail-on warning     for scripts: exit status 1 when something is wrong
 
 Exit status: 0 fine, 1 found what --fail-on names, 2 wrong usage, 3 a file could not be read to its end (the report is of
@@ -46,13 +50,13 @@ what could be read).)";
 struct Options {
   std::vector<std::string> files;
   std::string filter, from, to, csv, fail_on, interface, capture_filter;
-  std::vector<std::string> counters, ignore;
+  std::vector<std::string> counters, ignore, order;
   std::uint64_t connection = 0;
   unsigned threads = 0;
   std::size_t rows = 10;
   std::uint16_t roce_port = 0;
-  bool json = false, csv_packets = false, no_crc = false, follow = false;
-  double every = 0;
+  bool json = false, csv_packets = false, no_crc = false, follow = false, vantage = false, synchronized = false;
+  double every = 0, window = 0;
   Colours colours = Colours::automatic;
 };
 
@@ -333,7 +337,24 @@ std::string check_fail_on(const std::string& word) {
     if (word == known) return {};
   for (const tracking::EventRow& row : tracking::event_rows)
     if (row.name == word) return {};
+  if (is_vantage_finding(word)) return {};
   return word + " is neither a severity (error, warning, info) nor a kind of event (rdmawire explain events)";
+}
+
+VantageOptions vantage_options(const Options& options) {
+  return {.files = options.files,
+          .filter = options.filter,
+          .fail_on = options.fail_on,
+          .order = options.order,
+          .window = options.window,
+          .threads = options.threads ? options.threads : std::max(1U, std::thread::hardware_concurrency()),
+          .rows = options.rows,
+          .width = terminal_width(),
+          .roce_port = options.roce_port,
+          .synchronized = options.synchronized,
+          .json = options.json,
+          .no_crc = options.no_crc,
+          .colours = use_colours(options.colours, STDOUT_FILENO)};
 }
 
 }  // namespace
@@ -390,8 +411,35 @@ void add_analyze(CLI::App& app, Work& work) {
   sub->add_option("--every", options->every, "with --follow: seconds between reports (1 on a terminal, else 10)")
       ->check(check_positive)
       ->type_name("SECONDS");
+  CLI::Option* const vantage = sub->add_flag(
+      "--vantage", options->vantage,
+      "the files are captures of one job at several places: find the same packets in them, and which hop is to blame");
+  sub->add_option_function<std::string>(
+         "--clocks", [options](const std::string& word) { options->synchronized = word == "synchronized"; },
+         "with --vantage: synchronized, when the clocks are known to agree; else (found) packets tell")
+      ->check(CLI::IsMember({"found", "synchronized"}))
+      ->needs(vantage)
+      ->type_name("WORD");
+  sub->add_option("--order", options->order,
+                  "with --vantage: the files in their order along the way, with commas between; else packets tell")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(vantage)
+      ->type_name("FILES");
+  sub->add_option("--window", options->window,
+                  "with --vantage: seconds that copies of a packet may lie apart (0.1), the measure of memory")
+      ->check(CLI::Range(1e-6, 3600.0))
+      ->needs(vantage)
+      ->type_name("SECONDS");
   add_colour_option(*sub, options->colours);
   sub->callback([options, &work] {
+    if (options->vantage)
+      for (const auto& [given, option] :
+           {std::pair(!options->csv.empty(), "--csv"), std::pair(!options->counters.empty(), "--counters"),
+            std::pair(options->connection != 0, "--connection"), std::pair(!options->from.empty(), "--from"),
+            std::pair(!options->to.empty(), "--to"), std::pair(!options->ignore.empty(), "--ignore"),
+            std::pair(options->follow, "--follow"), std::pair(!options->interface.empty(), "--interface")})
+        if (given) throw CLI::ExcludesError("--vantage", option);
     if (options->files.empty() && options->interface.empty()) throw CLI::RequiredError("FILE");
     if (!options->files.empty() && !options->interface.empty()) throw CLI::ExcludesError("FILE", "--interface");
     if (options->follow && options->interface.empty() && (options->files.size() != 1 || options->files[0] == "-"))
@@ -405,7 +453,9 @@ void add_analyze(CLI::App& app, Work& work) {
       throw CLI::RequiresError("--capture-filter", "--interface");
     if (options->every != 0 && !options->follow && options->interface.empty())
       throw CLI::RequiresError("--every", "--follow");
-    work = [options] { return Analyze(*options).run(); };
+    work = [options] {
+      return options->vantage ? compare_vantage_points(vantage_options(*options)) : Analyze(*options).run();
+    };
   });
 }
 

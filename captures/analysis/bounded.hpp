@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -34,10 +35,15 @@ class BoundedTable {
     }
   }
   [[nodiscard]] Row* find(const Key& key) {
-    if (slots_.empty()) return nullptr;
+    const auto row = find_index(key);
+    return row ? &rows_[*row].second : nullptr;
+  }
+  /// The place of `key` among rows(), nullopt when it has none. Places do not change.
+  [[nodiscard]] std::optional<std::uint32_t> find_index(const Key& key) const {
+    if (slots_.empty()) return std::nullopt;
     for (std::size_t i = key.hash() & (slots_.size() - 1); slots_[i] != none; i = (i + 1) & (slots_.size() - 1))
-      if (rows_[slots_[i]].first == key) return &rows_[slots_[i]].second;
-    return nullptr;
+      if (rows_[slots_[i]].first == key) return slots_[i];
+    return std::nullopt;
   }
   /// Brings the memory that at() will need into the cache: first the slot, some packets later the row.
   void fetch_slot(const Key& key) const {

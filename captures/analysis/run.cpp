@@ -232,10 +232,11 @@ struct Coming {
   LinkType link = LinkType::ethernet;
   bool mine = false;
   Peek seen;
+  bool fetches = false;  // the next two are set
   tracking::Tracker::Ahead ahead;
   std::uint64_t queue_pair_id = 0;
 };
-constexpr std::size_t coming_records = 24;
+constexpr std::size_t coming_records = 24;  // in three steps
 
 }  // namespace
 
@@ -261,6 +262,7 @@ struct Pipeline::State {
   std::optional<std::pair<PortAddress, PortAddress>> only;
   std::array<Coming, coming_records> coming;  // a ring
   std::size_t came = 0, went = 0;
+  std::array<std::uint64_t, 4> recent{};  // hashes of flows
 
   void take(const Coming& record);
 };
@@ -281,26 +283,31 @@ void Pipeline::add(const Record& record, std::uint64_t frame, bool stays) {
   if (!mine && !seen.text) return;
   if (!stays || !s.tracker.worth_fetching()) {
     drain();
-    s.take({record.bytes, record.time, frame, record.wire_length, record.link, mine, seen, {}, 0});
+    s.take({record.bytes, record.time, frame, record.wire_length, record.link, mine, seen, false, {}, 0});
     return;
   }
   Coming& newest = s.coming[s.came++ % s.coming.size()];
-  newest = {record.bytes, record.time, frame, record.wire_length, record.link, mine, seen, {}, 0};
+  newest = {record.bytes, record.time, frame, record.wire_length, record.link, mine, seen, false, {}, 0};
   if (seen.bth) {
     const FlowKey ports{seen.from, seen.to, 0};
     newest.ahead = {ports.with(seen.dest_qp).hash(), opcode(seen.opcode).direction == Direction::response};
-    newest.queue_pair_id = Analysis::queue_pair_id(ports, seen.dest_qp);
-    s.tracker.fetch_slot(newest.ahead);
-    s.analysis.fetch_slot(newest.queue_pair_id);
+    // What one of the last packets belonged to is in the cache: most traffic comes in bursts.
+    newest.fetches = std::find(s.recent.begin(), s.recent.end(), newest.ahead.hash) == s.recent.end();
+    if (newest.fetches) {
+      s.recent[s.came % s.recent.size()] = newest.ahead.hash;
+      newest.queue_pair_id = Analysis::queue_pair_id(ports, seen.dest_qp);
+      s.tracker.fetch_slot(newest.ahead);
+      s.analysis.fetch_slot(newest.queue_pair_id);
+    }
   }
   constexpr std::size_t step = coming_records / 3;
   if (s.came - s.went > step)
-    if (const Coming& packet = s.coming[(s.came - 1 - step) % s.coming.size()]; packet.seen.bth) {
+    if (const Coming& packet = s.coming[(s.came - 1 - step) % s.coming.size()]; packet.fetches) {
       s.tracker.fetch_connection(packet.ahead);
       s.analysis.fetch_row(packet.queue_pair_id);
     }
   if (s.came - s.went > 2 * step)
-    if (const Coming& packet = s.coming[(s.came - 1 - 2 * step) % s.coming.size()]; packet.seen.bth)
+    if (const Coming& packet = s.coming[(s.came - 1 - 2 * step) % s.coming.size()]; packet.fetches)
       s.tracker.fetch_requests(packet.ahead);
   if (s.came - s.went == s.coming.size()) s.take(s.coming[s.went++ % s.coming.size()]);
 }

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "captures/analysis/report.hpp"
+#include "captures/analysis/text_page.hpp"
 #include "dissectors/faces/ink.hpp"
 #include "dissectors/faces/value.hpp"
 
@@ -13,24 +14,6 @@ namespace rdmawire::captures::analysis {
 namespace {
 
 using faces::Ink;
-using faces::Page;
-
-std::uint64_t number(const Json& value) { return value.is_number() ? value.get<std::uint64_t>() : 0; }
-std::string word(const Json& value) { return value.is_string() ? value.get<std::string>() : std::string(); }
-std::string duration(const Json& value) {
-  return value.is_number() ? duration_text(value.get<std::int64_t>()) : std::string("–");
-}
-
-/// "12.3 MB"; three digits, decimal multiples.
-std::string octets_text(std::uint64_t octets) {
-  if (octets < 1000) return fmt::format("{} B", octets);
-  double value = static_cast<double>(octets);
-  const char* const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
-  std::size_t unit = 0;
-  for (value /= 1000; value >= 999.5 && unit + 1 < std::size(units); value /= 1000) ++unit;
-  return fmt::format("{:.{}f} {}", value, value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, units[unit]);
-}
-std::string octets_text(const Json& value) { return octets_text(number(value)); }
 
 /// A message's size is a count of octets that people chose: powers of two stay what they are.
 std::string size_text(const Json& value) {
@@ -41,24 +24,6 @@ std::string size_text(const Json& value) {
   return fmt::format("{}", size);
 }
 
-/// "remote_access_error" to "remote access error", "rnr_nak" to "RNR NAK".
-std::string spoken(std::string_view name) {
-  static constexpr std::pair<std::string_view, std::string_view> capitals[] = {
-      {"nak", "NAK"}, {"rnr", "RNR"}, {"psn", "PSN"},    {"msn", "MSN"},   {"cnp", "CNP"},
-      {"crc", "CRC"}, {"ecn", "ECN"}, {"tcp", "TCP"},    {"ip", "IP"},     {"ttl", "TTL"},
-      {"bth", "BTH"}, {"rd", "RD"},   {"pkey", "P_Key"}, {"qkey", "Q_Key"}};
-  std::string text;
-  while (!name.empty()) {
-    const std::size_t end = std::min(name.find('_'), name.size());
-    std::string_view part = name.substr(0, end);
-    for (const auto& [small, capital] : capitals)
-      if (part == small) part = capital;
-    if (!text.empty()) text += ' ';
-    text += part;
-    name.remove_prefix(std::min(end + 1, name.size()));
-  }
-  return text;
-}
 std::string operation_text(const Json& value) { return spoken(word(value)); }
 
 std::string wire_text(const std::string& name) {
@@ -69,32 +34,10 @@ std::string wire_text(const std::string& name) {
   return "not RDMA";
 }
 
-/// Cut to `width` columns, with an ellipsis for what is missing.
-std::string cut(const std::string& text, std::size_t width) {
-  if (faces::columns(text) <= width) return text;
-  std::string out;
-  std::size_t columns = 0;
-  for (const char c : text) {
-    if ((c & 0xc0) != 0x80 && ++columns >= width) break;
-    out += c;
-  }
-  return out + "…";
-}
-
-struct Column {
-  std::string title;
-  enum Align : std::uint8_t { left, right } align = right;
-  unsigned sacrifice = 0;  ///< where there is too little room, columns with a higher number go first; 0 stays
-};
-
-class Printer {
+class Printer : TextPage {
  public:
   Printer(std::string& out, const Json& report, const TextOptions& options)
-      : out_(out),
-        report_(report),
-        options_(options),
-        width_(std::max<std::size_t>(options.width, 80)),
-        page_(out, options.colours) {}
+      : TextPage(out, options), report_(report), options_(options) {}
 
   void print() {
     summary();
@@ -115,90 +58,6 @@ class Printer {
   }
 
  private:
-  void heading(std::string_view title) { page_.line().put(Ink::strong, title).line(); }
-
-  /// "  label       text", the text wrapped.
-  void labelled(std::string_view label, std::string_view text, std::size_t column = 14, Ink ink = Ink::plain) {
-    page_.put("  ").put(Ink::dim, label).to(column);
-    std::size_t at = 0;
-    bool first = true;
-    while (at < text.size()) {
-      std::size_t end = std::min(text.find(' ', at), text.size());
-      const std::string_view next = text.substr(at, end - at);
-      if (!first && page_.column() + 1 + faces::columns(next) > width_)
-        page_.line().to(column);
-      else if (!first)
-        page_.put(" ");
-      page_.put(ink, next);
-      first = false;
-      at = end + 1;
-    }
-    page_.line();
-  }
-
-  void table(std::string_view title, std::vector<Column> columns, std::vector<std::vector<std::string>> rows,
-             std::size_t all_rows, std::string_view note = {}) {
-    if (rows.empty()) return;
-    heading(title);
-    const auto widths_of = [&] {
-      std::vector<std::size_t> widths;
-      for (std::size_t c = 0; c < columns.size(); ++c) {
-        std::size_t w = faces::columns(columns[c].title);
-        for (const auto& row : rows) w = std::max(w, faces::columns(row[c]));
-        widths.push_back(w);
-      }
-      return widths;
-    };
-    // A column that has nothing to say takes no room.
-    for (std::size_t c = columns.size(); c-- > 0;) {
-      if (!std::all_of(rows.begin(), rows.end(), [c](const auto& row) { return row[c].empty(); })) continue;
-      columns.erase(columns.begin() + static_cast<std::ptrdiff_t>(c));
-      for (auto& row : rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(c));
-    }
-    std::vector<std::size_t> widths = widths_of();
-    const auto total = [&] {
-      std::size_t sum = 2;
-      for (const std::size_t w : widths) sum += w + 2;
-      return sum - 2;
-    };
-    while (total() > width_) {
-      const auto worst = std::max_element(columns.begin(), columns.end(),
-                                          [](const Column& a, const Column& b) { return a.sacrifice < b.sacrifice; });
-      if (worst->sacrifice == 0) break;
-      const auto at = worst - columns.begin();
-      columns.erase(worst);
-      for (auto& row : rows) row.erase(row.begin() + at);
-      widths = widths_of();
-    }
-    // Still too wide: the widest column of words gives way.
-    while (total() > width_) {
-      std::size_t widest = columns.size();
-      for (std::size_t c = 0; c < columns.size(); ++c)
-        if (columns[c].align == Column::left && widths[c] > 12 &&
-            (widest == columns.size() || widths[c] > widths[widest]))
-          widest = c;
-      if (widest == columns.size()) break;
-      --widths[widest];
-    }
-    const auto cell = [&](Ink ink, const std::string& text, std::size_t c) {
-      const std::string shown = cut(text, widths[c]);
-      const std::size_t from = page_.column();
-      if (columns[c].align == Column::right) page_.to(from + widths[c] - std::min(widths[c], faces::columns(shown)));
-      page_.put(ink, shown);
-      if (c + 1 < columns.size()) page_.to(from + widths[c] + 2);
-    };
-    page_.put("  ");
-    for (std::size_t c = 0; c < columns.size(); ++c) cell(Ink::dim, columns[c].title, c);
-    page_.line();
-    for (const auto& row : rows) {
-      page_.put("  ");
-      for (std::size_t c = 0; c < columns.size(); ++c) cell(Ink::plain, row[c], c);
-      page_.line();
-    }
-    if (all_rows > rows.size()) page_.put(Ink::dim, fmt::format("  and {} more", all_rows - rows.size())).line();
-    if (!note.empty()) page_.put(Ink::dim, fmt::format("  {}", note)).line();
-  }
-
   /// The first rows of a list of the report, made into cells.
   std::vector<std::vector<std::string>> cells(const Json& list,
                                               const std::function<std::vector<std::string>(const Json&)>& make) const {
@@ -716,11 +575,8 @@ class Printer {
           {{"receiver", Column::left}, {"senders"}, {"octets"}, {"within"}, {"at"}}, rows, several);
   }
 
-  std::string& out_;
   const Json& report_;
   const TextOptions& options_;
-  std::size_t width_;
-  Page page_;
 };
 
 }  // namespace

@@ -16,4 +16,9 @@ inline void fetch(const void* at, std::size_t octets = 1) {
   asm volatile("");
 }
 
+/// Likewise from `begin` to before `end`.
+inline void fetch_between(const void* begin, const void* end) {
+  fetch(begin, reinterpret_cast<std::uintptr_t>(end) - reinterpret_cast<std::uintptr_t>(begin));
+}
+
 }  // namespace rdmawire::tracking

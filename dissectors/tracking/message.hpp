@@ -48,7 +48,7 @@ struct Message {
   std::uint32_t key = 0;        ///< rkey or STag
   std::uint64_t immediate = 0;  ///< 32 bits; iWARP: 64 (RFC 7306, 6)
   std::uint32_t invalidated_key = 0;
-  std::uint64_t first_frame = 0, last_frame = 0;  ///< of the request
+  std::uint64_t first_frame = 0, last_frame = 0;  ///< of the request: from the first to the last packet that was new
   std::uint64_t first_response_frame = 0;         ///< read: the first response packet
   std::uint64_t answer_frame = 0;                 ///< the ACK, atomic answer, or last read response that completed it
   std::int64_t start = 0, end_time = 0;           ///< times of first_frame and last_frame

@@ -13,9 +13,11 @@ namespace {
 
 /// One direction's packets wait for the other one at most so many, and so long.
 constexpr std::size_t patience_packets = 160;
-constexpr std::int64_t patience_ns = 2'000'000'000;
+constexpr std::int64_t patience_ns = 10'000'000'000;
 /// So many directions without another half are looked through, the newest first.
 constexpr std::size_t looked_through = 128;
+/// And so many whose requests have the PSN of a response.
+constexpr std::size_t considered = 2048;
 /// PSNs that are this near are told from each other by more than one answer.
 constexpr unsigned stretch_bits = 8;
 /// Bad CRCs that are explained, for each connection.
@@ -54,11 +56,18 @@ std::uint16_t of_sender(std::uint32_t local_qp) {
 
 }  // namespace source_port
 
+/// A direction whose requests these responses may answer.
+struct QueuePairs::Candidate {
+  Index at = none;
+  std::uint32_t against = 0;  // responses that do not fit it, or fit another one much better
+  std::int64_t delay = 0;     // of the response that is looked at; negative: it does not fit
+};
+
 struct QueuePairs::Search {
   std::vector<TransportPacket> held;
   std::vector<Event> events;  // of the packets that are held: which connection's they are is open, too
   std::size_t told = 0;       // of these
-  std::vector<Index> candidates;
+  std::vector<Candidate> candidates;
   std::vector<std::uint64_t> stretches;  // that its requests are in
   bool late = false;                     // its packets do not wait any more
   bool looked = false;
@@ -76,6 +85,7 @@ struct QueuePairs::Followed {
   bool lone = false;
   bool datagram = false;
   std::uint32_t lone_at = 0;
+  std::size_t octets = 0;  // of its requesters, as they were weighed last
   std::uint32_t good_crcs = 0, bad_crcs = 0;
   std::uint16_t port[2] = {0, 0}, previous_port[2] = {0, 0};
   std::uint8_t path_changes[2] = {0, 0};
@@ -107,7 +117,7 @@ std::size_t QueuePairs::memory() const {
     for (const auto& jump : f->jump) octets += jump ? sizeof(*jump) : 0;
     if (const Search* search = f->search.get())
       octets += sizeof(Search) + search->held.capacity() * sizeof(TransportPacket) +
-                search->events.capacity() * sizeof(Event) + search->candidates.capacity() * sizeof(Index) +
+                search->events.capacity() * sizeof(Event) + search->candidates.capacity() * sizeof(Candidate) +
                 search->stretches.capacity() * sizeof(std::uint64_t);
   }
   return octets;
@@ -206,7 +216,7 @@ void QueuePairs::fetch_connection(std::uint64_t hash, bool response) const {
   fetch(&f.info.sent[static_cast<std::size_t>(slot->end)], sizeof(Sent));
   if (response) fetch(&f.info.sent[static_cast<std::size_t>(other(slot->end))], sizeof(Sent));
   fetch(&f.info.joined_by, sizeof(Connection) - offsetof(Connection, joined_by));
-  fetch(&f.knows, sizeof(Followed) - offsetof(Followed, knows));
+  fetch_between(&f.knows, &f + 1);
   f.requesters[static_cast<std::size_t>(response ? other(slot->end) : slot->end)].fetch_state(response);
 }
 
@@ -232,20 +242,14 @@ std::unique_ptr<QueuePairs::Search> QueuePairs::new_search() {
   return search;
 }
 
-// Its vectors keep their memory for the next one.
+// What it held keeps its memory for the next one.
 void QueuePairs::end_search(std::unique_ptr<Search> search) {
   constexpr std::size_t spare = 64;
   if (!search || spare_searches_.size() >= spare) return;
-  search->held.clear();
-  search->events.clear();
-  search->told = 0;
-  search->late = false;
-  search->candidates.clear();
-  search->stretches.clear();
-  search->looked = search->rivals = false;
-  search->matches = 0;
-  search->last_match = {};
-  search->since = 0;
+  std::vector<TransportPacket> held = std::move(search->held);
+  held.clear();
+  *search = Search{};
+  search->held = std::move(held);
   spare_searches_.push_back(std::move(search));
 }
 
@@ -254,8 +258,15 @@ void QueuePairs::release(Index at) {
   if (f.lone) remove_lone(at);
   for (End end : {End::a, End::b})
     if (f.knows[static_cast<std::size_t>(end)]) erase(key_from(f, end));
+  octets_ -= f.octets;
   followed_.destroy(at);
   --alive_;
+}
+
+void QueuePairs::weigh(Followed& f) {
+  const std::size_t octets = f.requesters[0].memory() + f.requesters[1].memory();
+  octets_ += octets - f.octets;
+  f.octets = octets;
 }
 
 void QueuePairs::make_room() {
@@ -335,6 +346,7 @@ void QueuePairs::add(const Packet& packet) {
   const bool vendor = (!t.op->known || t.op->transport == Transport::rd) && packet.stack.find(info<DcEth>) != nullptr;
   if (!t.op->known && !vendor) return;
 
+  while (octets_ > options_.outstanding_octets && alive_ > 1) make_room();
   const bool notification = t.op->operation == Operation::congestion_notification;
   Slot* slot = find({t.from, t.to, number_of(t)});
   Index at;
@@ -770,6 +782,7 @@ void QueuePairs::process(Followed& f, End end, const TransportPacket& t) {
     else
       f.requesters[side].request(t, {f.info, sink_, end, joined, wanted});
   }
+  weigh(f);
   if (wanted) sink_.packet(f.info, t.frame, note);
   if (f.info.joined_by == JoinedBy::answers && f.info.confidence == Confidence::low) {
     constexpr std::uint64_t enough = 16;
@@ -812,17 +825,20 @@ void QueuePairs::try_source_port(Index at) {
   const int direction = direction_of(f);
   const bool loop = a == b;
   const std::uint32_t dest = f.info.ends[1].qp;
+  const std::uint16_t senders_answer = source_port::of_sender(dest);
   Index found = none;
   std::size_t same_port = 0;
   const auto& others = lone.from[loop ? direction : 1 - direction];
   for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) {
     if (others[i] == at) continue;
     const Followed& o = *followed_[others[i]];
+    // First what excludes most: each thing that is asked may be a line of memory that is not in the cache.
+    if (o.port[0] != f.port[0] && o.port[0] != senders_answer) continue;
     if (o.info.service != f.info.service) continue;
     const std::uint32_t source = o.info.ends[1].qp;  // what this direction's sender would be
     same_port += o.port[0] == f.port[0];
     const bool pair = f.port[0] == o.port[0] && f.port[0] == source_port::of_pair(source, dest);
-    const bool sender = f.port[0] == source_port::of_sender(source) && o.port[0] == source_port::of_sender(dest);
+    const bool sender = f.port[0] == source_port::of_sender(source) && o.port[0] == senders_answer;
     if (!pair && !sender) continue;
     if (found != none) return;  // several could be it: answers must tell
     found = others[i];
@@ -832,8 +848,9 @@ void QueuePairs::try_source_port(Index at) {
   if (found != none && same_port <= constant) join(found, at, JoinedBy::source_port, Confidence::high);
 }
 
-// Whether `response` answers a request that was seen before frame `before`.
-bool QueuePairs::answers(const Followed& requests, const TransportPacket& response, std::uint64_t before) {
+// When the request was sent that `response` answers, if one was seen before frame `before`; 0: not known.
+std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const TransportPacket& response,
+                                                std::uint64_t before) {
   const std::uint8_t kind = response.syndrome >> 5 & 3, code = response.syndrome & 31;
   const bool gap_nak = response.op->operation == Operation::acknowledge && kind == syndrome_kind::nak &&
                        code == nak_code::psn_sequence_error;
@@ -855,12 +872,14 @@ bool QueuePairs::answers(const Followed& requests, const TransportPacket& respon
       const TransportPacket& request = requests.search->held[i];
       if (request.frame < before && !request.is_response() && request.op->transport == response.op->transport &&
           covers(request))
-        return true;
+        return request.time;
     }
-    return false;
+    return std::nullopt;
   }
   const Requester& requester = requests.requesters[0];
-  return requester.started() && requester.window().place(response.psn) == machines::ResponsePlace::outstanding;
+  if (!requester.started() || requester.window().place(response.psn) != machines::ResponsePlace::outstanding)
+    return std::nullopt;
+  return 0;
 }
 
 // Whether what `responses` was asked says that the two do not belong together.
@@ -868,7 +887,7 @@ bool QueuePairs::contradicts(const Followed& requests, const Followed& responses
   if (!requests.search || !responses.search) return false;
   std::size_t good = 0, bad = 0;
   for (const TransportPacket& t : responses.search->held)
-    if (t.is_response()) ++(answers(requests, t, t.frame) ? good : bad);
+    if (t.is_response()) ++(answers(requests, t, t.frame).has_value() ? good : bad);
   return bad > good;
 }
 
@@ -919,14 +938,15 @@ void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
   Search& search = *f.search;
   const auto consider = [&](Index candidate) {
     if (!can_be_other_half(at, candidate)) return;
-    if (std::find(search.candidates.begin(), search.candidates.end(), candidate) != search.candidates.end()) return;
-    if (answers(*followed_[candidate], t, t.frame)) search.candidates.push_back(candidate);
+    const auto same = [&](const Candidate& c) { return c.at == candidate; };
+    if (std::any_of(search.candidates.begin(), search.candidates.end(), same)) return;
+    if (answers(*followed_[candidate], t, t.frame)) search.candidates.push_back({candidate});
   };
   // A gap's NAK has the PSN of a packet that is missing: the one before it was seen.
   for (const Psn psn : {t.psn, t.psn - 1}) {
     const auto [first, last] = requests_.equal_range(place_of(f, true, psn.value()));
     std::size_t looked = 0;
-    for (auto entry = first; entry != last && looked < looked_through; ++entry, ++looked) consider(entry->second);
+    for (auto entry = first; entry != last && looked < considered; ++entry, ++looked) consider(entry->second);
   }
   if (search.candidates.empty()) {
     // In the middle of a READ's responses, or of a direction whose packets do not wait any more.
@@ -936,8 +956,9 @@ void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
     for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) consider(others[i]);
   }
   // The requests were held in the order of the hash table, which is not the capture's.
-  std::sort(search.candidates.begin(), search.candidates.end(),
-            [&](Index x, Index y) { return followed_[x]->info.first_frame < followed_[y]->info.first_frame; });
+  std::sort(search.candidates.begin(), search.candidates.end(), [&](const Candidate& x, const Candidate& y) {
+    return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;
+  });
   std::uint32_t near = 0;
   constexpr std::uint64_t a_stretch = 1ULL << 32;
   for (const std::int64_t step : {-1, 0, 1}) {
@@ -968,29 +989,49 @@ void QueuePairs::try_answers(Index at, const TransportPacket& t) {
     search.rivals = false;
     look_for_candidates(at, t);
     search.looked = true;
-  } else {
-    std::erase_if(search.candidates, [&](Index candidate) {
-      return !can_be_other_half(at, candidate) || !answers(*followed_[candidate], t, t.frame);
-    });
   }
+  std::erase_if(search.candidates, [&](const Candidate& c) { return !can_be_other_half(at, c.at); });
+  weigh_candidates(search, t);
   if (search.candidates.empty()) {
     search.looked = false;
     return done();
   }
-  if (search.matches == 0 || search.last_match != t.psn) ++search.matches;
-  search.last_match = t.psn;
   if (search.candidates.size() > 1) search.rivals = true;
-  constexpr std::uint32_t enough = 3;
-  if (search.candidates.size() != 1 || (search.rivals && search.matches < enough)) {
-    if (late) search.looked = true;
-    return late && search.candidates.empty() ? done() : void();
-  }
-  const Index other_half = search.candidates.front();
+  const auto best = std::min_element(search.candidates.begin(), search.candidates.end(),
+                                     [](const Candidate& x, const Candidate& y) { return x.against < y.against; });
+  // Where several could be it, the others must have been contradicted more than once.
+  constexpr std::uint32_t enough = 2, clear = 2, enough_alone = 3;
+  const bool all_clear = std::all_of(search.candidates.begin(), search.candidates.end(),
+                                     [&](const Candidate& c) { return &c == &*best || c.against >= clear; });
+  const bool alone = search.candidates.size() == 1;
+  if (best->against != 0 || !all_clear || (search.rivals && search.matches < (alone ? enough_alone : enough))) return;
+  const Index other_half = best->at;
   if (contradicts(f, *followed_[other_half])) {
     search.candidates.clear();
     return done();
   }
   join(other_half, at, JoinedBy::answers, Confidence::high);
+}
+
+// What one more response says for and against each candidate.
+void QueuePairs::weigh_candidates(Search& search, const TransportPacket& t) {
+  const bool again = search.matches != 0 && search.last_match == t.psn;
+  if (again) return;
+  std::int64_t shortest = INT64_MAX;
+  for (Candidate& c : search.candidates) {
+    const auto sent = answers(*followed_[c.at], t, t.frame);
+    c.delay = sent ? t.time - *sent : -1;
+    if (c.delay >= 0 && *sent != 0) shortest = std::min(shortest, c.delay);
+  }
+  ++search.matches;
+  search.last_match = t.psn;
+  // Answers come soon: of requests at very different times it is the last one's. Of queue pairs in lockstep this says
+  // nothing.
+  constexpr std::int64_t much = 4, jitter_ns = 20'000;
+  for (Candidate& c : search.candidates)
+    if (c.delay < 0 || (shortest != INT64_MAX && c.delay > much * (shortest + jitter_ns))) ++c.against;
+  constexpr std::uint32_t hopeless = 6;
+  std::erase_if(search.candidates, [](const Candidate& c) { return c.against >= hopeless; });
 }
 
 // The older one goes on, with the younger as its other end.
@@ -1018,6 +1059,8 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   c.sent[0].lost_in_capture += o.info.sent[1].lost_in_capture;
   c.sent[0].out_of_order += o.info.sent[1].out_of_order;
   f.requesters[1] = std::move(o.requesters[0]);
+  f.octets += o.octets;
+  o.octets = 0;
   f.port[1] = o.port[0];
   f.previous_port[1] = o.previous_port[0];
   f.jump[1] = std::move(o.jump[0]);
@@ -1069,17 +1112,24 @@ void QueuePairs::release_waiting(Index at) {
 void QueuePairs::give_up(Index at) {
   Followed& f = *followed_[at];
   Search& search = *f.search;
-  std::erase_if(search.candidates, [&](Index candidate) {
-    return !can_be_other_half(at, candidate) || contradicts(f, *followed_[candidate]);
-  });
+  std::erase_if(search.candidates,
+                [&](const Candidate& c) { return !can_be_other_half(at, c.at) || contradicts(f, *followed_[c.at]); });
   if (search.looked && !search.candidates.empty()) {
-    // Of several that all fit, the one whose place among them is this one's: lists were filled in order of appearance.
-    const Index chosen = *std::min_element(search.candidates.begin(), search.candidates.end(), [&](Index x, Index y) {
-      return followed_[x]->info.first_frame < followed_[y]->info.first_frame;
-    });
+    // Of several that fit as well, the one that appeared first: other directions, too, give up in that order.
+    const auto less = [&](const Candidate& x, const Candidate& y) {
+      if (x.against != y.against) return x.against < y.against;
+      return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;
+    };
+    const Candidate best = *std::min_element(search.candidates.begin(), search.candidates.end(), less);
+    if (best.against * 2 > search.matches) {
+      release_waiting(at);
+      return;
+    }
+    const bool clear = std::all_of(search.candidates.begin(), search.candidates.end(),
+                                   [&](const Candidate& c) { return c.at == best.at || c.against > best.against + 1; });
     constexpr std::uint32_t sure = 2;
-    const bool high = search.candidates.size() == 1 && search.matches >= sure;
-    join(chosen, at, JoinedBy::answers, high ? Confidence::high : Confidence::low);
+    const bool high = best.against == 0 && clear && search.matches >= sure;
+    join(best.at, at, JoinedBy::answers, high ? Confidence::high : Confidence::low);
     return;
   }
   release_waiting(at);

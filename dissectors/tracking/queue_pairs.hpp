@@ -64,6 +64,7 @@ class QueuePairs final : public PairSink {
 
   /// A connection of which one direction is known, while the other one is looked for.
   struct Search;
+  struct Candidate;
   struct Followed;
   struct Slot {
     std::uint64_t hash = 0;
@@ -95,6 +96,7 @@ class QueuePairs final : public PairSink {
   std::unique_ptr<Search> new_search();
   void end_search(std::unique_ptr<Search> search);
   void make_room();
+  void weigh(Followed& f);
   Index begin(const TransportPacket& packet);
   void farewell(Index at, Farewell why);
   void process(Followed& f, End end, const TransportPacket& packet);
@@ -123,8 +125,10 @@ class QueuePairs final : public PairSink {
   void forget_requests(Index at);
   [[nodiscard]] bool can_be_other_half(Index at, Index candidate) const;
   void look_for_candidates(Index at, const TransportPacket& packet);
+  void weigh_candidates(Search& search, const TransportPacket& packet);
   void try_answers(Index at, const TransportPacket& packet);
-  static bool answers(const Followed& requests, const TransportPacket& response, std::uint64_t before);
+  static std::optional<std::int64_t> answers(const Followed& requests, const TransportPacket& response,
+                                             std::uint64_t before);
   static bool contradicts(const Followed& requests, const Followed& responses);
   Index join(Index at, Index with, JoinedBy by, Confidence confidence);
   void give_up(Index at);
@@ -139,7 +143,8 @@ class QueuePairs final : public PairSink {
   Pool<Followed> followed_;
   std::vector<std::unique_ptr<Search>> spare_searches_;
   std::size_t alive_ = 0;
-  std::size_t hand_ = 0;  // of the clock that chooses who goes
+  std::size_t octets_ = 0;  // of all requesters
+  std::size_t hand_ = 0;    // of the clock that chooses who goes
   std::unordered_map<PortPair, Lone, PortPairHash> lone_;
   std::size_t waiting_ = 0;  // packets held back
   /// Requests that are held back, by port pair, direction and PSN; and how many directions are in each stretch of PSNs.

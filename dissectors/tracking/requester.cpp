@@ -123,12 +123,12 @@ bool Requester::near(Psn psn) const {
 }
 
 void Requester::fetch_state(bool response) const {
-  fetch(this, offsetof(Requester, round_) + 1);
+  fetch_between(this, reinterpret_cast<const char*>(&round_) + 1);
   fetch(&refusal_);
   fetch(&filler_);
   fetch(&unanswered_again_);
   if (response) fetch(&last_ack_, sizeof(last_ack_));
-  fetch(&ack_frame_, sizeof(Requester) - offsetof(Requester, ack_frame_));
+  fetch_between(&ack_frame_, this + 1);
 }
 
 // A request writes behind the last packet and may drop the first one; a response looks at the last few.
@@ -147,7 +147,7 @@ void Requester::fetch_requests(bool response) const {
 
 std::size_t Requester::memory() const {
   return packets_.octets() + waiting_.octets() +
-         (trouble_ ? sizeof(Trouble) + trouble_->ahead.capacity() * sizeof(TransportPacket) : 0);
+         (trouble_ ? sizeof(Trouble) + trouble_->ahead.size() * sizeof(TransportPacket) : 0);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -436,9 +436,10 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     fill(at, packet, psns);
     auto& ahead = trouble().ahead;
     const auto place =
-        std::find_if(ahead.begin(), ahead.end(), [&](const TransportPacket& p) { return packet.psn < p.psn; });
+        std::partition_point(ahead.begin(), ahead.end(), [&](const TransportPacket& p) { return p.psn <= packet.psn; });
     ahead.insert(place, packet);
     deliver_what_waited(to);
+    if (ahead.size() >= max_ahead) give_up_gap(ahead.front().psn - 1, false, 0, to);
   } else if (at < packets_.size()) {
     packets_[at].time = packet.time;
   }
@@ -617,8 +618,9 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     if (waiting_.size() >= max_waiting) {
       Waiting& oldest = waiting_.front();
       if (!oldest.done) {
-        oldest.message.outcome = Outcome::unanswered;
+        if (!oldest.answered) oldest.message.outcome = Outcome::unanswered;
         to.tell(oldest.message);
+        if ((oldest.read || oldest.atomic) && reads_out_ > 0) --reads_out_;
       }
       waiting_.pop_front();
     }
@@ -718,7 +720,7 @@ void Requester::deliver_what_waited(const Reporter& to) {
   ahead.erase(ahead.begin(), ahead.begin() + static_cast<std::ptrdiff_t>(delivered));
   if (ahead.empty()) {
     gap_ = delivered_ - window_.next < 0;
-    if (ahead.capacity() > 64) ahead.shrink_to_fit();
+    ahead.shrink_to_fit();
   }
 }
 
@@ -838,6 +840,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
 
 // Of everything that was sent before what is answered now: something behind it was answered.
 void Requester::mark_answered(const TransportPacket& packet) {
+  if (packets_.empty() || packet.psn - packets_.front().psn < 0) return;  // of what was forgotten
   for (std::size_t i = std::min(index_of(packet.psn), packets_.size()); i-- > 0;) {
     if (packets_[i].beyond_frame != 0) return;
     packets_[i].beyond_frame = packet.frame;
@@ -940,6 +943,7 @@ void Requester::skipped(Waiting& waiting, const TransportPacket& packet) {
 
 // The first READ or atomic whose response is missing: the requester takes no later answer before it.
 Requester::Waiting* Requester::blocking() {
+  if (reads_out_ == 0) return nullptr;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     Waiting& waiting = waiting_[i];
     if (!waiting.done && (waiting.read || waiting.atomic)) return &waiting;
@@ -999,12 +1003,16 @@ void Requester::unblock(Waiting& stuck, const Reporter& to) {
 
 // The responder's MSN counts the messages it has completed. IBTA vol 1, 9.7.7.1.
 void Requester::check_msn(const TransportPacket& packet, const Reporter& to) {
-  std::uint64_t messages = messages_;
-  for (std::size_t i = waiting_.size(); i-- > 0;) {
-    const Waiting& waiting = waiting_[i];
-    if (waiting.whole && waiting.end - packet.psn <= 1) break;
-    messages = waiting.message.number - 1;
+  // Those that wait are in the order of their PSNs; only the last of them can lack its end.
+  std::size_t low = 0, high = waiting_.size();
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    if (waiting_[middle].whole && waiting_[middle].end - packet.psn <= 1)
+      low = middle + 1;
+    else
+      high = middle;
   }
+  const std::uint64_t messages = low < waiting_.size() ? waiting_[low].message.number - 1 : messages_;
   if (msn_known_ && msn_epoch_ == epoch_) {
     const Msn expected = msn_ + static_cast<std::int64_t>(messages - msn_messages_);
     if (expected != packet.msn) {
@@ -1342,7 +1350,8 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
     event.kind = EventKind::unanswered;
     event.end = to.end;
     event.frame = waiting_.front().message.first_frame;
-    event.last_frame = round_.event.last_frame ? round_.event.last_frame : round_.event.frame;
+    // Of the last round, unless that was of messages before it.
+    event.last_frame = std::max({event.frame, round_.event.frame, round_.event.last_frame});
     event.time = waiting_.front().message.start;
     event.duration = last_time_ - event.time;
     event.packets = window_.outstanding();
@@ -1359,6 +1368,11 @@ void Requester::finish(const Reporter& to, std::int64_t end) {
       m.outcome = Outcome::partial;
     } else if (m.outcome == Outcome::completed) {
       m.outcome = to.joined && acknowledged_service(to.connection) ? Outcome::unanswered : Outcome::sent;
+    }
+    if (m.outcome == Outcome::unanswered) {
+      // Of a READ the last response may have come, and what was before it not.
+      m.answer_frame = 0;
+      m.answer_time = 0;
     }
     to.tell(m);
   }

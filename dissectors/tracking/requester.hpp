@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -143,7 +144,7 @@ class Requester {
   };
   /// What few connections ever need.
   struct Trouble {
-    std::vector<TransportPacket> ahead;  // by PSN; wait for the gap before them to be filled or given up
+    std::deque<TransportPacket> ahead;  // by PSN; wait for the gap before them to be filled or given up
     std::vector<Notification> notifications;
     std::optional<TransportPacket> unsent;  // the furthest response to what was not seen being sent
     TransportPacket first_unsent;           // the first of these

@@ -563,6 +563,41 @@ TEST(Requester, NeverAnswered) {
   EXPECT_EQ(told.messages[0].repeated_packets, 3U);
 }
 
+// An old acknowledgement, of what is not remembered any more, says nothing of what was asked since.
+TEST(Requester, AnOldAcknowledgementAnswersNothingNew) {
+  std::vector<std::string> told[2];
+  for (const bool ghost : {false, true}) {
+    Link link;
+    link.sends(100, 60);
+    link.acks(159, 60);
+    link.a(read_of(160, 10));
+    link.b(response(rc::response_only, 160, 10));
+    link.wait(millisecond);
+    if (ghost) link.acks(101, 2);
+    link.a(read_of(160, 10));
+    link.b(response(rc::response_only, 160, 10));
+    told[ghost] = link.end().told();
+    std::erase(told[ghost], "ghost_acknowledgement");
+  }
+  EXPECT_EQ(told[0], told[1]);
+}
+
+TEST(Requester, AReadWhoseMiddleNeverComes) {
+  Link link;
+  link.a(read_of(100, 3072));
+  link.b(response(rc::response_first, 100));
+  link.b(response(rc::response_last, 102));
+  for (int i = 0; i < 3; ++i) {
+    link.wait(500 * millisecond);
+    link.a(read_of(101, 2048));
+  }
+  const Recorder& told = link.end();
+  ASSERT_THAT(told.said(), ElementsAre("read unanswered 2-2"));
+  EXPECT_EQ(told.messages[0].answer_frame, 0U);
+  EXPECT_EQ(told.messages[0].answer_time, 0);
+  EXPECT_EQ(told.messages[0].first_response_frame, 3U);
+}
+
 // ---- Order
 
 TEST(Requester, AnOpcodeThatCannotFollow) {

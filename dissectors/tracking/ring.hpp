@@ -11,6 +11,20 @@ namespace rdmawire::tracking {
 template <class T>
 class Ring {
  public:
+  Ring() = default;
+  Ring(Ring&& other) noexcept { swap(other); }
+  Ring& operator=(Ring&& other) noexcept {
+    Ring taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  void swap(Ring& other) noexcept {
+    items_.swap(other.items_);
+    std::swap(capacity_, other.capacity_);
+    std::swap(first_, other.first_);
+    std::swap(size_, other.size_);
+  }
+
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::size_t octets() const { return capacity_ * sizeof(T); }
@@ -42,11 +56,20 @@ class Ring {
   }
   /// Makes room before item `at`; the others keep their order.
   void insert(std::size_t at, const T& item) {
-    push_back(item);
-    for (std::size_t i = size_ - 1; i > at; --i) std::swap((*this)[i], (*this)[i - 1]);
+    const T copy = item;  // it can be an item of this ring
+    if (size_ == capacity_) grow();
+    ++size_;
+    if (at < size_ / 2) {
+      // The shorter side gives way.
+      first_ = (first_ - 1) & (capacity_ - 1);
+      for (std::size_t i = 0; i < at; ++i) (*this)[i] = std::move((*this)[i + 1]);
+    } else {
+      for (std::size_t i = size_ - 1; i > at; --i) (*this)[i] = std::move((*this)[i - 1]);
+    }
+    (*this)[at] = copy;
   }
   void erase(std::size_t at) {
-    for (std::size_t i = at; i + 1 < size_; ++i) std::swap((*this)[i], (*this)[i + 1]);
+    for (std::size_t i = at; i + 1 < size_; ++i) (*this)[i] = std::move((*this)[i + 1]);
     --size_;
   }
   void clear() { first_ = size_ = 0; }

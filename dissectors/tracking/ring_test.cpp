@@ -33,6 +33,18 @@ TEST(Ring, AnItemOfItsOwn) {
   EXPECT_EQ(ring.back(), 7);
 }
 
+TEST(Ring, Moved) {
+  Ring<int> ring;
+  for (int i = 0; i < 9; ++i) ring.push_back(i);
+  Ring<int> other = std::move(ring);
+  EXPECT_EQ(other.size(), 9U);
+  EXPECT_TRUE(ring.empty());  // NOLINT(bugprone-use-after-move): it is empty, and can be used
+  EXPECT_EQ(ring.octets(), 0U);
+  ring.push_back(5);
+  EXPECT_EQ(ring.front(), 5);
+  EXPECT_EQ(other.back(), 8);
+}
+
 // Whatever is done to it, it holds what a std::deque holds.
 TEST(Ring, IsADeque) {
   for (unsigned seed = 0; seed < 200; ++seed) {

@@ -1,6 +1,7 @@
 #pragma once
 /// Dissected packets in, connections, messages and events out.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -11,6 +12,9 @@ namespace rdmawire::tracking {
 struct TrackerOptions {
   std::uint32_t connections = 1U << 18;      ///< so many are kept at once; then those that were idle longest go
   std::uint32_t waiting_packets = 1U << 20;  ///< held back in all while the other half of a connection is looked for
+  /// Octets that all connections' outstanding packets and messages take; beyond, connections go as if there were too
+  /// many. What a connection takes by itself, and packets that are held back, come on top.
+  std::size_t outstanding_octets = std::size_t{2} << 30;
   bool use_connection_manager = true;  ///< evidence for joining; all are used but for measuring how good the rest is
   bool use_text = true;
   bool use_source_port = true;

@@ -1,0 +1,402 @@
+#include "captures/analysis/vantage/ledger.hpp"
+
+#include <algorithm>
+
+#include "dissectors/protocol/modular.hpp"
+#include "dissectors/protocol/syndrome.hpp"
+
+namespace rdmawire::captures::vantage {
+namespace {
+
+constexpr std::uint8_t marked = 3;
+/// When a flow went on for so long after a packet without sending it again, it had arrived: longer than the waits of
+/// usual timeouts.
+constexpr std::int64_t long_after = 1'000'000'000;
+
+/// How far `a` is ahead of `b`.
+std::int64_t ahead(Role role, std::uint32_t a, std::uint32_t b) {
+  return role == Role::segment ? std::int64_t{TcpSeq(a) - TcpSeq(b)} : std::int64_t{Psn(a) - Psn(b)};
+}
+
+}  // namespace
+
+std::string_view to_string(Fate fate) {
+  constexpr std::string_view names[] = {
+      "lost",        "missing",        "missed_behind",      "missed_before",  "elsewhere",
+      "marked",      "dscp_rewritten", "priority_rewritten", "port_rewritten", "address_rewritten",
+      "icrc_broken", "damaged",        "reordered",          "duplicated",     "captured_twice"};
+  static_assert(std::size(names) == fates);
+  return names[static_cast<std::size_t>(fate)];
+}
+
+void Tally::add(const FramePair& pair, std::int64_t time, std::uint32_t unit, std::uint32_t octets_of_packet) {
+  first_time = packets ? std::min(first_time, time) : time;
+  last_time = packets ? std::max(last_time, time) : time;
+  ++packets;
+  octets += octets_of_packet;
+  // Verdicts come late, so the first are not the first to come.
+  const auto later = [](const FramePair& a, const FramePair& b) {
+    return std::pair(a.before ? a.before : a.behind, a.behind) < std::pair(b.before ? b.before : b.behind, b.behind);
+  };
+  if (frames.size() < frames_kept || later(pair, frames.back())) {
+    frames.insert(std::upper_bound(frames.begin(), frames.end(), pair, later), pair);
+    if (frames.size() > frames_kept) frames.pop_back();
+  }
+  // Those with most stay: a newcomer takes the place and the count of the least one.
+  const auto found = std::find_if(units.begin(), units.end(), [unit](const auto& row) { return row.first == unit; });
+  if (found != units.end()) {
+    ++found->second;
+  } else if (units.size() < units_kept) {
+    units.emplace_back(unit, 1);
+  } else {
+    const auto least =
+        std::min_element(units.begin(), units.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    *least = {unit, least->second + 1};
+  }
+}
+
+Ledger::Ledger(const std::vector<Survey>& surveys, const Layout& layout) : surveys_(surveys), layout_(layout) {
+  points_.resize(surveys.size());
+  for (std::size_t c = 0; c < surveys.size(); ++c)
+    spans_.emplace_back(layout.aligned(c, surveys[c].first_time), layout.aligned(c, surveys[c].last_time));
+}
+
+std::optional<std::uint32_t> Ledger::unit(const FlowKey& flow) {
+  if (const auto known = units_.find_index(flow)) return known;
+  const std::size_t before = units_.rows().size();
+  if (!units_.at(flow)) {
+    ++left_out_;
+    return std::nullopt;
+  }
+  Unit& unit = rows_.emplace_back();
+  unit.way = layout_.way(flow);
+  bool iwarp = false;
+  for (std::size_t c = 0; c < surveys_.size(); ++c) {
+    if (!layout_.connected()[c]) continue;
+    if (surveys_[c].flows.find_index(flow)) unit.points |= 1U << c;
+    iwarp |= surveys_[c].iwarp.contains(ordered(flow));
+  }
+  unit.plain_tcp = TcpFlow::is(flow) && !iwarp;
+  return static_cast<std::uint32_t>(before);
+}
+
+Hop* Ledger::hop(Unit& unit, std::size_t before, std::size_t behind, bool adjacent) {
+  const FlowKey direction = unit.way->direction;
+  const std::array<std::uint64_t, 5> flow = ordered(direction);
+  const std::array<std::uint64_t, 7> key{flow[0], flow[1], flow[2], flow[3], unit.plain_tcp, before, behind};
+  const auto found = hop_of_.find(key);
+  if (found != hop_of_.end()) return &hops_[found->second];
+  if (hops_.size() == most_hops) {
+    ++left_out_;
+    return nullptr;
+  }
+  hop_of_.emplace(key, static_cast<std::uint32_t>(hops_.size()));
+  Hop& made = hops_.emplace_back();
+  made.direction = direction;
+  made.before = before;
+  made.behind = behind;
+  made.adjacent = adjacent;
+  made.plain_tcp = unit.plain_tcp;
+  made.base = unit.way->least(before, behind);
+  return &made;
+}
+
+bool Ledger::was_capturing(std::size_t capture, std::int64_t time, std::size_t other) const {
+  const std::int64_t slack = layout_.tolerance(capture, other);
+  return time >= spans_[capture].first + slack && time <= spans_[capture].second - slack;
+}
+
+void Ledger::settle(std::uint32_t unit, const Pending& pending, Fate fate, bool named) {
+  Tally& tally = hops_[pending.hop].of(fate);
+  tally.add({pending.frame, 0}, pending.time, unit, pending.octets);
+  tally.named += named;
+  --pending_;
+}
+
+void Ledger::hear_again(std::uint32_t unit, const Copy& copy, std::int64_t time) {
+  Unit& row = rows_[unit];
+  std::erase_if(row.pending, [&](const Pending& p) {
+    if (p.time >= time) return false;
+    if (time - p.time > 10 * long_after) {
+      settle(unit, p, verdict_by_silence(row, p));
+      return true;
+    }
+    if (p.role != copy.role) return false;
+    if (p.role == Role::acknowledge && ahead(p.role, copy.psn, p.psn) > 0) {
+      // A later one says all that it said: whoever lost it, nobody missed it.
+      settle(unit, p, Fate::missing);
+      return true;
+    }
+    if (p.role == Role::segment) {
+      // Another segmentation is possible: any octet of it that comes again tells.
+      if (copy.octets == 0 || ahead(p.role, copy.psn + copy.octets, p.psn) <= 0 ||
+          ahead(p.role, p.psn + p.length, copy.psn) <= 0)
+        return false;
+    } else if (p.psn != copy.psn) {
+      return false;
+    }
+    settle(unit, p, Fate::lost);
+    return true;
+  });
+}
+
+/// Each capture joins queue pairs by what it has; where they disagree, what most of them say counts.
+std::optional<std::uint64_t> Ledger::asker_of(const FlowKey& answers) const {
+  std::map<std::uint32_t, std::size_t> votes;
+  for (const Survey& survey : surveys_)
+    if (const auto found = survey.partners.find(ordered(answers)); found != survey.partners.end())
+      ++votes[found->second];
+  std::optional<std::uint64_t> best;
+  std::size_t most = 0;
+  for (const auto& [number, count] : votes) {
+    if (count == most) best.reset();
+    if (count > most) best = number;
+    most = std::max(most, count);
+  }
+  return best;
+}
+
+void Ledger::hear_answer(const Copy& copy, std::int64_t time) {
+  if (!rows_[copy.unit].partner_sought) {
+    rows_[copy.unit].partner_sought = true;
+    const FlowKey answers = flow(copy.unit);
+    const auto number =
+        TcpFlow::is(answers) ? std::optional(TcpFlow::of(answers).reversed().number()) : asker_of(answers);
+    if (number)
+      if (const auto found = unit(answers.reversed(*number))) rows_[copy.unit].partner = *found;
+  }
+  const std::uint32_t partner = rows_[copy.unit].partner;
+  if (partner == UINT32_MAX) return;
+  Unit& asking = rows_[partner];
+  const std::uint8_t kind = copy.syndrome >> 5 & 3, code = copy.syndrome & 31;
+  const bool names =
+      copy.role == Role::acknowledge && kind == syndrome_kind::nak && code == nak_code::psn_sequence_error;
+  if (names) look_at_edges(partner, copy.psn, time);
+  if (asking.pending.empty()) return;
+  std::erase_if(asking.pending, [&](const Pending& p) {
+    if (p.time >= time) return false;
+    bool arrived = false;
+    if (copy.role == Role::segment) {
+      arrived = p.role == Role::segment && ahead(p.role, copy.acknowledged, p.psn + p.length) >= 0;
+    } else if (p.role == Role::request) {
+      const std::int64_t by = ahead(p.role, copy.psn, p.psn);
+      if (names && by == 0) {
+        settle(partner, p, Fate::lost, true);
+        return true;
+      }
+      arrived = names ? by > 0 : by >= 0;
+    }
+    if (arrived) settle(partner, p, Fate::missed_behind);
+    return arrived;
+  });
+}
+
+void Ledger::remember(Unit& unit, const Transmission& transmission) {
+  if (unit.recent.empty()) {
+    if (with_recent_ == most_with_recent) return;
+    ++with_recent_;
+    unit.recent.resize(recent_of_unit);
+  }
+  const Copy& first = transmission.copies[0];
+  Sent& sent = unit.recent[first.psn % recent_of_unit];
+  if (sent.psn != first.psn) sent = {};
+  sent.psn = first.psn;
+  sent.octets = first.octets;
+  sent.anywhere = transmission.first();
+  for (const Copy& copy : transmission.seen()) {
+    if (copy.capture == unit.way->points.front()) sent.frame = copy.frame;
+    if (copy.capture != unit.way->points.back()) continue;
+    sent.at_last = copy.aligned;
+    sent.frame_at_last = copy.frame;
+  }
+}
+
+void Ledger::look_at_edges(std::uint32_t unit, std::uint32_t psn, std::int64_t time) {
+  const Unit& row = rows_[unit];
+  if (row.recent.empty()) return;
+  static constexpr Sent not_seen;
+  const auto sent = [&](std::int64_t n) -> const Sent& {
+    const std::uint32_t wanted = (Psn(psn) + n).value();
+    const Sent& found = row.recent[wanted % recent_of_unit];
+    return found.psn == wanted ? found : not_seen;
+  };
+  const Sent &before = sent(-1), &missed = sent(0);
+  if (before.psn == Sent::nothing) return;
+  // What showed the receiver the gap: a later packet, sent after the one that it took last.
+  const auto shown_after = [&](std::int64_t Sent::*when, std::int64_t moment) {
+    for (std::int64_t n = 1; n <= 16; ++n)
+      if (sent(n).*when > moment && sent(n).*when < time) return true;
+    return false;
+  };
+  const bool never_came = missed.anywhere < before.anywhere && shown_after(&Sent::anywhere, before.anywhere);
+  // An earlier sending that came before its predecessor was thrown away by the receiver; that one is no evidence. Nor
+  // is one that was overtaken.
+  const bool came_by = before.at_last != INT64_MIN && missed.at_last > before.at_last && missed.at_last < time &&
+                       shown_after(&Sent::at_last, missed.at_last);
+  if (!never_came && !came_by) return;
+  auto edge = std::find_if(edges_.begin(), edges_.end(),
+                           [&](const Edge& e) { return e.behind == came_by && e.direction == row.way->direction; });
+  if (edge == edges_.end()) {
+    if (edges_.size() == most_edges) {
+      ++left_out_;
+      return;
+    }
+    edges_.push_back({row.way->direction, came_by, came_by ? row.way->points.back() : row.way->points.front(), {}});
+    edge = edges_.end() - 1;
+  }
+  const FramePair pair = came_by ? FramePair{missed.frame_at_last, 0} : FramePair{0, before.frame};
+  edge->tally.add(pair, came_by ? missed.at_last : before.anywhere, unit, came_by ? missed.octets : 0);
+}
+
+void Ledger::compare(std::uint32_t unit, const Copy& before, const Copy& behind, bool adjacent) {
+  Unit& row = rows_[unit];
+  Hop* found = hop(row, before.capture, behind.capture, adjacent);
+  if (!found) return;
+  Hop& h = *found;
+  ++h.seen;
+  h.octets += before.octets;
+  const FramePair pair{before.frame, behind.frame};
+  const auto note = [&](Fate fate) { h.of(fate).add(pair, before.aligned, unit, before.octets); };
+  const std::uint8_t ecn_before = before.traffic_class & 3, ecn_behind = behind.traffic_class & 3;
+  h.capable += ecn_before == 1 || ecn_before == 2;
+  if (ecn_before != marked && ecn_behind == marked) note(Fate::marked);
+  if (before.traffic_class >> 2 != behind.traffic_class >> 2) note(Fate::dscp_rewritten);
+  if (before.priority != behind.priority && before.priority != Sighting::no_priority &&
+      behind.priority != Sighting::no_priority)
+    note(Fate::priority_rewritten);
+  if (before.source_port != behind.source_port) note(Fate::port_rewritten);
+  if (before.unit != behind.unit) note(Fate::address_rewritten);
+  if (before.icrc == CrcCheck::Status::good && behind.icrc == CrcCheck::Status::bad) note(Fate::icrc_broken);
+  const std::int64_t delay = behind.aligned - before.aligned;
+  h.delays.add(delay - h.base);
+  h.shortest = std::min(h.shortest, delay);
+  if (delay > h.slowest_delay) {
+    h.slowest_delay = delay;
+    h.slowest = pair;
+    h.slowest_time = before.aligned;
+  }
+  if (before.ttl && behind.ttl) {
+    const auto hops = static_cast<std::int16_t>(before.ttl - behind.ttl);
+    h.ttl_least = std::min(h.ttl_least, hops);
+    h.ttl_most = std::max(h.ttl_most, hops);
+  }
+  const auto index = static_cast<std::uint32_t>(found - hops_.data());
+  const auto last =
+      std::find_if(row.overtaken.begin(), row.overtaken.end(), [index](const Overtaken& o) { return o.hop == index; });
+  if (last == row.overtaken.end()) {
+    row.overtaken.push_back({index, pair});
+  } else if (pair.before > last->last.before && pair.behind < last->last.behind) {
+    note(Fate::reordered);
+  } else if (pair.behind > last->last.behind) {
+    last->last = pair;
+  }
+}
+
+void Ledger::take(const Transmission& transmission) {
+  const auto seen = transmission.seen();
+  const Copy& first = seen.front();
+  const std::uint32_t unit = first.unit;
+  const std::int64_t time = transmission.first();
+  Unit& row = rows_[unit];
+  if (!row.plain_tcp) {
+    ++followed_;
+    for (const Copy& copy : seen) {
+      ++points_[copy.capture].packets;
+      points_[copy.capture].shared += seen.size() > 1;
+    }
+  }
+
+  if (!transmission.doubled) {
+    if (!row.pending.empty()) hear_again(unit, first, time);
+    if (first.acknowledges) hear_answer(first, time);
+    if (first.role != Role::datagram && (first.role != Role::segment || first.octets)) {
+      if (!row.began || ahead(first.role, first.psn, row.furthest) > 0) {
+        row.began = true;
+        row.furthest = first.psn;
+        row.went_on = time;
+      }
+    }
+  }
+  if (!row.way) return;
+  const std::vector<std::size_t>& way = row.way->points;
+  if (way.size() < 2) return;
+  if (first.role == Role::request && !transmission.doubled) remember(row, transmission);
+
+  // The way as this packet has it: from where to where it was seen.
+  const auto place_of = [&](std::size_t capture) {
+    return static_cast<std::size_t>(std::find(way.begin(), way.end(), capture) - way.begin());
+  };
+  std::size_t previous = SIZE_MAX;
+  const Copy* before = nullptr;
+  for (const Copy& copy : seen) {
+    const std::size_t place = place_of(copy.capture);
+    if (place == way.size()) continue;
+    bool adjacent = true;
+    // The points that should have seen it before, the nearest one first.
+    const std::size_t from = before ? previous + 1 : 0;
+    for (std::size_t k = place; k-- > from;) {
+      if (!(row.points >> way[k] & 1)) continue;
+      adjacent = false;
+      if (!was_capturing(way[k], copy.aligned, copy.capture)) continue;
+      Hop* h = hop(row, way[k], copy.capture, k + 1 == place);
+      if (!h) continue;
+      const Fate fate = transmission.doubled                 ? Fate::duplicated
+                        : copy.icrc == CrcCheck::Status::bad ? Fate::damaged
+                                                             : Fate::missed_before;
+      h->of(fate).add({0, copy.frame}, copy.aligned, unit, copy.octets);
+      if (fate != Fate::missed_before) break;
+    }
+    if (before) compare(unit, *before, copy, adjacent);
+    before = &copy;
+    previous = place;
+  }
+  if (!before) return;
+
+  // Where it was seen last, and the next point that should have seen it.
+  for (std::size_t k = previous + 1; k < way.size(); ++k) {
+    const bool known_there = row.points >> way[k] & 1;
+    if (!known_there && k + 1 < way.size()) continue;
+    if (!was_capturing(way[k], before->aligned, before->capture)) continue;
+    Hop* h = hop(row, before->capture, way[k], k == previous + 1);
+    if (!h) return;
+    const auto index = static_cast<std::uint32_t>(h - hops_.data());
+    if (transmission.doubled) {
+      h->of(Fate::captured_twice).add({before->frame, 0}, before->aligned, unit, before->octets);
+      return;
+    }
+    const bool can_be_proved = first.role == Role::request || first.role == Role::response ||
+                               first.role == Role::acknowledge || (first.role == Role::segment && first.octets);
+    if (!can_be_proved || pending_ >= most_pending) {
+      if (can_be_proved) ++left_out_;
+      h->of(known_there ? Fate::missing : Fate::elsewhere)
+          .add({before->frame, 0}, before->aligned, unit, before->octets);
+      return;
+    }
+    if (row.pending.size() == most_pending_of_unit) {
+      const Pending oldest = row.pending.front();
+      row.pending.erase(row.pending.begin());
+      settle(unit, oldest, Fate::missing);
+    }
+    row.pending.push_back({first.psn, first.octets, time, index, before->frame, first.octets, first.role});
+    ++pending_;
+    return;
+  }
+}
+
+Fate Ledger::verdict_by_silence(const Unit& unit, const Pending& p) const {
+  if (!(unit.points >> hops_[p.hop].behind & 1)) return Fate::elsewhere;
+  // A lost acknowledgement is made good by the next one: that the flow went on proves nothing.
+  const bool went_on = p.role != Role::acknowledge && unit.began && ahead(p.role, unit.furthest, p.psn) > 0 &&
+                       unit.went_on - p.time > long_after;
+  return went_on ? Fate::missed_behind : Fate::missing;
+}
+
+void Ledger::finish() {
+  for (std::uint32_t unit = 0; unit < rows_.size(); ++unit) {
+    Unit& row = rows_[unit];
+    for (const Pending& p : row.pending) settle(unit, p, verdict_by_silence(row, p));
+    row.pending.clear();
+  }
+}
+
+}  // namespace rdmawire::captures::vantage

@@ -1,0 +1,585 @@
+/// The comparison as JSON, with what is to be said of it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "captures/analysis/findings.hpp"
+#include "captures/analysis/vantage/run.hpp"
+#include "dissectors/faces/value.hpp"
+
+namespace rdmawire::captures::vantage {
+namespace {
+
+using analysis::counted;
+using analysis::duration_text;
+using analysis::Json;
+using analysis::Severity;
+using analysis::to_text;
+
+std::string seconds(std::int64_t ns) {
+  std::string text;
+  faces::append_seconds(text, ns);
+  return text;
+}
+template <class Value>
+Json or_null(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json();
+}
+Json frame_or_null(std::uint64_t frame) { return frame == 0 ? Json() : Json(frame); }
+
+/// "12.3 %", "0.02 %"
+std::string percent(double share) {
+  const double value = share * 100;
+  return fmt::format("{:.{}f} %", value, value >= 9.95 ? 1 : value >= 0.0995 ? 2 : 3);
+}
+
+/// What a finding says of a fate, written once.
+struct Advice {
+  Fate fate;
+  Severity severity;
+  std::string_view what;  ///< after a count of packets
+  std::string_view meaning, next;
+};
+
+constexpr Advice advices[] = {
+    {Fate::icrc_broken, Severity::error, "with the ICRC broken on this hop",
+     "something between these two points changed what the ICRC covers (payload, addresses, source port) without making "
+     "the ICRC anew; the receiver drops such packets silently",
+     "look for the middlebox, tunnel end or faulty memory on this hop; `rdmawire dissect -V` on the frames behind it "
+     "says "
+     "which change would explain the ICRC"},
+    {Fate::damaged, Severity::error, "that arrive damaged, as no packet was sent",
+     "these packets have a bad ICRC, and nothing like them was seen before the hop: their headers were changed on it",
+     "look at the FCS and symbol errors of the ports on this hop; compare with the packets lost on it, of which these "
+     "are the remains"},
+    {Fate::lost, Severity::warning, "lost on this hop",
+     "the packets were seen before the hop and not behind it, and the receiver missed them too: it asked for them, or "
+     "they were sent again",
+     "look at the drops of the devices between these two points: buffers, discards, PFC and its watchdog, FCS errors"},
+    {Fate::missing, Severity::warning, "not seen behind this hop",
+     "seen before the hop and not behind it; no acknowledgement and no retransmission tells whether the network lost "
+     "them or the capture behind did",
+     "see whether the capture behind reports drops of its own; unreliable services and acknowledgements leave no other "
+     "trace"},
+    {Fate::address_rewritten, Severity::warning, "with addresses rewritten on this hop",
+     "the packets carry other addresses behind the hop: address translation, which the ICRC does not bear unless it is "
+     "made anew",
+     "take RDMA out of the translation on this hop"},
+    {Fate::port_rewritten, Severity::warning, "with the UDP source port rewritten on this hop",
+     "a device between these points overwrote the source port: the ICRC covers it, and paths are chosen by it",
+     "look for source-port translation or load balancing on this hop"},
+    {Fate::dscp_rewritten, Severity::warning, "with the DSCP rewritten on this hop",
+     "the packets are in another class behind the hop: they may leave the lossless queue, or escape ECN marking",
+     "look at the trust mode (DSCP or PCP) and the rewrite rules of the ports on this hop"},
+    {Fate::priority_rewritten, Severity::warning, "with the priority rewritten on this hop",
+     "the packets have another PCP (InfiniBand: SL) behind the hop: PFC acts on another class there",
+     "look at the priority maps of the ports on this hop"},
+    {Fate::reordered, Severity::warning, "out of order on this hop",
+     "packets of one flow overtook one another between these two points; a responder without out-of-order support "
+     "takes that for loss",
+     "look for packet spraying, adaptive routing or link aggregation by packet on this hop"},
+    {Fate::duplicated, Severity::warning, "duplicated on this hop", "one packet before the hop is two behind it",
+     "look for a mirror that leads back into the network, or a loop; a capture behind that copies both ways of its "
+     "port "
+     "shows the same"},
+    {Fate::marked, Severity::info, "marked on this hop (ECN CE)",
+     "a queue on this hop was above its ECN threshold; this is where congestion is",
+     "look at queue depths and ECN thresholds of the devices on this hop, and at who else sends through them"},
+    {Fate::elsewhere, Severity::info, "of flows that were never seen behind this hop",
+     "the capture behind has packets between these addresses, but none of these flows: they take another way, or none "
+     "of their packets gets through",
+     "compare the source ports with those of flows that are seen: equal-cost paths are chosen by them"},
+    {Fate::missed_behind, Severity::info, "missed by the capture behind this hop",
+     "the packets were acknowledged, or the flow went on without sending them again: they arrived, and the capture "
+     "lost them. This is no fault of the network",
+     "give that capture a larger buffer or a shorter snap length"},
+    {Fate::missed_before, Severity::info, "missed by the capture before this hop",
+     "seen behind the hop and not before it: the capture before lost them, or they came another way. This is no fault "
+     "of the network",
+     "give that capture a larger buffer or a shorter snap length; see whether packets are sprayed over several ways"},
+    {Fate::captured_twice, Severity::info, "captured twice before this hop",
+     "the capture before the hop has two copies of the packets, within so short a time that no sender made them",
+     "mirror one direction of the port only"},
+};
+
+/// Of "/x/job7_node0.pcap" and "/x/job7_node1.pcap": "node0" and "node1".
+std::vector<std::string> labels_of(const Comparison& c) {
+  std::vector<std::string> names;
+  for (const Survey& survey : c.surveys) {
+    std::string name = survey.name.substr(survey.name.rfind('/') + 1);
+    for (const std::string_view ending : {".gz", ".zst", ".pcap", ".pcapng", ".cap"})
+      if (name.size() > ending.size() && name.ends_with(ending)) name.resize(name.size() - ending.size());
+    names.push_back(std::move(name));
+  }
+  const auto distinct = [](const std::vector<std::string>& some) {
+    return std::set<std::string>(some.begin(), some.end()).size() == some.size();
+  };
+  if (names.empty() || !distinct(names)) {
+    names.clear();
+    for (const Survey& survey : c.surveys) names.push_back(survey.name);
+    return names;
+  }
+  // What all begin with tells nothing; whole words go only.
+  std::size_t common = names.front().size();
+  for (const std::string& name : names) {
+    common = std::min(common, name.size());
+    while (name.compare(0, common, names.front(), 0, common) != 0) --common;
+  }
+  while (common && std::string_view("_-. ").find(names.front()[common - 1]) == std::string_view::npos) --common;
+  std::vector<std::string> shorter;
+  for (const std::string& name : names) shorter.push_back(name.substr(common));
+  if (std::none_of(shorter.begin(), shorter.end(), [](const std::string& name) { return name.empty(); }))
+    return shorter;
+  return names;
+}
+
+std::string flow_text(const FlowKey& flow) {
+  if (TcpFlow::is(flow)) {
+    const TcpFlow ports = TcpFlow::of(flow);
+    return fmt::format("{}:{} → {}:{}", to_text(flow.from), ports.source, to_text(flow.to), ports.destination);
+  }
+  return fmt::format("{} → {} QP {:#x}", to_text(flow.from), to_text(flow.to), flow.number);
+}
+
+struct Finding {
+  Severity severity = Severity::info;
+  std::string kind, who, title, meaning, next;
+  Json from, to, before, behind;  ///< null: does not apply
+  std::uint64_t packets = 0;
+  double share = -1;
+  Json first_time, last_time;
+  Json frames = Json::array();
+  Json worst = Json::array();
+  double weight = 0;  ///< among findings of a severity, heavier is worse
+};
+
+class Report {
+ public:
+  explicit Report(const Comparison& comparison) : c_(comparison), names_(labels_of(comparison)) {}
+
+  Json make() {
+    Json points = Json::array(), clocks = Json::array(), ways = Json::array(), hops = Json::array();
+    for (std::size_t i = 0; i < c_.surveys.size(); ++i) points.push_back(point(i));
+    for (const PairOfPoints& pair : c_.layout->pairs()) clocks.push_back(clock(pair));
+    for (const Way& way : c_.layout->ways())
+      if (way.points.size() > 1) ways.push_back(way_json(way));
+    std::vector<const Hop*> order;
+    for (const Hop& h : c_.ledger->hops()) order.push_back(&h);
+    std::sort(order.begin(), order.end(), [this](const Hop* a, const Hop* b) { return place(*a) < place(*b); });
+    for (const Hop* h : order) {
+      hops.push_back(hop(*h));
+      if (!h->plain_tcp) find(*h);
+    }
+    find_delays();
+    find_edges();
+    find_points();
+    find_clocks();
+    find_orders();
+    std::stable_sort(findings_.begin(), findings_.end(), [](const Finding& a, const Finding& b) {
+      return std::pair(a.severity, a.weight) > std::pair(b.severity, b.weight);
+    });
+    Json findings = Json::array();
+    for (const Finding& f : findings_) findings.push_back(finding(f, findings.size() + 1));
+    return Json{{"schema", "rdmawire.analysis/1"},
+                {"program", "rdmawire " RDMAWIRE_VERSION},
+                {"vantage",
+                 {{"points", std::move(points)},
+                  {"identity", c_.identity == IdentityBy::icrc ? "icrc" : "headers"},
+                  {"window_ns", c_.matcher_options.window},
+                  {"packets", c_.ledger->followed()},
+                  {"exact", c_.hurried + c_.ledger->left_out() + c_.unidentified == 0},
+                  {"hurried", c_.hurried},
+                  {"left_out", c_.ledger->left_out()},
+                  {"unidentified", c_.unidentified},
+                  {"clocks", std::move(clocks)},
+                  {"ways", std::move(ways)},
+                  {"hops", std::move(hops)},
+                  {"findings", std::move(findings)}}}};
+  }
+
+ private:
+  [[nodiscard]] std::string name(std::size_t capture) const { return names_[capture]; }
+  [[nodiscard]] static std::string direction_text(const FlowKey& d) { return to_text(d.from) + " → " + to_text(d.to); }
+  [[nodiscard]] std::string who(const Hop& h) const {
+    return fmt::format("{}   {} → {}", direction_text(h.direction), name(h.before), name(h.behind));
+  }
+
+  /// Hops in the order of ways, then along the way.
+  [[nodiscard]] std::array<std::size_t, 4> place(const Hop& h) const {
+    const Way* way = c_.layout->way(h.direction);
+    const auto at = [way](std::size_t capture) {
+      return static_cast<std::size_t>(std::find(way->points.begin(), way->points.end(), capture) - way->points.begin());
+    };
+    return {h.plain_tcp, static_cast<std::size_t>(way - c_.layout->ways().data()), at(h.before), at(h.behind)};
+  }
+
+  Json point(std::size_t i) {
+    const Survey& s = c_.surveys[i];
+    const Ledger::Point& seen = c_.ledger->points()[i];
+    return Json{{"point", i},
+                {"name", names_[i]},
+                {"file", s.name},
+                {"packets", s.packets},
+                {"octets", s.octets},
+                {"rdma", s.rdma},
+                {"tcp", s.tcp},
+                {"first_time", s.packets ? Json(seconds(s.first_time)) : Json()},
+                {"last_time", s.packets ? Json(seconds(s.last_time)) : Json()},
+                {"lost_by_capture", or_null(s.lost_by_capture)},
+                {"compared", static_cast<bool>(c_.layout->connected()[i])},
+                {"followed", seen.packets},
+                {"shared", seen.shared},
+                {"host", c_.layout->host()[i] ? Json(to_text(*c_.layout->host()[i])) : Json()},
+                {"trouble", s.trouble.empty() ? Json() : Json(s.trouble)}};
+  }
+
+  Json clock(const PairOfPoints& pair) {
+    const ClockEstimate& e = pair.clock;
+    return Json{{"first", pair.first},
+                {"second", pair.second},
+                {"shared", pair.shared},
+                {"at", seconds(e.at)},
+                {"offset_ns", e.offset},
+                {"low_ns", or_null(e.low)},
+                {"high_ns", or_null(e.high)},
+                {"drift_ppm", e.drift},
+                {"drift_low_ppm", or_null(e.drift_low)},
+                {"drift_high_ppm", or_null(e.drift_high)},
+                {"unsteady_ns", e.unsteady},
+                {"declared_synchronized", c_.layout_options.synchronized}};
+  }
+
+  Json way_json(const Way& way) {
+    Json by = Json::array();
+    for (const OrderBy order : way.order) by.push_back(to_string(order));
+    return Json{{"from", to_text(way.direction.from)},
+                {"to", to_text(way.direction.to)},
+                {"points", way.points},
+                {"order_by", std::move(by)}};
+  }
+
+  /// The shortest time that packets really took, as far as the clocks bound it.
+  [[nodiscard]] std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>> shortest(const Hop& h) const {
+    if (h.seen == 0) return {};
+    if (c_.layout_options.synchronized) return {h.shortest, h.shortest};
+    const PairOfPoints* pair = c_.layout->pair(h.before, h.behind);
+    if (!pair || !pair->clock.low || !pair->clock.high) return {};
+    const ClockEstimate& e = pair->clock;
+    // The alignment used some offset for this pair; the interval is of another one.
+    std::int64_t other = e.at;
+    for (int i = 0; i < 3; ++i)
+      other += c_.layout->aligned(pair->first, e.at) - c_.layout->aligned(pair->second, other);
+    const std::int64_t used = other - e.at;
+    const bool along = h.before == pair->first;
+    const std::int64_t low = along ? h.shortest + used - *e.high : h.shortest - used + *e.low;
+    const std::int64_t high = along ? h.shortest + used - *e.low : h.shortest - used + *e.high;
+    return {std::max<std::int64_t>(low, 0), std::max<std::int64_t>(high, 0)};
+  }
+
+  [[nodiscard]] std::optional<std::int64_t> round_trip(const Hop& h) const {
+    for (const Hop& back : c_.ledger->hops())
+      if (back.direction == h.direction.reversed(0) && back.before == h.behind && back.behind == h.before &&
+          back.plain_tcp == h.plain_tcp && back.seen && h.seen)
+        return h.shortest + back.shortest;
+    return std::nullopt;
+  }
+
+  static Json frames_of(const Tally& tally) {
+    Json frames = Json::array();
+    for (const FramePair& pair : tally.frames)
+      frames.push_back({{"before", frame_or_null(pair.before)}, {"behind", frame_or_null(pair.behind)}});
+    return frames;
+  }
+
+  /// Delays were counted from the shortest of the samples; the shortest of all is what they are told from.
+  static std::int64_t delay(const Hop& h, unsigned permille) {
+    return static_cast<std::int64_t>(h.delays.quantile(permille)) + h.base - h.shortest;
+  }
+
+  Json hop(const Hop& h) {
+    Json fates_of_packets = Json::object();
+    for (std::size_t i = 0; i < fates; ++i) {
+      const Tally& tally = h.tallies[i];
+      if (tally.packets == 0) continue;
+      fates_of_packets[std::string(to_string(static_cast<Fate>(i)))] = {{"packets", tally.packets},
+                                                                        {"octets", tally.octets},
+                                                                        {"first_time", seconds(tally.first_time)},
+                                                                        {"last_time", seconds(tally.last_time)},
+                                                                        {"frames", frames_of(tally)}};
+    }
+    const auto [low, high] = shortest(h);
+    Json delays;
+    if (h.seen)
+      delays = {{"count", h.delays.count()},
+                {"shortest_low_ns", or_null(low)},
+                {"shortest_high_ns", or_null(high)},
+                {"round_trip_ns", or_null(round_trip(h))},
+                {"p50_ns", delay(h, 500)},
+                {"p90_ns", delay(h, 900)},
+                {"p99_ns", delay(h, 990)},
+                {"p999_ns", delay(h, 999)},
+                {"max_ns", h.slowest_delay - h.shortest},
+                {"slowest", {{"before", h.slowest.before}, {"behind", h.slowest.behind}}}};
+    return Json{{"from", to_text(h.direction.from)},
+                {"to", to_text(h.direction.to)},
+                {"before", h.before},
+                {"behind", h.behind},
+                {"adjacent", h.adjacent},
+                {"traffic", h.plain_tcp ? "tcp" : "rdma"},
+                {"seen", h.seen},
+                {"octets", h.octets},
+                {"ecn_capable", h.capable},
+                {"hops_least", h.ttl_least <= h.ttl_most ? Json(h.ttl_least) : Json()},
+                {"hops_most", h.ttl_least <= h.ttl_most ? Json(h.ttl_most) : Json()},
+                {"fates", std::move(fates_of_packets)},
+                {"delay", std::move(delays)}};
+  }
+
+  static Json finding(const Finding& f, std::size_t rank) {
+    return Json{{"rank", rank},
+                {"severity", to_string(f.severity)},
+                {"kind", f.kind},
+                {"who", f.who},
+                {"title", f.title},
+                {"from", f.from},
+                {"to", f.to},
+                {"before", f.before},
+                {"behind", f.behind},
+                {"packets", f.packets},
+                {"share", f.share < 0 ? Json() : Json(f.share)},
+                {"first_time", f.first_time},
+                {"last_time", f.last_time},
+                {"frames", f.frames},
+                {"worst", f.worst},
+                {"meaning", f.meaning},
+                {"next", f.next}};
+  }
+
+  [[nodiscard]] Json worst_of(const Tally& tally) const {
+    Json worst = Json::array();
+    auto units = tally.units;
+    std::stable_sort(units.begin(), units.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    for (const auto& [unit, packets] : units)
+      if (worst.size() < 5) worst.push_back({{"flow", flow_text(c_.ledger->flow(unit))}, {"packets", packets}});
+    return worst;
+  }
+
+  Finding on(const Hop& h) const {
+    Finding f;
+    f.who = who(h);
+    f.from = to_text(h.direction.from);
+    f.to = to_text(h.direction.to);
+    f.before = h.before;
+    f.behind = h.behind;
+    return f;
+  }
+
+  void find(const Hop& h) {
+    std::uint64_t offered = h.seen;
+    for (const Fate fate : {Fate::lost, Fate::missing, Fate::missed_behind, Fate::missed_before})
+      offered += h.of(fate).packets;
+    for (const Advice& advice : advices) {
+      const Tally& tally = h.of(advice.fate);
+      if (tally.packets == 0) continue;
+      Finding f = on(h);
+      f.severity = advice.severity;
+      f.kind = to_string(advice.fate);
+      f.packets = tally.packets;
+      const std::uint64_t all = advice.fate == Fate::marked ? h.capable : std::max(offered, tally.packets);
+      if (all && tally.packets <= all) f.share = static_cast<double>(tally.packets) / static_cast<double>(all);
+      f.title = fmt::format("{} {}", counted(tally.packets, "packet", "packets"), advice.what);
+      if (f.share >= 0)
+        f.title += fmt::format(" ({}{})", percent(f.share), advice.fate == Fate::marked ? " of those that can be" : "");
+      if (advice.fate == Fate::lost && tally.named) f.title += fmt::format(", {} of them named in NAKs", tally.named);
+      f.first_time = seconds(tally.first_time);
+      f.last_time = seconds(tally.last_time);
+      f.frames = frames_of(tally);
+      f.worst = worst_of(tally);
+      f.meaning = advice.meaning;
+      f.next = advice.next;
+      f.weight = static_cast<double>(tally.packets);
+      findings_.push_back(std::move(f));
+    }
+  }
+
+  /// One finding for all hops on which packets wait: they are compared with each other.
+  void find_delays() {
+    constexpr std::int64_t remarkable = 100'000, bad = 1'000'000;
+    constexpr std::uint64_t enough = 100;
+    std::vector<const Hop*> slow;
+    for (const Hop& h : c_.ledger->hops())
+      if (!h.plain_tcp && h.adjacent && h.seen >= enough && delay(h, 990) >= remarkable) slow.push_back(&h);
+    if (slow.empty()) return;
+    std::sort(slow.begin(), slow.end(), [this](const Hop* a, const Hop* b) {
+      return std::pair(delay(*b, 990), place(*a)) < std::pair(delay(*a, 990), place(*b));
+    });
+    const Hop& h = *slow.front();
+    const std::int64_t p99 = delay(h, 990);
+    Finding f = on(h);
+    f.severity = p99 >= bad ? Severity::warning : Severity::info;
+    f.kind = "delayed";
+    f.packets = h.seen;
+    f.title = fmt::format("{} above the shortest delay (p99), {} at most, {} in the middle (p50)", duration_text(p99),
+                          duration_text(h.slowest_delay - h.shortest), duration_text(delay(h, 500)));
+    f.first_time = f.last_time = seconds(h.slowest_time);
+    f.frames.push_back({{"before", h.slowest.before}, {"behind", h.slowest.behind}});
+    for (const Hop* one : slow)
+      if (one != &h && f.worst.size() < 5)
+        f.worst.push_back({{"flow", fmt::format("{}, {} (p99)", who(*one), duration_text(delay(*one, 990)))},
+                           {"packets", one->seen}});
+    f.meaning =
+        "packets wait on this hop: in queues of the network, while paused by PFC, or in the hosts where the captures "
+        "were taken. Clocks have no part in it but for their drift";
+    f.next =
+        "the frames are the slowest packet's; compare the hops of the same way: the one with the longest delays holds "
+        "the "
+        "queue";
+    f.weight = static_cast<double>(p99) / 1e9;
+    findings_.push_back(std::move(f));
+  }
+
+  void find_edges() {
+    for (const Edge& edge : c_.ledger->edges()) {
+      const std::string point = name(edge.point);
+      Finding f;
+      f.severity = Severity::warning;
+      f.kind = edge.behind ? "lost_behind_last" : "lost_before_first";
+      f.from = to_text(edge.direction.from);
+      f.to = to_text(edge.direction.to);
+      (edge.behind ? f.before : f.behind) = edge.point;
+      f.who = direction_text(edge.direction) + "   " + (edge.behind ? point + " → receiver" : "sender → " + point);
+      f.packets = edge.tally.packets;
+      f.title = fmt::format("{} lost {}", counted(f.packets, "packet", "packets"),
+                            edge.behind ? "behind the last vantage point" : "before the first vantage point");
+      f.first_time = seconds(edge.tally.first_time);
+      f.last_time = seconds(edge.tally.last_time);
+      f.frames = frames_of(edge.tally);
+      f.worst = worst_of(edge.tally);
+      f.meaning =
+          edge.behind
+              ? "the receiver named packets in NAKs that went by the last vantage point in their order: they were "
+                "lost between it and the receiver, or in the receiver's device"
+              : "the receiver named packets in NAKs that no vantage point saw: they were lost between the sender "
+                "and the first one; the frames are those of the packets before the gaps";
+      f.next = edge.behind ? "look at the receiver's port and device: rx_discards_phy, rx_prio*_discards, "
+                             "rx_icrc_encapsulated"
+                           : "look at the sender's port and its first link; capture nearer to the sender";
+      f.weight = static_cast<double>(f.packets);
+      findings_.push_back(std::move(f));
+    }
+  }
+
+  void find_points() {
+    for (std::size_t i = 0; i < c_.surveys.size(); ++i) {
+      const Survey& s = c_.surveys[i];
+      if (c_.layout->connected()[i]) continue;
+      Finding f;
+      f.severity = Severity::error;
+      f.kind = "unrelated";
+      f.who = name(i);
+      f.before = i;
+      f.title = s.rdma + s.tcp == 0 ? "has no RDMA packet: there is nothing to compare"
+                                    : "shares no packet with the other captures";
+      f.packets = s.rdma;
+      std::string overlap;
+      for (std::size_t j = 0; j < c_.surveys.size(); ++j)
+        if (j != i && s.first_time <= c_.surveys[j].last_time && c_.surveys[j].first_time <= s.last_time)
+          overlap = "its times overlap with others";
+      f.meaning = s.rdma + s.tcp == 0
+                      ? "the capture holds neither RDMA nor TCP"
+                      : fmt::format(
+                            "not one packet of it is in another capture: it was taken on another way, or at "
+                            "another time ({}); the other captures are compared without it",
+                            overlap.empty() ? "its times overlap with no other, if the clocks are right" : overlap);
+      f.next =
+          "see by `rdmawire analyze` on each file alone which addresses and times it has; a tunnel or a filter can "
+          "hide "
+          "the packets";
+      f.weight = 1e18;
+      findings_.push_back(std::move(f));
+    }
+    const std::uint64_t not_exact = c_.hurried + c_.ledger->left_out();
+    if (not_exact) {
+      Finding f;
+      f.kind = "inexact";
+      f.who = "this comparison";
+      f.packets = not_exact;
+      f.title = fmt::format("{} judged early or left out for want of room", counted(not_exact, "packet", "packets"));
+      f.meaning = "more packets lay within the window than are held at once: copies that came later count as missing";
+      f.next = "a shorter --window, or a --filter";
+      findings_.push_back(std::move(f));
+    }
+    if (c_.unidentified) {
+      Finding f;
+      f.kind = "unidentified";
+      f.who = "this comparison";
+      f.packets = c_.unidentified;
+      f.title = fmt::format("{} cut too short to be recognised", counted(c_.unidentified, "packet", "packets"));
+      f.meaning = "the captures keep too few octets of these packets: neither headers nor ICRC are whole";
+      f.next = "capture at least 128 octets of each packet";
+      findings_.push_back(std::move(f));
+    }
+  }
+
+  void find_clocks() {
+    for (const PairOfPoints& pair : c_.layout->pairs()) {
+      const ClockEstimate& e = pair.clock;
+      Finding f;
+      f.who = fmt::format("{}, {}", name(pair.first), name(pair.second));
+      f.before = pair.first;
+      f.behind = pair.second;
+      if (c_.layout_options.synchronized && e.low && e.high && (*e.low > 0 || *e.high < 0)) {
+        f.severity = Severity::warning;
+        f.kind = "not_synchronized";
+        const std::int64_t least = *e.low > 0 ? *e.low : -*e.high;
+        f.title = fmt::format("the clocks are {} apart at least, though declared synchronised", duration_text(least));
+        f.meaning = "packets arrive before they are sent, by these clocks: one-way delays are wrong by as much";
+        f.next = "leave --clocks away, so that the offset is found from the packets; look at PTP on the two machines";
+        f.weight = static_cast<double>(least);
+        findings_.push_back(std::move(f));
+      } else if (e.unsteady) {
+        f.kind = "unsteady_clock";
+        f.title = fmt::format("no steady clock fits the packets, by {}", duration_text(e.unsteady));
+        f.meaning = "a clock was set or slewed while the captures ran: offset and delays are known to that only";
+        f.next = "compare shorter stretches (--filter by time), or captures stamped by hardware";
+        f.weight = static_cast<double>(e.unsteady) / 1e9;
+        findings_.push_back(std::move(f));
+      }
+    }
+  }
+
+  void find_orders() {
+    std::size_t unknown = 0;
+    std::string first;
+    for (const Way& way : c_.layout->ways())
+      for (std::size_t k = 1; k < way.points.size(); ++k)
+        if (way.order[k - 1] == OrderBy::nothing) {
+          if (unknown++ == 0)
+            first =
+                fmt::format("{}: {}, {}", direction_text(way.direction), name(way.points[k - 1]), name(way.points[k]));
+        }
+    if (unknown == 0) return;
+    Finding f;
+    f.kind = "order_unknown";
+    f.who = first;
+    f.title = unknown == 1
+                  ? "nothing tells which of the two is nearer to the sender"
+                  : fmt::format("nothing tells which is nearer to the sender, here and in {} more cases", unknown - 1);
+    f.meaning =
+        "hops left (TTL) are the same, and packets go one way only, or too few do: the order of the files was taken";
+    f.next = "give the order along the way: --order";
+    findings_.push_back(std::move(f));
+  }
+
+  const Comparison& c_;
+  std::vector<std::string> names_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+Json report_of(const Comparison& comparison) { return Report(comparison).make(); }
+
+}  // namespace rdmawire::captures::vantage

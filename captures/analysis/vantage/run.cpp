@@ -1,0 +1,168 @@
+#include "captures/analysis/vantage/run.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "captures/io/reader.hpp"
+#include "dissectors/tracking/dissector.hpp"
+
+namespace rdmawire::captures::vantage {
+namespace {
+
+/// One capture in the second reading, always with its next sighting in hand.
+class Stream {
+ public:
+  Stream(Reader reader, const ReadOptions& options, IdentityBy by)
+      : reader_(std::move(reader)), options_(options), by_(by) {
+    if (options.filter) dissector_.emplace(tracking::DissectorOptions{options.decode, options.verify_crcs});
+  }
+
+  /// False: the capture is over.
+  bool advance() {
+    Record record;
+    while (reader_.next(record) == Next::record) {
+      packet_.number = ++frame_;
+      packet_.time_ns = record.time;
+      packet_.link = record.link;
+      if (dissector_) {
+        dissector_->dissect(packet_, record.bytes, record.wire_length);
+        if (!options_.filter->matches(packet_)) continue;
+      } else {
+        decode(packet_.stack, record.bytes, record.link, record.wire_length, options_.decode);
+        packet_.icrc = options_.verify_crcs ? check_icrc(packet_.stack) : CrcCheck{};
+      }
+      if ((frame_ & 0xfff) == 0 && options_.progress)
+        options_.progress(frame_, reader_.position(), reader_.file_size(), reader_.name());
+      if (sight(sighting_, packet_, by_)) return true;
+      unidentified_ += cut_before_icrc(packet_);
+    }
+    return false;
+  }
+  [[nodiscard]] const Sighting& sighting() const { return sighting_; }
+  [[nodiscard]] std::uint64_t unidentified() const { return unidentified_; }
+
+ private:
+  Reader reader_;
+  const ReadOptions& options_;
+  IdentityBy by_;
+  std::optional<tracking::Dissector> dissector_;
+  tracking::Packet packet_;
+  Sighting sighting_;
+  std::uint64_t frame_ = 0, unidentified_ = 0;
+};
+
+std::vector<Survey> survey_all(const RunOptions& options, IdentityBy by, std::vector<std::string>& troubles) {
+  const std::size_t n = options.files.size();
+  std::vector<std::optional<Survey>> found(n);
+  std::vector<std::string> trouble(n);
+  std::mutex guard;
+  std::size_t next = 0;
+  ReadOptions read = options.read;
+  if (read.progress)
+    read.progress = [&](std::uint64_t packets, std::uint64_t done, std::uint64_t all, const std::string& name) {
+      const std::lock_guard lock(guard);
+      options.read.progress(packets, done, all, name);
+    };
+  const auto work = [&] {
+    for (;;) {
+      std::size_t mine = 0;
+      {
+        const std::lock_guard lock(guard);
+        if (next == n) return;
+        mine = next++;
+      }
+      found[mine] = survey(options.files[mine], read, by, options.samples, trouble[mine]);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i < std::min<std::size_t>(options.threads, n); ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Survey> surveys;
+  troubles.clear();
+  for (std::size_t i = 0; i < n; ++i) {
+    if (found[i]) {
+      surveys.push_back(std::move(*found[i]));
+      if (!surveys.back().trouble.empty()) troubles.push_back(surveys.back().trouble);
+    } else {
+      troubles.push_back(trouble[i]);
+    }
+  }
+  return surveys;
+}
+
+}  // namespace
+
+Comparison run(const RunOptions& options) {
+  Comparison result;
+  result.layout_options = options.layout;
+  result.matcher_options = options.matcher;
+  result.surveys = survey_all(options, IdentityBy::icrc, result.troubles);
+  if (std::any_of(result.surveys.begin(), result.surveys.end(), [](const Survey& s) { return s.cut != 0; })) {
+    result.identity = IdentityBy::headers;
+    result.surveys = survey_all(options, IdentityBy::headers, result.troubles);
+  }
+  result.layout = std::make_unique<Layout>(result.surveys, options.layout);
+  const Layout& layout = *result.layout;
+  result.ledger = std::make_unique<Ledger>(result.surveys, layout);
+  Ledger& ledger = *result.ledger;
+  Matcher matcher(ledger, layout, options.matcher);
+
+  struct Head {
+    std::size_t capture = 0;
+    std::int64_t aligned = 0;
+    std::unique_ptr<Stream> stream;
+  };
+  std::vector<Head> heads;
+  for (std::size_t c = 0; c < result.surveys.size(); ++c) {
+    if (!layout.connected()[c]) continue;
+    auto reader = Reader::open(result.surveys[c].name);
+    if (!reader) {
+      result.troubles.push_back(to_string(reader.error()));
+      continue;
+    }
+    heads.push_back({c, 0, std::make_unique<Stream>(std::move(*reader), options.read, result.identity)});
+  }
+  const auto advance = [&](Head& head) {
+    if (!head.stream->advance()) {
+      result.unidentified += head.stream->unidentified();
+      return false;
+    }
+    head.aligned = layout.aligned(head.capture, head.stream->sighting().time);
+    return true;
+  };
+  std::erase_if(heads, [&](Head& head) { return !advance(head); });
+  while (!heads.empty()) {
+    Head& head = *std::min_element(heads.begin(), heads.end(),
+                                   [](const Head& a, const Head& b) { return a.aligned < b.aligned; });
+    const Sighting& s = head.stream->sighting();
+    if (const auto unit = ledger.unit(s.flow)) {
+      Copy copy;
+      copy.aligned = head.aligned;
+      copy.frame = s.frame;
+      copy.unit = *unit;
+      copy.psn = s.psn;
+      copy.acknowledged = s.acknowledged;
+      copy.octets = s.octets;
+      copy.source_port = s.source_port;
+      copy.capture = static_cast<std::uint8_t>(head.capture);
+      copy.icrc = s.icrc;
+      copy.role = s.role;
+      copy.wire = s.wire;
+      copy.traffic_class = s.traffic_class;
+      copy.ttl = s.ttl;
+      copy.priority = s.priority;
+      copy.syndrome = s.syndrome;
+      copy.acknowledges = s.acknowledges;
+      matcher.add(s.identity, copy);
+    }
+    if (!advance(head)) heads.erase(heads.begin() + (&head - heads.data()));
+  }
+  matcher.finish();
+  ledger.finish();
+  result.hurried = matcher.hurried();
+  return result;
+}
+
+}  // namespace rdmawire::captures::vantage

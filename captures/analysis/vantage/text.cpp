@@ -1,0 +1,329 @@
+/// The comparison as a terminal shows it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "captures/analysis/findings.hpp"
+#include "captures/analysis/text_page.hpp"
+#include "captures/analysis/vantage/run.hpp"
+
+namespace rdmawire::captures::vantage {
+namespace {
+
+using analysis::Column;
+using analysis::counted;
+using analysis::duration;
+using analysis::duration_text;
+using analysis::Json;
+using analysis::number;
+using analysis::octets_text;
+using analysis::word;
+using faces::Ink;
+
+std::string_view order_text(const std::string& by) {
+  if (by == "given") return "as given";
+  if (by == "ttl") return "by the hops left";
+  if (by == "times") return "by the times of answers";
+  if (by == "end_point") return "by the end point";
+  if (by == "clocks") return "by the clocks";
+  return "as the files were named";
+}
+
+/// "+2.000 123 456 s" would be hard to compare with the file: nanoseconds below a millisecond, else all nine decimals.
+std::string offset_text(std::int64_t ns) {
+  const std::uint64_t size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
+  const char sign = ns < 0 ? '-' : '+';
+  if (size < 1'000'000) return fmt::format("{}{:.1f} µs", sign, static_cast<double>(size) / 1e3);
+  return fmt::format("{}{}.{:09} s", sign, size / 1'000'000'000, size % 1'000'000'000);
+}
+
+class Printer : analysis::TextPage {
+ public:
+  Printer(std::string& out, const Json& report, const analysis::TextOptions& options)
+      : TextPage(out, options), v_(report.at("vantage")), options_(options) {}
+
+  void print() {
+    summary();
+    findings();
+    if (!options_.tables) return;
+    hops();
+    delays();
+    clocks();
+    ways();
+  }
+
+ private:
+  [[nodiscard]] std::string name(const Json& point) const {
+    return point.is_null() ? std::string() : word(v_.at("points")[number(point)].at("name"));
+  }
+
+  void summary() {
+    const Json& points = v_.at("points");
+    page_.put(Ink::strong, counted(points.size(), "vantage point", "vantage points")).line();
+    std::size_t widest = 10;
+    for (const Json& point : points) widest = std::max(widest, faces::columns(word(point.at("name"))));
+    widest = std::min<std::size_t>(widest, 40);
+    for (const Json& point : points) {
+      std::string text = fmt::format("{}, {} RDMA", counted(number(point.at("packets")), "packet", "packets"),
+                                     number(point.at("rdma")));
+      if (point.at("compared").get<bool>())
+        text += fmt::format(", {} of them seen elsewhere too", number(point.at("shared")));
+      else
+        text += "; not compared";
+      if (point.at("host").is_string()) text += "; taken at " + word(point.at("host"));
+      if (word(point.at("file")) != word(point.at("name"))) text += "; " + word(point.at("file"));
+      if (point.at("lost_by_capture").is_number() && number(point.at("lost_by_capture")))
+        text += fmt::format("; the capture lost {}", number(point.at("lost_by_capture")));
+      labelled(analysis::cut(word(point.at("name")), widest), text, widest + 4,
+               point.at("compared").get<bool>() ? Ink::plain : Ink::bad);
+    }
+    std::map<std::string, std::uint64_t> sums;
+    std::uint64_t hops = 0;
+    for (const Json& hop : v_.at("hops")) {
+      if (word(hop.at("traffic")) != "rdma") continue;
+      hops += hop.at("adjacent").get<bool>();
+      for (const auto& [fate, row] : hop.at("fates").items()) sums[fate] += number(row.at("packets"));
+    }
+    const std::size_t column = widest + 4;
+    page_.line();
+    labelled("followed",
+             fmt::format("{} over {}", counted(number(v_.at("packets")), "RDMA packet", "RDMA packets"),
+                         counted(hops, "hop", "hops")),
+             column);
+    labelled("lost",
+             sums["lost"] + sums["missing"] == 0
+                 ? std::string("nothing")
+                 : fmt::format("{} in the network{}", sums["lost"],
+                               sums["missing"] ? fmt::format(", {} in the network or a capture", sums["missing"]) : ""),
+             column, sums["lost"] ? Ink::notice : Ink::plain);
+    const std::uint64_t missed = sums["missed_behind"] + sums["missed_before"];
+    labelled("missed", missed ? fmt::format("{} by a capture, not by the receiver", missed) : std::string("nothing"),
+             column);
+    labelled("marked", sums["marked"] ? fmt::format("{} by ECN", sums["marked"]) : std::string("nothing"), column);
+    if (!v_.at("exact").get<bool>())
+      labelled("inexact", "some packets found no room or could not be recognised", column, Ink::notice);
+    for (const Json& point : points)
+      if (point.at("trouble").is_string()) labelled("unread", word(point.at("trouble")), column, Ink::bad);
+  }
+
+  void findings() {
+    const Json& list = v_.at("findings");
+    const bool wrong = std::any_of(list.begin(), list.end(), [](const Json& f) { return f.at("severity") != "info"; });
+    heading(wrong ? "Findings, worst first" : "Nothing wrong was found");
+    if (!wrong) {
+      labelled("", "Looked for: packets lost, marked, delayed, reordered, duplicated, rewritten or damaged on a hop.",
+               2);
+      if (!list.empty()) page_.line().put(Ink::dim, "Worth knowing").line();
+    }
+    std::size_t shown = 0;
+    for (const Json& f : list) {
+      if (shown++ == 2 * options_.rows) break;
+      finding(f);
+    }
+    if (list.size() > shown)
+      page_.line().put(Ink::dim, fmt::format("  and {} more findings", list.size() - shown)).line();
+  }
+
+  void finding(const Json& f) {
+    const std::string severity = word(f.at("severity"));
+    const Ink ink = severity == "error" ? Ink::bad : severity == "warning" ? Ink::notice : Ink::plain;
+    page_.line();
+    page_.put(ink, severity == "error" ? "✗" : severity == "warning" ? "!" : "·").put(" ");
+    const std::string who = word(f.at("who")), title = word(f.at("title"));
+    page_.put(Ink::strong, who);
+    if (page_.column() + 3 + faces::columns(title) > width_)
+      page_.line().put("  ");
+    else
+      page_.put("   ");
+    page_.put(ink, title).line();
+    labelled("means", word(f.at("meaning")), 10);
+    std::string frames;
+    std::size_t count = 0;
+    for (const Json& pair : f.at("frames")) {
+      if (count++ == 4) break;
+      frames += frames.empty() ? "" : ", ";
+      for (const auto& [end, other] : {std::pair("before", "behind"), std::pair("behind", "before")}) {
+        if (pair.at(end).is_null()) continue;
+        frames += fmt::format("{}{}", number(pair.at(end)), count == 1 ? " of " + name(f.at(end)) : "");
+        if (end == std::string_view("before") && pair.at(other).is_number()) frames += " → ";
+      }
+    }
+    if (!frames.empty()) labelled("frames", frames + (f.at("frames").size() > 4 ? " …" : ""), 10);
+    std::string worst;
+    for (const Json& row : f.at("worst"))
+      worst += word(f.at("kind")) == "delayed" ? fmt::format("{}{}", worst.empty() ? "" : "; ", word(row.at("flow")))
+                                               : fmt::format("{}{} {}×", worst.empty() ? "" : ", ",
+                                                             word(row.at("flow")), number(row.at("packets")));
+    if (!worst.empty()) labelled(word(f.at("kind")) == "delayed" ? "also" : "flows", worst, 10);
+    labelled("next", word(f.at("next")), 10);
+  }
+
+  /// The hops of RDMA traffic, as rows.
+  template <class Make>
+  void hop_table(std::string_view title, std::vector<Column> columns, Make make, std::string_view note) {
+    std::vector<std::vector<std::string>> rows;
+    std::size_t all = 0;
+    for (const Json& hop : v_.at("hops")) {
+      if (word(hop.at("traffic")) != "rdma") continue;
+      ++all;
+      if (rows.size() < 2 * options_.rows) rows.push_back(make(hop));
+    }
+    // Columns in which nothing happened say nothing; the first four always stand.
+    for (std::size_t c = columns.size(); c-- > 4;)
+      if (std::all_of(rows.begin(), rows.end(), [c](const auto& row) { return row[c] == "0" || row[c] == "–"; })) {
+        columns.erase(columns.begin() + static_cast<std::ptrdiff_t>(c));
+        for (auto& row : rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(c));
+      }
+    table(title, std::move(columns), std::move(rows), all, note);
+  }
+
+  [[nodiscard]] std::vector<std::string> begin_row(const Json& hop) const {
+    return {word(hop.at("from")), word(hop.at("to")),
+            fmt::format("{} → {}", name(hop.at("before")), name(hop.at("behind")))};
+  }
+
+  void hops() {
+    hop_table(
+        "Hops",
+        {{"from", Column::left},
+         {"to", Column::left},
+         {"hop", Column::left},
+         {"at both"},
+         {"octets", Column::right, 5},
+         {"lost"},
+         {"missing"},
+         {"missed before"},
+         {"missed behind"},
+         {"elsewhere"},
+         {"marked"},
+         {"DSCP"},
+         {"PCP"},
+         {"port"},
+         {"address"},
+         {"ICRC"},
+         {"reordered"},
+         {"doubled"}},
+        [&](const Json& hop) {
+          const auto fate = [&](std::initializer_list<const char*> names) {
+            std::uint64_t sum = 0;
+            for (const char* one : names)
+              if (hop.at("fates").contains(one)) sum += number(hop.at("fates").at(one).at("packets"));
+            return fmt::format("{}", sum);
+          };
+          auto row = begin_row(hop);
+          row.push_back(fmt::format("{}", number(hop.at("seen"))));
+          row.push_back(octets_text(hop.at("octets")));
+          row.push_back(fate({"lost"}));
+          row.push_back(fate({"missing"}));
+          row.push_back(fate({"missed_before"}));
+          row.push_back(fate({"missed_behind"}));
+          row.push_back(fate({"elsewhere"}));
+          row.push_back(fate({"marked"}));
+          row.push_back(fate({"dscp_rewritten"}));
+          row.push_back(fate({"priority_rewritten"}));
+          row.push_back(fate({"port_rewritten"}));
+          row.push_back(fate({"address_rewritten"}));
+          row.push_back(fate({"icrc_broken", "damaged"}));
+          row.push_back(fate({"reordered"}));
+          row.push_back(fate({"duplicated", "captured_twice"}));
+          return row;
+        },
+        "columns in which nothing happened are left out");
+  }
+
+  void delays() {
+    hop_table(
+        "Delays on each hop, above its shortest one",
+        {{"from", Column::left},
+         {"to", Column::left},
+         {"hop", Column::left},
+         {"packets"},
+         {"p50"},
+         {"p90", Column::right, 3},
+         {"p99"},
+         {"p99.9", Column::right, 4},
+         {"max"},
+         {"shortest, one way", Column::left, 1},
+         {"there and back", Column::right, 2},
+         {"hops", Column::right, 5}},
+        [&](const Json& hop) {
+          auto row = begin_row(hop);
+          const Json& d = hop.at("delay");
+          if (d.is_null()) {
+            row.resize(12, "–");
+            return row;
+          }
+          row.push_back(fmt::format("{}", number(d.at("count"))));
+          for (const char* key : {"p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"})
+            row.push_back(duration(d.at(key)));
+          const Json &low = d.at("shortest_low_ns"), &high = d.at("shortest_high_ns");
+          row.push_back(low.is_null() ? std::string("–")
+                        : low == high ? duration(low)
+                                      : fmt::format("{} … {}", duration(low), duration(high)));
+          row.push_back(duration(d.at("round_trip_ns")));
+          const Json &least = hop.at("hops_least"), &most = hop.at("hops_most");
+          row.push_back(least.is_null() ? std::string("–")
+                        : least == most ? fmt::format("{}", least.get<int>())
+                                        : fmt::format("{}…{}", least.get<int>(), most.get<int>()));
+          return row;
+        },
+        "one way: bounds, for only the round trip does not depend on the clocks");
+  }
+
+  void clocks() {
+    std::vector<std::vector<std::string>> rows;
+    const Json& list = v_.at("clocks");
+    bool declared = false;
+    for (const Json& c : list) {
+      if (rows.size() == options_.rows) break;
+      declared |= c.at("declared_synchronized").get<bool>();
+      const auto bound = [&](const char* key) {
+        return c.at(key).is_null() ? std::string("?") : offset_text(c.at(key).get<std::int64_t>());
+      };
+      std::string drift = fmt::format("{:+.2f} ppm", c.at("drift_ppm").get<double>());
+      if (c.at("drift_low_ppm").is_number())
+        drift += fmt::format(" ({:+.2f} … {:+.2f})", c.at("drift_low_ppm").get<double>(),
+                             c.at("drift_high_ppm").get<double>());
+      rows.push_back({fmt::format("{} less {}", name(c.at("second")), name(c.at("first"))),
+                      fmt::format("{} … {}", bound("low_ns"), bound("high_ns")), drift,
+                      fmt::format("{}", number(c.at("shared")))});
+    }
+    table("Clocks", {{"clock", Column::left}, {"offset lies in", Column::left}, {"drift", Column::left}, {"samples"}},
+          rows, list.size(), declared ? "declared synchronised: times are compared as they stand" : "");
+  }
+
+  void ways() {
+    std::vector<std::vector<std::string>> rows;
+    const Json& list = v_.at("ways");
+    for (const Json& way : list) {
+      if (rows.size() == 2 * options_.rows) break;
+      std::string points, by;
+      for (const Json& point : way.at("points")) points += (points.empty() ? "" : " → ") + name(point);
+      std::vector<std::string> told;
+      for (const Json& order : way.at("order_by")) {
+        const std::string text(order_text(word(order)));
+        if (std::find(told.begin(), told.end(), text) == told.end()) told.push_back(text);
+      }
+      for (const std::string& text : told) by += (by.empty() ? "" : ", ") + text;
+      rows.push_back({word(way.at("from")), word(way.at("to")), points, by});
+    }
+    table("Ways, and how their order was found",
+          {{"from", Column::left}, {"to", Column::left}, {"vantage points", Column::left}, {"order", Column::left}},
+          rows, list.size());
+  }
+
+  const Json& v_;
+  const analysis::TextOptions& options_;
+};
+
+}  // namespace
+
+std::string text_of(const Json& report, const analysis::TextOptions& options) {
+  std::string out;
+  Printer(out, report, options).print();
+  return out;
+}
+
+}  // namespace rdmawire::captures::vantage

@@ -1,0 +1,772 @@
+// Several captures of a network that is made here, with faults that are written down as they are made: each must be
+// found on its hop. The network shares no code with what is tested; and real captures of one job at three machines.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <queue>
+#include <random>
+#include <set>
+
+#include "captures/analysis/findings.hpp"
+#include "captures/analysis/vantage/run.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/ethernet.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/transport.hpp"
+
+namespace rdmawire::captures::vantage {
+namespace {
+
+using analysis::Json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::int64_t second = 1'000'000'000;
+constexpr std::int64_t origin = 1'732'163'000 * second;
+constexpr std::uint32_t left_host = 0x0a000002, right_host = 0x0a000003;
+constexpr std::uint8_t send_only = 0x04, acknowledge = 0x11, ud_send_only = 0x64;
+
+struct PointSetting {
+  std::int64_t offset = 0;  ///< of its clock against the true time, at `origin`
+  double drift = 0;         ///< ppm
+  double miss = 0;          ///< share of packets that its capture loses
+};
+/// Between two neighbours; the first is the left host's link, the last is the right host's.
+struct HopSetting {
+  std::int64_t delay = 2'000;
+  double loss = 0, mark = 0, double_up = 0, reorder = 0, corrupt = 0;
+  double queue = 0;  ///< mean of the waiting time, nanoseconds
+  bool rewrites_port = false, rewrites_dscp = false;
+  std::uint8_t routers = 1;  ///< what the TTL falls by
+};
+struct Setting {
+  std::vector<PointSetting> points{3};
+  std::vector<HopSetting> hops{4};
+  unsigned flows = 4;
+  unsigned packets = 1000;       ///< requests of each flow
+  std::int64_t spacing = 3'000;  ///< between requests
+  bool identifies = false;       ///< IP identifications count, so that a retransmission differs
+  bool unreliable = false;       ///< UD, which nobody answers
+  bool same_psns = false;        ///< all flows begin with PSN 0
+  std::uint64_t seed = 1;
+};
+
+/// A fault by the hop it happened on, as a comparison can see it: between the last point that captured the packet and
+/// the next one of its way.
+struct Truth {
+  using Hop = std::tuple<bool, std::size_t, std::size_t>;  ///< to the right, before, behind
+  std::map<Hop, std::uint64_t> lost, lost_answers, missed_before, missed_behind, marked, doubled, corrupted, seen;
+  std::uint64_t before_first = 0, behind_last = 0;
+};
+
+/// Hosts at both ends, vantage points between them, requests to the right and acknowledgements back.
+class Network {
+ public:
+  explicit Network(const Setting& setting) : s_(setting), random_(setting.seed) {
+    captures_.resize(s_.points.size());
+    last_.resize(2 * s_.hops.size());
+  }
+
+  void run() {
+    flows_.resize(s_.flows);
+    for (unsigned f = 0; f < s_.flows; ++f) {
+      // Some wrap.
+      flows_[f].first_psn = s_.same_psns ? 0 : f % 2 ? 0xffff00 + 7 * f : static_cast<std::uint32_t>(random_());
+      flows_[f].expected = flows_[f].next = flows_[f].acknowledged = 0;
+      at(origin + 1000 * f, [this, f] { request(f); });
+    }
+    // The captures run before and after all of it.
+    for (const bool to_right : {true, false}) {
+      at(origin - second / 5, [this, to_right] { beacon(to_right); });
+      at(origin + s_.packets * s_.spacing + 2 * second, [this, to_right] { beacon(to_right); });
+    }
+    while (!events_.empty()) {
+      const auto event = events_.begin();
+      now_ = event->first;
+      const auto what = std::move(event->second);
+      events_.erase(event);
+      what();
+    }
+  }
+
+  /// Writes the captures and gives their names.
+  std::vector<std::string> write(const std::filesystem::path& folder) {
+    std::vector<std::string> files;
+    for (std::size_t p = 0; p < captures_.size(); ++p) {
+      auto& capture = captures_[p];
+      std::stable_sort(capture.begin(), capture.end(), [](const Seen& a, const Seen& b) { return a.time < b.time; });
+      files.push_back((folder / ("job_point" + std::to_string(p) + ".pcap")).string());
+      std::ofstream file(files.back(), std::ios::binary);
+      const auto put = [&file](std::uint32_t value) {
+        file.write(reinterpret_cast<const char*>(&value), sizeof value);
+      };
+      put(0xa1b23c4d);
+      put(0x00040002);
+      put(0);
+      put(0);
+      put(262144);
+      put(1);
+      for (const Seen& seen : capture) {
+        const std::int64_t time = stamp(p, seen.time);
+        put(static_cast<std::uint32_t>(time / second));
+        put(static_cast<std::uint32_t>(time % second));
+        put(static_cast<std::uint32_t>(seen.bytes.size()));
+        put(static_cast<std::uint32_t>(seen.bytes.size()));
+        file.write(reinterpret_cast<const char*>(seen.bytes.data()), static_cast<std::streamsize>(seen.bytes.size()));
+      }
+    }
+    return files;
+  }
+
+  [[nodiscard]] std::int64_t stamp(std::size_t point, std::int64_t time) const {
+    return time + s_.points[point].offset +
+           static_cast<std::int64_t>(static_cast<double>(time - origin) * s_.points[point].drift * 1e-6);
+  }
+
+  Truth truth;
+
+ private:
+  struct Seen {
+    std::int64_t time = 0;
+    std::vector<std::uint8_t> bytes;
+  };
+  struct Flow {
+    std::uint32_t next = 0, acknowledged = 0;  ///< the requester's
+    std::uint32_t expected = 0;                ///< the responder's
+    std::uint32_t first_psn = 0;
+    bool nak_sent = false;
+    std::int64_t progress = origin;
+  };
+  struct Packet {
+    bool to_right = true;
+    unsigned flow = 0;
+    std::uint32_t psn = 0;
+    bool nak = false, is_beacon = false;
+    std::vector<std::uint8_t> bytes;
+    std::vector<std::size_t> captured;  ///< points, in the order of the way
+    bool counts = true;                 ///< false: a double
+  };
+
+  void at(std::int64_t time, std::function<void()> what) { events_.emplace(time, std::move(what)); }
+  bool happens(double share) { return share > 0 && std::uniform_real_distribution<double>()(random_) < share; }
+
+  std::vector<std::uint8_t> bytes_of(const Packet& p) {
+    const std::uint32_t from = p.to_right ? left_host : right_host, to = p.to_right ? right_host : left_host;
+    const std::uint8_t opcode = p.is_beacon || s_.unreliable ? ud_send_only : p.to_right ? send_only : acknowledge;
+    auto ip = Value<Ipv4>().set<"src">(from).set<"dst">(to).set<"tos">(26 << 2 | 2).set<"ttl">(64);
+    if (s_.identifies) ip.set<"identification">(++identification_ & 0xffff);
+    Frame frame = Value<Ethernet>() / ip / Value<Udp>().set<"src_port">(static_cast<std::uint16_t>(49152 + p.flow)) /
+                  Value<Bth>()
+                      .set<"opcode">(opcode)
+                      .set<"dest_qp">(p.is_beacon ? 0xb0 : (p.to_right ? 0x100 : 0x200) + p.flow)
+                      .set<"psn">(p.is_beacon ? p.psn : (p.psn + flows_[p.flow].first_psn) & 0xffffff)
+                      .set<"ack_request">(p.to_right);
+    if (opcode == acknowledge) {
+      frame /= Value<Aeth>().set<"syndrome">(p.nak ? 0x60 : 0x1f).set<"msn">(p.psn);
+    } else {
+      if (opcode == ud_send_only) frame /= Value<Deth>().set<"qkey">(1).set<"src_qp">(0x300 + p.flow);
+      frame.payload.assign(64, static_cast<std::uint8_t>(p.psn));
+    }
+    return frame.encode();
+  }
+
+  void beacon(bool to_right) {
+    Packet p;
+    p.to_right = to_right;
+    p.is_beacon = true;
+    p.psn = static_cast<std::uint32_t>(now_ / 1000);
+    launch(p);
+  }
+
+  void request(unsigned f) {
+    Flow& flow = flows_[f];
+    if (flow.acknowledged == s_.packets) return;
+    if (flow.next < s_.packets && flow.next - flow.acknowledged < 64) {
+      Packet p;
+      p.flow = f;
+      p.psn = flow.next++;
+      launch(p);
+      if (s_.unreliable) flow.acknowledged = flow.next;
+    } else if (now_ - flow.progress > 4'000'000) {
+      flow.next = flow.acknowledged;
+      flow.progress = now_;
+    }
+    at(now_ + s_.spacing + static_cast<std::int64_t>(random_() % 500), [this, f] { request(f); });
+  }
+
+  void arrive(const Packet& p) {
+    if (p.is_beacon || s_.unreliable) return;
+    Flow& flow = flows_[p.flow];
+    if (p.to_right) {
+      Packet answer;
+      answer.to_right = false;
+      answer.flow = p.flow;
+      if (p.psn == flow.expected) {
+        ++flow.expected;
+        flow.nak_sent = false;
+        answer.psn = p.psn;
+      } else if (p.psn < flow.expected) {
+        answer.psn = flow.expected - 1;
+      } else {
+        if (flow.nak_sent) return;
+        flow.nak_sent = true;
+        answer.nak = true;
+        answer.psn = flow.expected;
+      }
+      launch(answer);
+    } else if (p.nak) {
+      if (p.psn < flow.acknowledged) return;
+      flow.acknowledged = p.psn;
+      flow.next = p.psn;
+      flow.progress = now_;
+    } else if (p.psn + 1 > flow.acknowledged) {
+      flow.acknowledged = p.psn + 1;
+      flow.next = std::max(flow.next, flow.acknowledged);
+      flow.progress = now_;
+    }
+  }
+
+  void launch(Packet p) {
+    p.bytes = bytes_of(p);
+    travel(std::move(p), 0, now_);
+  }
+
+  /// Over the `n`-th hop of its way.
+  void travel(Packet p, std::size_t n, std::int64_t time) {
+    const std::size_t hops = s_.hops.size();
+    const std::size_t index = p.to_right ? n : hops - 1 - n;
+    const HopSetting& h = s_.hops[index];
+    const std::size_t points = s_.points.size();
+    // The points at both ends of the hop, SIZE_MAX for a host.
+    const std::size_t before = n == 0 ? SIZE_MAX : p.to_right ? n - 1 : points - n;
+    const std::size_t behind = n + 1 == hops ? SIZE_MAX : p.to_right ? n : points - 1 - n;
+    const bool plain = !p.is_beacon && p.counts;
+    if (plain && happens(h.loss)) {
+      if (p.captured.empty()) {
+        ++truth.before_first;
+        return;
+      }
+      const std::size_t last = p.captured.back();
+      const std::size_t next = p.to_right ? last + 1 : last - 1;
+      if (next >= points) {
+        truth.behind_last += p.to_right;
+        return;
+      }
+      auto& table = p.to_right ? truth.lost : truth.lost_answers;
+      ++table[{p.to_right, last, next}];
+      return;
+    }
+    std::int64_t arrival = time + h.delay;
+    if (h.queue > 0) arrival += static_cast<std::int64_t>(std::exponential_distribution<double>(1 / h.queue)(random_));
+    std::int64_t& last = last_[2 * index + p.to_right];
+    if (plain && happens(h.reorder))
+      arrival += 30'000;
+    else
+      last = arrival = std::max(arrival, last + 10);
+    p.bytes[22] = static_cast<std::uint8_t>(p.bytes[22] - h.routers);
+    if (h.rewrites_port) p.bytes[34] ^= 0x40;
+    if (h.rewrites_dscp) p.bytes[15] = static_cast<std::uint8_t>(p.bytes[15] & 3);
+    const bool mark = plain && (p.bytes[15] & 3) == 2 && happens(h.mark);
+    if (mark) p.bytes[15] |= 3;
+    const bool corrupt = plain && p.to_right && happens(h.corrupt);
+    if (corrupt) p.bytes[60] ^= 0x10;
+    const bool twice = plain && happens(h.double_up);
+    const std::size_t had = p.captured.size();
+    if (behind != SIZE_MAX && (p.is_beacon || !happens(s_.points[behind].miss))) {
+      captures_[behind].push_back({arrival, p.bytes});
+      for (std::size_t point = had ? p.captured.back() : before; point != SIZE_MAX && point != behind;
+           point = p.to_right ? point + 1 : point - 1)
+        if (p.counts && (p.captured.empty() || point != p.captured.back()) && !p.is_beacon)
+          ++truth.missed_before[{p.to_right, point, behind}];
+      // From a first point that missed it: all before missed it.
+      if (plain && had == 0 && before != SIZE_MAX)
+        for (std::size_t point = p.to_right ? 0 : points - 1; point != before;
+             point = p.to_right ? point + 1 : point - 1)
+          ++truth.missed_before[{p.to_right, point, behind}];
+      if (plain && had) ++truth.seen[{p.to_right, p.captured.back(), behind}];
+      p.captured.push_back(behind);
+    }
+    if (before != SIZE_MAX && behind != SIZE_MAX && p.captured.size() >= 2 && p.captured.back() == behind &&
+        p.captured[p.captured.size() - 2] == before) {
+      if (mark) ++truth.marked[{p.to_right, before, behind}];
+      if (corrupt) ++truth.corrupted[{p.to_right, before, behind}];
+      if (twice) ++truth.doubled[{p.to_right, before, behind}];
+    }
+    if (twice) {
+      Packet copy = p;
+      copy.counts = false;
+      if (behind != SIZE_MAX) captures_[behind].push_back({arrival + 300, p.bytes});
+      if (n + 1 < hops) travel(std::move(copy), n + 1, arrival + 300);
+    }
+    if (n + 1 == hops) {
+      if (plain && !p.captured.empty()) {
+        const std::size_t end = p.to_right ? points - 1 : 0;
+        if (p.captured.back() != end && p.to_right)
+          ++truth.missed_behind[{p.to_right, p.captured.back(), p.captured.back() + 1}];
+      }
+      if (!p.counts) return;
+      at(arrival, [this, p] { arrive(p); });
+      return;
+    }
+    travel(std::move(p), n + 1, arrival);
+  }
+
+  Setting s_;
+  std::mt19937_64 random_;
+  std::multimap<std::int64_t, std::function<void()>> events_;
+  std::int64_t now_ = 0;
+  std::vector<Flow> flows_;
+  std::vector<std::vector<Seen>> captures_;
+  std::vector<std::int64_t> last_;
+  std::uint32_t identification_ = 0;
+};
+
+class Vantage : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::temp_directory_path() / ("rdmawire-vantage-" + std::to_string(::getpid()) + "-" +
+                                                  ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  Comparison compare(Network& network, RunOptions options = {}) {
+    network.run();
+    options.files = network.write(folder_);
+    return vantage::run(options);
+  }
+
+  std::filesystem::path folder_;
+};
+
+std::uint64_t count(const Comparison& c, const Truth::Hop& at, Fate fate) {
+  const auto& [to_right, before, behind] = at;
+  const auto from = PortAddress::of_ipv4(to_right ? left_host : right_host);
+  for (const Hop& h : c.ledger->hops())
+    if (h.direction.from == from && h.before == before && h.behind == behind) return h.of(fate).packets;
+  return 0;
+}
+
+using Table = std::map<Truth::Hop, std::uint64_t>;
+/// What the comparison says of a fate, as a table like those of Truth.
+Table found(const Comparison& c, Fate fate) {
+  Table table;
+  for (const Hop& h : c.ledger->hops())
+    if (const std::uint64_t packets = h.of(fate).packets)
+      table[{h.direction.from == PortAddress::of_ipv4(left_host), h.before, h.behind}] = packets;
+  return table;
+}
+Table only(const Table& table, bool to_right) {
+  Table part;
+  for (const auto& [hop, packets] : table)
+    if (std::get<0>(hop) == to_right) part[hop] = packets;
+  return part;
+}
+
+void expect_true_clocks(const Comparison& c, const Network& network) {
+  for (const PairOfPoints& pair : c.layout->pairs()) {
+    ASSERT_TRUE(pair.clock.low && pair.clock.high) << pair.first << " " << pair.second;
+    // The true time at which the first clock showed `at`.
+    std::int64_t time = pair.clock.at;
+    for (int i = 0; i < 5; ++i) time -= network.stamp(pair.first, time) - pair.clock.at;
+    const std::int64_t truth = network.stamp(pair.second, time) - network.stamp(pair.first, time);
+    EXPECT_LE(*pair.clock.low, truth + 2) << pair.first << " " << pair.second;
+    EXPECT_GE(*pair.clock.high, truth - 2) << pair.first << " " << pair.second;
+    EXPECT_EQ(pair.clock.unsteady, 0);
+  }
+}
+
+void expect_order(const Comparison& c) {
+  for (const Way& way : c.layout->ways()) {
+    std::vector<std::size_t> order = way.points;
+    if (way.direction.from != PortAddress::of_ipv4(left_host)) std::reverse(order.begin(), order.end());
+    EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+    EXPECT_EQ(order.size(), c.surveys.size());
+  }
+}
+
+Setting with_bad_clocks(Setting s) {
+  s.points[0].offset = 0;
+  s.points[1].offset = -7 * second - 123'456'789;
+  s.points[1].drift = 50;
+  s.points[2].offset = 3600 * second + 42;
+  s.points[2].drift = -31;
+  return s;
+}
+
+TEST_F(Vantage, ACleanNetworkHasNoFinding) {
+  Network network(with_bad_clocks({}));
+  const Comparison c = compare(network);
+  expect_true_clocks(c, network);
+  expect_order(c);
+  for (std::size_t i = 0; i < fates; ++i) EXPECT_EQ(found(c, static_cast<Fate>(i)), Table()) << i;
+  EXPECT_EQ(network.truth.seen.size(), 4U);
+  for (const auto& [hop, packets] : network.truth.seen) {
+    const auto& [to_right, before, behind] = hop;
+    const auto from = PortAddress::of_ipv4(to_right ? left_host : right_host);
+    for (const Hop& h : c.ledger->hops())
+      if (h.direction.from == from && h.before == before && h.behind == behind) {
+        EXPECT_EQ(h.seen, packets + 2);  // the beacons
+      }
+  }
+  const Json report = report_of(c);
+  EXPECT_TRUE(report.at("vantage").at("findings").empty()) << report.at("vantage").at("findings").dump(1);
+  EXPECT_THAT(text_of(report), HasSubstr("Nothing wrong was found"));
+}
+
+TEST_F(Vantage, EveryLossIsPutOnItsHop) {
+  for (const bool identifies : {false, true}) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+      Setting s = with_bad_clocks({});
+      s.seed = seed;
+      s.identifies = identifies;
+      s.same_psns = seed % 5 == 0;
+      s.hops[1].loss = 0.01;
+      s.hops[2].loss = 0.003;
+      for (HopSetting& h : s.hops) h.queue = 3'000;
+      Network network(s);
+      const Comparison c = compare(network);
+      expect_true_clocks(c, network);
+      expect_order(c);
+      ASSERT_FALSE(network.truth.lost.empty());
+      EXPECT_EQ(only(found(c, Fate::lost), true), network.truth.lost) << "seed " << seed << " " << identifies;
+      EXPECT_EQ(only(found(c, Fate::missing), true), Table()) << "seed " << seed << " " << identifies;
+      EXPECT_TRUE(c.ledger->edges().empty());
+      for (const Fate fate : {Fate::missed_before, Fate::missed_behind, Fate::reordered, Fate::duplicated, Fate::marked,
+                              Fate::icrc_broken, Fate::captured_twice, Fate::elsewhere, Fate::damaged})
+        EXPECT_EQ(found(c, fate), Table()) << "seed " << seed << " " << to_string(fate);
+      // Nothing tells for certain what became of an acknowledgement, but where it was seen last.
+      Table answers = only(found(c, Fate::lost), false);
+      for (const auto& [hop, packets] : found(c, Fate::missing)) answers[hop] += packets;
+      EXPECT_EQ(answers, network.truth.lost_answers);
+    }
+  }
+}
+
+TEST_F(Vantage, LossesAtTheEdgesAreToldByNaks) {
+  for (const bool behind : {false, true}) {
+    Setting s = with_bad_clocks({});
+    s.flows = 2;
+    s.hops[behind ? 3 : 0].loss = 0.002;
+    s.packets = 5000;
+    Network network(s);
+    const Comparison c = compare(network);
+    std::uint64_t told = 0;
+    for (const Edge& edge : c.ledger->edges()) {
+      EXPECT_EQ(edge.behind, behind);
+      told += edge.tally.packets;
+    }
+    const std::uint64_t truth = behind ? network.truth.behind_last : network.truth.before_first;
+    // One that is lost while the receiver waits for another one is named in no NAK.
+    EXPECT_LE(told, truth);
+    EXPECT_GE(told * 10, truth * 7);
+    EXPECT_EQ(only(found(c, Fate::lost), true), Table());
+  }
+}
+
+TEST_F(Vantage, WhatACaptureMissedIsNoLoss) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Setting s = with_bad_clocks({});
+    s.seed = seed;
+    s.points[1].miss = 0.02;
+    Network network(s);
+    const Comparison c = compare(network);
+    expect_true_clocks(c, network);
+    EXPECT_EQ(found(c, Fate::lost), Table());
+    EXPECT_EQ(found(c, Fate::missing), Table());
+    EXPECT_EQ(found(c, Fate::missed_before), network.truth.missed_before);
+  }
+}
+
+TEST_F(Vantage, WhatTheLastCaptureMissedArrivedAllTheSame) {
+  Setting s = with_bad_clocks({});
+  s.points[2].miss = 0.02;
+  Network network(s);
+  const Comparison c = compare(network);
+  EXPECT_EQ(only(found(c, Fate::missed_behind), true), network.truth.missed_behind);
+  EXPECT_EQ(found(c, Fate::lost), Table());
+  EXPECT_EQ(only(found(c, Fate::missing), true), Table());
+}
+
+TEST_F(Vantage, LossesAndMissesAreToldApart) {
+  // Retransmissions with identical octets, while captures miss packets too.
+  std::uint64_t lost = 0, found_lost = 0, off = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    Setting s = with_bad_clocks({});
+    s.seed = seed;
+    s.hops[1].loss = 0.005;
+    s.hops[2].loss = 0.005;
+    s.points[1].miss = 0.01;
+    s.points[2].miss = 0.01;
+    Network network(s);
+    const Comparison c = compare(network);
+    expect_true_clocks(c, network);
+    const Table is = only(found(c, Fate::lost), true);
+    for (const auto& [hop, packets] : network.truth.lost) {
+      lost += packets;
+      const auto it = is.find(hop);
+      const std::uint64_t said = it == is.end() ? 0 : it->second;
+      found_lost += std::min(said, packets);
+      off += said > packets ? said - packets : packets - said;
+    }
+  }
+  // When the sender goes back, it sends again what arrived too: what a capture missed of that looks like a loss.
+  EXPECT_GT(lost, 200U);
+  EXPECT_LE(static_cast<double>(off), 0.1 * static_cast<double>(lost));
+  EXPECT_GE(static_cast<double>(found_lost), 0.98 * static_cast<double>(lost));
+}
+
+TEST_F(Vantage, MarksAreCountedWhereTheyWereMade) {
+  Setting s = with_bad_clocks({});
+  s.hops[0].mark = 0.05;
+  s.hops[2].mark = 0.1;
+  Network network(s);
+  const Comparison c = compare(network);
+  EXPECT_EQ(found(c, Fate::marked), network.truth.marked);
+  EXPECT_EQ(found(c, Fate::dscp_rewritten), Table());
+  EXPECT_THAT(text_of(report_of(c)), HasSubstr("marked on this hop (ECN CE)"));
+}
+
+TEST_F(Vantage, RewritingAndDamageAreTold) {
+  Setting s = with_bad_clocks({});
+  s.hops[1].rewrites_dscp = true;
+  s.hops[2].corrupt = 0.01;
+  Network network(s);
+  const Comparison c = compare(network);
+  EXPECT_EQ(found(c, Fate::icrc_broken), network.truth.corrupted);
+  const Table dscp = found(c, Fate::dscp_rewritten);
+  ASSERT_EQ(dscp.size(), 2U);
+  EXPECT_TRUE(dscp.contains({true, 0, 1}) && dscp.contains({false, 1, 0}));
+}
+
+TEST_F(Vantage, ARewrittenSourcePortBreaksTheIcrcThere) {
+  Setting s = with_bad_clocks({});
+  s.hops[2].rewrites_port = true;
+  Network network(s);
+  const Comparison c = compare(network);
+  for (const Truth::Hop& hop : {Truth::Hop{true, 1, 2}, Truth::Hop{false, 2, 1}}) {
+    EXPECT_GT(count(c, hop, Fate::port_rewritten), 1000U);
+    EXPECT_EQ(count(c, hop, Fate::port_rewritten), count(c, hop, Fate::icrc_broken));
+  }
+  EXPECT_EQ(found(c, Fate::port_rewritten).size(), 2U);
+}
+
+TEST_F(Vantage, DoublesAndOvertakenPacketsAreCounted) {
+  Setting s = with_bad_clocks({});
+  s.hops[1].double_up = 0.01;
+  Network network(s);
+  const Comparison c = compare(network);
+  EXPECT_EQ(found(c, Fate::duplicated), network.truth.doubled);
+  EXPECT_EQ(found(c, Fate::lost), Table());
+
+  Setting t = with_bad_clocks({});
+  t.hops[2].reorder = 0.01;
+  t.unreliable = true;
+  Network spraying(t);
+  const Comparison d = compare(spraying);
+  const Table reordered = found(d, Fate::reordered);
+  EXPECT_EQ(reordered.size(), 1U);
+  EXPECT_GT(count(d, {true, 1, 2}, Fate::reordered), 10U);
+}
+
+TEST_F(Vantage, QueueingIsPutOnItsHop) {
+  Setting s = with_bad_clocks({});
+  s.hops[2].queue = 40'000;
+  s.spacing = 1'000'000;
+  s.flows = 1;
+  Network network(s);
+  const Comparison c = compare(network);
+  for (const Hop& h : c.ledger->hops()) {
+    const bool slow = std::min(h.before, h.behind) == 1;
+    const auto p50 = static_cast<std::int64_t>(h.delays.quantile(500)) + h.base - h.shortest;
+    if (slow) {
+      EXPECT_NEAR(static_cast<double>(p50), 27'700, 6'000);
+    } else {
+      EXPECT_LT(p50, 2'000);
+    }
+  }
+  const Json findings = report_of(c).at("vantage").at("findings");
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings[0].at("kind"), "delayed");
+}
+
+TEST_F(Vantage, UnansweredPacketsAreMissingNotLost) {
+  Setting s = with_bad_clocks({});
+  s.unreliable = true;
+  s.hops[1].loss = 0.02;
+  Network network(s);
+  const Comparison c = compare(network);
+  EXPECT_EQ(found(c, Fate::lost), Table());
+  EXPECT_EQ(found(c, Fate::missing), network.truth.lost);
+}
+
+TEST_F(Vantage, WithoutTtlTheTimesTellTheOrder) {
+  Setting s = with_bad_clocks({});
+  for (HopSetting& h : s.hops) {
+    h.routers = 0;
+    h.queue = 10'000;
+  }
+  s.hops[1].loss = 0.01;
+  Network network(s);
+  const Comparison c = compare(network);
+  expect_order(c);
+  expect_true_clocks(c, network);
+  for (const Way& way : c.layout->ways())
+    for (const OrderBy by : way.order) EXPECT_EQ(by, OrderBy::times);
+  EXPECT_EQ(only(found(c, Fate::lost), true), network.truth.lost);
+}
+
+TEST_F(Vantage, TheOrderCanBeGiven) {
+  Setting s;
+  for (HopSetting& h : s.hops) h.routers = 0;
+  s.unreliable = true;  // one way only: nothing tells the order
+  Network network(s);
+  network.run();
+  RunOptions options;
+  options.files = network.write(folder_);
+  options.layout.order = {2, 1, 0};
+  const Comparison c = vantage::run(options);
+  for (const Way& way : c.layout->ways()) {
+    for (const OrderBy by : way.order) EXPECT_EQ(by, OrderBy::given);
+    EXPECT_TRUE(way.points == std::vector<std::size_t>({0, 1, 2}) || way.points == std::vector<std::size_t>({2, 1, 0}));
+  }
+}
+
+TEST_F(Vantage, TheOrderOfTheFilesDoesNotMatter) {
+  Setting s = with_bad_clocks({});
+  s.hops[1].loss = 0.01;
+  s.hops[2].mark = 0.01;
+  s.points[1].miss = 0.01;
+  Network network(s);
+  network.run();
+  RunOptions options;
+  options.files = network.write(folder_);
+  const Comparison one = vantage::run(options);
+  const std::vector<std::size_t> turned = {2, 0, 1};  // the new places of the files
+  std::vector<std::string> files(3);
+  for (std::size_t i = 0; i < 3; ++i) files[turned[i]] = options.files[i];
+  options.files = files;
+  const Comparison other = vantage::run(options);
+  for (std::size_t i = 0; i < fates; ++i) {
+    Table renamed;
+    for (const auto& [hop, packets] : found(one, static_cast<Fate>(i))) {
+      const auto& [to_right, before, behind] = hop;
+      renamed[{to_right, turned[before], turned[behind]}] = packets;
+    }
+    EXPECT_EQ(found(other, static_cast<Fate>(i)), renamed) << to_string(static_cast<Fate>(i));
+  }
+}
+
+TEST_F(Vantage, AFileThatSharesNoPacketIsToldAndLeftOut) {
+  Setting s = with_bad_clocks({});
+  s.hops[1].loss = 0.01;
+  Network network(s);
+  network.run();
+  RunOptions options;
+  options.files = network.write(folder_);
+  options.files.insert(options.files.begin(), RDMAWIRE_SOURCE_DIR "/captures/samples/rping.pcap");
+  const Comparison c = vantage::run(options);
+  EXPECT_EQ(c.layout->connected(), std::vector<bool>({false, true, true, true}));
+  const Json report = report_of(c);
+  EXPECT_EQ(report.at("vantage").at("findings")[0].at("kind"), "unrelated");
+  EXPECT_THAT(text_of(report), HasSubstr("shares no packet with the other captures"));
+  Table moved;
+  for (const auto& [hop, packets] : network.truth.lost) {
+    const auto& [to_right, before, behind] = hop;
+    moved[{to_right, before + 1, behind + 1}] = packets;
+  }
+  EXPECT_EQ(only(found(c, Fate::lost), true), moved);
+}
+
+TEST_F(Vantage, FewSamplesAndLittleRoomStillFindTheSame) {
+  Setting s = with_bad_clocks({});
+  s.hops[1].loss = 0.01;
+  s.packets = 3000;
+  Network network(s);
+  RunOptions options;
+  options.samples = 500;
+  const Comparison c = compare(network, options);
+  expect_true_clocks(c, network);
+  expect_order(c);
+  EXPECT_EQ(only(found(c, Fate::lost), true), network.truth.lost);
+  EXPECT_EQ(c.hurried, 0U);
+
+  // With no room at all nothing breaks, and it is said.
+  options.files = {(folder_ / "job_point0.pcap").string(), (folder_ / "job_point1.pcap").string(),
+                   (folder_ / "job_point2.pcap").string()};
+  options.matcher.sightings = 2;
+  const Comparison tight = vantage::run(options);
+  EXPECT_GT(tight.hurried, 0U);
+  EXPECT_FALSE(report_of(tight).at("vantage").at("exact").get<bool>());
+}
+
+TEST_F(Vantage, DeclaringClocksSynchronizedIsChecked) {
+  Setting s;
+  s.points[1].offset = 300'000;
+  Network network(s);
+  RunOptions options;
+  options.layout.synchronized = true;
+  const Comparison c = compare(network, options);
+  bool told = false;
+  const Json report = report_of(c);
+  for (const Json& f : report.at("vantage").at("findings")) told |= f.at("kind") == "not_synchronized";
+  EXPECT_TRUE(told);
+
+  Network agreeing{Setting{}};
+  const Comparison d = compare(agreeing, options);
+  const Json other = report_of(d);
+  const Json& hops = other.at("vantage").at("hops");
+  for (const Json& hop : hops) {
+    EXPECT_EQ(hop.at("delay").at("shortest_low_ns"), 2'000);
+    EXPECT_EQ(hop.at("delay").at("shortest_high_ns"), 2'000);
+  }
+}
+
+// One job, captured at all three machines. CC BY-SA 4.0, linlinw5/rdma_ib_tutorial.
+TEST(VantageOfRealCaptures, ThreeMachinesOfARing) {
+  const char* shared = std::getenv("RDMAWIRE_SHARED");
+  if (!shared) GTEST_SKIP() << "set RDMAWIRE_SHARED to the folder that holds captures/public";
+  for (const std::string job : {"nccl", "ring2", "tree2"}) {
+    RunOptions options;
+    for (const char* node : {"0", "1", "2"})
+      options.files.push_back(std::string(shared) + "/captures/public/linlinw5__rdma_ib_tutorial__" + job + "_node" +
+                              node + ".pcap");
+    const Comparison c = vantage::run(options);
+    ASSERT_TRUE(c.troubles.empty());
+    const char* hosts[] = {"172.30.0.25", "172.30.0.11", "172.30.0.12"};
+    for (std::size_t i = 0; i < 3; ++i) {
+      ASSERT_TRUE(c.layout->host()[i]);
+      EXPECT_EQ(analysis::to_text(*c.layout->host()[i]), hosts[i]);
+      // Each RDMA packet was seen at its sender and at its receiver.
+      EXPECT_EQ(c.ledger->points()[i].packets, c.surveys[i].rdma);
+      EXPECT_EQ(c.ledger->points()[i].shared, c.surveys[i].rdma);
+    }
+    for (const Way& way : c.layout->ways()) {
+      if (way.points.size() < 2) continue;
+      EXPECT_EQ(c.layout->host()[way.points.front()], way.direction.from);
+      EXPECT_EQ(c.layout->host()[way.points.back()], way.direction.to);
+    }
+    // Three offsets that are measured apart agree with each other.
+    const auto at = [&](std::size_t a, std::size_t b) { return c.layout->pair(a, b)->clock; };
+    EXPECT_LE(*at(0, 1).low + *at(1, 2).low, *at(0, 2).high);
+    EXPECT_GE(*at(0, 1).high + *at(1, 2).high, *at(0, 2).low);
+    for (const Hop& h : c.ledger->hops()) {
+      if (h.plain_tcp) continue;
+      for (const Fate fate : {Fate::lost, Fate::missing, Fate::missed_before, Fate::missed_behind, Fate::reordered})
+        EXPECT_EQ(h.of(fate).packets, 0U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rdmawire::captures::vantage

@@ -1,0 +1,188 @@
+"""rdmawire analyze --vantage as its users meet it: two captures made of one real one, with packets taken away."""
+
+import gzip
+import json
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "captures" / "samples"
+COMMAND = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire"))
+
+pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason=f"needs the command: {COMMAND} is not built")
+
+VALIDATOR = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "analyze.schema.json").read_text()))
+SEND = SAMPLES / "rc-send.pcap.gz"
+PINGPONG = SAMPLES / "rc-pingpong.pcap.gz"
+IWARP = SAMPLES / "siw-write.pcap.gz"
+
+
+def run(*arguments, status=0):
+    done = subprocess.run([COMMAND, "analyze", "--vantage", *map(str, arguments)], timeout=60, capture_output=True)
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def compare(*arguments, **options):
+    report = json.loads(run(*arguments, "--json", **options).stdout)
+    VALIDATOR.validate(report)
+    return report["vantage"]
+
+
+def records(path):
+    """File header; seconds, fraction, octets on the wire, and octets of each record."""
+    data = path.read_bytes()
+    if path.suffix == ".gz":
+        data = gzip.decompress(data)
+    found, at = [], 24
+    while at < len(data):
+        seconds, fraction, captured, wire = struct.unpack_from("<IIII", data, at)
+        found.append((seconds, fraction, wire, data[at + 16 : at + 16 + captured]))
+        at += 16 + captured
+    return data[:24], found
+
+
+def write(path, header, packets):
+    body = b"".join(struct.pack("<IIII", s, f, len(octets), wire) + octets for s, f, wire, octets in packets)
+    path.write_bytes(header + body)
+    return path
+
+
+def other_point(path, source, *, without=(), change=lambda octets: octets, later=1, snap=None):
+    """What a point behind the next router would have captured, nearer to 10.0.0.2: frames of `without` (from 1) are
+    not there."""
+    header, packets = records(source)
+    kept = []
+    for number, (seconds, fraction, wire, octets) in enumerate(packets, 1):
+        if number in without:
+            continue
+        octets = bytearray(change(octets))
+        if octets[12:14] == b"\x08\x00":
+            octets[22] += 1 if octets[26:30] == bytes([10, 0, 0, 2]) else -1
+        kept.append((seconds + later, fraction, wire, bytes(octets[:snap])))
+    return write(path, header, kept)
+
+
+def fates(hop):
+    return {kind: row["packets"] for kind, row in hop["fates"].items()}
+
+
+def rdma(report):
+    return [hop for hop in report["hops"] if hop["traffic"] == "rdma"]
+
+
+def test_all_packets_are_found_and_clocks_aligned(tmp_path):
+    report = compare(PINGPONG, other_point(tmp_path / "further.pcap", PINGPONG))
+    assert [point["name"] for point in report["points"]] == ["rc-pingpong", "further"]
+    first, second = report["points"]
+    assert first["rdma"] == second["rdma"] == first["shared"] == second["shared"] == report["packets"]
+    assert all(not fates(hop) for hop in rdma(report))
+    clock = report["clocks"][0]
+    assert abs(clock["offset_ns"] - 1_000_000_000) <= 2000
+
+
+def test_a_lost_acknowledged_packet_is_the_captures_loss(tmp_path):
+    # Frame by frame, what is taken away here was acknowledged: the network did not lose it.
+    listed = subprocess.run([COMMAND, "dissect", PINGPONG, "--json"], capture_output=True, timeout=60, check=True)
+    frames = [json.loads(line) for line in listed.stdout.splitlines()]
+    sends = [
+        f["frame"]
+        for f in frames
+        for layer in f["layers"]
+        if layer["protocol"] == "bth" and "SEND" in layer["fields"]["opcode_name"]
+        and any(ip["protocol"] == "ip" and ip["fields"]["src"] == "10.0.0.3" for ip in f["layers"])
+    ]
+    gone = set(sends[20:200:17])
+    report = compare(PINGPONG, other_point(tmp_path / "b.pcap", PINGPONG, without=gone))
+    # Times are the same at both but for the offset: which is nearer to the sender, the TTL alone tells.
+    assert {by for way in report["ways"] for by in way["order_by"]} == {"ttl"}
+    assert sum(fates(hop).get("missed_behind", 0) for hop in rdma(report)) == len(gone)
+    assert all(set(fates(hop)) <= {"missed_behind"} for hop in rdma(report))
+    told = {pair["before"] for hop in rdma(report) for pair in hop["fates"].get("missed_behind", {}).get("frames", [])}
+    assert told <= gone and told
+    assert not [f for f in report["findings"] if f["severity"] != "info"]
+
+
+def test_marks_and_rewritten_dscp_are_told(tmp_path):
+    def mark(octets):
+        octets = bytearray(octets)
+        if octets[12:14] == b"\x08\x00" and octets[23] == 17:
+            octets[15] = (8 << 2) | 3 if octets[15] & 3 else 8 << 2
+        return octets
+
+    report = compare(SEND, other_point(tmp_path / "b.pcap", SEND, change=mark))
+    kinds = {f["kind"] for f in report["findings"]}
+    assert "dscp_rewritten" in kinds
+    assert "dscp_rewritten" in run(SEND, tmp_path / "b.pcap", "--json").stdout.decode()
+    run(SEND, tmp_path / "b.pcap", "--fail-on", "dscp_rewritten", status=1)
+    run(SEND, tmp_path / "b.pcap", "--fail-on", "error", status=0)
+
+
+def test_snapped_captures_are_compared_by_headers(tmp_path):
+    snapped = other_point(tmp_path / "b.pcap", SEND, snap=80)
+    report = compare(SEND, snapped)
+    assert report["identity"] == "headers"
+    assert report["points"][0]["shared"] == report["points"][0]["rdma"] == report["packets"]
+
+
+def test_iwarp_segments_are_followed(tmp_path):
+    _, packets = records(IWARP)
+    data = [n for n, p in enumerate(packets, 1) if len(p[3]) > 1000]
+    gone = {data[len(data) // 2]}
+    report = compare(IWARP, other_point(tmp_path / "b.pcap", IWARP, without=gone))
+    hops = rdma(report)
+    assert hops and sum(hop["seen"] for hop in hops) > 100
+    assert sum(fates(hop).get("missed_behind", 0) for hop in hops) == 1
+
+
+def test_a_file_of_another_job_is_told(tmp_path):
+    report = compare(SEND, PINGPONG)
+    assert [f["kind"] for f in report["findings"]] == ["unrelated", "unrelated"]
+    assert "shares no packet with the other captures" in run(SEND, PINGPONG).stdout.decode()
+    run(SEND, PINGPONG, "--fail-on", "unrelated", status=1)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([SEND], "two files at least"),
+        ([SEND, SEND], "given twice"),
+        ([SEND, "-"], "standard input"),
+        ([SEND, PINGPONG, "--order", "x.pcap"], "none of the files"),
+        ([SEND, PINGPONG, "--order", "rc-send.pcap.gz"], "names 1 of 2 files"),
+        ([SEND, PINGPONG, "--order", "rc-send.pcap.gz,rc-send.pcap.gz"], "named twice"),
+        ([SEND, PINGPONG, "--csv", "x"], "--csv"),
+        ([SEND, PINGPONG, "--window", "0"], "--window"),
+        ([SEND, PINGPONG, "--filter", "bth.pns == 1"], "bth.psn"),
+    ],
+)
+def test_wrong_usage(arguments, message):
+    assert message in run(*arguments, status=2).stderr.decode()
+
+
+def test_options_of_it_need_it():
+    done = subprocess.run([COMMAND, "analyze", SEND, "--clocks", "synchronized"], timeout=60, capture_output=True)
+    assert done.returncode == 2 and b"--vantage" in done.stderr
+
+
+def test_a_missing_file_is_told_and_the_others_are_compared(tmp_path):
+    further = other_point(tmp_path / "b.pcap", SEND)
+    done = run(SEND, further, tmp_path / "missing.pcap", "--json", status=3)
+    assert b"missing.pcap" in done.stderr
+    assert len(json.loads(done.stdout)["vantage"]["points"]) == 2
+    run(SEND, tmp_path / "missing.pcap", status=3)
+
+
+def test_a_cut_file_is_compared_as_far_as_it_goes(tmp_path):
+    whole = other_point(tmp_path / "b.pcap", SEND)
+    cut = tmp_path / "c.pcap"
+    cut.write_bytes(whole.read_bytes()[:60_000])
+    done = run(SEND, cut, "--json", status=3)
+    report = json.loads(done.stdout)["vantage"]
+    assert report["points"][1]["trouble"]
+    assert all(not fates(hop) for hop in rdma({"hops": report["hops"]}))
