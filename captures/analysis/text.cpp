@@ -144,10 +144,12 @@ class Printer : TextPage {
                                              number(congestion.at("ecn_capable")),
                                              counted(number(congestion.at("cnps")), "CNP", "CNPs")));
     const std::uint64_t checked = number(s.at("crcs_checked")), bad = number(s.at("crcs_bad"));
-    labelled("CRCs",
-             checked == 0 ? std::string("none verified")
-                          : fmt::format("{} verified, {}", checked, bad ? fmt::format("{} bad", bad) : "all good"),
-             14, bad ? Ink::bad : Ink::plain);
+    std::string crcs = checked == 0
+                           ? std::string("none verified")
+                           : fmt::format("{} verified, {}", checked, bad ? fmt::format("{} bad", bad) : "all good");
+    if (const std::uint64_t cut = number(s.at("cut_packets")); cut && rdma())
+      crcs += fmt::format("; {} in part only (snap length)", counted(cut, "packet", "packets"));
+    labelled("CRCs", crcs, 14, bad ? Ink::bad : Ink::plain);
     const Json& counts = s.at("findings");
     const std::uint64_t errors = number(counts.at("error")), warnings = number(counts.at("warning")),
                         infos = number(counts.at("info"));

@@ -203,6 +203,13 @@ def test_a_snap_length_changes_no_count(octets, tmp_path):
         assert [f["title"] for f in cut["findings"]] == [f["title"] for f in whole["findings"]]
 
 
+def test_a_snap_length_within_the_headers_is_no_trouble_of_the_network(tmp_path):
+    for sample in ["rc-send.pcap.gz", "rc-read.pcap.gz", "rc-atomic.pcap", "rping.pcap", "rc-write-ipv6.pcap"]:
+        cut = snapped(SAMPLES / sample, 64, tmp_path / "cut.pcap")
+        assert report(cut)["findings"] == [], sample
+        assert "in part only" in text(cut)
+
+
 def test_tables_are_cut_and_say_how_much_is_left():
     page = text(*ALL, "--rows", 3)
     assert "  and " in page and " more\n" in page

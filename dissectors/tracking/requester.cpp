@@ -160,12 +160,25 @@ std::uint32_t Requester::psns_of(const TransportPacket& packet, const Connection
   return std::min(machines::psns_of_read(packet.length, connection.mtu ? connection.mtu : 4096), Psn::half - 1);
 }
 
+// A READ whose length the capture cut off: the next request, and its own responses, tell how many PSNs it takes.
+void Requester::measure_read(Psn end) {
+  if (waiting_.empty() || packets_.empty() || !waiting_.back().unmeasured) return;
+  SentPacket& last = packets_.back();
+  Waiting& read = waiting_.back();
+  if (read.done || gap_ || !last.seen || read.first != last.psn || last.end() != window_.next) return;
+  const std::int32_t more = end - last.end();
+  if (more <= 0 || more > far) return;
+  last.psns += static_cast<std::uint32_t>(more);
+  window_.next = delivered_ = read.end = last.end();
+  read.message.last_psn = (read.end - 1).value();
+}
+
 // The PSN that follows a READ request tells how many packets its response has, and so the MTU.
 void Requester::learn_mtu(const TransportPacket& packet, Connection& connection) {
   if (packets_.empty() || waiting_.empty()) return;
   SentPacket& last = packets_.back();
   Waiting& read = waiting_.back();
-  if (!read.read || !last.seen || read.first != last.psn || last.end() != window_.next) return;
+  if (!read.read || read.unmeasured || !last.seen || read.first != last.psn || last.end() != window_.next) return;
   for (std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U}) {
     const std::uint32_t psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu);
     if (packet.psn != last.psn + psns) continue;
@@ -184,7 +197,7 @@ void Requester::adopt_mtu(const Connection& connection) {
   if (waiting_.empty() || packets_.empty()) return;
   SentPacket& last = packets_.back();
   Waiting& read = waiting_.back();
-  if (!read.read || last.psn != read.first) return;
+  if (!read.read || read.unmeasured || last.psn != read.first) return;
   last.psns = std::min(machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu_), Psn::half - 1);
   window_.next = delivered_ = read.end = last.end();
   read.message.last_psn = (read.end - 1).value();
@@ -242,6 +255,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
     sequence_known_ = false;
   }
   if (trouble_) settle_unsent(packet, to);
+  if (packet.psn - window_.next > 0) measure_read(packet.psn);
   // It goes on with new requests for long: it misses nothing.
   if (Waiting* stuck = waiting_.empty() || !waiting_.front().read ? nullptr : blocking();
       stuck && stuck->skipped_frame != 0 && packet.time - stuck->skipped_time > goes_on_ns &&
@@ -642,6 +656,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     if (packet.has_atomic) m.size = 8;
     waiting.first = waiting.next_response = waiting.seen = waiting.beyond = packet.psn;
     waiting.read = m.kind == MessageKind::read;
+    waiting.unmeasured = waiting.read && !packet.has_reth;
     waiting.atomic = m.kind == MessageKind::compare_swap || m.kind == MessageKind::fetch_add;
     Sent& sent = to.requester();
     ++sent.messages[static_cast<std::size_t>(m.kind)];
@@ -789,6 +804,10 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
       machines::is_path_mtu(packet.payload))
     to.connection.mtu = packet.payload;
   if (mtu_ != to.connection.mtu) adopt_mtu(to.connection);
+  if (packet.op->operation == Operation::rdma_read_response) {
+    const bool more = packet.op->position == Position::first || packet.op->position == Position::middle;
+    measure_read(packet.psn + (more ? 2 : 1));
+  }
   const machines::ResponsePlace place = window_.place(packet.psn);
   if (to.note) {
     to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();

@@ -95,6 +95,7 @@ class Requester {
     bool whole = false;  // its last packet was seen
     bool done = false;   // told
     bool read = false, atomic = false;
+    bool unmeasured = false;          // read: the capture cut its length off
     bool answered = false;            // its answer was seen, but the one of an earlier READ or atomic is missing
     Psn next_response;                // read: the first that the requester misses
     Psn seen;                         // read: likewise, had the capture missed what is missing before it
@@ -161,6 +162,7 @@ class Requester {
   }
   [[nodiscard]] bool near(Psn psn) const;
   Event event_of(EventKind kind, Cause cause, const TransportPacket& packet, const Reporter& to) const;
+  void measure_read(Psn end);
   [[nodiscard]] std::uint32_t psns_of(const TransportPacket& packet, const Connection& connection) const;
   void learn_mtu(const TransportPacket& packet, Connection& connection);
   void adopt_mtu(const Connection& connection);

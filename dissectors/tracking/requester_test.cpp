@@ -211,6 +211,31 @@ TEST(Requester, ATimeout) {
   EXPECT_EQ(told.messages[0].packets, 1U) << "each packet counts once";
 }
 
+TEST(Requester, ReadsWhoseLengthTheCaptureCutOff) {
+  Link link;
+  link.kept = 60;
+  link.a(read_of(100, 2500));
+  link.a(read_of(103, 2500));
+  for (const std::uint32_t first : {100U, 103U}) {
+    link.b(response(rc::response_first, first));
+    link.b(response(rc::response_middle, first + 1));
+    link.b(response(rc::response_last, first + 2, 452));
+  }
+  link.a(read_of(106, 2048));
+  link.b(response(rc::response_first, 106));
+  link.b(response(rc::response_last, 107));
+  link.a(read_of(108, 8));
+  link.b(response(rc::response_only, 108, 8));
+  link.sends(109);
+  link.acks(109, 5);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), IsEmpty());
+  ASSERT_EQ(told.messages.size(), 5U);
+  EXPECT_EQ(told.messages[0].last_psn, 102U);
+  EXPECT_EQ(told.messages[1].answer_frame, 9U);
+  for (const Message& m : told.messages) EXPECT_EQ(m.outcome, Outcome::completed);
+}
+
 TEST(Requester, ReceiverNotReady) {
   Link link;
   link.sends(100);
