@@ -226,7 +226,7 @@ class Analyze {
     while (!interrupted) {
       struct stat status {};
       if (::stat(name.c_str(), &status) != 0) {
-        troubles.push_back(fmt::format("{}: it is no longer there", name));
+        troubles.push_back(fmt::format("{}: {}", name, size < 0 ? "it is not there" : "it is no longer there"));
         return;
       }
       if (status.st_size != size && status.st_size != 0) {
@@ -332,8 +332,8 @@ class Analyze {
 };
 
 std::string check_fail_on(const std::string& word) {
-  for (const char* known :
-       {"error", "warning", "info", "capture_lost", "one_way", "begins_in_the_middle", "traffic_class", "inexact"})
+  for (const char* known : {"error", "warning", "info", "capture_lost", "captured_twice", "one_way",
+                            "begins_in_the_middle", "traffic_class", "inexact"})
     if (word == known) return {};
   for (const tracking::EventRow& row : tracking::event_rows)
     if (row.name == word) return {};
@@ -379,7 +379,7 @@ void add_analyze(CLI::App& app, Work& work) {
   sub->add_option("--to", options->to, "end here, inclusive")->check(boundary)->type_name("TIME");
   sub->add_option("--filter", options->filter, "only packets that match (docs/filters.md)")->type_name("EXPR");
   sub->add_option("--connection", options->connection, "only the connection that begins with this frame")
-      ->check(CLI::PositiveNumber)
+      ->check(check_positive)
       ->type_name("FRAME");
   sub->add_option("--threads", options->threads, "so many at most (default: one a core)")
       ->check(CLI::Range(1, 256))
@@ -396,7 +396,7 @@ void add_analyze(CLI::App& app, Work& work) {
       ->delimiter(',')
       ->check(CLI::IsMember({"cm", "text", "source-port"}, CLI::ignore_case))
       ->type_name("WORD");
-  sub->add_option("--rows", options->rows, "of each table at most")->check(CLI::PositiveNumber)->type_name("N");
+  sub->add_option("--rows", options->rows, "of each table at most")->check(check_positive)->type_name("N");
   sub->add_option("--roce-port", options->roce_port, "a further UDP port that carries RoCEv2, beside 4791")
       ->check(CLI::Range(1, 65535))
       ->type_name("PORT");
@@ -409,7 +409,7 @@ void add_analyze(CLI::App& app, Work& work) {
                   "with --interface: what to capture, in libpcap's language")
       ->type_name("EXPR");
   sub->add_option("--every", options->every, "with --follow: seconds between reports (1 on a terminal, else 10)")
-      ->check(CLI::PositiveNumber)
+      ->check(check_positive)
       ->type_name("SECONDS");
   CLI::Option* const vantage = sub->add_flag(
       "--vantage", options->vantage,
@@ -449,6 +449,10 @@ void add_analyze(CLI::App& app, Work& work) {
           std::pair(!options->to.empty(), "--to")})
       if (given && (options->follow || !options->interface.empty())) throw CLI::ExcludesError("--follow", option);
     if (options->csv_packets && options->csv.empty()) throw CLI::RequiresError("--csv-packets", "--csv");
+    if (!options->capture_filter.empty() && options->interface.empty())
+      throw CLI::RequiresError("--capture-filter", "--interface");
+    if (options->every != 0 && !options->follow && options->interface.empty())
+      throw CLI::RequiresError("--every", "--follow");
     work = [options] {
       return options->vantage ? compare_vantage_points(vantage_options(*options)) : Analyze(*options).run();
     };

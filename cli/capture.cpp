@@ -201,15 +201,13 @@ void add_capture(CLI::App& app, Work& work) {
       ->type_name("OCTETS");
   CLI::Option* output =
       sub->add_option("-o,--output", options->output, "the capture; - is standard output")->type_name("OUT");
-  sub->add_option("-c,--count", options->count, "stop after so many packets")
-      ->check(CLI::PositiveNumber)
-      ->type_name("N");
-  sub->add_option("--seconds", options->seconds, "stop after so long")->check(CLI::PositiveNumber)->type_name("S");
+  sub->add_option("-c,--count", options->count, "stop after so many packets")->check(check_positive)->type_name("N");
+  sub->add_option("--seconds", options->seconds, "stop after so long")->check(check_positive)->type_name("S");
   sub->add_option("--ring-size", options->ring_size, "a new file when one would exceed this: 100M")
       ->transform(CLI::AsSizeValue(false))
       ->type_name("SIZE");
   sub->add_option("--ring-seconds", options->ring_seconds, "a new file when one is so old")
-      ->check(CLI::PositiveNumber)
+      ->check(check_positive)
       ->type_name("S");
   sub->add_option("--ring-files", options->ring_files, "keep so many files, delete the oldest")->type_name("N");
   sub->add_flag("--no-promiscuous", options->no_promiscuous, "only packets for this machine");

@@ -48,6 +48,9 @@ CLI::Option* add_choice(CLI::App& app, const std::string& option, Value& value,
       ->type_name("WORD");
 }
 
+/// What an option takes that must be a number above 0.
+std::string check_positive(const std::string& text);
+
 /// One line on standard error, after the command's name: what could not be done, to what, and why.
 void complain(std::string_view message);
 

@@ -186,7 +186,7 @@ void add_dissect(CLI::App& app, Work& work) {
       ->type_name("EXPR");
   add_frame_option(*sub, options->frames);
   sub->add_option("--limit", options->limit, "of each capture, show so many packets at most")
-      ->check(CLI::PositiveNumber)
+      ->check(check_positive)
       ->type_name("N");
   add_choice<faces::TimeStyle>(*sub, "--time", options->time,
                                {{"relative", faces::TimeStyle::relative},

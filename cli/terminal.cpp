@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,13 @@
 #include "cli/command.hpp"
 
 namespace rdmawire::cli {
+
+std::string check_positive(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_positive = error == std::errc() && end == text.data() + text.size() && value > 0;
+  return is_positive ? std::string() : text + " is not a number above 0";
+}
 
 void complain(std::string_view message) { fmt::print(stderr, "rdmawire: {}\n", message); }
 

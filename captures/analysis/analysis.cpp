@@ -106,7 +106,7 @@ void Group::add(const Event& event) {
   ++count;
   packets += event.packets;
   octets += event.octets;
-  accumulate(cost_ns, event.duration);
+  if (event.kind != EventKind::duplicate) accumulate(cost_ns, event.duration);  // nobody waits for a copy
   if (event.frame) first_frame = std::min(first_frame, event.frame);
   last_frame = std::max({last_frame, event.frame, event.last_frame});
   first_time = std::min(first_time, event.time);
@@ -483,6 +483,10 @@ void Analysis::connection(const Connection& connection, tracking::Farewell farew
   using tracking::Service;
   const tracking::Sent& a = connection.sent[0];
   const tracking::Sent& b = connection.sent[1];
+  for (const tracking::Sent& sent : connection.sent) {
+    copyable += connection.service == Service::iwarp ? sent.requests + sent.responses + sent.duplicates : sent.requests;
+    copies += sent.duplicates;
+  }
   const bool reliable = connection.service == Service::rc || connection.service == Service::xrc;
   if (reliable && a.packets + b.packets != 0 && connection.opened_frame == 0) opened_before.add(connection);
   if (reliable) {
@@ -558,6 +562,8 @@ void Analysis::merge(const Analysis& other) {
   one_way.merge(other.one_way);
   two_way.merge(other.two_way);
   other_class.merge(other.other_class);
+  copyable += other.copyable;
+  copies += other.copies;
   guessed.merge(other.guessed);
 
   incast.merge(other.incast);

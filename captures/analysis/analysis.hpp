@@ -241,7 +241,8 @@ class Analysis final : public tracking::Sink {
   Trait one_way;        ///< reliable ones of which one direction is there, with three packets or more
   Trait two_way;        ///< reliable ones of which both are there
   Trait other_class;    ///< whose responses travel in another traffic class than the requests
-  Trait guessed;        ///< whose halves were joined at low confidence
+  std::uint64_t copyable = 0, copies = 0;  ///< packets of which copies are told (requests, TCP segments); told ones
+  Trait guessed;                           ///< whose halves were joined at low confidence
 
   struct LargerConnection {
     bool operator()(const Connection& a, const Connection& b) const;

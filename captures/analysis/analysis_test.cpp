@@ -394,6 +394,57 @@ TEST(Findings, OfTheCaptureAsAWhole) {
   EXPECT_FALSE(report(analysis, input).at("input").at("exact").get<bool>());
 }
 
+TEST(Findings, OfIwarpSpeakOfIwarp) {
+  for (const EventKind kind : {EventKind::unanswered, EventKind::msn_jump, EventKind::unsolicited_response,
+                               EventKind::duplicate, EventKind::out_of_order, EventKind::rejected}) {
+    Analysis analysis;
+    Connection c = connection_of(1);
+    c.service = Service::iwarp;
+    analysis.event(&c, event_of(kind, Cause::none, 1, 5));
+    const auto findings = findings_of(analysis);
+    ASSERT_EQ(findings.size(), 1U);
+    for (const char* foreign : {"RoCE", "4791", "queue pair", "GID", "responder's count", "duplicate_request"}) {
+      EXPECT_THAT(findings[0].meaning, Not(HasSubstr(foreign)));
+      EXPECT_THAT(findings[0].next, Not(HasSubstr(foreign)));
+    }
+  }
+}
+
+TEST(Findings, ACaptureWithEachPacketTwiceIsOneFindingAndTheFirst) {
+  Analysis analysis;
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    Connection c = connection_of(id);
+    c.sent[0].requests = 4000;
+    c.sent[0].duplicates = 2000;
+    Event copies = event_of(EventKind::duplicate, Cause::none, id, id + 5);
+    copies.packets = 2000;
+    copies.duration = second;
+    analysis.event(&c, copies);
+    analysis.event(&c, event_of(EventKind::nak, Cause::remote_access_error, id, id + 9));
+    analysis.connection(c, Farewell::ended);
+  }
+  const auto findings = findings_of(analysis);
+  ASSERT_EQ(findings.size(), 4U);
+  EXPECT_EQ(findings[0].kind, "captured_twice");
+  EXPECT_EQ(findings[0].title, "most packets are in it twice: 6000 copies among 12000");
+  EXPECT_EQ(findings[0].first_frame, 6U);
+  EXPECT_EQ(findings[0].cost_ns, 0);
+  EXPECT_EQ(findings[1].kind, "nak");
+}
+
+TEST(Findings, SomeCopiesAreFindingsOfTheirConnections) {
+  Analysis analysis;
+  Connection c = connection_of(1);
+  c.sent[0].duplicates = 1000;
+  Event copies = event_of(EventKind::duplicate, Cause::none, 1, 5);
+  copies.packets = 1000;
+  analysis.event(&c, copies);
+  analysis.connection(c, Farewell::ended);
+  const auto findings = findings_of(analysis);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].title, "1000 packets seen twice");
+}
+
 // Memory stays bounded, and says so
 
 TEST(Bounds, TroubledConnectionsBeyondTheBoundAreCountedTogether) {

@@ -60,6 +60,10 @@ constexpr auto rounds = [](const Analysis& a, Cause c) {
 constexpr auto sequence_naks = [](const Analysis& a) {
   return a.naks[static_cast<std::size_t>(Cause::psn_sequence_error)];
 };
+// After a NAK or a loss the responder had dropped what is sent again: to it that is no duplicate.
+constexpr auto needless = [](const Analysis& a) {
+  return a.retransmissions[static_cast<std::size_t>(Cause::spurious)].packets;
+};
 constexpr auto cnps = [](const Analysis& a) {
   std::uint64_t count = 0;
   for (const auto& by_ecn : a.classes)
@@ -89,7 +93,7 @@ constexpr Shown shown[] = {
      "retransmissions after implied NAKs"},
     {"out_of_buffer", +[](const Analysis& a) { return a.rnr_naks; }, "RNR NAKs"},
     {"rnr_nak_retry_err", +[](const Analysis& a) { return a.rnr_naks; }, "RNR NAKs"},
-    {"duplicate_request", +[](const Analysis& a) { return a.retransmitted_packets; }, "packets sent again"},
+    {"duplicate_request", +[](const Analysis& a) { return needless(a); }, "packets sent again that had arrived"},
     {"np_cnp_sent", +[](const Analysis& a) { return cnps(a); }, "CNPs"},
     {"rp_cnp_handled", +[](const Analysis& a) { return cnps(a); }, "CNPs"},
     {"np_ecn_marked_roce_packets", +[](const Analysis& a) { return marked(a); }, "packets marked CE"},
@@ -100,7 +104,7 @@ constexpr Shown shown[] = {
     // Soft-RoCE's names
     {"rcvd_pkts", +[](const Analysis& a) { return a.wires[static_cast<std::size_t>(Wire::roce_v2)]; },
      "RoCEv2 packets"},
-    {"duplicate_req", +[](const Analysis& a) { return a.retransmitted_packets; }, "packets sent again"},
+    {"duplicate_req", +[](const Analysis& a) { return needless(a); }, "packets sent again that had arrived"},
     {"out_of_seq_request", +[](const Analysis& a) { return sequence_naks(a); }, "sequence-error NAKs"},
     {"rcvd_rnr_err", +[](const Analysis& a) { return a.rnr_naks; }, "RNR NAKs"},
     {"send_rnr_err", +[](const Analysis& a) { return a.rnr_naks; }, "RNR NAKs"},

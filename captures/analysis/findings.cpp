@@ -31,7 +31,7 @@ constexpr Advice advices[] = {
      "(requester)"},
     {retransmission, Cause::timeout, "retransmission after a timeout", "retransmissions after timeouts",
      "the requester waited for an acknowledgement until its timer ran out, then sent again: the last packets of a "
-     "message, or the acknowledgement itself, were lost, and no later packet could show the gap",
+     "message, or the acknowledgement itself, were lost or late, and no later packet could show the gap",
      "compare the wait with the queue pair's timeout (4.096 µs times 2^timeout): a shorter one recovers sooner; find "
      "the loss on the way, acknowledgements' way back included; the requester counts it as local_ack_timeout_err"},
     {retransmission, Cause::rnr, "retransmission after RNR NAKs", "retransmissions after RNR NAKs",
@@ -74,9 +74,11 @@ constexpr Advice advices[] = {
      "look for packet spraying or adaptive routing, link aggregation by packet, or a path change; is the device's "
      "out-of-order mode meant to be on? The responder counts it as out_of_sequence"},
     {duplicate, Cause::none, "packet seen twice", "packets seen twice",
-     "the same packet was captured twice in a row: usually a mirror port that copies both ways",
-     "mirror one direction of the port only, or remove duplicates; if the receiver counts duplicate_request, the "
-     "network itself copies"},
+     "the same packet was captured twice within a short time: usually a mirror port that copies both ways, or a "
+     "capture "
+     "on several interfaces of one host",
+     "mirror one direction of the port only, capture on one interface, or remove duplicates; if the receiver counts "
+     "duplicate_request, the network itself copies"},
     {nak, Cause::psn_sequence_error, "sequence-error NAK", "sequence-error NAKs",
      "the responder misses packets; it asked for them again, and the retransmission is not in the capture",
      "look for loss on the way to the responder; it counts out_of_sequence, the requester packet_seq_err"},
@@ -224,7 +226,45 @@ constexpr Advice advices[] = {
      "read it: rdmawire dissect -V --frame N shows layer, type, code and the header that it quotes"},
 };
 
-const Advice* advice_of(EventKind kind, Cause cause) {
+/// Where iWARP means something else by it, or other things help.
+constexpr Advice iwarp_advices[] = {
+    {unsolicited_response, Cause::none, "response without request", "responses without request",
+     "read responses whose read request was never seen, or named another place to put the data",
+     "see that both directions are captured, and that the response's STag and tagged offset are what the request asks "
+     "for (rdmawire dissect -V --frame N)"},
+    {unanswered, Cause::none, "request without any answer", "requests without any answer",
+     "read requests drew no response until the capture ended: the peer does not take them, its answers take a way that "
+     "is not captured, or they fit no request",
+     "see whether TCP acknowledged the request and whether a Terminate message follows it; if a response is there, "
+     "compare its STag and tagged offset with what the request asks for"},
+    {msn_jump, Cause::none, "MSN that jumps", "MSNs that jump",
+     "the sender does not number the untagged messages of a queue one by one from 1, as RFC 5041 (5.3) has it: the "
+     "receiver ends the stream with a Terminate message, or is lax",
+     "packets may be missing from the capture; else this is the sender's iWARP implementation: take it to its maker "
+     "with these frames"},
+    {out_of_order, Cause::none, "packet out of order", "packets out of order",
+     "TCP segments overtook one another; TCP bears that, and may take it for loss",
+     "look for packet spraying or adaptive routing, link aggregation by packet, or a path change"},
+    {psn_gap, Cause::none, "gap in the stream", "gaps in the stream",
+     "octets of the TCP stream were not seen, and nothing tells whether the network or the capture lost them",
+     "see whether the capture reports drops of its own; capture the other direction too"},
+    {duplicate, Cause::none, "packet seen twice", "packets seen twice",
+     "the same TCP segment was captured twice within a short time: usually a mirror port that copies both ways, or a "
+     "capture on several interfaces of one host",
+     "mirror one direction of the port only, capture on one interface, or remove duplicates"},
+    {segmentation, Cause::none, "segment that does not fit its message", "segments that do not fit their message",
+     "a message's DDP segments do not add up: one does not go on where the one before it ended, or there are more or "
+     "fewer octets than were asked for",
+     "see whether the capture lacks packets there; else this is the sender's iWARP implementation"},
+    {rejected, Cause::none, "connection refused", "connections refused", "the MPA reply refused to set up a connection",
+     "is the service listening, on this port and address? do both ends ask for compatible parameters (markers, CRC, "
+     "enhanced set-up)? The reply's private data may say why: rdmawire dissect -V --frame N"},
+};
+
+const Advice* advice_of(EventKind kind, Cause cause, bool iwarp) {
+  if (iwarp)
+    for (const Advice& advice : iwarp_advices)
+      if (advice.kind == kind) return &advice;
   const Advice* general = nullptr;
   for (const Advice& advice : advices) {
     if (advice.kind != kind) continue;
@@ -306,7 +346,9 @@ std::vector<Case> cases_of(std::uint64_t connection, const Troubled& troubled) {
 }
 
 std::string title_of(const Finding& finding, const Advice& advice) {
-  std::string title = counted(finding.count, advice.one, advice.many);
+  const bool copies = finding.kind == to_string(duplicate);  // they come in rows
+  std::string title = counted(copies ? finding.packets : finding.count, advice.one, advice.many);
+  if (copies) return title;
   if (finding.kind == to_string(retransmission)) {
     title += fmt::format(", {} again", counted(finding.packets, "packet", "packets"));
     if (finding.share >= 0.1)
@@ -438,6 +480,30 @@ Finding of_capture(Severity severity, std::string_view kind, std::uint64_t count
   return finding;
 }
 
+/// Whether the capture has most packets twice. No network copies that much, and no sender repeats that much so soon.
+bool captured_twice(const Analysis& analysis) {
+  constexpr std::uint64_t fewest = 10;
+  return analysis.copies >= fewest &&
+         analysis.copies >= (analysis.copyable - std::min(analysis.copies, analysis.copyable)) / 4 * 3;
+}
+
+/// One finding instead of a duplicate at every connection.
+Finding captured_twice_finding(const Analysis& analysis, std::vector<Case>& copies) {
+  Group all;
+  for (const Case& one : copies) all.merge(one.group);
+  Finding finding = of_capture(
+      Severity::warning, "captured_twice", all.count, all.first_frame,
+      fmt::format("most packets are in it twice: {} copies among {}", analysis.copies, analysis.copyable),
+      "the same packets were captured at two places: on two interfaces of a host or bridge (device any), or at a "
+      "mirror "
+      "port that copies both ways. Counts of packets and octets are too high; retransmissions, packets out of order "
+      "and "
+      "datagrams below may be nothing but second copies",
+      "capture on one interface, or mirror one direction; or remove the copies first (editcap -w 0.001 IN OUT)");
+  take_group(finding, all);
+  return finding;
+}
+
 void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, const InputFacts& input) {
   if (input.lost_by_capture)
     findings.push_back(of_capture(
@@ -551,17 +617,23 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
     for (Case& one : cases_of(connection, troubled))
       by_kind[{one.group.kind, one.group.cause}].push_back(std::move(one));
   std::vector<Finding> findings;
+  const bool twice = captured_twice(analysis);
   for (auto& [key, cases] : by_kind) {
-    const Advice* advice = advice_of(key.first, key.second);
+    if (twice && key.first == duplicate) continue;
+    const auto is_iwarp = [](const Case& one) { return one.troubled->service == tracking::Service::iwarp; };
+    const Advice* advice = advice_of(key.first, key.second, std::all_of(cases.begin(), cases.end(), is_iwarp));
     if (!advice) continue;
     if (cases.size() > collective) {
       findings.push_back(collective_finding(cases, *advice, analysis));
       continue;
     }
-    for (const Case& one : cases) findings.push_back(finding_of(one, *advice, analysis));
+    for (const Case& one : cases)
+      findings.push_back(finding_of(one, *advice_of(key.first, key.second, is_iwarp(one)), analysis));
   }
   add_capture_wide(findings, analysis, input);
   std::sort(findings.begin(), findings.end(), before);
+  // It comes first: it says how to read the others.
+  if (twice) findings.insert(findings.begin(), captured_twice_finding(analysis, by_kind[{duplicate, Cause::none}]));
   return findings;
 }
 

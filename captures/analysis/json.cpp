@@ -351,6 +351,7 @@ Json summary_json(const Analysis& analysis, const std::vector<Finding>& findings
               {"retransmitted_packets", analysis.retransmitted_packets},
               {"crcs_checked", analysis.crcs_checked},
               {"crcs_bad", analysis.crcs_bad},
+              {"cut_packets", analysis.snapped},
               {"events", events},
               {"findings",
                {{"error", by_severity[static_cast<std::size_t>(Severity::error)]},

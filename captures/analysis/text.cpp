@@ -144,14 +144,18 @@ class Printer : TextPage {
                                              number(congestion.at("ecn_capable")),
                                              counted(number(congestion.at("cnps")), "CNP", "CNPs")));
     const std::uint64_t checked = number(s.at("crcs_checked")), bad = number(s.at("crcs_bad"));
-    labelled("CRCs",
-             checked == 0 ? std::string("none could be verified")
-                          : fmt::format("{} verified, {}", checked, bad ? fmt::format("{} bad", bad) : "all good"),
-             14, bad ? Ink::bad : Ink::plain);
+    std::string crcs = checked == 0
+                           ? std::string("none verified")
+                           : fmt::format("{} verified, {}", checked, bad ? fmt::format("{} bad", bad) : "all good");
+    if (const std::uint64_t cut = number(s.at("cut_packets")); cut && rdma())
+      crcs += fmt::format("; {} in part only (snap length)", counted(cut, "packet", "packets"));
+    labelled("CRCs", crcs, 14, bad ? Ink::bad : Ink::plain);
     const Json& counts = s.at("findings");
     const std::uint64_t errors = number(counts.at("error")), warnings = number(counts.at("warning")),
                         infos = number(counts.at("info"));
-    if (!rdma()) {
+    if (!rdma() && number(s.at("packets")) == 0) {
+      labelled("findings", "there is no packet");
+    } else if (!rdma()) {
       labelled("findings", "no RDMA was found");
     } else if (errors + warnings == 0) {
       std::string text = "nothing wrong was found";
@@ -215,11 +219,30 @@ class Printer : TextPage {
     return false;
   }
 
+  /// There is no packet: of the capture, or of what is left of it.
+  void nothing_to_read() {
+    const Json& input = report_.at("input");
+    std::uint64_t packets = 0;
+    for (const Json& file : input.at("files")) packets += number(file.at("packets"));
+    heading("There is no packet");
+    if (packets == 0) return labelled("", "The capture has none.", 2);
+    std::string by;
+    for (const char* option : {"from", "to", "filter"})
+      if (input.at(option).is_string())
+        by += fmt::format("{}--{} {}", by.empty() ? "" : ", ", option, word(input.at(option)));
+    labelled("",
+             fmt::format("The capture has {}; {} left none of them.", counted(packets, "packet", "packets"),
+                         by.empty() ? std::string("what was asked for") : by),
+             2);
+  }
+
   void findings() {
     const Json& list = report_.at("findings");
     std::size_t wrong = 0, shown = 0;
     for (const Json& f : list) wrong += word(f.at("severity")) != "info";
-    if (!rdma() && list.empty()) {
+    if (!rdma() && number(report_.at("summary").at("packets")) == 0 && list.empty()) {
+      nothing_to_read();
+    } else if (!rdma() && list.empty()) {
       heading("No RDMA was found");
       labelled(
           "",
@@ -227,6 +250,12 @@ class Printer : TextPage {
           "another port is read with --roce-port. A network device that does RDMA itself may hide it from a "
           "capture on its host: capture at a mirror port of the switch, or as the device's maker says.",
           2);
+      if (const std::uint64_t cut = number(report_.at("summary").at("cut_packets")))
+        labelled("",
+                 fmt::format("The capture has {} in part only (snap length): iWARP is known by what is inside of TCP, "
+                             "and needs whole packets.",
+                             counted(cut, "packet", "packets")),
+                 2);
     } else if (wrong == 0) {
       heading("Nothing wrong was found");
       const Json& s = report_.at("summary");
@@ -235,7 +264,7 @@ class Printer : TextPage {
                            "congestion marks; pauses; stalls.",
                            counted(number(s.at("connections")), "connection", "connections"),
                            number(s.at("crcs_checked")) ? counted(number(s.at("crcs_checked")), "CRC", "CRCs")
-                                                        : "no CRC, for none could be verified",
+                                                        : "no CRC, for none was verified",
                            counted(number(s.at("packets")), "packet", "packets")),
                2);
       if (!list.empty()) page_.line().put(Ink::dim, "Worth knowing").line();

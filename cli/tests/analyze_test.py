@@ -158,12 +158,56 @@ def test_a_clean_capture_says_so():
     assert "Nothing wrong was found\n  Looked for" in page
 
 
-def test_a_capture_without_rdma_is_not_called_clean(tmp_path):
-    capture = tmp_path / "empty.pcap"
-    capture.write_bytes(plain(LOSS)[:24])
-    page = text(capture)
+def test_a_capture_without_rdma_is_not_called_clean():
+    page = text(LOSS, "--filter", "not bth")
     assert "no RDMA was found" in page
     assert "othing wrong" not in page
+
+
+def test_no_packet_is_neither_clean_nor_without_rdma(tmp_path):
+    capture = tmp_path / "empty.pcap"
+    capture.write_bytes(plain(LOSS)[:24])
+    for page, reason in [
+        (text(capture), "The capture has none."),
+        (text(LOSS, "--from", "9999"), "The capture has 1042 packets; --from 9999 left none of them."),
+    ]:
+        assert reason in page
+        assert "RDMA was" not in page and "othing wrong" not in page
+
+
+def snapped(path, octets, out):
+    """The capture as a snap length would have left it."""
+    data = plain(path)
+    parts = [data[:24]]
+    for record in records(data):
+        body = record[16 : 16 + octets]
+        parts.append(record[:8] + struct.pack("<I", len(body)) + record[12:16] + body)
+    out.write_bytes(b"".join(parts))
+    return out
+
+
+def test_packets_that_the_capture_cut_are_counted_and_may_hide_iwarp(tmp_path):
+    page = text(snapped(SAMPLES / "siw-read.pcap.gz", 80, tmp_path / "cut.pcap"))
+    assert "no RDMA was found" in page
+    assert "in part only (snap length)" in page
+    assert report(SEND)["summary"]["cut_packets"] == 0
+
+
+@pytest.mark.parametrize("octets", [70, 80, 128])
+def test_a_snap_length_changes_no_count(octets, tmp_path):
+    for sample in ["rc-send.pcap.gz", "rc-read.pcap.gz", "rc-pingpong-loss.pcap.gz", "rping.pcap", "srq-pingpong.pcap.gz"]:
+        whole, cut = report(SAMPLES / sample), report(snapped(SAMPLES / sample, octets, tmp_path / "cut.pcap"))
+        assert cut["operations"] == whole["operations"]
+        assert cut["latency"] == whole["latency"]
+        assert cut["regions"] == whole["regions"]
+        assert [f["title"] for f in cut["findings"]] == [f["title"] for f in whole["findings"]]
+
+
+def test_a_snap_length_within_the_headers_is_no_trouble_of_the_network(tmp_path):
+    for sample in ["rc-send.pcap.gz", "rc-read.pcap.gz", "rc-atomic.pcap", "rping.pcap", "rc-write-ipv6.pcap"]:
+        cut = snapped(SAMPLES / sample, 64, tmp_path / "cut.pcap")
+        assert report(cut)["findings"] == [], sample
+        assert "in part only" in text(cut)
 
 
 def test_tables_are_cut_and_say_how_much_is_left():
@@ -253,6 +297,10 @@ def test_fail_on(word, status):
         (["--filter", "bth.pns == 1"], "bth.psn"),
         (["--csv-packets"], "--csv"),
         (["--threads", "0"], "--threads"),
+        (["--rows", "0"], "0 is not a number above 0"),
+        (["--connection", "x"], "x is not a number above 0"),
+        (["--every", "1"], "--every requires --follow"),
+        (["--capture-filter", "udp"], "--capture-filter requires --interface"),
     ],
 )
 def test_wrong_usage(arguments, message):
@@ -307,4 +355,7 @@ def test_counters_are_set_beside_the_capture(tmp_path):
     assert rows[0]["difference"] == rows[0]["in_capture"] == 14
     assert rows[0]["says"].endswith("they agree")
     assert "they agree" in text("--counters", before, "--counters", after, LOSS)
+    # What is sent again after a loss is no duplicate to the responder.
+    after.write_text("link mlx5_0/1 duplicate_request 8\n")
+    assert report(LOSS, "--counters", after)["counters"][0]["says"].endswith("they agree")
     assert "expected is" in run(LOSS, "--counters", wrong, status=3).stderr.decode()

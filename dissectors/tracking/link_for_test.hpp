@@ -70,7 +70,7 @@ class Link {
     if (frame.identification == 0) frame.identification = static_cast<std::uint16_t>(packet_.number);
     packet_.time_ns = now;
     const std::size_t size = frame.write(octets_);
-    dissector_.dissect(packet_, Bytes(octets_, size), static_cast<std::uint32_t>(size));
+    dissector_.dissect(packet_, Bytes(octets_, std::min(size, kept)), static_cast<std::uint32_t>(size));
     packet_.icrc.status = damaged ? CrcCheck::Status::bad : good_crcs ? CrcCheck::Status::good : CrcCheck::Status{};
     pairs.add(packet_);
     return packet_.number;
@@ -85,6 +85,7 @@ class Link {
   Recorder told;
   QueuePairs pairs;
   std::int64_t now = 1'000'000'000;
+  std::size_t kept = RdmaFrame::most;       ///< octets of the next packets that the capture has
   bool good_crcs = false, damaged = false;  ///< what the check of the next packets' CRCs says
 
  private:

@@ -11,6 +11,9 @@ namespace {
 
 /// A copy that the network made comes this soon after the packet; no retransmission timer is so short.
 constexpr std::int64_t copy_ns = 100'000;
+// A sender that gives each packet another IP identification sends none again with the one that it had: the interfaces
+// of a host, or a bridge's ports, show a packet so much later once more.
+constexpr std::int64_t numbered_copy_ns = 1'000'000;
 /// And of an acknowledgement: later, it was sent again.
 constexpr std::int64_t acknowledgement_copy_ns = 20'000;
 /// A missing response that implies a NAK has its READ sent again this soon after the response that shows it; later, a
@@ -157,12 +160,25 @@ std::uint32_t Requester::psns_of(const TransportPacket& packet, const Connection
   return std::min(machines::psns_of_read(packet.length, connection.mtu ? connection.mtu : 4096), Psn::half - 1);
 }
 
+// A READ whose length the capture cut off: the next request, and its own responses, tell how many PSNs it takes.
+void Requester::measure_read(Psn end) {
+  if (waiting_.empty() || packets_.empty() || !waiting_.back().unmeasured) return;
+  SentPacket& last = packets_.back();
+  Waiting& read = waiting_.back();
+  if (read.done || gap_ || !last.seen || read.first != last.psn || last.end() != window_.next) return;
+  const std::int32_t more = end - last.end();
+  if (more <= 0 || more > far) return;
+  last.psns += static_cast<std::uint32_t>(more);
+  window_.next = delivered_ = read.end = last.end();
+  read.message.last_psn = (read.end - 1).value();
+}
+
 // The PSN that follows a READ request tells how many packets its response has, and so the MTU.
 void Requester::learn_mtu(const TransportPacket& packet, Connection& connection) {
   if (packets_.empty() || waiting_.empty()) return;
   SentPacket& last = packets_.back();
   Waiting& read = waiting_.back();
-  if (!read.read || !last.seen || read.first != last.psn || last.end() != window_.next) return;
+  if (!read.read || read.unmeasured || !last.seen || read.first != last.psn || last.end() != window_.next) return;
   for (std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U}) {
     const std::uint32_t psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu);
     if (packet.psn != last.psn + psns) continue;
@@ -181,7 +197,7 @@ void Requester::adopt_mtu(const Connection& connection) {
   if (waiting_.empty() || packets_.empty()) return;
   SentPacket& last = packets_.back();
   Waiting& read = waiting_.back();
-  if (!read.read || last.psn != read.first) return;
+  if (!read.read || read.unmeasured || last.psn != read.first) return;
   last.psns = std::min(machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu_), Psn::half - 1);
   window_.next = delivered_ = read.end = last.end();
   read.message.last_psn = (read.end - 1).value();
@@ -239,6 +255,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
     sequence_known_ = false;
   }
   if (trouble_) settle_unsent(packet, to);
+  if (packet.psn - window_.next > 0) measure_read(packet.psn);
   // It goes on with new requests for long: it misses nothing.
   if (Waiting* stuck = waiting_.empty() || !waiting_.front().read ? nullptr : blocking();
       stuck && stuck->skipped_frame != 0 && packet.time - stuck->skipped_time > goes_on_ns &&
@@ -284,6 +301,11 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     packets_.push_back(gap);
     gap_ = true;
   }
+  if (packet.identification == last_identification_)
+    other_identifications_ = 0;
+  else if (other_identifications_ < UINT8_MAX)
+    ++other_identifications_;
+  last_identification_ = packet.identification;
   SentPacket& sent = packets_.push_back({});
   sent.psn = packet.psn;
   sent.psns = psns;
@@ -383,8 +405,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   bool first_of_round = false;
   if (!filler_.active) {
     if (round_.active && !refused_here && packet.psn - round_.next >= 0) {
-      round_.copy &= known.seen && known.icrc == packet.icrc && known.identification == packet.identification &&
-                     packet.time - known.time < copy_ns;
+      round_.copy &= is_copy(packet, known);
       ++round_.event.packets;
       round_.event.octets += packet.payload;
       round_.event.last_frame = packet.frame;
@@ -530,9 +551,13 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   round_.active = true;
   round_.event = event;
   round_.next = packet.psn + psns;
-  round_.copy = known.seen && known.icrc == packet.icrc && known.identification == packet.identification &&
-                packet.time - known.time < copy_ns &&
+  round_.copy = is_copy(packet, known) &&
                 (event.cause == Cause::unknown || event.cause == Cause::spurious || event.cause == Cause::timeout);
+}
+
+bool Requester::is_copy(const TransportPacket& packet, const SentPacket& known) const {
+  return known.seen && known.icrc == packet.icrc && known.identification == packet.identification &&
+         packet.time - known.time < (numbers_packets() ? numbered_copy_ns : copy_ns);
 }
 
 void Requester::end_round(const Reporter& to) {
@@ -545,8 +570,8 @@ void Requester::end_round(const Reporter& to) {
   // Of what the responder has had already, each packet draws an acknowledgement; after a NAK it had dropped them.
   if (event.cause != Cause::sequence_error_nak && event.cause != Cause::rnr)
     unanswered_again_ += static_cast<std::uint32_t>(event.packets);
-  // The network copies packets one by one; a requester goes back and sends on.
-  if (round_.copy && event.packets == 1) {
+  // The network copies packets one by one; a requester goes back and sends on, but not with the same numbers.
+  if (round_.copy && (event.packets == 1 || numbers_packets())) {
     event.kind = EventKind::duplicate;
     event.cause = Cause::none;
     event.cause_frame = 0;
@@ -631,6 +656,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     if (packet.has_atomic) m.size = 8;
     waiting.first = waiting.next_response = waiting.seen = waiting.beyond = packet.psn;
     waiting.read = m.kind == MessageKind::read;
+    waiting.unmeasured = waiting.read && !packet.has_reth;
     waiting.atomic = m.kind == MessageKind::compare_swap || m.kind == MessageKind::fetch_add;
     Sent& sent = to.requester();
     ++sent.messages[static_cast<std::size_t>(m.kind)];
@@ -778,6 +804,10 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
       machines::is_path_mtu(packet.payload))
     to.connection.mtu = packet.payload;
   if (mtu_ != to.connection.mtu) adopt_mtu(to.connection);
+  if (packet.op->operation == Operation::rdma_read_response) {
+    const bool more = packet.op->position == Position::first || packet.op->position == Position::middle;
+    measure_read(packet.psn + (more ? 2 : 1));
+  }
   const machines::ResponsePlace place = window_.place(packet.psn);
   if (to.note) {
     to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();

@@ -95,6 +95,7 @@ class Requester {
     bool whole = false;  // its last packet was seen
     bool done = false;   // told
     bool read = false, atomic = false;
+    bool unmeasured = false;          // read: the capture cut its length off
     bool answered = false;            // its answer was seen, but the one of an earlier READ or atomic is missing
     Psn next_response;                // read: the first that the requester misses
     Psn seen;                         // read: likewise, had the capture missed what is missing before it
@@ -161,6 +162,7 @@ class Requester {
   }
   [[nodiscard]] bool near(Psn psn) const;
   Event event_of(EventKind kind, Cause cause, const TransportPacket& packet, const Reporter& to) const;
+  void measure_read(Psn end);
   [[nodiscard]] std::uint32_t psns_of(const TransportPacket& packet, const Connection& connection) const;
   void learn_mtu(const TransportPacket& packet, Connection& connection);
   void adopt_mtu(const Connection& connection);
@@ -170,6 +172,9 @@ class Requester {
   void again(const TransportPacket& packet, std::uint32_t psns, const Reporter& to);
   void fill(std::size_t at, const TransportPacket& packet, std::uint32_t psns);
   void lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet, const Reporter& to);
+  /// Whether the sender gives each packet an IP identification of its own.
+  [[nodiscard]] bool numbers_packets() const { return other_identifications_ >= 3; }
+  [[nodiscard]] bool is_copy(const TransportPacket& packet, const SentPacket& known) const;
   void begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known, const Reporter& to);
   void end_round(const Reporter& to);
   void settle_filler(bool sent_again, const Reporter& to);
@@ -232,7 +237,9 @@ class Requester {
   Msn msn_;                         // of the last ACK
   std::uint64_t msn_messages_ = 0;  // messages that it counted
   std::uint64_t msn_epoch_ = 0;
-  std::uint64_t epoch_ = 0;  // counts where messages could not be counted
+  std::uint64_t epoch_ = 0;                // counts where messages could not be counted
+  std::uint16_t last_identification_ = 0;  // of the newest request packet, and how many newer ones in a row had another
+  std::uint8_t other_identifications_ = 0;  // than the one before
   std::unique_ptr<Trouble> trouble_;
   std::unique_ptr<std::array<SeenResponse, 64>> seen_responses_;  // by the low bits of their PSN; with READs only
 };

@@ -211,6 +211,31 @@ TEST(Requester, ATimeout) {
   EXPECT_EQ(told.messages[0].packets, 1U) << "each packet counts once";
 }
 
+TEST(Requester, ReadsWhoseLengthTheCaptureCutOff) {
+  Link link;
+  link.kept = 60;
+  link.a(read_of(100, 2500));
+  link.a(read_of(103, 2500));
+  for (const std::uint32_t first : {100U, 103U}) {
+    link.b(response(rc::response_first, first));
+    link.b(response(rc::response_middle, first + 1));
+    link.b(response(rc::response_last, first + 2, 452));
+  }
+  link.a(read_of(106, 2048));
+  link.b(response(rc::response_first, 106));
+  link.b(response(rc::response_last, 107));
+  link.a(read_of(108, 8));
+  link.b(response(rc::response_only, 108, 8));
+  link.sends(109);
+  link.acks(109, 5);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), IsEmpty());
+  ASSERT_EQ(told.messages.size(), 5U);
+  EXPECT_EQ(told.messages[0].last_psn, 102U);
+  EXPECT_EQ(told.messages[1].answer_frame, 9U);
+  for (const Message& m : told.messages) EXPECT_EQ(m.outcome, Outcome::completed);
+}
+
 TEST(Requester, ReceiverNotReady) {
   Link link;
   link.sends(100);
@@ -278,6 +303,36 @@ TEST(Requester, WhatWasAcknowledgedIsSentAgainForNothing) {
   EXPECT_THAT(told.told(), ElementsAre("retransmission spurious"));
   EXPECT_EQ(told.events[0].cause_frame, acknowledged);
   EXPECT_THAT(told.said(), ElementsAre("send completed 2-2"));
+}
+
+TEST(Requester, AnotherInterfaceShowsEachPacketOnceMore) {
+  Link link;
+  for (int burst = 0; burst < 3; ++burst) {
+    const auto first = static_cast<std::uint32_t>(100 + 8 * burst);
+    for (int time = 0; time < 2; ++time) {
+      for (std::uint32_t psn = first; psn < first + 8; ++psn)
+        link.a({.opcode = rc::send, .psn = psn, .payload = 8, .identification = static_cast<std::uint16_t>(psn)});
+      link.wait(300 * microsecond);
+    }
+    link.acks(first + 7, first + 8 - 100);
+  }
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("duplicate", "duplicate", "duplicate"));
+  EXPECT_EQ(told.farewells[0].connection.sent[0].duplicates, 24U);
+  EXPECT_EQ(told.farewells[0].connection.sent[0].packets_again, 0U);
+}
+
+TEST(Requester, ASenderThatDoesNotNumberItsPacketsSendsThemAgain) {
+  Link link;
+  for (int time = 0; time < 2; ++time) {
+    for (std::uint32_t psn = 100; psn < 108; ++psn)
+      link.a({.opcode = rc::send, .psn = psn, .payload = 8, .identification = 7});
+    link.wait(300 * microsecond);
+  }
+  link.acks(107, 8);
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), ElementsAre("retransmission timeout"));
+  EXPECT_EQ(told.farewells[0].connection.sent[0].duplicates, 0U);
 }
 
 TEST(Requester, TheNetworkCopiesAPacket) {
