@@ -87,6 +87,7 @@ struct QueuePairs::Followed {
   std::uint32_t lone_at = 0;
   std::size_t octets = 0;  // of its requesters, as they were weighed last
   std::uint32_t good_crcs = 0, bad_crcs = 0;
+  std::vector<Event> unexplained;  // bad CRCs, while none was good
   std::uint16_t port[2] = {0, 0}, previous_port[2] = {0, 0};
   std::uint8_t path_changes[2] = {0, 0};
   std::int64_t last_time = 0;  // of what was followed, not waiting
@@ -291,6 +292,7 @@ void QueuePairs::farewell(Index at, Farewell why) {
     return;
   }
   if (f.search) release_waiting(at);
+  if (!f.unexplained.empty()) tell_unexplained(f, Cause::unknown, 0);
   for (End end : {End::a, End::b}) settle_jump(f, end);
   for (End end : {End::a, End::b})
     f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr}, now_);
@@ -569,6 +571,7 @@ void QueuePairs::note_path(Followed& f, End end, const TransportPacket& t) {
 bool QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& t) {
   if (!t.crc_bad) {
     if (packet.icrc.status == CrcCheck::Status::good) ++f.good_crcs;
+    if (!f.unexplained.empty()) tell_unexplained(f, Cause::unknown, 0);
     return true;
   }
   ++f.bad_crcs;
@@ -587,8 +590,26 @@ bool QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const Tra
     event.cause = cause_of(cause);
     event.value = restored_value(cause);
   }
+  // Where all CRCs are bad, an address was changed perhaps, and is known only later by another connection's packets.
+  constexpr std::size_t put_aside = 256;
+  if (event.cause == Cause::unknown && f.good_crcs == 0 && f.unexplained.size() < put_aside) {
+    f.unexplained.push_back(event);
+    return false;
+  }
+  if (event.cause == Cause::address) tell_unexplained(f, event.cause, event.value);
   tell(f, event);
   return event.cause != Cause::unknown;
+}
+
+void QueuePairs::tell_unexplained(Followed& f, Cause cause, std::uint64_t value) {
+  for (Event& event : f.unexplained) {
+    event.connection = f.info.id;
+    event.cause = cause;
+    event.value = value;
+    tell(f, event);
+  }
+  f.unexplained.clear();
+  f.unexplained.shrink_to_fit();
 }
 
 // Whether the request is too far from the last one that waits.
@@ -1064,6 +1085,10 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   f.port[1] = o.port[0];
   f.previous_port[1] = o.previous_port[0];
   f.jump[1] = std::move(o.jump[0]);
+  for (Event& event : o.unexplained) {
+    event.end = End::b;
+    f.unexplained.push_back(event);
+  }
   f.good_crcs += o.good_crcs;
   f.bad_crcs += o.bad_crcs;
   std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
