@@ -65,8 +65,8 @@ const zoom_buttons = name => [["−", "Wider", chart => zoom(chart, 1 / 0.7)], [
 
 const seconds_axis = (min, max, more = {}) => ({
   type: "linear", min, max, title: {display: true, text: "time since the capture's first packet"},
-  ticks: {maxRotation: 0, autoSkipPadding: 24, callback: value => duration(Math.round(value * 1e9))},
-  grid: {color: style("--grid")}, ...more,
+  ticks: {maxRotation: 0, autoSkipPadding: 24, callback: value => value === 0 ? "0" : duration(Math.round(value * 1e9))},
+  grid: {color: style("--grid"), offset: false}, ...more,
 });
 
 /** Values a step as points for a line: [{x: seconds, y}]. */
@@ -81,15 +81,15 @@ function line_configuration({sets, from, to, unit, title, bars = false, x_title 
       label: set.label, data: set.data, borderColor: style(set.colour), hidden: set.hidden,
       backgroundColor: bars ? style(set.colour) : `${style(set.colour)}26`, fill: !bars && (set.fill || false), borderWidth: bars ? 0 : 1.5,
       pointRadius: set.data.length < 3 ? 3 : 0, pointHitRadius: 6, pointStyle: "circle", pointBackgroundColor: style(set.colour),
-      stepped: false, barPercentage: 1, categoryPercentage: 1, minBarLength: 2,
+      stepped: false, barThickness: 3, minBarLength: 2,
       borderDash: set.dash || [],
     }))},
     options: {
       parsing: false, normalized: true,
       interaction: {mode: "index", intersect: false, axis: "x"},
       scales: {
-        x: seconds_axis(from, to, {stacked: bars, ...(x_title ? {} : {title: {display: false}})}),
-        y: {beginAtZero: true, stacked: bars, suggestedMax: limit, title: {display: true, text: title},
+        x: seconds_axis(from, to, {stacked: bars, offset: false, ...(x_title ? {} : {title: {display: false}})}),
+        y: {beginAtZero: true, stacked: bars, suggestedMax: limit, title: {display: Boolean(title), text: title},
             grid: {color: style("--grid")}, ticks: {maxTicksLimit: 6, callback: value => scaled(value, unit)},
             afterFit: scale => { scale.width = 84; }},
       },
@@ -116,7 +116,7 @@ function show_traffic() {
   if (!count) return;
   place.hidden = false;
   const {start, step} = series_window(series);
-  const from = start / 1e9;
+  const from = Math.max(0, start) / 1e9;  // the first step begins before the first packet
   const to = (start + Math.max(1, count - 1) * step) / 1e9;
   const per_second = value => value * 1e9 / step;
   const linked = [];
@@ -129,13 +129,13 @@ function show_traffic() {
               plot_place("rates", "Packets and messages a second over time", 190, "Packets and messages"),
               ["retransmitted", "ecn_marked", "cnps"].some(has) &&
                   plot_place("trouble", "Packets sent again, marked by ECN, and CNPs over time", 160, "Sent again, ECN marks, CNPs")));
-  draw("throughput", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "bit/s", title: "bits a second", x_title: false,
+  draw("throughput", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "bit/s", x_title: false,
     sets: [{label: "payload", colour: "--accent", fill: "origin", data: steps(series.payload_octets, start, step, value => per_second(value * 8))}]})}), linked);
-  draw("rates", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "/s", title: "a second", x_title: !document.getElementById("canvas-trouble"),
+  draw("rates", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "/s", x_title: !document.getElementById("canvas-trouble"),
     sets: [{label: "packets", colour: "--accent", data: steps(series.packets, start, step, per_second)},
            {label: "messages", colour: "--second", data: steps(series.messages, start, step, per_second)}]})}), linked);
   draw("trouble", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "", title: "packets", bars: true,
     sets: [{label: "sent again", colour: "--error", data: steps(series.retransmitted, start, step)},
            {label: "ECN marked", colour: "--warning", data: steps(series.ecn_marked, start, step)},
-           {label: "CNP", colour: "--cnp", data: steps(series.cnps, start, step)}].filter(set => set.data.some(point => point.y > 0))})}), linked);
+           {label: "CNP", colour: "--cnp", data: steps(series.cnps, start, step)}].map(set => ({...set, data: set.data.filter(point => point.y > 0)})).filter(set => set.data.length)})}), linked);
 }

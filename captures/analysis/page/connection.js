@@ -10,6 +10,8 @@ const point_kinds = [
   {label: "CNP", colour: "--cnp", point: "star", radius: 6},
   {label: "request marked by ECN", colour: "--warning", point: "rectRot", radius: 3.5},
 ];
+// Of iWARP, the places in the stream of TCP are shown.
+const segment_labels = {0: "segment", 1: "segment sent again", 2: "TCP acknowledgement"};
 const requests = new Set([0, 1, 7]);
 const chosen = {connection: null, requester: 0};
 
@@ -41,11 +43,13 @@ function psn_plot(row, requester) {
   const wide = (x1 - x0) * 0.02 || 1e-6, high = (y1 - y0) * 0.04 || 1;
   const zoom_bounds = {x: [x0 - wide, x1 + wide], y: [y0 - high, y1 + high]};
   const [a, b] = requester === 0 ? ["a", "b"] : ["b", "a"];
+  const iwarp = is_iwarp(data.connections.get(row.connection));
+  const label_of = kind => iwarp && segment_labels[kind] || point_kinds[kind].label;
   // What is rare and matters is drawn above what is plenty.
   const order = [4, 5, 1, 6, 7, 3, 0, 2];
   const datasets = order.filter(kind => sets[kind].length).map(kind => {
-    const {label, colour, point, radius, line} = point_kinds[kind];
-    return {label: `${label} (${integer.format(sets[kind].length)})`, kind, data: sets[kind], type: "scatter", showLine: Boolean(line), stepped: line ? "before" : false,
+    const {colour, point, radius, line} = point_kinds[kind];
+    return {label: `${label_of(kind)} (${integer.format(sets[kind].length)})`, kind, data: sets[kind], type: "scatter", showLine: Boolean(line), stepped: line ? "before" : false,
             borderColor: style(colour), backgroundColor: style(colour), borderWidth: line ? 1.2 : 0, pointBorderWidth: point === "crossRot" || point === "star" ? 2 : 0,
             pointBorderColor: style(colour), pointStyle: point, pointRadius: radius, pointHoverRadius: radius + 2, pointHitRadius: 5};
   });
@@ -56,14 +60,14 @@ function psn_plot(row, requester) {
       interaction: {mode: "nearest", intersect: true},
       scales: {
         x: seconds_axis(...zoom_bounds.x),
-        y: {min: zoom_bounds.y[0], max: zoom_bounds.y[1], title: {display: true, text: `PSN from ${a}'s first request`}, grid: {color: style("--grid")},
+        y: {min: zoom_bounds.y[0], max: zoom_bounds.y[1], title: {display: true, text: iwarp ? `octets of ${a}'s stream` : `PSN from ${a}'s first request`}, grid: {color: style("--grid")},
             ticks: {precision: 0, callback: value => value >= 0 && Number.isInteger(value) ? integer.format(value) : ""}, afterFit: scale => { scale.width = 84; }},
       },
       plugins: {
         tooltip: {callbacks: {
           title: items => items.length ? `frame ${items[0].raw.frame}` : "",
-          label: item => ` ${point_kinds[item.dataset.kind].label} by ${requests.has(item.dataset.kind) ? a : b}`,
-          afterLabel: item => [known(item.raw.psn) ? `PSN ${integer.format(item.raw.psn)}, relative` : "no PSN", `at ${duration(Math.round(item.raw.x * 1e9))}`, known(item.raw.length) ? `${integer.format(item.raw.length)} octets` : ""].filter(Boolean).map(text => `   ${text}`),
+          label: item => ` ${label_of(item.dataset.kind)} by ${requests.has(item.dataset.kind) ? a : b}`,
+          afterLabel: item => [known(item.raw.psn) ? iwarp ? `up to octet ${integer.format(item.raw.psn)}` : `PSN ${integer.format(item.raw.psn)}, relative` : "no PSN", `at ${duration(Math.round(item.raw.x * 1e9))}`, known(item.raw.length) ? `${integer.format(item.raw.length)} octets` : ""].filter(Boolean).map(text => `   ${text}`),
         }},
       },
     },
@@ -97,7 +101,7 @@ function connection_rate(row) {
       ([name, label, colour]) => ({label, colour, data: steps(series[name], start, step, value => value * 8e9 / step)}));
   const count = Math.max(1, ...sets.map(set => set.data.length));
   const range = [start / 1e9, (start + Math.max(1, count - 1) * step) / 1e9];
-  return {zoom_bounds: {x: range}, configuration: line_configuration({from: range[0], to: range[1], unit: "bit/s", title: "bits a second", sets, x_title: false})};
+  return {zoom_bounds: {x: range}, configuration: line_configuration({from: range[0], to: range[1], unit: "bit/s", sets, x_title: false})};
 }
 function connection_messages(row) {
   const series = object(row.series);
@@ -106,7 +110,7 @@ function connection_messages(row) {
       ([name, label, colour]) => ({label, colour, data: steps(series[name], start, step, value => value * 1e9 / step)}));
   const count = Math.max(1, ...sets.map(set => set.data.length));
   const range = [start / 1e9, (start + Math.max(1, count - 1) * step) / 1e9];
-  return {zoom_bounds: {x: range}, configuration: line_configuration({from: range[0], to: range[1], unit: "/s", title: "messages a second", sets})};
+  return {zoom_bounds: {x: range}, configuration: line_configuration({from: range[0], to: range[1], unit: "/s", sets})};
 }
 
 function show_connection(id) {
@@ -119,8 +123,8 @@ function show_connection(id) {
   const body = document.getElementById("connection-body");
   const findings = list(data.report.findings).filter(finding => finding.connection === id);
   const facts = [
-    ["a", element("b", {class: "end"}, end_name(row.a, row.service))], ["b", element("b", {class: "end"}, end_name(row.b, row.service))],
-    ["Service", [row.service, row.wire].filter(Boolean).map(words).join(", ")],
+    ["a", element("b", {class: "end"}, end_name(row.a, is_iwarp(row)))], ["b", element("b", {class: "end"}, end_name(row.b, is_iwarp(row)))],
+    ["Service", [row.service, row.wire === "other" || is_iwarp(row) ? null : row.wire].filter(Boolean).map(term).join(", ")],
     ["Joined by", row.joined_by && `${words(row.joined_by)}${row.confidence ? `, ${row.confidence}` : ""}`],
     ["MTU", row.mtu && `${integer.format(row.mtu)}${known(row.mtu_negotiated) ? row.mtu_negotiated ? ", negotiated" : ", inferred" : ""}`],
     ["Carries", row.upper && row.upper !== "none" && (typeof row.upper === "object" ? Object.entries(flattened(row.upper)).filter(([, value]) => value).map(([name, value]) => `${words(name)} ${value}`).join(", ") : words(row.upper))],
@@ -138,8 +142,8 @@ function show_connection(id) {
           chosen.requester = requester;
           event.target.parentElement.querySelectorAll("button").forEach(button => button.setAttribute("aria-pressed", String(button === event.target)));
           draw("psn", () => psn_plot(kept, chosen.requester));
-        }}}, requester === 0 ? "requests of a" : "requests of b"))) : null;
-    plots.push(plot_place("psn", `Packet sequence numbers over time of connection ${id}`, 420, `PSN over time${kept.sampled ? " (a sample of the packets)" : ""}`, direction, zoom_buttons("psn")));
+        }}}, `${is_iwarp(row) ? "stream" : "requests"} of ${requester === 0 ? "a" : "b"}`))) : null;
+    plots.push(plot_place("psn", `Packet sequence numbers over time of connection ${id}`, 420, `${is_iwarp(row) ? "TCP sequence" : "PSN"} over time${kept.sampled ? " (a sample of the packets)" : ""}`, direction, zoom_buttons("psn")));
   }
   const series = kept && object(kept.series);
   const has = (...names) => series && names.some(name => list(series[name]).some(Boolean));

@@ -35,12 +35,14 @@ function since_start(time) {
   return ns === null || data.start === null ? null : Number(ns - data.start);
 }
 
+const is_iwarp = row => /^iwarp$/i.test(object(row).service ?? "");
+
 /** "10.0.0.2 QP 0x11" */
-function end_name(end, service) {
+function end_name(end, iwarp) {
   end = object(end);
-  const qp = known(end.qp) ? service === "iwarp" ? `port ${end.qp}` : `QP 0x${Number(end.qp).toString(16)}` : "";
+  const qp = known(end.qp) ? iwarp ? `port ${end.qp}` : `QP 0x${Number(end.qp).toString(16)}` : "";
   return [end.address, qp].filter(known).join(" ").trim() || "unknown";
 }
 function connection_name(row) {
-  return row ? `${end_name(row.a, row.service)} ↔ ${end_name(row.b, row.service)}` : "unknown";
+  return row ? `${end_name(row.a, is_iwarp(row))} ↔ ${end_name(row.b, is_iwarp(row))}` : "unknown";
 }

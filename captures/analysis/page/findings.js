@@ -44,7 +44,8 @@ function show_summary() {
   if (known(summary.message_octets) && summary.duration_ns > 0) {
     cards.push(count_card("Mean throughput", scaled(summary.message_octets * 8e9 / summary.duration_ns, "bit/s"), null, "payload"));
   }
-  number("Sent again", "retransmitted_packets", summary.packets > 0 && known(summary.retransmitted_packets) && `${(100 * summary.retransmitted_packets / summary.packets).toPrecision(2)} % of packets`);
+  const tcp = object(summary.events).tcp_retransmission;
+  number("Sent again", "retransmitted_packets", tcp ? plural(tcp, "TCP retransmission") : summary.retransmitted_packets > 0 && `${(100 * summary.retransmitted_packets / summary.packets).toPrecision(2)} % of packets`);
 
   const notes = [];
   const lost = files.reduce((sum, file) => sum + (file.lost_by_capture || 0), 0);
@@ -59,7 +60,7 @@ function show_summary() {
         .concat(files.length > 8 ? [`and ${files.length - 8} more`] : [])],
     ["From", known(summary.first_time) && date(summary.first_time)],
     ["To", known(summary.last_time) && date(summary.last_time)],
-    ["Wires", wires.map(([name, packets]) => `${words(name)} ${integer.format(packets)}`).join(", ")],
+    ["Wires", wires.map(([name, packets]) => `${term(name)} ${integer.format(packets)}`).join(", ")],
     ["Filter", known(input.filter) && input.filter && element("code", {}, input.filter)],
     ["Narrowed to", (known(input.from) || known(input.to)) && `${input.from ?? "the beginning"} – ${input.to ?? "the end"}`],
     ["Events", Object.entries(object(summary.events)).filter(([, count]) => count).map(([kind, count]) => element("span", {class: "chip", title: kind}, words(kind), " ", element("b", {}, integer.format(count))))],
@@ -79,18 +80,23 @@ function show_summary() {
 function ladder(row, connection) {
   const frames = list(row.frames);
   const line = 26, top = 44, left = 196, right = 664, width = 860;
-  const height = top + frames.length * line + 10;
-  const marks = {cause: "cause", event: "here", again: "again"};
+  const gaps = frames.filter(frame => frame.skipped).length;
+  const height = top + (frames.length + gaps) * line + 10;
+  const marks = {cause: "cause", event: "here", again: "again", origin: "origin"};
   const svg = drawn("svg", {class: "ladder", viewBox: `0 0 ${width} ${height}`, role: "img", width, height,
                             "aria-label": `Ladder of ${plural(frames.length, "frame")}`});
-  const ends = connection ? [end_name(connection.a, connection.service), end_name(connection.b, connection.service)] : ["a", "b"];
+  const ends = connection ? [end_name(connection.a, is_iwarp(connection)), end_name(connection.b, is_iwarp(connection))] : ["a", "b"];
   svg.append(drawn("text", {x: 10, y: 22, class: "head"}, "frame"), drawn("text", {x: 78, y: 22, class: "head"}, "time"),
              drawn("text", {x: left, y: 22, class: "head end", "text-anchor": "middle"}, ends[0]),
              drawn("text", {x: right, y: 22, class: "head end", "text-anchor": "middle"}, ends[1]),
              drawn("path", {class: "life", d: `M${left} 30V${height}M${right} 30V${height}`}));
-  let before = null;
-  frames.forEach((frame, at) => {
-    const y = top + at * line + 8;
+  let before = null, at = 0;
+  frames.forEach(frame => {
+    if (frame.skipped) {
+      svg.append(drawn("text", {x: (left + right) / 2, y: top + at++ * line + 6, class: "gap", "text-anchor": "middle"},
+                       `… ${plural(frame.skipped, "packet")} of this connection not shown …`));
+    }
+    const y = top + at++ * line + 8;
     const to_right = frame.from !== "b";
     const [x1, x2, tip] = to_right ? [left, right - 2, -8] : [right, left + 2, 8];
     const mark = marks[frame.mark] ? frame.mark : "";
@@ -112,7 +118,8 @@ const clipped = (text, most) => text.length > most ? `${text.slice(0, most - 1)}
 
 function finding_body(finding) {
   const row = data.ladders.get(finding.rank);
-  const connection = data.connections.get(finding.connection);
+  const id = finding.connection ?? (row && row.connection);
+  const connection = data.connections.get(id);
   const frames = list(finding.frames);
   const detail = [
     ["Frames", known(finding.first_frame) && `${integer.format(finding.first_frame)}${known(finding.last_frame) && finding.last_frame !== finding.first_frame ? ` to ${integer.format(finding.last_frame)}` : ""}`],
@@ -121,12 +128,11 @@ function finding_body(finding) {
     ["Kind", known(finding.kind) && element("code", {}, [finding.kind, finding.cause].filter(cause => cause && cause !== "none").join(" · "))],
   ].filter(([, value]) => value);
   return [
-    known(finding.meaning) && element("p", {}, finding.meaning),
-    known(finding.next) && element("p", {class: "next"}, element("b", {}, "Look next: "), finding.next),
+    known(finding.meaning) && element("p", {}, sentence(finding.meaning)),
+    known(finding.next) && element("p", {class: "next"}, element("b", {}, "Look next: "), sentence(finding.next)),
     element("dl", {class: "facts"}, detail.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)))),
     row && list(row.frames).length ? ladder(row, connection) : element("p", {class: "hint"}, "No ladder of frames was kept for this finding."),
-    connection && element("p", {class: "actions"}, element("a", {class: "button", href: `#connection=${finding.connection}`},
-                                                            `Show connection ${finding.connection}`)),
+    connection && element("p", {class: "actions"}, element("a", {class: "button", href: `#connection=${id}`}, `Show connection ${id}`)),
   ].filter(Boolean);
 }
 
@@ -141,9 +147,7 @@ function finding_article(finding) {
       element("span", {class: "what"}, element("span", {class: "title"}, finding.title ?? words(finding.kind)), known(finding.who) && element("span", {class: "who"}, finding.who)),
       element("span", {class: "metrics"},
               known(finding.count) && metric(integer.format(finding.count), "×"),
-              finding.packets > 0 && metric(integer.format(finding.packets), finding.packets === 1 ? "packet" : "packets"),
               finding.octets > 0 && metric(octets(finding.octets), ""),
-              known(finding.share) && finding.share > 0 && metric(`${(100 * finding.share).toPrecision(2)} %`, "of its packets"),
               finding.cost_ns > 0 && metric(duration(finding.cost_ns), "lost")));
   const article = element("article", {class: `finding ${severity}`, id, "data-rank": finding.rank}, element("h3", {}, button), body);
   button.addEventListener("click", () => open_finding(article, finding, body.hidden));

@@ -12,7 +12,7 @@ function scaled(value, unit, step = 1000) {
     at++;
   }
   const digits = at === 0 && Number.isInteger(value) ? 0 : Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
-  return `${value.toFixed(digits)} ${prefixes[at]}${unit}`.trim();
+  return `${Number(value.toFixed(digits))} ${prefixes[at]}${unit}`.trim();
 }
 const octets = value => scaled(value, "B");
 
@@ -47,6 +47,9 @@ function date(time) {
 
 const plural = (count, one, many = `${one}s`) => `${integer.format(count)} ${count === 1 ? one : many}`;
 const words = name => String(name).replace(/_/g, " ");
+/** Names of services and wires as people write them. */
+const term = name => ({rc: "RC", uc: "UC", ud: "UD", xrc: "XRC", rd: "RD", iwarp: "iWARP", roce_v1: "RoCEv1", roce_v2: "RoCEv2", infiniband: "InfiniBand", other: "not RDMA"})[name] || words(name);
+const sentence = text => capital(text) + (/[.?!]$/.test(text) ? "" : ".");
 const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** An element: element("p", {class: "note"}, "text", another). on: {click: …} listens. */

@@ -35,6 +35,22 @@ function histogram(rows) {
   }}};
 }
 
+/** One row an operation and phase, of all sizes, in buckets wide enough to see: eight of each power of two. */
+function distributions_of(rows) {
+  const all = new Map();
+  for (const {operation, phase, buckets} of rows) {
+    const name = `${operation} ${phase}`;
+    if (!all.has(name)) all.set(name, {operation, phase, counts: new Map()});
+    const {counts} = all.get(name);
+    for (const [from, , count] of list(buckets)) {
+      const at = Math.floor(Math.log2(Math.max(1, from)) * 8);
+      counts.set(at, (counts.get(at) || 0) + count);
+    }
+  }
+  return [...all.values()].filter(({counts}) => counts.size).map(({operation, phase, counts}) => ({operation, phase,
+    buckets: [...counts].sort(([left], [right]) => left - right).map(([at, count]) => [2 ** (at / 8), 2 ** ((at + 1) / 8), count])}));
+}
+
 const size_text = row => known(row.size_from) ? row.size_from === row.size_to || !known(row.size_to) ? octets(row.size_from) : `${octets(row.size_from)} – ${octets(row.size_to)}` : "";
 
 function percentile_plot(rows) {
@@ -60,7 +76,7 @@ function percentile_plot(rows) {
 
 function show_latency() {
   const rows = list(data.report.latency).filter(row => row.count > 0 && percentiles.some(([key]) => row[key] > 0));
-  const distributions = list(data.details.latency).filter(row => list(row.buckets).length);
+  const distributions = distributions_of(rows);
   if (!rows.length && !distributions.length) return;
   const place = document.getElementById("latency");
   place.hidden = false;

@@ -253,6 +253,6 @@ function show_tables() {
   }}, capital(words(name)), element("span", {class: "count"}, integer.format(table_rows(name).length))));
   place.append(element("div", {class: "heading"}, element("h2", {id: "tables-heading"}, "Tables"), element("p", {class: "hint"}, "Names are those of the JSON report. Times count from the first packet.")),
                element("div", {class: "tabs", role: "tablist", "aria-label": "Tables"}, tabs),
-               names.map(name => element("div", {class: "panel", role: "tabpanel", id: `panel-${name}`, "data-table": name, "aria-labelledby": `tab-${name}`, hidden: true})));
+               ...names.map(name => element("div", {class: "panel", role: "tabpanel", id: `panel-${name}`, "data-table": name, "aria-labelledby": `tab-${name}`, hidden: true})));
   open_table(names[0]);
 }
