@@ -156,10 +156,11 @@ class Maker:
                     continue
                 for phase in phases:
                     base = 2500 * (1 + size_to / 60000) * (1.4 if phase.endswith("last_response") else 1)
-                    yield {"operation": operation, "size_from": size_from, "size_to": size_to, "phase": phase,
+                    row = {"operation": operation, "size_from": size_from, "size_to": size_to, "phase": phase,
                            "count": self.random.randrange(100, 90000), "min_ns": int(base * 0.7), "p50_ns": int(base),
                            "p90_ns": int(base * 1.7), "p99_ns": int(base * 4.4), "p999_ns": int(base * 31),
                            "max_ns": int(base * 2600)}  # fmt: skip
+                    yield row | {"buckets": self.buckets(row)}
 
     def report(self):
         r, rows = self.random, self.connections
@@ -283,9 +284,7 @@ class Maker:
             })  # fmt: skip
         return {
             "schema": "rdmawire.page/1", "connections": plots,
-            "ladders": [{"finding": finding["rank"], "frames": self.ladder(finding)} for finding in self.findings],
-            "latency": [{"operation": row["operation"], "phase": row["phase"], "buckets": self.buckets(row)}
-                        for row in self.latency() if row["size_from"] == 1],
+            "ladders": [{"finding": finding["rank"], "connection": finding["connection"], "frames": self.ladder(finding)} for finding in self.findings],
         }  # fmt: skip
 
     def ladder(self, finding):

@@ -79,7 +79,7 @@ function show_summary() {
 /** The frames around a finding, as arrows between the two ends. */
 function ladder(row, connection) {
   const frames = list(row.frames);
-  const line = 26, top = 44, left = 196, right = 664, width = 860;
+  const line = 26, top = 44, left = 186, right = 626, width = 710;
   const gaps = frames.filter(frame => frame.skipped).length;
   const height = top + (frames.length + gaps) * line + 10;
   const marks = {cause: "cause", event: "here", again: "again", origin: "origin"};
@@ -87,8 +87,8 @@ function ladder(row, connection) {
                             "aria-label": `Ladder of ${plural(frames.length, "frame")}`});
   const ends = connection ? [end_name(connection.a, is_iwarp(connection)), end_name(connection.b, is_iwarp(connection))] : ["a", "b"];
   svg.append(drawn("text", {x: 10, y: 22, class: "head"}, "frame"), drawn("text", {x: 78, y: 22, class: "head"}, "time"),
-             drawn("text", {x: left, y: 22, class: "head end", "text-anchor": "middle"}, ends[0]),
-             drawn("text", {x: right, y: 22, class: "head end", "text-anchor": "middle"}, ends[1]),
+             drawn("text", {x: 140, y: 22, class: "head end"}, ends[0]),
+             drawn("text", {x: width - 8, y: 22, class: "head end", "text-anchor": "end"}, ends[1]),
              drawn("path", {class: "life", d: `M${left} 30V${height}M${right} 30V${height}`}));
   let before = null, at = 0;
   frames.forEach(frame => {
@@ -108,7 +108,7 @@ function ladder(row, connection) {
                  drawn("text", {x: 78, y: y + 2, class: "time"}, time === null ? "" : before === null ? duration(time) : `+${duration(time - before)}`),
                  drawn("path", {class: "arrow", d: `M${x1} ${y}H${x2}M${x2 + tip} ${y - 4}L${x2} ${y}L${x2 + tip} ${y + 4}`}),
                  drawn("text", {x: (left + right) / 2, y: y - 4, class: "text", "text-anchor": "middle"}, clipped(frame.text ?? "", 68)));
-    if (mark) group.append(drawn("text", {x: right + 84, y: y + 2, class: "mark"}, marks[mark]));
+    if (mark) group.append(drawn("text", {x: right + 16, y: y + 2, class: "mark"}, marks[mark]));
     before = time ?? before;
     svg.append(group);
   });
