@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire")).parent
 SAMPLES = ROOT / "captures" / "samples"
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-SECONDS = 20  # that a page may take at most, on a machine that does other things too
+SECONDS = 10  # that a page may take at most, on a machine that does other things too
 
 try:
     from selenium import webdriver
@@ -177,7 +177,7 @@ def test_page_of_a_real_capture_says_what_the_report_says(browser, real, name):
             assert count == len(report[table])
     for width in (800, 1280):
         browser.set_window_size(width, 900)
-        assert page.script("return document.documentElement.scrollWidth <= innerWidth"), f"overflows at {width}"
+        wait_for(lambda: page.script("return document.documentElement.scrollWidth <= innerWidth"), f"fits into {width}")
     page.assert_quiet()
 
 
