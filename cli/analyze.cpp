@@ -124,8 +124,8 @@ class Analyze {
     Progress progress;
     if (!options_.html.empty())
       for (const std::string& file : options_.files)
-        if (std::error_code error; file == "-" || (std::filesystem::exists(file, error) &&
-                                                   !std::filesystem::is_regular_file(file, error))) {
+        if (std::error_code error;
+            file == "-" || (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error))) {
           complain(fmt::format("--html reads its input twice, so it takes files: {} is a stream. Save it first",
                                file == "-" ? "standard input" : file));
           return Exit::usage;
@@ -152,22 +152,24 @@ class Analyze {
                             options_.counters.empty() ? std::vector<analysis::CounterDifference>{}
                                                       : analysis::differences_of(before_, after_, result.analysis));
     Output output;
+    const bool page_only = options_.html == "-";
     if (!options_.html.empty()) {
       const std::string page = page_of(run, result, report);
       progress.clear();
-      if (options_.html == "-")
+      if (page_only)
         output.text() += page;
       else
         whole &= write_page(page);
     }
-    if (options_.html == "-")
-      ;  // the page is what standard output gets
-    else if (options_.json)
+    if (page_only) {
+      // Standard output has it.
+    } else if (options_.json) {
       output.text() += report.dump(2, ' ', false, analysis::Json::error_handler_t::replace) + "\n";
-    else
+    } else {
       output.text() += analysis::text_of(
           report,
           {.width = terminal_width(), .colours = use_colours(options_.colours, STDOUT_FILENO), .rows = options_.rows});
+    }
     if (!output.finish() || !whole) return Exit::trouble;
     return fails(report) ? Exit::found : Exit::fine;
   }

@@ -391,8 +391,7 @@ class Collector final : public tracking::Sink {
     } else if (seen.negative()) {
       point.kind = seen.syndrome_kind() == syndrome_kind::rnr_nak ? PointKind::rnr_nak : PointKind::nak;
     } else {
-      point.kind =
-          seen.op->operation == Operation::acknowledge ? PointKind::acknowledgement : PointKind::response;
+      point.kind = seen.op->operation == Operation::acknowledge ? PointKind::acknowledgement : PointKind::response;
     }
     point.sequence = rung.sequence.value_or(0);
     const bool plenty = point.kind == PointKind::request || point.kind == PointKind::acknowledgement ||
@@ -447,8 +446,7 @@ class Collector final : public tracking::Sink {
     points.insert(points.end(), plot.rare.points().begin(), plot.rare.points().end());
     std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.frame < b.frame; });
     const auto to = std::back_inserter(out);
-    fmt::format_to(to, R"({{"connection":{},"sampled":{},"points":[)", id,
-                   !(plot.plenty.whole() && plot.rare.whole()));
+    fmt::format_to(to, R"({{"connection":{},"sampled":{},"points":[)", id, !(plot.plenty.whole() && plot.rare.whole()));
     for (std::size_t i = 0; i < points.size(); ++i) {
       const Point& point = points[i];
       fmt::format_to(to, "{}[{},{},{},", i ? "," : "", point.time, index(point.end), static_cast<int>(point.kind));

@@ -68,8 +68,9 @@ TEST(Page, CarriesTextsOfEveryLengthModuloThree) {
 
 TEST(Page, TitleIsText) {
   const std::string page = html_page("{}", "{}", R"(a</title><script>alert("1")</script>&'{{report}})");
-  EXPECT_THAT(page, HasSubstr("<title>a&lt;/title&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;&#39;{{report}}"
-                              "</title>"));
+  EXPECT_THAT(page,
+              HasSubstr("<title>a&lt;/title&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;&#39;{{report}}"
+                        "</title>"));
   EXPECT_EQ(carried(page, "report-data"), "{}");
 }
 
