@@ -181,7 +181,7 @@ class Collector final : public tracking::Sink {
  public:
   Collector(const Analysis& analysis, const Json& report, const DetailsOptions& options)
       : options_(options), origin_(analysis.first_time), ring_(std::size_t{1} << 17) {
-    choose_ladders(report);
+    choose_ladders(analysis, report);
     choose_connections(analysis, report);
   }
 
@@ -277,7 +277,11 @@ class Collector final : public tracking::Sink {
   }
 
   /// The worst findings, each with the frames that its ladder must show.
-  void choose_ladders(const Json& report) {
+  void choose_ladders(const Analysis& analysis, const Json& report) {
+    // A finding of many connections names none: whose its first frame is, the groups know.
+    std::map<std::pair<std::uint64_t, EventKind>, std::uint64_t> owners;
+    for (const auto& [connection, troubled] : analysis.troubled())
+      for (const Group& group : troubled.groups) owners.emplace(std::pair(group.first_frame, group.kind), connection);
     for (const Json& finding : report.at("findings")) {
       if (ladders_.size() == options_.findings) break;
       Ladder ladder;
@@ -288,11 +292,13 @@ class Collector final : public tracking::Sink {
       ladder.kind = finding.at("kind").get<std::string>();
       ladder.cause = finding.at("cause").get<std::string>();
       ladder.anchors.push_back({ladder.first_frame, 8, 11});
+      if (ladder.connection == 0)
+        for (const auto& [key, owner] : owners)
+          if (key.first == ladder.first_frame && to_string(key.second) == ladder.kind) ladder.connection = owner;
       for (const Json& event : report.at("events")) {
         if (number(event, "frame") != ladder.first_frame || event.at("kind") != ladder.kind ||
             event.at("cause") != ladder.cause)
           continue;
-        if (ladder.connection == 0) ladder.connection = number(event, "connection");
         if (const std::uint64_t frame = number(event, "origin_frame")) ladder.anchors.push_back({frame, 1, 2});
         if (const std::uint64_t frame = number(event, "cause_frame")) ladder.anchors.push_back({frame, 2, 1});
         break;

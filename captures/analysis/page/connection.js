@@ -33,7 +33,17 @@ function psn_plot(row, requester) {
   const sets = psn_sets(row, requester);
   const all = sets.flat();
   let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
+  // An answer to what nobody asked may lie millions away: it does not flatten the rest.
+  const asked = [...requests].flatMap(kind => sets[kind]);
+  let [least, most] = [-Infinity, Infinity];
+  if (asked.length) {
+    [least, most] = [Infinity, -Infinity];
+    for (const {y} of asked) [least, most] = [Math.min(least, y), Math.max(most, y)];
+    const beyond = Math.max(16, most - least);
+    [least, most] = [least - beyond, most + beyond];
+  }
   for (const {x, y} of all) {
+    if (y < least || y > most) continue;
     if (x < x0) x0 = x;
     if (x > x1) x1 = x;
     if (y < y0) y0 = y;
