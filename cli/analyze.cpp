@@ -332,7 +332,7 @@ class Analyze {
 };
 
 std::string check_fail_on(const std::string& word) {
-  for (const char* known : {"error", "warning", "info", "capture_lost", "captured_twice", "one_way",
+  for (const char* known : {"error", "warning", "info", "capture_lost", "captured_twice", "files_overlap", "one_way",
                             "begins_in_the_middle", "traffic_class", "inexact"})
     if (word == known) return {};
   for (const tracking::EventRow& row : tracking::event_rows)

@@ -116,6 +116,13 @@ def test_pieces_of_a_capture_are_the_capture(capture, tmp_path):
     assert json.dumps(pieces) == json.dumps(whole)
 
 
+def test_files_that_were_recorded_at_the_same_time_are_not_pieces_of_one(tmp_path):
+    copy = tmp_path / "copy.pcap"
+    copy.write_bytes(plain(LOSS))
+    assert report(LOSS, copy)["findings"][0]["kind"] == "files_overlap"
+    assert "1 file was recorded while another one was" in text(LOSS, copy)
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_do_not_matter(threads):
     assert run(*ALL, "--json", "--threads", threads).stdout == run(*ALL, "--json", "--threads", 1).stdout
