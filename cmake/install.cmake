@@ -25,7 +25,7 @@ endif()
 
 file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/dissectors/*.hpp ${PROJECT_SOURCE_DIR}/captures/*.hpp)
-list(FILTER headers EXCLUDE REGEX "^dissectors/wireshark/|/(testing|test_support)\\.hpp$")
+list(FILTER headers EXCLUDE REGEX "^dissectors/wireshark/|/(testing|test_support)\\.hpp$|_(for_test|testing|state|limits)\\.hpp$")
 foreach(header IN LISTS headers)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rdmawire/${folder} COMPONENT development)

@@ -437,6 +437,34 @@ void Analysis::event(const Connection* connection, const Event& event) {
   group.add(event);
 }
 
+// What the half told as its own: its end a is the whole connection's b.
+void Analysis::merged(const Connection& connection, std::uint64_t id) {
+  for (auto& kind : events_)
+    kind.change([&](Event& event) {
+      if (event.connection != id) return;
+      event.connection = connection.id;
+      event.end = tracking::other(event.end);
+    });
+  const auto found = troubled_.find(id);
+  if (found == troubled_.end() || id == 0) return;
+  const Troubled half = std::move(found->second);
+  troubled_.erase(found);
+  Troubled& whole = *trouble_of(&connection);
+  whole.ends = connection.ends;
+  whole.service = connection.service;
+  whole.packets = {connection.sent[0].packets, connection.sent[1].packets};
+  for (Group group : half.groups) {
+    group.end = tracking::other(group.end);
+    const auto same = std::find_if(whole.groups.begin(), whole.groups.end(), [&](const Group& g) {
+      return g.kind == group.kind && g.cause == group.cause && g.end == group.end;
+    });
+    if (same != whole.groups.end())
+      same->merge(group);
+    else
+      whole.groups.push_back(group);
+  }
+}
+
 void Analysis::add_queue_pair(const tracking::ConnectionEnd& end) {
   if (end.qp_known) static_cast<void>(queue_pairs_.at({end.address, PortAddress{}, std::uint64_t{end.qp}}));
 }

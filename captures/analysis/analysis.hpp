@@ -204,6 +204,7 @@ class Analysis final : public tracking::Sink {
   void message(const Connection& connection, const Message& message) override;
   void event(const Connection* connection, const Event& event) override;
   void connection(const Connection& connection, tracking::Farewell farewell) override;
+  void merged(const Connection& connection, std::uint64_t id) override;
   void merge(const Analysis& other);
 
   // What was found. Order is that of arrival; report.cpp puts it into an order that depends on the contents only.

@@ -139,6 +139,11 @@ class Foremost {
     if (items.size() > capacity_) items.resize(capacity_);
     return items;
   }
+  /// Lets `how` change the items that are kept, but not their order.
+  template <class How>
+  void change(How how) {
+    for (Item& item : items_) how(item);
+  }
   /// Items that came, kept or not.
   [[nodiscard]] std::uint64_t seen() const { return seen_; }
   [[nodiscard]] bool empty() const { return seen_ == 0; }

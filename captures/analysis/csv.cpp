@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <unordered_map>
 
 #include "captures/analysis/report.hpp"
 #include "dissectors/faces/value.hpp"
@@ -111,6 +112,7 @@ struct CsvTables::State {
 
   std::mutex mutex;
   Table connections, flows, messages, events, packets;
+  std::unordered_map<std::uint64_t, std::uint64_t> formerly;  ///< of a connection joined late: its other half's number
   bool with_packets = false;
   std::vector<Seen> seen;  ///< ring by frame number
   std::string error;
@@ -181,11 +183,20 @@ void CsvTables::event(const tracking::Connection* /*connection*/, const tracking
 }
 
 void CsvTables::connection(const tracking::Connection& connection, tracking::Farewell /*farewell*/) {
-  const Json row = connection_json(connection), a = flow_json(connection, End::a), b = flow_json(connection, End::b);
+  Json row = connection_json(connection);
+  const Json a = flow_json(connection, End::a), b = flow_json(connection, End::b);
   const std::scoped_lock lock(state_->mutex);
+  const auto half = state_->formerly.find(connection.id);
+  row["formerly"] = half == state_->formerly.end() ? Json() : Json(half->second);
+  if (half != state_->formerly.end()) state_->formerly.erase(half);
   state_->connections.row(row);
   state_->flows.row(a);
   state_->flows.row(b);
+}
+
+void CsvTables::merged(const tracking::Connection& connection, std::uint64_t id) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->formerly[connection.id] = id;
 }
 
 void CsvTables::packet(const tracking::Connection& /*connection*/, std::uint64_t frame,

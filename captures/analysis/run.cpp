@@ -44,6 +44,11 @@ class Tee final : public tracking::Sink {
     analysis_.connection(connection, farewell);
     if (also_) also_->connection(connection, farewell);
   }
+  void merged(const Connection& connection, std::uint64_t id) override {
+    if (!wants(connection.id)) return;
+    analysis_.merged(connection, id);
+    if (also_) also_->merged(connection, id);
+  }
   void packet(const Connection& connection, std::uint64_t frame, const tracking::PacketNote& note) override {
     if (also_ && wants(connection.id)) also_->packet(connection, frame, note);
   }

@@ -113,6 +113,7 @@ class QueuePairs final : public PairSink {
   void judge_pkey(Followed& f, const TransportPacket& packet, Event& event);
   void note_path(Followed& f, End end, const TransportPacket& packet);
   void tell_stall(Followed& f, End end, const TransportPacket& packet);
+  void tell_unexplained(Followed& f, Cause cause, std::uint64_t value);
   bool judge_crc(Followed& f, End end, const Packet& packet, const TransportPacket& transport);
 
   // Joining

@@ -61,9 +61,15 @@ class Score:
             yield *key, required, recall, precision
 
     def failures(self, least=.99):
-        """Rows where recall or precision is below `least`."""
+        """Rows where recall or precision is below `least`. A cause that nothing was injected with counts against all of
+        its kind."""
+        of_kind = Counter()
+        for (kind, _), count in self.required.items():
+            of_kind[kind] += count
         return [row for row in self.rows()
-                if (row[3] is not None and row[3] < least) or (row[4] is not None and row[4] < least)]
+                if (row[3] is not None and row[3] < least) or
+                (row[2] and row[4] is not None and row[4] < least) or
+                (not row[2] and self.false[row[0], row[1]] > (1 - least) * of_kind[row[0]])]
 
     def table(self):
         lines = [f"{'kind':24}{'cause':28}{'required':>9}{'recall':>9}{'precision':>11}{'false':>7}"]
@@ -71,6 +77,17 @@ class Score:
             shown = ["-" if value is None else f"{value:.4f}" for value in (recall, precision)]
             lines.append(f"{kind:24}{cause:28}{required:9}{shown[0]:>9}{shown[1]:>11}{self.false[kind, cause]:7}")
         return "\n".join(lines)
+
+
+def total(scores):
+    """Several captures' scores as one."""
+    result = Score(Counter(), Counter(), Counter(), [], [], [])
+    for score_ in scores:
+        for name in ("required", "matched", "false"):
+            getattr(result, name).update(getattr(score_, name))
+        for name in ("missed", "wrong", "clean_findings"):
+            getattr(result, name).extend(getattr(score_, name))
+    return result
 
 
 def integer(text):

@@ -1,0 +1,163 @@
+/// What the CM and programs say of connections.
+
+#include <algorithm>
+
+#include "dissectors/tracking/queue_pairs_state.hpp"
+
+namespace rdmawire::tracking {
+
+void QueuePairs::pair(const PairEvidence& evidence) {
+  if (evidence.by == JoinedBy::connection_manager ? !options_.use_connection_manager : !options_.use_text) return;
+  if (evidence.sides[0].qp == 0 || evidence.sides[1].qp == 0 || evidence.service == Service::ud) return;
+  for (std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    Slot* slot = find(evidence.to(side));
+    if (!slot) continue;
+    Followed& old = *followed_[slot->at];
+    // The same text again.
+    if (evidence.by == JoinedBy::text && old.info.joined_by == JoinedBy::text && old.info.by(End::a).packets == 0 &&
+        old.info.by(End::b).packets == 0)
+      return;
+    if (evidence.by == JoinedBy::text && old.info.joined_by == JoinedBy::text &&
+        old.requesters[slot->end == End::a ? 0 : 1].started() && evidence.sides[1 - side].first_psn &&
+        old.requesters[static_cast<std::size_t>(slot->end)].first() == Psn(*evidence.sides[1 - side].first_psn))
+      return;
+    if (old.info.by(End::a).packets + old.info.by(End::b).packets > 0) {
+      old.info.replaced = true;
+      Event event;
+      event.kind = EventKind::replaced;
+      event.connection = old.info.id;
+      event.frame = event.last_frame = evidence.frame;
+      event.time = evidence.time;
+      event.origin_frame = old.info.first_frame;
+      sink_.event(&old.info, event);
+      farewell(slot->at, Farewell::ended);
+    } else {
+      release(slot->at);
+    }
+  }
+  const Index at = create();
+  Followed& f = *followed_[at];
+  Connection& c = f.info;
+  c.id = c.first_frame = evidence.request_frame;
+  c.first_time = evidence.request_time;
+  c.last_frame = evidence.frame;
+  c.last_time = evidence.time;
+  if (evidence.by == JoinedBy::text) c.id = 0;  // one segment can tell of many: the first packet names it
+  c.service = evidence.service_known ? evidence.service : Service::rc;
+  c.joined_by = evidence.by;
+  c.confidence = Confidence::certain;
+  c.mtu = evidence.mtu;
+  c.mtu_negotiated = evidence.mtu != 0;
+  c.pkey = evidence.pkey;
+  c.service_port = evidence.service_port;
+  f.evidence_frame = evidence.frame;
+  for (std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    const PairEvidence::Side& s = evidence.sides[side];
+    c.ends[side] = {s.address, s.qp, true};
+    if (s.first_psn) f.requesters[side].expect(Psn(*s.first_psn));
+    const auto& peer = evidence.sides[1 - side];
+    if (s.reads_as_requester && peer.reads_as_responder)
+      f.requesters[side].limit_reads(std::min(*s.reads_as_requester, *peer.reads_as_responder));
+  }
+  insert(key_from(f, End::a), at, End::a);
+  if (!(key_from(f, End::b) == key_from(f, End::a))) insert(key_from(f, End::b), at, End::b);
+}
+
+// The connection that evidence speaks of, when it is known; `swapped`: its end a is sides[1].
+QueuePairs::Followed* QueuePairs::of_evidence(const PairEvidence& evidence, bool& swapped) {
+  for (std::size_t side : {std::size_t{1}, std::size_t{0}}) {
+    if (evidence.sides[side].qp == 0) continue;
+    const Slot* slot = find(evidence.to(side));
+    if (!slot) continue;
+    // A packet to `side` is sent by the other one.
+    swapped = (slot->end == End::a) != (side == 1);
+    return followed_[slot->at];
+  }
+  return nullptr;
+}
+
+void QueuePairs::opened(const PairEvidence& evidence, const Event& event) {
+  bool swapped = false;
+  Followed* f = of_evidence(evidence, swapped);
+  if (!f || !options_.use_connection_manager) return;
+  Event told = event;
+  told.connection = f->info.id;
+  if (swapped) told.end = other(told.end);
+  f->info.opened_frame = event.frame;
+  f->info.open_duration = event.duration;
+  sink_.event(&f->info, told);
+}
+
+void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, const Rejection&) {
+  if (evidence.sides[1].qp != 0 && options_.use_connection_manager) {
+    // The REP was refused: the connection is known since pair(), and says its farewell like others.
+    bool swapped = false;
+    Followed* f = of_evidence(evidence, swapped);
+    if (f && f->info.id != (evidence.request_frame ? evidence.request_frame : f->info.id)) f = nullptr;
+    Event told = event;
+    told.connection = f ? f->info.id : 0;
+    if (swapped && f) told.end = other(told.end);
+    sink_.event(f ? &f->info : nullptr, told);
+    return;
+  }
+  Connection c;
+  c.id = evidence.request_frame ? evidence.request_frame : event.frame;
+  c.service = evidence.service;
+  c.first_frame = c.id;
+  c.first_time = evidence.request_time ? evidence.request_time : event.time;
+  c.last_frame = event.frame;
+  c.last_time = event.time;
+  c.service_port = evidence.service_port;
+  for (std::size_t side : {std::size_t{0}, std::size_t{1}})
+    c.ends[side] = {evidence.sides[side].address, evidence.sides[side].qp, evidence.sides[side].qp != 0};
+  Event told = event;
+  told.connection = c.id;
+  sink_.event(&c, told);
+  sink_.connection(c, Farewell::ended);
+}
+
+void QueuePairs::path_changed(const PairEvidence& evidence, const Event& event, const FlowKey&) {
+  bool swapped = false;
+  Followed* f = of_evidence(evidence, swapped);
+  if (!f) return;
+  Event told = event;
+  told.connection = f->info.id;
+  if (swapped) told.end = other(told.end);
+  sink_.event(&f->info, told);
+}
+
+void QueuePairs::closing(const PairEvidence& evidence, std::uint64_t frame, std::int64_t) {
+  bool swapped = false;
+  if (Followed* f = of_evidence(evidence, swapped); f && f->info.closed_frame == 0) f->info.closed_frame = frame;
+}
+
+void QueuePairs::closed(const PairEvidence& evidence, const Event& event) {
+  bool swapped = false;
+  Followed* f = of_evidence(evidence, swapped);
+  if (!f) return;
+  Event told = event;
+  told.connection = f->info.id;
+  if (swapped) told.end = other(told.end);
+  sink_.event(&f->info, told);
+}
+
+void QueuePairs::finish() {
+  std::vector<Index> order;
+  for (Index at = 0; at < followed_.size(); ++at)
+    if (followed_[at]) order.push_back(at);
+  const auto by_frame = [&](Index x, Index y) {
+    return followed_[x]->info.first_frame < followed_[y]->info.first_frame;
+  };
+  std::sort(order.begin(), order.end(), by_frame);
+  for (Index at : order)
+    if (followed_[at] && followed_[at]->search && !followed_[at]->search->late) give_up(at);
+  order.clear();
+  for (Index at = 0; at < followed_.size(); ++at)
+    if (followed_[at]) order.push_back(at);
+  std::sort(order.begin(), order.end(), by_frame);
+  for (Index at : order) {
+    farewell(at, Farewell::ended);
+  }
+}
+
+}  // namespace rdmawire::tracking

@@ -1,0 +1,373 @@
+/// Which two directions are halves of one connection.
+
+#include <algorithm>
+
+#include "dissectors/protocol/syndrome.hpp"
+#include "dissectors/tracking/queue_pairs_state.hpp"
+
+namespace rdmawire::tracking {
+
+namespace source_port {
+
+std::uint16_t of_pair(std::uint32_t local_qp, std::uint32_t remote_qp) {
+  std::uint64_t v = std::uint64_t{local_qp} * remote_qp;
+  v ^= v >> 20;
+  v ^= v >> 40;
+  const auto label = static_cast<std::uint32_t>(v & 0xfffff);
+  return static_cast<std::uint16_t>(((label & 0x3fff) ^ ((label & 0xfc000) >> 14)) | 0xc000);
+}
+
+std::uint16_t of_sender(std::uint32_t local_qp) {
+  constexpr std::uint32_t golden_ratio = 0x61c88647;
+  return static_cast<std::uint16_t>((local_qp * golden_ratio >> (32 - 14)) + 0xc000);
+}
+
+}  // namespace source_port
+
+int QueuePairs::direction_of(const Followed& f) { return f.info.ends[0].address <= f.info.ends[1].address ? 0 : 1; }
+
+void QueuePairs::add_lone(Index at) {
+  Followed& f = *followed_[at];
+  const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
+  auto& list = lone_[a <= b ? PortPair{a, b} : PortPair{b, a}].from[direction_of(f)];
+  f.lone = true;
+  f.lone_at = static_cast<std::uint32_t>(list.size());
+  list.push_back(at);
+}
+
+void QueuePairs::remove_lone(Index at) {
+  forget_requests(at);
+  Followed& f = *followed_[at];
+  const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
+  const auto place = lone_.find(a <= b ? PortPair{a, b} : PortPair{b, a});
+  auto& list = place->second.from[direction_of(f)];
+  list[f.lone_at] = list.back();
+  followed_[list[f.lone_at]]->lone_at = f.lone_at;
+  list.pop_back();
+  f.lone = false;
+  if (place->second.from[0].empty() && place->second.from[1].empty()) lone_.erase(place);
+}
+
+void QueuePairs::try_source_port(Index at) {
+  const Followed& f = *followed_[at];
+  if (f.port[0] == 0) return;
+  const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
+  const Lone& lone = lone_[a <= b ? PortPair{a, b} : PortPair{b, a}];
+  const int direction = direction_of(f);
+  const bool loop = a == b;
+  const std::uint32_t dest = f.info.ends[1].qp;
+  const std::uint16_t senders_answer = source_port::of_sender(dest);
+  Index found = none;
+  std::size_t same_port = 0;
+  const auto& others = lone.from[loop ? direction : 1 - direction];
+  for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) {
+    if (others[i] == at) continue;
+    const Followed& o = *followed_[others[i]];
+    // First what excludes most: each thing that is asked may be a line of memory that is not in the cache.
+    if (o.port[0] != f.port[0] && o.port[0] != senders_answer) continue;
+    if (o.info.service != f.info.service) continue;
+    const std::uint32_t source = o.info.ends[1].qp;  // what this direction's sender would be
+    same_port += o.port[0] == f.port[0];
+    const bool pair = f.port[0] == o.port[0] && f.port[0] == source_port::of_pair(source, dest);
+    const bool sender = f.port[0] == source_port::of_sender(source) && o.port[0] == senders_answer;
+    if (!pair && !sender) continue;
+    if (found != none) return;  // several could be it: answers must tell
+    found = others[i];
+  }
+  // Ports that do not vary say nothing.
+  constexpr std::size_t constant = 4;
+  if (found != none && same_port <= constant) join(found, at, JoinedBy::source_port, Confidence::high);
+}
+
+// When the request was sent that `response` answers, if one was seen before frame `before`; 0: not known.
+std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const TransportPacket& response,
+                                                std::uint64_t before) {
+  const std::uint8_t kind = response.syndrome >> 5 & 3, code = response.syndrome & 31;
+  const bool gap_nak = response.op->operation == Operation::acknowledge && kind == syndrome_kind::nak &&
+                       code == nak_code::psn_sequence_error;
+  const auto covers = [&](const TransportPacket& request) {
+    const std::int32_t ahead = response.psn - request.psn;
+    if (ahead < 0) return false;
+    const bool read = request.op->operation == Operation::rdma_read_request;
+    if (response.op->operation == Operation::rdma_read_response) {
+      constexpr std::uint32_t smallest_mtu = 256;
+      return read && ahead < static_cast<std::int32_t>(machines::psns_of_read(request.length, smallest_mtu));
+    }
+    if (response.op->operation == Operation::atomic_acknowledge) return ahead == 0 && request.has_atomic;
+    // A gap's NAK has the PSN of a packet that is missing.
+    if (gap_nak) return ahead <= 1;
+    return ahead == 0 && (!read || kind != syndrome_kind::ack);
+  };
+  if (requests.search) {
+    for (std::size_t i = requests.search->held.size(); i-- > 0;) {
+      const TransportPacket& request = requests.search->held[i];
+      if (request.frame < before && !request.is_response() && request.op->transport == response.op->transport &&
+          covers(request))
+        return request.time;
+    }
+    return std::nullopt;
+  }
+  const Requester& requester = requests.requesters[0];
+  if (!requester.started() || requester.window().place(response.psn) != machines::ResponsePlace::outstanding)
+    return std::nullopt;
+  return 0;
+}
+
+// Whether what `responses` was asked says that the two do not belong together.
+bool QueuePairs::contradicts(const Followed& requests, const Followed& responses) {
+  if (!requests.search || !responses.search) return false;
+  std::size_t good = 0, bad = 0;
+  for (const TransportPacket& t : responses.search->held)
+    if (t.is_response()) ++(answers(requests, t, t.frame).has_value() ? good : bad);
+  return bad > good;
+}
+
+std::uint64_t QueuePairs::place_of(const Followed& f, bool reversed, std::uint64_t number) const {
+  const PortAddress &from = f.info.ends[reversed ? 1 : 0].address, &to = f.info.ends[reversed ? 0 : 1].address;
+  return FlowKey{from, to, number}.hash();
+}
+
+void QueuePairs::note_request(Index at, const TransportPacket& t) {
+  Followed& f = *followed_[at];
+  // No more are looked at: with many that have the same PSN, each would cost as much as there are.
+  const std::uint64_t place = place_of(f, false, t.psn.value());
+  if (requests_.count(place) < looked_through) requests_.emplace(place, at);
+  constexpr std::uint64_t a_stretch = 1ULL << 32;
+  const std::uint64_t stretch = place_of(f, false, a_stretch | t.psn.value() >> stretch_bits);
+  auto& stretches = f.search->stretches;
+  if (std::find(stretches.begin(), stretches.end(), stretch) != stretches.end()) return;
+  stretches.push_back(stretch);
+  ++stretches_[stretch];
+}
+
+void QueuePairs::forget_requests(Index at) {
+  Followed& f = *followed_[at];
+  if (!f.search) return;
+  for (const TransportPacket& t : f.search->held) {
+    if (t.is_response()) continue;
+    const auto [first, last] = requests_.equal_range(place_of(f, false, t.psn.value()));
+    const auto entry = std::find_if(first, last, [&](const auto& e) { return e.second == at; });
+    if (entry != last) requests_.erase(entry);
+  }
+  for (const std::uint64_t stretch : f.search->stretches) {
+    const auto entry = stretches_.find(stretch);
+    if (entry != stretches_.end() && --entry->second == 0) stretches_.erase(entry);
+  }
+  f.search->stretches.clear();
+}
+
+// Whether the candidate still is one: its place can have gone to another connection.
+bool QueuePairs::can_be_other_half(Index at, Index candidate) const {
+  const auto &f = followed_[at], &o = followed_[candidate];
+  return candidate != at && o && o->lone && o->info.service == f->info.service &&
+         o->info.ends[0].address == f->info.ends[1].address && o->info.ends[1].address == f->info.ends[0].address;
+}
+
+// Directions whose requests `t`, of the direction `at`, can answer.
+void QueuePairs::look_for_candidates(Index at, const TransportPacket& t) {
+  Followed& f = *followed_[at];
+  Search& search = *f.search;
+  const auto consider = [&](Index candidate) {
+    if (!can_be_other_half(at, candidate)) return;
+    const auto same = [&](const Candidate& c) { return c.at == candidate; };
+    if (std::any_of(search.candidates.begin(), search.candidates.end(), same)) return;
+    if (answers(*followed_[candidate], t, t.frame)) search.candidates.push_back({candidate});
+  };
+  // A gap's NAK has the PSN of a packet that is missing: the one before it was seen.
+  for (const Psn psn : {t.psn, t.psn - 1}) {
+    const auto [first, last] = requests_.equal_range(place_of(f, true, psn.value()));
+    std::size_t looked = 0;
+    for (auto entry = first; entry != last && looked < considered; ++entry, ++looked) consider(entry->second);
+  }
+  if (search.candidates.empty()) {
+    // In the middle of a READ's responses, or of a direction whose packets do not wait any more.
+    const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
+    const auto& others =
+        lone_[a <= b ? PortPair{a, b} : PortPair{b, a}].from[a == b ? direction_of(f) : 1 - direction_of(f)];
+    for (std::size_t i = others.size(), looked = 0; i-- > 0 && looked < looked_through; ++looked) consider(others[i]);
+  }
+  // The requests were held in the order of the hash table, which is not the capture's.
+  std::sort(search.candidates.begin(), search.candidates.end(), [&](const Candidate& x, const Candidate& y) {
+    return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;
+  });
+  std::uint32_t near = 0;
+  constexpr std::uint64_t a_stretch = 1ULL << 32;
+  for (const std::int64_t step : {-1, 0, 1}) {
+    const Psn psn = t.psn + step * (1 << stretch_bits);
+    const auto entry = stretches_.find(place_of(f, true, a_stretch | psn.value() >> stretch_bits));
+    if (entry != stretches_.end()) near += entry->second;
+  }
+  search.rivals = near > search.candidates.size() || search.candidates.size() > 1;
+}
+
+void QueuePairs::try_answers(Index at, const TransportPacket& t) {
+  Followed& f = *followed_[at];
+  if (!f.search) {
+    f.search = new_search();
+    f.search->late = true;
+  }
+  Search& search = *f.search;
+  const bool late = search.late;
+  const auto done = [&] {
+    if (late) end_search(std::move(followed_[at]->search));
+  };
+  const PortAddress &a = f.info.ends[0].address, &b = f.info.ends[1].address;
+  const auto place = lone_.find(a <= b ? PortPair{a, b} : PortPair{b, a});
+  if (place == lone_.end()) return done();
+  if (!search.looked || search.candidates.empty()) {
+    search.candidates.clear();
+    search.matches = 0;
+    search.rivals = false;
+    look_for_candidates(at, t);
+    search.looked = true;
+  }
+  std::erase_if(search.candidates, [&](const Candidate& c) { return !can_be_other_half(at, c.at); });
+  weigh_candidates(search, t);
+  if (search.candidates.empty()) {
+    search.looked = false;
+    return done();
+  }
+  if (search.candidates.size() > 1) search.rivals = true;
+  const auto best = std::min_element(search.candidates.begin(), search.candidates.end(),
+                                     [](const Candidate& x, const Candidate& y) { return x.against < y.against; });
+  // Where several could be it, the others must have been contradicted more than once.
+  constexpr std::uint32_t enough = 2, clear = 2, enough_alone = 3;
+  const bool all_clear = std::all_of(search.candidates.begin(), search.candidates.end(),
+                                     [&](const Candidate& c) { return &c == &*best || c.against >= clear; });
+  const bool alone = search.candidates.size() == 1;
+  if (best->against != 0 || !all_clear || (search.rivals && search.matches < (alone ? enough_alone : enough))) return;
+  const Index other_half = best->at;
+  if (contradicts(f, *followed_[other_half])) {
+    search.candidates.clear();
+    return done();
+  }
+  join(other_half, at, JoinedBy::answers, Confidence::high);
+}
+
+// What one more response says for and against each candidate.
+void QueuePairs::weigh_candidates(Search& search, const TransportPacket& t) {
+  const bool again = search.matches != 0 && search.last_match == t.psn;
+  if (again) return;
+  std::int64_t shortest = INT64_MAX;
+  for (Candidate& c : search.candidates) {
+    const auto sent = answers(*followed_[c.at], t, t.frame);
+    c.delay = sent ? t.time - *sent : -1;
+    if (c.delay >= 0 && *sent != 0) shortest = std::min(shortest, c.delay);
+  }
+  ++search.matches;
+  search.last_match = t.psn;
+  // Answers come soon: of requests at very different times it is the last one's. Of queue pairs in lockstep this says
+  // nothing.
+  constexpr std::int64_t much = 4, jitter_ns = 20'000;
+  for (Candidate& c : search.candidates)
+    if (c.delay < 0 || (shortest != INT64_MAX && c.delay > much * (shortest + jitter_ns))) ++c.against;
+  constexpr std::uint32_t hopeless = 6;
+  std::erase_if(search.candidates, [](const Candidate& c) { return c.against >= hopeless; });
+}
+
+// The older one goes on, with the younger as its other end.
+QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence confidence) {
+  if (followed_[with]->info.first_frame < followed_[at]->info.first_frame) std::swap(at, with);
+  Followed& f = *followed_[at];
+  Followed& o = *followed_[with];
+  remove_lone(at);
+  remove_lone(with);
+  Connection& c = f.info;
+  c.ends[0].qp = o.info.ends[1].qp;
+  c.ends[0].qp_known = true;
+  c.joined_by = by;
+  c.confidence = confidence;
+  if (c.mtu == 0) c.mtu = o.info.mtu;
+  if (c.upper.protocol == Upper::unknown) c.upper = o.info.upper;
+  c.last_frame = std::max(c.last_frame, o.info.last_frame);
+  c.last_time = std::max(c.last_time, o.info.last_time);
+  // What the other half counted: its end a is this one's b. Neither has counted anything of its unseen end but what its
+  // own requests told of it.
+  const Sent told = c.sent[1];
+  c.sent[1] = o.info.sent[0];
+  c.sent[1].lost_in_capture += told.lost_in_capture;
+  c.sent[1].out_of_order += told.out_of_order;
+  c.sent[0].lost_in_capture += o.info.sent[1].lost_in_capture;
+  c.sent[0].out_of_order += o.info.sent[1].out_of_order;
+  f.requesters[1] = std::move(o.requesters[0]);
+  f.octets += o.octets;
+  o.octets = 0;
+  f.port[1] = o.port[0];
+  f.previous_port[1] = o.previous_port[0];
+  f.jump[1] = std::move(o.jump[0]);
+  for (Event& event : o.unexplained) {
+    event.end = End::b;
+    f.unexplained.push_back(event);
+  }
+  f.good_crcs += o.good_crcs;
+  f.bad_crcs += o.bad_crcs;
+  std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
+  const FlowKey key = key_from(o, End::a);
+  if (!second || second->late) sink_.merged(c, o.info.id);  // it may have told something
+  release(with);
+  insert(key, at, End::b);
+
+  // Both directions' packets in the capture's order.
+  const std::vector<TransportPacket> nothing;
+  const auto& x = first ? first->held : nothing;
+  const auto& y = second ? second->held : nothing;
+  waiting_ -= x.size() + y.size();
+  const auto tell_both = [&](std::uint64_t frame) {
+    if (first) tell_waiting(f, *first, End::a, frame);
+    if (second) tell_waiting(f, *second, End::b, frame);
+  };
+  std::size_t i = 0, j = 0;
+  while (i < x.size() || j < y.size()) {
+    const bool older = j == y.size() || (i < x.size() && x[i].frame < y[j].frame);
+    tell_both(older ? x[i].frame : y[j].frame);
+    if (older)
+      process(f, End::a, x[i++]);
+    else
+      process(f, End::b, y[j++]);
+  }
+  tell_both(UINT64_MAX);
+  end_search(std::move(first));
+  end_search(std::move(second));
+  return at;
+}
+
+void QueuePairs::release_waiting(Index at) {
+  forget_requests(at);
+  Followed& f = *followed_[at];
+  std::unique_ptr<Search> search = std::move(f.search);
+  waiting_ -= search->held.size();
+  for (const TransportPacket& t : search->held) {
+    tell_waiting(f, *search, End::a, t.frame);
+    process(f, End::a, t);
+  }
+  tell_waiting(f, *search, End::a, UINT64_MAX);
+  end_search(std::move(search));
+}
+
+void QueuePairs::give_up(Index at) {
+  Followed& f = *followed_[at];
+  Search& search = *f.search;
+  std::erase_if(search.candidates,
+                [&](const Candidate& c) { return !can_be_other_half(at, c.at) || contradicts(f, *followed_[c.at]); });
+  if (search.looked && !search.candidates.empty()) {
+    // Of several that fit as well, the one that appeared first: other directions, too, give up in that order.
+    const auto less = [&](const Candidate& x, const Candidate& y) {
+      if (x.against != y.against) return x.against < y.against;
+      return followed_[x.at]->info.first_frame < followed_[y.at]->info.first_frame;
+    };
+    const Candidate best = *std::min_element(search.candidates.begin(), search.candidates.end(), less);
+    if (best.against * 2 > search.matches) {
+      release_waiting(at);
+      return;
+    }
+    const bool clear = std::all_of(search.candidates.begin(), search.candidates.end(),
+                                   [&](const Candidate& c) { return c.at == best.at || c.against > best.against + 1; });
+    constexpr std::uint32_t sure = 2;
+    const bool high = best.against == 0 && clear && search.matches >= sure;
+    join(best.at, at, JoinedBy::answers, high ? Confidence::high : Confidence::low);
+    return;
+  }
+  release_waiting(at);
+}
+
+}  // namespace rdmawire::tracking

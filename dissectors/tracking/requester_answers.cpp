@@ -1,0 +1,448 @@
+/// What was answered of a requester's messages, and what of that it took.
+
+#include <algorithm>
+
+#include "dissectors/protocol/syndrome.hpp"
+#include "dissectors/tracking/requester.hpp"
+#include "dissectors/tracking/requester_limits.hpp"
+
+namespace rdmawire::tracking {
+
+using namespace requester_limits;
+
+namespace {
+
+Cause cause_of_nak(std::uint8_t code) {
+  switch (code) {
+    case nak_code::psn_sequence_error: return Cause::psn_sequence_error;
+    case nak_code::invalid_request: return Cause::invalid_request;
+    case nak_code::remote_access_error: return Cause::remote_access_error;
+    case nak_code::remote_operational_error: return Cause::remote_operational_error;
+    case nak_code::invalid_rd_request: return Cause::invalid_rd_request;
+    default: return Cause::unknown;
+  }
+}
+
+}  // namespace
+
+void Requester::response(const TransportPacket& packet, const Reporter& to) {
+  if (!started_) return;
+  if (to.connection.mtu == 0 && packet.op->operation == Operation::rdma_read_response &&
+      (packet.op->position == Position::first || packet.op->position == Position::middle) &&
+      machines::is_path_mtu(packet.payload))
+    to.connection.mtu = packet.payload;
+  if (mtu_ != to.connection.mtu) adopt_mtu(to.connection);
+  if (packet.op->operation == Operation::rdma_read_response) {
+    const bool more = packet.op->position == Position::first || packet.op->position == Position::middle;
+    measure_read(packet.psn + (more ? 2 : 1));
+  }
+  const machines::ResponsePlace place = window_.place(packet.psn);
+  if (to.note) {
+    to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();
+    to.note->requester = to.end;
+    if (const Waiting* waiting = waiting_of(packet.psn)) to.note->message = waiting->message.number;
+    if (const SentPacket* request = find(packet.psn); request && request->seen && request->frame) {
+      to.note->related_frame = request->frame;
+      to.note->related_delay = packet.time - request->time;
+    }
+  }
+  last_time_ = packet.time;
+  last_frame_ = packet.frame;
+  response_time_ = packet.time;
+  const std::uint8_t kind = packet.syndrome >> 5 & 3;
+  const bool negative = packet.op->operation == Operation::acknowledge && kind != syndrome_kind::ack;
+  if (place == machines::ResponsePlace::unsent && !(negative && packet.psn == window_.next)) {
+    unseen_request(packet, to);
+    return;
+  }
+  ++to.connection.agreeing;
+  mark_answered(packet);
+  switch (packet.op->operation) {
+    case Operation::acknowledge:
+      if (negative) {
+        refused(packet, to);
+      } else {
+        credit_ = packet.syndrome & 31;
+        constexpr std::uint8_t unused = 31;
+        credits_used_ |= credit_ != 0 && credit_ != unused;
+        acknowledge(packet.psn, packet, to);
+      }
+      break;
+    case Operation::atomic_acknowledge: {
+      Waiting* waiting = waiting_of(packet.psn);
+      if (waiting && waiting->atomic && !waiting->done) {
+        waiting->message.atomic_original = packet.operand;
+        if (waiting->ahead_frame != 0 && waiting->tell_order) late_answer(*waiting, packet, to);
+        waiting->seen = waiting->beyond = waiting->end;
+        if (blocking() == waiting) waiting->next_response = waiting->end;
+      }
+      acknowledge(packet.psn, packet, to);
+      break;
+    }
+    case Operation::rdma_read_response: read_response(packet, to); break;
+    default: break;
+  }
+  if (to.note) to.note->outstanding = window_.outstanding();
+}
+
+// Of everything that was sent before what is answered now: something behind it was answered.
+void Requester::mark_answered(const TransportPacket& packet) {
+  if (packets_.empty() || packet.psn - packets_.front().psn < 0) return;  // of what was forgotten
+  for (std::size_t i = std::min(index_of(packet.psn), packets_.size()); i-- > 0;) {
+    if (packets_[i].beyond_frame != 0) return;
+    packets_[i].beyond_frame = packet.frame;
+  }
+}
+
+void Requester::complete(Waiting& waiting, const TransportPacket& packet, const Reporter& to) {
+  waiting.done = true;
+  Message& m = waiting.message;
+  m.answer_frame = packet.frame;
+  m.answer_time = packet.time;
+  if ((waiting.read || waiting.atomic) && reads_out_ > 0) --reads_out_;
+  to.tell(m);
+}
+
+void Requester::drop_done() {
+  while (!waiting_.empty() && waiting_.front().done && (waiting_.size() > 1 || !open_)) waiting_.pop_front();
+}
+
+void Requester::acknowledge(Psn through, const TransportPacket& packet, const Reporter& to) {
+  const machines::ResponsePlace place = window_.place(through);
+  if (place == machines::ResponsePlace::acknowledged) {
+    const bool same = last_ack_.psn == packet.psn && last_ack_.msn == packet.msn;
+    const bool excused = unanswered_again_ > 0 && packet.psn - again_end_ < 0 && packet.time - again_time_ < again_ns &&
+                         (again_until_ == 0 || packet.time <= again_until_);
+    if (packet.op->operation != Operation::acknowledge) {
+      // A READ's or atomic's answer once more.
+    } else if (same && last_ack_.icrc == packet.icrc && last_ack_.identification == packet.identification &&
+               packet.time - last_ack_.time < acknowledgement_copy_ns && !round_.active && !excused) {
+      Event event = event_of(EventKind::duplicate, Cause::none, packet, to);
+      event.origin_frame = last_ack_.frame;
+      event.duration = packet.time - last_ack_.time;
+      ++to.responder().duplicates;
+      to.tell(event);
+    } else if (excused) {
+      --unanswered_again_;  // each packet that is sent again draws an acknowledgement
+    } else if (!round_.active && (!same || last_ack_.syndrome == packet.syndrome)) {
+      // Another syndrome: it brings new credits. 9.7.7.2
+      Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
+      event.origin_frame = ack_frame_;
+      to.tell(event);
+    }
+    last_ack_ = packet;
+    return;
+  }
+  // What filled a gap was late: were it sent again, more would follow it at once.
+  if (filler_.active && through - filler_.psn >= 0) settle_filler(false, to);
+  if (gap_ && through - delivered_ >= 0) give_up_gap(through, true, packet.frame, to);
+  bool blocked = false;
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    Waiting& waiting = waiting_[i];
+    if (waiting.first - through > 0) break;
+    if (waiting.done || !waiting.whole || waiting.end - through > 1) continue;
+    if ((waiting.read || waiting.atomic) && waiting.next_response != waiting.end) {
+      // Its own response is missing: this one implies a NAK. IBTA vol 1, 9.7.5.1.2, 9.7.6 (number unverified).
+      if (waiting.seen != waiting.end) {
+        skipped(waiting, packet);
+      } else if (!waiting.answered) {
+        waiting.answered = true;
+        waiting.message.answer_frame = packet.frame;
+        waiting.message.answer_time = packet.time;
+      }
+      blocked = true;
+    } else if (!blocked) {
+      complete(waiting, packet, to);
+    } else if (!waiting.answered) {
+      waiting.answered = true;
+      waiting.message.answer_frame = packet.frame;
+      waiting.message.answer_time = packet.time;
+    }
+  }
+  window_ = window_.acknowledged(through);
+  ack_frame_ = packet.frame;
+  if (packet.op->operation == Operation::acknowledge) last_ack_ = packet;
+  if (refusal_.active && through - refusal_.psn >= 0) end_refusal(to, nullptr);
+  // Acknowledgements come in order, but for a little.
+  if (unanswered_again_ != 0 && again_until_ == 0 && through - again_end_ >= 0)
+    again_until_ = packet.time + acknowledgement_copy_ns;
+  if (packet.op->operation != Operation::rdma_read_response && (packet.syndrome >> 5 & 3) == syndrome_kind::ack &&
+      packet.has_aeth)
+    check_msn(packet, to);
+  drop_done();
+  // Responses that were never asked for again had come to the requester.
+  if (Waiting* stuck = blocking();
+      stuck && stuck->skipped_frame != 0 &&
+      (waiting_.size() > response_patience || packet.time - stuck->skipped_time > response_patience_ns))
+    unblock(*stuck, to);
+}
+
+void Requester::skipped(Waiting& waiting, const TransportPacket& packet) {
+  if (waiting.skipped_frame != 0) return;
+  waiting.skipped_frame = packet.frame;
+  waiting.skipped_time = packet.time;
+  if (waiting.ahead_frame == 0) {
+    waiting.ahead_frame = packet.frame;
+    waiting.ahead_time = packet.time;
+    if (waiting.beyond - waiting.seen <= 0) waiting.gap_end = waiting.end;
+  }
+}
+
+// The first READ or atomic whose response is missing: the requester takes no later answer before it.
+Requester::Waiting* Requester::blocking() {
+  if (reads_out_ == 0) return nullptr;
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    Waiting& waiting = waiting_[i];
+    if (!waiting.done && (waiting.read || waiting.atomic)) return &waiting;
+  }
+  return nullptr;
+}
+
+// A requester that asks again for `from` has dropped all answers to what it had sent after it.
+void Requester::drop_answers_behind(const Waiting& from) {
+  for (std::size_t i = waiting_.size(); i-- > 0 && &waiting_[i] != &from;) {
+    Waiting& waiting = waiting_[i];
+    if (waiting.done) continue;
+    waiting.answered = false;
+    waiting.next_response = waiting.seen = waiting.beyond = waiting.first;
+    waiting.skipped_frame = waiting.ahead_frame = 0;
+    waiting.tell_order = false;
+  }
+}
+
+// The requester goes back to `psn` and no further: what it would have had to ask for before it, it had.
+void Requester::believe_progress(Psn psn, const Reporter& to) {
+  for (Waiting* stuck = blocking(); stuck && stuck->skipped_frame != 0 && psn - stuck->end >= 0; stuck = blocking())
+    unblock(*stuck, to);
+}
+
+// What the capture does not have of the responses, the requester had: and so all that came behind them.
+void Requester::unblock(Waiting& stuck, const Reporter& to) {
+  if (stuck.seen != stuck.end) {
+    Event event;
+    event.kind = EventKind::lost_in_capture;
+    event.end = to.end;
+    // It shows with a response behind the missing ones or, where those were the last, with what made it wait.
+    event.frame = stuck.ahead_frame != 0 ? stuck.ahead_frame : stuck.skipped_frame;
+    event.time = stuck.ahead_frame != 0 ? stuck.ahead_time : stuck.skipped_time;
+    event.origin_frame = stuck.message.first_frame;
+    event.cause_frame = event.frame;
+    event.psn = stuck.seen.value();
+    event.packets = static_cast<std::uint64_t>(std::max(stuck.gap_end - stuck.seen, 1));
+    to.responder().lost_in_capture += static_cast<std::uint32_t>(event.packets);
+    to.tell(event);
+  }
+  stuck.answered = true;
+  stuck.skipped_frame = 0;  // it is judged, though what stands before it may keep it
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    Waiting& waiting = waiting_[i];
+    if (waiting.done) continue;
+    if (!waiting.answered) break;
+    // Its responses came out of order: then the requester asks for it again.
+    if (&waiting != &stuck && waiting.read && waiting.next_response != waiting.end) break;
+    waiting.done = true;
+    if ((waiting.read || waiting.atomic) && reads_out_ > 0) --reads_out_;
+    window_ = window_.acknowledged(waiting.end - 1);
+    to.tell(waiting.message);
+  }
+  drop_done();
+}
+
+// The responder's MSN counts the messages it has completed. IBTA vol 1, 9.7.7.1.
+void Requester::check_msn(const TransportPacket& packet, const Reporter& to) {
+  // Those that wait are in the order of their PSNs; only the last of them can lack its end.
+  std::size_t low = 0, high = waiting_.size();
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    if (waiting_[middle].whole && waiting_[middle].end - packet.psn <= 1)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  const std::uint64_t messages = low < waiting_.size() ? waiting_[low].message.number - 1 : messages_;
+  if (msn_known_ && msn_epoch_ == epoch_) {
+    const Msn expected = msn_ + static_cast<std::int64_t>(messages - msn_messages_);
+    if (expected != packet.msn) {
+      Event event = event_of(EventKind::msn_jump, Cause::none, packet, to);
+      event.value = expected.value();
+      event.found = packet.msn.value();
+      to.tell(event);
+    }
+  }
+  msn_known_ = true;
+  msn_epoch_ = epoch_;
+  msn_ = packet.msn;
+  msn_messages_ = messages;
+}
+
+std::uint64_t Requester::frame_of_response(Psn psn) const {
+  if (!seen_responses_) return 0;
+  const SeenResponse& seen = (*seen_responses_)[psn.value() % seen_responses_->size()];
+  return seen.psn == psn ? seen.frame : 0;
+}
+
+// What the capture has seen of a READ's responses, whatever the requester made of them.
+void Requester::note_seen(Waiting& read, const TransportPacket& packet, const Reporter& to) {
+  const std::int32_t ahead = packet.psn - read.seen;
+  if (ahead == 0) {
+    if (read.ahead_frame != 0 && read.tell_order) late_answer(read, packet, to);
+    read.seen += 1;
+    if (read.beyond - read.seen <= 0)
+      read.beyond = read.seen;
+    else if (read.gap_end - read.seen <= 0)
+      read.seen = read.beyond;
+    if (read.beyond == read.seen) read.ahead_frame = 0;
+  } else if (ahead > 0) {
+    if (read.beyond - read.seen <= 0) read.gap_end = packet.psn;
+    if (packet.psn + 1 - read.beyond > 0) read.beyond = packet.psn + 1;
+    if (read.ahead_frame == 0) {
+      read.ahead_frame = packet.frame;
+      read.ahead_time = packet.time;
+    }
+  }
+  if (read.seen != read.end) return;
+  read.ahead_frame = 0;
+  if (read.answered) return;
+  read.answered = true;
+  read.message.answer_frame = packet.frame;
+  read.message.answer_time = packet.time;
+}
+
+void Requester::late_answer(const Waiting& waiting, const TransportPacket& packet, const Reporter& to) {
+  Event event = event_of(EventKind::out_of_order, Cause::none, packet, to);
+  event.origin_frame = waiting.ahead_frame;
+  event.duration = packet.time - waiting.ahead_time;
+  ++to.responder().out_of_order;
+  to.tell(event);
+}
+
+void Requester::read_response(const TransportPacket& packet, const Reporter& to) {
+  if (packet.op->position != Position::only) {
+    if (!seen_responses_) seen_responses_ = std::make_unique<std::array<SeenResponse, 64>>();
+    (*seen_responses_)[packet.psn.value() % seen_responses_->size()] = {packet.psn, packet.frame};
+  }
+  Waiting* waiting = waiting_of(packet.psn);
+  if (!waiting || !waiting->read) {
+    if (unanswered_again_ > 0) return;
+    if (window_.place(packet.psn) != machines::ResponsePlace::outstanding) return;
+    Event event = event_of(EventKind::unsolicited_response, Cause::none, packet, to);
+    to.tell(event);
+    return;
+  }
+  if (waiting->done) return;
+  Message& m = waiting->message;
+  if (m.first_response_frame == 0) {
+    m.first_response_frame = packet.frame;
+    m.first_response_time = packet.time;
+  }
+  const std::uint32_t mtu = to.connection.mtu;
+  if (mtu != 0 && !machines::fits(*packet.op, packet.payload, mtu) && m.size != 0) {
+    Event event = event_of(EventKind::segmentation, Cause::none, packet, to);
+    event.value = mtu;
+    event.found = packet.payload;
+    to.tell(event);
+  }
+  note_seen(*waiting, packet, to);
+  Waiting* const first = blocking();
+  // What was asked for again was missing to the requester: it takes nothing before that.
+  const bool dropped = first != waiting && !first->tell_order;
+  if (!dropped && packet.psn == waiting->next_response) {
+    // What had come ahead the requester dropped; of what it asked for again, what is missing shows anew.
+    waiting->next_response += 1;
+    if (!waiting->tell_order) waiting->skipped_frame = 0;
+  } else if (packet.psn - waiting->next_response > 0 && waiting->skipped_frame == 0) {
+    waiting->skipped_frame = packet.frame;
+    waiting->skipped_time = packet.time;
+  }
+  if (first != waiting) {
+    // An earlier response is missing: the requester drops this one, unless the capture alone lacks the other.
+    for (std::size_t i = 0; i < waiting_.size() && &waiting_[i] != waiting && !dropped; ++i)
+      if (Waiting& w = waiting_[i]; !w.done && (w.read || w.atomic) && w.seen != w.end) skipped(w, packet);
+    skipped(*first, packet);
+    if (waiting->seen == waiting->end) {
+      window_ = window_.acknowledged(waiting->end - 1);
+      ack_frame_ = packet.frame;
+    }
+    if (waiting_.size() > response_patience || packet.time - first->skipped_time > response_patience_ns)
+      unblock(*first, to);
+    return;
+  }
+  // Everything before this READ is acknowledged with it.
+  if (waiting->first - window_.oldest > 0) {
+    acknowledge(waiting->first - 1, packet, to);
+    waiting = waiting_of(packet.psn);
+    if (!waiting) return;
+  }
+  if (waiting->next_response != waiting->end) return;
+  complete(*waiting, packet, to);
+  window_ = window_.acknowledged(waiting->end - 1);
+  ack_frame_ = packet.frame;
+  drop_done();
+}
+
+// `again`: the request that ends the wait; nullptr: something else does.
+void Requester::end_refusal(const Reporter& to, const TransportPacket* again) {
+  if (!refusal_.active) return;
+  refusal_.active = false;
+  if (!refusal_.rnr) {
+    if (!again) obeyed_late_ = refusal_;
+    return;
+  }
+  if (again) {
+    refusal_.event.last_frame = again->frame;
+    refusal_.event.duration = again->time - refusal_.time;
+    refusal_.event.found = static_cast<std::uint64_t>(refusal_.event.duration);
+  }
+  to.tell(refusal_.event);
+}
+
+void Requester::refused(const TransportPacket& packet, const Reporter& to) {
+  // It acknowledges what came before.
+  if (window_.place(packet.psn - 1) == machines::ResponsePlace::outstanding) acknowledge(packet.psn - 1, packet, to);
+  const std::uint8_t kind = packet.syndrome >> 5 & 3, code = packet.syndrome & 31;
+  SentPacket* request = find(packet.psn);
+  const bool seen = request && request->seen && request->frame != 0;
+  const bool repeated =
+      refusal_.active && refusal_.psn == packet.psn && refusal_.rnr == (kind == syndrome_kind::rnr_nak);
+  if (kind == syndrome_kind::rnr_nak) {
+    Event event = event_of(EventKind::rnr_nak, Cause::none, packet, to);
+    event.origin_frame = seen ? request->frame : 0;
+    event.value = rnr_timer_ns(code);
+    end_refusal(to, nullptr);
+    refusal_ = {true, true, packet.psn, packet.frame, packet.time, event};
+    return;
+  }
+  if (kind != syndrome_kind::nak) return;
+  Event event = event_of(EventKind::nak, cause_of_nak(code), packet, to);
+  event.origin_frame = seen ? request->frame : 0;
+  Waiting* waiting = waiting_of(packet.psn);
+  if (waiting && code != nak_code::psn_sequence_error) {
+    event.value = waiting->message.key;
+    event.found = waiting->message.remote_address;
+  }
+  to.tell(event);
+  if (code == nak_code::psn_sequence_error) {
+    if (request && !request->seen) {
+      // Told when it is sent again: then it shows how many packets it was.
+      request->refused_frame = packet.frame;
+      request->refused_time = packet.time;
+    } else if (!repeated && request && !request->late && !request->behind_late) {
+      Event lost = event_of(EventKind::lost_in_network, Cause::after_capture, packet, to);
+      lost.origin_frame = request->frame;
+      lost.cause_frame = packet.frame;
+      ++to.requester().lost_in_network;
+      to.tell(lost);
+    }
+    end_refusal(to, nullptr);
+    refusal_ = {true, false, packet.psn, packet.frame, packet.time, {}};
+    return;
+  }
+  if (waiting && !waiting->done) {
+    waiting->message.outcome = Outcome::refused;
+    waiting->message.nak_code = code;
+    complete(*waiting, packet, to);
+    drop_done();
+  }
+}
+
+}  // namespace rdmawire::tracking

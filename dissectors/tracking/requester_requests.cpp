@@ -1,0 +1,470 @@
+/// What a requester sent: new, again, late, or missing.
+
+#include <algorithm>
+
+#include "dissectors/tracking/requester.hpp"
+#include "dissectors/tracking/requester_limits.hpp"
+
+namespace rdmawire::tracking {
+
+using namespace requester_limits;
+
+// Of an MTU that is not known yet the largest: then the next request's PSN is never taken for an earlier one.
+std::uint32_t Requester::psns_of(const TransportPacket& packet, const Connection& connection) const {
+  if (packet.op->operation != Operation::rdma_read_request) return 1;
+  // More than half of the ring cannot be outstanding, whatever a damaged length says.
+  return std::min(machines::psns_of_read(packet.length, connection.mtu ? connection.mtu : 4096), Psn::half - 1);
+}
+
+// A READ whose length the capture cut off: the next request, and its own responses, tell how many PSNs it takes.
+void Requester::measure_read(Psn end) {
+  if (waiting_.empty() || packets_.empty() || !waiting_.back().unmeasured) return;
+  SentPacket& last = packets_.back();
+  Waiting& read = waiting_.back();
+  if (read.done || gap_ || !last.seen || read.first != last.psn || last.end() != window_.next) return;
+  const std::int32_t more = end - last.end();
+  if (more <= 0 || more > far) return;
+  last.psns += static_cast<std::uint32_t>(more);
+  window_.next = delivered_ = read.end = last.end();
+  read.message.last_psn = (read.end - 1).value();
+}
+
+// The PSN that follows a READ request tells how many packets its response has, and so the MTU.
+void Requester::learn_mtu(const TransportPacket& packet, Connection& connection) {
+  if (packets_.empty() || waiting_.empty()) return;
+  SentPacket& last = packets_.back();
+  Waiting& read = waiting_.back();
+  if (!read.read || read.unmeasured || !last.seen || read.first != last.psn || last.end() != window_.next) return;
+  for (std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U}) {
+    const std::uint32_t psns = machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu);
+    if (packet.psn != last.psn + psns) continue;
+    if (psns == last.psns) return;  // an MTU beyond is as good
+    connection.mtu = mtu_ = mtu;
+    last.psns = psns;
+    window_.next = delivered_ = read.end = last.end();
+    read.message.last_psn = (read.end - 1).value();
+    return;
+  }
+}
+
+// The MTU is known now: the last READ request takes as many PSNs as it says.
+void Requester::adopt_mtu(const Connection& connection) {
+  mtu_ = connection.mtu;
+  if (waiting_.empty() || packets_.empty()) return;
+  SentPacket& last = packets_.back();
+  Waiting& read = waiting_.back();
+  if (!read.read || read.unmeasured || last.psn != read.first) return;
+  last.psns = std::min(machines::psns_of_read(static_cast<std::uint32_t>(read.message.size), mtu_), Psn::half - 1);
+  window_.next = delivered_ = read.end = last.end();
+  read.message.last_psn = (read.end - 1).value();
+}
+
+std::size_t Requester::index_of(Psn psn) {
+  if (packets_.empty()) return 0;
+  const Psn front = packets_[0].psn;
+  const std::int32_t distance = psn - front;
+  if (distance < 0) return packets_.size();
+  // Without gaps and reads the distance is the index.
+  const auto guess = static_cast<std::size_t>(distance);
+  if (guess < packets_.size() && packets_[guess].psn == psn) return guess;
+  std::size_t low = 0, high = packets_.size();
+  while (high - low > 1) {
+    const std::size_t middle = (low + high) / 2;
+    (packets_[middle].psn - front <= distance ? low : high) = middle;
+  }
+  return psn - packets_[low].end() < 0 ? low : packets_.size();
+}
+
+Requester::SentPacket* Requester::find(Psn psn) {
+  const std::size_t at = index_of(psn);
+  return at < packets_.size() ? &packets_[at] : nullptr;
+}
+
+Requester::Waiting* Requester::waiting_of(Psn psn) {
+  std::size_t low = 0, high = waiting_.size();
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    if (psn - waiting_[middle].end >= 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < waiting_.size() && psn - waiting_[low].first >= 0 ? &waiting_[low] : nullptr;
+}
+
+void Requester::request(const TransportPacket& packet, const Reporter& to) {
+  const bool acknowledged = acknowledged_service(to.connection);
+  if (to.connection.mtu == 0) {
+    if (packet.op->position == Position::first && machines::is_path_mtu(packet.payload))
+      to.connection.mtu = packet.payload;
+    else if (started_)
+      learn_mtu(packet, to.connection);
+  }
+  if (mtu_ != to.connection.mtu) adopt_mtu(to.connection);
+  const std::uint32_t psns = psns_of(packet, to.connection);
+  if (started_ && expected_ && !near(packet.psn)) started_ = false;
+  expected_ = false;
+  if (!started_) {
+    started_ = true;
+    window_ = {packet.psn, packet.psn};
+    first_ = delivered_ = packet.psn;
+    sequence_known_ = false;
+  }
+  if (trouble_) settle_unsent(packet, to);
+  if (packet.psn - window_.next > 0) measure_read(packet.psn);
+  // It goes on with new requests for long: it misses nothing.
+  if (Waiting* stuck = waiting_.empty() || !waiting_.front().read ? nullptr : blocking();
+      stuck && stuck->skipped_frame != 0 && packet.time - stuck->skipped_time > goes_on_ns &&
+      packet.psn - window_.next >= 0)
+    unblock(*stuck, to);
+  const bool is_fresh = packet.psn - window_.next >= 0;
+  if (to.note) {
+    to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();
+    to.note->again = !is_fresh;
+  }
+  if (trouble_ && !trouble_->notifications.empty()) measure_rate(packet, to);
+  if (is_fresh)
+    fresh(packet, psns, to);
+  else
+    again(packet, psns, to);
+  if (!acknowledged || (!to.joined && window_.outstanding() > alone_packets) || window_.outstanding() >= Psn::half)
+    window_.oldest = window_.next;
+  most_outstanding_ = std::max(most_outstanding_, window_.outstanding());
+  last_time_ = packet.time;
+  last_frame_ = packet.frame;
+  if (trouble_ && trouble_->unsent && trouble_->unsent->psn - window_.next < 0) {
+    const TransportPacket answer = *trouble_->unsent;
+    trouble_->unsent.reset();
+    response(answer, to);
+  }
+  if (to.note) {
+    to.note->outstanding = window_.outstanding();
+    to.note->requester = to.end;
+    if (const Waiting* waiting = waiting_of(packet.psn)) to.note->message = waiting->message.number;
+  }
+}
+
+void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const Reporter& to) {
+  if (round_.active) end_round(to);
+  if (filler_.active) settle_filler(false, to);
+  const std::int32_t missing = packet.psn - window_.next;
+  if (missing > 0) {
+    SentPacket gap;
+    gap.psn = window_.next;
+    gap.psns = static_cast<std::uint32_t>(missing);
+    gap.frame = last_frame_;  // of the packet before it
+    gap.time = gap.first_time = packet.time;
+    packets_.push_back(gap);
+    gap_ = true;
+  }
+  if (packet.identification == last_identification_)
+    other_identifications_ = 0;
+  else if (other_identifications_ < UINT8_MAX)
+    ++other_identifications_;
+  last_identification_ = packet.identification;
+  SentPacket& sent = packets_.push_back({});
+  sent.psn = packet.psn;
+  sent.psns = psns;
+  sent.frame = packet.frame;
+  sent.time = sent.first_time = packet.time;
+  sent.payload = packet.payload;
+  sent.icrc = packet.icrc;
+  sent.identification = packet.identification;
+  sent.opcode = packet.op->value;
+  sent.seen = true;
+  window_ = window_.sent(packet.psn, psns);
+  while (packets_.size() > kept_packets &&
+         (packets_.size() > max_packets || packets_.front().end() - window_.oldest <= 0)) {
+    if (!packets_.front().seen && gap_ && packets_.front().end() - delivered_ > 0)
+      give_up_gap(packets_.front().end() - 1, false, 0, to);
+    packets_.pop_front();
+  }
+  if (!gap_) {
+    deliver(packet, to);
+    return;
+  }
+  auto& ahead = trouble().ahead;
+  ahead.push_back(packet);
+  if (!acknowledged_service(to.connection) ? ahead.size() >= unacknowledged_patience
+                                           : ahead.size() >= (to.joined ? max_ahead : alone_packets))
+    give_up_gap(packet.psn - 1, false, 0, to);
+}
+
+// A packet of the gap at `at` has come: what is left of the gap stays one, before and behind it.
+void Requester::fill(std::size_t at, const TransportPacket& packet, std::uint32_t psns) {
+  const SentPacket gap = packets_[at];
+  SentPacket sent = gap;
+  sent.psn = packet.psn;
+  sent.psns = std::min(psns, static_cast<std::uint32_t>(gap.end() - packet.psn));
+  sent.frame = packet.frame;
+  sent.time = sent.first_time = packet.time;
+  sent.payload = packet.payload;
+  sent.icrc = packet.icrc;
+  sent.identification = packet.identification;
+  sent.opcode = packet.op->value;
+  sent.seen = sent.late = true;
+  packets_[at] = sent;
+  if (const std::int32_t behind = gap.end() - sent.end(); behind > 0) {
+    SentPacket rest = gap;
+    rest.psn = sent.end();
+    rest.psns = static_cast<std::uint32_t>(behind);
+    packets_.insert(at + 1, rest);
+  }
+  if (const std::int32_t before = packet.psn - gap.psn; before > 0) {
+    SentPacket rest = gap;
+    rest.psns = static_cast<std::uint32_t>(before);
+    packets_.insert(at, rest);
+  }
+}
+
+void Requester::again(const TransportPacket& packet, std::uint32_t psns, const Reporter& to) {
+  const std::size_t at = index_of(packet.psn);
+  SentPacket known;
+  if (at < packets_.size()) known = packets_[at];
+  if (to.note && known.seen) {
+    to.note->related_frame = known.frame;
+    to.note->related_delay = packet.time - known.first_time;
+  }
+  // A NAK of what the round has not come to yet changes nothing.
+  const bool refused_here =
+      refusal_.active && packet.psn == refusal_.psn && !(round_.active && packet.psn == round_.next);
+  const bool continues = round_.active && !refused_here && packet.psn - round_.next >= 0;
+
+  const bool fills = at < packets_.size() && !known.seen;
+  if (fills) {
+    if (continues) {
+      if (filler_.active) settle_filler(true, to);
+    } else if (filler_.active && packet.psn == filler_.next) {
+      filler_.next = packet.psn + psns;
+      ++filler_.event.packets;
+      filler_.event.octets += packet.payload;
+      filler_.event.last_frame = packet.frame;
+    } else {
+      if (filler_.active) settle_filler(false, to);
+      if (round_.active) end_round(to);
+      filler_ = {true,
+                 packet.psn,
+                 packet.psn + psns,
+                 packet.psn + psns,
+                 event_of(EventKind::out_of_order, Cause::none, packet, to),
+                 known};
+      filler_.event.origin_frame = known.frame;
+      filler_.event.duration = packet.time - known.time;
+      filler_.event.octets = packet.payload;
+    }
+  } else if (filler_.active) {
+    // Going on behind it: it was sent again. Going back before it, or to what a NAK says that knows of it: it was late.
+    const bool known_to_peer = refused_here && !refusal_.rnr && refusal_.psn - filler_.psn > 0;
+    settle_filler(packet.psn - filler_.next >= 0 && !known_to_peer, to);
+  }
+
+  bool first_of_round = false;
+  if (!filler_.active) {
+    if (round_.active && !refused_here && packet.psn - round_.next >= 0) {
+      round_.copy &= is_copy(packet, known);
+      ++round_.event.packets;
+      round_.event.octets += packet.payload;
+      round_.event.last_frame = packet.frame;
+      round_.next = packet.psn + psns;
+    } else {
+      if (round_.active) end_round(to);
+      believe_progress(packet.psn, to);
+      begin_round(packet, psns, known, to);
+      first_of_round = true;
+    }
+    if (refusal_.active && packet.psn == refusal_.psn) end_refusal(to, &packet);
+    if (Waiting* waiting = waiting_of(packet.psn)) {
+      ++waiting->message.repeated_packets;
+      if (waiting->atomic) waiting->tell_order = false;
+      // It asks for what is missing, and gets everything from there on.
+      if (waiting->read && packet.op->operation == Operation::rdma_read_request) {
+        waiting->next_response = waiting->seen = waiting->beyond = packet.psn;
+        waiting->skipped_frame = waiting->ahead_frame = 0;
+        waiting->answered = false;
+        waiting->tell_order = false;
+      }
+      if (first_of_round && (waiting->read || waiting->atomic)) drop_answers_behind(*waiting);
+    }
+  }
+
+  if (fills && to.connection.mtu == 0 && packet.op->operation == Operation::rdma_read_request) {
+    // The gap tells how many packets its response has.
+    for (std::uint32_t mtu : {4096U, 2048U, 1024U, 512U, 256U})
+      if (machines::psns_of_read(packet.length, mtu) == known.psns && known.psn == packet.psn && psns != known.psns) {
+        to.connection.mtu = mtu_ = mtu;
+        psns = known.psns;
+        if (filler_.active) filler_.next = filler_.first_end = packet.psn + psns;
+        if (round_.active) round_.next = packet.psn + psns;
+        break;
+      }
+  }
+  if (fills) {
+    if (!filler_.active && !known.told) {
+      lost_before_capture(packets_[at], packet.psn + psns, packet, to);
+      packets_[at].told = true;
+    }
+    fill(at, packet, psns);
+    auto& ahead = trouble().ahead;
+    const auto place =
+        std::partition_point(ahead.begin(), ahead.end(), [&](const TransportPacket& p) { return p.psn <= packet.psn; });
+    ahead.insert(place, packet);
+    deliver_what_waited(to);
+    if (ahead.size() >= max_ahead) give_up_gap(ahead.front().psn - 1, false, 0, to);
+  } else if (at < packets_.size()) {
+    packets_[at].time = packet.time;
+  }
+  again_time_ = packet.time;
+}
+
+// A gap that is filled by sending again was a loss before the capturing point. `filled`: one behind the packet that
+// does.
+void Requester::lost_before_capture(const SentPacket& gap, Psn filled, const TransportPacket& packet,
+                                    const Reporter& to) {
+  Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
+  if (gap.refused_frame != 0) {
+    lost.frame = lost.cause_frame = gap.refused_frame;
+    lost.time = gap.refused_time;
+  }
+  lost.origin_frame = gap.frame;
+  lost.psn = gap.psn.value();
+  // A READ takes many PSNs and is one packet.
+  const std::int32_t rest = gap.end() - filled;
+  lost.packets = filled - packet.psn > 1 ? 1 + static_cast<std::uint64_t>(std::max(rest, 0)) : gap.psns;
+  to.requester().lost_in_network += static_cast<std::uint32_t>(lost.packets);
+  to.tell(lost);
+}
+
+void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, const SentPacket& known,
+                            const Reporter& to) {
+  Event event = event_of(EventKind::retransmission, Cause::unknown, packet, to);
+  event.origin_frame = known.frame;
+  event.octets = packet.payload;
+  const std::int64_t before = known.time ? known.time : last_time_;
+  event.duration = packet.time - before;
+  Waiting* waiting = waiting_of(packet.psn);
+  constexpr std::int32_t lost_again = 64;  // the first packets sent again can be lost before the capturing point
+  const bool at_refusal = refusal_.active && packet.psn - refusal_.psn < lost_again;
+
+  Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
+  bool tell_lost = false;
+  const bool soon = packet.time - response_time_ < implied_ns;
+  const bool response_missing =
+      waiting && (waiting->read || waiting->atomic) && !waiting->done &&
+      ((waiting->skipped_frame != 0 && packet.psn - waiting->seen >= 0 && packet.time - response_time_ < missing_ns) ||
+       (soon && (waiting->skipped_frame != 0 || waiting->beyond - packet.psn > 1)));
+  // Going back further than a NAK asks is for a response that is missing.
+  if (at_refusal && !refusal_.rnr && (!response_missing || packet.psn - refusal_.psn >= 0)) {
+    event.cause = Cause::sequence_error_nak;
+    event.cause_frame = refusal_.frame;
+    refusal_.active = false;
+  } else if (at_refusal && refusal_.rnr) {
+    event.cause = Cause::rnr;
+    event.cause_frame = refusal_.frame;
+    event.value = refusal_.event.value;
+    event.found = static_cast<std::uint64_t>(packet.time - refusal_.time);
+    end_refusal(to, &packet);
+  } else if (obeyed_late_.frame != 0 && packet.time - obeyed_late_.time < obeyed_ns && known.time < obeyed_late_.time &&
+             packet.psn - obeyed_late_.psn >= 0 && packet.psn - obeyed_late_.psn < lost_again) {
+    // The NAK was on its way when an acknowledgement overtook what it said.
+    event.cause = Cause::sequence_error_nak;
+    event.cause_frame = obeyed_late_.frame;
+    obeyed_late_.frame = 0;
+  } else if (response_missing) {
+    event.cause = Cause::implied_nak;
+    event.cause_frame = waiting->skipped_frame ? waiting->skipped_frame : frame_of_response(packet.psn + 1);
+    tell_lost = true;
+    lost.origin_frame = waiting->message.first_frame;
+    lost.cause_frame = event.cause_frame;
+    if (packet.psn - waiting->seen >= 0)
+      lost.packets = static_cast<std::uint64_t>(std::max(waiting->gap_end - packet.psn, 1));
+    else if (packet.psn - waiting->next_response < 0)
+      lost.cause = Cause::after_capture;
+    else
+      tell_lost = false;  // it came, out of order, and was dropped
+  } else if (const Operation what = opcode(known.opcode).operation;
+             soon && known.seen && (known.beyond_frame != 0 || known.end() - packet.psn > 1) &&
+             window_.oldest - packet.psn > 0 &&
+             (what == Operation::rdma_read_request || what == Operation::compare_swap ||
+              what == Operation::fetch_add)) {
+    // It was answered where the capture was taken; the requester saw the next answer, and misses this one.
+    event.cause = Cause::implied_nak;
+    event.cause_frame = known.end() - packet.psn > 1 ? frame_of_response(packet.psn + 1) : known.beyond_frame;
+    tell_lost = true;
+    lost.cause = Cause::after_capture;
+    lost.origin_frame = known.frame;
+    lost.cause_frame = event.cause_frame;
+  } else if (window_.oldest - packet.psn > 0) {
+    event.cause = Cause::spurious;
+    event.cause_frame = ack_frame_;
+  } else if (packet.time - before >= (to.joined ? shortest_timeout_ns : copy_ns * 2)) {
+    event.cause = Cause::timeout;
+  }
+  if (tell_lost) {
+    to.responder().lost_in_network += static_cast<std::uint32_t>(lost.packets);
+    to.tell(lost);
+  }
+
+  round_.active = true;
+  round_.event = event;
+  round_.next = packet.psn + psns;
+  round_.copy = is_copy(packet, known) &&
+                (event.cause == Cause::unknown || event.cause == Cause::spurious || event.cause == Cause::timeout);
+}
+
+bool Requester::is_copy(const TransportPacket& packet, const SentPacket& known) const {
+  return known.seen && known.icrc == packet.icrc && known.identification == packet.identification &&
+         packet.time - known.time < (numbers_packets() ? numbered_copy_ns : copy_ns);
+}
+
+void Requester::end_round(const Reporter& to) {
+  round_.active = false;
+  Event& event = round_.event;
+  Sent& sent = to.requester();
+  if (again_until_ != 0) unanswered_again_ = 0;
+  again_until_ = 0;
+  again_end_ = window_.next;
+  // Of what the responder has had already, each packet draws an acknowledgement; after a NAK it had dropped them.
+  if (event.cause != Cause::sequence_error_nak && event.cause != Cause::rnr)
+    unanswered_again_ += static_cast<std::uint32_t>(event.packets);
+  // The network copies packets one by one; a requester goes back and sends on, but not with the same numbers.
+  if (round_.copy && (event.packets == 1 || numbers_packets())) {
+    event.kind = EventKind::duplicate;
+    event.cause = Cause::none;
+    event.cause_frame = 0;
+    sent.duplicates += static_cast<std::uint32_t>(event.packets);
+  } else {
+    ++sent.rounds;
+    sent.packets_again += event.packets;
+    sent.octets_again += event.octets;
+  }
+  to.tell(event);
+}
+
+void Requester::settle_filler(bool sent_again, const Reporter& to) {
+  filler_.active = false;
+  Event& event = filler_.event;
+  if (!sent_again) {
+    // The responder dropped what had come before it.
+    for (std::size_t i = packets_.size(); i-- > 0 && packets_[i].psn - filler_.psn > 0;)
+      packets_[i].behind_late |= packets_[i].frame < event.frame;
+    to.requester().out_of_order += static_cast<std::uint32_t>(event.packets);
+    to.tell(event);
+    return;
+  }
+  // It was the beginning of a round.
+  TransportPacket first;
+  first.frame = event.frame;
+  first.time = event.time;
+  first.psn = filler_.psn;
+  first.payload = static_cast<std::uint32_t>(event.octets);
+  SentPacket gap = filler_.gap;
+  // What is left of the gap behind it was lost too.
+  if (SentPacket* rest = find(filler_.next); rest && !rest->seen) rest->told = true;
+  begin_round(first, 1, gap, to);
+  if (!gap.told) lost_before_capture(gap, filler_.first_end, first, to);
+  round_.event.packets = event.packets;
+  round_.event.last_frame = event.last_frame;
+  round_.next = filler_.next;
+}
+
+}  // namespace rdmawire::tracking
