@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -79,15 +80,30 @@ std::size_t terminal_width() {
 
 // What a signal handler may touch.
 std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
+std::atomic<std::int64_t> interrupted_at{0};  ///< nanoseconds of the monotonic clock
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
 
-/// Ctrl-C and SIGTERM end the following, not the program, as long as this lives. A second one ends the program.
+/// timeout(1) sends its signal to the program and to the program's group, and so twice at once.
+void on_interruption(int signal) {
+  constexpr std::int64_t at_once = 500'000'000;
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t ns = now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+  std::int64_t first = 0;
+  if (interrupted_at.compare_exchange_strong(first, ns)) {
+    interrupted = true;
+  } else if (ns - first > at_once) {
+    ::signal(signal, SIG_DFL);
+    ::raise(signal);
+  }
+}
+
+/// Ctrl-C and SIGTERM end the following, not the program, as long as this lives. A second one, later, ends the program.
 class Interruption {
  public:
   Interruption() {
     struct sigaction action {};
-    action.sa_handler = [](int) { interrupted = true; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    action.sa_handler = on_interruption;
     ::sigaction(SIGINT, &action, &old_int_);
     ::sigaction(SIGTERM, &action, &old_term_);
   }
@@ -380,7 +396,7 @@ class Analyze {
 };
 
 std::string check_fail_on(const std::string& word) {
-  for (const char* known : {"error", "warning", "info", "capture_lost", "captured_twice", "one_way",
+  for (const char* known : {"error", "warning", "info", "capture_lost", "captured_twice", "files_overlap", "one_way",
                             "begins_in_the_middle", "traffic_class", "inexact"})
     if (word == known) return {};
   for (const tracking::EventRow& row : tracking::event_rows)

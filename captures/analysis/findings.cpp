@@ -632,8 +632,18 @@ std::vector<Finding> findings_of(const Analysis& analysis, const InputFacts& inp
   }
   add_capture_wide(findings, analysis, input);
   std::sort(findings.begin(), findings.end(), before);
-  // It comes first: it says how to read the others.
+  // These come first: they say how to read the others.
   if (twice) findings.insert(findings.begin(), captured_twice_finding(analysis, by_kind[{duplicate, Cause::none}]));
+  if (input.overlapping_files)
+    findings.insert(
+        findings.begin(),
+        of_capture(Severity::warning, "files_overlap", input.overlapping_files, 0,
+                   fmt::format("{} recorded while another one was",
+                               counted(input.overlapping_files, "file was", "files were")),
+                   "several files are read one after the other, as the pieces of one capture; these were recorded at "
+                   "the same time. What both have is taken for sent again, and order and times between them are wrong",
+                   "captures of several places: --vantage compares them; of one place: mergecap makes one of them "
+                   "first"));
   return findings;
 }
 

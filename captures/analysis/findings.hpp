@@ -45,7 +45,8 @@ struct Finding {
 
 /// What is known of the input beside its packets.
 struct InputFacts {
-  std::uint64_t lost_by_capture = 0;  ///< packets, as the files say
+  std::uint64_t lost_by_capture = 0;    ///< packets, as the files say
+  std::uint64_t overlapping_files = 0;  ///< that were recorded while an earlier one still was
 };
 
 /// All findings, worst first. When more than `collective` connections share a kind and cause, they are one finding.

@@ -475,6 +475,7 @@ Json event_json(const Event& event) {
 Json report_of(const Analysis& analysis, const Input& input, const std::vector<CounterDifference>& counters,
                std::size_t whole_connections) {
   InputFacts facts;
+  facts.overlapping_files = input.overlapping_files;
   for (const Input::File& file : input.files) facts.lost_by_capture += file.lost_by_capture.value_or(0);
   const std::vector<Finding> findings = findings_of(analysis, facts);
   Json report{{"schema", "rdmawire.analysis/1"}, {"program", "rdmawire " RDMAWIRE_VERSION}};

@@ -30,6 +30,7 @@ struct Input {
   std::string filter, from, to;  ///< as they were asked for; empty: not
   std::uint64_t connection = 0;  ///< 0: all
   std::uint64_t evicted_packets = 0;
+  std::uint64_t overlapping_files = 0;  ///< that were recorded while an earlier one still was
 };
 
 /// `counters` as differences_of() gives them. Connections behind the first `whole_connections` have their service only,

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "captures/analysis/peek.hpp"
+#include "captures/analysis/saturating.hpp"
 
 namespace rdmawire::captures::analysis {
 namespace {
@@ -119,10 +120,42 @@ class Window {
   Boundary from_, to_;
 };
 
+/// Finds files that were recorded at the same time. At the border of two pieces of one capture some packets may stand
+/// in the wrong order; here it is half of a file and more.
+class Overlaps {
+ public:
+  void packet(std::int64_t time) {
+    first_ = std::min(first_, time);
+    last_ = std::max(last_, time);
+  }
+  /// Whether the file whose packets were told overlaps an earlier one. Files come in the order of their first packets.
+  bool end_of_file() {
+    if (first_ > last_) return false;  // it has no packet
+    bool overlaps = false;
+    if (latest_first_ <= latest_last_) {
+      const std::int64_t shared = difference(std::min(latest_last_, last_), std::max(latest_first_, first_));
+      const std::int64_t shorter = std::min(difference(latest_last_, latest_first_), difference(last_, first_));
+      overlaps = shared > 0 && shared >= shorter / 2;
+    }
+    if (latest_first_ > latest_last_ || last_ > latest_last_) {
+      latest_first_ = first_;
+      latest_last_ = last_;
+    }
+    first_ = INT64_MAX;
+    last_ = INT64_MIN;
+    return overlaps;
+  }
+
+ private:
+  std::int64_t first_ = INT64_MAX, last_ = INT64_MIN;
+  std::int64_t latest_first_ = INT64_MAX, latest_last_ = INT64_MIN;  ///< of the file that lasted longest so far
+};
+
 /// Reads all files for one share. `input` and `troubles` are filled by the first share only.
 void walk(const RunOptions& options, std::vector<OpenFile>& files, Pipeline& pipeline, const Window& window,
           bool first_share, Input& input, std::vector<std::string>& troubles) {
   std::uint64_t frame = 0;
+  Overlaps overlaps;
   for (OpenFile& file : files) {
     Input::File facts{file.name, 0, 0, frame + 1, std::nullopt, {}};
     std::optional<Reader> own;
@@ -148,6 +181,7 @@ void walk(const RunOptions& options, std::vector<OpenFile>& files, Pipeline& pip
       ++frame;
       ++facts.packets;
       facts.octets += record.bytes.size();
+      overlaps.packet(record.time);
       if (window.has(record.time, frame)) pipeline.add(record, frame, stays);
       if ((frame & 0xfff) == 0) {
         if (options.stop && options.stop->load(std::memory_order_relaxed)) return pipeline.drain();
@@ -159,6 +193,7 @@ void walk(const RunOptions& options, std::vector<OpenFile>& files, Pipeline& pip
     pipeline.drain();
     if (!first_share) continue;
     if (facts.packets == 0) facts.first_frame = 0;
+    input.overlapping_files += overlaps.end_of_file();
     for (const Interface& interface : reader->interfaces())
       if (const auto drops = interface.statistics ? interface.statistics->drops() : std::nullopt)
         facts.lost_by_capture = facts.lost_by_capture.value_or(0) + *drops;

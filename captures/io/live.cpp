@@ -137,7 +137,8 @@ tl::expected<LiveCapture, CaptureError> LiveCapture::open(const std::string& dev
   const int activated = pcap_activate(handle);
   if (activated < 0) {
     std::string what = pcap_statustostr(activated);
-    if (const char* more = pcap_geterr(handle); more != nullptr && *more != 0) what += std::string(": ") + more;
+    if (const char* more = pcap_geterr(handle); more != nullptr && *more != 0 && what != more)
+      what += std::string(": ") + more;
     const bool forbidden = activated == PCAP_ERROR_PERM_DENIED || activated == PCAP_ERROR_PROMISC_PERM_DENIED;
     return tl::unexpected(
         device_error(Kind::device, device, std::move(what),
