@@ -348,7 +348,7 @@ def test_following_a_file_that_grows_ends_with_the_whole_report(tmp_path):
 
 def test_explain_events():
     listed = subprocess.run([COMMAND, "explain", "events", "--json"], capture_output=True, timeout=60, check=True)
-    kinds = [json.loads(line)["event"] for line in listed.stdout.splitlines()]
+    kinds = [json.loads(line)["id"] for line in listed.stdout.splitlines()]
     assert "retransmission" in kinds and "terminate" in kinds
     one = subprocess.run([COMMAND, "explain", "lost", "in", "network"], capture_output=True, timeout=60, check=True)
     assert one.stdout.startswith(b"lost_in_network")

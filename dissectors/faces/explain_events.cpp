@@ -51,8 +51,11 @@ std::string explain_events_json(std::string_view name) {
     if (!is_called(row, name)) continue;
     nlohmann::ordered_json causes = nlohmann::ordered_json::array();
     for (const tracking::Cause cause : row.causes) causes.push_back(to_string(cause));
-    const nlohmann::ordered_json json{
-        {"event", row.name}, {"severity", to_string(row.severity)}, {"meaning", row.meaning}, {"causes", causes}};
+    const nlohmann::ordered_json json{{"kind", "event"},
+                                      {"id", row.name},
+                                      {"severity", to_string(row.severity)},
+                                      {"meaning", row.meaning},
+                                      {"causes", causes}};
     out += json.dump() + "\n";
   }
   return out;

@@ -1253,6 +1253,8 @@ struct Public {
   std::string name;
   std::map<std::string, int> a, b;
   std::map<std::string_view, int> trouble;
+
+  friend void PrintTo(const Public& capture, std::ostream* out) { *out << capture.name; }
 };
 class PublicIwarp : public ::testing::TestWithParam<Public> {};
 INSTANTIATE_TEST_SUITE_P(
