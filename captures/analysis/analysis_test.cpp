@@ -394,6 +394,15 @@ TEST(Findings, OfTheCaptureAsAWhole) {
   EXPECT_FALSE(report(analysis, input).at("input").at("exact").get<bool>());
 }
 
+TEST(Findings, AConnectionThatTheCapturesEndCutOffIsNotOneWay) {
+  Analysis analysis;
+  Connection c = connection_of(1);
+  c.sent[1] = {};
+  c.last_time = c.first_time + 100'000;
+  analysis.connection(c, Farewell::ended);
+  EXPECT_TRUE(findings_of(analysis).empty());
+}
+
 TEST(Findings, OfIwarpSpeakOfIwarp) {
   for (const EventKind kind : {EventKind::unanswered, EventKind::msn_jump, EventKind::unsolicited_response,
                                EventKind::duplicate, EventKind::out_of_order, EventKind::rejected}) {
