@@ -7,15 +7,21 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <thread>
 
 #include "captures/analysis/csv.hpp"
+#include "captures/analysis/details.hpp"
+#include "captures/analysis/page/page.hpp"
 #include "captures/analysis/report.hpp"
 #include "captures/analysis/run.hpp"
 #include "captures/io/live.hpp"
@@ -37,6 +43,7 @@ constexpr const char* examples = R"(Examples:
   rdmawire analyze x.pcap                       summary, findings worst first, tables
   rdmawire analyze ring-*.pcapng --threads 4    the files of a rotating capture, as one
   rdmawire analyze x.pcap --json | jq '.findings[0]'
+  rdmawire analyze x.pcap --html x.html         one page to look at and pass on: plots, ladders, tables
   rdmawire analyze x.pcap --csv tables          connections, flows, messages, events as CSV
   rdmawire analyze x.pcap --connection 214      one connection (named by its first frame)
   rdmawire analyze x.pcap --from 12.5 --to 13   half a second of it
@@ -50,7 +57,7 @@ what could be read).)";
 
 struct Options {
   std::vector<std::string> files;
-  std::string filter, from, to, csv, fail_on, interface, capture_filter;
+  std::string filter, from, to, csv, html, fail_on, interface, capture_filter;
   std::vector<std::string> counters, ignore, order;
   std::uint64_t connection = 0;
   unsigned threads = 0;
@@ -135,6 +142,14 @@ class Analyze {
       }
     }
     Progress progress;
+    if (!options_.html.empty())
+      for (const std::string& file : options_.files)
+        if (std::error_code error;
+            file == "-" || (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error))) {
+          complain(fmt::format("--html reads its input twice, so it takes files: {} is a stream. Save it first",
+                               file == "-" ? "standard input" : file));
+          return Exit::usage;
+        }
     run.progress = [&progress](std::uint64_t packets, std::uint64_t done, std::uint64_t all, const std::string& name) {
       progress.at(packets, done, all, name);
     };
@@ -156,19 +171,52 @@ class Analyze {
         analysis::report_of(result.analysis, input,
                             options_.counters.empty() ? std::vector<analysis::CounterDifference>{}
                                                       : analysis::differences_of(before_, after_, result.analysis),
-                            options_.json ? SIZE_MAX : options_.rows);
+                            options_.json || !options_.html.empty() ? SIZE_MAX : options_.rows);
     Output output;
-    if (options_.json)
+    const bool page_only = options_.html == "-";
+    if (!options_.html.empty()) {
+      const std::string page = page_of(run, result, report);
+      progress.clear();
+      if (page_only)
+        output.text() += page;
+      else
+        whole &= write_page(page);
+    }
+    if (page_only) {
+      // Standard output has it.
+    } else if (options_.json) {
       output.text() += report.dump(2, ' ', false, analysis::Json::error_handler_t::replace) + "\n";
-    else
+    } else {
       output.text() += analysis::text_of(
           report,
           {.width = terminal_width(), .colours = use_colours(options_.colours, STDOUT_FILENO), .rows = options_.rows});
+    }
     if (!output.finish() || !whole) return Exit::trouble;
     return fails(report) ? Exit::found : Exit::fine;
   }
 
  private:
+  /// The files are read once more, for what the page shows of packets.
+  [[nodiscard]] std::string page_of(const analysis::RunOptions& run, const analysis::RunResult& result,
+                                    const analysis::Json& report) const {
+    const std::string details = analysis::details_of(run, result.analysis, report);
+    std::string title = std::filesystem::path(options_.files.front()).filename().string();
+    if (options_.files.size() > 1) title += fmt::format(" and {} more", options_.files.size() - 1);
+    return captures::html_page(report.dump(-1, ' ', false, analysis::Json::error_handler_t::replace), details, title);
+  }
+
+  /// False, after a complaint, when it could not be written whole.
+  [[nodiscard]] bool write_page(const std::string& page) const {
+    errno = 0;
+    std::FILE* file = std::fopen(options_.html.c_str(), "wb");
+    bool written = file && std::fwrite(page.data(), 1, page.size(), file) == page.size();
+    const int error = errno;
+    if (file && std::fclose(file) != 0) written = false;
+    if (!written)
+      complain(fmt::format("--html: {} could not be written: {}", options_.html, std::strerror(error ? error : errno)));
+    return written;
+  }
+
   /// Feeds packets as they come and shows how it stands, until interrupted.
   analysis::RunResult follow(const analysis::RunOptions& run) {
     using Clock = std::chrono::steady_clock;
@@ -381,6 +429,9 @@ void add_analyze(CLI::App& app, Work& work) {
   sub->footer(examples);
   sub->add_option("FILE", options->files, "captures; - is standard input")->type_name("");
   sub->add_flag("--json", options->json, "one JSON object (docs/analyze.md names the keys)");
+  sub->add_option("--html", options->html,
+                  "write one page with plots, ladders and tables into this file (- is standard output)")
+      ->type_name("OUT");
   sub->add_option("--csv", options->csv, "write connections, flows, messages and events as CSV into this directory")
       ->type_name("DIR");
   sub->add_flag("--csv-packets", options->csv_packets, "with --csv: every packet too");
@@ -451,10 +502,11 @@ void add_analyze(CLI::App& app, Work& work) {
   sub->callback([options, &work] {
     if (options->vantage)
       for (const auto& [given, option] :
-           {std::pair(!options->csv.empty(), "--csv"), std::pair(!options->counters.empty(), "--counters"),
-            std::pair(options->connection != 0, "--connection"), std::pair(!options->from.empty(), "--from"),
-            std::pair(!options->to.empty(), "--to"), std::pair(!options->ignore.empty(), "--ignore"),
-            std::pair(options->follow, "--follow"), std::pair(!options->interface.empty(), "--interface")})
+           {std::pair(!options->html.empty(), "--html"), std::pair(!options->csv.empty(), "--csv"),
+            std::pair(!options->counters.empty(), "--counters"), std::pair(options->connection != 0, "--connection"),
+            std::pair(!options->from.empty(), "--from"), std::pair(!options->to.empty(), "--to"),
+            std::pair(!options->ignore.empty(), "--ignore"), std::pair(options->follow, "--follow"),
+            std::pair(!options->interface.empty(), "--interface")})
         if (given) throw CLI::ExcludesError("--vantage", option);
     if (options->files.empty() && options->interface.empty()) throw CLI::RequiredError("FILE");
     if (!options->files.empty() && !options->interface.empty()) throw CLI::ExcludesError("FILE", "--interface");
@@ -464,6 +516,9 @@ void add_analyze(CLI::App& app, Work& work) {
          {std::pair(options->connection != 0, "--connection"), std::pair(!options->from.empty(), "--from"),
           std::pair(!options->to.empty(), "--to")})
       if (given && (options->follow || !options->interface.empty())) throw CLI::ExcludesError("--follow", option);
+    if (!options->html.empty() && (options->follow || !options->interface.empty()))
+      throw CLI::ValidationError("--html", "takes files, which it reads twice; capture first (rdmawire capture)");
+    if (options->html == "-" && options->json) throw CLI::ExcludesError("--html -", "--json");
     if (options->csv_packets && options->csv.empty()) throw CLI::RequiresError("--csv-packets", "--csv");
     if (!options->capture_filter.empty() && options->interface.empty())
       throw CLI::RequiresError("--capture-filter", "--interface");

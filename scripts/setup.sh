@@ -5,11 +5,13 @@ packages_build=(
   g++ cmake ninja-build ccache pkg-config
   libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libisal-dev libpcap-dev zlib1g-dev libzstd-dev
   libgtest-dev libgmock-dev libbenchmark-dev libtins-dev
+  libjs-chart.js libjs-jquery libjs-jquery-datatables
 )
 packages_check=(
   clang libclang-rt-14-dev clang-format clang-tidy
   python3 python3-venv ca-certificates
   tshark zstd
+  chromium chromium-driver
 )
 
 if [[ -t 1 && -z ${NO_COLOR:-} ]]; then

@@ -1,0 +1,48 @@
+// The two objects of JSON that the page carries, and what is looked up in them.
+
+async function carried(id) {
+  const text = document.getElementById(id).textContent.trim();
+  const octets = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  const stream = new Blob([octets]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).text();
+}
+
+const list = value => Array.isArray(value) ? value.filter(known) : [];
+const object = value => value && typeof value === "object" && !Array.isArray(value) ? value : {};
+
+const data = {report: {}, details: {}, start: null, connections: new Map(), plotted: new Map(), ladders: new Map()};
+
+/** Reads both; throws an Error that says which could not be read. */
+async function read_data() {
+  for (const name of ["report", "details"]) {
+    const text = await carried(`${name}-data`);
+    try {
+      data[name] = object(text.trim() ? JSON.parse(text) : {});
+    } catch (error) {
+      if (name === "report") throw new Error(`The report that this page carries is not JSON: ${error.message}`);
+    }
+  }
+  const {report, details} = data;
+  data.start = known(object(report.summary).first_time) ? nanoseconds(report.summary.first_time) : null;
+  for (const row of list(report.connections)) data.connections.set(row.connection, row);
+  for (const row of list(details.connections)) data.plotted.set(row.connection, row);
+  for (const row of list(details.ladders)) data.ladders.set(row.finding, row);
+}
+
+/** A time since the capture's beginning, in nanoseconds, or null. */
+function since_start(time) {
+  const ns = known(time) ? nanoseconds(time) : null;
+  return ns === null || data.start === null ? null : Number(ns - data.start);
+}
+
+const is_iwarp = row => /^iwarp$/i.test(object(row).service ?? "");
+
+/** "10.0.0.2 QP 0x11" */
+function end_name(end, iwarp) {
+  end = object(end);
+  const qp = known(end.qp) ? iwarp ? `port ${end.qp}` : `QP 0x${Number(end.qp).toString(16)}` : "";
+  return [end.address, qp].filter(known).join(" ").trim() || "unknown";
+}
+function connection_name(row) {
+  return row ? `${end_name(row.a, is_iwarp(row))} ↔ ${end_name(row.b, is_iwarp(row))}` : "unknown";
+}

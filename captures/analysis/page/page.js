@@ -1,0 +1,86 @@
+// Puts the page together, and follows links within it.
+
+const themes = {auto: "Auto", light: "Light", dark: "Dark"};
+
+function set_theme(name) {
+  document.documentElement.dataset.theme = name;
+  document.getElementById("theme").textContent = themes[name];
+  try {
+    localStorage.setItem("rdmawire-theme", name);
+  } catch {
+    // Not remembered then.
+  }
+}
+
+function remembered_theme() {
+  try {
+    const name = localStorage.getItem("rdmawire-theme");
+    return themes[name] ? name : "auto";
+  } catch {
+    return "auto";
+  }
+}
+
+/** #connection=214, #finding=3, #table=flows; other hashes are the browser's. */
+function follow() {
+  const match = /^#(connection|finding|table)=(\w+)$/.exec(location.hash);
+  if (!match) return;
+  const [, kind, value] = match;
+  let target = null;
+  if (kind === "connection" && data.connections.has(Number(value))) {
+    show_connection(Number(value));
+    target = document.getElementById("connection");
+  } else if (kind === "finding") {
+    const finding = list(data.report.findings).find(row => row.rank === Number(value));
+    if (finding) {
+      if (!document.getElementById(`finding-${value}`)) filter_findings();
+      target = document.getElementById(`finding-${value}`);
+      open_finding(target, finding, true);
+      target.querySelector("button").focus({preventScroll: true});
+    }
+  } else if (kind === "table" && document.getElementById(`panel-${value}`)) {
+    open_table(value);
+    target = document.getElementById("tables");
+  }
+  if (target) target.scrollIntoView({block: "start"});
+}
+
+async function begin() {
+  const wait = document.getElementById("wait");
+  set_theme(remembered_theme());
+  document.getElementById("theme").addEventListener("click", () => {
+    const names = Object.keys(themes);
+    set_theme(names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length]);
+    redraw_all();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw_all);
+  try {
+    await read_data();
+  } catch (error) {
+    wait.className = "note error";
+    wait.textContent = typeof DecompressionStream === "undefined" ? "This browser is too old for this page: it cannot decompress (Chromium 80, Firefox 113 and Safari 16.4 can)." : error.message;
+    document.documentElement.dataset.ready = "failed";
+    return;
+  }
+  chart_defaults();
+  // A part that fails does not take the others with it.
+  for (const part of [show_summary, show_traffic, show_latency, show_connections, show_findings, show_tables]) {
+    try {
+      part();
+    } catch (error) {
+      console.error(part.name, error);
+      document.getElementById("main").append(element("p", {class: "note error"}, `A part of this page (${words(part.name.replace("show_", ""))}) could not be drawn: ${error.message}`));
+    }
+  }
+  for (const link of document.querySelectorAll("nav a")) link.hidden = document.querySelector(link.getAttribute("href")).hidden;
+  document.getElementById("foot").textContent = [data.report.program, data.report.schema].filter(Boolean).join(" · ");
+  wait.remove();
+  addEventListener("hashchange", follow);
+  addEventListener("beforeprint", () => Object.values(Chart.instances).forEach(chart => chart.resize()));
+  addEventListener("afterprint", () => Object.values(Chart.instances).forEach(chart => chart.resize()));
+  follow();
+  document.documentElement.dataset.ready = "yes";
+  performance.mark("ready");
+}
+
+begin();

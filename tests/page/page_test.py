@@ -1,0 +1,327 @@
+"""The page of `rdmawire analyze --html` in a real Chromium, from file:// and without a network.
+
+Pages of real captures come from the command; large, hostile and empty ones from synthetic.py by make_page.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import synthetic
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire")).parent
+SAMPLES = ROOT / "captures" / "samples"
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+SECONDS = 10  # that a page may take at most, on a machine that does other things too
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.by import By
+except ImportError:
+    webdriver = None
+
+LACKS = [what for what, there in (("Debian's chromium", CHROMIUM), ("Debian's chromium-driver", DRIVER),
+                                  ("Python's selenium", webdriver), (f"{BIN}/rdmawire", (BIN / "rdmawire").exists()),
+                                  (f"{BIN}/make_page", (BIN / "make_page").exists())) if not there]  # fmt: skip
+pytestmark = pytest.mark.skipif(bool(LACKS), reason=f"needs {', '.join(LACKS)}")
+
+REAL = ["rc-pingpong-loss.pcap.gz", "rc-read-loss.pcap.zst", "siw-write-loss.pcap.gz", "ucmatose.pcap"]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in ("--headless=new", "--disable-gpu", "--window-size=1280,900", "--disable-dev-shm-usage",
+                     "--disable-background-networking", "--no-first-run", "--host-resolver-rules=MAP * ~NOTFOUND",
+                     f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):  # fmt: skip
+        options.add_argument(argument)
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver.set_page_load_timeout(SECONDS)
+    driver.set_script_timeout(SECONDS)
+    yield driver
+    driver.quit()
+
+
+def run(*arguments, status=0):
+    done = subprocess.run(list(map(str, arguments)), capture_output=True, timeout=60)
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def wait_for(question, what):
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        answer = question()
+        if answer:
+            return answer
+        time.sleep(0.02)
+    raise AssertionError(f"{what}: not within {SECONDS} s")
+
+
+class Page:
+    """An open page; `address` may be asked for with a hash."""
+
+    def __init__(self, browser, path):
+        self.browser, self.path = browser, path
+        browser.get("about:blank")
+        for kind in ("browser", "performance"):
+            browser.get_log(kind)
+        browser.get(path.as_uri())
+        self.ready()
+
+    def ready(self):
+        state = wait_for(lambda: self.script("return document.documentElement.dataset.ready"), "the page is ready")
+        assert state == "yes", self.text("wait")
+
+    def script(self, text, *arguments):
+        return self.browser.execute_script(text, *arguments)
+
+    def find(self, css):
+        return self.browser.find_element(By.CSS_SELECTOR, css)
+
+    def all(self, css):
+        return self.browser.find_elements(By.CSS_SELECTOR, css)
+
+    def text(self, name):
+        return self.script("return document.getElementById(arguments[0])?.textContent", name)
+
+    def click(self, css):
+        self.script("arguments[0].click()", self.find(css))
+
+    def ink(self, name):
+        """How many different colours a canvas shows."""
+        return self.script("""
+            const canvas = document.getElementById("canvas-" + arguments[0]);
+            if (!canvas) return 0;
+            const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            const colours = new Set(new Uint32Array(data.buffer));
+            return colours.size;""", name)
+
+    def rows(self, name):
+        return self.script("""return [...document.querySelectorAll("#table-" + arguments[0] + " tbody tr")]
+            .map(row => [...row.cells].map(cell => cell.textContent))""", name)
+
+    def type(self, css, text):
+        self.script("""arguments[0].value = arguments[1];
+            arguments[0].dispatchEvent(new Event("input", {bubbles: true}))""", self.find(css), text)
+
+    def assert_quiet(self):
+        """Nothing was asked of a network, and the console has no complaint."""
+        asked = []
+        for entry in self.browser.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                asked.append(message["params"]["request"]["url"])
+        outside = [url for url in asked if not url.startswith((self.path.as_uri(), "data:", "blob:", "about:"))]
+        assert not outside
+        assert [entry["message"] for entry in self.browser.get_log("browser")] == []
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """(page, report) of each real capture, by name."""
+    folder = tmp_path_factory.mktemp("real")
+    made = {}
+    for name in REAL:
+        page = folder / f"{name}.html"
+        run(BIN / "rdmawire", "analyze", SAMPLES / name, "--html", page)
+        made[name] = page, json.loads(run(BIN / "rdmawire", "analyze", SAMPLES / name, "--json").stdout)
+    return made
+
+
+def make(folder, title="made", change=None, **size):
+    report, details = synthetic.make(folder, **size)
+    if change:
+        change(report, details)
+        (folder / "report.json").write_text(json.dumps(report, ensure_ascii=False))
+        (folder / "details.json").write_text(json.dumps(details, ensure_ascii=False))
+    run(BIN / "make_page", folder / "report.json", folder / "details.json", title, folder / "page.html")
+    return folder / "page.html", report
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_page_of_a_real_capture_says_what_the_report_says(browser, real, name):
+    path, report = real[name]
+    page = Page(browser, path)
+    summary = report["summary"]
+    assert page.text("title") == name
+    shown = page.script("""return Object.fromEntries([...document.querySelectorAll(".card")]
+        .map(card => [card.querySelector("dt").textContent, card.querySelector("dd").dataset.value]))""")
+    for label, key in (("Packets", "packets"), ("Connections", "connections"), ("Messages", "messages"),
+                       ("Sent again", "retransmitted_packets"), ("Duration", "duration_ns")):  # fmt: skip
+        assert shown[label] == str(summary[key])
+    titles = [node.get_attribute("textContent") for node in page.all(".finding .title")]
+    assert titles == [finding["title"] for finding in report["findings"]]
+    assert bool(titles) == (name != "ucmatose.pcap")
+    if not titles:
+        assert page.text("verdict") == "Nothing wrong was found"
+    for canvas in ("throughput", "rates", "psn", "connection-rate", "histogram", "percentiles"):
+        assert page.ink(canvas) > 5, f"{canvas} is blank"
+    # A table for each list of the report that has rows, with as many rows.
+    for table in ("connections", "flows", "operations", "latency", "regions", "talkers", "endpoints", "events"):
+        if report[table]:
+            page.click(f"#tab-{table}")
+            count = page.script("return $?.fn.dataTable && $('#table-' + arguments[0]).DataTable().page.info()"
+                                ".recordsTotal", table)  # fmt: skip
+            assert count == len(report[table])
+    for width in (800, 1280):
+        browser.set_window_size(width, 900)
+        wait_for(lambda: page.script("return document.documentElement.scrollWidth <= innerWidth"), f"fits into {width}")
+    page.assert_quiet()
+
+
+@pytest.mark.parametrize("name", [name for name in REAL if "loss" in name])
+def test_finding_shows_its_ladder_and_leads_to_its_connection(browser, real, name):
+    path, report = real[name]
+    page = Page(browser, path)
+    for finding in report["findings"]:
+        article = f"#finding-{finding['rank']}"
+        if not page.all(f"{article} svg.ladder"):
+            page.click(f"{article} h3 button")
+        steps = page.script("""return [...document.querySelectorAll(arguments[0] + " .step")].map(step =>
+            ({mark: step.classList[1] ?? "", text: step.querySelector(".text").textContent,
+              frame: Number(step.querySelector(".number").textContent)}))""", article)
+        assert 5 <= len(steps) <= 40
+        assert [step["frame"] for step in steps] == sorted({step["frame"] for step in steps})
+        here = [step for step in steps if step["mark"] == "event"]
+        assert [step["frame"] for step in here] == [finding["first_frame"]]
+        first = next(row for row in report["events"] if row["frame"] == finding["first_frame"]
+                     and row["kind"] == finding["kind"])  # fmt: skip
+        for mark, key in (("cause", "cause_frame"), ("origin", "origin_frame")):
+            if first[key]:
+                assert [step["frame"] for step in steps if step["mark"] == mark] == [first[key]]
+        assert all("+" in step["text"] for step in here)
+        page.script("location.hash = arguments[0]", f"connection={finding['connection']}")
+        wait_for(lambda: page.find("#any-connection").get_property("value") == str(finding["connection"]), "the jump")
+        assert page.ink("psn") > 5
+    page.assert_quiet()
+
+
+def test_points_are_the_packets_of_the_connection(real, browser, tmp_path):
+    """As packets.csv, which is written another way, has them."""
+    name = "rc-pingpong-loss.pcap.gz"
+    path, report = real[name]
+    page = Page(browser, path)
+    details = json.loads(page.browser.execute_async_script("""
+        const done = arguments[0], text = document.getElementById("details-data").textContent.trim();
+        const octets = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+        new Response(new Blob([octets]).stream().pipeThrough(new DecompressionStream("gzip"))).text().then(done)"""))
+    run(BIN / "rdmawire", "analyze", SAMPLES / name, "--csv", tmp_path, "--csv-packets")
+    head, *rows = [line.split(",") for line in (tmp_path / "packets.csv").read_text().splitlines()]
+    column = head.index
+    expected = [(int(row[column("frame")]), int(row[column("relative_psn")]), row[column("again")] == "1")
+                for row in rows if "RC" in row[column("operation")]]  # fmt: skip
+    (plot,) = details["connections"]
+    assert not plot["sampled"]
+    assert [(point[4], point[3], point[2] == 1) for point in plot["points"]] == sorted(expected)
+    sent = report["connections"][0]["sent"]
+    for at, end in enumerate("ab"):
+        assert sum(plot["series"][f"octets_{end}"]) == sent[end]["payload_octets"]
+        assert sum(plot["series"][f"messages_{end}"]) == sum(sent[end]["messages"].values())
+        assert sum(point[1] == at and point[2] == 1 for point in plot["points"]) == sent[end]["packets_again"]
+
+
+def test_several_files_are_one_page(browser, tmp_path):
+    files = [SAMPLES / name for name in ("rc-send.pcap.gz", "ucmatose.pcap")]
+    run(BIN / "rdmawire", "analyze", *files, "--html", tmp_path / "page.html")
+    page = Page(browser, tmp_path / "page.html")
+    assert page.text("title") == "rc-send.pcap.gz and 1 more"
+    options = page.script("return [...document.querySelectorAll('#choose-connection option')].map(o => o.value)")
+    for option in filter(None, options):
+        page.script("location.hash = arguments[0]", f"connection={option}")
+        wait_for(lambda: page.find("#any-connection").get_property("value") == option, "the jump")
+        assert page.ink("psn") > 5
+    page.assert_quiet()
+
+
+def test_ten_thousand_connections_are_quick(browser, tmp_path):
+    path, report = make(tmp_path, connections=10_000, findings=300)
+    page = Page(browser, path)
+    ready = page.script("return performance.getEntriesByName('ready')[0].startTime")
+    clock = """const begin = performance.now(); {} ; return performance.now() - begin;"""
+    header = "document.querySelector('#table-connections th[aria-label*=\"sent.a.packets\"]').click()"
+    sort = page.script(clock.format(header))
+    packets = sorted((row["sent"]["a"]["packets"] for row in report["connections"]), reverse=True)
+    titles = page.script("return [...document.querySelectorAll('#table-connections thead tr:first-child th')]"
+                         ".map(cell => cell.textContent)")  # fmt: skip
+    at = titles.index("sent.a.packets")
+    assert [int(row[at].replace(",", "")) for row in page.rows("connections")] == packets[:25]
+    begin = time.monotonic()
+    address = report["connections"][4321]["a"]["address"]
+    page.type('#table-connections .filters [data-column="a.address"]', f"={address}")
+    wanted = [row["connection"] for row in report["connections"] if row["a"]["address"] == address]
+    info = "return $('#table-connections').DataTable().page.info().recordsDisplay"
+    wait_for(lambda: page.script(info) == len(wanted), "the filter")
+    print(f"\n10,000 connections: page {path.stat().st_size / 1e6:.1f} MB, ready after {ready:.0f} ms, "
+          f"sorted in {sort:.0f} ms, filtered in {1000 * (time.monotonic() - begin):.0f} ms")  # fmt: skip
+    assert ready < 10_000
+    assert sort < 2_000
+    page.assert_quiet()
+
+
+HOSTILE = ['<script>window.hit = 1</script>', '</script><img src=x onerror="window.hit = 2">', "'\"><b id=injected>",
+           "\u2028\u2029 line", "{{report}} {{details}} {{title}}", "<!--<script>", "&lt;i&gt;", "\0\x1b[31m"]  # fmt: skip
+
+
+def test_hostile_text_stays_text(browser, tmp_path):
+    def poison(value):
+        if isinstance(value, dict):
+            return {key: inner if key in ("severity", "schema", "from", "mark") and isinstance(inner, str)
+                    else poison(inner) for key, inner in value.items()}  # fmt: skip
+        if isinstance(value, list):
+            return [poison(inner) for inner in value]
+        if isinstance(value, str) and not value.replace(".", "").isdigit():
+            return value + " ".join(HOSTILE)
+        return value
+
+    def change(report, details):
+        for part in (report, details):
+            poisoned = poison(part)
+            part.clear()
+            part.update(poisoned)
+
+    path, report = make(tmp_path, title=HOSTILE[0] + HOSTILE[1], change=change, connections=20, findings=8)
+    page = Page(browser, path)
+    for button in range(len(page.all(".finding h3 button"))):
+        page.script("document.querySelectorAll('.finding h3 button')[arguments[0]].click()", button)
+    for tab in page.script("return [...document.querySelectorAll('#tables [role=tab]')].map(tab => tab.id)"):
+        page.click(f"#{tab}")
+    assert page.script("return document.title") == HOSTILE[0] + HOSTILE[1]
+    assert page.script("return [window.hit ?? null, document.querySelectorAll('#injected, main img, main script').length]"
+                       ) == [None, 0]  # fmt: skip
+    assert report["findings"][0]["title"] in page.script("return document.querySelector('.finding .title').textContent")
+    assert [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_capture_without_rdma_says_so(browser, tmp_path):
+    path, _ = make(tmp_path, connections=0, findings=0)
+    page = Page(browser, path)
+    assert page.text("verdict") == "No RDMA in this capture"
+    assert not page.find("#connection").is_displayed()
+    assert not page.find("#latency").is_displayed()
+    page.assert_quiet()
+
+
+def test_streams_are_refused_and_bad_places_named(tmp_path):
+    sample = SAMPLES / "ucmatose.pcap"
+    with sample.open("rb") as stream:
+        done = subprocess.run([BIN / "rdmawire", "analyze", "-", "--html", tmp_path / "x.html"], stdin=stream,
+                              capture_output=True, timeout=60)  # fmt: skip
+    assert done.returncode == 2
+    assert b"twice" in done.stderr
+    place = tmp_path / "nowhere" / "x.html"
+    assert str(place).encode() in run(BIN / "rdmawire", "analyze", sample, "--html", place, status=3).stderr
+    page = run(BIN / "rdmawire", "analyze", sample, "--html", "-").stdout
+    assert page.startswith(b"<!DOCTYPE html>")
+    assert page.rstrip().endswith(b"</html>")
