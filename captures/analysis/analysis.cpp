@@ -491,7 +491,13 @@ void Analysis::connection(const Connection& connection, tracking::Farewell farew
   if (reliable && a.packets + b.packets != 0 && connection.opened_frame == 0) opened_before.add(connection);
   if (reliable) {
     if ((a.packets == 0) != (b.packets == 0)) {
-      if (a.packets + b.packets >= 3) one_way.add(connection);
+      // Who gets no answer sends again, for long; what is shorter was cut by the capture's edge. (Of a connection whose
+      // opening is there, the time counts from that.)
+      constexpr std::int64_t long_enough = 10'000'000;
+      const bool is_long = connection.opened_frame
+                               ? a.packets_again + b.packets_again != 0
+                               : difference(connection.last_time, connection.first_time) >= long_enough;
+      if (a.packets + b.packets >= 3 && is_long) one_way.add(connection);
     } else {
       two_way.add(connection);
     }

@@ -238,9 +238,10 @@ class Analysis final : public tracking::Sink {
 
   std::uint64_t connections = 0, evicted_connections = 0;
   Trait opened_before;  ///< reliable connections whose opening the capture does not have
-  Trait one_way;        ///< reliable ones of which one direction is there, with three packets or more
-  Trait two_way;        ///< reliable ones of which both are there
-  Trait other_class;    ///< whose responses travel in another traffic class than the requests
+  Trait one_way;      ///< reliable ones of which one direction is there, with three packets or more, and not only for a
+                      ///< moment
+  Trait two_way;      ///< reliable ones of which both are there
+  Trait other_class;  ///< whose responses travel in another traffic class than the requests
   std::uint64_t copyable = 0, copies = 0;  ///< packets of which copies are told (requests, TCP segments); told ones
   Trait guessed;                           ///< whose halves were joined at low confidence
 

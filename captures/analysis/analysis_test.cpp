@@ -384,6 +384,7 @@ TEST(Findings, OfTheCaptureAsAWhole) {
   Analysis analysis;
   Connection c = connection_of(1);
   c.sent[1] = {};
+  c.sent[0].packets_again = 3;
   analysis.connection(c, Farewell::evicted);
   Input input;
   input.files.push_back({"x.pcap", 10, 1000, 1, 5, {}});
@@ -392,6 +393,16 @@ TEST(Findings, OfTheCaptureAsAWhole) {
   for (const Json& finding : whole.at("findings")) kinds.push_back(finding.at("kind"));
   EXPECT_THAT(kinds, ::testing::UnorderedElementsAre("capture_lost", "one_way", "inexact"));
   EXPECT_FALSE(report(analysis, input).at("input").at("exact").get<bool>());
+}
+
+TEST(Findings, AConnectionThatTheCapturesEndCutOffIsNotOneWay) {
+  Analysis analysis;
+  Connection c = connection_of(1);
+  c.sent[1] = {};
+  c.opened_frame = 0;
+  c.last_time = c.first_time + 100'000;
+  analysis.connection(c, Farewell::ended);
+  EXPECT_TRUE(findings_of(analysis).empty());
 }
 
 TEST(Findings, OfIwarpSpeakOfIwarp) {

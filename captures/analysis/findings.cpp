@@ -358,7 +358,9 @@ std::string title_of(const Finding& finding, const Advice& advice) {
   } else if (finding.packets > finding.count) {
     title += fmt::format(", {}", counted(finding.packets, "packet", "packets"));
   }
-  if (finding.cost_ns > 0) title += fmt::format(", {} lost", duration_text(finding.cost_ns));
+  if (finding.cost_ns > 0)
+    title += fmt::format(", {} {}", duration_text(finding.cost_ns),
+                         finding.kind == to_string(out_of_order) ? "late" : "lost");
   return title;
 }
 

@@ -124,8 +124,9 @@ void Requester::acknowledge(Psn through, const TransportPacket& packet, const Re
       to.tell(event);
     } else if (excused) {
       --unanswered_again_;  // each packet that is sent again draws an acknowledgement
-    } else if (!round_.active && (!same || last_ack_.syndrome == packet.syndrome)) {
+    } else if (ack_frame_ != 0 && !round_.active && (!same || last_ack_.syndrome == packet.syndrome)) {
       // Another syndrome: it brings new credits. 9.7.7.2
+      // Nothing was acknowledged so far: this is for what was sent before the capture began.
       Event event = event_of(EventKind::ghost_acknowledgement, Cause::none, packet, to);
       event.origin_frame = ack_frame_;
       to.tell(event);

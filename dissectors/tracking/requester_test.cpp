@@ -497,6 +497,15 @@ TEST(Requester, AnAcknowledgementOfWhatIsAcknowledged) {
   EXPECT_EQ(told.events[0].origin_frame, good);
 }
 
+TEST(Requester, AcknowledgementsOfWhatWasSentBeforeTheCapture) {
+  Link link;
+  link.sends(100, 3);
+  link.acks(96, 7);
+  link.acks(99, 8);
+  link.acks(102, 11);
+  EXPECT_THAT(link.end().told(), IsEmpty());
+}
+
 TEST(Requester, AnAcknowledgementThatWasCopied) {
   Link link;
   link.sends(100);
