@@ -530,6 +530,7 @@ void Analysis::merge(const Analysis& other) {
     mine->second.first_frame = std::min(mine->second.first_frame, row.first_frame);
   }
   pauses_left_out += other.pauses_left_out;
+  management.merge(other.management);
 
   messages += other.messages;
   message_octets += other.message_octets;
@@ -628,7 +629,7 @@ std::optional<Cause> Analysis::crc_cause(const PortAddress& from, const PortAddr
 
 std::uint64_t Analysis::overflow() const {
   return talkers_.overflow() + flow_queue_pairs_.overflow() + flow_ports_.overflow() + regions_.overflow() +
-         queue_pairs_.overflow() + crc_causes_.overflow() + troubled_left_out_ + pauses_left_out;
+         queue_pairs_.overflow() + crc_causes_.overflow() + troubled_left_out_ + pauses_left_out + management.left_out;
 }
 
 }  // namespace rdmawire::captures::analysis

@@ -12,6 +12,7 @@
 
 #include "captures/analysis/bounded.hpp"
 #include "captures/analysis/histogram.hpp"
+#include "captures/analysis/management.hpp"
 #include "captures/analysis/series.hpp"
 #include "dissectors/tracking/address.hpp"
 #include "dissectors/tracking/connection.hpp"
@@ -216,6 +217,7 @@ class Analysis final : public tracking::Sink {
   std::uint64_t snapped = 0;                     ///< packets that the capture cut
   Series series;
   std::map<PauseKey, PauseRow> pauses;
+  ManagementRecords management;
   std::uint64_t pauses_left_out = 0;
 
   std::uint64_t messages = 0, message_octets = 0;

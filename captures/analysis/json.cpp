@@ -307,6 +307,63 @@ Json pauses_json(const Analysis& analysis) {
   return rows;
 }
 
+Json address_json(const PortAddress& address) { return address == PortAddress{} ? Json() : Json(to_text(address)); }
+
+template <class Number>
+Json unless_zero(Number value) {
+  return value ? Json(value) : Json();
+}
+
+Json question_json(const tracking::SubnetQuestion& question) {
+  const bool answered = question.frame != 0;
+  return {{"asker", address_json(question.asker)},
+          {"request_frame", unless_zero(question.request_frame)},
+          {"frame", unless_zero(question.frame)},
+          {"time", seconds(answered ? question.time : question.request_time)},
+          {"answer_ns", answered && question.request_frame ? Json(question.time - question.request_time) : Json()},
+          {"status", answered ? Json(question.status) : Json()}};
+}
+
+// The subnet's management: only native InfiniBand has it.
+Json management_json(const ManagementRecords& records) {
+  Json multicast = Json::array(), paths = Json::array(), counters = Json::array();
+  for (const auto& r : records.memberships) {
+    Json row = question_json(r.question);
+    row.update(Json{{"leaves", r.leaves},
+                    {"group", address_json(r.group)},
+                    {"port", address_json(r.port)},
+                    {"mlid", unless_zero(r.mlid)},
+                    {"mtu", unless_zero(r.mtu)}});
+    multicast.push_back(row);
+  }
+  for (const auto& r : records.paths) {
+    Json row = question_json(r.question);
+    row.update(Json{{"from", address_json(r.from)},
+                    {"to", address_json(r.to)},
+                    {"from_lid", unless_zero(r.from_lid)},
+                    {"to_lid", unless_zero(r.to_lid)},
+                    {"service_level", r.service_level},
+                    {"mtu", unless_zero(r.mtu)}});
+    paths.push_back(row);
+  }
+  const auto known = [](const std::optional<std::uint32_t>& value) { return value ? Json(*value) : Json(); };
+  for (const auto& r : records.counters)
+    counters.push_back({{"node", address_json(r.node)},
+                        {"port", r.port},
+                        {"frame", r.frame},
+                        {"time", seconds(r.time)},
+                        {"sent_octets", r.sent_octets},
+                        {"received_octets", r.received_octets},
+                        {"sent_packets", r.sent_packets},
+                        {"received_packets", r.received_packets},
+                        {"symbol_errors", known(r.symbol_errors)},
+                        {"link_downed", known(r.link_downed)},
+                        {"receive_errors", known(r.receive_errors)},
+                        {"transmit_discards", known(r.transmit_discards)},
+                        {"transmit_wait", known(r.transmit_wait)}});
+  return Json{{"multicast", multicast}, {"paths", paths}, {"port_counters", counters}};
+}
+
 Json series_json(const Series& series) {
   Json out{{"start", nullptr}, {"step_ns", series.step_ns()}};
   Json payload = Json::array(), packets = Json::array(), messages = Json::array(), again = Json::array(),
@@ -513,6 +570,7 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
   add_traffic(report, analysis);
   report["congestion"] = congestion_json(analysis);
   report["pauses"] = pauses_json(analysis);
+  report["management"] = management_json(analysis.management);
   report["incast"] = Json::array();
   for (const IncastRow& row : analysis.incast.rows())
     report["incast"].push_back({{"receiver", to_text(row.receiver)},

@@ -298,6 +298,7 @@ struct Pipeline::State {
   Tee tee;
   tracking::Dissector dissector;
   tracking::Tracker tracker;
+  tracking::Subnet subnet{analysis.management};
   tracking::Packet packet;
   std::optional<std::pair<PortAddress, PortAddress>> only;
   std::array<Coming, coming_records> coming;  // a ring
@@ -374,6 +375,7 @@ void Pipeline::State::take(const Coming& record) {
   }
   if (!narrowed_out) {
     analysis.add(packet);
+    if (packet.stack.wire == Wire::infiniband) subnet.add(packet);
     if (options.on_packet) options.on_packet(packet);
   }
   tracker.add(packet);
@@ -382,6 +384,7 @@ void Pipeline::State::take(const Coming& record) {
 void Pipeline::finish() {
   drain();
   state_->tracker.finish();
+  state_->subnet.finish();
 }
 Analysis& Pipeline::analysis() { return state_->analysis; }
 std::uint64_t Pipeline::evicted_packets() const {

@@ -367,3 +367,15 @@ def test_counters_are_set_beside_the_capture(tmp_path):
     after.write_text("link mlx5_0/1 duplicate_request 8\n")
     assert report(LOSS, "--counters", after)["counters"][0]["says"].endswith("they agree")
     assert "expected is" in run(LOSS, "--counters", wrong, status=3).stderr.decode()
+
+
+def test_management_of_a_native_subnet_is_told():
+    """One path record is asked for and given in the Wireshark wiki's infiniband.pcap, in frames 32 and 33, as
+    `tshark -Y 'infiniband.mad.attributeid == 0x35'` shows."""
+    shared = os.environ.get("RDMAWIRE_SHARED")
+    files = sorted(Path(shared or "/nowhere").glob("captures/public/*__infiniband.pcap"))
+    if not files:
+        pytest.skip("needs the shared captures: RDMAWIRE_SHARED")
+    paths = report(files[0])["management"]["paths"]
+    told = [(p["request_frame"], p["frame"], p["from_lid"], p["to_lid"], p["mtu"]) for p in paths]
+    assert told == [(32, 33, 4, 2, 2048)]
