@@ -293,7 +293,7 @@ std::uint16_t compute_vcrc(const HeaderStack& stack) {
 }
 
 CrcCheck check_vcrc(const HeaderStack& stack) {
-  if (!stack.find(info<Lrh>)) return {};
+  if (stack.wire == Wire::roce_v2 || !stack.find(info<Lrh>)) return {};
   if (stack.vcrc.length == 0) return {stack.cut ? CrcCheck::Status::unverifiable : CrcCheck::Status::absent, 0, 0};
   const auto value = static_cast<std::uint16_t>(load_be<2>(stack.bytes.data() + stack.vcrc.offset));
   const std::uint16_t computed = __builtin_bswap16(compute_vcrc(stack));

@@ -28,8 +28,6 @@ class AddressBook {
   static constexpr std::size_t capacity = 256;
 
   void note(const PortAddress& address) {
-    if (address == last_) return;
-    last_ = address;
     std::size_t at = hash_of(address) % slots_.size();
     for (; slots_[at] != none; at = (at + 1) % slots_.size())
       if (known_[slots_[at]] == address) return;
@@ -51,7 +49,6 @@ class AddressBook {
     const std::uint64_t h = (a.high ^ a.low * 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
     return h ^ h >> 32;
   }
-  PortAddress last_;
   std::size_t count_ = 0;
   std::array<PortAddress, capacity> known_;
   std::array<std::array<std::uint8_t, 16>, capacity> octets_;

@@ -37,6 +37,10 @@ class QueuePairs final : public PairSink {
   /// A packet with a BTH. Others change nothing.
   void add(const Packet& packet);
   void note_addresses(const PortAddress& from, const PortAddress& to) {
+    // Packets of two ports come in bursts.
+    if ((from == noted_[0] && to == noted_[1]) || (from == noted_[1] && to == noted_[0])) return;
+    noted_[0] = from;
+    noted_[1] = to;
     addresses_.note(from);
     addresses_.note(to);
   }
@@ -153,6 +157,7 @@ class QueuePairs final : public PairSink {
   std::unordered_map<std::uint64_t, std::uint32_t> stretches_;
   std::uint64_t evicted_ = 0;
   AddressBook addresses_;
+  PortAddress noted_[2];  // those of the last packet
   std::int64_t now_ = 0;  // of the last packet
 };
 
