@@ -206,7 +206,7 @@ void QueuePairs::farewell(Index at, Farewell why) {
   // A damaged packet's queue pair may be one that does not exist.
   constexpr std::uint32_t strays = 2;
   const std::uint64_t packets = f.info.sent[0].packets + f.info.sent[1].packets;
-  if (f.bad_crcs == 0 || f.bad_crcs < packets || packets > strays) sink_.connection(f.info, why);
+  if (f.told || f.bad_crcs == 0 || f.bad_crcs < packets || packets > strays) sink_.connection(f.info, why);
   release(at);
 }
 

@@ -31,6 +31,8 @@ void QueuePairs::pair(const PairEvidence& evidence) {
       event.origin_frame = old.info.first_frame;
       sink_.event(&old.info, event);
       farewell(slot->at, Farewell::ended);
+    } else if (old.told) {
+      farewell(slot->at, Farewell::ended);  // opened and closed, with nothing between
     } else {
       release(slot->at);
     }
@@ -83,6 +85,7 @@ void QueuePairs::opened(const PairEvidence& evidence, const Event& event) {
   Event told = event;
   told.connection = f->info.id;
   if (swapped) told.end = other(told.end);
+  f->told = true;
   f->info.opened_frame = event.frame;
   f->info.open_duration = event.duration;
   sink_.event(&f->info, told);
@@ -97,6 +100,7 @@ void QueuePairs::rejected(const PairEvidence& evidence, const Event& event, cons
     Event told = event;
     told.connection = f ? f->info.id : 0;
     if (swapped && f) told.end = other(told.end);
+    if (f) f->told = true;
     sink_.event(f ? &f->info : nullptr, told);
     return;
   }
@@ -123,6 +127,7 @@ void QueuePairs::path_changed(const PairEvidence& evidence, const Event& event, 
   Event told = event;
   told.connection = f->info.id;
   if (swapped) told.end = other(told.end);
+  f->told = true;
   sink_.event(&f->info, told);
 }
 
@@ -138,6 +143,7 @@ void QueuePairs::closed(const PairEvidence& evidence, const Event& event) {
   Event told = event;
   told.connection = f->info.id;
   if (swapped) told.end = other(told.end);
+  f->told = true;
   sink_.event(&f->info, told);
 }
 

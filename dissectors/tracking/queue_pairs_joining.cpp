@@ -303,7 +303,8 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   f.bad_crcs += o.bad_crcs;
   std::unique_ptr<Search> first = std::move(f.search), second = std::move(o.search);
   const FlowKey key = key_from(o, End::a);
-  if (!second || second->late) sink_.merged(c, o.info.id);  // it may have told something
+  if (!second || second->late || o.told) sink_.merged(c, o.info.id);  // it may have told something
+  f.told |= o.told;
   release(with);
   insert(key, at, End::b);
 
