@@ -24,7 +24,8 @@ if(TARGET rdmawire)
 endif()
 
 file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
-  ${PROJECT_SOURCE_DIR}/dissectors/*.hpp ${PROJECT_SOURCE_DIR}/captures/*.hpp)
+  ${PROJECT_SOURCE_DIR}/dissectors/*.hpp ${PROJECT_SOURCE_DIR}/captures/*.hpp
+  ${PROJECT_SOURCE_DIR}/replay/*.hpp ${PROJECT_SOURCE_DIR}/conformance/*.hpp)
 list(FILTER headers EXCLUDE REGEX "^dissectors/wireshark/|/(testing|test_support)\\.hpp$|_(for_test|testing|state|limits)\\.hpp$")
 foreach(header IN LISTS headers)
   get_filename_component(folder ${header} DIRECTORY)
