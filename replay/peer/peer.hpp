@@ -44,7 +44,8 @@ struct Options {
   std::chrono::milliseconds timeout{5000};  ///< for connecting, and for an answer where a call names no time
   /// A line goes out at least so often, so that the agent knows that we live. 0: none, and no silence is noticed.
   std::chrono::milliseconds heartbeat{1000};
-  /// An agent that owes an answer to a heartbeat and says nothing at all for so long is lost.
+  /// An agent that owes an answer to a heartbeat and says nothing at all for so long is lost; one that hears nothing of
+  /// us for so long ends the session.
   std::chrono::milliseconds silence{15000};
   std::size_t most_events = 4096;  ///< that wait for next_event(); then the oldest are dropped, and counted
 };

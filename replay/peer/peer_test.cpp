@@ -285,9 +285,9 @@ TEST(Peer, long_lines_pass_both_ways_at_once) {
 TEST(Peer, lives_by_heartbeats_while_its_program_does_other_things) {
   std::promise<void> beaten;
   Played agent([&](Stub& stub) {
-    stub.greet();
-    stub.expect(R"({"id":1,"do":"heartbeat"})", R"({"id":1,"result":{}})");
-    stub.expect(R"({"id":2,"do":"heartbeat"})", R"({"id":2,"result":{}})");
+    stub.greet(R"(,"heartbeat_ms":15000)");
+    stub.expect(R"({"id":1,"do":"ping"})", R"({"id":1,"result":{}})");
+    stub.expect(R"({"id":2,"do":"ping"})", R"({"id":2,"result":{}})");
     beaten.set_value();
     stub.farewell();
   });
@@ -300,7 +300,7 @@ TEST(Peer, lives_by_heartbeats_while_its_program_does_other_things) {
 
 TEST(Peer, a_silent_agent_is_lost) {
   Played agent([](Stub& stub) {
-    stub.greet();
+    stub.greet(R"(,"heartbeat_ms":50)");
     while (stub.next()) {
     }
   });

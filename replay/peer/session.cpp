@@ -26,6 +26,7 @@ constexpr std::size_t most_questions = 4096;
 constexpr std::size_t most_outgoing_octets = std::size_t{64} << 20;
 constexpr std::size_t most_held_octets = std::size_t{128} << 20;
 constexpr milliseconds farewell{1000};
+constexpr milliseconds least_silence{10}, most_silence{86'400'000};  // what the agent takes
 
 /// Text that is in no earlier session's line.
 std::string fresh_id() {
@@ -92,8 +93,13 @@ PeerResult<void> Session::greet() {
   {
     std::unique_lock lock(mutex_);
     hello_id_ = fresh_id();
-    auto line = compose(hello_id_, "hello", {{"protocol", protocol}, {"controller", options_.controller}});
+    json arguments = {{"protocol", protocol}, {"controller", options_.controller}};
+    if (options_.heartbeat.count() > 0)
+      arguments["heartbeat_ms"] = std::clamp(options_.silence, least_silence, most_silence).count();
+    auto line = compose(hello_id_, "hello", arguments);
     if (!line) return tl::unexpected(line.error());
+    // Whoever had the channel before may have left half a line; an empty one the agent passes over.
+    line->insert(0, 1, '\n');
     if (auto written = write_line(std::move(*line)); !written) return written;
     const Deadline deadline = options_.timeout;
     changed_.wait_until(lock, deadline.time(), [&] { return hello_answer_ || lost_; });
@@ -451,7 +457,7 @@ milliseconds Session::keep_alive() {
   if (now >= next_heartbeat_) {
     next_heartbeat_ = now + options_.heartbeat;
     if (!heartbeat_open_) {
-      heartbeat_open_ = ask("heartbeat", nullptr, Wanted::heartbeat).has_value();
+      heartbeat_open_ = ask("ping", nullptr, Wanted::heartbeat).has_value();
       heartbeat_asked_ = now;
     } else if (now - std::max(last_heard_, heartbeat_asked_) > options_.silence) {
       lose(peer_error(PeerError::Kind::lost, ETIMEDOUT,

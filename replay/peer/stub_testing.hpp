@@ -59,15 +59,18 @@ class Stub {
   }
 
   /// Takes a hello, gives its id as JSON text.
-  std::string hello(const std::string& controller = "rdmawire") {
+  std::string hello(const std::string& controller = "rdmawire", const std::string& heartbeat = "") {
+    expect("");
     const auto line = next();
     if (!line) return "0";
     const auto id = nlohmann::json::parse(*line).at("id").dump();
-    EXPECT_EQ(*line, fmt::format(R"({{"id":{},"do":"hello","controller":"{}","protocol":1}})", id, controller));
+    EXPECT_EQ(*line,
+              fmt::format(R"({{"id":{},"do":"hello","controller":"{}"{},"protocol":1}})", id, controller, heartbeat));
     return id;
   }
-  void greet() {
-    say(fmt::format(R"({{"id":{},"result":{{"protocol":1,"agent":"stub","authentication":"none"}}}})", hello()));
+  void greet(const std::string& heartbeat = "") {
+    say(fmt::format(R"({{"id":{},"result":{{"protocol":1,"agent":"stub","authentication":"none"}}}})",
+                    hello("rdmawire", heartbeat)));
   }
   /// Takes and grants what comes until the controller says goodbye or goes.
   void farewell() {
