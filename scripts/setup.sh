@@ -3,7 +3,7 @@
 # The packages, in one place. "build" configures and builds the presets dev and release, "check" is what ./test adds.
 packages_build=(
   g++ cmake ninja-build ccache pkg-config
-  libfmt-dev libcli11-dev libsodium-dev nlohmann-json3-dev libexpected-dev libisal-dev libpcap-dev zlib1g-dev libzstd-dev
+  libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libisal-dev libpcap-dev zlib1g-dev libzstd-dev
   libgtest-dev libgmock-dev libbenchmark-dev libtins-dev
   libjs-chart.js libjs-jquery libjs-jquery-datatables
 )
