@@ -197,8 +197,7 @@ void CmChannel::read_event() {
       rdma_destroy_id(id);
       return;
     }
-    CmId& request =
-        session_->objects().add(std::make_unique<CmId>(*session_, event->id, CmId::Role::passive), {this});
+    CmId& request = session_->objects().add(std::make_unique<CmId>(*session_, event->id, CmId::Role::passive), {this});
     event->id->context = &request;
   }
   auto* id = static_cast<CmId*>(event->id->context);
@@ -206,23 +205,27 @@ void CmChannel::read_event() {
   rdma_ack_cm_event(event);
 }
 
+/// Arguments of create_ah.
 Json address_handle(const ibv_ah_attr& ah) {
-  Json json = {{"port_num", ah.port_num}, {"sl", ah.sl}, {"src_path_bits", ah.src_path_bits},
+  Json json = {{"port", ah.port_num},
+               {"dlid", ah.dlid},
+               {"sl", ah.sl},
+               {"src_path_bits", ah.src_path_bits},
                {"static_rate", ah.static_rate}};
-  if (ah.dlid != 0) json["dlid"] = ah.dlid;
   if (ah.is_global != 0) {
-    json["grh"] = {{"dgid", to_hex(ah.grh.dgid.raw, sizeof ah.grh.dgid.raw)},
+    char gid[INET6_ADDRSTRLEN] = "";
+    inet_ntop(AF_INET6, ah.grh.dgid.raw, gid, sizeof gid);
+    json["grh"] = {{"dgid", gid},
                    {"sgid_index", ah.grh.sgid_index},
-                   {"flow_label", ah.grh.flow_label},
                    {"hop_limit", ah.grh.hop_limit},
-                   {"traffic_class", ah.grh.traffic_class}};
+                   {"traffic_class", ah.grh.traffic_class},
+                   {"flow_label", ah.grh.flow_label}};
   }
   return json;
 }
 
 void describe(Json& json, const rdma_conn_param& parameters) {
-  json["private_data"] =
-      to_hex(static_cast<const std::uint8_t*>(parameters.private_data), parameters.private_data_len);
+  json["private_data"] = to_hex(static_cast<const std::uint8_t*>(parameters.private_data), parameters.private_data_len);
   json["responder_resources"] = parameters.responder_resources;
   json["initiator_depth"] = parameters.initiator_depth;
   json["flow_control"] = parameters.flow_control;
@@ -281,8 +284,8 @@ void CmId::hear(const rdma_cm_event& event) {
       json["listener"] = static_cast<const CmId*>(event.listen_id->context)->handle();
       describe(json, *id_);
       if (datagram()) {
-        json["private_data"] = to_hex(static_cast<const std::uint8_t*>(event.param.ud.private_data),
-                                      event.param.ud.private_data_len);
+        json["private_data"] =
+            to_hex(static_cast<const std::uint8_t*>(event.param.ud.private_data), event.param.ud.private_data_len);
       } else {
         describe(json, event.param.conn);
       }
@@ -324,8 +327,8 @@ void CmId::hear(const rdma_cm_event& event) {
       tell();
       break;
     case RDMA_CM_EVENT_DISCONNECTED:
-      json["private_data"] = to_hex(static_cast<const std::uint8_t*>(event.param.conn.private_data),
-                                    event.param.conn.private_data_len);
+      json["private_data"] =
+          to_hex(static_cast<const std::uint8_t*>(event.param.conn.private_data), event.param.conn.private_data_len);
       tell();
       // Both ends get this event; who asked for the end is refused here, and needs no answer.
       if (says_goodbye) static_cast<void>(disconnect());
@@ -588,8 +591,8 @@ Wanted read_wanted(Arguments& arguments, bool asks) {
 Result<void> set_options(CmId& id, std::optional<std::uint8_t> tos, std::optional<std::uint8_t> ack_timeout) {
   if (tos && rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &*tos, sizeof *tos) != 0)
     return cm_failed("rdma_set_option(tos)");
-  if (ack_timeout && rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &*ack_timeout,
-                                     sizeof *ack_timeout) != 0)
+  if (ack_timeout &&
+      rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &*ack_timeout, sizeof *ack_timeout) != 0)
     return cm_failed("rdma_set_option(ack_timeout)");
   return {};
 }
@@ -723,8 +726,9 @@ Result<Json> disconnect(Session&, Arguments& arguments) {
 
 std::span<const Command> cm_commands() {
   static const std::vector<Argument> parameters = {
-      {"qp", "optional handle: a queue pair of the device that the addresses lead over. From RESET it is moved to INIT, "
-             "with the connection to RTR and RTS, at its end to ERR"},
+      {"qp",
+       "optional handle: a queue pair of the device that the addresses lead over. From RESET it is moved to INIT, "
+       "with the connection to RTR and RTS, at its end to ERR"},
       {"qp_num", "optional number: instead of qp, a queue pair whose states are the controller's own affair"},
       {"private_data", "optional octets, at most 255; the transport may take fewer"},
       {"responder_resources", "optional number: READs and atomics of the peer at a time; what both ends can"},
@@ -758,14 +762,16 @@ std::span<const Command> cm_commands() {
        R"({"cm_id":6,"port":7471})",
        &listen},
       {"cm_connect",
-       "Asks for a connection, or in the port spaces udp and ipoib for a queue pair's number and Q_Key. Answers at once; "
+       "Asks for a connection, or in the port spaces udp and ipoib for a queue pair's number and Q_Key. Answers at "
+       "once; "
        "events of type `addr_resolved`, `route_resolved` and `established` follow, or what went wrong: `addr_error`, "
        "`route_error`, `unreachable`, `connect_error`, `rejected`, or `failed` with the `step` that could not be done.",
        with({{"address", "text, IPv4 or IPv6"}, {"port", "number"}}, parameters,
             with({{"retry_count", "optional number, 0 to 7; 7"},
                   {"ack_timeout", "optional number, 0 to 31: 4.096 µs times its power of two"},
-                  {"establish", "optional boolean; false: the response of the peer comes as `connect_response`, and "
-                                "waits for `cm_establish`"}},
+                  {"establish",
+                   "optional boolean; false: the response of the peer comes as `connect_response`, and "
+                   "waits for `cm_establish`"}},
                  way)),
        {{"cm_id", "handle"}},
        R"({"address":"10.0.0.1","port":7471,"qp":5,"private_data":"6869"})",
@@ -801,7 +807,8 @@ std::span<const Command> cm_commands() {
        "{}",
        &disconnect},
       {"cm_join",
-       "Joins a multicast group; `multicast_join` follows, with `ah` (arguments of `create_ah`), `qp_num` and `qkey`, or "
+       "Joins a multicast group; `multicast_join` follows, with `ah` (arguments of `create_ah`), `qp_num` and `qkey`, "
+       "or "
        "`multicast_error`. Destroying the handle leaves it.",
        with({{"address", "text: the group"},
              {"qp", "optional handle: a UD queue pair, which is made ready and attached"},

@@ -136,8 +136,7 @@ class Qp : public VerbsObject<ibv_qp, ibv_destroy_qp> {
  public:
   static constexpr std::string_view name = "qp";
   /// `most`: what it may be asked for; `ops`: ibv_qp_create_send_ops_flags that it was made with.
-  Qp(ibv_qp* qp, const ibv_qp_cap& most, std::uint64_t ops)
-      : VerbsObject(qp), granted(most), send_ops(ops) {}
+  Qp(ibv_qp* qp, const ibv_qp_cap& most, std::uint64_t ops) : VerbsObject(qp), granted(most), send_ops(ops) {}
   [[nodiscard]] std::string_view kind() const override { return name; }
   [[nodiscard]] Json about() const override { return {{"qp_num", verbs()->qp_num}}; }
   const ibv_qp_cap granted;

@@ -84,9 +84,7 @@ class Process final : public Object {
   }
 
   [[nodiscard]] std::string_view kind() const override { return name; }
-  [[nodiscard]] Json about() const override {
-    return {{"pid", pid_}, {"program", program_}, {"running", !ended_}};
-  }
+  [[nodiscard]] Json about() const override { return {{"pid", pid_}, {"program", program_}, {"running", !ended_}}; }
   int release() override;
 
   /// Begins to listen to it. Its number is known by now.
@@ -250,8 +248,8 @@ std::vector<std::string> environment(const std::vector<std::string>& more) {
   std::vector<std::string> all;
   const auto name = [](std::string_view variable) { return variable.substr(0, variable.find('=')); };
   for (char** variable = environ; *variable != nullptr; ++variable) {
-    const bool replaced = std::any_of(more.begin(), more.end(),
-                                      [&](const std::string& other) { return name(other) == name(*variable); });
+    const bool replaced =
+        std::any_of(more.begin(), more.end(), [&](const std::string& other) { return name(other) == name(*variable); });
     if (!replaced) all.emplace_back(*variable);
   }
   all.insert(all.end(), more.begin(), more.end());
@@ -281,8 +279,7 @@ Result<pid_t> spawn(std::vector<std::string> argv, std::vector<std::string> vari
   posix_spawnattr_setsigmask(&attributes.value, &none);
   posix_spawnattr_setsigdefault(&attributes.value, &all);
   posix_spawnattr_setpgroup(&attributes.value, 0);
-  posix_spawnattr_setflags(&attributes.value,
-                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setflags(&attributes.value, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = 0;
   const int number = posix_spawnp(&pid, argv[0].c_str(), &actions.value, &attributes.value, pointers(argv).data(),
                                   pointers(variables).data());
@@ -314,9 +311,8 @@ Result<Json> run(Session& session, Arguments& arguments) {
   if (!session.settings().allow_run) {
     return fail(EPERM, "this agent runs no programs: it was started without --allow-run");
   }
-  const auto running = std::count_if(session.objects().begin(), session.objects().end(), [](const auto& entry) {
-    return entry.second->kind() == Process::name;
-  });
+  const auto running = std::count_if(session.objects().begin(), session.objects().end(),
+                                     [](const auto& entry) { return entry.second->kind() == Process::name; });
   if (static_cast<std::size_t>(running) >= most_processes) {
     return fail(EAGAIN, "the session has {} processes, as many as it can; destroy those that have ended",
                 most_processes);
@@ -372,7 +368,8 @@ std::span<const Command> process_commands() {
        "Begins a program, if the agent was started with `--allow-run`; else EPERM. It has a process group of its own, "
        "which is killed when the handle is destroyed or the session ends. What it says and how it ends comes as events "
        "`process`: `{\"type\":\"stdout\",\"data\":…}`, `stderr` likewise, then `{\"type\":\"exited\",\"status\":…}` or "
-       "`{\"type\":\"killed\",\"signal\":…,\"name\":…,\"core_dumped\":…}`, both with `dropped`: octets of output beyond "
+       "`{\"type\":\"killed\",\"signal\":…,\"name\":…,\"core_dumped\":…}`, both with `dropped`: octets of output "
+       "beyond "
        "`most_output`. A session has at most 32 processes, ended ones among them.",
        {{"argv", "list of texts: the program, looked for in PATH, and its arguments"},
         {"env", "optional list of texts `NAME=VALUE`, which replace or join the agent's own"},
@@ -393,7 +390,8 @@ std::span<const Command> process_commands() {
        "{}",
        &kill_process},
       {"stdin",
-       "Gives a process more input. At most 1 MiB waits for it, else ENOBUFS; EPIPE when it was closed, by us or by it.",
+       "Gives a process more input. At most 1 MiB waits for it, else ENOBUFS; EPIPE when it was closed, by us or by "
+       "it.",
        {{"process", "handle"}, {"data", "optional octets"}, {"close", "optional boolean: this was the last of it"}},
        {{"waiting", "octets that it has not read yet"}},
        R"({"process":5,"data":"68690a","close":true})",
