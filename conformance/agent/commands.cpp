@@ -8,12 +8,9 @@ namespace rdmawire::agent {
 
 std::span<const Family> families() {
   static const Family all[] = {
-      {"The session", session_commands()},
-      //      {"Devices", device_commands()},
-      //      {"Memory", memory_commands()},
-      //      {"Completions", completion_commands()},
-      //      {"Queue pairs", queue_pair_commands()},
-      //      {"Work requests", work_commands()},
+      {"The session", session_commands()},    {"Devices", device_commands()},
+      {"Memory", memory_commands()},          {"Completions", completion_commands()},
+      {"Queue pairs", queue_pair_commands()}, {"Work requests", work_commands()},
   };
   return all;
 }
