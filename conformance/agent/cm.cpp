@@ -130,7 +130,7 @@ class CmId final : public Object {
   static constexpr std::string_view name = "cm_id";
   enum class Role : std::uint8_t { listener, active, passive, member };
 
-  CmId(Session& session, rdma_cm_id* id, Role role) : role(role), session_(&session), id_(id) {}
+  CmId(Session& session, rdma_cm_id* id, Role of) : role(of), session_(&session), id_(id) {}
 
   [[nodiscard]] std::string_view kind() const override { return name; }
   [[nodiscard]] Json about() const override;

@@ -221,7 +221,7 @@ PeerResult<SharedReceiveQueue> ProtectionDomain::shared_receive_queue(const Shar
 
 PeerResult<AddressHandle> ProtectionDomain::address_handle(const std::string& address,
                                                            std::optional<std::uint32_t> sgid_index) const {
-  return address_handle(
+  return address_handle_of(
       json{{"port", port_}, {"grh", {{"dgid", gid_of(address)}, {"sgid_index", sgid_index.value_or(sgid_index_)}}}});
 }
 
