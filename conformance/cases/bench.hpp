@@ -30,7 +30,7 @@ struct ConnectOptions {
   std::uint8_t min_rnr_timer = 12;
   std::uint32_t send_wr = 32;
   std::uint32_t inline_octets = 0;
-  peer::Names send_ops;
+  peer::Names send_ops{};
   std::uint8_t hop_limit = 64, traffic_class = 0;
   std::int64_t first_psn = -1;   ///< of the tester; -1: by chance
   std::int64_t device_psn = -1;  ///< of the device; likewise
