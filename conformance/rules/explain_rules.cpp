@@ -60,7 +60,7 @@ std::string cell(std::string_view text) {
       out += "&lt;";
       continue;
     }
-    if (c == '|' || c == '*' || c == '_') out += '\\';
+    if (c == '|') out += '\\';
     out += c;
   }
   return out;
