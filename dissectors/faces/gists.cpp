@@ -32,6 +32,8 @@ constexpr Gist own_rows[] = {
     gist<Icmpv6Echo>("id {identifier}  seq {sequence}"),
     gist<NeighbourSolicitation>("{target}"),
     gist<NeighbourAdvertisement>("{target}"),
+    gist<RouterSolicitation>(""),
+    gist<NdOption>("{type}"),
     gist<NdLinkAddress>("{address}"),
     gist<Bth>("{opcode:28} qp {dest_qp:8} psn {psn:8}"),
     gist<Rdeth>("eec {ee_context}"),
