@@ -62,7 +62,7 @@ void complete_receive(Core& core, QueuePair& qp, const ReceiveRequest& request, 
   completion.qpn = qp.qpn;
   std::uint32_t cq = qp.options.recv_cq;
   // XRC: the shared receive queue has the completion queue. Annex A14 (number unverified).
-  if (qp.options.type == QpType::xrc_recv) {
+  if (qp.options.type == QpType::xrc_target) {
     const SharedReceiveQueue* shared = core.srq(qp.responder.receive_srq);
     if (!shared) return;
     cq = shared->cq;

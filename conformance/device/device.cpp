@@ -72,12 +72,12 @@ Result<std::uint32_t> Device::create_qp(const QueuePairOptions& options) {
     if (table.contains(handle)) return std::nullopt;
     return Error{ENOENT, fmt::format("create_qp: {}: there is no {}", what, handle)};
   };
-  const bool sends = options.type != QpType::xrc_recv, receives = options.type != QpType::xrc_send;
+  const bool sends = options.type != QpType::xrc_target, receives = options.type != QpType::xrc_initiator;
   if (sends || options.pd != 0)
     if (auto error = needs(core_.pds, options.pd, "pd")) return tl::unexpected(*error);
   if (sends)
     if (auto error = needs(core_.cqs, options.send_cq, "send_cq")) return tl::unexpected(*error);
-  if (options.type == QpType::xrc_recv) {
+  if (options.type == QpType::xrc_target) {
     if (auto error = needs(core_.xrcds, options.xrcd, "xrcd")) return tl::unexpected(*error);
   } else if (receives) {
     if (auto error = needs(core_.cqs, options.recv_cq, "recv_cq")) return tl::unexpected(*error);
@@ -129,9 +129,9 @@ Result<void> Device::post_send(std::uint32_t handle, SendRequest request) {
   const auto found = find_qp(handle, "post_send");
   if (!found) return tl::unexpected(found.error());
   QueuePair& qp = **found;
-  if (qp.options.type == QpType::xrc_recv) return refuse(EINVAL, "post_send: the target of XRC has no send queue");
-  if (qp.state == QpState::reset || qp.state == QpState::init || qp.state == QpState::rtr)  // C10-96
-    return refuse(EINVAL, "post_send: the queue pair is not ready to send");
+  const machines::PostAnswer answer = machines::post_send(qp.options.type, qp.state);
+  if (answer == machines::PostAnswer::refused)
+    return refuse(EINVAL, fmt::format("post_send: not in {}", machines::to_string(qp.state)));
   if (qp.requester.queue.size() >= qp.options.max_send_wr)
     return refuse(ENOMEM, fmt::format("post_send: the send queue holds {} requests, its most", qp.options.max_send_wr));
   if (request.sges.size() > qp.options.max_send_sge ||
@@ -139,7 +139,7 @@ Result<void> Device::post_send(std::uint32_t handle, SendRequest request) {
     return refuse(EINVAL,
                   fmt::format("post_send: {} elements, {} inline octets: {} and {} are the most", request.sges.size(),
                               request.octets.size(), qp.options.max_send_sge, qp.options.max_inline));
-  if (qp.state == QpState::err || qp.state == QpState::sqe) {  // C10-42
+  if (answer == machines::PostAnswer::flushed) {
     complete_send(core_, qp, request, Status::flushed, 0);
     return {};
   }
@@ -158,17 +158,17 @@ Result<void> Device::post_recv(std::uint32_t handle, ReceiveRequest request) {
   const auto found = find_qp(handle, "post_recv");
   if (!found) return tl::unexpected(found.error());
   QueuePair& qp = **found;
-  if (qp.options.srq != 0 || qp.options.type == QpType::xrc_recv || qp.options.type == QpType::xrc_send)
-    return refuse(EINVAL, "post_recv: the queue pair has no receive queue of its own");
-  if (qp.state == QpState::reset)  // C10-97.2.1
-    return refuse(EINVAL, "post_recv: the queue pair is in reset");
+  const machines::PostAnswer answer = machines::post_receive(qp.options.type, qp.state);
+  if (qp.options.srq != 0 || answer == machines::PostAnswer::refused)
+    return refuse(EINVAL, qp.options.srq != 0 ? "post_recv: the queue pair takes from a shared receive queue"
+                                              : fmt::format("post_recv: not in {}", machines::to_string(qp.state)));
   if (qp.receives.size() >= qp.options.max_recv_wr)
     return refuse(ENOMEM,
                   fmt::format("post_recv: the receive queue holds {} requests, its most", qp.options.max_recv_wr));
   if (request.sges.size() > qp.options.max_recv_sge)
     return refuse(EINVAL,
                   fmt::format("post_recv: {} elements: {} is the most", request.sges.size(), qp.options.max_recv_sge));
-  if (qp.state == QpState::err) {
+  if (answer == machines::PostAnswer::flushed) {
     complete_receive(core_, qp, request, {.status = Status::flushed, .opcode = CompletionOpcode::receive}, false);
     return {};
   }

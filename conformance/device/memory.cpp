@@ -9,8 +9,22 @@ namespace rdmawire::device {
 
 namespace {
 
-constexpr std::uint32_t remote_rights = access::remote_write | access::remote_read | access::remote_atomic |
-                                        access::flush_global | access::flush_persistent;
+machines::MemoryRights rights_of(std::uint32_t bits) {
+  using enum machines::MemoryRights;
+  auto rights = none;
+  const auto add = [&](std::uint32_t bit, machines::MemoryRights right) {
+    if ((bits & bit) != 0) rights = rights | right;
+  };
+  add(access::local_write, local_write);
+  add(access::remote_write, remote_write);
+  add(access::remote_read, remote_read);
+  add(access::remote_atomic, remote_atomic);
+  add(access::flush_global, flush_global);
+  add(access::flush_persistent, flush_persistent);
+  add(access::mw_bind, bind);
+  return rights;
+}
+
 /// Remote writes and atomics write local memory: who grants them must be allowed that itself. 11.2.8.2, 10.6.3.
 constexpr bool grants_what_it_lacks(std::uint32_t rights, std::uint32_t region) {
   return (rights & (access::remote_write | access::remote_atomic)) != 0 && (region & access::local_write) == 0;
@@ -156,38 +170,57 @@ void Memory::unbind(Window& window) {
   window.region = window.qpn = 0;
 }
 
-Region* Memory::region_of_key(const Accessor& who, std::uint32_t rkey) {
-  if (Region* found = region_by_key(rkey)) {
-    const bool own = found->pd == who.pd || faults_[Fault::ignores_protection_domains];
-    return found->valid && own ? found : nullptr;
-  }
-  Window* window = window_by_key(rkey);
-  if (!window || window->region == 0) return nullptr;
-  // C10-76.2.1, o10-37.2.43: a type 2 window is its queue pair's alone.
-  if (window->type == 2 && window->qpn != who.qpn && !faults_[Fault::ignores_window_queue_pairs]) return nullptr;
-  if (window->pd != who.pd && !faults_[Fault::ignores_protection_domains]) return nullptr;
-  Region* bound = region(window->region);
-  return bound && bound->valid ? bound : nullptr;
+machines::MemoryObject Memory::object_of(const Region& region) const {
+  return {.kind = region.kind == RegionKind::fast ? machines::MemoryKind::fast_region : machines::MemoryKind::region,
+          .valid = region.valid,
+          .domain = region.pd,
+          .rights = rights_of(region.rights),
+          .zero_based = (region.rights & access::zero_based) != 0,
+          .base = region.iova,
+          .length = region.length,
+          .windows = region.windows};
+}
+
+machines::MemoryObject Memory::object_of(const Window& window) const {
+  return {.kind = window.type == 2 ? machines::MemoryKind::window_type_2b : machines::MemoryKind::window_type_1,
+          .valid = window.region != 0,
+          .domain = window.pd,
+          .queue_pair = window.qpn,
+          .rights = rights_of(window.rights),
+          .base = window.address,
+          .length = window.length};
+}
+
+std::optional<machines::MemoryObject> Memory::object_of_key(std::uint32_t key, Region*& region) {
+  region = region_by_key(key);
+  if (region) return object_of(*region);
+  const Window* window = window_by_key(key);
+  if (!window) return std::nullopt;
+  region = this->region(window->region);
+  machines::MemoryObject object = object_of(*window);
+  if (!region || !region->valid) object.valid = false;
+  if (region && faults_[Fault::windows_grant_their_regions_rights]) object.rights = rights_of(region->rights);
+  return object;
 }
 
 std::optional<std::uint64_t> Memory::remote(const Accessor& who, std::uint32_t rkey, std::uint64_t va,
-                                            std::uint64_t octets, std::uint32_t rights) {
-  Region* region = region_of_key(who, rkey);
-  if (!region) return std::nullopt;
-  std::uint32_t granted = region->rights;
-  std::uint64_t base = region->iova, size = region->length;
-  if (region->key != rkey) {
-    const Window& window = *window_by_key(rkey);
-    granted = faults_[Fault::windows_grant_their_regions_rights] ? region->rights : window.rights;
-    base = window.address;
-    size = window.length;
-  }
-  if ((granted & rights) != rights && !faults_[Fault::ignores_region_rights]) return std::nullopt;
-  if (!inside(va, octets, base, size)) {
-    const bool tolerated = (faults_[Fault::bounds_off_by_one] && inside(va, octets - 1, base, size)) ||
-                           (faults_[Fault::bounds_wrap] && va + octets < va);
-    if (!tolerated) return std::nullopt;
-  }
+                                            std::uint64_t octets, std::uint32_t rights, bool whole_region) {
+  Region* region = nullptr;
+  auto object = object_of_key(rkey, region);
+  machines::RemoteAccess asked{.address = va,
+                               .length = octets,
+                               .needed = rights_of(rights),
+                               .domain = who.pd,
+                               .queue_pair = who.qpn,
+                               .queue_pair_rights = rights_of(access::all),
+                               .whole_region = whole_region};
+  if (object && faults_[Fault::ignores_protection_domains]) asked.domain = object->domain;
+  if (object && faults_[Fault::ignores_window_queue_pairs]) asked.queue_pair = object->queue_pair;
+  if (object && faults_[Fault::ignores_region_rights]) object->rights = rights_of(access::all);
+  if (object && faults_[Fault::bounds_off_by_one]) ++object->length;
+  if (faults_[Fault::bounds_wrap] && va + octets < va) asked.address = object ? object->base : 0;
+  const auto decision = machines::judge_access(object ? &*object : nullptr, asked);
+  if (decision.answer != machines::AccessAnswer::allowed || !region) return std::nullopt;
   return region->address + (va - region->iova);
 }
 
@@ -200,33 +233,28 @@ std::optional<std::uint64_t> Memory::local(std::uint32_t pd, const Sge& sge, boo
 }
 
 Status Memory::bind(const SendRequest& request, std::uint32_t pd, std::uint32_t qpn) {
-  const bool checks = !faults_[Fault::binds_anything];
   Window* bound = window(request.window);
-  if (!bound) return Status::bind;
-  if (checks && bound->pd != pd) return Status::bind;  // C10-74
-  // A type 2 window is bound once, and then again only after it was invalidated: C10-75.
-  if (checks && bound->type == 2 && bound->region != 0) return Status::bind;
-  if (request.octets_bound == 0 && bound->type == 1) {
-    unbind(*bound);
-    bound->key = new_key();
-    return Status::success;
-  }
   Region* onto = region(request.region);
-  if (!onto || !onto->valid) return Status::bind;
-  const bool zero_based = (onto->rights & access::zero_based) != 0;
-  if (checks) {
-    if (onto->pd != pd) return Status::bind;                                       // C10-73
-    if ((onto->rights & access::mw_bind) == 0 || zero_based) return Status::bind;  // C10-72, o10-36.2.2
-    if (grants_what_it_lacks(request.rights, onto->rights)) return Status::bind;   // C10-74
-    if (!inside(request.address, request.octets_bound, onto->iova, onto->length)) return Status::bind;
-  }
+  if (!bound) return Status::bind;
+  const bool unbinds = bound->type == 1 && request.octets_bound == 0;
+  std::optional<machines::MemoryObject> target;
+  if (onto) target = object_of(*onto);
+  const auto answer =
+      machines::judge_bind(object_of(*bound), target ? &*target : nullptr,
+                           {.address = request.address,
+                            .length = request.octets_bound,
+                            .rights = rights_of(request.rights),
+                            .zero_based = (request.rights & access::zero_based) != 0,
+                            .domain = pd});
+  if (answer != machines::BindAnswer::done && !(faults_[Fault::binds_anything] && onto)) return Status::bind;
   unbind(*bound);
   bound->key = bound->type == 1 ? new_key() : (bound->key & ~0xffU) | (request.new_key & 0xff);
+  if (unbinds) return Status::success;
   bound->region = onto->handle;
   bound->qpn = bound->type == 2 ? qpn : 0;
   bound->address = request.address;
   bound->length = request.octets_bound;
-  bound->rights = request.rights & remote_rights;
+  bound->rights = request.rights;
   ++onto->windows;
   return Status::success;
 }
@@ -246,33 +274,32 @@ Status Memory::fast_register(const SendRequest& request, std::uint32_t pd) {
   return Status::success;
 }
 
+bool Memory::may_invalidate(std::uint32_t key, const Accessor& who) {
+  const Region* region = region_by_key(key);
+  const Window* window = window_by_key(key);
+  std::optional<machines::MemoryObject> object;
+  if (region) object = object_of(*region);
+  if (window) object = object_of(*window);
+  const auto answer = machines::judge_invalidate(object ? &*object : nullptr, who.pd, who.qpn);
+  if (answer == machines::InvalidateAnswer::window_type_1) return faults_[Fault::invalidates_type_1_windows];
+  if (answer == machines::InvalidateAnswer::region_of_user) return faults_[Fault::invalidates_consumer_regions];
+  return answer == machines::InvalidateAnswer::done;
+}
+
+void Memory::invalidate(std::uint32_t key) {
+  if (Region* region = region_by_key(key)) region->valid = false;
+  if (Window* window = window_by_key(key)) unbind(*window);
+}
+
 Status Memory::invalidate_local(std::uint32_t key, const Accessor& who) {
-  if (Region* found = region_by_key(key)) {
-    if (found->pd != who.pd || found->kind != RegionKind::fast || found->windows != 0) return Status::bind;
-    if (!faults_[Fault::local_invalidate_does_nothing]) found->valid = false;
-    return Status::success;
-  }
-  Window* window = window_by_key(key);
-  // o10-37.2.26: a type 1 window is not invalidated, only bound anew.
-  if (!window || window->pd != who.pd) return Status::bind;
-  if (window->type == 1 && !faults_[Fault::invalidates_type_1_windows]) return Status::bind;
-  if (window->type == 2 && window->region != 0 && window->qpn != who.qpn) return Status::bind;
-  unbind(*window);
+  if (!may_invalidate(key, who)) return Status::bind;
+  if (!faults_[Fault::local_invalidate_does_nothing]) invalidate(key);
   return Status::success;
 }
 
 bool Memory::invalidate_remote(std::uint32_t rkey, const Accessor& who) {
-  if (faults_[Fault::send_invalidate_does_nothing]) return true;
-  if (Region* found = region_by_key(rkey)) {
-    const bool may = found->kind == RegionKind::fast && found->windows == 0;
-    if (found->pd != who.pd || !found->valid || (!may && !faults_[Fault::invalidates_consumer_regions])) return false;
-    found->valid = false;
-    return true;
-  }
-  Window* window = window_by_key(rkey);
-  if (!window || window->type != 2 || window->region == 0 || window->pd != who.pd || window->qpn != who.qpn)
-    return false;
-  unbind(*window);
+  if (!may_invalidate(rkey, who)) return false;
+  if (!faults_[Fault::send_invalidate_does_nothing]) invalidate(rkey);
   return true;
 }
 

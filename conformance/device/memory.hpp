@@ -10,6 +10,7 @@
 #include "conformance/device/faults.hpp"
 #include "conformance/device/random.hpp"
 #include "conformance/device/work_request.hpp"
+#include "dissectors/machines/memory_access.hpp"
 #include "dissectors/protocol/bits.hpp"
 
 namespace rdmawire::device {
@@ -74,11 +75,11 @@ class Memory {
   /// Whether anything is registered or allocated in the protection domain.
   [[nodiscard]] bool uses(std::uint32_t pd) const;
 
-  /// What a remote key opens to `who` for all of `rights`; nothing: refused.
+  /// What a remote key opens to `who` for all of `rights`; nothing: refused. `whole_region`: of FLUSH, the range is not
+  /// looked at.
   [[nodiscard]] std::optional<std::uint64_t> remote(const Accessor& who, std::uint32_t rkey, std::uint64_t va,
-                                                    std::uint64_t octets, std::uint32_t rights);
-  /// The region that a remote key belongs to, directly or through a window; for FLUSH of a whole region.
-  [[nodiscard]] Region* region_of_key(const Accessor& who, std::uint32_t rkey);
+                                                    std::uint64_t octets, std::uint32_t rights,
+                                                    bool whole_region = false);
   /// What a local key opens. `writes`: the device writes there.
   [[nodiscard]] std::optional<std::uint64_t> local(std::uint32_t pd, const Sge& sge, bool writes);
 
@@ -100,6 +101,12 @@ class Memory {
   bool key_in_use(std::uint32_t key) const;
   Region* region_by_key(std::uint32_t key);
   Window* window_by_key(std::uint32_t key);
+  [[nodiscard]] machines::MemoryObject object_of(const Region& region) const;
+  [[nodiscard]] machines::MemoryObject object_of(const Window& window) const;
+  /// What a key stands for, and the region behind it (nullptr: none).
+  std::optional<machines::MemoryObject> object_of_key(std::uint32_t key, Region*& region);
+  bool may_invalidate(std::uint32_t key, const Accessor& who);
+  void invalidate(std::uint32_t key);
   void unbind(Window& window);
 
   Random& random_;

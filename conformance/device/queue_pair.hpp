@@ -8,6 +8,7 @@
 
 #include "conformance/device/work_request.hpp"
 #include "dissectors/machines/congestion.hpp"
+#include "dissectors/machines/queue_pair_states.hpp"
 #include "dissectors/machines/rc_requester.hpp"
 #include "dissectors/machines/rc_responder.hpp"
 #include "dissectors/machines/uc.hpp"
@@ -15,7 +16,7 @@
 
 namespace rdmawire::device {
 
-enum class QpState : std::uint8_t { reset, init, rtr, rts, sqd, sqe, err };
+using QpState = machines::QueuePairState;
 
 inline constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
@@ -136,12 +137,11 @@ struct QueuePair {
       default: return Transport::xrc;
     }
   }
-  [[nodiscard]] bool is_connected() const { return options.type != QpType::ud; }
-  [[nodiscard]] bool is_reliable() const { return options.type != QpType::ud && options.type != QpType::uc; }
-  [[nodiscard]] bool sends() const { return state == QpState::rts || state == QpState::sqd; }
-  [[nodiscard]] bool receives_packets() const {
-    return state == QpState::rtr || state == QpState::rts || state == QpState::sqd || state == QpState::sqe;
-  }
+  [[nodiscard]] bool is_connected() const { return machines::is_connected(options.type); }
+  [[nodiscard]] bool is_reliable() const { return machines::is_reliable(options.type); }
+  [[nodiscard]] bool sends() const { return machines::sending(options.type, state) != machines::Sending::nothing; }
+  [[nodiscard]] bool takes_requests() const { return machines::takes_requests(options.type, state); }
+  [[nodiscard]] bool takes_responses() const { return machines::takes_responses(options.type, state); }
   /// Of a responder, as its machine takes it.
   [[nodiscard]] machines::RcResponderSettings responder_settings() const {
     const std::uint32_t rights = attributes.access;

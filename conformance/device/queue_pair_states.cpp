@@ -11,46 +11,41 @@ namespace rdmawire::device {
 
 namespace {
 
-bool allowed(QpState from, QpState to, QpType type) {
-  if (to == QpState::reset || to == QpState::err) return true;
-  switch (from) {
-    case QpState::reset: return to == QpState::init;
-    case QpState::init: return to == QpState::init || to == QpState::rtr;
-    case QpState::rtr: return to == QpState::rts;
-    case QpState::rts: return to == QpState::rts || to == QpState::sqd;
-    case QpState::sqd: return to == QpState::rts || to == QpState::sqd;
-    case QpState::sqe: return to == QpState::rts && (type == QpType::uc || type == QpType::ud);
-    case QpState::err: return false;
-  }
-  return false;
+machines::QueuePairAttributes given_by(const QueuePairChange& change) {
+  using enum machines::QueuePairAttribute;
+  machines::QueuePairAttributes given;
+  const auto add = [&](const auto& value, machines::QueuePairAttribute attribute) {
+    if (value) given = given | machines::QueuePairAttributes{attribute};
+  };
+  add(change.current, current_state);
+  add(change.access, access_flags);
+  add(change.pkey_index, pkey_index);
+  add(change.port, port);
+  add(change.qkey, qkey);
+  add(change.path, address_vector);
+  add(change.path_mtu, path_mtu);
+  add(change.timeout, timeout);
+  add(change.retry_count, retry_count);
+  add(change.rnr_retry, rnr_retry);
+  add(change.rq_psn, rq_psn);
+  add(change.sq_psn, sq_psn);
+  add(change.max_rd_atomic, max_rd_atomic);
+  add(change.max_dest_rd_atomic, max_dest_rd_atomic);
+  add(change.min_rnr_timer, min_rnr_timer);
+  add(change.dest_qpn, destination_qpn);
+  add(change.sqd_notify, notify_drained);
+  return given;
 }
 
-/// The first attribute that the change has to give and does not. Table of 11.2.4.2.
-const char* missing(QpState from, QpState to, QpType type, const QueuePairChange& change) {
-  const bool ud = type == QpType::ud, sends = type == QpType::rc || type == QpType::xrc_send;
-  const bool answers = type == QpType::rc || type == QpType::xrc_recv;
-  if (from == QpState::reset && to == QpState::init) {
-    if (!change.pkey_index) return "pkey_index";
-    if (!change.port) return "port";
-    if (ud && !change.qkey) return "qkey";
-    if (!ud && !change.access) return "access";
-  }
-  if (from == QpState::init && to == QpState::rtr && !ud) {
-    if (!change.path) return "path";
-    if (!change.path_mtu) return "path_mtu";
-    if (!change.dest_qpn) return "dest_qpn";
-    if (!change.rq_psn) return "rq_psn";
-    if (answers && !change.max_dest_rd_atomic) return "max_dest_rd_atomic";
-    if (answers && !change.min_rnr_timer) return "min_rnr_timer";
-  }
-  if (from == QpState::rtr && to == QpState::rts) {
-    if (!change.sq_psn) return "sq_psn";
-    if ((sends || type == QpType::xrc_recv) && !change.timeout) return "timeout";
-    if (sends && !change.retry_count) return "retry_count";
-    if (sends && !change.rnr_retry) return "rnr_retry";
-    if (sends && !change.max_rd_atomic) return "max_rd_atomic";
-  }
-  return nullptr;
+std::string names_of(machines::QueuePairAttributes attributes) {
+  static constexpr const char* names[] = {
+      "cur_state", "access", "pkey_index", "port", "qkey", "path", "path_mtu", "timeout", "retry_count", "rnr_retry",
+      "rq_psn", "sq_psn", "max_rd_atomic", "max_dest_rd_atomic", "min_rnr_timer", "dest_qpn", "alt_path",
+      "path_mig_state", "sqd_notify"};
+  std::string text;
+  for (unsigned bit = 0; bit < std::size(names); ++bit)
+    if ((attributes.bits() >> bit & 1) != 0) text += (text.empty() ? "" : ", ") + std::string(names[bit]);
+  return text;
 }
 
 std::optional<Error> wrong_value(const Core& core, const QueuePairChange& change) {
@@ -152,7 +147,7 @@ void enter_error(Core& core, QueuePair& qp) {
   if (open) complete_receive(core, qp, *open, flushed, false);
   for (const ReceiveRequest& request : receives) complete_receive(core, qp, request, flushed, false);
   // o11-5.2.5: no more of the shared queue's requests will complete here.
-  if ((qp.options.srq != 0 || qp.options.type == QpType::xrc_recv) && !qp.last_wqe_told) {
+  if ((qp.options.srq != 0 || qp.options.type == QpType::xrc_target) && !qp.last_wqe_told) {
     qp.last_wqe_told = true;
     core.event(EventType::last_wqe_reached, qp.handle);
   }
@@ -179,15 +174,22 @@ void check_drained(Core& core, QueuePair& qp) {
 Result<void> modify(Core& core, QueuePair& qp, const QueuePairChange& change) {
   const QpState from = qp.state, to = change.state.value_or(from);
   const auto refuse = [](std::string message) { return tl::unexpected(Error{EINVAL, std::move(message)}); };
-  static constexpr const char* names[] = {"reset", "init", "rtr", "rts", "sqd", "sqe", "err"};
-  const auto name = [](QpState state) { return names[static_cast<unsigned>(state)]; };
+  const auto name = [](QpState state) { return machines::to_string(state); };
   if (change.current && *change.current != from)
-    return refuse(fmt::format("modify_qp: current: {}, the queue pair is in {}", name(*change.current), name(from)));
-  if (!allowed(from, to, qp.options.type))
-    return refuse(fmt::format("modify_qp: state: from {} to {} there is no way", name(from), name(to)));
+    return refuse(fmt::format("modify_qp: cur_state: {}, the queue pair is in {}", name(*change.current), name(from)));
+  const machines::ModifyDecision decision = machines::judge_modify(qp.options.type, from, to, given_by(change));
+  switch (decision.answer) {
+    case machines::ModifyAnswer::done: break;
+    case machines::ModifyAnswer::illegal_transition:
+      return refuse(fmt::format("modify_qp: state: from {} to {} there is no way", name(from), name(to)));
+    case machines::ModifyAnswer::attribute_missing:
+      return refuse(fmt::format("modify_qp: {}: needed from {} to {}", names_of(decision.attributes), name(from),
+                                name(to)));
+    case machines::ModifyAnswer::attribute_refused:
+      return refuse(fmt::format("modify_qp: {}: not to be given from {} to {}", names_of(decision.attributes),
+                                name(from), name(to)));
+  }
   if (to != QpState::reset && to != QpState::err) {
-    if (const char* attribute = missing(from, to, qp.options.type, change))
-      return refuse(fmt::format("modify_qp: {}: is needed from {} to {}", attribute, name(from), name(to)));
     if (auto error = wrong_value(core, change)) return tl::unexpected(std::move(*error));
     apply(qp.attributes, change);
   }

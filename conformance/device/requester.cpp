@@ -368,7 +368,7 @@ std::optional<OutgoingPacket> next_request(Core& core, QueuePair& qp) {
 
 void receive_response(Core& core, QueuePair& qp, const Packet& packet) {
   Requester& at = qp.requester;
-  if (!qp.sends()) return;
+  if (!qp.takes_responses()) return;
   std::vector<machines::RcOutstanding> outstanding;
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < at.queue.size() && at.queue[i].started; ++i)

@@ -43,7 +43,7 @@ std::uint32_t rights_for(const RcRequest& request) {
 /// The shared queue that the packet's receive comes from: its handle, 0 for the queue pair's own; nothing: XRC names
 /// one that is not in the domain.
 std::optional<std::uint32_t> receive_queue(Core& core, const QueuePair& qp, const Packet& packet) {
-  if (qp.options.type != QpType::xrc_recv) return qp.options.srq;
+  if (qp.options.type != QpType::xrc_target) return qp.options.srq;
   for (const auto& [handle, srq] : core.srqs)
     if (srq.number == packet.fields.xrc_srq && srq.xrcd != 0 && srq.xrcd == qp.options.xrcd) return handle;
   return std::nullopt;
@@ -67,9 +67,7 @@ Reached reach(Core& core, QueuePair& qp, const RcRequest& request) {
     octets = request.payload;
   }
   if (op.operation == Operation::flush && request.selectivity == 1) {  // A19.4.1.2: the range is not looked at
-    const Region* region = core.memory.region_of_key(who, rkey);
-    if (!region) return {};
-    const bool granted = core.memory.remote(who, rkey, region->iova, 0, rights).has_value();
+    const bool granted = core.memory.remote(who, rkey, va, octets, rights, true).has_value();
     return {granted, granted, {}};
   }
   const auto host = core.memory.remote(who, rkey, va, octets, rights);
@@ -247,7 +245,7 @@ void react(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& req
 }  // namespace
 
 void receive_request(Core& core, QueuePair& qp, const Packet& packet) {
-  if (!qp.receives_packets() || qp.responder.condemned) return;
+  if (!qp.takes_requests() || qp.responder.condemned) return;
   const RcRequest request = request_of(packet);
   const machines::RcDecision decision =
       machines::judge(qp.responder.state, request, qp.responder_settings(),

@@ -54,7 +54,7 @@ void count_nak(Core& core, std::uint8_t syndrome) {
 std::uint8_t credits(const Core& core, const QueuePair& qp) {
   (void)core;
   constexpr std::uint8_t not_used = 31;
-  if (qp.options.srq != 0 || qp.options.type == QpType::xrc_recv) return not_used;
+  if (qp.options.srq != 0 || qp.options.type == QpType::xrc_target) return not_used;
   std::uint8_t code = 0;
   while (code < 30 && credits_of_code(code + 1U) <= qp.receives.size()) ++code;
   return code;
@@ -100,7 +100,7 @@ void answer_kept(Core& core, QueuePair& qp, const machines::RcAnswer& kept, cons
 
 std::optional<OutgoingPacket> next_answer(Core& core, QueuePair& qp) {
   auto& answers = qp.responder.answers;
-  if (answers.empty() || !qp.receives_packets() || core.now < qp.next_send) return std::nullopt;
+  if (answers.empty() || !qp.takes_requests() || core.now < qp.next_send) return std::nullopt;
   Response& front = answers.front();
   switch (front.kind) {
     case Response::Kind::read: {

@@ -24,10 +24,10 @@ void deliver(Core& core, QueuePair& qp, const Packet& packet) {
   switch (qp.options.type) {
     case QpType::uc: receive_unreliable(core, qp, packet); break;
     case QpType::ud: receive_datagram(core, qp, packet); break;
-    case QpType::xrc_send:
+    case QpType::xrc_initiator:
       if (is_response(packet)) receive_response(core, qp, packet);
       break;
-    case QpType::xrc_recv:
+    case QpType::xrc_target:
       if (!is_response(packet)) receive_request(core, qp, packet);
       break;
     case QpType::rc:
@@ -40,7 +40,7 @@ void deliver(Core& core, QueuePair& qp, const Packet& packet) {
 }
 
 void receive_for(Core& core, QueuePair& qp, const Packet& packet) {
-  if (!qp.receives_packets() || !fits(qp, packet) || !from_peer(core, qp, packet)) {
+  if ((!qp.takes_requests() && !qp.takes_responses()) || !fits(qp, packet) || !from_peer(core, qp, packet)) {
     ++core.counters.misdirected;
     return;
   }

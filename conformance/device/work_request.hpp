@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "conformance/device/addresses.hpp"
+#include "dissectors/machines/queue_pair_states.hpp"
 
 namespace rdmawire::device {
 
@@ -19,7 +20,7 @@ struct Error {
 template <class T>
 using Result = tl::expected<T, Error>;
 
-enum class QpType : std::uint8_t { rc, uc, ud, xrc_send, xrc_recv };
+using QpType = machines::QueuePairService;
 
 /// Rights to memory, and of a queue pair: bits as ibv_access_flags has them.
 namespace access {

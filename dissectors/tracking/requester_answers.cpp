@@ -46,7 +46,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
       to.note->related_delay = packet.time - request->time;
     }
   }
-  last_time_ = packet.time;
+  last_time_ = std::max(last_time_, packet.time);
   last_frame_ = packet.frame;
   response_time_ = packet.time;
   const std::uint8_t kind = packet.syndrome >> 5 & 3;
