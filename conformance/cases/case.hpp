@@ -39,8 +39,8 @@ constexpr bool needs(Need set, Need one) {
 }
 
 struct Case {
-  RuleId rule;               ///< that its verdict is about
-  std::string_view variant{};///< tells cases of one rule apart: "two packets missing"; empty: the only one
+  RuleId rule;                 ///< that its verdict is about
+  std::string_view variant{};  ///< tells cases of one rule apart: "two packets missing"; empty: the only one
   Role role = Role::responder;
   Need needs = Need::nothing;
   void (*run)(Bench&) = nullptr;
