@@ -142,7 +142,9 @@ TEST_P(OnADevice, connects_by_hand_with_numbers) {
                               .remote_addr = memory.addr() + 1032,
                               .rkey = memory.rkey(),
                               .add = 1}}));
-  for (const Completion& completion : cq.poll(3, 20s).value()) {
+  const auto completions = cq.poll(3, 20s).value();
+  EXPECT_EQ(completions.size(), 3);
+  for (const Completion& completion : completions) {
     EXPECT_TRUE(completion.good()) << completion.status;
     if (completion.opcode == "recv") {
       EXPECT_EQ(completion.imm, 77);
@@ -193,7 +195,7 @@ TEST_P(OnADevice, sends_datagrams_where_the_cm_leads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, OnADevice, ::testing::Values("ib", "iwarp"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& one) { return one.param; });
 
 }  // namespace
 }  // namespace rdmawire::peer
