@@ -28,6 +28,7 @@ void add_capture(CLI::App& app, Work& work);
 void add_dissect(CLI::App& app, Work& work);
 void add_explain(CLI::App& app, Work& work);
 void add_extract(CLI::App& app, Work& work);
+void add_lab(CLI::App& app, Work& work);
 
 /// Adds an option whose value is one of some words.
 template <class Value>

@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
   add_capture(app, work);
   add_explain(app, work);
   add_extract(app, work);
+  add_lab(app, work);
 
   try {
     app.parse(argc, argv);

@@ -130,7 +130,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
   if (!acknowledged || (!to.joined && window_.outstanding() > alone_packets) || window_.outstanding() >= Psn::half)
     window_.oldest = window_.next;
   most_outstanding_ = std::max(most_outstanding_, window_.outstanding());
-  last_time_ = packet.time;
+  last_time_ = std::max(last_time_, packet.time);  // one that was put aside comes late
   last_frame_ = packet.frame;
   if (trouble_ && trouble_->unsent && trouble_->unsent->psn - window_.next < 0) {
     const TransportPacket answer = *trouble_->unsent;
