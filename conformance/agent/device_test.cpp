@@ -1,14 +1,12 @@
-// The client, its handles and the agent on real devices: those of the agent that RDMAWIRE_TEST_AGENT names, as
-// "unix:/run/agent". Every device must have an address of IPv4 on its own network interface; what is sent stays on it.
+// The client, its handles and the agent on real devices.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <string>
 
-#include "replay/peer/connection_manager.hpp"
+#include "conformance/agent/device_fixture_for_test.hpp"
 
 namespace rdmawire::peer {
 namespace {
@@ -17,51 +15,11 @@ using ::testing::ElementsAre;
 using ::testing::StartsWith;
 using namespace std::chrono_literals;
 
-std::string text_of(const Octets& octets, std::size_t length = std::string::npos) {
-  return std::string(octets.begin(), octets.end()).substr(0, length);
-}
+std::string text_of(const Octets& octets) { return {octets.begin(), octets.end()}; }
 
-/// A device with a protection domain, a completion queue and memory, or a reason to skip the test.
-class OnADevice : public ::testing::TestWithParam<std::string> {
+class OnADevice : public testing::DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
-  void SetUp() override {
-    const char* address = std::getenv("RDMAWIRE_TEST_AGENT");
-    if (address == nullptr) GTEST_SKIP() << "needs RDMAWIRE_TEST_AGENT, the address of an agent beside RDMA devices";
-    Options options;
-    options.timeout = 20s;
-    auto connected = Peer::connect(address, options);
-    ASSERT_TRUE(connected) << connected.error().message;
-    peer.emplace(std::move(*connected));
-    const auto listed = peer->call("devices").value();
-    for (const auto& one : listed.at("devices")) {
-      if (one.at("transport") == GetParam()) device = Device::open(*peer, one.at("name").get<std::string>()).value();
-    }
-    if (!device) GTEST_SKIP() << "needs a device of transport " << GetParam();
-    // A GID of iWARP is no address.
-    const char* own = std::getenv("RDMAWIRE_TEST_IWARP_ADDRESS");
-    where = device.iwarp() ? (own != nullptr ? own : "") : device.address();
-    if (where.empty()) GTEST_SKIP() << "needs RDMAWIRE_TEST_IWARP_ADDRESS, the address of the iWARP device";
-    pd = device.protection_domain().value();
-    cq = device.completion_queue(64).value();
-    memory = pd.region(4096, {"local_write", "remote_write", "remote_read", "remote_atomic"}).value();
-  }
-  void TearDown() override {
-    memory = {};
-    cq = {};
-    pd = {};
-    device = {};
-    if (!peer) return;
-    peer->close();
-    EXPECT_EQ(peer->unattended().count, 0) << to_string(peer->unattended().first.value_or(PeerError{}));
-  }
-  QueuePair rc() { return pd.queue_pair({.send_cq = &cq}).value(); }
-
-  std::optional<Peer> peer;
-  Device device;
-  ProtectionDomain pd;
-  CompletionQueue cq;
-  Region memory;
-  std::string where;
+  void SetUp() override { begin(GetParam()); }
 };
 
 TEST_P(OnADevice, connects_by_the_cm_and_moves_octets) {
