@@ -63,11 +63,7 @@ class TestGuest {
 inline lab::Result<TestGuest>& test_guest(bool siw) {
   static std::map<bool, lab::Result<TestGuest>> guests;
   auto found = guests.find(siw);
-  // Under emulation each takes a core: one at a time.
-  if (found == guests.end()) {
-    guests.clear();
-    found = guests.emplace(siw, TestGuest::boot(siw)).first;
-  }
+  if (found == guests.end()) found = guests.emplace(siw, TestGuest::boot(siw)).first;
   return found->second;
 }
 

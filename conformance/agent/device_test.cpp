@@ -21,6 +21,11 @@ class OnADevice : public testing::DeviceTest, public ::testing::WithParamInterfa
  protected:
   void SetUp() override { begin(GetParam()); }
 };
+/// With queue pairs that know numbers and PSNs, and datagrams.
+class OnRoce : public testing::DeviceTest {
+ protected:
+  void SetUp() override { begin("ib"); }
+};
 
 TEST_P(OnADevice, connects_by_the_cm_and_moves_octets) {
   const auto asking = rc(), answering = rc();
@@ -85,8 +90,7 @@ TEST_P(OnADevice, a_request_that_is_let_go_of_is_rejected) {
   EXPECT_TRUE(caller.wait_for("rejected", 20s));
 }
 
-TEST_P(OnADevice, connects_by_hand_with_numbers) {
-  if (device.iwarp()) GTEST_SKIP() << "needs a transport whose queue pairs know numbers and PSNs";
+TEST_F(OnRoce, connects_by_hand_with_numbers) {
   const auto one = rc(), other = rc();
   ASSERT_TRUE(one.connect({.qp_num = other.qp_num(), .address = where, .psn = 200, .own_psn = 100}));
   ASSERT_TRUE(other.connect({.qp_num = one.qp_num(), .address = where, .psn = 100, .own_psn = 200}));
@@ -115,8 +119,7 @@ TEST_P(OnADevice, connects_by_hand_with_numbers) {
   EXPECT_THAT(memory.read(1024, 2).value(), ElementsAre(8, 9));
 }
 
-TEST_P(OnADevice, a_wrong_key_is_refused_by_the_other_end) {
-  if (device.iwarp()) GTEST_SKIP() << "needs a transport whose queue pairs know numbers and PSNs";
+TEST_F(OnRoce, a_wrong_key_is_refused_by_the_other_end) {
   const auto one = rc(), other = rc();
   ASSERT_TRUE(one.connect({.qp_num = other.qp_num(), .address = where}));
   ASSERT_TRUE(other.connect({.qp_num = one.qp_num(), .address = where}));
@@ -126,8 +129,7 @@ TEST_P(OnADevice, a_wrong_key_is_refused_by_the_other_end) {
   EXPECT_EQ(one.state().value(), "err");
 }
 
-TEST_P(OnADevice, sends_datagrams_where_the_cm_leads) {
-  if (device.iwarp()) GTEST_SKIP() << "needs a transport with datagrams";
+TEST_F(OnRoce, sends_datagrams_where_the_cm_leads) {
   const auto asking = pd.queue_pair({.type = "ud", .send_cq = &cq}).value();
   const auto answering = pd.queue_pair({.type = "ud", .send_cq = &cq}).value();
   const auto listener = Listener::listen(*peer, {.address = where, .port_space = "udp"}).value();
