@@ -270,7 +270,8 @@ TEST(GuestPorts, HaveTheNamesAddressesAndVlanThatWereAskedFor) {
   EXPECT_THAT(output_of(guest, {"ip", "link", "show", "eth0"}), HasSubstr("02:00:00:00:00:07"));
   EXPECT_THAT(output_of(guest, {"ip", "-d", "link", "show", "eth1.12"}), testing::AllOf(HasSubstr("mtu 4200"), HasSubstr("id 12")));
   EXPECT_THAT(output_of(guest, {"ip", "-br", "address", "show", "eth1.12"}), HasSubstr("10.78.1.3/24"));
-  EXPECT_THAT(output_of(guest, {"rdma", "link"}), testing::AllOf(HasSubstr("netdev eth0 "), HasSubstr("netdev eth1.12 ")));
+  EXPECT_THAT(output_of(guest, {"rdma", "link"}), testing::AllOf(HasSubstr("netdev eth0 "), HasSubstr("netdev eth1 ")));
+  EXPECT_THAT(output_of(guest, {"ibv_devinfo", "-v", "-d", "rxe1"}), HasSubstr("::ffff:10.78.1.3"));
   EXPECT_THAT(output_of(guest, {"cat", "/share/lab/error.hpp"}), HasSubstr("struct LabError"));
   EXPECT_THAT(output_of(guest, {"touch", "/share/x"}), HasSubstr("Read-only file system"));
 }
