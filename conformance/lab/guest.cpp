@@ -272,7 +272,8 @@ class Guest::Impl {
                                      "-initrd",
                                      initrd.string()};
     std::string kernel =
-        "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr mitigations=off no_timer_check tsc=unstable trace_clock=global "
+        "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr mitigations=off no_timer_check tsc=unstable "
+        "trace_clock=global "
         "random.trust_cpu=on net.ifnames=0 rdinit=/init";
     if (!options_.kernel_arguments.empty()) kernel += " " + options_.kernel_arguments;
     argv.insert(argv.end(), {"-append", kernel});
@@ -412,8 +413,10 @@ class Guest::Impl {
     if (agents.empty()) return {};
     auto socket = connect_to_guest(agents.back().substr(5));
     if (!socket) return tl::unexpected(socket.error());
-    constexpr std::string_view question = "{\"id\":1,\"do\":\"hello\",\"protocol\":1,\"controller\":\"lab\"}\n{\"id\":2,\"do\":\"bye\"}\n";
-    if (::send(socket->get(), question.data(), question.size(), MSG_NOSIGNAL) < 0) return system_failure("asking the agent");
+    constexpr std::string_view question =
+        "{\"id\":1,\"do\":\"hello\",\"protocol\":1,\"controller\":\"lab\"}\n{\"id\":2,\"do\":\"bye\"}\n";
+    if (::send(socket->get(), question.data(), question.size(), MSG_NOSIGNAL) < 0)
+      return system_failure("asking the agent");
     std::string answer;
     while (std::count(answer.begin(), answer.end(), '\n') < 2) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
