@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   add_analyze(app, work);
   add_dissect(app, work);
   add_capture(app, work);
+  add_certify(app, work);
   add_explain(app, work);
   add_extract(app, work);
   add_lab(app, work);

@@ -150,6 +150,9 @@ class Builder {
       if (own)
         return failure(Kind::missing,
                        options_.modules.string() + " has no siw.ko; build the kernel with CONFIG_RDMA_SIW=m");
+      if (options_.kernel == "newest")
+        return failure(Kind::missing, "Debian's " + image_.release + " comes without siw, and building it takes that release's " +
+                                          "compiler; siw needs --kernel debian, or a kernel of yours");
       auto siw = layer("siw-" + image_.release, {"siw", kernel.string()});
       if (!siw) return tl::unexpected(siw.error());
       image_.layers.push_back(*siw / "siw.cpio");
@@ -176,7 +179,8 @@ class Builder {
 
   // The layer's directory in the cache, built if it has to be.
   Result<fs::path> layer(const std::string& name, std::vector<std::string> arguments) {
-    const fs::path path = options_.cache / (name + "-" + fingerprint({build_script, init_script}));
+    const fs::path path =
+        options_.cache / (name + "-" + fingerprint({build_script, arguments[0] == "tools" ? init_script : ""}));
     if (fs::exists(path) && !options_.update) return path;
     auto held = lock_cache(options_.cache, options_.stop, options_.progress);
     if (!held) return tl::unexpected(held.error());

@@ -2,20 +2,21 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstring>
 
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/process.hpp"
+#include "conformance/lab/sockets.hpp"
 
 namespace rdmawire::lab {
 namespace {
@@ -25,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 using Kind = LabError::Kind;
 
 constexpr std::size_t longest_command = 64 * 1024;
+constexpr int closing_look = 10;  // milliseconds
 
 // One word for a shell, whatever its octets.
 std::string quoted(const std::string& word) {
@@ -39,19 +41,6 @@ std::string in_one_line(const std::string& command) {
   for (const char c : command)
     out += c == '\\' ? std::string("\\\\") : c == '\n' ? std::string("\\n") : std::string(1, c);
   return out + '\n';
-}
-
-Result<Descriptor> connect_to(const fs::path& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string text = path.string();
-  if (text.size() >= sizeof address.sun_path) return failure(Kind::system, text + ": too long for a socket");
-  std::memcpy(address.sun_path, text.data(), text.size());
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket) return system_failure("socket");
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return system_failure("connecting to the guest at " + text);
-  return socket;
 }
 
 class Run {
@@ -90,12 +79,12 @@ class Run {
       // What an earlier one left there.
       for (char buffer[512]; ::read(control_out_.get(), buffer, sizeof buffer) > 0;) continue;
       for (const auto& [name, to] : {std::pair{".out", &out_}, std::pair{".err", &err_}}) {
-        auto socket = connect_to(base + name);
+        auto socket = connect_to_guest(base + name);
         if (!socket) return tl::unexpected(socket.error());
         *to = std::move(*socket);
       }
       if (options_.input >= 0) {
-        auto socket = connect_to(base + ".in");
+        auto socket = connect_to_guest(base + ".in");
         if (!socket) return tl::unexpected(socket.error());
         in_ = std::move(*socket);
       }
@@ -130,15 +119,20 @@ class Run {
     std::string answers, to_guest;
     bool input_ended = !in_;
     while (true) {
+      // What is still on its way would be lost with the connection; its end is looked for now and then.
+      const bool closing = input_ended && in_;
+      if (closing && to_guest.empty() && unsent(in_.get()) == 0) in_.reset();
       pollfd waiting[] = {{control_out_.get(), POLLIN, 0},
                           {out_.get(), POLLIN, 0},
                           {err_.get(), POLLIN, 0},
                           {!input_ended && to_guest.empty() ? options_.input : -1, POLLIN, 0},
                           {to_guest.empty() ? -1 : in_.get(), POLLOUT, 0},
                           {options_.stop, POLLIN, 0}};
-      const int ready = ::poll(waiting, std::size(waiting), milliseconds_left());
+      int patience = milliseconds_left();
+      if (in_ && input_ended && (patience < 0 || patience > closing_look)) patience = closing_look;
+      const int ready = ::poll(waiting, std::size(waiting), patience);
       if (ready < 0 && errno != EINTR) return system_failure("waiting for " + name);
-      if (ready < 0) continue;
+      if (ready < 0 || (ready == 0 && milliseconds_left() != 0)) continue;
       if (ready == 0)
         return failure(Kind::timeout, fmt::format("{} did not end within {} s", name,
                                                   static_cast<double>(options_.timeout.count()) / 1000));
@@ -149,10 +143,7 @@ class Run {
         char buffer[4096];
         const ssize_t got = ::read(options_.input, buffer, sizeof buffer);
         if (got > 0) to_guest.assign(buffer, static_cast<std::size_t>(got));
-        if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) {
-          input_ended = true;
-          in_.reset();
-        }
+        if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) input_ended = true;
       }
       if (waiting[4].revents != 0) {
         const ssize_t sent = ::send(in_.get(), to_guest.data(), to_guest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -204,7 +195,7 @@ class Run {
 
   static void keep(int to, std::string& kept, std::string_view text) {
     if (to < 0) {
-      kept += text;
+      kept += text.substr(0, RunResult::most_octets - std::min(RunResult::most_octets, kept.size()));
       return;
     }
     while (!text.empty()) {
@@ -217,6 +208,11 @@ class Run {
         return;  // a reader that has seen enough
       }
     }
+  }
+
+  static int unsent(int socket) {
+    int octets = 0;
+    return ::ioctl(socket, SIOCOUTQ, &octets) == 0 ? octets : 0;
   }
 
   // What runs there shall not go on, nor its output reach the next one.
