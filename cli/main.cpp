@@ -44,8 +44,10 @@ int main(int argc, char** argv) {
   add_check(app, work);
   add_dissect(app, work);
   add_capture(app, work);
+  add_certify(app, work);
   add_explain(app, work);
   add_extract(app, work);
+  add_lab(app, work);
 
   try {
     app.parse(argc, argv);

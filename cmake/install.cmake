@@ -8,7 +8,7 @@
 include(CMakePackageConfigHelpers)
 
 get_property(rooms GLOBAL PROPERTY RDMAWIRE_ROOMS)
-list(REMOVE_ITEM rooms rdmawire_cli)  # serves the command alone
+list(REMOVE_ITEM rooms rdmawire_cli rdmawire_agent)  # serve one program alone
 
 add_library(rdmawire_rdmawire INTERFACE)
 add_library(rdmawire::rdmawire ALIAS rdmawire_rdmawire)
@@ -22,11 +22,12 @@ install(TARGETS ${rooms} rdmawire_rdmawire EXPORT rdmawire
 if(TARGET rdmawire)
   install(TARGETS rdmawire RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 endif()
+install(TARGETS rdmawire-agent RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 
 file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/dissectors/*.hpp ${PROJECT_SOURCE_DIR}/captures/*.hpp
   ${PROJECT_SOURCE_DIR}/replay/*.hpp ${PROJECT_SOURCE_DIR}/conformance/*.hpp)
-list(FILTER headers EXCLUDE REGEX "^dissectors/wireshark/|/(testing|test_support)\\.hpp$|_(for_test|testing|state|limits)\\.hpp$")
+list(FILTER headers EXCLUDE REGEX "^dissectors/wireshark/|^conformance/agent/|/(testing|test_support)\\.hpp$|_(for_test|testing|state|limits)\\.hpp$")
 foreach(header IN LISTS headers)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rdmawire/${folder} COMPONENT development)

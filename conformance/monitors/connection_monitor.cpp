@@ -15,17 +15,24 @@ bool Trust::covers(const tracking::PortAddress& address) const {
 }
 
 Place Watch::place(End judged) const {
-  return {connection.id, judged, false, {}, t.frame, t.time, monitor.relative_psn(from, t)};
+  return {connection.id, judged, false, {}, t.frame, t.time, monitor.relative_psn(from, t, agreement)};
 }
 
 void Watch::draw(Violation* violation) const {
   if (violation) monitor.draw(violation);
 }
 
-std::uint32_t ConnectionMonitor::relative_psn(End from, const TransportPacket& t) const {
+std::uint32_t ConnectionMonitor::relative_psn(End from, const TransportPacket& t,
+                                              const tracking::Agreement* agreement) const {
   const auto requester = static_cast<std::size_t>(t.is_response() ? tracking::other(from) : from);
-  if (exchanges_[requester].started()) return Psn(t.psn.value() - exchanges_[requester].first().value()).value();
-  return Psn(t.psn.value() - senders_[requester].first().value()).value();
+  Psn first = t.psn;
+  if (exchanges_[requester].started())
+    first = exchanges_[requester].first();
+  else if (senders_[requester].started())
+    first = senders_[requester].first();
+  else if (agreement && agreement->ends[requester].first_psn)
+    first = Psn(*agreement->ends[requester].first_psn);
+  return Psn(t.psn.value() - first.value()).value();
 }
 
 // The same packet once more: the network's or the capture's doing, not the sender's.
@@ -40,10 +47,12 @@ bool ConnectionMonitor::is_copy(End from, const TransportPacket& t) const {
   return false;
 }
 
-void ConnectionMonitor::note(End from, const TransportPacket& t, bool copy) {
+void ConnectionMonitor::note(End from, const TransportPacket& t, const tracking::Agreement* agreement, bool copy) {
   Rung& rung = rungs_[noted_ % kept];
-  rung = {t.frame, t.time,     relative_psn(from, t), t.payload, t.msn.value(), t.op->value, t.syndrome,
-          from,    t.has_aeth, t.ack_request,         copy};
+  rung = {t.frame,       t.time,        relative_psn(from, t, agreement),
+          t.payload,     t.msn.value(), t.op->value,
+          t.syndrome,    from,          t.has_aeth,
+          t.ack_request, copy};
   last_[noted_ % last_.size()] = {t.icrc, t.identification, t.psn.value(), t.op->value, from, t.time};
   ++noted_;
   for (Drawing& drawing : drawings_) {
@@ -69,16 +78,17 @@ void ConnectionMonitor::packet(Judge& judge, const Trust& trust, const Connectio
               t,     agreement,
               *this, from,
               sure,  {trust.covers(connection.at(End::a).address), trust.covers(connection.at(End::b).address)},
-              copy};
-  note(from, t, copy);
+              copy,  trust.everywhere};
+  note(from, t, agreement, copy);
   for (Violation* violation : judge.of_frame(t.frame)) {
     violation->place.connection = connection.id;
     violation->place.end = from;
-    violation->place.psn = relative_psn(from, t);
+    violation->place.psn = relative_psn(from, t, agreement);
     draw(violation);
   }
   if (connection.service == Service::vendor || connection.service == Service::rd) return;
   judge_life(watch);
+  judge_ecn(watch);
   if (connection.service != Service::ud) {
     judge_migration(watch, alternate_path);
     judge_source_port(watch);
@@ -107,20 +117,34 @@ void ConnectionMonitor::packet(Judge& judge, const Trust& trust, const Connectio
   }
 }
 
-void ConnectionMonitor::judge_migration(const Watch& watch, bool alternate_path) const {
+// A state of the queue pair: judged when it is first seen, and when it changes.
+void ConnectionMonitor::judge_migration(const Watch& watch, bool alternate_path) {
   const auto& t = watch.t;
-  if (t.op->operation == Operation::congestion_notification) return;
+  if (t.op->operation == Operation::congestion_notification || t.damaged) return;
+  auto& before = migrated_[static_cast<std::size_t>(watch.from)];
+  if (before == t.migrated) return;
+  before = t.migrated;
   const bool seen = watch.agreement && watch.agreement->by == tracking::JoinedBy::connection_manager;
   watch.say("bth.sender.migration.state-constant",
-            Verdict::of(t.migrated)
-                .unless(!seen, Reason::start_not_seen)
-                .unless(alternate_path, Reason::device_knows)
-                .unless(t.damaged, Reason::damaged),
+            Verdict::of(t.migrated).unless(!seen, Reason::start_not_seen).unless(alternate_path, Reason::device_knows),
             watch.from, [&] {
               return Statement{"MigReq 1: no alternate path was loaded, so the queue pair counts as migrated",
                                fmt::format("MigReq 0 in {}", t.op->name),
                                {watch.agreement ? watch.agreement->request_frame : 0}};
             });
+}
+
+// Whether the device has congestion management only it knows: then the field may say so. Told once, and when it
+// changes.
+void ConnectionMonitor::judge_ecn(const Watch& watch) {
+  const auto& t = watch.t;
+  if (t.wire != Wire::roce_v2) return;
+  const bool capable = (t.traffic_class & 3U) != 0;
+  auto& before = capable_[static_cast<std::size_t>(watch.from)];
+  if (before == capable) return;
+  before = capable;
+  watch.judge.judge("roce.sender.ip.ecn-clear-without-management",
+                    capable ? Verdict::open(Reason::capability_unknown) : Verdict::holds());
 }
 
 void ConnectionMonitor::judge_source_port(const Watch& watch) {

@@ -38,7 +38,8 @@ struct Trust {
   /// The capture was taken at the port of these addresses and lost nothing: of them everything sent and received is in
   /// it, in this order.
   std::vector<tracking::PortAddress> at;
-  bool everywhere = false;  ///< of every address: nothing is lost or changes its order anywhere but before our eyes
+  bool everywhere = false;  ///< of every address: nothing is lost or changes its order anywhere but before our eyes,
+                            ///< and programs leave their buffers alone: a simulation, or a bench
 
   [[nodiscard]] bool covers(const tracking::PortAddress& address) const;
 };
@@ -56,6 +57,7 @@ struct Watch {
   bool joined;    ///< both directions are known to belong together, certainly enough to blame somebody for it
   bool whole[2];  ///< by end: everything that it sent and received is seen
   bool copy;      ///< the packet was captured before
+  bool bench;     ///< programs leave their buffers alone, and no time is lost but by the devices
 
   [[nodiscard]] bool sees_all_of(End end) const { return whole[static_cast<std::size_t>(end)]; }
   [[nodiscard]] Place place(End judged) const;
@@ -89,7 +91,8 @@ class ConnectionMonitor {
 
   /// The first frames around the violation, now and with the next packets.
   void draw(Violation* violation);
-  [[nodiscard]] std::uint32_t relative_psn(End from, const TransportPacket& t) const;
+  [[nodiscard]] std::uint32_t relative_psn(End from, const TransportPacket& t,
+                                           const tracking::Agreement* agreement) const;
 
  private:
   static constexpr std::size_t kept = 12, drawn_behind = 3;
@@ -97,9 +100,10 @@ class ConnectionMonitor {
     Violation* violation;
     std::size_t left;
   };
-  void note(End from, const TransportPacket& t, bool copy);
+  void note(End from, const TransportPacket& t, const tracking::Agreement* agreement, bool copy);
   [[nodiscard]] bool is_copy(End from, const TransportPacket& t) const;
-  void judge_migration(const Watch& watch, bool alternate_path) const;
+  void judge_migration(const Watch& watch, bool alternate_path);
+  void judge_ecn(const Watch& watch);
   void judge_source_port(const Watch& watch);
   void judge_life(const Watch& watch);
 
@@ -118,6 +122,8 @@ class ConnectionMonitor {
   std::uint32_t noted_ = 0;
   std::array<std::uint16_t, 2> port_{};  // UDP source port, by sender
   std::array<std::uint64_t, 2> port_frame_{};
+  std::array<std::optional<bool>, 2> capable_{};   // the last packet had an ECN field that is not 00, by sender
+  std::array<std::optional<bool>, 2> migrated_{};  // MigReq of the last packet, by sender
   struct Failed {
     std::uint64_t frame = 0;
     std::int64_t time = 0;

@@ -117,9 +117,6 @@ void HeaderMonitor::judge_ipv4(const Here& here) {
         "DF 1, MF 0, fragment offset 0", fmt::format("DF {:d}, MF {:d}, fragment offset {}", df, mf, offset), {}};
   });
   judge_.judge("roce.sender.ip.protocol-is-udp", Verdict::holds());
-  const std::uint32_t ecn = ip.get<"tos">() & 3U;
-  judge_.judge("roce.sender.ip.ecn-clear-without-management",
-               ecn == 0 ? Verdict::holds() : Verdict::open(Reason::capability_unknown));
 }
 
 void HeaderMonitor::judge_ipv6(const Here& here) {
@@ -132,9 +129,6 @@ void HeaderMonitor::judge_ipv6(const Here& here) {
                      {}};
   });
   judge_.judge("roce.sender.ip.protocol-is-udp", Verdict::holds());
-  const std::uint32_t ecn = ip.get<"traffic_class">() & 3U;
-  judge_.judge("roce.sender.ip.ecn-clear-without-management",
-               ecn == 0 ? Verdict::holds() : Verdict::open(Reason::capability_unknown));
 }
 
 void HeaderMonitor::judge_udp(const Here& here) {

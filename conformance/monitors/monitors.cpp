@@ -32,7 +32,7 @@ void Monitors::transport(const Connection& connection, End from, const Transport
 }
 
 void Monitors::event(const Connection* connection, const tracking::Event& event) {
-  if (!connection) return;
+  if (!connection || connection->service == tracking::Service::iwarp) return;
   if (event.kind == tracking::EventKind::path_change && event.origin_frame != 0)
     alternate_paths_.insert(pair_hash(connection->at(End::a).address, connection->at(End::b).address));
   if (event.kind == tracking::EventKind::closed && event.cause != tracking::Cause::unknown && wants(connection->id))

@@ -111,6 +111,10 @@ void RcExchange::insert(const Watch& watch, std::size_t at) {
   judge_chain(watch, at);
   if (at + 1 < sent_.size()) judge_chain(watch, at + 1);
   judge_ack_request(watch);
+  // Late, or sent again and not seen the first time: a NAK, the round that goes on, or the time tell.
+  const bool again = nak_.active || rnr_.active || (round_.active && watch.t.psn == round_.next) ||
+                     (at + 1 < sent_.size() && watch.t.time - sent_[at + 1].time >= limits::reorder_ns);
+  if (again) judge_round(watch, nullptr, sent_[at].psns);
 }
 
 // What is answered long since, and what is too much.

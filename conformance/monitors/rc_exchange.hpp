@@ -46,7 +46,8 @@ struct SeenRequest {
   std::uint32_t responses = 0;  ///< of a READ: PSNs that were answered in order, from the first on
   bool response_gap = false;    ///< of a READ: a response is missing before one that came
   bool skipped = false;         ///< later requests were answered, and this one was not seen to be
-  std::uint64_t original = 0;   ///< what an atomic's answer said
+  std::int64_t skipped_time = 0;
+  std::uint64_t original = 0;  ///< what an atomic's answer said
   bool has_original = false;
 
   [[nodiscard]] Psn end() const { return psn + psns; }
@@ -87,8 +88,8 @@ class RcExchange {
   void judge_ack_request(const Watch& watch) const;
   void judge_again(const Watch& watch, SeenRequest& known);
   void judge_part_of_read(const Watch& watch, SeenRequest& read);
-  void judge_round(const Watch& watch, const SeenRequest& known, std::uint32_t psns);
-  void judge_round_begin(const Watch& watch, const SeenRequest& known);
+  void judge_round(const Watch& watch, const SeenRequest* known, std::uint32_t psns);
+  void judge_round_begin(const Watch& watch, const SeenRequest* known);
   void end_round(const Watch& watch);
 
   // Judgements on the responder, rc_responder_monitor.cpp
@@ -127,7 +128,13 @@ class RcExchange {
     std::uint32_t times = 0;
   };
   Refusal nak_, rnr_;
-  bool naked_ = false;  // some gap was reported before
+  bool naked_ = false;             // some gap was reported before
+  std::uint64_t again_frame_ = 0;  // the last request that came again
+  std::uint64_t again_ = 0;        // requests that came again, and ACKs that came again: not more than those
+  std::uint64_t acks_again_ = 0;
+  std::uint64_t response_gap_frame_ = 0;  // a response that shows one before it to be missing: an implied NAK
+  std::uint64_t ack_frame_ = 0;           // the last ACK
+  Psn last_response_;                     // the furthest response that was seen
 
   // MSN: what it was before the first request that was seen, as bounds
   bool msn_known_ = false;

@@ -85,8 +85,11 @@ void RcExchange::prove(const Watch& watch, Psn executed) {
   for (at = at == nowhere ? 0 : at; at < sent_.size() && sent_[at].end() - executed <= 0; ++at) {
     SeenRequest& r = sent_[at];
     if (r.has_own_answer() && r.answered_frame == 0 && r.frame != watch.t.frame && !r.skipped &&
-        !(watch.t.psn - r.psn >= 0 && watch.t.psn - r.end() < 0))
+        !(watch.t.psn - r.psn >= 0 && watch.t.psn - r.end() < 0)) {
       r.skipped = lost_ = true;
+      response_gap_frame_ = watch.t.frame;
+      r.skipped_time = watch.t.time;
+    }
   }
   proven_known_ = true;
   proven_ = executed;
@@ -122,13 +125,14 @@ void RcExchange::judge_order_of(const Watch& watch) {
   const RuleId rule = watch.connection.service == tracking::Service::xrc
                           ? RuleId("xrc.responder.order.responses-by-psn")
                           : RuleId("rc.responder.order.responses-by-psn");
-  if (!proven_known_ || t.psn - proven_ >= 0) {
+  if (!proven_known_ || t.psn - last_response_ >= 0) {
+    last_response_ = t.psn;
     watch.holds(rule);
     return;
   }
   // A duplicate request, seen or not, draws a response with a PSN from before.
   const SeenRequest* request = covering(t.psn);
-  if (request && request->times > 1) return;
+  if ((request && request->times > 1) || again_frame_ > ack_frame_) return;
   watch.open(rule, Reason::order_not_sure);
 }
 
@@ -159,7 +163,7 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
     if (t.psn.value() < first_.value()) watch.holds("rc.responder.psn.wraps");
     if (proven_known_ && executed == proven_) {
       // Once more the same: of a duplicate, or for new credits.
-      const bool duplicate = request && request->times > 1;
+      const bool duplicate = ++acks_again_ <= again_;
       if (duplicate) {
         watch.holds("rc.responder.duplicate.not-executed-again");
         watch.holds("rc.responder.duplicate.newest-psn-acknowledged");
@@ -174,6 +178,7 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
       }
     }
     judge_order_of(watch);
+    ack_frame_ = t.frame;
     prove(watch, executed);
     return;
   }
@@ -315,10 +320,26 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
   }
   if (at == request->responses)
     ++request->responses;
-  else if (at > request->responses && !request->response_gap)
+  else if (at > request->responses && !request->response_gap) {
     request->response_gap = true;
+    response_gap_frame_ = t.frame;
+  }
   if (watch.connection.service == tracking::Service::xrc)
     watch.holds("xrc.responder.operations.as-reliable-connection");
+  if (request->skipped && request->times == 1 && at + 1 == request->responses) {
+    // Its first answer, and one behind it came before.
+    const bool sure = t.time - request->skipped_time >= limits::reorder_ns || watch.sees_all_of(watch.from);
+    watch.say_of_both("rc.responder.order.behind-read",
+                      Verdict::violated()
+                          .unless(!watch.sees_all_of(watch.from), Reason::capture_lost)
+                          .unless(!sure, Reason::order_not_sure),
+                      watch.from, [&] {
+                        return Statement{"all of the READ's responses before the answer to a request behind it",
+                                         fmt::format("{} after one", t.op->name),
+                                         {request->frame}};
+                      });
+  }
+  if (last && sized && !request->skipped) watch.holds("rc.responder.order.behind-read");
   if (last && sized) judge_reads_out(watch, *request);
   prove(watch, request->end());
 }

@@ -83,8 +83,12 @@ Json violation_json(const Violation& violation, const CheckResult& result, std::
     json["connection"] = Json();
     json["service"] = Json();
     json["end"] = Json();
-    json["from"] = end_json(violation.place.flow.from, std::nullopt);
-    json["to"] = end_json(violation.place.flow.to, static_cast<std::uint32_t>(violation.place.flow.number & 0xffffff));
+    const std::uint64_t number_of_flow = violation.place.flow.number;
+    const bool datagram = number_of_flow >> 48 & 1;  // names both queue pairs
+    json["from"] =
+        end_json(violation.place.flow.from,
+                 datagram ? std::optional(static_cast<std::uint32_t>(number_of_flow >> 24 & 0xffffff)) : std::nullopt);
+    json["to"] = end_json(violation.place.flow.to, static_cast<std::uint32_t>(number_of_flow & 0xffffff));
   }
   json["frame"] = violation.place.frame;
   json["last_frame"] = violation.last_frame;

@@ -14,6 +14,7 @@ struct Watch;
 class UnreliableSender {
  public:
   void packet(const Watch& watch);
+  [[nodiscard]] bool started() const { return started_; }
   [[nodiscard]] Psn first() const { return first_; }
 
  private:

@@ -337,6 +337,39 @@ inline constexpr auto header_rules = std::to_array<Rule>({
      .clauses = {our_own("what was not captured")},
      .sentence = "A capture that cuts the ICRC off makes our verdict on it inconclusive, never a pass.",
      .stimulus = "a snapped capture"},
+
+    // Beyond the catalogue: from the text of annex A17.
+    {.id = "roce.endpoint.ip.both-versions",
+     .mode = Mode::active,
+     .services = Services::infiniband,
+     .clauses = {ib("CA17-1")},
+     .sentence = "A port sends and accepts RoCEv2 over IPv4 and over IPv6.",
+     .stimulus = "a transfer over each",
+     .applies = "RoCEv2"},
+    {.id = "roce.sender.version.as-gid-type",
+     .mode = Mode::active,
+     .services = Services::infiniband,
+     .clauses = {ib("CA17-40", "connected"), ib("CA17-42", "UD")},
+     .sentence = "A packet is of RoCEv1 or RoCEv2 as the type of the selected GID says.",
+     .stimulus = "each type of entry of the GID table in turn",
+     .applies = "the port does RoCEv1 and RoCEv2"},
+    // A17 lets a device set 01 or 10, and RFC 3168 gives 11 to the network.
+    {.id = "roce.sender.ip.ecn-never-marked",
+     .level = Level::should,
+     .services = Services::infiniband,
+     .clauses = {ib("A17.3.1.1.3", "IPv4"), ib("A17.3.1.2.2", "IPv6"), rfc("RFC 3168", "5")},
+     .sentence = "A device does not send packets with the mark \"congestion experienced\", which is the network's.",
+     .stimulus = "an address vector whose traffic class has its low two bits set",
+     .applies = "RoCEv2, captured before any switch"},
+    // From Linux, where all devices take their port from one function.
+    {.id = "roce.sender.udp.source-port-dynamic",
+     .level = Level::may,
+     .mode = Mode::passive,
+     .services = Services::infiniband,
+     .clauses = {practice("Linux, rdma_flow_label_to_udp_sport")},
+     .sentence = "The UDP source port lies between 49152 and 65535.",
+     .stimulus = "any packet of the device",
+     .applies = "RoCEv2"},
 });
 
 }  // namespace rdmawire::conformance

@@ -244,6 +244,37 @@ inline constexpr auto queue_pair_rules = std::to_array<Rule>({
      .sentence =
          "A queue pair may be in INIT with receives posted before the REQ is sent, and accepts no packet before RTR.",
      .stimulus = "receives in INIT, packets before RTR"},
+
+    // Beyond the catalogue: google/rdma-unit-test quotes it.
+    {.id = "memory.verbs.window.queue-pair-destroyed",
+     .mode = Mode::active,
+     .services = Services::connected,
+     .clauses = {ib("o10-2.2.5")},
+     .sentence = "A queue pair that type 2B windows are bound to can be destroyed.",
+     .stimulus = "destroying it",
+     .applies = "the device supports type 2B windows"},
+    // Beyond the catalogue: from the text of annex A17.
+    {.id = "port.verbs.tables.gid-type",
+     .mode = Mode::active,
+     .services = Services::infiniband,
+     .clauses = {ib("CA17-26")},
+     .sentence = "Every entry of the GID table tells its type.",
+     .stimulus = "reading the table",
+     .applies = "RoCEv2"},
+    {.id = "cm.endpoint.reject.no-lid-reasons",
+     .services = Services::connected,
+     .clauses = {ib("CA17-35", "REJ"), ib("CA17-37", "APR")},
+     .sentence = "No REJ has the reason 13 or 19, and no APR the status 7, which are of LIDs.",
+     .stimulus = "REQ and LAP with LIDs of any value",
+     .applies = "RoCEv2"},
+    {.id = "cm.endpoint.messages.over-the-same-network",
+     .level = Level::should,
+     .services = Services::connected,
+     .clauses = {ib("A17.6.1")},
+     .sentence =
+         "The CM's messages are of the same kind, RoCEv2 over IPv4 or over IPv6, as the connection that they make.",
+     .stimulus = "a connection over each",
+     .applies = "RoCEv2"},
 });
 
 }  // namespace rdmawire::conformance

@@ -314,6 +314,14 @@ inline constexpr auto rc_requester_rules = std::to_array<Rule>({
      .sentence = "A NAK for a remote access error between the packets of a READ response fails the READ with that "
                  "error, and the queue pair goes to the error state.",
      .stimulus = "READ response First, then the NAK"},
+
+    // Beyond the catalogue: Linux's drivers of ipath, qib and hfi1 do so (limit of the send sequence number).
+    {.id = "rc.requester.credits.kept",
+     .services = Services::reliable,
+     .clauses = {ib_unverified("end-to-end credits", "9.7.7.2"), practice("Linux, drivers of ipath, qib and hfi1")},
+     .sentence = "A requester that was told credits sends at most one message that needs a receive beyond them.",
+     .stimulus = "ACKs with credits of 0, 1, 2",
+     .applies = "the responder tells credits"},
 });
 
 }  // namespace rdmawire::conformance

@@ -89,8 +89,8 @@ consteval Clause our_own(std::string_view title) { return {"rdmawire", {}, title
 
 /// One rule.
 struct Rule {
-  std::string_view id;     ///< "rc.responder.psn.sequence-error"
-  std::string_view alias;  ///< the catalogue's number, "RSP-009"; empty for a rule that the catalogue does not have
+  std::string_view id;       ///< "rc.responder.psn.sequence-error"
+  std::string_view alias{};  ///< the catalogue's number, "RSP-009"; empty for a rule that the catalogue does not have
   Level level = Level::shall;
   Mode mode = Mode::both;
   Services services = Services::none;

@@ -102,7 +102,7 @@ std::vector<std::string_view> nearest_rules(std::string_view name, std::size_t c
   };
   for (const Rule& rule : rules) {
     consider(rule.id);
-    consider(rule.alias);
+    if (!rule.alias.empty()) consider(rule.alias);
   }
   std::ranges::stable_sort(near, [](const Near& a, const Near& b) {
     return std::tie(a.distance, a.differs) < std::tie(b.distance, b.differs);

@@ -69,14 +69,19 @@ TEST(Rules, AFaultIsFound) {
 TEST(Rules, AreAllOfTheCatalogue) {
   const std::size_t with_alias = std::ranges::count_if(rules, [](const Rule& rule) { return !rule.alias.empty(); });
   EXPECT_EQ(with_alias, 244U);
-  for (const auto& [prefix, count] : std::initializer_list<std::pair<std::string_view, std::size_t>>{
-           {"HDR", 42}, {"RSP", 72}, {"REQ", 44}, {"UC", 13}, {"UD", 20}, {"XRC", 9}, {"CNP", 13}, {"QPS", 31}}) {
-    EXPECT_EQ(std::ranges::count_if(rules, [&](const Rule& rule) { return matches(rule, std::string(prefix) + "-*"); }),
-              static_cast<std::ptrdiff_t>(count));
-    const auto group = std::ranges::find(groups, prefix, &Group::prefix);
+  struct Row {
+    std::string prefix;
+    std::ptrdiff_t count;
+  };
+  const Row rows[] = {{"HDR", 42}, {"RSP", 72}, {"REQ", 44}, {"UC", 13},
+                      {"UD", 20},  {"XRC", 9},  {"CNP", 13}, {"QPS", 31}};
+  for (const Row& row : rows) {
+    EXPECT_EQ(std::ranges::count_if(rules, [&](const Rule& rule) { return matches(rule, row.prefix + "-*"); }),
+              row.count);
+    const auto group = std::ranges::find(groups, row.prefix, &Group::prefix);
     ASSERT_NE(group, groups.end());
-    EXPECT_GE(group->size, count);
-    EXPECT_EQ(group->rules().front().alias, std::string(prefix) + "-001");
+    EXPECT_GE(group->size, static_cast<std::size_t>(row.count));
+    EXPECT_EQ(group->rules().front().alias, row.prefix + "-001");
   }
 }
 

@@ -1,0 +1,235 @@
+/// The frame of the protocol: lines, ids, hello, sessions, authentication.
+
+#include "conformance/agent/conversation.hpp"
+
+#include <sodium.h>
+
+#include "conformance/agent/arguments.hpp"
+#include "conformance/agent/testing.hpp"
+
+namespace rdmawire::agent {
+namespace {
+
+using Conversing = AgentTest;
+
+TEST_F(Conversing, HelloSaysWhoAnswers) {
+  const Json hello = controller.result("hello", {{"protocol", 1}, {"controller", "test"}});
+  EXPECT_EQ(hello["protocol"], 1);
+  EXPECT_EQ(hello["agent"], "rdmawire-agent 0");
+  EXPECT_EQ(hello["authentication"], "none");
+  EXPECT_FALSE(hello.contains("challenge"));
+}
+
+TEST_F(Conversing, AnswersAreOneLineInTheDocumentedForm) {
+  controller.hello();
+  controller.send(R"({"id":"a","do":"reset"})");
+  ASSERT_EQ(controller.lines.size(), 1U);
+  EXPECT_EQ(controller.lines[0], R"({"id":"a","result":{"released":0}})");
+}
+
+TEST_F(Conversing, NothingGoesBeforeHello) {
+  EXPECT_EQ(controller.error("ping"), "EPROTO: ping: hello comes first");
+  EXPECT_EQ(controller.error("hello", {{"protocol", 2}}),
+            "EPROTONOSUPPORT: hello: protocol: this agent speaks version 1, not 2");
+  EXPECT_EQ(controller.error("ping"), "EPROTO: ping: hello comes first");
+  EXPECT_EQ(controller.error("hello"), "EINVAL: hello: protocol: is needed, and was not given");
+  EXPECT_EQ(controller.error("hello", {{"protocol", 1}, {"heart", 1}}),
+            "EINVAL: hello: \"heart\": is no argument here; there are protocol, controller, heartbeat_ms");
+}
+
+TEST_F(Conversing, GarbageIsAnsweredWithoutAnId) {
+  controller.hello();
+  const auto answer = [&](const std::string& line) {
+    controller.lines.clear();
+    controller.send(line);
+    return controller.lines.empty() ? "" : controller.lines[0];
+  };
+  const std::string begin = R"({"id":null,"error":{"errno":74,"name":"EBADMSG","message":")";
+  EXPECT_EQ(answer("what?"), begin + R"(the line is no JSON"}})");
+  EXPECT_EQ(answer("[1]"), begin + R"(the line is no JSON object"}})");
+  EXPECT_EQ(answer("{\"id\":1,\"do\":\"\xff\"}"), begin + R"(the line is no JSON"}})");
+  EXPECT_EQ(answer(R"({"do":"ping"})"),
+            begin + R"(the line needs an \"id\", a number or a text of at most 256 octets"}})");
+  EXPECT_EQ(answer(R"({"id":[1],"do":"ping"})"),
+            begin + R"(the line needs an \"id\", a number or a text of at most 256 octets"}})");
+  EXPECT_EQ(answer(std::string(100'000, '[')), begin + R"(the line has more than 16 brackets within each other"}})");
+  EXPECT_EQ(
+      answer(R"({"id":7})"),
+      R"({"id":7,"error":{"errno":74,"name":"EBADMSG","message":"the line needs a \"do\", the name of a command"}})");
+  EXPECT_EQ(answer(R"({"id":7,"do":"dance"})"),
+            R"({"id":7,"error":{"errno":38,"name":"ENOSYS","message":"do: there is no command \"dance\""}})");
+  EXPECT_EQ(answer(""), "");
+  EXPECT_EQ(answer("\r"), "");
+  // And it goes on.
+  EXPECT_EQ(controller.result("ping")["objects"], 0);
+}
+
+TEST_F(Conversing, ALineMayComeInPieces) {
+  controller.hello();
+  for (const char c : std::string("{\"id\":1,\"do\":\"reset\"}\r\n{\"id\":2,"))
+    controller.conversation().receive({&c, 1});
+  controller.conversation().receive("\"do\":\"reset\"}\n{\"id\":3,\"do\":\"reset\"}\n");
+  ASSERT_EQ(controller.lines.size(), 3U);
+  EXPECT_EQ(controller.lines[2], R"({"id":3,"result":{"released":0}})");
+}
+
+TEST_F(Conversing, ALineThatIsTooLongIsSkipped) {
+  controller.hello();
+  controller.conversation().receive("{\"id\":1,\"do\":\"ping\",\"x\":\"");
+  const std::string part(1 << 20, 'x');
+  for (int i = 0; i < 20; ++i) {
+    controller.conversation().receive(part);
+    EXPECT_LE(controller.conversation().waiting(), most_line + part.size());
+  }
+  controller.conversation().receive("\"}\n");
+  ASSERT_EQ(controller.lines.size(), 1U);
+  EXPECT_EQ(
+      controller.lines[0],
+      R"({"id":null,"error":{"errno":90,"name":"EMSGSIZE","message":"a line has at most 4194304 octets; the rest of it is skipped"}})");
+  EXPECT_EQ(controller.result("reset")["released"], 0);
+}
+
+TEST_F(Conversing, TheLongestLineIsTaken) {
+  controller.hello();
+  std::string line = R"({"id":1,"do":"destroy","object":1,"x":")";
+  line += std::string(most_line - line.size() - 2, 'x') + "\"}";
+  ASSERT_EQ(line.size(), most_line);
+  controller.send(line);
+  ASSERT_EQ(controller.lines.size(), 1U);
+  EXPECT_NE(controller.lines[0].find("is no argument here"), std::string::npos);
+}
+
+TEST_F(Conversing, ObjectsAreReleasedHoweverASessionEnds) {
+  for (const std::string how : {"bye", "hello", "reset", "lost"}) {
+    begin();
+    region();
+    queue_pair();
+    EXPECT_EQ(standin::alive(), 5U);
+    if (how == "bye") {
+      EXPECT_EQ(controller.result("bye")["released"], 5);
+    }
+    if (how == "reset") {
+      EXPECT_EQ(controller.result("reset")["released"], 5);
+    }
+    if (how == "hello") controller.hello();
+    if (how == "lost") controller.conversation().lost();
+    EXPECT_EQ(standin::alive(), 0U) << how;
+    if (how == "bye" || how == "lost") {
+      EXPECT_EQ(controller.error("ping"), "EPROTO: ping: hello comes first");
+    }
+  }
+}
+
+TEST_F(Conversing, HandlesAreNotUsedTwice) {
+  begin();
+  const Json first = region();
+  controller.result("destroy", {{"object", first["mr"]}});
+  EXPECT_GT(region()["mr"].get<int>(), first["mr"].get<int>());
+  controller.result("reset");
+  EXPECT_GT(controller.result("open", {{"name", "standin0"}})["device"].get<int>(), first["mr"].get<int>());
+}
+
+TEST_F(Conversing, ASessionSeesOnlyItsOwn) {
+  Controller other(bench);
+  other.hello();
+  begin();
+  EXPECT_EQ(other.error("alloc_pd", {{"device", device}}), "ENOENT: alloc_pd: device: there is no object 1");
+  const Json own = other.result("open", {{"name", "standin0"}});
+  EXPECT_EQ(own["device"], 1);
+  EXPECT_EQ(other.result("objects")["objects"].size(), 1U);
+  EXPECT_EQ(controller.result("objects")["objects"].size(), 3U);
+  other.result("bye");
+  EXPECT_EQ(controller.result("objects")["objects"].size(), 3U);
+}
+
+TEST_F(Conversing, WithoutAHeartbeatTheSessionEnds) {
+  controller.result("hello", {{"protocol", 1}, {"heartbeat_ms", 100}});
+  controller.result("open", {{"name", "standin0"}});
+  for (int i = 0; i < 5; ++i) {
+    bench.time += 60 * Loop::millisecond;
+    bench.step();
+    EXPECT_EQ(controller.result("ping")["objects"], 1);
+  }
+  bench.time += 101 * Loop::millisecond;
+  EXPECT_EQ(controller.event("ended")["why"], "no line arrived for 100 ms");
+  EXPECT_EQ(standin::alive(), 0U);
+  EXPECT_EQ(controller.error("ping"), "EPROTO: ping: hello comes first");
+}
+
+TEST_F(Conversing, WhatWaitsIsForgottenWithItsSession) {
+  begin();
+  controller.send(R"({"id":"w","do":"poll","cq":3,"timeout_ms":50})");
+  controller.hello();
+  for (int i = 0; i < 500; ++i) bench.step();
+  for (const std::string& line : controller.lines) EXPECT_EQ(line.find("\"w\""), std::string::npos) << line;
+}
+
+TEST_F(Conversing, ThereIsABoundToWhatWaits) {
+  begin();
+  for (int i = 0; i < 1100; ++i) controller.send(R"({"id":"w","do":"poll","cq":3,"timeout_ms":50000})");
+  EXPECT_EQ(controller.lines.size(), 1100 - Session::most_waits);
+  EXPECT_NE(controller.lines[0].find("EAGAIN"), std::string::npos);
+}
+
+class Authenticating : public AgentTest {
+ protected:
+  void SetUp() override {
+    AgentTest::SetUp();
+    ASSERT_GE(sodium_init(), 0);
+    bench.settings.secret = "Jefe";
+  }
+};
+
+TEST_F(Authenticating, TheSecretIsProven) {
+  const Json hello = controller.result("hello", {{"protocol", 1}});
+  EXPECT_EQ(hello["authentication"], "hmac-sha256");
+  ASSERT_EQ(hello["challenge"].get<std::string>().size(), 64U);
+  EXPECT_EQ(controller.error("open", {{"name", "standin0"}}), "EACCES: open: authenticate comes first");
+  // A challenge with a known answer: test case 2 of RFC 4231.
+  controller.conversation().session()->challenge = "what do ya want for nothing?";
+  controller.result("authenticate", {{"response", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"}});
+  controller.result("open", {{"name", "standin0"}});
+  EXPECT_EQ(controller.error("authenticate", {{"response", ""}}),
+            "EISCONN: authenticate: the session needs no authentication, or has it");
+}
+
+TEST_F(Authenticating, ChallengesDiffer) {
+  EXPECT_NE(controller.result("hello", {{"protocol", 1}})["challenge"],
+            controller.result("hello", {{"protocol", 1}})["challenge"]);
+}
+
+TEST_F(Authenticating, GuessingIsSlowAndLimited) {
+  controller.hello();
+  for (int i = 0; i < 3; ++i) {
+    const Loop::Time before = bench.time;
+    const std::string error = controller.error("authenticate", {{"response", std::string(64, '0')}});
+    EXPECT_GE(bench.time - before, 1000 * Loop::millisecond);
+    EXPECT_EQ(error.substr(0, 7), "EACCES:");
+    EXPECT_EQ(error.find("third time") != std::string::npos, i == 2) << error;
+  }
+  // Even the right one is not taken any more.
+  controller.conversation().session()->challenge = "what do ya want for nothing?";
+  EXPECT_NE(
+      controller
+          .error("authenticate", {{"response", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"}})
+          .find("third time"),
+      std::string::npos);
+  controller.hello();
+  controller.conversation().session()->challenge = "what do ya want for nothing?";
+  controller.result("authenticate", {{"response", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"}});
+}
+
+TEST_F(Authenticating, OneGuessAtATime) {
+  controller.hello();
+  controller.send(R"({"id":"a","do":"authenticate","response":"00"})");
+  EXPECT_EQ(controller.error("authenticate", {{"response", "00"}}).substr(0, 8), "EALREADY");
+}
+
+TEST_F(Authenticating, StrangersSpeakShortLines) {
+  controller.hello();
+  controller.send(std::string(5000, ' '));
+  EXPECT_NE(controller.lines.back().find("a line has at most 4096 octets"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rdmawire::agent

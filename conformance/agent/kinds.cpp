@@ -1,0 +1,123 @@
+#include "conformance/agent/kinds.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "conformance/agent/names.hpp"
+
+namespace rdmawire::agent {
+namespace {
+
+void make_nonblocking(int descriptor) {
+  const int flags = ::fcntl(descriptor, F_GETFL);
+  if (flags >= 0) ::fcntl(descriptor, F_SETFL, flags | O_NONBLOCK);
+}
+
+/// Events taken in one go; more come in the next turn, so that a storm of them does not keep others waiting.
+constexpr int most_events = 64;
+
+}  // namespace
+
+Device::Device(Session& session, ibv_context* context, bool owned)
+    : session_(&session), context_(context), owned_(owned) {
+  make_nonblocking(context->async_fd);
+  events_ = session.loop().add_descriptor(context->async_fd, POLLIN, [this](short) { read_event(); });
+}
+
+Json Device::about() const { return {{"name", ibv_get_device_name(context_->device)}}; }
+
+int Device::release() {
+  events_.stop();
+  return owned_ ? std::abs(ibv_close_device(context_)) : 0;
+}
+
+void Device::read_event() {
+  for (int i = 0; i < most_events; ++i) {
+    ibv_async_event event{};
+    if (ibv_get_async_event(context_, &event) != 0) return;
+    const Objects& objects = session_->objects();
+    Json json = {{"event", "async"}, {"type", name_of(names::async_event, event.event_type)}, {"device", handle()}};
+    const auto tell = [&](std::string_view member, const Object* object) {
+      if (object != nullptr) json[std::string(member)] = object->handle();
+    };
+    switch (event.event_type) {
+      case IBV_EVENT_CQ_ERR:
+        tell("cq", objects.find_if<Cq>([&](const Cq& cq) { return cq.verbs() == event.element.cq; }));
+        break;
+      case IBV_EVENT_QP_FATAL:
+      case IBV_EVENT_QP_REQ_ERR:
+      case IBV_EVENT_QP_ACCESS_ERR:
+      case IBV_EVENT_COMM_EST:
+      case IBV_EVENT_SQ_DRAINED:
+      case IBV_EVENT_PATH_MIG:
+      case IBV_EVENT_PATH_MIG_ERR:
+      case IBV_EVENT_QP_LAST_WQE_REACHED:
+        tell("qp", objects.find_if<Qp>([&](const Qp& qp) { return qp.verbs() == event.element.qp; }));
+        break;
+      case IBV_EVENT_SRQ_ERR:
+      case IBV_EVENT_SRQ_LIMIT_REACHED:
+        tell("srq", objects.find_if<Srq>([&](const Srq& srq) { return srq.verbs() == event.element.srq; }));
+        break;
+      case IBV_EVENT_PORT_ACTIVE:
+      case IBV_EVENT_PORT_ERR:
+      case IBV_EVENT_LID_CHANGE:
+      case IBV_EVENT_PKEY_CHANGE:
+      case IBV_EVENT_SM_CHANGE:
+      case IBV_EVENT_CLIENT_REREGISTER:
+      case IBV_EVENT_GID_CHANGE: json["port"] = event.element.port_num; break;
+      case IBV_EVENT_DEVICE_FATAL:
+      case IBV_EVENT_WQ_FATAL: break;
+    }
+    ibv_ack_async_event(&event);
+    session_->push(json);
+  }
+}
+
+Channel::Channel(Session& session, ibv_comp_channel* channel) : VerbsObject(channel), session_(&session) {
+  make_nonblocking(channel->fd);
+  events_ = session.loop().add_descriptor(channel->fd, POLLIN, [this](short) { read_event(); });
+}
+
+int Channel::release() {
+  const int number = VerbsObject::release();
+  if (number == 0) events_.stop();
+  return number;
+}
+
+void Channel::read_event() {
+  for (int i = 0; i < most_events; ++i) {
+    ibv_cq* which = nullptr;
+    void* context = nullptr;
+    if (ibv_get_cq_event(verbs(), &which, &context) != 0) return;
+    ibv_ack_cq_events(which, 1);
+    const Cq* cq = session_->objects().find_if<Cq>([&](const Cq& candidate) { return candidate.verbs() == which; });
+    Json json = {{"event", "completion"}};
+    if (cq != nullptr) json["cq"] = cq->handle();
+    session_->push(json);
+  }
+}
+
+std::uint8_t* map_memory(std::size_t length) {
+  void* memory = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(memory);
+}
+
+void unmap_memory(std::uint8_t* memory, std::size_t length) { ::munmap(memory, length); }
+
+Mr::Mr(Session& session, ibv_mr* mr, std::uint8_t* memory, std::size_t length, std::uint64_t iova)
+    : session_(&session), mr_(mr), memory_(memory), length_(length), iova_(iova) {
+  session.memory += length;
+}
+
+Mr::~Mr() { session_->memory -= length_; }
+
+Json Mr::about() const { return {{"length", length_}, {"lkey", mr_->lkey}, {"rkey", mr_->rkey}}; }
+
+int Mr::release() {
+  // As long as the device knows it, it stays mapped.
+  const int number = std::abs(ibv_dereg_mr(mr_));
+  if (number == 0) unmap_memory(memory_, length_);
+  return number;
+}
+
+}  // namespace rdmawire::agent

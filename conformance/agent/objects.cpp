@@ -1,0 +1,76 @@
+#include "conformance/agent/objects.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace rdmawire::agent {
+namespace {
+
+std::string_view article(std::string_view word) {
+  return !word.empty() && std::string_view("aeiou").find(word.front()) != std::string_view::npos ? "an" : "a";
+}
+
+}  // namespace
+
+tl::unexpected<Error> Objects::missing(Handle handle) { return fail(ENOENT, "there is no object {}", handle); }
+
+tl::unexpected<Error> Objects::wrong_kind(const Object& object, std::string_view wanted) {
+  const std::string_view kind = object.kind();
+  return fail(EINVAL, "handle {} is {} {}, not {} {}", object.handle(), article(kind), kind, article(wanted), wanted);
+}
+
+void Objects::insert(std::unique_ptr<Object> object, std::initializer_list<const Object*> uses) {
+  object->handle_ = next_++;
+  for (const Object* other : uses) {
+    if (other != nullptr) object->uses_.push_back(other->handle());
+  }
+  objects_.emplace_hint(objects_.end(), object->handle_, std::move(object));
+}
+
+Object* Objects::find(Handle handle) const {
+  const auto found = objects_.find(handle);
+  return found == objects_.end() ? nullptr : found->second.get();
+}
+
+bool Objects::used(Handle handle) const {
+  // What uses an object is newer than it.
+  return std::any_of(objects_.upper_bound(handle), objects_.end(), [&](const auto& entry) {
+    const auto& uses = entry.second->uses();
+    return std::find(uses.begin(), uses.end(), handle) != uses.end();
+  });
+}
+
+Result<void> Objects::destroy(Handle handle) {
+  const auto found = objects_.find(handle);
+  if (found == objects_.end()) return missing(handle);
+  Object& object = *found->second;
+  if (object.needs_guard() && used(handle)) {
+    return fail(EBUSY, "{} {} is still in use; destroy what was made from it first", object.kind(), handle);
+  }
+  if (const int number = object.release(); number != 0) {
+    return fail(number, "{} {} was not released: {}", object.kind(), handle, errno_text(number));
+  }
+  objects_.erase(found);
+  return {};
+}
+
+std::size_t Objects::release_all() {
+  // A second pass takes what was refused because something older still used it.
+  for (bool progress = true; progress && !objects_.empty();) {
+    progress = false;
+    for (auto at = objects_.end(); at != objects_.begin();) {
+      --at;
+      Object& object = *at->second;
+      if ((object.needs_guard() && used(object.handle())) || object.release() != 0) continue;
+      at = objects_.erase(at);
+      progress = true;
+    }
+  }
+  const std::size_t left = objects_.size();
+  // Their memory may still be a device's to write: it stays where it is, and the process keeps it.
+  for (auto& [handle, object] : objects_) static_cast<void>(object.release());
+  objects_.clear();
+  return left;
+}
+
+}  // namespace rdmawire::agent

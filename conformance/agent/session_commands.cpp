@@ -1,0 +1,169 @@
+/// hello, authenticate, ping, objects, destroy, reset, bye.
+
+#include <sodium.h>
+#include <sys/utsname.h>
+
+#include "conformance/agent/commands.hpp"
+#include "conformance/agent/conversation.hpp"
+
+namespace rdmawire::agent {
+namespace {
+
+constexpr unsigned most_guesses = 3;
+
+Result<Json> hello(Session& session, Arguments& arguments) {
+  const auto protocol = arguments.number<std::uint32_t>("protocol");
+  static_cast<void>(arguments.text_or("controller", ""));
+  const auto heartbeat = arguments.maybe<std::uint64_t>("heartbeat_ms", {10, 86'400'000});
+  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+  if (protocol != protocol_version) {
+    return fail(EPROTONOSUPPORT, "protocol: this agent speaks version {}, not {}", protocol_version, protocol);
+  }
+  session.begun = true;
+  session.heartbeat = static_cast<Loop::Time>(heartbeat.value_or(0)) * Loop::millisecond;
+
+  utsname name{};
+  static_cast<void>(uname(&name));
+  Json result = {{"protocol", protocol_version},
+                 {"agent", "rdmawire-agent " + session.settings().version},
+                 {"host", name.nodename},
+                 {"kernel", name.release},
+                 {"authentication", "none"}};
+  if (session.settings().secret) {
+    session.challenge.resize(32);
+    randombytes_buf(session.challenge.data(), session.challenge.size());
+    result["authentication"] = "hmac-sha256";
+    result["challenge"] =
+        to_hex(reinterpret_cast<const std::uint8_t*>(session.challenge.data()), session.challenge.size());
+  }
+  return result;
+}
+
+bool proves(const std::string& secret, const std::string& challenge, const std::vector<std::uint8_t>& response) {
+  if (response.size() != crypto_auth_hmacsha256_BYTES) return false;
+  std::uint8_t expected[crypto_auth_hmacsha256_BYTES];
+  crypto_auth_hmacsha256_state state;
+  crypto_auth_hmacsha256_init(&state, reinterpret_cast<const std::uint8_t*>(secret.data()), secret.size());
+  crypto_auth_hmacsha256_update(&state, reinterpret_cast<const std::uint8_t*>(challenge.data()), challenge.size());
+  crypto_auth_hmacsha256_final(&state, expected);
+  const bool same = sodium_memcmp(expected, response.data(), sizeof expected) == 0;
+  sodium_memzero(expected, sizeof expected);
+  return same;
+}
+
+void authenticate(Session& session, Arguments& arguments, Answer answer) {
+  const auto response = arguments.octets("response", crypto_auth_hmacsha256_BYTES);
+  if (auto wrong = arguments.wrong()) return answer(tl::unexpected(*wrong));
+  if (session.challenge.empty()) return answer(fail(EISCONN, "the session needs no authentication, or has it"));
+  if (session.guess) return answer(fail(EALREADY, "a wrong response before this one waits for its answer"));
+  if (session.wrong_guesses < most_guesses && proves(*session.settings().secret, session.challenge, response)) {
+    session.challenge.clear();
+    return answer(Json::object());
+  }
+  ++session.wrong_guesses;
+  // Later, so that guessing takes its time.
+  session.guess = session.loop().add_timer_in(session.settings().guess_delay, [&session, answer] {
+    session.guess.stop();
+    answer(session.wrong_guesses < most_guesses
+               ? fail(EACCES, "response: is not the HMAC-SHA256 of the challenge under this agent's secret")
+               : fail(EACCES, "response: is wrong for the third time; say hello for another challenge"));
+  });
+}
+
+Result<Json> ping(Session& session, Arguments& arguments) {
+  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+  return Json{{"objects", session.objects().size()}, {"time_ns", session.loop().now()}};
+}
+
+Result<Json> objects(Session& session, Arguments& arguments) {
+  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+  Json all = Json::array();
+  for (const auto& [handle, object] : session.objects()) {
+    Json entry = {{"handle", handle}, {"kind", object->kind()}, {"uses", object->uses()}};
+    entry.update(object->about());
+    all.push_back(std::move(entry));
+  }
+  return Json{{"objects", std::move(all)}};
+}
+
+Result<Json> destroy(Session& session, Arguments& arguments) {
+  const auto handle = arguments.number<std::uint64_t>("object");
+  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+  if (auto done = session.objects().destroy(handle); !done) return tl::unexpected(done.error());
+  return Json::object();
+}
+
+Result<Json> reset(Session& session, Arguments& arguments) {
+  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+  return Json{{"released", session.reset()}};
+}
+
+}  // namespace
+
+std::span<const Command> session_commands() {
+  static const Command all[] = {
+      {"hello",
+       "Begins a session, and ends the one before it on this channel. When the answer has a `challenge`, "
+       "`authenticate` "
+       "comes next.",
+       {{"protocol", "number: 1, the version of this protocol"},
+        {"controller", "optional text: who asks"},
+        {"heartbeat_ms",
+         "optional number, 10 to 86400000: when no line arrives for so long, the session ends; `ping` is enough"}},
+       {{"protocol", "1"},
+        {"agent", "program and version"},
+        {"host", "name of the machine"},
+        {"kernel", "release of its kernel"},
+        {"authentication", "`none` or `hmac-sha256`"},
+        {"challenge", "octets, only with `hmac-sha256`"}},
+       R"({"protocol":1,"controller":"certify","heartbeat_ms":5000})",
+       R"({"protocol":1,"agent":"rdmawire-agent 0.1.0","host":"guest","kernel":"6.1.0-30-amd64","authentication":"none"})",
+       &hello},
+      {"authenticate",
+       "Proves that the controller knows the secret. A wrong response is answered late, with EACCES; after the third a "
+       "new `hello` is needed.",
+       {{"response", "octets: HMAC-SHA256 (RFC 2104) of the challenge's octets; the secret's octets are the key"}},
+       {},
+       R"({"response":"b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"})",
+       "{}",
+       &authenticate},
+      {"ping",
+       "Does nothing; keeps the session alive.",
+       {},
+       {{"objects", "how many objects the session has"}, {"time_ns", "the agent's monotonic clock, nanoseconds"}},
+       "{}",
+       R"({"objects":4,"time_ns":81370914226})",
+       &ping},
+      {"objects",
+       "Lists what the session has, oldest first.",
+       {},
+       {{"objects", "list of `handle`, `kind`, `uses` (handles of what it was made from) and what tells it apart"}},
+       "{}",
+       R"({"objects":[{"handle":1,"kind":"device","uses":[],"name":"rxe0"},{"handle":2,"kind":"pd","uses":[1]}]})",
+       &objects},
+      {"destroy",
+       "Lets go of an object. EBUSY while others use it, as verbs says; its handle is not used again.",
+       {{"object", "handle of any kind"}},
+       {},
+       R"({"object":2})",
+       "{}",
+       &destroy},
+      {"reset",
+       "Lets go of all objects, newest first, and of everything that waits; what waited is not answered.",
+       {},
+       {{"released", "how many objects there were"}},
+       "{}",
+       R"({"released":4})",
+       &reset},
+      {"bye",
+       "Ends the session as `reset` does. The next `hello` begins another one.",
+       {},
+       {{"released", "how many objects there were"}},
+       "{}",
+       R"({"released":0})",
+       &reset},
+  };
+  return all;
+}
+
+}  // namespace rdmawire::agent

@@ -1,0 +1,148 @@
+#pragma once
+/// A controller in the same process, for tests: a conversation without a socket, on a clock that only moves when
+/// nothing is left to do.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "conformance/agent/conversation.hpp"
+#include "conformance/agent/standin/standin.hpp"
+
+namespace rdmawire::agent {
+
+/// Time and settings that conversations of a test share.
+struct Bench {
+  Bench() = default;
+  Loop::Time time = 0;
+  Loop loop{[this] { return time; }};
+  Settings settings;
+
+  /// Does what is there to do; moves the clock by a millisecond when that is nothing.
+  void step() {
+    if (loop.turn(0) == 0) time += Loop::millisecond;
+  }
+};
+
+class Controller {
+ public:
+  explicit Controller(Bench& bench)
+      : bench_(&bench),
+        conversation_(bench.loop, bench.settings, [this](std::string line) { lines.push_back(std::move(line)); }) {}
+
+  /// Sends a line as it is.
+  void send(const std::string& line) { conversation_.receive(line + "\n"); }
+
+  /// Asks, and waits for the answer: the whole of it.
+  Json ask(const std::string& what, const Json& arguments = Json::object()) {
+    const int id = ++last_id_;
+    Json line = {{"id", id}, {"do", what}};
+    line.update(arguments);
+    send(line.dump());
+    for (int i = 0; i < 100'000; ++i) {
+      if (auto answer = take_answer(id)) return *answer;
+      bench_->step();
+    }
+    ADD_FAILURE() << what << " was not answered";
+    return {};
+  }
+  /// The result; an error fails the test.
+  Json result(const std::string& what, const Json& arguments = Json::object()) {
+    Json answer = ask(what, arguments);
+    EXPECT_TRUE(answer.contains("result")) << what << " " << arguments << ": " << answer;
+    return answer.value("result", Json::object());
+  }
+  /// The name of the error, a colon, and its message.
+  std::string error(const std::string& what, const Json& arguments = Json::object()) {
+    const Json answer = ask(what, arguments);
+    if (!answer.contains("error")) return "no error, but " + answer.dump();
+    return answer["error"]["name"].get<std::string>() + ": " + answer["error"]["message"].get<std::string>();
+  }
+  std::string hello() { return result("hello", {{"protocol", 1}}).dump(); }
+
+  /// Waits for an event of a kind.
+  Json event(const std::string& kind) {
+    for (int i = 0; i < 1000; ++i) {
+      for (auto at = lines.begin(); at != lines.end(); ++at) {
+        Json json = Json::parse(*at);
+        if (!json.contains("event") || json["event"] != kind) continue;
+        lines.erase(at);
+        return json;
+      }
+      bench_->step();
+    }
+    ADD_FAILURE() << "no event " << kind;
+    return {};
+  }
+
+  Conversation& conversation() { return conversation_; }
+
+  std::vector<std::string> lines;  ///< what was said, and not taken yet
+
+ private:
+  std::optional<Json> take_answer(int id) {
+    for (auto at = lines.begin(); at != lines.end(); ++at) {
+      Json json = Json::parse(*at);
+      if (!json.contains("id") || json["id"] != id) continue;
+      lines.erase(at);
+      return json;
+    }
+    return std::nullopt;
+  }
+
+  Bench* bench_;
+  int last_id_ = 0;
+  Conversation conversation_;
+};
+
+/// A test with a device that nobody else has, and objects that must be gone at its end.
+class AgentTest : public testing::Test {
+ protected:
+  void SetUp() override { standin::reset(); }
+  void TearDown() override {
+    controller.conversation().lost();
+    EXPECT_EQ(standin::alive(), 0U);
+    standin::reset();
+  }
+
+  /// A session with a device, a PD and a CQ.
+  void begin() {
+    controller.hello();
+    device = controller.result("open", {{"name", "standin0"}})["device"];
+    pd = controller.result("alloc_pd", {{"device", device}})["pd"];
+    cq = controller.result("create_cq", {{"device", device}, {"cqe", 64}})["cq"];
+  }
+  Json region(const Json& access = {"local_write", "remote_write", "remote_read", "remote_atomic"}, int length = 4096) {
+    return controller.result("register", {{"pd", pd}, {"length", length}, {"access", access}});
+  }
+  Json queue_pair(const Json& more = Json::object()) {
+    Json arguments = {{"type", "rc"}, {"pd", pd}, {"send_cq", cq}, {"recv_cq", cq}};
+    arguments.update(more);
+    return controller.result("create_qp", arguments);
+  }
+  void bring_up(const Json& qp, const Json& peer) {
+    controller.result(
+        "modify_qp",
+        {{"qp", qp["qp"]}, {"state", "init"}, {"pkey_index", 0}, {"port", 1}, {"access", {"remote_write"}}});
+    controller.result(
+        "modify_qp",
+        {{"qp", qp["qp"]}, {"state", "rtr"}, {"dest_qp_num", peer["qp_num"]}, {"path_mtu", 1024}, {"rq_psn", 7}});
+    controller.result("modify_qp",
+                      {{"qp", qp["qp"]}, {"state", "rts"}, {"sq_psn", 7}, {"timeout", 14}, {"retry_cnt", 7}});
+  }
+  Json post(const Json& qp, Json request) {
+    request["flags"] = request.value("flags", Json{"signaled"});
+    return controller.ask("post_send", {{"qp", qp["qp"]}, {"requests", Json::array({request})}});
+  }
+  Json poll(int least = 1) {
+    return controller.result("poll", {{"cq", cq}, {"min", least}, {"timeout_ms", 20}})["completions"];
+  }
+
+  Bench bench;
+  Controller controller{bench};
+  Json device, pd, cq;
+};
+
+}  // namespace rdmawire::agent
