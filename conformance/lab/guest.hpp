@@ -55,8 +55,9 @@ struct RunOptions {
 
 struct RunResult {
   int status = 0;  ///< as a shell says it: 128 + N when signal N killed it
-  std::string output;
+  std::string output;  ///< the first 64 MiB of it
   std::string error;
+  static constexpr std::size_t most_octets = 64U << 20;
 };
 
 /// Runs a program in the guest whose run directory this is; also from another process than the guest's owner.

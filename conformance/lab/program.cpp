@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -25,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 using Kind = LabError::Kind;
 
 constexpr std::size_t longest_command = 64 * 1024;
+constexpr int closing_look = 10;  // milliseconds
 
 // One word for a shell, whatever its octets.
 std::string quoted(const std::string& word) {
@@ -130,15 +133,20 @@ class Run {
     std::string answers, to_guest;
     bool input_ended = !in_;
     while (true) {
+      // What is still on its way would be lost with the connection; its end is looked for now and then.
+      const bool closing = input_ended && in_;
+      if (closing && to_guest.empty() && unsent(in_.get()) == 0) in_.reset();
       pollfd waiting[] = {{control_out_.get(), POLLIN, 0},
                           {out_.get(), POLLIN, 0},
                           {err_.get(), POLLIN, 0},
                           {!input_ended && to_guest.empty() ? options_.input : -1, POLLIN, 0},
                           {to_guest.empty() ? -1 : in_.get(), POLLOUT, 0},
                           {options_.stop, POLLIN, 0}};
-      const int ready = ::poll(waiting, std::size(waiting), milliseconds_left());
+      int patience = milliseconds_left();
+      if (in_ && input_ended && (patience < 0 || patience > closing_look)) patience = closing_look;
+      const int ready = ::poll(waiting, std::size(waiting), patience);
       if (ready < 0 && errno != EINTR) return system_failure("waiting for " + name);
-      if (ready < 0) continue;
+      if (ready < 0 || (ready == 0 && milliseconds_left() != 0)) continue;
       if (ready == 0)
         return failure(Kind::timeout, fmt::format("{} did not end within {} s", name,
                                                   static_cast<double>(options_.timeout.count()) / 1000));
@@ -149,10 +157,7 @@ class Run {
         char buffer[4096];
         const ssize_t got = ::read(options_.input, buffer, sizeof buffer);
         if (got > 0) to_guest.assign(buffer, static_cast<std::size_t>(got));
-        if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) {
-          input_ended = true;
-          in_.reset();
-        }
+        if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) input_ended = true;
       }
       if (waiting[4].revents != 0) {
         const ssize_t sent = ::send(in_.get(), to_guest.data(), to_guest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -204,7 +209,7 @@ class Run {
 
   static void keep(int to, std::string& kept, std::string_view text) {
     if (to < 0) {
-      kept += text;
+      kept += text.substr(0, RunResult::most_octets - std::min(RunResult::most_octets, kept.size()));
       return;
     }
     while (!text.empty()) {
@@ -217,6 +222,11 @@ class Run {
         return;  // a reader that has seen enough
       }
     }
+  }
+
+  static int unsent(int socket) {
+    int octets = 0;
+    return ::ioctl(socket, SIOCOUTQ, &octets) == 0 ? octets : 0;
   }
 
   // What runs there shall not go on, nor its output reach the next one.
