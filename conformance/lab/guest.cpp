@@ -166,7 +166,8 @@ class Guest::Impl {
         text += fmt::format("  configure_vlan eth{} {} {}\n", i, *port.vlan, fmt::join(port.vlan_addresses, " "));
         on += fmt::format(".{}", *port.vlan);
       }
-      if (options_.rxe) text += fmt::format("  add_device rxe{} rxe {}\n", i, on);
+      // rxe refuses to sit on a VLAN: it serves them by GIDs.
+      if (options_.rxe) text += fmt::format("  add_device rxe{} rxe eth{}\n", i, i);
       if (options_.siw) text += fmt::format("  add_device siw{} siw {}\n", i, on);
     }
     if (!options_.tcp_ports.empty()) {
