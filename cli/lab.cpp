@@ -9,13 +9,11 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -26,6 +24,7 @@
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/image.hpp"
 #include "conformance/lab/run_directory.hpp"
+#include "conformance/lab/sockets.hpp"
 
 namespace rdmawire::cli {
 namespace {
@@ -356,16 +355,9 @@ class RawTerminal {
 };
 
 Exit talk(const fs::path& guest) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string path = (guest / "shell").string();
-  if (path.size() >= sizeof address.sun_path) return Exit::trouble;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  const lab::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    complain("lab: connecting to " + path + ": " + std::strerror(errno));
-    return Exit::trouble;
-  }
+  auto connected = lab::connect_to_guest(guest / "shell");
+  if (!connected) return trouble(connected.error());
+  const lab::Descriptor socket = std::move(*connected);
   const auto send = [&](std::string_view text) {
     while (!text.empty()) {
       const ssize_t sent = ::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL);
@@ -529,7 +521,7 @@ void add_guest_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, 4))
       ->type_name("N");
   app.add_option("--mtu", options.mtu, "of the ports")->check(CLI::Range(576, 9000))->type_name("OCTETS");
-  app.add_option("--vlan", options.vlan, "puts the devices on a VLAN of the ports")
+  app.add_option("--vlan", options.vlan, "eth0.ID is there, too; siw sits on it, rxe has its addresses among its GIDs")
       ->check(CLI::Range(1, 4094))
       ->type_name("ID");
   app.add_option("--address", options.addresses, "of the first guest's first port: 192.0.2.1/24 (may be repeated)")

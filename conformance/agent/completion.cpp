@@ -23,9 +23,10 @@ Json completion_json(const ibv_wc& wc) {
   json["opcode"] = name_of(names::wc_opcode, wc.opcode);
   json["byte_len"] = wc.byte_len;
   json["flags"] = names_of_bits(names::wc_flags, wc.wc_flags);
-  if ((wc.wc_flags & IBV_WC_WITH_IMM) != 0) json["imm"] = be32toh(wc.imm_data);
-  if ((wc.wc_flags & IBV_WC_WITH_INV) != 0) json["invalidated_rkey"] = wc.invalidated_rkey;
   if ((wc.opcode & IBV_WC_RECV) != 0) {
+    // Some drivers leave these flags on sends, too, where they mean nothing.
+    if ((wc.wc_flags & IBV_WC_WITH_IMM) != 0) json["imm"] = be32toh(wc.imm_data);
+    if ((wc.wc_flags & IBV_WC_WITH_INV) != 0) json["invalidated_rkey"] = wc.invalidated_rkey;
     json["src_qp"] = wc.src_qp;
     json["pkey_index"] = wc.pkey_index;
     json["slid"] = wc.slid;
@@ -161,8 +162,9 @@ std::span<const Command> completion_commands() {
         {"timeout_ms", "optional number, 0 to 3600000 (0)"}},
        {{"completions",
          "list of `wr_id`, `status`, `status_number`, `vendor_err`, `qp_num`; of successful ones also `opcode`, "
-         "`byte_len`, `flags` (`grh`, `imm`, `inv`, …), `imm` or `invalidated_rkey` when there is one, and of received "
-         "ones `src_qp`, `pkey_index`, `slid`, `sl`, `dlid_path_bits`"}},
+         "`byte_len`, `flags` (`grh`, `imm`, `inv`, …), and of received ones `imm` or `invalidated_rkey` when there is "
+         "one, "
+         "`src_qp`, `pkey_index`, `slid`, `sl`, `dlid_path_bits`"}},
        R"({"cq":6,"timeout_ms":1000})",
        R"({"completions":[{"wr_id":7,"status":"success","status_number":0,"vendor_err":0,"qp_num":17,"opcode":"send","byte_len":64,"flags":[]}]})",
        &poll},

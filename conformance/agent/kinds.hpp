@@ -113,8 +113,6 @@ class Mr : public Object {
   [[nodiscard]] std::size_t length() const { return length_; }
   /// The address that its first octet has for local and remote keys.
   [[nodiscard]] std::uint64_t iova() const { return iova_; }
-  /// After ibv_rereg_mr said that the region is not usable any more, only its deregistration is left.
-  bool spoilt = false;
 
  private:
   Session* session_;

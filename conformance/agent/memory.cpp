@@ -114,7 +114,8 @@ Result<Json> reregister(Session&, Arguments& arguments) {
                                  static_cast<int>(access.value_or(0)));
   if (wrong != 0) {
     Error error = verbs_failed("ibv_rereg_mr", errno);
-    if (wrong == IBV_REREG_MR_ERR_CMD || wrong == IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW) {
+    const bool refused = error.number == EOPNOTSUPP || error.number == ENOSYS;
+    if (!refused && (wrong == IBV_REREG_MR_ERR_CMD || wrong == IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW)) {
       error.message += "; the region is not usable any more, destroy it";
     }
     return tl::unexpected(error);

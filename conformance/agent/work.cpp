@@ -15,8 +15,9 @@ namespace {
 constexpr std::size_t most_requests = 4096;
 constexpr std::size_t most_sges = 256;
 
-/// {"mr","offset","length"} or {"addr","length","lkey"}. `raw`: whether one of the second form was among them.
-std::vector<ibv_sge> read_sges(Arguments& request, bool& raw) {
+/// {"mr","offset","length"} or {"addr","length","lkey"}. Inline data are copied from this process, and no key is asked:
+/// so their address is the one that the memory has here, and it is not the controller's to choose.
+std::vector<ibv_sge> read_sges(Arguments& request, bool is_inline) {
   std::vector<ibv_sge> sges;
   for (Arguments& entry : request.inner_list("sges", most_sges)) {
     ibv_sge sge{};
@@ -27,29 +28,18 @@ std::vector<ibv_sge> read_sges(Arguments& request, bool& raw) {
       const auto left = std::min<std::uint64_t>(has - std::min(offset, has), UINT32_MAX);
       sge.length = entry.number_or<std::uint32_t>("length", static_cast<std::uint32_t>(left), {0, left});
       if (mr != nullptr) {
-        sge.addr = mr->iova() + offset;
+        sge.addr = (is_inline ? reinterpret_cast<std::uintptr_t>(mr->memory()) : mr->iova()) + offset;
         sge.lkey = mr->verbs()->lkey;
       }
     } else {
-      raw = true;
       sge.addr = entry.number<std::uint64_t>("addr");
       sge.length = entry.number<std::uint32_t>("length");
       sge.lkey = entry.number<std::uint32_t>("lkey");
+      if (is_inline) entry.complain("addr", EINVAL, "inline takes entries of the form mr, offset, length only");
     }
     sges.push_back(sge);
   }
   return sges;
-}
-
-/// An address that inline data are copied from is one of this process, whatever address the region has for its keys.
-void point_at_memory(Arguments& request, std::vector<ibv_sge>& sges) {
-  std::size_t i = 0;
-  for (Arguments& entry : request.inner_list("sges", most_sges)) {
-    const auto* mr = entry.object<Mr>("mr");
-    if (mr == nullptr || i >= sges.size()) return;
-    sges[i].addr = sges[i].addr - mr->iova() + reinterpret_cast<std::uintptr_t>(mr->memory());
-    ++i;
-  }
 }
 
 /// A work request with what it points to.
@@ -94,12 +84,9 @@ void read_send(Arguments& request, const Qp* qp, SendRequest& into) {
   into.opcode = request.choice("opcode", names::opcode);
   wr.opcode = static_cast<ibv_wr_opcode>(into.opcode);
   wr.send_flags = static_cast<unsigned>(request.bits("flags", names::send_flags));
-  bool raw = false;
-  into.sges = read_sges(request, raw);
-  if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
-    // libibverbs copies inline data from this process, and no key is asked.
-    if (raw) request.complain("flags", EINVAL, "inline takes sges of the form mr, offset, length only");
-    if (!request.complaint()) point_at_memory(request, into.sges);
+  const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  into.sges = read_sges(request, is_inline);
+  if (is_inline) {
     std::uint64_t length = 0;
     for (const ibv_sge& sge : into.sges) length += sge.length;
     if (qp != nullptr && length > qp->granted.max_inline_data) {
@@ -200,9 +187,10 @@ Result<Json> post_send(Session&, Arguments& arguments) {
       if (const int wrong = post_extended(*qp, requests[i]); wrong != 0) {
         auto error = bad_request("ibv_wr_complete", wrong, i);
         if (wrong == EOPNOTSUPP) {
-          error.value().message +=
-              fmt::format("; this needs libibverbs and a driver with {}, and a queue pair made with it in send_ops",
-                          name_of(names::opcode, requests[i].opcode));
+          error.value().message = fmt::format(
+              "requests[{}]: opcode: {} needs a libibverbs and a driver that have it, and a queue pair made with it in "
+              "send_ops; those before it were posted",
+              i, name_of(names::opcode, requests[i].opcode));
         }
         return error;
       }
@@ -236,9 +224,8 @@ Result<Json> post_recv(Session&, Arguments& arguments) {
   const std::uint32_t most = qp != nullptr ? qp->granted.max_recv_sge : srq != nullptr ? srq->most_sge : 0;
   for (std::size_t i = 0; i < given.size(); ++i) {
     ReceiveRequest& into = requests[i];
-    bool raw = false;
     into.wr.wr_id = given[i].number_or<std::uint64_t>("wr_id", 0);
-    into.sges = read_sges(given[i], raw);
+    into.sges = read_sges(given[i], false);
     if (into.sges.size() > most) {
       given[i].complain("sges", EINVAL, fmt::format("are {}; the queue takes {}", into.sges.size(), most));
     }

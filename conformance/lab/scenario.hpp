@@ -38,6 +38,8 @@ struct Scenario {
   std::string_view server;
   std::string_view client;
   std::string_view clean = {};  ///< for the server's guest, after both have ended
+  /// What the client says when it was faster than its server, which listens a second time; then both run again.
+  std::string_view race = {};
 };
 
 std::span<const Scenario> scenarios();

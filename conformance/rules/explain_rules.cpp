@@ -36,7 +36,7 @@ void put_broken(Page& page, std::size_t column, std::string_view text, Ink ink =
 
 Ink ink_of(Level level) {
   switch (level) {
-    case Level::shall: return Ink::bad;
+    case Level::shall: return Ink::plain;
     case Level::should: return Ink::notice;
     default: return Ink::dim;
   }
@@ -60,7 +60,7 @@ std::string cell(std::string_view text) {
       out += "&lt;";
       continue;
     }
-    if (c == '|' || c == '*' || c == '_') out += '\\';
+    if (c == '|') out += '\\';
     out += c;
   }
   return out;
