@@ -38,7 +38,7 @@ class Switch::Fabric {
         engine_(std::move(options_.faults), options_.fault_options),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     for (auto& wire : wires) ports_.push_back({std::move(wire), {}, {}, {}, 0, 0});
-    for (auto* tap : {&options_.arrived, &options_.left}) {
+    for (auto* tap : {&options_.arrived, &options_.left, &options_.passed}) {
       if (!*tap) continue;
       for (const Port& port : ports_) {
         captures::Interface interface;
@@ -64,7 +64,7 @@ class Switch::Fabric {
     delayed_.clear();
     send_all();
     for (Port& port : ports_) port.wire->close();
-    for (auto* tap : {&options_.arrived, &options_.left})
+    for (auto* tap : {&options_.arrived, &options_.left, &options_.passed})
       if (*tap)
         if (const auto closed = (*tap)->close(); !closed) tap_failed(*tap, closed.error());
   }
@@ -182,6 +182,8 @@ class Switch::Fabric {
     }
     const FaultOutcome& outcome = engine_.arrived(received.frame, received.time, side);
     tap(options_.arrived, received.frame, received.wire_octets, received.time, side, outcome.faults);
+    if (outcome.dropped)
+      tap(options_.passed, received.frame, received.wire_octets, wire_clock::now(), side, outcome.faults);
     leave(outcome);
   }
 
@@ -204,6 +206,7 @@ class Switch::Fabric {
     const std::uint64_t destination = destination_of(frame);
     const auto known = is_group(destination) ? learnt_.end() : learnt_.find(destination);
     if (known == learnt_.end()) ++ports_[side].counters.flooded;
+    tap(options_.passed, frame, static_cast<std::uint32_t>(frame.size()), wire_clock::now(), side, faults);
     for (std::uint32_t i = 0; i < ports_.size(); ++i) {
       if (i == side || (known != learnt_.end() && known->second != i)) continue;
       Port& port = ports_[i];
