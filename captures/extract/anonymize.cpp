@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "captures/extract/checksums.hpp"
+#include "dissectors/protocol/icmp.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/ipoib.hpp"
@@ -50,23 +51,6 @@ bool ends_with_fcs(Bytes packet) {
 bool is_management(const HeaderStack& stack) {
   const auto bth = stack.get<Bth>();
   return bth && bth->get<"dest_qp">() <= 1;
-}
-
-// Of ICMP, type, code and checksum stay; of IPv6's neighbour discovery also what makes it well-formed: the kinds and
-// lengths of its options. RFC 4861, 4
-void keep_icmp(Bytes message, MutableBytes packet, std::uint32_t at) {
-  auto keep = [&](std::size_t from, std::size_t count) {
-    if (from < message.size())
-      std::copy_n(message.begin() + static_cast<std::ptrdiff_t>(from), std::min(count, message.size() - from),
-                  packet.begin() + static_cast<std::ptrdiff_t>(at + from));
-  };
-  keep(0, 4);
-  constexpr std::uint8_t router_solicitation = 133, redirect = 137;
-  constexpr std::size_t fixed[] = {8, 16, 24, 24, 40};
-  if (message.empty() || message[0] < router_solicitation || message[0] > redirect) return;
-  for (std::size_t option = fixed[message[0] - router_solicitation];
-       option + 2 <= message.size() && message[option + 1]; option += message[option + 1] * 8U)
-    keep(option, 2);
 }
 
 // Where the octets of a unit of the byte stream stand in the packet, when they stand there in one piece.
@@ -132,7 +116,7 @@ void Anonymizer::replace_addresses(const HeaderInfo& header, Bytes original, Mut
   }
 }
 
-// Route options of IPv4 and routing headers of IPv6 hold addresses that have no fields.
+// Route options of IPv4, routing headers of IPv6 and options of neighbour discovery hold addresses that have no fields.
 void Anonymizer::replace_option_addresses(const HeaderStack& stack, std::size_t index, MutableBytes copy) {
   const Layer& layer = stack.layers()[index];
   const Bytes original = stack.bytes_of(layer);
@@ -148,6 +132,9 @@ void Anonymizer::replace_option_addresses(const HeaderStack& stack, std::size_t 
       for (std::uint32_t at = option.offset + 3; at + 4 <= option.offset + option.length; at += 4)
         store_be(target.data() + at, 4, pseudonyms_.ipv4(static_cast<std::uint32_t>(load_be<4>(original.data() + at))));
     }
+  } else if (layer.header == &info<NdOption>) {
+    // Prefixes, name servers, the packet that was redirected.
+    blank(target, {NdOption::size, layer.length - static_cast<std::uint32_t>(NdOption::size)});
   } else if (layer.header == &info<Ipv6Extension>) {
     const Layer* before = index ? &stack.layers()[index - 1] : nullptr;
     const std::uint8_t announced =
@@ -212,8 +199,6 @@ void Anonymizer::anonymize(const tracking::Packet& packet, std::vector<std::uint
   const bool rdma = stream || (stack.wire != Wire::none && !stack.find(info<Ipoib>));
   if (!rdma && stack.payload.length) {
     blank(bytes, stack.payload);
-    for (const Checksum& checksum : checksums)
-      if (checksum.name.starts_with("ICMP")) keep_icmp(stack.bytes_of(stack.payload), bytes, stack.payload.offset);
     remarks.say("payload blanked: not RDMA");
   } else if (!stream && stack.payload.length && is_management(stack)) {
     blank(bytes, stack.payload);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/icmp.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
@@ -107,14 +108,13 @@ std::vector<Checksum> checksums_of(const HeaderStack& stack) {
       datagram = datagram_of(stack, i);
       if (layer.header == &info<Ipv4>)
         add("IP checksum", layer.offset + 10, layer.offset, layer.offset + layer.length, nullptr, 0, false);
-      // ICMP has no table of its own: it is the payload right behind the network headers.
-      const bool v6 = layer.header == &info<Ipv6>;
-      const bool last = stack.network == i && stack.transport == HeaderStack::none;
-      if (last && stack.payload.length && datagram->protocol == (v6 ? ip_protocol::icmpv6 : ip_protocol::icmp))
-        add(v6 ? "ICMPv6 checksum" : "ICMP checksum", stack.payload.offset + 2, stack.payload.offset, datagram->end,
-            v6 ? &*datagram : nullptr, v6 ? ip_protocol::icmpv6 : 0, datagram->fragment);
     }
     if (!datagram) continue;
+    if (layer.header == &info<Icmp>)
+      add("ICMP checksum", layer.offset + 2, layer.offset, datagram->end, nullptr, 0, datagram->fragment);
+    if (layer.header == &info<Icmpv6>)
+      add("ICMPv6 checksum", layer.offset + 2, layer.offset, datagram->end, &*datagram, ip_protocol::icmpv6,
+          datagram->fragment);
     if (layer.header == &info<Tcp>)
       add("TCP checksum", layer.offset + 16, layer.offset, datagram->end, &*datagram, ip_protocol::tcp,
           datagram->fragment);

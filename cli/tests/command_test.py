@@ -76,6 +76,8 @@ def test_help_has_examples_and_exit_statuses(command):
         (["dissect", RPING, "--filter", "bth.psnn == 1"], "did you mean bth.psn?"),
         (["dissect", RPING, "--filter", "icrc.status == bad", "--no-crc"], "--no-crc"),
         (["explain", "bth.psnn"], "bth.psn"),
+        (["explain", "rc.responder.psn.sequence-eror"], "rc.responder.psn.sequence-error"),
+        (["explain", "RSP-9"], "RSP-009"),
     ],
 )
 def test_wrong_usage_is_status_2_and_says_what(arguments, complaint):
@@ -392,8 +394,23 @@ def test_explain_in_text_and_json():
     assert "bth" in [header["id"] for header in json.loads(run("explain", "--json").stdout)["headers"]]
 
 
-def test_the_reference_page_is_that_of_the_command():
+def test_the_pages_are_those_of_the_command():
     assert run("explain", "--reference").stdout.decode() == (ROOT / "docs" / "reference.md").read_text()
+    assert run("explain", "--rules").stdout.decode() == (ROOT / "docs" / "rules.md").read_text()
+
+
+def test_explain_rules():
+    said = run("explain", "rsp-009").stdout.decode()
+    assert said.startswith("rc.responder.psn.sequence-error  RSP-009  shall\n") and "number unverified" in said
+    assert run("explain", "rc.responder.psn.sequence-error").stdout.decode() == said
+    assert len(objects("explain", "rules")) >= 244
+    some = [rule["alias"] for rule in objects("explain", "*.PSN.*")]
+    assert "UC-013" in some and "RSP-001" not in some
+    assert objects("explain", "rc.responder.psn") == objects("explain", "rc.responder.psn.*")
+    assert "RSP-013" in [rule["alias"] for rule in objects("explain", "C9-105")]
+    # A name that is a header's or a value's stays that.
+    assert [topic["kind"] for topic in objects("explain", "bth")] == ["header"]
+    assert b"nothing is called" in run("explain", "rules", "no.such.*", status=2).stderr
 
 
 @pytest.mark.skipif(not shutil.which("jq"), reason="needs jq")

@@ -8,9 +8,16 @@ namespace rdmawire::agent {
 
 std::span<const Family> families() {
   static const Family all[] = {
-      {"The session", session_commands()},    {"Devices", device_commands()},
-      {"Memory", memory_commands()},          {"Completions", completion_commands()},
-      {"Queue pairs", queue_pair_commands()}, {"Work requests", work_commands()},
+      // clang-format off
+      {"The session", session_commands()},
+      {"Devices", device_commands()},
+      {"Memory", memory_commands()},
+      {"Completions", completion_commands()},
+      {"Queue pairs", queue_pair_commands()},
+      {"Work requests", work_commands()},
+      {"Connections", cm_commands()},
+      {"Programs", process_commands()},
+      // clang-format on
   };
   return all;
 }

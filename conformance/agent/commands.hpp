@@ -43,6 +43,8 @@ std::span<const Command> memory_commands();
 std::span<const Command> completion_commands();
 std::span<const Command> queue_pair_commands();
 std::span<const Command> work_commands();
+std::span<const Command> cm_commands();
+std::span<const Command> process_commands();
 
 std::span<const Family> families();
 /// nullptr when there is none of that name.

@@ -3,6 +3,7 @@
 #include "dissectors/protocol/arp.hpp"
 #include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/ddp.hpp"
+#include "dissectors/protocol/icmp.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ipoib.hpp"
 #include "dissectors/protocol/iser.hpp"
@@ -25,6 +26,15 @@ constexpr Gist own_rows[] = {
     gist<Arp>("ARP {operation}"),
     gist<ArpEthernet>("{sender_protocol} at {sender_hardware}  to {target_protocol}"),
     gist<ArpInfiniband>("{sender_protocol} at {sender_gid} qp {sender_qp}  to {target_protocol}"),
+    gist<Icmp>("ICMP {type}[?code:  code {code}]"),
+    gist<IcmpEcho>("id {identifier}  seq {sequence}"),
+    gist<Icmpv6>("ICMPv6 {type}[?code:  code {code}]"),
+    gist<Icmpv6Echo>("id {identifier}  seq {sequence}"),
+    gist<NeighbourSolicitation>("{target}"),
+    gist<NeighbourAdvertisement>("{target}"),
+    gist<RouterSolicitation>(""),
+    gist<NdOption>("{type}"),
+    gist<NdLinkAddress>("{address}"),
     gist<Bth>("{opcode:28} qp {dest_qp:8} psn {psn:8}"),
     gist<Rdeth>("eec {ee_context}"),
     gist<Deth>("from qp {src_qp}  qkey {qkey}"),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dissectors/protocol/crc.hpp"
+#include "dissectors/protocol/icmp.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/mpa.hpp"
@@ -52,15 +53,16 @@ std::uint32_t pseudo_header_sum(const FrameLayout& frame, std::size_t index, std
 void transport_checksums(const FrameLayout& frame, std::size_t first, std::size_t last, MutableBytes packet) {
   for (std::size_t i = last; i-- > first;) {
     const HeaderInfo& header = frame.layers[i].header();
-    const bool udp = &header == &info<Udp>;
-    if (!udp && &header != &info<Tcp>) continue;
+    const bool udp = &header == &info<Udp>, icmp = &header == &info<Icmp>, icmpv6 = &header == &info<Icmpv6>;
+    if (!udp && !icmp && !icmpv6 && &header != &info<Tcp>) continue;
     const Field& checksum = *header.find("checksum");
     if (frame.layers[i].given(checksum)) continue;
     if (udp && frame.next(i) == &info<Bth>) continue;  // RoCEv2 sends none
     std::uint8_t* at = packet.data() + frame.offsets[i];
     checksum.store(at, 0);
+    const std::uint8_t protocol = udp ? ip_protocol::udp : icmpv6 ? ip_protocol::icmpv6 : ip_protocol::tcp;
     std::uint16_t sum = internet_checksum(packet.subspan(frame.offsets[i], frame.octets_from(i)),
-                                          pseudo_header_sum(frame, i, udp ? ip_protocol::udp : ip_protocol::tcp));
+                                          icmp ? 0 : pseudo_header_sum(frame, i, protocol));
     if (udp && sum == 0) sum = 0xffff;  // 0 would mean: no checksum
     checksum.store(at, sum);
   }

@@ -1,6 +1,7 @@
 #include "dissectors/protocol/ip.hpp"
 
 #include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/icmp.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/options.hpp"
 #include "dissectors/protocol/transport.hpp"
@@ -21,6 +22,8 @@ struct Announced {
 constexpr Announced announced[] = {
     {ip_protocol::udp, decode_udp, &info<Udp>},
     {ip_protocol::tcp, decode_tcp, &info<Tcp>},
+    {ip_protocol::icmp, decode_icmp, &info<Icmp>},
+    {ip_protocol::icmpv6, decode_icmpv6, &info<Icmpv6>},
     {ip_protocol::gre, decode_gre, &info<Gre>},
     {ip_protocol::ipv4, decode_ipv4, &info<Ipv4>},
     {ip_protocol::ipv6, decode_ipv6, &info<Ipv6>},

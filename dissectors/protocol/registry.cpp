@@ -8,6 +8,7 @@
 #include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/ddp.hpp"
 #include "dissectors/protocol/ethernet.hpp"
+#include "dissectors/protocol/icmp.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/ipoib.hpp"
@@ -48,6 +49,8 @@ constexpr auto headers = join(
     headers_of<Ethernet, Vlan, LinuxSll, LinuxSll2, NullLoopback, Erf, MacControl, Pause, PriorityPause>(),
     headers_of<Ipv4, Ipv4Option, Ipv4OptionOctet, Ipv6, Ipv6Extension, Ipv6Fragment, Ipv6Authentication>(),
     headers_of<Arp, ArpEthernet, ArpInfiniband>(),
+    headers_of<Icmp, IcmpEcho, Icmpv6, Icmpv6Echo, RouterSolicitation, RouterAdvertisement, NeighbourSolicitation,
+               NeighbourAdvertisement, NdRedirect, NdOption, NdLinkAddress>(),
     headers_of<Udp, Tcp, TcpOption, TcpOptionOctet, TcpMss, TcpWindowScale, TcpTimestamps, TcpSackBlock>(),
     headers_of<Vxlan, Gre, Erspan2, Erspan3>(),
     headers_of<Lrh, Grh, Rwh>(),

@@ -90,6 +90,8 @@ std::optional<std::int64_t> QueuePairs::answers(const Followed& requests, const 
     if (ahead < 0) return false;
     const bool read = request.op->operation == Operation::rdma_read_request;
     if (response.op->operation == Operation::rdma_read_response) {
+      if (request.op->operation == Operation::flush || request.op->operation == Operation::atomic_write)
+        return ahead == 0;
       constexpr std::uint32_t smallest_mtu = 256;
       return read && ahead < static_cast<std::int32_t>(machines::psns_of_read(request.length, smallest_mtu));
     }

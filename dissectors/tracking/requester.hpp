@@ -94,7 +94,8 @@ class Requester {
     Psn first, end;      // of the PSNs that it takes; `end`: one behind
     bool whole = false;  // its last packet was seen
     bool done = false;   // told
-    bool read = false, atomic = false;
+    bool read = false;
+    bool atomic = false;              // or FLUSH or ATOMIC WRITE: one answer, and an acknowledgement is none
     bool unmeasured = false;          // read: the capture cut its length off
     bool answered = false;            // its answer was seen, but the one of an earlier READ or atomic is missing
     Psn next_response;                // read: the first that the requester misses
@@ -194,6 +195,7 @@ class Requester {
   void note_seen(Waiting& read, const TransportPacket& packet, const Reporter& to);
   void late_answer(const Waiting& waiting, const TransportPacket& packet, const Reporter& to);
   void read_response(const TransportPacket& packet, const Reporter& to);
+  void answered(Waiting* waiting, const TransportPacket& packet, const Reporter& to);
   void mark_answered(const TransportPacket& packet);
   void end_refusal(const Reporter& to, const TransportPacket* again);
   void refused(const TransportPacket& packet, const Reporter& to);

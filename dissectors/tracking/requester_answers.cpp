@@ -46,7 +46,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
       to.note->related_delay = packet.time - request->time;
     }
   }
-  last_time_ = packet.time;
+  last_time_ = std::max(last_time_, packet.time);
   last_frame_ = packet.frame;
   response_time_ = packet.time;
   const std::uint8_t kind = packet.syndrome >> 5 & 3;
@@ -68,21 +68,28 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
         acknowledge(packet.psn, packet, to);
       }
       break;
-    case Operation::atomic_acknowledge: {
-      Waiting* waiting = waiting_of(packet.psn);
-      if (waiting && waiting->atomic && !waiting->done) {
-        waiting->message.atomic_original = packet.operand;
-        if (waiting->ahead_frame != 0 && waiting->tell_order) late_answer(*waiting, packet, to);
-        waiting->seen = waiting->beyond = waiting->end;
-        if (blocking() == waiting) waiting->next_response = waiting->end;
-      }
-      acknowledge(packet.psn, packet, to);
+    case Operation::atomic_acknowledge: answered(waiting_of(packet.psn), packet, to); break;
+    case Operation::rdma_read_response:
+      // FLUSH and ATOMIC WRITE are answered by an empty one: A19.4.
+      if (Waiting* waiting = waiting_of(packet.psn); waiting && waiting->atomic && packet.payload == 0)
+        answered(waiting, packet, to);
+      else
+        read_response(packet, to);
       break;
-    }
-    case Operation::rdma_read_response: read_response(packet, to); break;
     default: break;
   }
   if (to.note) to.note->outstanding = window_.outstanding();
+}
+
+// An atomic, or what is answered like one, has its answer.
+void Requester::answered(Waiting* waiting, const TransportPacket& packet, const Reporter& to) {
+  if (waiting && waiting->atomic && !waiting->done) {
+    if (packet.op->operation == Operation::atomic_acknowledge) waiting->message.atomic_original = packet.operand;
+    if (waiting->ahead_frame != 0 && waiting->tell_order) late_answer(*waiting, packet, to);
+    waiting->seen = waiting->beyond = waiting->end;
+    if (blocking() == waiting) waiting->next_response = waiting->end;
+  }
+  acknowledge(packet.psn, packet, to);
 }
 
 // Of everything that was sent before what is answered now: something behind it was answered.

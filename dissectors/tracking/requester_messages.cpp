@@ -69,7 +69,8 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     waiting.first = waiting.next_response = waiting.seen = waiting.beyond = packet.psn;
     waiting.read = m.kind == MessageKind::read;
     waiting.unmeasured = waiting.read && !packet.has_reth;
-    waiting.atomic = m.kind == MessageKind::compare_swap || m.kind == MessageKind::fetch_add;
+    waiting.atomic = m.kind == MessageKind::compare_swap || m.kind == MessageKind::fetch_add ||
+                     m.kind == MessageKind::flush || m.kind == MessageKind::atomic_write;
     Sent& sent = to.requester();
     ++sent.messages[static_cast<std::size_t>(m.kind)];
     if (m.has_remote) sent.message_octets += m.size;

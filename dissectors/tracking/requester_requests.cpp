@@ -130,7 +130,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
   if (!acknowledged || (!to.joined && window_.outstanding() > alone_packets) || window_.outstanding() >= Psn::half)
     window_.oldest = window_.next;
   most_outstanding_ = std::max(most_outstanding_, window_.outstanding());
-  last_time_ = packet.time;
+  last_time_ = std::max(last_time_, packet.time);  // one that was put aside comes late
   last_frame_ = packet.frame;
   if (trouble_ && trouble_->unsent && trouble_->unsent->psn - window_.next < 0) {
     const TransportPacket answer = *trouble_->unsent;
@@ -343,7 +343,8 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   event.duration = packet.time - before;
   Waiting* waiting = waiting_of(packet.psn);
   constexpr std::int32_t lost_again = 64;  // the first packets sent again can be lost before the capturing point
-  const bool at_refusal = refusal_.active && packet.psn - refusal_.psn < lost_again;
+  // A packet that was put aside can be older than the refusal.
+  const bool at_refusal = refusal_.active && refusal_.frame < packet.frame && packet.psn - refusal_.psn < lost_again;
 
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
   bool tell_lost = false;

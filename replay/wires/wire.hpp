@@ -101,7 +101,12 @@ class Wire {
 
   [[nodiscard]] virtual std::int64_t now() const;
 
-  /// For poll(2): readable when receive() would give something; -1 when there is no such thing.
+  /// Waits until send() would take a frame, or nothing speaks against it any more; false when it would not by
+  /// `deadline`. An error says why it will not.
+  virtual WireResult<bool> writable(std::int64_t deadline);
+
+  /// For poll(2): once receive(0) has given nothing, it is readable as soon as receive() would give something. -1 when
+  /// there is no such thing.
   [[nodiscard]] virtual int descriptor() const { return -1; }
   [[nodiscard]] virtual WireCounters counters() const = 0;
 
@@ -114,6 +119,8 @@ class Wire {
 ///     unix:PATH              datagrams, as qemu's -netdev dgram speaks: the other end listens at PATH, and we at
 ///                            PATH.peer (unix:PATH,local=OWN says another one)
 ///     packet:INTERFACE       a network interface of this machine (AF_PACKET); needs CAP_NET_RAW
+///
+/// docs/wires.md has all options. An error lists what there is.
 WireResult<std::unique_ptr<Wire>> open_wire(const std::string& name);
 
 }  // namespace rdmawire::replay

@@ -1,0 +1,404 @@
+/// run, kill, stdin: programs beside the device, where the agent was allowed to.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "conformance/agent/commands.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to the program
+
+namespace rdmawire::agent {
+namespace {
+
+constexpr std::size_t most_processes = 32;
+constexpr std::size_t most_arguments = 1024;
+constexpr std::size_t most_chunk = 16U << 10U;
+constexpr std::size_t most_input = 1U << 20U;
+constexpr std::uint64_t most_output = 1U << 30U;
+constexpr std::uint64_t usual_output = 4U << 20U;
+/// How long a process that was killed is waited for. Longer takes only one that the kernel itself holds.
+constexpr int farewell_ms = 100;
+
+// clang-format off
+constexpr Name signal_table[] = {
+    {"hup", SIGHUP}, {"int", SIGINT}, {"quit", SIGQUIT}, {"abrt", SIGABRT}, {"kill", SIGKILL}, {"usr1", SIGUSR1},
+    {"segv", SIGSEGV}, {"usr2", SIGUSR2}, {"pipe", SIGPIPE}, {"alrm", SIGALRM}, {"term", SIGTERM}, {"cont", SIGCONT},
+    {"stop", SIGSTOP}, {"ill", SIGILL}, {"fpe", SIGFPE}, {"bus", SIGBUS}, {"trap", SIGTRAP}, {"sys", SIGSYS},
+    {"xcpu", SIGXCPU}, {"xfsz", SIGXFSZ},
+};
+// clang-format on
+
+/// A descriptor of ours.
+class Owned {
+ public:
+  explicit Owned(int number = -1) : number_(number) {}
+  Owned(Owned&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Owned() {
+    if (number_ >= 0) close(number_);
+  }
+  [[nodiscard]] int get() const { return number_; }
+  [[nodiscard]] explicit operator bool() const { return number_ >= 0; }
+  void reset() {
+    if (number_ >= 0) close(number_);
+    number_ = -1;
+  }
+
+ private:
+  int number_;
+};
+
+/// Killed, but not gone when we could wait no longer. Asked after again whenever a process is begun or let go of.
+std::vector<pid_t>& lingering() {
+  static std::vector<pid_t> pids;
+  return pids;
+}
+void reap_lingering() {
+  std::erase_if(lingering(), [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
+}
+
+/// A program that runs, or ran. It is not reaped before it is let go of: until then nobody else can get its number, nor
+/// that of its process group.
+class Process final : public Object {
+ public:
+  static constexpr std::string_view name = "process";
+
+  Process(Session& session, pid_t pid, std::string program, Owned pidfd)
+      : session_(&session), pid_(pid), program_(std::move(program)), pidfd_(std::move(pidfd)) {}
+  ~Process() override {
+    if (pid_ != 0) release();
+  }
+
+  [[nodiscard]] std::string_view kind() const override { return name; }
+  [[nodiscard]] Json about() const override { return {{"pid", pid_}, {"program", program_}, {"running", !ended_}}; }
+  int release() override;
+
+  /// Begins to listen to it. Its number is known by now.
+  void watch(Owned in, Owned out, Owned err, std::uint64_t limit);
+  Result<std::size_t> feed(const std::vector<std::uint8_t>& octets, bool last);
+  int send_signal(int number) { return kill(-pid_, number) == 0 ? 0 : errno; }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] bool has_end() const { return static_cast<bool>(pidfd_); }
+
+ private:
+  struct Output {
+    const char* name;
+    Owned pipe;
+    Loop::Watch watch;
+  };
+  void read_some(Output& output);
+  void write_some();
+  void close_input();
+  void note_end();
+
+  Session* session_;
+  pid_t pid_;
+  std::string program_;
+  Owned pidfd_;
+  Loop::Watch end_watch_;
+  bool ended_ = false;
+  std::array<Output, 2> outputs_{Output{"stdout", Owned(), {}}, Output{"stderr", Owned(), {}}};
+  std::uint64_t left_ = 0, dropped_ = 0;  // octets of output: still to be told, and told no more
+  Owned in_;
+  Loop::Watch in_watch_;
+  std::string input_;
+  bool input_ends_ = false;
+};
+
+int Process::release() {
+  end_watch_.stop();
+  in_watch_.stop();
+  for (Output& output : outputs_) output.watch.stop();
+  kill(-pid_, SIGKILL);
+  pollfd wait{pidfd_.get(), POLLIN, 0};
+  if (!ended_) poll(&wait, 1, farewell_ms);
+  reap_lingering();
+  if (waitpid(pid_, nullptr, WNOHANG) == 0) lingering().push_back(pid_);
+  pid_ = 0;
+  return 0;
+}
+
+void Process::watch(Owned in, Owned out, Owned err, std::uint64_t limit) {
+  left_ = limit;
+  in_ = std::move(in);
+  outputs_[0].pipe = std::move(out);
+  outputs_[1].pipe = std::move(err);
+  for (Output& output : outputs_) {
+    output.watch =
+        session_->loop().add_descriptor(output.pipe.get(), POLLIN, [this, &output](short) { read_some(output); });
+  }
+  in_watch_ = session_->loop().add_descriptor(in_.get(), 0, [this](short) { write_some(); });
+  end_watch_ = session_->loop().add_descriptor(pidfd_.get(), POLLIN, [this](short) { note_end(); });
+}
+
+void Process::read_some(Output& output) {
+  std::array<std::uint8_t, most_chunk> octets;
+  const ssize_t got = read(output.pipe.get(), octets.data(), octets.size());
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    output.watch.stop();
+    return;
+  }
+  const auto told = std::min<std::uint64_t>(left_, static_cast<std::uint64_t>(got));
+  left_ -= told;
+  dropped_ += static_cast<std::uint64_t>(got) - told;
+  if (told > 0) {
+    session_->push({{"event", "process"},
+                    {"process", handle()},
+                    {"type", output.name},
+                    {"data", to_hex(octets.data(), static_cast<std::size_t>(told))}});
+  }
+}
+
+Result<std::size_t> Process::feed(const std::vector<std::uint8_t>& octets, bool last) {
+  if (!in_ || input_ends_) return fail(EPIPE, "process: the standard input of process {} is closed", handle());
+  if (input_.size() + octets.size() > most_input) {
+    return fail(ENOBUFS, "data: {} octets wait already, and process {} does not read; at most {} can", input_.size(),
+                handle(), most_input);
+  }
+  input_.append(octets.begin(), octets.end());
+  input_ends_ = last;
+  write_some();
+  return input_.size();
+}
+
+void Process::write_some() {
+  while (!input_.empty()) {
+    const ssize_t put = write(in_.get(), input_.data(), input_.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0 && errno == EAGAIN) {
+      in_watch_.set_events(POLLOUT);
+      return;
+    }
+    if (put < 0) return close_input();
+    input_.erase(0, static_cast<std::size_t>(put));
+  }
+  in_watch_.set_events(0);
+  if (input_ends_) close_input();
+}
+
+void Process::close_input() {
+  in_watch_.stop();
+  in_.reset();
+  input_.clear();
+}
+
+void Process::note_end() {
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+  end_watch_.stop();
+  ended_ = true;
+  close_input();
+  // What it wrote comes before its end. A pipe holds so much; what others write who have it, too, comes later.
+  for (Output& output : outputs_) {
+    for (int chunks = 0; chunks < 64 && output.watch; ++chunks) {
+      pollfd wait{output.pipe.get(), POLLIN, 0};
+      if (poll(&wait, 1, 0) <= 0) break;
+      read_some(output);
+    }
+  }
+  Json event = {{"event", "process"}, {"process", handle()}};
+  if (info.si_code == CLD_EXITED) {
+    event["type"] = "exited";
+    event["status"] = info.si_status;
+  } else {
+    event["type"] = "killed";
+    event["signal"] = info.si_status;
+    event["name"] = name_of(signal_table, static_cast<std::uint64_t>(info.si_status));
+    event["core_dumped"] = info.si_code == CLD_DUMPED;
+  }
+  event["dropped"] = dropped_;
+  session_->push(event);
+}
+
+/// Both ends of a pipe: what the child gets is blocking, as programs expect.
+struct Pipe {
+  Owned read_end, write_end;
+};
+Result<Pipe> make_pipe(bool we_read) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "pipe2: {}", errno_text(errno));
+  fcntl(ends[we_read ? 0 : 1], F_SETFL, O_NONBLOCK);
+  return Pipe{Owned(ends[0]), Owned(ends[1])};
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  for (std::string& text : texts) list.push_back(text.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+/// Our own variables, with those of `more` ("NAME=VALUE") in their place or behind them.
+std::vector<std::string> environment(const std::vector<std::string>& more) {
+  std::vector<std::string> all;
+  const auto name = [](std::string_view variable) { return variable.substr(0, variable.find('=')); };
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const bool replaced =
+        std::any_of(more.begin(), more.end(), [&](const std::string& other) { return name(other) == name(*variable); });
+    if (!replaced) all.emplace_back(*variable);
+  }
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Result<pid_t> spawn(std::vector<std::string> argv, std::vector<std::string> variables, const std::string& directory,
+                    int in, int out, int err) {
+  struct Actions {
+    posix_spawn_file_actions_t value;
+    Actions() { posix_spawn_file_actions_init(&value); }
+    ~Actions() { posix_spawn_file_actions_destroy(&value); }
+  } actions;
+  struct Attributes {
+    posix_spawnattr_t value;
+    Attributes() { posix_spawnattr_init(&value); }
+    ~Attributes() { posix_spawnattr_destroy(&value); }
+  } attributes;
+  posix_spawn_file_actions_adddup2(&actions.value, in, 0);
+  posix_spawn_file_actions_adddup2(&actions.value, out, 1);
+  posix_spawn_file_actions_adddup2(&actions.value, err, 2);
+  posix_spawn_file_actions_addclosefrom_np(&actions.value, 3);
+  if (!directory.empty()) posix_spawn_file_actions_addchdir_np(&actions.value, directory.c_str());
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes.value, &none);
+  posix_spawnattr_setsigdefault(&attributes.value, &all);
+  posix_spawnattr_setpgroup(&attributes.value, 0);
+  posix_spawnattr_setflags(&attributes.value, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  pid_t pid = 0;
+  const int number = posix_spawnp(&pid, argv[0].c_str(), &actions.value, &attributes.value, pointers(argv).data(),
+                                  pointers(variables).data());
+  if (number != 0) {
+    const std::string in_directory = directory.empty() ? "" : " in " + directory;
+    return fail(number, "argv: {} cannot be run{}: {}", argv[0], in_directory, errno_text(number));
+  }
+  return pid;
+}
+
+bool holds_zero(const std::string& text) { return text.find('\0') != std::string::npos; }
+
+Result<Json> run(Session& session, Arguments& arguments) {
+  auto argv = arguments.texts("argv", most_arguments);
+  const auto variables = arguments.texts("env", most_arguments);
+  const auto directory = arguments.text_or("directory", "");
+  const bool has_input = arguments.has("stdin");
+  const auto input = has_input ? arguments.octets("stdin", most_input) : std::vector<std::uint8_t>();
+  const bool open = arguments.boolean_or("stdin_open", false);
+  const auto limit = arguments.number_or<std::uint64_t>("most_output", usual_output, {0, most_output});
+  if (argv.empty() || argv[0].empty()) arguments.complain("argv", EINVAL, "names no program");
+  if (std::any_of(argv.begin(), argv.end(), holds_zero)) arguments.complain("argv", EINVAL, "holds a zero octet");
+  for (const std::string& variable : variables) {
+    if (holds_zero(variable) || variable.find('=') == std::string::npos || variable[0] == '=')
+      arguments.complain("env", EINVAL, "is a list of texts NAME=VALUE");
+  }
+  if (holds_zero(directory)) arguments.complain("directory", EINVAL, "holds a zero octet");
+  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+  if (!session.settings().allow_run) {
+    return fail(EPERM, "this agent runs no programs: it was started without --allow-run");
+  }
+  const auto running = std::count_if(session.objects().begin(), session.objects().end(),
+                                     [](const auto& entry) { return entry.second->kind() == Process::name; });
+  if (static_cast<std::size_t>(running) >= most_processes) {
+    return fail(EAGAIN, "the session has {} processes, as many as it can; destroy those that have ended",
+                most_processes);
+  }
+
+  auto in = make_pipe(false);
+  if (!in) return tl::unexpected(in.error());
+  auto out = make_pipe(true);
+  if (!out) return tl::unexpected(out.error());
+  auto err = make_pipe(true);
+  if (!err) return tl::unexpected(err.error());
+  reap_lingering();
+  const std::string program = argv[0];
+  const auto pid = spawn(std::move(argv), environment(variables), directory, in->read_end.get(), out->write_end.get(),
+                         err->write_end.get());
+  if (!pid) return tl::unexpected(pid.error());
+  Owned pidfd(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
+  const int number = errno;
+  auto process = std::make_unique<Process>(session, *pid, program, std::move(pidfd));
+  if (!process->has_end()) {
+    return fail(number, "pidfd_open: {}; the kernel must be 5.3 or newer", errno_text(number));
+  }
+  Process& added = session.objects().add(std::move(process));
+  added.watch(std::move(in->write_end), std::move(out->read_end), std::move(err->read_end), limit);
+  if (!input.empty() || !open) static_cast<void>(added.feed(input, !open));
+  return Json{{"process", added.handle()}, {"pid", *pid}};
+}
+
+Result<Json> kill_process(Session&, Arguments& arguments) {
+  auto* process = arguments.object<Process>("process");
+  const auto signal = arguments.maybe_choice("signal", signal_table);
+  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+  const int number = process->send_signal(static_cast<int>(signal.value_or(SIGTERM)));
+  if (number != 0) return fail(number, "process: kill({}): {}", -process->pid(), errno_text(number));
+  return Json::object();
+}
+
+Result<Json> feed(Session&, Arguments& arguments) {
+  auto* process = arguments.object<Process>("process");
+  const auto octets = arguments.has("data") ? arguments.octets("data", most_input) : std::vector<std::uint8_t>();
+  const bool last = arguments.boolean_or("close", false);
+  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+  const auto waiting = process->feed(octets, last);
+  if (!waiting) return tl::unexpected(waiting.error());
+  return Json{{"waiting", *waiting}};
+}
+
+}  // namespace
+
+std::span<const Command> process_commands() {
+  static const Command all[] = {
+      {"run",
+       "Begins a program, if the agent was started with `--allow-run`; else EPERM. It has a process group of its own, "
+       "which is killed when the handle is destroyed or the session ends. What it says and how it ends comes as events "
+       "`process`: `{\"type\":\"stdout\",\"data\":…}`, `stderr` likewise, then `{\"type\":\"exited\",\"status\":…}` or "
+       "`{\"type\":\"killed\",\"signal\":…,\"name\":…,\"core_dumped\":…}`, both with `dropped`: octets of output "
+       "beyond "
+       "`most_output`. A session has at most 32 processes, ended ones among them.",
+       {{"argv", "list of texts: the program, looked for in PATH, and its arguments"},
+        {"env", "optional list of texts `NAME=VALUE`, which replace or join the agent's own"},
+        {"directory", "optional text: where it begins"},
+        {"stdin", "optional octets, at most 1 MiB: its standard input"},
+        {"stdin_open", "optional boolean: more input follows by `stdin`; false: it ends here"},
+        {"most_output", "optional number, at most 2^30: octets of output that are told, both streams together; 2^22"}},
+       {{"process", "handle"}, {"pid", "its number there, and its group's"}},
+       R"({"argv":["rping","-s","-C","1"]})",
+       R"({"process":5,"pid":212})",
+       &run},
+      {"kill",
+       "Sends a signal to a process and all others of its group.",
+       {{"process", "handle"},
+        {"signal", "optional name: term (when it is missing), kill, int, hup, quit, usr1, usr2, stop, cont, …"}},
+       {},
+       R"({"process":5,"signal":"kill"})",
+       "{}",
+       &kill_process},
+      {"stdin",
+       "Gives a process more input. At most 1 MiB waits for it, else ENOBUFS; EPIPE when it was closed, by us or by "
+       "it.",
+       {{"process", "handle"}, {"data", "optional octets"}, {"close", "optional boolean: this was the last of it"}},
+       {{"waiting", "octets that it has not read yet"}},
+       R"({"process":5,"data":"68690a","close":true})",
+       R"({"waiting":0})",
+       &feed},
+  };
+  return all;
+}
+
+}  // namespace rdmawire::agent

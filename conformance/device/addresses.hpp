@@ -1,0 +1,70 @@
+#pragma once
+/// Addresses of a RoCE port: MAC, GID, and what a packet needs to find its way.
+
+#include <array>
+#include <cstdint>
+
+namespace rdmawire::device {
+
+using Mac = std::array<std::uint8_t, 6>;
+
+/// A GID: an IPv6 address, or an IPv4 one in the form ::ffff:a.b.c.d. IBTA vol 1, A17.3.1 and A17.4.
+struct Gid {
+  std::array<std::uint8_t, 16> octets{};
+
+  static constexpr Gid ipv4(std::uint32_t address) {
+    Gid gid;
+    gid.octets[10] = gid.octets[11] = 0xff;
+    for (unsigned i = 0; i < 4; ++i) gid.octets[12 + i] = static_cast<std::uint8_t>(address >> (24 - 8 * i));
+    return gid;
+  }
+  /// fe80:: with the interface identifier that is made of the MAC address. RFC 4291, appendix A.
+  static constexpr Gid link_local(const Mac& mac) {
+    return {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3],
+             mac[4], mac[5]}};
+  }
+  [[nodiscard]] constexpr bool is_ipv4() const {
+    for (unsigned i = 0; i < 10; ++i)
+      if (octets[i] != 0) return false;
+    return octets[10] == 0xff && octets[11] == 0xff;
+  }
+  [[nodiscard]] constexpr std::uint32_t ipv4_address() const {
+    return static_cast<std::uint32_t>(octets[12]) << 24 | static_cast<std::uint32_t>(octets[13]) << 16 |
+           static_cast<std::uint32_t>(octets[14]) << 8 | octets[15];
+  }
+  [[nodiscard]] constexpr bool is_multicast() const {
+    return is_ipv4() ? (octets[12] & 0xf0) == 0xe0 : octets[0] == 0xff;
+  }
+  [[nodiscard]] constexpr bool is_zero() const { return *this == Gid{}; }
+  friend constexpr bool operator==(const Gid&, const Gid&) = default;
+  friend constexpr auto operator<=>(const Gid&, const Gid&) = default;
+};
+
+enum class GidType : std::uint8_t { roce_v1, roce_v2 };
+
+/// A row of a port's GID table; an empty one has a GID of zeros.
+struct GidEntry {
+  Gid gid;
+  GidType type = GidType::roce_v2;
+};
+
+/// Where packets of a queue pair or an address handle go: an address vector. 11.2.2.1 (number unverified), A17.4.
+struct AddressVector {
+  Gid dgid;
+  std::uint8_t sgid_index = 0;
+  std::uint8_t hop_limit = 64;
+  std::uint8_t traffic_class = 0;
+  std::uint32_t flow_label = 0;
+  std::uint8_t sl = 0;  ///< the priority of the VLAN tag, where there is one: A17.4.2
+
+  friend bool operator==(const AddressVector&, const AddressVector&) = default;
+};
+
+/// The Ethernet address of a group. RFC 1112, 6.4; RFC 2464, 7.
+constexpr Mac multicast_mac(const Gid& gid) {
+  if (gid.is_ipv4())
+    return {0x01, 0x00, 0x5e, static_cast<std::uint8_t>(gid.octets[13] & 0x7f), gid.octets[14], gid.octets[15]};
+  return {0x33, 0x33, gid.octets[12], gid.octets[13], gid.octets[14], gid.octets[15]};
+}
+
+}  // namespace rdmawire::device

@@ -1,0 +1,63 @@
+#pragma once
+/// What a port counted. Names are those that Linux drivers show under hw_counters, where they have one.
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace rdmawire::device {
+
+struct Counters {
+  std::uint64_t sent_packets = 0, received_packets = 0, sent_octets = 0, received_octets = 0;
+  std::uint64_t icrc_errors = 0;      ///< dropped for their ICRC
+  std::uint64_t malformed = 0;        ///< dropped for their lengths, versions, flags
+  std::uint64_t misdirected = 0;      ///< dropped: no such queue pair, not for its type, its peer, its state
+  std::uint64_t bad_pkeys = 0;        ///< 16 bits, as the port's counter: they stop at all ones
+  std::uint64_t qkey_violations = 0;  ///< likewise
+  std::uint64_t duplicate_request = 0, out_of_sequence = 0;  ///< at responders
+  std::uint64_t rnr_naks_sent = 0, rnr_naks_received = 0;
+  std::uint64_t naks_sent = 0, naks_received = 0;
+  std::uint64_t timeouts = 0, retries_exceeded = 0, rnr_retries_exceeded = 0, implied_naks = 0;
+  std::uint64_t retransmitted = 0;  ///< packets
+  std::uint64_t no_receive = 0;     ///< datagrams and unreliable messages dropped for want of a receive
+  std::uint64_t ecn_marked = 0, cnps_sent = 0, cnps_handled = 0, cnps_ignored = 0;
+
+  /// Port counters stop at all ones. 16.1.3.5.
+  static constexpr void saturating(std::uint64_t& counter) {
+    if (counter < 0xffff) ++counter;
+  }
+};
+
+struct CounterName {
+  std::string_view name;
+  std::uint64_t Counters::*value;
+};
+inline constexpr std::array counter_names{
+    CounterName{"tx_packets", &Counters::sent_packets},
+    CounterName{"rx_packets", &Counters::received_packets},
+    CounterName{"tx_octets", &Counters::sent_octets},
+    CounterName{"rx_octets", &Counters::received_octets},
+    CounterName{"rx_icrc_encapsulated", &Counters::icrc_errors},
+    CounterName{"rx_malformed", &Counters::malformed},
+    CounterName{"rx_misdirected", &Counters::misdirected},
+    CounterName{"bad_pkey", &Counters::bad_pkeys},
+    CounterName{"bad_qkey", &Counters::qkey_violations},
+    CounterName{"duplicate_request", &Counters::duplicate_request},
+    CounterName{"out_of_sequence", &Counters::out_of_sequence},
+    CounterName{"rnr_nak_sent", &Counters::rnr_naks_sent},
+    CounterName{"rnr_nak_received", &Counters::rnr_naks_received},
+    CounterName{"nak_sent", &Counters::naks_sent},
+    CounterName{"packet_seq_err", &Counters::naks_received},
+    CounterName{"local_ack_timeout_err", &Counters::timeouts},
+    CounterName{"retry_exceeded_err", &Counters::retries_exceeded},
+    CounterName{"rnr_retry_exceeded_err", &Counters::rnr_retries_exceeded},
+    CounterName{"implied_nak_seq_err", &Counters::implied_naks},
+    CounterName{"retransmitted", &Counters::retransmitted},
+    CounterName{"no_receive", &Counters::no_receive},
+    CounterName{"np_ecn_marked_roce_packets", &Counters::ecn_marked},
+    CounterName{"np_cnp_sent", &Counters::cnps_sent},
+    CounterName{"rp_cnp_handled", &Counters::cnps_handled},
+    CounterName{"rp_cnp_ignored", &Counters::cnps_ignored},
+};
+
+}  // namespace rdmawire::device

@@ -1,0 +1,58 @@
+#include <algorithm>
+
+#include "conformance/device/core.hpp"
+
+namespace rdmawire::device {
+
+namespace {
+
+/// Calls `each(host address, octets)` for the parts of [offset, offset + count) in order.
+template <class Each>
+Status walk(Core& core, std::uint32_t pd, const std::vector<Sge>& sges, std::uint64_t offset, std::uint64_t count,
+            bool writes, const Each& each) {
+  for (const Sge& sge : sges) {
+    if (count == 0) break;
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    const std::uint64_t part = std::min<std::uint64_t>(count, sge.length - offset);
+    const auto host = core.memory.local(pd, sge, writes);
+    if (!host) return Status::local_protection;
+    const MutableBytes octets = core.memory.at(*host + offset, part);
+    if (octets.empty()) return Status::local_protection;
+    each(octets);
+    count -= part;
+    offset = 0;
+  }
+  return count == 0 ? Status::success : Status::local_length;
+}
+
+}  // namespace
+
+Status gather(Core& core, std::uint32_t pd, const SendRequest& request, std::uint64_t offset, std::uint64_t count,
+              std::vector<std::uint8_t>& to) {
+  if (request.is_inline) {
+    if (!inside(offset, count, 0, request.octets.size())) return Status::local_length;
+    to.insert(to.end(), request.octets.begin() + static_cast<std::ptrdiff_t>(offset),
+              request.octets.begin() + static_cast<std::ptrdiff_t>(offset + count));
+    return Status::success;
+  }
+  return walk(core, pd, request.sges, offset, count, false,
+              [&](MutableBytes octets) { to.insert(to.end(), octets.begin(), octets.end()); });
+}
+
+Status scatter(Core& core, std::uint32_t pd, const std::vector<Sge>& sges, std::uint64_t offset, Bytes octets) {
+  return walk(core, pd, sges, offset, octets.size(), true, [&](MutableBytes to) {
+    std::copy_n(octets.begin(), to.size(), to.begin());
+    octets = octets.subspan(to.size());
+  });
+}
+
+Status check_local(Core& core, std::uint32_t pd, const std::vector<Sge>& sges, bool writes) {
+  for (const Sge& sge : sges)
+    if (sge.length != 0 && !core.memory.local(pd, sge, writes)) return Status::local_protection;
+  return Status::success;
+}
+
+}  // namespace rdmawire::device

@@ -1,0 +1,30 @@
+#include "conformance/device/port.hpp"
+
+namespace rdmawire::device {
+
+std::optional<std::uint8_t> Port::find(const Gid& gid, GidType type) const {
+  if (gid.is_zero()) return std::nullopt;
+  for (std::size_t i = 0; i < gids.size(); ++i)
+    if (gids[i].gid == gid && gids[i].type == type) return static_cast<std::uint8_t>(i);
+  return std::nullopt;
+}
+
+std::optional<Mac> Port::mac_of(const Gid& gid) const {
+  if (gid.is_multicast()) return multicast_mac(gid);
+  for (const GidEntry& entry : gids)
+    if (entry.gid == gid) return mac;
+  const auto found = neighbours.find(gid);
+  if (found != neighbours.end()) return found->second;
+  return std::nullopt;
+}
+
+void Port::learn(const Gid& gid, const Mac& of) {
+  if (gid.is_zero() || gid.is_multicast()) return;
+  const auto found = neighbours.find(gid);
+  if (found != neighbours.end())
+    found->second = of;
+  else if (neighbours.size() < most_neighbours)
+    neighbours.emplace(gid, of);
+}
+
+}  // namespace rdmawire::device

@@ -1,0 +1,138 @@
+/// Answers of the responder: in the order of their PSNs, READ responses packet by packet. IBTA vol 1, 9.7.5.1.
+
+#include <algorithm>
+
+#include "conformance/device/responder.hpp"
+
+namespace rdmawire::device {
+
+namespace {
+
+constexpr std::size_t most_answers = 4096;
+
+OutgoingPacket packet_for(Core& core, QueuePair& qp, const Response& response, Operation operation,
+                          Position position = Position::only) {
+  const Opcode* op = find_opcode(qp.transport(), operation, position);
+  OutgoingPacket packet = packet_of(core, qp, op->value, response.psn);
+  packet.fields.syndrome = response.syndrome;
+  packet.fields.msn = response.msn.value();
+  packet.fields.original = response.original;
+  return packet;
+}
+
+/// The next packet of a READ response; memory is read now, and the key asked again: 9.7.5.1.3. Nothing: it failed.
+std::optional<OutgoingPacket> next_of_read(Core& core, QueuePair& qp, Response& response) {
+  const std::uint32_t mtu = qp.attributes.path_mtu;
+  const std::uint32_t octets = std::min(response.left, mtu);
+  Bytes found;
+  if (octets != 0) {
+    const auto host =
+        core.memory.remote({qp.options.pd, qp.qpn}, response.rkey, response.va, octets, access::remote_read);
+    if (host) found = core.memory.at(*host, octets);
+    if (found.empty()) return std::nullopt;
+  }
+  const bool first = response.psn == response.request, last = response.left <= mtu;
+  const Position position = first && last ? Position::only
+                            : first       ? Position::first
+                            : last        ? Position::last
+                                          : Position::middle;
+  OutgoingPacket packet = packet_for(core, qp, response, Operation::rdma_read_response, position);
+  packet.payload.assign(found.begin(), found.end());
+  response.va += octets;
+  response.left -= octets;
+  response.psn = response.psn + 1;
+  return packet;
+}
+
+void count_nak(Core& core, std::uint8_t syndrome) {
+  if (syndrome >> 5 == syndrome_kind::nak) ++core.counters.naks_sent;
+  if (syndrome >> 5 == syndrome_kind::rnr_nak) ++core.counters.rnr_naks_sent;
+}
+
+}  // namespace
+
+std::uint8_t credits(const Core& core, const QueuePair& qp) {
+  (void)core;
+  constexpr std::uint8_t not_used = 31;
+  if (qp.options.srq != 0 || qp.options.type == QpType::xrc_target) return not_used;
+  std::uint8_t code = 0;
+  while (code < 30 && credits_of_code(code + 1U) <= qp.receives.size()) ++code;
+  return code;
+}
+
+void answer(Core& core, QueuePair& qp, Response response) {
+  (void)core;
+  auto& answers = qp.responder.answers;
+  if (answers.size() >= most_answers) return;
+  if (response.syndrome >> 5 != syndrome_kind::ack) response.msn = qp.responder.state.msn;
+  const auto place =
+      std::ranges::find_if(answers, [&](const Response& waiting) { return waiting.psn - response.psn > 0; });
+  answers.insert(place, response);
+}
+
+void answer_kept(Core& core, QueuePair& qp, const machines::RcAnswer& kept, const machines::RcRequest& request) {
+  Response response;
+  response.psn = response.request = request.psn;
+  response.msn = qp.responder.state.msn;
+  response.syndrome = credits(core, qp);
+  switch (kept.operation) {
+    case Operation::rdma_read_request: {
+      response.kind = Response::Kind::read;
+      response.va = request.va;
+      response.rkey = request.rkey;
+      response.left = request.length;
+      // Asked for again while it is being answered: it begins anew where it is asked from.
+      const Psn last = kept.psn + (kept.psns - 1);
+      std::erase_if(qp.responder.answers, [&](const Response& waiting) {
+        return waiting.kind == Response::Kind::read && waiting.psn - kept.psn >= 0 && waiting.psn - last <= 0;
+      });
+      break;
+    }
+    case Operation::compare_swap:
+    case Operation::fetch_add:
+      response.kind = Response::Kind::atomic;
+      response.original = kept.original;
+      break;
+    default: response.kind = Response::Kind::placed; break;
+  }
+  answer(core, qp, response);
+}
+
+std::optional<OutgoingPacket> next_answer(Core& core, QueuePair& qp) {
+  auto& answers = qp.responder.answers;
+  if (answers.empty() || !qp.takes_requests() || core.now < qp.next_send) return std::nullopt;
+  Response& front = answers.front();
+  switch (front.kind) {
+    case Response::Kind::read: {
+      auto packet = next_of_read(core, qp, front);
+      if (packet) {
+        if (front.left == 0) answers.pop_front();
+        return packet;
+      }
+      // The region went away: a NAK in place of the packet, and no more.
+      front = {.psn = front.psn, .syndrome = 0x60 | nak_code::remote_access_error, .msn = front.msn, .fatal = true};
+      qp.responder.condemned = true;
+      core.event(EventType::qp_access_error, qp.handle);
+      break;
+    }
+    case Response::Kind::atomic: {
+      const OutgoingPacket packet = packet_for(core, qp, front, Operation::atomic_acknowledge);
+      answers.pop_front();
+      return packet;
+    }
+    case Response::Kind::placed: {
+      const OutgoingPacket packet = packet_for(core, qp, front, Operation::rdma_read_response);
+      answers.pop_front();
+      return packet;
+    }
+    case Response::Kind::acknowledge: break;
+  }
+  const Response response = front;
+  answers.pop_front();
+  count_nak(core, response.syndrome);
+  OutgoingPacket packet = packet_for(core, qp, response, Operation::acknowledge);
+  if (response.fatal) enter_error(core, qp);
+  return packet;
+}
+
+}  // namespace rdmawire::device

@@ -1,0 +1,108 @@
+/// The send queues of UC and UD: each request completes when its last packet has left. IBTA vol 1, 9.8.2, 9.8.3.
+
+#include <algorithm>
+
+#include "conformance/device/core.hpp"
+#include "dissectors/machines/ud.hpp"
+
+namespace rdmawire::device {
+
+namespace {
+
+bool is_local(WorkOpcode opcode) {
+  return opcode == WorkOpcode::local_inv || opcode == WorkOpcode::bind_mw || opcode == WorkOpcode::reg_mr;
+}
+bool is_send(WorkOpcode opcode) { return opcode == WorkOpcode::send || opcode == WorkOpcode::send_imm; }
+bool is_write(WorkOpcode opcode) { return opcode == WorkOpcode::write || opcode == WorkOpcode::write_imm; }
+
+Status prepare(Core& core, const QueuePair& qp, SendWork& work) {
+  const bool uc = qp.options.type == QpType::uc;
+  if (!is_send(work.request.opcode) && !(uc && is_write(work.request.opcode))) return Status::local_qp_operation;
+  if (work.length > machines::longest_message) return Status::local_length;
+  if (!work.request.is_inline)
+    if (const Status status = check_local(core, qp.options.pd, work.request.sges, false); status != Status::success)
+      return status;
+  work.psns = uc ? machines::psns_of_read(static_cast<std::uint32_t>(work.length), qp.attributes.path_mtu) : 1;
+  work.first = qp.requester.window.next;
+  return Status::success;
+}
+
+void finish(Core& core, QueuePair& qp) {
+  Requester& at = qp.requester;
+  const SendRequest request = std::move(at.queue.front().request);
+  at.queue.pop_front();
+  at.packet = 0;
+  complete_send(core, qp, request, Status::success, 0);
+  check_drained(core, qp);
+}
+
+void address_datagram(Core& core, const QueuePair& qp, const SendRequest& request, OutgoingPacket& packet) {
+  const auto ah = core.ahs.find(request.ah);
+  packet.path = ah->second.path;
+  packet.fields.dest_qpn = request.remote_qpn;
+  packet.fields.qkey = machines::sent_qkey(request.remote_qkey, qp.attributes.qkey);
+  packet.fields.source_qpn = qp.qpn;
+}
+
+}  // namespace
+
+std::optional<OutgoingPacket> next_unreliable(Core& core, QueuePair& qp) {
+  Requester& at = qp.requester;
+  const bool ud = qp.options.type == QpType::ud;
+  if (!qp.sends() || core.now < qp.next_send) return std::nullopt;
+  while (!at.queue.empty()) {
+    SendWork& work = at.queue.front();
+    const SendRequest& request = work.request;
+    if (!work.started) {
+      if (qp.state != QpState::rts) return std::nullopt;
+      work.started = true;
+      const Status status = is_local(request.opcode)                            ? execute_local(core, qp, request)
+                            : ud && core.ahs.find(request.ah) == core.ahs.end() ? Status::local_qp_operation
+                                                                                : prepare(core, qp, work);
+      if (status != Status::success) {
+        fail(core, qp, 0, status);
+        return std::nullopt;
+      }
+    }
+    // C10-93.1.1: what exceeds the port's MTU is not sent, and that is no error.
+    if (is_local(request.opcode) || (ud && work.length > core.port.mtu)) {
+      finish(core, qp);
+      if (!qp.sends()) return std::nullopt;
+      continue;
+    }
+    if (ud && core.ahs.find(request.ah) == core.ahs.end()) {
+      fail(core, qp, 0, Status::local_qp_operation);
+      return std::nullopt;
+    }
+    const std::uint32_t mtu = ud ? core.port.mtu : qp.attributes.path_mtu;
+    const Position position = work.psns == 1               ? Position::only
+                              : at.packet == 0             ? Position::first
+                              : at.packet + 1 == work.psns ? Position::last
+                                                           : Position::middle;
+    const bool ends = position == Position::only || position == Position::last;
+    const bool immediate = request.opcode == WorkOpcode::send_imm || request.opcode == WorkOpcode::write_imm;
+    const Operation operation = is_send(request.opcode) ? Operation::send : Operation::rdma_write;
+    const Opcode* op = find_opcode(qp.transport(), operation, position, ends && immediate);
+    OutgoingPacket packet = packet_of(core, qp, op->value, work.first + at.packet);
+    packet.fields.va = request.remote_address;
+    packet.fields.rkey = request.rkey;
+    packet.fields.length = static_cast<std::uint32_t>(work.length);
+    packet.fields.immediate = request.immediate;
+    packet.fields.solicited = ends && request.solicited && (is_send(request.opcode) || immediate);
+    if (ud) address_datagram(core, qp, request, packet);
+    const std::uint64_t from = std::uint64_t{at.packet} * mtu;
+    const Status status =
+        gather(core, qp.options.pd, request, from, std::min<std::uint64_t>(mtu, work.length - from), packet.payload);
+    if (status != Status::success) {
+      fail(core, qp, 0, status);
+      return std::nullopt;
+    }
+    at.window = {packet.fields.psn + 1, packet.fields.psn + 1};
+    ++at.packet;
+    if (ends) finish(core, qp);
+    return packet;
+  }
+  return std::nullopt;
+}
+
+}  // namespace rdmawire::device

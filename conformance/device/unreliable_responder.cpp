@@ -1,0 +1,120 @@
+/// The receiving half of unreliable connections. IBTA vol 1, 9.8.2.
+
+#include <algorithm>
+
+#include "conformance/device/core.hpp"
+#include "dissectors/machines/uc.hpp"
+
+namespace rdmawire::device {
+
+namespace {
+
+machines::RcRequest request_of(const Packet& packet) {
+  const PacketFields& from = packet.fields;
+  return {.op = packet.op,
+          .psn = from.psn,
+          .payload = static_cast<std::uint32_t>(packet.payload.size()),
+          .va = from.va,
+          .rkey = from.rkey,
+          .length = from.length};
+}
+
+/// Where the packet's octets of a WRITE go. `whole`: for a first packet, the whole message's range is asked for.
+std::optional<MutableBytes> reach(Core& core, QueuePair& qp, const machines::RcRequest& request, bool whole) {
+  const machines::UcResponder& at = qp.responder.uc;
+  if ((qp.attributes.access & access::remote_write) == 0) return std::nullopt;
+  const bool begins = request.op->begins_message();
+  const std::uint64_t va = begins ? request.va : at.va;
+  const std::uint64_t octets = begins && whole ? request.length : request.payload;
+  const auto host =
+      core.memory.remote({qp.options.pd, qp.qpn}, begins ? request.rkey : at.rkey, va, octets, access::remote_write);
+  if (!host) return std::nullopt;
+  const MutableBytes found = core.memory.at(*host, octets);
+  if (octets != 0 && found.empty()) return std::nullopt;
+  return found;
+}
+
+machines::RcKnowledge knowledge_of(Core& core, QueuePair& qp, const machines::RcRequest& request, bool reuses) {
+  machines::RcKnowledge known;
+  const Opcode& op = *request.op;
+  const Responder& at = qp.responder;
+  const bool own = at.receive && (op.operation == Operation::send && (!op.begins_message() || reuses));
+  const ReceiveRequest* next = own ? &*at.receive : next_receive(core, qp, qp.options.srq);
+  known.receive = next != nullptr;
+  known.receive_octets = next ? next->octets() : 0;
+  if (machines::asks_access(request) && !reach(core, qp, request, true)) known.access = machines::Access::refused;
+  // The queue pair's own right stands before the key: also of a WRITE without octets.
+  if (op.operation == Operation::rdma_write && (qp.attributes.access & access::remote_write) == 0)
+    known.access = machines::Access::refused;
+  return known;
+}
+
+/// The open message is lost: class D1 with a queue of its own (the receive is kept for the next), class E with a shared
+/// one (it completes in error).
+void abandon(Core& core, QueuePair& qp) {
+  Responder& at = qp.responder;
+  if (!at.receive || at.receive_srq == 0) return;
+  const ReceiveRequest lost = std::move(*at.receive);
+  at.receive.reset();
+  complete_receive(core, qp, lost, {.status = Status::remote_operation, .opcode = CompletionOpcode::receive}, false);
+}
+
+void deliver(Core& core, QueuePair& qp, const Packet& packet) {
+  Responder& at = qp.responder;
+  const Opcode& op = *packet.op;
+  const bool send = op.operation == Operation::send;
+  if ((send ? op.begins_message() : op.immediate) && !at.receive) {
+    at.receive = take_receive(core, qp, qp.options.srq);
+    at.receive_srq = qp.options.srq;
+  }
+  if (op.begins_message()) at.written = 0;
+  if (send && at.receive) {
+    const SharedReceiveQueue* shared = core.srq(at.receive_srq);
+    const std::uint32_t pd = shared ? shared->pd : qp.options.pd;
+    if (const Status status = scatter(core, pd, at.receive->sges, at.written, packet.payload);
+        status != Status::success) {
+      const ReceiveRequest failed = std::move(*at.receive);
+      at.receive.reset();
+      complete_receive(core, qp, failed, {.status = status, .opcode = CompletionOpcode::receive}, false);
+      enter_error(core, qp);
+      return;
+    }
+  }
+  at.written += packet.payload.size();
+  if (!op.ends_message() || !machines::takes_receive(op) || !at.receive) return;
+  const ReceiveRequest request = std::move(*at.receive);
+  at.receive.reset();
+  Completion completion;
+  completion.opcode = send ? CompletionOpcode::receive : CompletionOpcode::receive_write_imm;
+  completion.octets = static_cast<std::uint32_t>(at.written);
+  completion.has_immediate = op.immediate;
+  completion.immediate = op.immediate ? packet.fields.immediate : 0;
+  completion.source_qpn = qp.attributes.dest_qpn;
+  completion.pkey_index = qp.attributes.pkey_index;
+  complete_receive(core, qp, request, completion, packet.fields.solicited);
+}
+
+}  // namespace
+
+void receive_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
+  Responder& at = qp.responder;
+  const machines::RcRequest request = request_of(packet);
+  const bool reuses = at.receive_srq == 0;
+  const machines::UcDecision decision =
+      machines::judge(at.uc, request, qp.attributes.path_mtu,
+                      [&](const machines::RcRequest& asked) { return knowledge_of(core, qp, asked, reuses); });
+  if (decision.abandons) abandon(core, qp);
+  if (decision.reaction == machines::UcReaction::drop) {
+    if (packet.op->known && machines::takes_receive(*packet.op)) ++core.counters.no_receive;
+    at.uc = machines::dropped(at.uc, request);
+    return;
+  }
+  if (request.op->operation == Operation::rdma_write && request.payload != 0) {
+    const auto to = reach(core, qp, request, false);
+    if (to) std::copy_n(packet.payload.begin(), std::min(to->size(), packet.payload.size()), to->begin());
+  }
+  deliver(core, qp, packet);
+  at.uc = machines::executed(at.uc, request);
+}
+
+}  // namespace rdmawire::device

@@ -1,0 +1,132 @@
+#include "conformance/lab/console.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+namespace rdmawire::lab {
+namespace {
+
+constexpr std::size_t longest_line = 1024, most_lines = 100, most_complaints = 100, most_last = 20;
+
+using Kind = Complaint::Kind;
+
+struct Phrase {
+  std::string_view text;
+  Kind kind;
+  bool at_start;  // or anywhere in the line
+};
+
+// What the kernel's own sources print; the first that fits decides.
+constexpr std::array phrases = {
+    Phrase{"Kernel panic - not syncing", Kind::panic, true},
+    Phrase{"BUG: KASAN", Kind::sanitizer, true},
+    Phrase{"BUG: KFENCE", Kind::sanitizer, true},
+    Phrase{"UBSAN:", Kind::sanitizer, true},
+    Phrase{"WARNING: possible circular locking", Kind::sanitizer, true},
+    Phrase{"WARNING: possible recursive locking", Kind::sanitizer, true},
+    Phrase{"WARNING: inconsistent lock state", Kind::sanitizer, true},
+    Phrase{"watchdog: BUG: soft lockup", Kind::hang, true},
+    Phrase{"BUG: soft lockup", Kind::hang, true},
+    Phrase{"BUG: workqueue lockup", Kind::hang, true},
+    Phrase{"watchdog: Watchdog detected hard LOCKUP", Kind::hang, true},
+    Phrase{"INFO: task ", Kind::hang, true},
+    Phrase{"rcu: INFO: rcu_", Kind::hang, true},
+    Phrase{"INFO: rcu_", Kind::hang, true},
+    Phrase{"BUG:", Kind::oops, true},
+    Phrase{"kernel BUG at", Kind::oops, true},
+    Phrase{"Oops:", Kind::oops, true},
+    Phrase{"general protection fault", Kind::oops, true},
+    Phrase{"invalid opcode:", Kind::oops, true},
+    Phrase{"divide error:", Kind::oops, true},
+    Phrase{"stack segment:", Kind::oops, true},
+    Phrase{"Internal error:", Kind::oops, true},
+    Phrase{"Unable to handle kernel", Kind::oops, true},
+    Phrase{"WARNING:", Kind::warning, true},
+    Phrase{"refcount_t:", Kind::warning, true},
+    Phrase{"unregister_netdevice: waiting for", Kind::hang, true},
+    Phrase{"Out of memory:", Kind::out_of_memory, true},
+    Phrase{"Memory cgroup out of memory", Kind::out_of_memory, true},
+    Phrase{"invoked oom-killer", Kind::out_of_memory, false},
+};
+
+// Without "[    1.234567] " and the like in front.
+std::string_view without_time(std::string_view line) {
+  while (!line.empty() && line.front() == '[') {
+    const std::size_t end = line.find(']');
+    if (end == std::string_view::npos) break;
+    for (const char c : line.substr(1, end - 1))
+      if (!(c == ' ' || c == '.' || c == 'T' || c == 'C' || (c >= '0' && c <= '9'))) return line;
+    line.remove_prefix(end + 1);
+    if (!line.empty() && line.front() == ' ') line.remove_prefix(1);
+  }
+  return line;
+}
+
+std::optional<Kind> kind_of(std::string_view text) {
+  for (const Phrase& phrase : phrases)
+    if (phrase.at_start ? text.substr(0, phrase.text.size()) == phrase.text : text.find(phrase.text) != text.npos)
+      return phrase.kind;
+  return std::nullopt;
+}
+
+bool ends_complaint(std::string_view text) {
+  return text.substr(0, 13) == "---[ end trace" || text.substr(0, 8) == "---[ end";
+}
+
+}  // namespace
+
+std::string_view to_string(Complaint::Kind kind) {
+  switch (kind) {
+    case Kind::warning: return "warning";
+    case Kind::hang: return "hang";
+    case Kind::out_of_memory: return "out of memory";
+    case Kind::sanitizer: return "sanitizer";
+    case Kind::oops: return "oops";
+    case Kind::panic: return "panic";
+  }
+  return "?";
+}
+
+void ConsoleWatch::take(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view piece = text.substr(0, end);
+    const std::size_t room = longest_line - std::min(longest_line, partial_.size());
+    partial_ += piece.substr(0, room);
+    if (end == std::string_view::npos) return;
+    text.remove_prefix(end + 1);
+    while (!partial_.empty() && partial_.back() == '\r') partial_.pop_back();
+    line(std::exchange(partial_, {}));
+  }
+}
+
+void ConsoleWatch::line(std::string text) {
+  const std::string_view bare = without_time(text);
+  const bool cut_here = bare.substr(0, 12) == "------------" && bare.find("cut here") != bare.npos;
+  if (const auto kind = kind_of(bare)) {
+    panicked_ = panicked_ || *kind == Kind::panic;
+    // An oops prints "BUG: …" and then "Oops: …"; its panic comes last. One complaint, by its worst name.
+    const bool same = open_ && !complaints_.empty() && complaints_.back().lines.size() < most_lines &&
+                      (*kind == Kind::oops || *kind == Kind::panic) && complaints_.back().kind >= Kind::oops;
+    if (same) {
+      complaints_.back().kind = std::max(complaints_.back().kind, *kind);
+    } else {
+      ++count_;
+      open_ = complaints_.size() < most_complaints;
+      if (open_) complaints_.push_back({*kind, std::string(bare), {}});
+    }
+  } else if (cut_here) {
+    open_ = false;
+  }
+  if (open_ && complaints_.back().lines.size() < most_lines) complaints_.back().lines.push_back(text);
+  if (open_ && ends_complaint(bare) && complaints_.back().kind != Kind::panic)
+    open_ = complaints_.back().kind == Kind::oops;
+  if (!text.empty()) {
+    if (last_.size() == most_last) last_.erase(last_.begin());
+    last_.push_back(std::move(text));
+  }
+}
+
+}  // namespace rdmawire::lab

@@ -1,0 +1,328 @@
+#include "conformance/lab/image.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "conformance/lab/process.hpp"
+#include "conformance/lab/scripts.hpp"
+
+namespace rdmawire::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = LabError::Kind;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view unfinished = ".building-";
+
+std::string read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream all;
+  all << in.rdbuf();
+  return all.str();
+}
+
+std::string first_line(const fs::path& path) {
+  std::string line;
+  std::ifstream in(path);
+  std::getline(in, line);
+  return line;
+}
+
+// FNV-1a: names a version of the scripts in the cache.
+std::string fingerprint(std::initializer_list<std::string_view> parts) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const std::string_view part : parts)
+    for (const char c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{:010x}", hash & 0xffffffffff);
+}
+
+// The distribution whose packages these are: "debian12".
+std::string distribution() {
+  std::ifstream in("/etc/os-release");
+  std::string id = "unknown", version;
+  for (std::string line; std::getline(in, line);) {
+    line.erase(std::remove(line.begin(), line.end(), '"'), line.end());
+    if (line.rfind("ID=", 0) == 0) id = line.substr(3);
+    if (line.rfind("VERSION_ID=", 0) == 0) version = line.substr(11);
+  }
+  return id + version;
+}
+
+// A new lock on the cache; waits for another lab.
+Result<Descriptor> lock_cache(const fs::path& cache, StopDescriptor stop, const Progress& progress) {
+  std::error_code error;
+  fs::create_directories(cache, error);
+  if (error) {
+    errno = error.value();
+    return system_failure("making the lab's cache " + cache.string());
+  }
+  Descriptor folder(::open(cache.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return system_failure("opening the lab's cache " + cache.string());
+  bool told = false;
+  while (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return system_failure("locking the lab's cache " + cache.string());
+    if (!told && progress) progress("another lab is building the image; waiting for it");
+    told = true;
+    if (stopped_within(stop, std::chrono::milliseconds(100))) return failure(Kind::stopped, "stopped");
+  }
+  // What somebody left who was killed.
+  for (const auto& entry : fs::directory_iterator(cache, error))
+    if (entry.path().filename().string().rfind(unfinished, 0) == 0) fs::remove_all(entry.path(), error);
+  return folder;
+}
+
+// A directory that goes away unless it is renamed to what it shall be.
+class Unfinished {
+ public:
+  static Result<Unfinished> make(const fs::path& cache) {
+    std::string name = (cache / (std::string(unfinished) + "XXXXXX")).string();
+    if (!::mkdtemp(name.data())) return system_failure("making " + name);
+    Unfinished made;
+    made.path_ = name;
+    return made;
+  }
+  Unfinished() = default;
+  Unfinished(Unfinished&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  Unfinished& operator=(Unfinished&&) = delete;
+  ~Unfinished() {
+    std::error_code error;
+    if (!path_.empty()) fs::remove_all(path_, error);
+  }
+  [[nodiscard]] const fs::path& path() const { return path_; }
+  Result<void> finish(const fs::path& as) {
+    std::error_code error;
+    fs::remove_all(as, error);
+    fs::rename(path_, as, error);
+    if (error) {
+      errno = error.value();
+      return system_failure("renaming " + path_.string() + " to " + as.string());
+    }
+    path_.clear();
+    return {};
+  }
+
+ private:
+  fs::path path_;
+};
+
+class Builder {
+ public:
+  explicit Builder(const ImageOptions& options) : options_(options) {}
+
+  Result<Image> provide() {
+    const auto began = Clock::now();
+    const bool own = options_.kernel != "debian" && options_.kernel != "newest";
+    if (own && ::access(options_.kernel.c_str(), R_OK) != 0)
+      return failure(Kind::usage, "kernel " + options_.kernel + ": " + std::strerror(errno) +
+                                      "; it is debian, newest, or the path of a bzImage or vmlinux");
+    auto tools = layer("tools-" + distribution(), {"tools"});
+    if (!tools) return tl::unexpected(tools.error());
+    busybox_ = *tools / "root/bin/busybox";
+    image_.root = *tools / "root";
+    image_.layers.push_back(*tools / "tools.cpio");
+
+    fs::path kernel;
+    if (own) {
+      auto made = own_kernel();
+      if (!made) return tl::unexpected(made.error());
+      kernel = *made;
+    } else {
+      auto made = layer("kernel-" + options_.kernel + "-" + distribution(), {"kernel", options_.kernel});
+      if (!made) return tl::unexpected(made.error());
+      kernel = *made;
+    }
+    image_.kernel = kernel / "vmlinux";
+    image_.release = first_line(kernel / "release");
+    image_.layers.push_back(kernel / "modules.cpio");
+    if (options_.siw && !fs::exists(kernel / "has-siw")) {
+      if (own)
+        return failure(Kind::missing,
+                       options_.modules.string() + " has no siw.ko; build the kernel with CONFIG_RDMA_SIW=m");
+      if (options_.kernel == "newest")
+        return failure(Kind::missing, "Debian's " + image_.release +
+                                          " comes without siw, and building it takes that release's " +
+                                          "compiler; siw needs --kernel debian, or a kernel of yours");
+      auto siw = layer("siw-" + image_.release, {"siw", kernel.string()});
+      if (!siw) return tl::unexpected(siw.error());
+      image_.layers.push_back(*siw / "siw.cpio");
+    }
+    image_.seconds = std::chrono::duration<double>(Clock::now() - began).count();
+    return image_;
+  }
+
+ private:
+  Result<fs::path> own_kernel() {
+    const fs::path modules = fs::absolute(options_.modules);
+    std::error_code error;
+    if (options_.modules.empty() || !fs::is_directory(modules, error))
+      return failure(Kind::usage, "kernel " + options_.kernel +
+                                      " needs --modules DIR: its lib/modules/RELEASE, as modules_install makes it");
+    struct stat found {};
+    ::stat(options_.kernel.c_str(), &found);
+    const std::string state =
+        fmt::format("{}:{}:{}.{}", fs::absolute(options_.kernel).string(), modules.string(),
+                    static_cast<std::int64_t>(found.st_mtim.tv_sec), static_cast<std::int64_t>(found.st_mtim.tv_nsec));
+    return layer("kernel-own-" + fingerprint({state}),
+                 {"kernel", fs::absolute(options_.kernel).string(), modules.string()});
+  }
+
+  // The layer's directory in the cache, built if it has to be.
+  Result<fs::path> layer(const std::string& name, std::vector<std::string> arguments) {
+    const fs::path path =
+        options_.cache / (name + "-" + fingerprint({build_script, arguments[0] == "tools" ? init_script : ""}));
+    if (fs::exists(path) && !options_.update) return path;
+    auto held = lock_cache(options_.cache, options_.stop, options_.progress);
+    if (!held) return tl::unexpected(held.error());
+    if (fs::exists(path) && !options_.update) return path;
+    image_.built = true;
+    auto unfinished_layer = Unfinished::make(options_.cache);
+    if (!unfinished_layer) return tl::unexpected(unfinished_layer.error());
+    arguments.insert(arguments.begin() + 1, unfinished_layer->path().string());
+    if (auto built = run_script(name, unfinished_layer->path(), arguments); !built)
+      return tl::unexpected(built.error());
+    if (auto finished = unfinished_layer->finish(path); !finished) return tl::unexpected(finished.error());
+    // Of older scripts.
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(options_.cache, error)) {
+      const std::string other = entry.path().filename().string();
+      if (other.size() == name.size() + 11 && other.rfind(name + "-", 0) == 0 && entry.path() != path)
+        fs::remove_all(entry.path(), error);
+    }
+    return path;
+  }
+
+  Result<void> run_script(const std::string& name, const fs::path& into, const std::vector<std::string>& arguments) {
+    const fs::path scripts = into / "work";
+    const fs::path log = into / "log";
+    std::error_code error;
+    fs::create_directory(scripts, error);
+    for (const auto& [file, text] : {std::pair{"build", build_script}, std::pair{"init", init_script}}) {
+      std::ofstream out(scripts / file, std::ios::binary);
+      out << text;
+      if (!out.flush())
+        return failure(Kind::space, "writing " + (scripts / file).string() + " failed; is the disk full?");
+    }
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return system_failure("building the guest's image: pipe");
+    Descriptor reading(ends[0]), writing(ends[1]);
+    Descriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    if (!output) return system_failure("making " + log.string());
+    Process::Options how;
+    how.argv = {"bash", (scripts / "build").string()};
+    how.argv.insert(how.argv.end(), arguments.begin(), arguments.end());
+    how.descriptors = {{output.get(), 1}, {output.get(), 2}, {writing.get(), 3}};
+    how.environment = {{"RDMAWIRE_LAB_BUSYBOX", busybox_.string()}, {"TMPDIR", scripts.string()}};
+    auto process = Process::start(how);
+    if (!process) return tl::unexpected(process.error());
+    writing.reset();
+
+    std::string text, trouble;
+    while (true) {
+      pollfd waiting[] = {{reading.get(), POLLIN, 0}, {options_.stop, POLLIN, 0}};
+      if (::poll(waiting, 2, -1) < 0 && errno != EINTR) return system_failure("building the guest's image: poll");
+      if (waiting[1].revents != 0) return failure(Kind::stopped, "stopped while the guest's image was being built");
+      if (waiting[0].revents == 0) continue;
+      char buffer[512];
+      const ssize_t got = ::read(reading.get(), buffer, sizeof buffer);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      text.append(buffer, static_cast<std::size_t>(got));
+      for (std::size_t end; (end = text.find('\n')) != std::string::npos; text.erase(0, end + 1)) {
+        const std::string line = text.substr(0, end);
+        if (line.rfind("failed: ", 0) == 0) {
+          if (trouble.empty()) trouble = line.substr(8);
+        } else if (options_.progress) {
+          options_.progress(line);
+        }
+      }
+    }
+    while (!process->status()) {
+      pollfd waiting[] = {{process->descriptor(), POLLIN, 0}, {options_.stop, POLLIN, 0}};
+      ::poll(waiting, 2, -1);
+      if (waiting[1].revents != 0) return failure(Kind::stopped, "stopped while the guest's image was being built");
+    }
+    const int status = *process->status();
+    if (status == 0) return {};
+    return explain(name, read_file(log), trouble, status);
+  }
+
+  static tl::unexpected<LabError> explain(const std::string& name, const std::string& log, const std::string& trouble,
+                                          int status) {
+    const bool full = log.find("No space left on device") != log.npos || log.find("File size limit") != log.npos ||
+                      log.find("Disk quota exceeded") != log.npos || log.find("File too large") != log.npos;
+    std::string message = "building the guest's " + name.substr(0, name.find('-')) + " failed: ";
+    if (full)
+      return failure(Kind::space, message + "the disk is full; make room, or set XDG_CACHE_HOME to another place");
+    message += trouble.empty() ? describe_status(status) : trouble;
+    std::vector<std::string> lines;
+    std::istringstream in(log);
+    for (std::string line; std::getline(in, line);)
+      if (!line.empty()) lines.push_back(line);
+    for (std::size_t i = lines.size() - std::min<std::size_t>(lines.size(), 8); i < lines.size(); ++i)
+      message += "\n  " + lines[i];
+    return failure(trouble.find("it is in the package") != trouble.npos ? Kind::missing : Kind::build, message);
+  }
+
+  const ImageOptions& options_;
+  Image image_;
+  fs::path busybox_;
+};
+
+std::uint64_t octets_of(const fs::path& path) {
+  std::uint64_t octets = 0;
+  std::error_code error;
+  for (const auto& entry : fs::recursive_directory_iterator(path, error))
+    if (!entry.is_symlink(error) && entry.is_regular_file(error)) octets += entry.file_size(error);
+  return octets;
+}
+
+}  // namespace
+
+fs::path default_cache() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache == '/')
+    return fs::path(cache) / "rdmawire/lab";
+  const char* home = std::getenv("HOME");
+  return fs::path(home && *home ? home : "/tmp") / ".cache/rdmawire/lab";
+}
+
+Result<Image> provide_image(const ImageOptions& options) { return Builder(options).provide(); }
+
+std::vector<CachedLayer> cached_layers(const fs::path& cache) {
+  std::vector<CachedLayer> layers;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(cache, error)) {
+    CachedLayer layer;
+    layer.name = entry.path().filename();
+    if (layer.name.rfind(unfinished, 0) == 0) layer.name = "(being built)";
+    layer.octets = octets_of(entry.path());
+    std::ifstream in(entry.path() / "packages");
+    for (std::string name, version; in >> name >> version;) layer.packages[name] = version;
+    layers.push_back(std::move(layer));
+  }
+  std::sort(layers.begin(), layers.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return layers;
+}
+
+Result<std::uint64_t> clean_cache(const fs::path& cache, StopDescriptor stop, const Progress& progress) {
+  std::error_code error;
+  if (!fs::exists(cache, error)) return 0;
+  auto held = lock_cache(cache, stop, progress);
+  if (!held) return tl::unexpected(held.error());
+  const std::uint64_t octets = octets_of(cache);
+  for (const auto& entry : fs::directory_iterator(cache, error)) fs::remove_all(entry.path(), error);
+  return octets;
+}
+
+}  // namespace rdmawire::lab

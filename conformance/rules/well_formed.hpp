@@ -1,0 +1,103 @@
+#pragma once
+/// What every table of rules has to keep, as far as a compiler can see it.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "conformance/rules/rule.hpp"
+
+namespace rdmawire::conformance {
+
+/// Four parts between dots, each of words between hyphens; words are of lower-case letters and digits.
+constexpr bool is_rule_id(std::string_view id) {
+  std::size_t dots = 0;
+  bool in_word = false;
+  for (const char c : id) {
+    if (c == '.' || c == '-') {
+      if (!in_word) return false;
+      in_word = false;
+      dots += c == '.';
+    } else if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
+      in_word = true;
+    } else {
+      return false;
+    }
+  }
+  return in_word && dots == 3;
+}
+
+/// A group of two or three capital letters, a hyphen and three digits.
+constexpr bool is_alias(std::string_view alias) {
+  const std::size_t hyphen = alias.find('-');
+  if (hyphen < 2 || hyphen > 3 || alias.size() != hyphen + 4) return false;
+  const auto is_capital = [](char c) { return c >= 'A' && c <= 'Z'; };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return std::ranges::all_of(alias.substr(0, hyphen), is_capital) &&
+         std::ranges::all_of(alias.substr(hyphen + 1), is_digit);
+}
+
+/// Begins with a capital letter or a digit, ends with a full stop, and has no other.
+constexpr bool is_sentence(std::string_view text) {
+  return text.size() > 1 && !(text.front() >= 'a' && text.front() <= 'z') && text.front() != ' ' &&
+         text.ends_with('.') && text.find(". ") == std::string_view::npos && text.find("  ") == std::string_view::npos;
+}
+
+/// What is wrong with a rule by itself; empty: nothing.
+constexpr std::string_view fault_of(const Rule& rule) {
+  if (!is_rule_id(rule.id)) return "the id is not SUBJECT.ROLE.TOPIC.STATEMENT";
+  if (!rule.alias.empty() && !is_alias(rule.alias)) return "the alias is not like RSP-009";
+  if (rule.services == Services::none) return "it holds for no service";
+  if (rule.clause_count() == 0) return "it has no clause";
+  for (const Clause& clause : rule.sources()) {
+    if (clause.verified ? clause.number.empty() : clause.title.empty()) return "a clause does not say what it is";
+    if (clause.verified && !clause.is_specification()) return "a verified clause is no specification's";
+  }
+  if (!is_sentence(rule.sentence)) return "it is not one sentence with a full stop";
+  if (rule.stimulus.empty() || rule.stimulus.ends_with('.')) return "the stimulus is not a phrase";
+  if (rule.applies.ends_with('.')) return "what it applies to is not a phrase";
+  return {};
+}
+
+/// The first rule with a fault, by its place; `table.size()`: none has.
+constexpr std::size_t first_fault(std::span<const Rule> table) {
+  for (std::size_t i = 0; i < table.size(); ++i)
+    if (!fault_of(table[i]).empty()) return i;
+  return table.size();
+}
+
+/// Whether no two rules have the same id or alias, and no id is another's alias.
+template <std::size_t Size>
+constexpr bool are_unique(const std::array<Rule, Size>& table) {
+  std::array<std::string_view, 2 * Size> names{};
+  std::size_t count = 0;
+  for (const Rule& rule : table) {
+    names[count++] = rule.id;
+    if (!rule.alias.empty()) names[count++] = rule.alias;
+  }
+  std::sort(names.begin(), names.begin() + count);
+  return std::adjacent_find(names.begin(), names.begin() + count) == names.begin() + count;
+}
+
+/// Whether a group has the aliases PREFIX-001 to PREFIX-`count` in this order, and behind them none.
+constexpr bool follows_catalogue(std::span<const Rule> group, std::string_view prefix, std::size_t count) {
+  if (group.size() < count) return false;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const std::string_view alias = group[i].alias;
+    if (i >= count) {
+      if (!alias.empty()) return false;
+      continue;
+    }
+    const std::size_t number = i + 1;
+    if (!is_alias(alias) || alias.substr(0, alias.find('-')) != prefix) return false;
+    const std::string_view digits = alias.substr(alias.find('-') + 1);
+    if (digits[0] != static_cast<char>('0' + number / 100) || digits[1] != static_cast<char>('0' + number / 10 % 10) ||
+        digits[2] != static_cast<char>('0' + number % 10))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,191 @@
+#pragma once
+/// Whether a remote access to memory is allowed, and whether a window may be bound or a key invalidated. Pure functions
+/// of small values: looking a key up is the caller's.
+///
+/// IBTA vol 1, 9.3.3.2, 9.7.4.1.5 (what of an R_Key is validated), 9.7.5.2.4 (the NAK), C9-88 (zero length), C10-56,
+/// C10-57 and C10-72 to C10-77 (domains, rights, windows), o10-37.2.43 (type 2 windows), A19.4.1 (FLUSH).
+
+#include <cstdint>
+
+namespace rdmawire::machines {
+
+/// What may be done with memory, or through a queue pair; a set.
+enum class MemoryRights : std::uint8_t {
+  none = 0,
+  remote_write = 1,  ///< ATOMIC WRITE too
+  remote_read = 2,
+  remote_atomic = 4,
+  flush_global = 8,       ///< FLUSH to global visibility: A19
+  flush_persistent = 16,  ///< FLUSH to persistence: A19
+  local_write = 32,
+  bind = 64,  ///< windows may be bound to the region
+};
+constexpr MemoryRights operator|(MemoryRights a, MemoryRights b) {
+  return static_cast<MemoryRights>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+constexpr MemoryRights operator&(MemoryRights a, MemoryRights b) {
+  return static_cast<MemoryRights>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
+}
+constexpr bool contains_all(MemoryRights set, MemoryRights wanted) { return (set & wanted) == wanted; }
+constexpr bool contains_any(MemoryRights set, MemoryRights wanted) { return (set & wanted) != MemoryRights::none; }
+
+enum class MemoryKind : std::uint8_t {
+  region,
+  fast_region,     ///< its keys come and go by work requests: fast registration
+  window_type_1,   ///< of a protection domain
+  window_type_2a,  ///< of a queue pair
+  window_type_2b,  ///< of a queue pair and a protection domain
+};
+constexpr bool is_window(MemoryKind kind) { return kind >= MemoryKind::window_type_1; }
+constexpr bool is_window_type_2(MemoryKind kind) { return kind >= MemoryKind::window_type_2a; }
+
+/// What a key stands for.
+struct MemoryObject {
+  MemoryKind kind = MemoryKind::region;
+  bool valid = true;  ///< false: invalidated, not bound yet, or freed
+  std::uint32_t domain = 0;
+  std::uint32_t queue_pair = 0;  ///< of a type 2 window: where it is bound
+  MemoryRights rights = MemoryRights::none;
+  bool zero_based = false;    ///< addresses count from its beginning
+  std::uint64_t base = 0;     ///< first address; of no meaning where zero-based
+  std::uint64_t length = 0;   ///< octets
+  std::uint32_t windows = 0;  ///< of a region: bound to it
+};
+
+/// Whether `length` octets from `address` on lie in the object. The sum may be 2^64, the end of the address space, and
+/// never more.
+constexpr bool holds(const MemoryObject& object, std::uint64_t address, std::uint64_t length) {
+  const std::uint64_t base = object.zero_based ? 0 : object.base;
+  if (address < base) return false;
+  const std::uint64_t offset = address - base;
+  return offset <= object.length && length <= object.length - offset;
+}
+
+/// An access that a request asks for.
+struct RemoteAccess {
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;  ///< octets; of an atomic 8
+  MemoryRights needed = MemoryRights::remote_read;
+  std::uint32_t domain = 0;  ///< the queue pair's
+  std::uint32_t queue_pair = 0;
+  MemoryRights queue_pair_rights = MemoryRights::none;
+  bool whole_region = false;  ///< FLUSH of a region: address and length mean nothing
+};
+
+/// What the requester is answered.
+enum class AccessAnswer : std::uint8_t {
+  allowed,
+  invalid_request,      ///< NAK code 1
+  remote_access_error,  ///< NAK code 2
+};
+enum class AccessReason : std::uint8_t {
+  none,
+  queue_pair_right,  ///< the queue pair does not allow the operation
+  unknown_key,
+  not_valid,  ///< invalidated, or a window that is not bound
+  other_domain,
+  other_queue_pair,
+  right,  ///< the region or window does not allow the operation
+  beyond_address_space,
+  out_of_bounds,
+};
+struct AccessDecision {
+  AccessAnswer answer = AccessAnswer::allowed;
+  AccessReason reason = AccessReason::none;
+
+  friend constexpr bool operator==(const AccessDecision&, const AccessDecision&) = default;
+};
+
+/// Whether the access is allowed. `object`: what the request's key stands for; nullptr: nothing.
+///
+/// The queue pair's rights come first, whatever the key. Then an RDMA READ or WRITE of no octets is allowed without a
+/// look at the key (C9-88); a FLUSH is not, since its region is always validated (oA19-13).
+constexpr AccessDecision judge_access(const MemoryObject* object, const RemoteAccess& access) {
+  const auto refused = [](AccessReason reason) { return AccessDecision{AccessAnswer::remote_access_error, reason}; };
+  if (!contains_all(access.queue_pair_rights, access.needed))
+    return {AccessAnswer::invalid_request, AccessReason::queue_pair_right};
+  const bool flush = contains_any(access.needed, MemoryRights::flush_global | MemoryRights::flush_persistent);
+  if (access.length == 0 && !flush) return {};
+  if (!object) return refused(AccessReason::unknown_key);
+  if (!object->valid) return refused(AccessReason::not_valid);
+  if (object->kind != MemoryKind::window_type_2a && object->domain != access.domain)
+    return refused(AccessReason::other_domain);
+  if (is_window_type_2(object->kind) && object->queue_pair != access.queue_pair)
+    return refused(AccessReason::other_queue_pair);
+  if (!contains_all(object->rights, access.needed)) return refused(AccessReason::right);
+  if (access.whole_region) return {};
+  if (access.length > 0 && access.address > UINT64_MAX - (access.length - 1))
+    return refused(AccessReason::beyond_address_space);
+  return holds(*object, access.address, access.length) ? AccessDecision{} : refused(AccessReason::out_of_bounds);
+}
+
+/// What a consumer wants a window to be. `domain`: the queue pair's.
+struct WindowBind {
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  MemoryRights rights = MemoryRights::none;
+  bool zero_based = false;
+  std::uint32_t domain = 0;
+};
+enum class BindAnswer : std::uint8_t {
+  done,
+  not_a_window,
+  window_in_use,        ///< a type 2 window that is bound: it must be invalidated first (o10-37.2.30)
+  window_other_domain,  ///< than the queue pair's: C10-72
+  no_region,            ///< a type 2 window cannot be unbound by binding it to nothing: o10-37.2.40
+  zero_based_type_1,    ///< o10-36.2.2
+  zero_based_region,    ///< windows are not bound to such
+  region_not_valid,
+  region_other_domain,
+  region_not_bindable,  ///< C10-73
+  region_not_writable,  ///< a window to write through needs local write: C10-74
+  out_of_bounds,        ///< of the region: C10-75
+};
+
+/// Whether a bind succeeds. Of a type 1 window a length of 0 unbinds it. `region`: nullptr: none.
+constexpr BindAnswer judge_bind(const MemoryObject& window, const MemoryObject* region, const WindowBind& bind) {
+  if (!is_window(window.kind)) return BindAnswer::not_a_window;
+  if (is_window_type_2(window.kind)) {
+    if (window.valid) return BindAnswer::window_in_use;
+    if (window.domain != bind.domain) return BindAnswer::window_other_domain;
+    if (!region || bind.length == 0) return BindAnswer::no_region;
+  } else {
+    if (window.domain != bind.domain) return BindAnswer::window_other_domain;
+    if (bind.zero_based) return BindAnswer::zero_based_type_1;
+    if (bind.length == 0) return BindAnswer::done;
+    if (!region) return BindAnswer::no_region;
+  }
+  if (is_window(region->kind) || !region->valid) return BindAnswer::region_not_valid;
+  if (region->domain != window.domain) return BindAnswer::region_other_domain;
+  if (region->zero_based) return BindAnswer::zero_based_region;
+  if (!contains_all(region->rights, MemoryRights::bind)) return BindAnswer::region_not_bindable;
+  if (contains_any(bind.rights, MemoryRights::remote_write | MemoryRights::remote_atomic) &&
+      !contains_all(region->rights, MemoryRights::local_write))
+    return BindAnswer::region_not_writable;
+  return holds(*region, bind.address, bind.length) ? BindAnswer::done : BindAnswer::out_of_bounds;
+}
+
+enum class InvalidateAnswer : std::uint8_t {
+  done,
+  unknown_key,
+  not_valid,       ///< already
+  window_type_1,   ///< o10-37.2.26
+  region_of_user,  ///< only fast registrations can be: o10-37.2.13, o10-37.2.17
+  windows_bound,   ///< 10.6.7.2.6
+  other_domain,
+  other_queue_pair,  ///< a type 2 window's
+};
+
+/// Whether a local invalidate, or a SEND with Invalidate, on a queue pair of `domain` may invalidate the key.
+constexpr InvalidateAnswer judge_invalidate(const MemoryObject* object, std::uint32_t domain,
+                                            std::uint32_t queue_pair) {
+  if (!object) return InvalidateAnswer::unknown_key;
+  if (object->kind == MemoryKind::window_type_1) return InvalidateAnswer::window_type_1;
+  if (object->kind == MemoryKind::region) return InvalidateAnswer::region_of_user;
+  if (!object->valid) return InvalidateAnswer::not_valid;
+  if (object->kind != MemoryKind::window_type_2a && object->domain != domain) return InvalidateAnswer::other_domain;
+  if (is_window_type_2(object->kind) && object->queue_pair != queue_pair) return InvalidateAnswer::other_queue_pair;
+  return object->windows ? InvalidateAnswer::windows_bound : InvalidateAnswer::done;
+}
+
+}  // namespace rdmawire::machines

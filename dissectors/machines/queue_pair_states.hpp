@@ -1,0 +1,273 @@
+#pragma once
+/// The states of a queue pair: which transitions a consumer may make, with which attributes, and what a queue pair does
+/// in each state with work requests and packets. Pure functions of small values.
+///
+/// IBTA vol 1, 10.3.1 (states; number unverified), 11.2.4.2 and 11.2.5.2 (modify queue pair), and what manual pages
+/// and drivers agree on.
+
+#include <cstdint>
+#include <initializer_list>
+
+namespace rdmawire::machines {
+
+enum class QueuePairState : std::uint8_t {
+  reset,
+  init,  ///< initialised
+  rtr,   ///< ready to receive
+  rts,   ///< ready to send
+  sqd,   ///< send queue drain
+  sqe,   ///< send queue error; only of services whose sends fail without the other end
+  err,
+};
+inline constexpr std::initializer_list<QueuePairState> queue_pair_states = {
+    QueuePairState::reset, QueuePairState::init, QueuePairState::rtr, QueuePairState::rts,
+    QueuePairState::sqd,   QueuePairState::sqe,  QueuePairState::err};
+
+/// What a queue pair's service and, of XRC, its half is. Management queue pairs are as `ud`, but without a port.
+enum class QueuePairService : std::uint8_t { rc, uc, ud, xrc_initiator, xrc_target };
+inline constexpr std::initializer_list<QueuePairService> queue_pair_services = {
+    QueuePairService::rc, QueuePairService::uc, QueuePairService::ud, QueuePairService::xrc_initiator,
+    QueuePairService::xrc_target};
+
+/// Attributes that modify sets, beside the state; bits of a set.
+enum class QueuePairAttribute : std::uint32_t {
+  current_state = 1U << 0,  ///< the state that the consumer believes in
+  access_flags = 1U << 1,
+  pkey_index = 1U << 2,
+  port = 1U << 3,
+  qkey = 1U << 4,
+  address_vector = 1U << 5,
+  path_mtu = 1U << 6,
+  timeout = 1U << 7,
+  retry_count = 1U << 8,
+  rnr_retry = 1U << 9,
+  rq_psn = 1U << 10,
+  sq_psn = 1U << 11,
+  max_rd_atomic = 1U << 12,
+  max_dest_rd_atomic = 1U << 13,
+  min_rnr_timer = 1U << 14,
+  destination_qpn = 1U << 15,
+  alternate_path = 1U << 16,
+  path_migration_state = 1U << 17,
+  notify_drained = 1U << 18,  ///< whether the event "send queue drained" is wanted
+};
+
+/// A set of attributes.
+class QueuePairAttributes {
+ public:
+  constexpr QueuePairAttributes() = default;
+  constexpr QueuePairAttributes(std::initializer_list<QueuePairAttribute> list) {
+    for (const QueuePairAttribute one : list) bits_ |= static_cast<std::uint32_t>(one);
+  }
+  [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
+  [[nodiscard]] constexpr bool contains(QueuePairAttribute one) const {
+    return (bits_ & static_cast<std::uint32_t>(one)) != 0;
+  }
+  [[nodiscard]] constexpr std::uint32_t bits() const { return bits_; }
+  friend constexpr QueuePairAttributes operator|(QueuePairAttributes a, QueuePairAttributes b) {
+    return QueuePairAttributes(a.bits_ | b.bits_);
+  }
+  /// Those of `a` that are not in `b`.
+  friend constexpr QueuePairAttributes operator-(QueuePairAttributes a, QueuePairAttributes b) {
+    return QueuePairAttributes(a.bits_ & ~b.bits_);
+  }
+  friend constexpr bool operator==(QueuePairAttributes, QueuePairAttributes) = default;
+
+ private:
+  constexpr explicit QueuePairAttributes(std::uint32_t bits) : bits_(bits) {}
+  std::uint32_t bits_ = 0;
+};
+
+constexpr bool is_connected(QueuePairService service) { return service != QueuePairService::ud; }
+/// Whether a request waits for its response: its errors come from the other end too.
+constexpr bool is_reliable(QueuePairService service) {
+  return service != QueuePairService::ud && service != QueuePairService::uc;
+}
+constexpr bool has_requester(QueuePairService service) { return service != QueuePairService::xrc_target; }
+constexpr bool has_responder(QueuePairService service) { return service != QueuePairService::xrc_initiator; }
+/// Whether the service has the state at all. A send that fails brings a reliable queue pair to `err`.
+constexpr bool has_state(QueuePairService service, QueuePairState state) {
+  return state != QueuePairState::sqe || !is_reliable(service);
+}
+
+/// A transition that modify may make, or may not.
+struct QueuePairTransition {
+  bool legal = false;
+  QueuePairAttributes required{};
+  QueuePairAttributes optional{};  ///< beside the required ones
+
+  friend constexpr bool operator==(const QueuePairTransition&, const QueuePairTransition&) = default;
+};
+
+/// The transition from one state to another (or the same), for a service. Drivers differ in one point: Linux refuses
+/// reset to err, the specification lets any state go there.
+constexpr QueuePairTransition transition(QueuePairService service, QueuePairState from, QueuePairState to) {
+  using enum QueuePairAttribute;
+  using State = QueuePairState;
+  using Set = QueuePairAttributes;
+  const bool datagram = service == QueuePairService::ud;
+  const bool sends_reliably = is_reliable(service) && has_requester(service);
+  const bool receives_reliably = is_reliable(service) && has_responder(service);
+  const auto only_if = [](bool condition, Set set) { return condition ? set : Set{}; };
+
+  if (!has_state(service, from) || !has_state(service, to)) return {};
+  if (to == State::reset || to == State::err) return {.legal = true};
+
+  const Set basic = Set{pkey_index, port} | (datagram ? Set{qkey} : Set{access_flags});
+  // What may change whenever the queue pair goes to RTS, or stays there.
+  const Set running = datagram ? Set{current_state, qkey}
+                               : Set{current_state, access_flags, alternate_path, path_migration_state} |
+                                     only_if(receives_reliably, {min_rnr_timer});
+  switch (from) {
+    case State::reset:
+      if (to == State::init) return {.legal = true, .required = basic};
+      break;
+    case State::init:
+      if (to == State::init) return {.legal = true, .optional = basic};
+      if (to == State::rtr) {
+        if (datagram) return {.legal = true, .optional = {pkey_index, qkey}};
+        return {.legal = true,
+                .required = Set{address_vector, path_mtu, destination_qpn, rq_psn} |
+                            only_if(receives_reliably, {max_dest_rd_atomic, min_rnr_timer}),
+                .optional = {access_flags, alternate_path, pkey_index}};
+      }
+      break;
+    case State::rtr:
+      if (to == State::rts)
+        return {.legal = true,
+                .required = Set{sq_psn} | only_if(is_reliable(service), {timeout}) |
+                            only_if(sends_reliably, {retry_count, rnr_retry, max_rd_atomic}),
+                .optional = running};
+      break;
+    case State::rts:
+      if (to == State::rts) return {.legal = true, .optional = running};
+      if (to == State::sqd) return {.legal = true, .optional = {notify_drained}};
+      break;
+    case State::sqd:
+      if (to == State::rts) return {.legal = true, .optional = running};
+      if (to == State::sqd) {
+        if (datagram) return {.legal = true, .optional = {pkey_index, qkey}};
+        return {.legal = true,
+                .optional = Set{address_vector, access_flags, alternate_path, path_migration_state, pkey_index} |
+                            only_if(is_reliable(service), {port, timeout}) |
+                            only_if(sends_reliably, {retry_count, rnr_retry, max_rd_atomic}) |
+                            only_if(receives_reliably, {max_dest_rd_atomic, min_rnr_timer})};
+      }
+      break;
+    case State::sqe:
+      if (to == State::rts)
+        return {.legal = true, .optional = datagram ? Set{current_state, qkey} : Set{current_state, access_flags}};
+      break;
+    case State::err: break;
+  }
+  return {};
+}
+
+/// What modify answers.
+enum class ModifyAnswer : std::uint8_t {
+  done,
+  illegal_transition,
+  attribute_missing,  ///< a required one
+  attribute_refused,  ///< one that this transition does not take
+};
+struct ModifyDecision {
+  ModifyAnswer answer = ModifyAnswer::done;
+  QueuePairAttributes attributes{};  ///< those that are missing, or refused
+
+  friend constexpr bool operator==(const ModifyDecision&, const ModifyDecision&) = default;
+};
+
+/// Whether modify succeeds with exactly these attributes. Where it does not, nothing of the queue pair changes.
+constexpr ModifyDecision judge_modify(QueuePairService service, QueuePairState from, QueuePairState to,
+                                      QueuePairAttributes given) {
+  const QueuePairTransition step = transition(service, from, to);
+  if (!step.legal) return {ModifyAnswer::illegal_transition, {}};
+  if (const auto missing = step.required - given; !missing.empty()) return {ModifyAnswer::attribute_missing, missing};
+  if (const auto refused = given - (step.required | step.optional); !refused.empty())
+    return {ModifyAnswer::attribute_refused, refused};
+  return {};
+}
+
+/// What becomes of a work request that is posted.
+enum class PostAnswer : std::uint8_t {
+  refused,  ///< an immediate error: nothing is queued
+  queued,   ///< accepted, and processed when a later state allows it
+  worked,   ///< accepted and processed
+  flushed,  ///< accepted, and completed as flushed
+};
+
+/// C10-96, 10.8.2 (before RTS), C10-42 (in ERR). XRC targets have no send queue.
+constexpr PostAnswer post_send(QueuePairService service, QueuePairState state) {
+  if (!has_requester(service) || !has_state(service, state)) return PostAnswer::refused;
+  switch (state) {
+    case QueuePairState::reset:
+    case QueuePairState::init:
+    case QueuePairState::rtr: return PostAnswer::refused;
+    case QueuePairState::rts: return PostAnswer::worked;
+    case QueuePairState::sqd: return PostAnswer::queued;
+    case QueuePairState::sqe:
+    case QueuePairState::err: return PostAnswer::flushed;
+  }
+  return PostAnswer::refused;
+}
+
+/// To the queue pair's own receive queue. C10-97.2.1 (in RESET), C10-42 (in ERR). XRC has shared receive queues alone.
+constexpr PostAnswer post_receive(QueuePairService service, QueuePairState state) {
+  if (service == QueuePairService::xrc_initiator || service == QueuePairService::xrc_target ||
+      !has_state(service, state))
+    return PostAnswer::refused;
+  switch (state) {
+    case QueuePairState::reset: return PostAnswer::refused;
+    case QueuePairState::init: return PostAnswer::queued;
+    case QueuePairState::rtr:
+    case QueuePairState::rts:
+    case QueuePairState::sqd:
+    case QueuePairState::sqe: return PostAnswer::worked;
+    case QueuePairState::err: return PostAnswer::flushed;
+  }
+  return PostAnswer::refused;
+}
+
+/// Whether an arriving request is executed (and, where the service does, answered); else it is dropped in silence.
+constexpr bool takes_requests(QueuePairService service, QueuePairState state) {
+  return has_responder(service) && has_state(service, state) && state != QueuePairState::reset &&
+         state != QueuePairState::init && state != QueuePairState::err;
+}
+
+/// Whether an arriving response is looked at; else it is dropped in silence. Before RTS nothing waits for one.
+constexpr bool takes_responses(QueuePairService service, QueuePairState state) {
+  return is_reliable(service) && has_requester(service) &&
+         (state == QueuePairState::rts || state == QueuePairState::sqd);
+}
+
+/// What of requests may leave.
+enum class Sending : std::uint8_t {
+  nothing,
+  finish,  ///< messages that have begun, and what of them has to be sent again
+  everything,
+};
+constexpr Sending sending(QueuePairService service, QueuePairState state) {
+  if (!has_requester(service)) return Sending::nothing;
+  if (state == QueuePairState::rts) return Sending::everything;
+  return state == QueuePairState::sqd ? Sending::finish : Sending::nothing;
+}
+
+/// Where an error of a send that is being worked on leads to: UC and UD go on receiving.
+constexpr QueuePairState after_send_error(QueuePairService service) {
+  return is_reliable(service) ? QueuePairState::err : QueuePairState::sqe;
+}
+
+constexpr const char* to_string(QueuePairState state) {
+  switch (state) {
+    case QueuePairState::reset: return "RESET";
+    case QueuePairState::init: return "INIT";
+    case QueuePairState::rtr: return "RTR";
+    case QueuePairState::rts: return "RTS";
+    case QueuePairState::sqd: return "SQD";
+    case QueuePairState::sqe: return "SQE";
+    case QueuePairState::err: return "ERR";
+  }
+  return "unknown";
+}
+
+}  // namespace rdmawire::machines

@@ -1,0 +1,183 @@
+#pragma once
+/// The requester of a reliable connection (RC; the initiator of XRC likewise): what a response means for the requests
+/// that wait. Pure functions of small values; time comes in as an argument. IBTA vol 1, 9.7.5, 9.7.6 (numbers of single
+/// statements unverified unless said).
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "dissectors/machines/psn_window.hpp"
+#include "dissectors/protocol/opcode.hpp"
+#include "dissectors/protocol/syndrome.hpp"
+
+namespace rdmawire::machines {
+
+/// A message that was sent, and waits.
+struct RcOutstanding {
+  Psn first;
+  std::uint32_t psns = 1;  ///< that it takes
+  Operation operation = Operation::send;
+  std::uint32_t length = 0;  ///< octets; of a READ: asked for
+  /// PSNs of a READ's response that have come, in order; of other operations that are answered by more than an
+  /// acknowledgement: 1 when the answer has come.
+  std::uint32_t answered = 0;
+  /// Where the newest request for the rest of a READ began, in PSNs from `first`: its response begins anew there.
+  std::uint32_t asked_from = 0;
+
+  /// Whether an acknowledgement alone does not end it: 9.4.4, 9.4.5, A19.4.
+  [[nodiscard]] constexpr bool needs_answer() const {
+    return operation == Operation::rdma_read_request || operation == Operation::compare_swap ||
+           operation == Operation::fetch_add || operation == Operation::flush || operation == Operation::atomic_write;
+  }
+  [[nodiscard]] constexpr std::uint32_t answers() const {
+    return operation == Operation::rdma_read_request ? psns : needs_answer() ? 1 : 0;
+  }
+  [[nodiscard]] constexpr Psn last() const { return first + (psns - 1); }
+};
+
+/// A response packet, as far as its requester judges it.
+struct RcResponse {
+  const Opcode* op = nullptr;  ///< not nullptr
+  Psn psn;
+  std::uint8_t syndrome = 0;  ///< of the AETH, where there is one
+  bool has_aeth = false;
+  std::uint32_t payload = 0;  ///< octets without pad
+};
+
+/// What a response makes the requester do.
+enum class RcStep : std::uint8_t {
+  ignore,    ///< a ghost or a duplicate: nothing changes
+  progress,  ///< everything before `through` is acknowledged; of a READ's response the payload is taken
+  go_back,   ///< likewise, and sending begins again at `restart`
+  wait,      ///< likewise, after the RNR timer
+  fail,      ///< likewise, and the message at `restart` ends with `failure`
+};
+/// How a message fails: verbs' names of completion statuses. 11.6.2 (number unverified).
+enum class RcFailure : std::uint8_t {
+  none,
+  remote_invalid_request,
+  remote_access,
+  remote_operation,
+  bad_response,  ///< a response that does not fit what was asked
+  local_length,  ///< more octets than were asked for
+  retry_exceeded,
+  rnr_retry_exceeded,
+};
+
+struct RcProgress {
+  RcStep step = RcStep::ignore;
+  Psn through{};  ///< the first PSN that stays unacknowledged; not for ignore
+  Psn restart{};
+  RcFailure failure = RcFailure::none;
+  bool implied = false;  ///< go_back because a response is missing: an implied NAK
+  /// Of a READ response or an atomic's answer that is taken: which of the outstanding ones it belongs to.
+  std::size_t message = 0;
+  bool takes_payload = false;
+
+  friend constexpr bool operator==(const RcProgress&, const RcProgress&) = default;
+};
+
+/// What a response means. `outstanding`: the messages that were sent and not completed, oldest first, their PSNs
+/// contiguous from window.oldest or before it up to window.next. `mtu`: octets of payload a packet holds.
+constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const RequesterWindow& window,
+                           const RcResponse& response, std::uint32_t mtu) {
+  const Opcode& op = *response.op;
+  if (window.place(response.psn) != ResponsePlace::outstanding) return {};
+  // Everything before `psn` is acknowledged, unless an answer is missing there: then what is missing is asked for
+  // again.
+  const auto acknowledge = [&](Psn psn, RcProgress then) {
+    for (const RcOutstanding& m : outstanding) {
+      if (m.first - psn >= 0) break;
+      if (m.answered < m.answers()) {
+        const Psn missing = m.operation == Operation::rdma_read_request ? m.first + m.answered : m.first;
+        if (missing - psn >= 0) break;
+        return RcProgress{.step = RcStep::go_back, .through = missing, .restart = missing, .implied = true};
+      }
+    }
+    then.through = psn;
+    return then;
+  };
+  const auto found = std::find_if(outstanding.begin(), outstanding.end(), [&](const RcOutstanding& m) {
+    return response.psn - m.first >= 0 && response.psn - m.last() <= 0;
+  });
+  if (found == outstanding.end()) return {};
+  const auto index = static_cast<std::size_t>(found - outstanding.begin());
+  const RcOutstanding& asked = *found;
+  const auto bad = [&](RcFailure failure) {
+    return acknowledge(asked.first, {.step = RcStep::fail, .restart = asked.first, .failure = failure});
+  };
+
+  if (op.operation == Operation::rdma_read_response) {
+    const bool read = asked.operation == Operation::rdma_read_request;
+    const bool placed = asked.operation == Operation::flush || asked.operation == Operation::atomic_write;
+    if (!read && !placed) return bad(RcFailure::bad_response);
+    if (placed) {
+      if (op.position != Position::only || response.payload != 0) return bad(RcFailure::bad_response);
+      return acknowledge(response.psn,
+                         {.step = RcStep::progress, .message = index, .takes_payload = asked.answered == 0});
+    }
+    const auto at = static_cast<std::uint32_t>(response.psn - asked.first);
+    if (at < asked.answered) return {};
+    if (at > asked.answered) {
+      const Psn missing = asked.first + asked.answered;
+      return acknowledge(missing, {.step = RcStep::go_back, .restart = missing, .implied = true});
+    }
+    const bool last = at + 1 == asked.psns;
+    const std::uint32_t wanted = last ? asked.length - at * mtu : mtu;
+    if (response.payload > wanted) return bad(RcFailure::local_length);
+    if (response.payload < wanted || op.ends_message() != last) return bad(RcFailure::bad_response);
+    // Where the rest was asked for again, responders begin with a first packet or go on with a middle one: both occur.
+    const bool begins = at == 0 || at == asked.asked_from;
+    if ((op.begins_message() && !begins) || (!op.begins_message() && at == 0)) return bad(RcFailure::bad_response);
+    return acknowledge(response.psn, {.step = RcStep::progress, .message = index, .takes_payload = true});
+  }
+  if (op.operation == Operation::atomic_acknowledge) {
+    if (asked.operation != Operation::compare_swap && asked.operation != Operation::fetch_add)
+      return bad(RcFailure::bad_response);
+    return acknowledge(response.psn,
+                       {.step = RcStep::progress, .message = index, .takes_payload = asked.answered == 0});
+  }
+  if (op.operation != Operation::acknowledge) return {};
+
+  const std::uint8_t kind = response.syndrome >> 5, code = response.syndrome & 31;
+  switch (kind) {
+    case syndrome_kind::ack:
+      // An acknowledgement of a request that needs more than one says that its answer was lost.
+      return acknowledge(response.psn + 1, {.step = RcStep::progress});
+    case syndrome_kind::rnr_nak: return acknowledge(response.psn, {.step = RcStep::wait, .restart = response.psn});
+    case syndrome_kind::nak: {
+      if (code == nak_code::psn_sequence_error)
+        return acknowledge(response.psn, {.step = RcStep::go_back, .restart = response.psn});
+      RcFailure failure = RcFailure::bad_response;
+      if (code == nak_code::invalid_request) failure = RcFailure::remote_invalid_request;
+      if (code == nak_code::remote_access_error) failure = RcFailure::remote_access;
+      if (code == nak_code::remote_operational_error) failure = RcFailure::remote_operation;
+      return acknowledge(response.psn, {.step = RcStep::fail, .restart = asked.first, .failure = failure});
+    }
+    default: return bad(RcFailure::bad_response);
+  }
+}
+
+/// The local ACK timeout that a code from 0 to 31 stands for, in nanoseconds: 4.096 µs · 2^code; 0: no timer runs. The
+/// timer ends not before, and not later than four times after it. C9-140 to C9-142, 9.7.6.1.3.
+constexpr std::int64_t ack_timeout_ns(std::uint8_t code) { return code == 0 ? 0 : std::int64_t{4096} << (code & 31); }
+inline constexpr int ack_timeout_latest = 4;
+
+/// What is left of the patience of a requester.
+struct RcRetries {
+  std::uint8_t timeouts = 7;  ///< retry_cnt: transmissions beyond the first, for timeouts and sequence errors
+  std::uint8_t rnr = 7;       ///< rnr_retry; 7: without limit
+  std::uint8_t timeouts_left = timeouts;
+  std::uint8_t rnr_left = rnr;
+
+  static constexpr std::uint8_t without_limit = 7;
+  /// After progress the counters begin anew.
+  [[nodiscard]] constexpr RcRetries reloaded() const { return {timeouts, rnr, timeouts, rnr}; }
+  /// One more try for a timeout or a sequence error; false: there is none left.
+  constexpr bool again() { return timeouts_left != 0 && (--timeouts_left, true); }
+  /// One more after an RNR NAK.
+  constexpr bool again_after_rnr() { return rnr == without_limit || (rnr_left != 0 && (--rnr_left, true)); }
+};
+
+}  // namespace rdmawire::machines

@@ -1,0 +1,34 @@
+#pragma once
+/// The receiver of datagrams (UD; the general services interface likewise): which are taken. Pure functions. IBTA vol
+/// 1, 9.8.3, C9-205.
+
+#include <cstdint>
+
+#include "dissectors/protocol/opcode.hpp"
+
+namespace rdmawire::machines {
+
+/// Octets in front of a datagram's payload in the receive buffer: the GRH, or the IP header at its end. 11.4.1.2,
+/// A17.4.5.2.
+inline constexpr std::uint32_t ud_header_octets = 40;
+
+/// Q_Key of the general services interface. 9.6.1.4.1 (value unverified in its text).
+inline constexpr std::uint32_t gsi_qkey = 0x80010000;
+
+/// The Q_Key that a request sends: the queue pair's own when the given one has its high bit set. 10.2.5.
+constexpr std::uint32_t sent_qkey(std::uint32_t given, std::uint32_t own) {
+  return (given & 0x80000000U) != 0 ? own : given;
+}
+
+enum class UdReaction : std::uint8_t { deliver, drop };
+
+/// `room`: octets of the receive request that is next; 0 and `receive` false: none is there.
+constexpr UdReaction judge_datagram(const Opcode& op, std::uint32_t payload, std::uint32_t mtu, bool receive,
+                                    std::uint64_t room) {
+  const bool good = op.known && op.transport == Transport::ud && op.operation == Operation::send &&
+                    op.position == Position::only && payload <= mtu && receive &&
+                    std::uint64_t{payload} + ud_header_octets <= room;
+  return good ? UdReaction::deliver : UdReaction::drop;
+}
+
+}  // namespace rdmawire::machines

@@ -1,0 +1,186 @@
+#pragma once
+/// ICMP, ICMPv6 and IPv6's neighbour discovery.
+
+#include "dissectors/protocol/cursor.hpp"
+#include "dissectors/protocol/header.hpp"
+
+namespace rdmawire {
+
+namespace icmp_type {
+inline constexpr std::uint8_t echo_reply = 0, unreachable = 3, redirect = 5, echo_request = 8, time_exceeded = 11;
+}
+inline constexpr Name icmp_type_entries[] = {
+    {icmp_type::echo_reply, "echo reply", ""},
+    {icmp_type::unreachable, "destination unreachable", ""},
+    {icmp_type::redirect, "redirect", "there is a better next hop"},
+    {icmp_type::echo_request, "echo request", "ping"},
+    {icmp_type::time_exceeded, "time exceeded", "no hops left, or fragments stayed away"},
+};
+inline constexpr Names icmp_type_names{"ICMP type", icmp_type_entries, "RFC 792; IANA ICMP parameters"};
+
+struct Icmp {
+  static constexpr std::string_view name = "icmp", title = "Internet Control Message Protocol", section = "RFC 792";
+  static constexpr std::string_view kind = "type";
+  static constexpr std::size_t size = 4;
+  static constexpr std::array fields{
+      field("type", 0, 8, "kind of message").of(icmp_type_names).alias("icmp.type"),
+      field("code", 8, 8, "what it says in particular").alias("icmp.code"),
+      field("checksum", 16, 16, "over the whole message").hex().alias("icmp.checksum").computed(),
+  };
+};
+
+/// What an echo request or reply goes on with, before its data.
+struct IcmpEcho {
+  static constexpr std::string_view name = "icmp_echo", title = "ICMP echo", section = "RFC 792";
+  static constexpr std::size_t size = 4;
+  static constexpr std::array fields{
+      field("identifier", 0, 16, "tells the requester's programs apart"),
+      field("sequence", 16, 16, "which of their requests").alias("icmp.seq"),
+  };
+};
+
+namespace icmpv6_type {
+inline constexpr std::uint8_t unreachable = 1, too_big = 2, time_exceeded = 3, parameter_problem = 4,
+                              echo_request = 128, echo_reply = 129, listener_query = 130, listener_report = 131,
+                              listener_done = 132, router_solicitation = 133, router_advertisement = 134,
+                              neighbour_solicitation = 135, neighbour_advertisement = 136, redirect = 137,
+                              listener_report_2 = 143;
+}
+inline constexpr Name icmpv6_type_entries[] = {
+    {icmpv6_type::unreachable, "destination unreachable", ""},
+    {icmpv6_type::too_big, "packet too big", "the next hop's MTU is smaller"},
+    {icmpv6_type::time_exceeded, "time exceeded", "no hops left, or fragments stayed away"},
+    {icmpv6_type::parameter_problem, "parameter problem", "a header that was not understood"},
+    {icmpv6_type::echo_request, "echo request", "ping"},
+    {icmpv6_type::echo_reply, "echo reply", ""},
+    {icmpv6_type::listener_query, "multicast listener query", ""},
+    {icmpv6_type::listener_report, "multicast listener report", ""},
+    {icmpv6_type::listener_done, "multicast listener done", ""},
+    {icmpv6_type::router_solicitation, "router solicitation", "is there a router?"},
+    {icmpv6_type::router_advertisement, "router advertisement", ""},
+    {icmpv6_type::neighbour_solicitation, "neighbour solicitation", "who has the target address?"},
+    {icmpv6_type::neighbour_advertisement, "neighbour advertisement", "the sender has it"},
+    {icmpv6_type::redirect, "redirect", "there is a better next hop"},
+    {icmpv6_type::listener_report_2, "multicast listener report, version 2", ""},
+};
+inline constexpr Names icmpv6_type_names{"ICMPv6 type", icmpv6_type_entries, "RFC 4443; IANA ICMPv6 parameters"};
+
+struct Icmpv6 {
+  static constexpr std::string_view name = "icmpv6", title = "Internet Control Message Protocol for IPv6",
+                                    section = "RFC 4443, 2.1";
+  static constexpr std::string_view kind = "type";
+  static constexpr std::size_t size = 4;
+  static constexpr std::array fields{
+      field("type", 0, 8, "kind of message").of(icmpv6_type_names).alias("icmpv6.type"),
+      field("code", 8, 8, "what it says in particular").alias("icmpv6.code"),
+      field("checksum", 16, 16, "over pseudo header and message").hex().alias("icmpv6.checksum").computed(),
+  };
+};
+
+struct Icmpv6Echo {
+  static constexpr std::string_view name = "icmpv6_echo", title = "ICMPv6 echo", section = "RFC 4443, 4.1";
+  static constexpr std::size_t size = 4;
+  static constexpr std::array fields{
+      field("identifier", 0, 16, "tells the requester's programs apart").alias("icmpv6.echo.identifier"),
+      field("sequence", 16, 16, "which of their requests").alias("icmpv6.echo.sequence_number"),
+  };
+};
+
+struct RouterSolicitation {
+  static constexpr std::string_view name = "nd_rs", title = "Router solicitation", section = "RFC 4861, 4.1";
+  static constexpr std::size_t size = 4;
+  static constexpr std::array fields{reserved("reserved", 0, 32)};
+};
+
+struct RouterAdvertisement {
+  static constexpr std::string_view name = "nd_ra", title = "Router advertisement", section = "RFC 4861, 4.2";
+  static constexpr std::size_t size = 12;
+  static constexpr std::array fields{
+      field("hop_limit", 0, 8, "what hosts are to begin with; 0: not said").alias("icmpv6.nd.ra.cur_hop_limit"),
+      field("managed", 8, 1, "addresses are given by DHCPv6").alias("icmpv6.nd.ra.flag.m"),
+      field("other", 9, 1, "other settings are given by DHCPv6").alias("icmpv6.nd.ra.flag.o"),
+      field("flags", 10, 6, "further flags").hex().in("RFC 5175"),
+      field("lifetime", 16, 16, "seconds that it is a default router").alias("icmpv6.nd.ra.router_lifetime"),
+      field("reachable_time", 32, 32, "milliseconds; 0: not said").alias("icmpv6.nd.ra.reachable_time"),
+      field("retransmit_timer", 64, 32, "milliseconds; 0: not said").alias("icmpv6.nd.ra.retrans_timer"),
+  };
+};
+
+struct NeighbourSolicitation {
+  static constexpr std::string_view name = "nd_ns", title = "Neighbour solicitation", section = "RFC 4861, 4.3";
+  static constexpr std::size_t size = 20;
+  static constexpr std::array fields{
+      reserved("reserved", 0, 32),
+      field("target", 32, 128, "whose link address is asked for")
+          .as(Display::ipv6)
+          .alias("icmpv6.nd.ns.target_address"),
+  };
+};
+
+struct NeighbourAdvertisement {
+  static constexpr std::string_view name = "nd_na", title = "Neighbour advertisement", section = "RFC 4861, 4.4";
+  static constexpr std::size_t size = 20;
+  static constexpr std::array fields{
+      field("router", 0, 1, "the sender is a router").alias("icmpv6.nd.na.flag.r"),
+      field("solicited", 1, 1, "an answer to a solicitation").alias("icmpv6.nd.na.flag.s"),
+      field("override", 2, 1, "takes the place of what was known").alias("icmpv6.nd.na.flag.o"),
+      reserved("reserved", 3, 29),
+      field("target", 32, 128, "whose link address is told").as(Display::ipv6).alias("icmpv6.nd.na.target_address"),
+  };
+};
+
+struct NdRedirect {
+  static constexpr std::string_view name = "nd_redirect", title = "Redirect", section = "RFC 4861, 4.5";
+  static constexpr std::size_t size = 36;
+  static constexpr std::array fields{
+      reserved("reserved", 0, 32),
+      field("target", 32, 128, "the better next hop").as(Display::ipv6).alias("icmpv6.rd.target_address"),
+      field("destination", 160, 128, "to where").as(Display::ipv6),
+  };
+};
+
+namespace nd_option {
+inline constexpr std::uint8_t source = 1, target = 2, prefix = 3, redirected = 4, mtu = 5, nonce = 14;
+}
+inline constexpr Name nd_option_entries[] = {
+    {nd_option::source, "source link address", ""},
+    {nd_option::target, "target link address", ""},
+    {nd_option::prefix, "prefix information", ""},
+    {nd_option::redirected, "redirected header", ""},
+    {nd_option::mtu, "MTU", ""},
+    {nd_option::nonce, "nonce", "tells a host's own solicitations apart"},
+};
+inline constexpr Names nd_option_names{"neighbour discovery option", nd_option_entries,
+                                       "RFC 4861, 4.6; IANA ICMPv6 parameters"};
+
+/// An option of neighbour discovery that has no table of its own.
+struct NdOption {
+  static constexpr std::string_view name = "nd_option", title = "Neighbour discovery option", section = "RFC 4861, 4.6";
+  static constexpr std::size_t size = 2;
+  static constexpr std::string_view tail = "data";
+  static constexpr std::string_view counted_by = "length";
+  static constexpr std::uint32_t unit = 8;
+  static constexpr std::array fields{
+      field("type", 0, 8, "kind of option").of(nd_option_names).alias("icmpv6.opt.type"),
+      field("length", 8, 8, "in units of 8 octets, with these two").alias("icmpv6.opt.length").computed(),
+  };
+  static void fill(FrameLayout& frame, std::size_t index);
+};
+
+/// The source's or the target's address on Ethernet.
+struct NdLinkAddress {
+  static constexpr std::string_view name = "nd_link_address", title = "Neighbour discovery link address",
+                                    section = "RFC 4861, 4.6.1";
+  static constexpr std::size_t size = 8;
+  static constexpr std::array fields{
+      field("type", 0, 8, "1 the source's, 2 the target's").of(nd_option_names).alias("icmpv6.opt.type"),
+      field("length", 8, 8, "1").alias("icmpv6.opt.length").computed(),
+      field("address", 16, 48, "on Ethernet").as(Display::mac).alias("icmpv6.opt.linkaddr"),
+  };
+  static void fill(FrameLayout& frame, std::size_t index);
+};
+
+Step decode_icmp(Cursor& c);
+Step decode_icmpv6(Cursor& c);
+
+}  // namespace rdmawire

@@ -1,0 +1,380 @@
+#include "replay/faults/engine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <list>
+
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/ethernet.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/transport.hpp"
+#include "dissectors/tracking/dissector.hpp"
+#include "replay/faults/mend.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+// splitmix64: small, and good enough to choose packets.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+  }
+  double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+  std::uint64_t below(std::uint64_t bound) { return next() % bound; }
+
+ private:
+  std::uint64_t state_;
+};
+
+constexpr std::int64_t later(std::int64_t time, std::int64_t by) {
+  return time > FaultEngine::never - by ? FaultEngine::never : time + by;
+}
+
+bool is_at(const FaultEndpoint& end, std::uint32_t side, const HeaderStack& stack, bool source) {
+  const auto same = [&](std::uint32_t offset, std::size_t octets) {
+    return std::equal(end.address.begin(), end.address.begin() + static_cast<std::ptrdiff_t>(octets),
+                      stack.bytes.begin() + offset);
+  };
+  switch (end.kind) {
+    case FaultEndpoint::Kind::side: return end.side == side;
+    case FaultEndpoint::Kind::mac: return stack.bytes.size() >= Ethernet::size && same(source ? 6 : 0, 6);
+    case FaultEndpoint::Kind::ipv4: {
+      const Layer* ip = stack.find(info<Ipv4>);
+      return ip && same(ip->offset + (source ? 12 : 16), 4);
+    }
+    case FaultEndpoint::Kind::ipv6: {
+      const Layer* ip = stack.find(info<Ipv6>);
+      if (!ip) ip = stack.find(info<Grh>);
+      return ip && same(ip->offset + (source ? 8 : 24), 16);
+    }
+  }
+  return false;
+}
+
+Range region_of(FaultAction::Region region, const HeaderStack& stack) {
+  const auto whole = static_cast<std::uint32_t>(stack.bytes.size());
+  switch (region) {
+    case FaultAction::Region::frame: return {0, whole};
+    case FaultAction::Region::payload: return stack.payload;
+    case FaultAction::Region::icrc: return stack.icrc;
+    case FaultAction::Region::header: break;
+  }
+  // From the innermost transport header to the payload.
+  if (stack.transport == HeaderStack::none) return {};
+  const Layer& transport = stack.layers()[stack.transport];
+  const Layer& last = stack.layers().back();
+  return {transport.offset, last.offset + last.length - transport.offset};
+}
+
+std::string_view name_of(FaultAction::Region region) {
+  switch (region) {
+    case FaultAction::Region::frame: return "frame";
+    case FaultAction::Region::header: return "transport header";
+    case FaultAction::Region::payload: return "payload";
+    case FaultAction::Region::icrc: return "ICRC";
+  }
+  return {};
+}
+
+}  // namespace
+
+struct FaultEngine::State {
+  State(FaultProgram p, const Options& o)
+      : program(std::move(p)),
+        options(o),
+        seed(program.seed().value_or(o.seed)),
+        coordinator(o.connections),
+        counts(program.rules().size()),
+        dissector({.decode = {}, .verify_crcs = uses_crcs(program)}) {
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      randoms.emplace_back(seed ^ Random(i + 1).next());
+      filters |= program.rules()[i].where != nullptr;
+    }
+  }
+  static bool uses_crcs(const FaultProgram& program) {
+    return std::any_of(program.rules().begin(), program.rules().end(),
+                       [](const FaultRule& rule) { return rule.where && rule.where->uses_crcs(); });
+  }
+
+  struct Held {
+    std::vector<std::uint8_t> bytes;
+    std::string faults;
+    std::uint64_t frame = 0;
+    std::uint32_t side = 0;
+    std::uint32_t to_pass = 0;
+    std::uint32_t copies = 1;
+    std::int64_t delay = 0;
+    std::int64_t until = 0;
+  };
+
+  FaultProgram program;
+  Options options;
+  std::uint64_t seed;
+  Coordinator coordinator;
+  std::vector<FaultCount> counts;
+  std::vector<Random> randoms;
+  tracking::Dissector dissector;
+  tracking::Packet packet;
+  bool filters = false;
+
+  std::uint64_t frames = 0;
+  std::int64_t first_time = 0;
+  std::int64_t now = 0;
+  std::list<Held> held;           // oldest first
+  std::list<Held> let_go;         // of this call: their octets are being used
+  std::vector<std::uint8_t> own;  // a changed frame
+  std::deque<FaultLogEntry> log;
+  std::uint64_t log_forgotten = 0;
+  FaultOutcome outcome;
+
+  void begin(std::int64_t time) {
+    now = std::max(now, time);
+    let_go.clear();
+    outcome.frame = 0;
+    outcome.coordinates = {};
+    outcome.faults.clear();
+    outcome.dropped = false;
+    outcome.leaving.clear();
+  }
+  void release(std::list<Held>::iterator frame) {
+    let_go.splice(let_go.end(), held, frame);
+    const Held& h = let_go.back();
+    for (std::uint32_t i = 0; i < h.copies; ++i)
+      outcome.leaving.push_back({h.bytes, later(now, h.delay), h.side, h.frame, h.faults});
+  }
+  [[nodiscard]] bool picks(const FaultRule& rule, const HeaderStack& stack, std::uint32_t side,
+                           std::int64_t time) const;
+  void note(std::size_t rule, bool done, std::string what, std::int64_t time, std::uint32_t side) {
+    ++(done ? counts[rule].done : counts[rule].undoable);
+    if (options.log_entries == 0) {
+      ++log_forgotten;
+      return;
+    }
+    if (log.size() >= options.log_entries) {
+      log.pop_front();
+      ++log_forgotten;
+    }
+    log.push_back({frames, time, side, static_cast<std::uint32_t>(rule), done, outcome.coordinates, std::move(what)});
+  }
+};
+
+bool FaultEngine::State::picks(const FaultRule& rule, const HeaderStack& stack, std::uint32_t side,
+                               std::int64_t time) const {
+  using Kind = FrameCoordinates::Kind;
+  const FrameCoordinates& at = outcome.coordinates;
+  if (rule.from && !is_at(*rule.from, side, stack, true)) return false;
+  if (rule.to) {
+    // A side is where it does not come from, when there are two.
+    if (rule.to->kind == FaultEndpoint::Kind::side ? rule.to->side == side || rule.to->side > 1 || side > 1
+                                                   : !is_at(*rule.to, side, stack, false))
+      return false;
+  }
+  const Kind wanted = rule.answers ? Kind::answer : Kind::request;
+  if ((rule.answers || rule.requests || rule.psn || rule.message || rule.packet) && at.kind != wanted) return false;
+  if ((rule.segment || rule.sequence) && (at.kind != Kind::tcp || at.octets == 0)) return false;
+  if (rule.transmission) {
+    if (at.transmission == 0 || (at.kind != wanted && at.kind != Kind::tcp)) return false;
+    if (!rule.transmission->holds(at.transmission)) return false;
+  }
+  if (rule.connection && !rule.connection->holds(at.connection)) return false;
+  if (rule.psn && !rule.psn->holds(at.psn)) return false;
+  if (rule.message && !rule.message->holds(at.message)) return false;
+  if (rule.packet && !rule.packet->holds(at.packet)) return false;
+  if (rule.segment && !rule.segment->holds(at.segment)) return false;
+  // A segment is meant when one of its octets is.
+  if (rule.sequence && (at.sequence > rule.sequence->to || at.sequence + at.octets <= rule.sequence->from))
+    return false;
+  if (rule.after && time - first_time < *rule.after) return false;
+  if (rule.before && time - first_time >= *rule.before) return false;
+  return !rule.where || rule.where->matches(packet);
+}
+
+FaultEngine::FaultEngine(FaultProgram program, const Options& options)
+    : state_(std::make_unique<State>(std::move(program), options)) {}
+FaultEngine::FaultEngine(FaultEngine&&) noexcept = default;
+FaultEngine& FaultEngine::operator=(FaultEngine&&) noexcept = default;
+FaultEngine::~FaultEngine() = default;
+
+const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::uint32_t side) {
+  State& s = *state_;
+  s.begin(time);
+  time = s.now;
+  if (s.frames++ == 0) s.first_time = time;
+  FaultOutcome& out = s.outcome;
+  out.frame = s.frames;
+
+  // What has waited long enough goes before.
+  for (auto h = s.held.begin(); h != s.held.end();) {
+    const auto here = h++;
+    if (here->until <= time) s.release(here);
+  }
+
+  const HeaderStack stack = decode(bytes);
+  out.coordinates = s.coordinator.locate(stack);
+  if (s.filters) {
+    s.packet.number = s.frames;
+    s.packet.time_ns = time;
+    s.packet.link = LinkType::ethernet;
+    s.dissector.dissect(s.packet, bytes, static_cast<std::uint32_t>(bytes.size()));
+  }
+
+  Bytes frame = bytes;
+  const auto change = [&]() -> std::vector<std::uint8_t>& {
+    if (frame.data() != s.own.data()) {
+      s.own.assign(frame.begin(), frame.end());
+      frame = s.own;
+    }
+    return s.own;
+  };
+  s.own.clear();
+  bool& dropped = out.dropped;
+  std::uint32_t hold = 0, copies = 1;
+  std::int64_t delay = 0, hold_time = 0;
+  const auto rules = s.program.rules();
+  for (std::size_t i = 0; i < rules.size() && !dropped; ++i) {
+    const FaultRule& rule = rules[i];
+    if (!s.picks(rule, stack, side, time)) continue;
+    if (rule.probability < 1 && s.randoms[i].unit() >= rule.probability) continue;
+    const std::uint64_t count = ++s.counts[i].picked;
+    if (rule.nth && !rule.nth->holds(static_cast<std::int64_t>(count))) continue;
+    if (rule.every > 1 && count % rule.every != 0) continue;
+
+    const FaultAction& action = rule.action;
+    bool done = true;
+    std::string what;
+    switch (action.kind) {
+      case FaultAction::Kind::drop:
+        dropped = true;
+        what = "dropped";
+        break;
+      case FaultAction::Kind::delay:
+        delay = later(delay, action.time);
+        what = fmt::format("delayed by {} us", static_cast<double>(action.time) / 1000);
+        break;
+      case FaultAction::Kind::hold:
+        hold = std::max(hold, action.count);
+        hold_time = std::max(hold_time, action.time);
+        what = fmt::format("held until {} passed", action.count);
+        break;
+      case FaultAction::Kind::duplicate:
+        copies = std::min(copies + action.count, 1000U);
+        what = fmt::format("sent {} times", action.count + 1);
+        break;
+      case FaultAction::Kind::mark:
+        done = set_ecn(change(), stack, action.ecn);
+        what = done ? fmt::format("marked {}", action.ecn == 3   ? "CE"
+                                               : action.ecn == 2 ? "ECT(0)"
+                                               : action.ecn == 1 ? "ECT(1)"
+                                                                 : "Not-ECT")
+                    : "not marked: it has no IP header";
+        break;
+      case FaultAction::Kind::truncate: {
+        done = frame.size() > action.count;
+        what = done ? fmt::format("cut from {} to {} octets", frame.size(), action.count)
+                    : fmt::format("not cut: it has {} octets", frame.size());
+        if (done) {
+          change().resize(action.count);
+          frame = s.own;
+        }
+        break;
+      }
+      case FaultAction::Kind::corrupt: {
+        Range region = region_of(action.region, stack);
+        const auto size = static_cast<std::uint32_t>(frame.size());  // an earlier rule may have cut it
+        region.length = region.offset >= size ? 0 : std::min(region.length, size - region.offset);
+        if (action.bits > 0 && region.length > 0) {
+          std::vector<std::uint8_t>& octets = change();
+          const std::uint64_t all = std::uint64_t{region.length} * 8;
+          const std::uint64_t wanted = std::min<std::uint64_t>(action.bits, all);
+          // Floyd's way to choose different ones.
+          std::vector<std::uint64_t> chosen;
+          for (std::uint64_t j = all - wanted; j < all; ++j) {
+            std::uint64_t bit = s.randoms[i].below(j + 1);
+            if (std::find(chosen.begin(), chosen.end(), bit) != chosen.end()) bit = j;
+            chosen.push_back(bit);
+            octets[region.offset + bit / 8] ^= static_cast<std::uint8_t>(0x80U >> bit % 8);
+          }
+          what = fmt::format("{} random bits of the {} turned over", wanted, name_of(action.region));
+        } else if (action.bits == 0 && action.octet < region.length) {
+          change()[region.offset + action.octet] ^= action.mask;
+          what = fmt::format("octet {} of the {} turned over by {:#04x}", action.octet, name_of(action.region),
+                             action.mask);
+        } else {
+          done = false;
+          what = fmt::format("not corrupted: its {} has {} octets", name_of(action.region), region.length);
+        }
+        break;
+      }
+    }
+    if (done && frame.data() == s.own.data() && !s.own.empty()) {
+      if (action.fix_ip) mend_ip_checksums(s.own);
+      if (action.fix_transport) mend_transport_checksum(s.own);
+      if (action.fix_icrc) mend_icrc(s.own);
+    }
+    if (!out.faults.empty()) out.faults += "; ";
+    out.faults += fmt::format("{} by rule {}", what, i + 1);
+    s.note(i, done, std::move(what), time, side);
+  }
+  if (dropped) return out;
+  if (hold > 0) {
+    if (s.held.size() >= s.options.held_frames && !s.held.empty()) s.release(s.held.begin());
+    s.held.push_back(
+        {{frame.begin(), frame.end()}, out.faults, s.frames, side, hold, copies, delay, later(time, hold_time)});
+    return out;
+  }
+  for (std::uint32_t i = 0; i < copies; ++i)
+    out.leaving.push_back({frame, later(time, delay), side, s.frames, out.faults});
+  // It passed those that are held.
+  for (auto h = s.held.begin(); h != s.held.end();) {
+    const auto here = h++;
+    if (here->side == side && --here->to_pass == 0) s.release(here);
+  }
+  return out;
+}
+
+std::int64_t FaultEngine::wakes() const {
+  std::int64_t first = never;
+  for (const State::Held& h : state_->held) first = std::min(first, h.until);
+  return first;
+}
+
+const FaultOutcome& FaultEngine::due(std::int64_t time) {
+  State& s = *state_;
+  s.begin(time);
+  for (auto h = s.held.begin(); h != s.held.end();) {
+    const auto here = h++;
+    if (here->until <= s.now) s.release(here);
+  }
+  return s.outcome;
+}
+
+const FaultOutcome& FaultEngine::finish(std::int64_t time) {
+  State& s = *state_;
+  s.begin(time);
+  while (!s.held.empty()) s.release(s.held.begin());
+  return s.outcome;
+}
+
+const FaultProgram& FaultEngine::program() const { return state_->program; }
+std::span<const FaultCount> FaultEngine::counts() const { return state_->counts; }
+const std::deque<FaultLogEntry>& FaultEngine::log() const { return state_->log; }
+std::uint64_t FaultEngine::log_forgotten() const { return state_->log_forgotten; }
+std::uint64_t FaultEngine::frames() const { return state_->frames; }
+std::uint64_t FaultEngine::seed() const { return state_->seed; }
+
+std::string to_string(const FaultLogEntry& entry, const FaultProgram& program) {
+  const std::string side =
+      entry.side < 26 ? std::string(1, static_cast<char>('a' + entry.side)) : std::to_string(entry.side + 1);
+  return fmt::format("frame {} from {} ({}): {} by rule {}: {}", entry.frame, side, to_string(entry.coordinates),
+                     entry.what, entry.rule + 1,
+                     entry.rule < program.rules().size() ? program.rules()[entry.rule].text : "");
+}
+
+}  // namespace rdmawire::replay

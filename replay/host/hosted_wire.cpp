@@ -1,0 +1,137 @@
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <netpacket/packet.h>
+
+#include <algorithm>
+
+#include "dissectors/protocol/ethernet.hpp"
+#include "replay/host/host.hpp"
+#include "replay/wires/sending.hpp"
+#include "replay/wires/spec.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+constexpr std::size_t most_kept = 1024;
+constexpr std::int64_t patience = 100'000'000;  // for a queue that is full
+
+}  // namespace
+
+WireResult<void> check_not_owned(const std::string& wire_name, const HostOptions& options) {
+  const auto wrong = [&](WireError::Kind kind, std::string message) {
+    return tl::unexpected(WireError{kind, 0, wire_name + ": " + std::move(message)});
+  };
+  if (options.mac >> 48 || options.mac >> 40 & 1 || options.mac == 0)
+    return wrong(WireError::Kind::specification,
+                 fmt::format("{} cannot be a host's MAC: it is a group's, or none", mac_text(options.mac)));
+  const auto spec = WireSpec::parse(wire_name);
+  if (!spec || spec->kind != "packet") return {};
+
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return wrong(WireError::Kind::system, "this machine's addresses cannot be read");
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> freed(all, &freeifaddrs);
+  const HostOptions with_local{.mac = options.mac, .addresses = Host(options).addresses()};
+  for (const ifaddrs* one = all; one; one = one->ifa_next) {
+    if (!one->ifa_addr) continue;
+    if (one->ifa_addr->sa_family == AF_PACKET) {
+      const auto* link = reinterpret_cast<const sockaddr_ll*>(one->ifa_addr);
+      if (link->sll_halen == 6 && load_be(link->sll_addr, 6) == options.mac && spec->address == one->ifa_name)
+        return wrong(WireError::Kind::unsupported,
+                     fmt::format("the MAC {} is that of {} on this machine, whose stack would answer for it; choose "
+                                 "another, such as 02:00:00:00:00:01",
+                                 mac_text(options.mac), one->ifa_name));
+      continue;
+    }
+    IpAddress owned;
+    if (one->ifa_addr->sa_family == AF_INET)
+      owned = IpAddress::v4(ntohl(reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr.s_addr));
+    else if (one->ifa_addr->sa_family == AF_INET6)
+      owned = IpAddress::of_v6(reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr.s6_addr);
+    else
+      continue;
+    // Linux answers ARP for an address of any of its interfaces.
+    if (std::find(with_local.addresses.begin(), with_local.addresses.end(), owned) != with_local.addresses.end())
+      return wrong(WireError::Kind::unsupported,
+                   fmt::format("the address {} is {}'s on this machine, whose stack would answer for it; choose one "
+                               "that nobody has",
+                               to_string(owned), one->ifa_name));
+  }
+  return {};
+}
+
+WireResult<std::unique_ptr<HostedWire>> HostedWire::make(std::unique_ptr<Wire> wire, HostOptions options) {
+  if (wire->capabilities().link != LinkType::ethernet)
+    return tl::unexpected(WireError{WireError::Kind::unsupported, 0, wire->name() + ": a host lives on Ethernet"});
+  if (auto free = check_not_owned(wire->name(), options); !free) return tl::unexpected(free.error());
+  std::unique_ptr<HostedWire> made(new HostedWire(std::move(wire), std::move(options)));
+  StationOutput output;
+  made->host_.announce(output);
+  // The other end may come later; it can ask.
+  if (auto said = made->say(output); !said && said.error().kind != WireError::Kind::down)
+    return tl::unexpected(said.error());
+  return made;
+}
+
+WireResult<void> HostedWire::say(StationOutput& output) {
+  std::vector<Outgoing> frames;
+  for (const StationOutput::Frame& frame : output.frames) frames.push_back({frame.bytes, frame.time});
+  const auto sent = send_all(*wire_, frames, wire_->now() + patience);
+  if (!sent) return tl::unexpected(sent.error());
+  return {};
+}
+
+// The next frame that is not the host's; with `wanted`, until its MAC is known or is not to be had.
+WireResult<std::optional<Received>> HostedWire::from_wire(std::int64_t deadline, bool until_resolved,
+                                                          const IpAddress* wanted) {
+  for (;;) {
+    StationOutput output;
+    if (host_.wakes() <= wire_->now()) {
+      host_.woken(wire_->now(), output);
+      if (auto said = say(output); !said && said.error().kind != WireError::Kind::down)
+        return tl::unexpected(said.error());
+    }
+    if (until_resolved && (host_.neighbour(*wanted) || host_.unreachable(*wanted))) return std::nullopt;
+    auto received = wire_->receive(std::min(deadline, host_.wakes()));
+    if (!received) return received;
+    if (!*received) {
+      if (wire_->now() >= deadline || host_.wakes() == Station::never) return std::nullopt;
+      continue;
+    }
+    output.frames.clear();
+    if ((*received)->own || !host_.takes((*received)->frame, (*received)->time, output)) return received;
+    if (auto said = say(output); !said && said.error().kind != WireError::Kind::down)
+      return tl::unexpected(said.error());
+  }
+}
+
+WireResult<std::optional<Received>> HostedWire::receive(std::int64_t deadline) {
+  if (!kept_.empty()) {
+    current_ = std::move(kept_.front());
+    kept_.pop_front();
+    current_.received.frame = current_.bytes;
+    return current_.received;
+  }
+  return from_wire(deadline, false, nullptr);
+}
+
+WireResult<MacAddress> HostedWire::resolve(const IpAddress& address) {
+  StationOutput output;
+  host_.resolve(address, wire_->now(), output);
+  if (auto said = say(output); !said) return tl::unexpected(said.error());
+  for (;;) {
+    if (const auto mac = host_.neighbour(address)) return *mac;
+    if (host_.unreachable(address))
+      return tl::unexpected(
+          WireError{WireError::Kind::missing, 0,
+                    fmt::format("{}: nobody answers for {}; is it up, and on this link?", name(), to_string(address))});
+    auto received = from_wire(Wire::forever, true, &address);
+    if (!received) return tl::unexpected(received.error());
+    if (*received && kept_.size() < most_kept) {
+      Kept kept{{(*received)->frame.begin(), (*received)->frame.end()}, **received};
+      kept_.push_back(std::move(kept));
+    }
+  }
+}
+
+}  // namespace rdmawire::replay

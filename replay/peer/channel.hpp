@@ -1,0 +1,37 @@
+#pragma once
+/// The ways to an agent: a descriptor that carries octets both ways.
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "replay/peer/error.hpp"
+
+namespace rdmawire::peer {
+
+/// A file descriptor of ours.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor();
+
+  [[nodiscard]] int get() const { return number_; }
+  [[nodiscard]] bool valid() const { return number_ >= 0; }
+
+ private:
+  int number_ = -1;
+};
+
+/// Opens "tcp:HOST:PORT" (an IPv6 address in brackets), "unix:PATH" or "serial:PATH" (a terminal is made raw; its speed
+/// stays as it is), non-blocking, until `timeout` has passed.
+PeerResult<Descriptor> open_channel(const std::string& address, std::chrono::milliseconds timeout);
+
+}  // namespace rdmawire::peer

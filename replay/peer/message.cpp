@@ -1,0 +1,125 @@
+#include "replay/peer/message.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace rdmawire::peer {
+
+using nlohmann::json;
+
+LineBuffer::State LineBuffer::append(std::string_view octets) {
+  if (begin_ > 0) {
+    octets_.erase(0, begin_);
+    searched_ -= begin_;
+    begin_ = 0;
+  }
+  // Lines that are whole may be many; only what has no end yet is held to the limit.
+  octets_ += octets;
+  const std::size_t last_end = octets_.rfind('\n');
+  const std::size_t open = octets_.size() - (last_end == std::string::npos ? 0 : last_end + 1);
+  return open > most_line_octets ? State::overlong : State::ok;
+}
+
+std::optional<std::string_view> LineBuffer::next() {
+  const std::size_t end = octets_.find('\n', searched_);
+  if (end == std::string::npos) {
+    searched_ = octets_.size();
+    return std::nullopt;
+  }
+  std::string_view line(octets_.data() + begin_, end - begin_);
+  begin_ = searched_ = end + 1;
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+namespace {
+
+/// An excerpt of a line for an error: printable, short.
+std::string excerpt(std::string_view line) {
+  constexpr std::size_t most = 60;
+  std::string text;
+  for (const char c : line.substr(0, most)) text += c >= ' ' && c <= '~' ? c : '.';
+  return line.size() > most ? text + "..." : text;
+}
+
+PeerResult<json> refused(PeerError error) { return tl::unexpected(std::move(error)); }
+
+tl::expected<PeerError, std::string> parse_error(const json& error) {
+  if (!error.is_object()) return tl::unexpected(std::string("\"error\" is no object"));
+  const auto number = error.find("errno"), name = error.find("name"), message = error.find("message");
+  if (number == error.end() || !number->is_number_integer())
+    return tl::unexpected(std::string("\"error\" has no \"errno\""));
+  if (name == error.end() || !name->is_string()) return tl::unexpected(std::string("\"error\" has no \"name\""));
+  if (message == error.end() || !message->is_string())
+    return tl::unexpected(std::string("\"error\" has no \"message\""));
+  const auto value = number->get<std::int64_t>();
+  if (value < 0 || value > std::numeric_limits<int>::max())
+    return tl::unexpected(std::string("\"errno\" is no error number"));
+  return PeerError{PeerError::Kind::refused, static_cast<int>(value), name->get<std::string>(),
+                   message->get<std::string>()};
+}
+
+}  // namespace
+
+tl::expected<Message, std::string> parse_message(std::string_view line) {
+  const auto wrong = [&](std::string_view why) { return tl::unexpected(fmt::format("{}: {}", why, excerpt(line))); };
+  bool deep = false;
+  json value = json::parse(
+      line,
+      [&](int depth, json::parse_event_t, json&) {
+        deep |= depth > most_depth;
+        return !deep;
+      },
+      false);
+  if (deep) return wrong(fmt::format("more than {} objects and lists within each other", most_depth));
+  if (value.is_discarded()) return wrong("no JSON");
+  if (!value.is_object()) return wrong("no JSON object");
+
+  if (const auto event = value.find("event"); event != value.end()) {
+    if (!event->is_string()) return wrong("\"event\" is no text");
+    std::string name = event->get<std::string>();
+    return Event{std::move(name), std::move(value)};
+  }
+  const auto id = value.find("id");
+  if (id == value.end()) return wrong("neither \"id\" nor \"event\"");
+  if (!id->is_number() && !id->is_string() && !id->is_null()) return wrong("\"id\" is neither number nor text");
+  const auto result = value.find("result"), error = value.find("error");
+  if ((result == value.end()) == (error == value.end())) return wrong("not one of \"result\" and \"error\"");
+  if (error == value.end()) return Answer{std::move(*id), std::move(*result)};
+  auto read = parse_error(*error);
+  if (!read) return wrong(read.error());
+  return Answer{std::move(*id), refused(std::move(*read))};
+}
+
+std::string to_hex(std::string_view octets) {
+  static constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  text.reserve(octets.size() * 2);
+  for (const char c : octets) {
+    const auto octet = static_cast<unsigned char>(c);
+    text += digits[octet >> 4];
+    text += digits[octet & 15];
+  }
+  return text;
+}
+
+std::optional<std::string> from_hex(std::string_view text) {
+  if (text.size() % 2 != 0) return std::nullopt;
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+  };
+  std::string octets;
+  octets.reserve(text.size() / 2);
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    const int high = digit(text[i]), low = digit(text[i + 1]);
+    if (high < 0 || low < 0) return std::nullopt;
+    octets += static_cast<char>(high << 4 | low);
+  }
+  return octets;
+}
+
+}  // namespace rdmawire::peer

@@ -1,0 +1,361 @@
+#include "replay/peer/peer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/un.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+
+#include "replay/peer/stub_testing.hpp"
+
+namespace rdmawire::peer {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::Played;
+using testing::Stub;
+using namespace std::chrono_literals;
+
+/// No heartbeats between the lines that a test expects.
+Options quiet() {
+  Options options;
+  options.heartbeat = 0ms;
+  return options;
+}
+
+bool readable(int descriptor, int milliseconds = 0) {
+  pollfd wait{descriptor, POLLIN, 0};
+  return ::poll(&wait, 1, milliseconds) == 1;
+}
+
+/// A file that is gone with the test.
+struct TemporaryFile {
+  explicit TemporaryFile(const std::string& content) {
+    std::string name = (std::filesystem::temp_directory_path() / "rdmawire-secret-XXXXXX").string();
+    const Descriptor file(::mkstemp(name.data()));
+    path = name;
+    std::ofstream(path) << content;
+  }
+  ~TemporaryFile() { std::filesystem::remove(path); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  std::string path;
+};
+
+TEST(Peer, says_hello_asks_and_says_goodbye) {
+  Played agent([](Stub& stub) {
+    stub.say(fmt::format(R"({{"id":{},"result":{{"protocol":1,"agent":"rdmawire-agent 0.1.0","host":"guest"}}}})",
+                         stub.hello("certify")));
+    stub.expect(R"({"id":1,"do":"list_devices"})", R"({"id":1,"result":["rxe0"]})");
+    stub.expect(R"({"id":2,"do":"alloc_pd","device":7})",
+                R"({"id":2,"error":{"errno":2,"name":"ENOENT","message":"alloc_pd: device: there is no object 7"}})");
+    stub.expect(R"({"id":3,"do":"bye"})", R"({"id":3,"result":{}})");
+  });
+  Options options = quiet();
+  options.controller = "certify";
+  auto peer = Peer::over(agent.stream(), options);
+  ASSERT_TRUE(peer) << peer.error().message;
+  EXPECT_EQ(peer->hello().at("host"), "guest");
+  EXPECT_EQ(peer->call("list_devices").value(), json({"rxe0"}));
+  const auto refused = peer->call("alloc_pd", {{"device", 7}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, PeerError::Kind::refused);
+  EXPECT_EQ(refused.error().number, ENOENT);
+  EXPECT_EQ(to_string(refused.error()), "alloc_pd: device: there is no object 7 (ENOENT)");
+}
+
+TEST(Peer, takes_over_a_channel_that_still_holds_another_session) {
+  Played agent([](Stub& stub) {
+    const std::string id = stub.hello();
+    stub.say_octets("0,\"result\":{}}\n{\"id\":4,\"result\":{}}\n{\"event\":\"async\",\"type\":\"port_active\"}\n");
+    stub.say(R"({"id":null,"error":{"errno":74,"name":"EBADMSG","message":"no JSON"}})");
+    stub.say(fmt::format(R"({{"id":{},"result":{{"protocol":1}}}})", id));
+    stub.farewell();
+  });
+  auto peer = Peer::over(agent.stream(), quiet());
+  ASSERT_TRUE(peer) << peer.error().message;
+  EXPECT_TRUE(peer->call("anything"));
+  EXPECT_FALSE(peer->next_event(0ms).value());
+}
+
+TEST(Peer, proves_the_secret_and_never_sends_it) {
+  const TemporaryFile secret("Jefe\n");
+  Played agent([](Stub& stub) {
+    // "what do ya want for nothing?", RFC 4231, test case 2
+    stub.say(fmt::format(
+        R"({{"id":{},"result":{{"protocol":1,"challenge":"7768617420646f2079612077616e7420666f72206e6f7468696e673f"}}}})",
+        stub.hello()));
+    stub.expect(
+        R"({"id":1,"do":"authenticate","response":"5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"})",
+        R"({"id":1,"result":{}})");
+    stub.farewell();
+  });
+  Options options = quiet();
+  options.secret_file = secret.path;
+  const auto peer = Peer::over(agent.stream(), options);
+  EXPECT_TRUE(peer) << peer.error().message;
+}
+
+TEST(Peer, says_which_secret_is_missing) {
+  const auto connect = [](const std::string& file) {
+    Played agent([](Stub& stub) {
+      stub.say(fmt::format(R"({{"id":{},"result":{{"protocol":1,"challenge":"00"}}}})", stub.hello()));
+      stub.farewell();
+    });
+    Options options = quiet();
+    options.secret_file = file;
+    const auto peer = Peer::over(agent.stream(), options);
+    return peer ? "connected" : to_string(peer.error());
+  };
+  EXPECT_THAT(connect(""), HasSubstr("name the file that holds it (EACCES)"));
+  EXPECT_EQ(connect("/nowhere/secret"), "the agent's secret: /nowhere/secret cannot be read (ENOENT)");
+  const TemporaryFile empty(" \n");
+  EXPECT_EQ(connect(empty.path), "the agent's secret: " + empty.path + " is empty (EINVAL)");
+}
+
+TEST(Peer, another_protocol_is_an_error) {
+  Played agent([](Stub& stub) {
+    stub.say(fmt::format(R"({{"id":{},"result":{{"protocol":2}}}})", stub.hello()));
+    stub.farewell();
+  });
+  const auto peer = Peer::over(agent.stream(), quiet());
+  ASSERT_FALSE(peer);
+  EXPECT_EQ(peer.error().number, EPROTONOSUPPORT);
+}
+
+TEST(Peer, collects_answers_in_any_order) {
+  Played agent([](Stub& stub) {
+    stub.greet();
+    stub.expect(R"({"id":1,"do":"poll","timeout_ms":1000})");
+    stub.expect(R"({"id":2,"do":"query"})", R"({"id":2,"result":"second"})");
+    stub.say(R"({"id":1,"result":"first"})");
+    stub.farewell();
+  });
+  auto peer = Peer::over(agent.stream(), quiet());
+  ASSERT_TRUE(peer) << peer.error().message;
+  const auto waiting = peer->send("poll", {{"timeout_ms", 1000}});
+  ASSERT_TRUE(waiting);
+  EXPECT_EQ(peer->collect(*waiting, 0ms).error().kind, PeerError::Kind::timeout);
+  EXPECT_EQ(peer->call("query").value(), "second");
+  EXPECT_TRUE(readable(peer->descriptor(), 5000));
+  EXPECT_EQ(peer->collect(*waiting, 5s).value(), "first");
+  EXPECT_FALSE(readable(peer->descriptor()));
+  EXPECT_EQ(peer->collect(*waiting, 0ms).error().kind, PeerError::Kind::usage);
+}
+
+TEST(Peer, an_answer_that_comes_too_late_disturbs_nobody) {
+  std::promise<void> gave_up;
+  Played agent([&](Stub& stub) {
+    stub.greet();
+    stub.expect(R"({"id":1,"do":"slow"})");
+    gave_up.get_future().wait();
+    stub.say(R"({"id":1,"result":"late"})");
+    stub.expect(R"({"id":2,"do":"next"})", R"({"id":2,"result":"in time"})");
+    stub.farewell();
+  });
+  auto peer = Peer::over(agent.stream(), quiet());
+  ASSERT_TRUE(peer) << peer.error().message;
+  const auto slow = peer->call("slow", nullptr, 20ms);
+  gave_up.set_value();
+  ASSERT_FALSE(slow);
+  EXPECT_EQ(slow.error().kind, PeerError::Kind::timeout);
+  EXPECT_THAT(slow.error().message, HasSubstr("slow: no answer from the agent within "));
+  EXPECT_EQ(peer->call("next").value(), "in time");
+}
+
+TEST(Peer, keeps_events_until_they_are_asked_for) {
+  Played agent([](Stub& stub) {
+    stub.greet();
+    stub.say(R"({"event":"async","type":"port_error"})");
+    stub.say(R"({"event":"cm","type":"established"})");
+    stub.say(R"({"event":"async","type":"port_active"})");
+    stub.farewell();
+  });
+  auto peer = Peer::over(agent.stream(), quiet());
+  ASSERT_TRUE(peer) << peer.error().message;
+  ASSERT_TRUE(peer->call("so that all events have come"));
+  EXPECT_TRUE(readable(peer->descriptor()));
+  const auto of_cm = peer->next_event(5s, [](const Event& event) { return event.name == "cm"; });
+  ASSERT_TRUE(of_cm.value());
+  EXPECT_EQ((*of_cm)->body.at("type"), "established");
+  EXPECT_EQ(peer->next_event(0ms).value()->body.at("type"), "port_error");
+  EXPECT_EQ(peer->next_event(0ms).value()->body.at("type"), "port_active");
+  EXPECT_FALSE(peer->next_event(10ms).value());
+  EXPECT_FALSE(readable(peer->descriptor()));
+}
+
+TEST(Peer, drops_the_oldest_events_when_nobody_takes_them) {
+  Played agent([](Stub& stub) {
+    stub.greet();
+    for (int i = 0; i < 10; ++i) stub.say(fmt::format(R"({{"event":"async","number":{}}})", i));
+    stub.farewell();
+  });
+  Options options = quiet();
+  options.most_events = 3;
+  auto peer = Peer::over(agent.stream(), options);
+  ASSERT_TRUE(peer) << peer.error().message;
+  ASSERT_TRUE(peer->call("so that all events have come"));
+  EXPECT_EQ(peer->next_event(0ms).value()->body.at("number"), 7);
+  EXPECT_EQ(peer->dropped_events(), 7);
+}
+
+TEST(Peer, a_lost_agent_ends_every_waiting) {
+  Played agent([](Stub& stub) {
+    stub.greet();
+    stub.expect(R"({"id":1,"do":"sent"})");
+    stub.expect(R"({"id":2,"do":"called"})");
+    stub.say(R"({"event":"last","words":true})");
+    stub.hang_up();
+  });
+  auto peer = Peer::over(agent.stream(), quiet());
+  ASSERT_TRUE(peer) << peer.error().message;
+  const auto sent = peer->send("sent");
+  ASSERT_TRUE(sent);
+  const auto called = peer->call("called", nullptr, 1h);
+  ASSERT_FALSE(called);
+  EXPECT_EQ(called.error().kind, PeerError::Kind::lost);
+  EXPECT_EQ(called.error().message, "called: the agent ended the connection");
+  EXPECT_EQ(peer->collect(*sent, 1h).error().kind, PeerError::Kind::lost);
+  EXPECT_TRUE(readable(peer->descriptor()));
+  EXPECT_TRUE(peer->next_event(1h).value());  // what came before the end is there
+  EXPECT_EQ(peer->next_event(1h).error().number, ECONNRESET);
+  EXPECT_EQ(peer->call("again").error().kind, PeerError::Kind::lost);
+}
+
+/// What a session ends with when its agent says `octets`.
+std::string after(const std::string& octets) {
+  Played agent([&](Stub& stub) {
+    stub.greet();
+    stub.expect(R"({"id":1,"do":"query"})");
+    stub.say_octets(octets);
+    while (stub.next()) {
+    }
+  });
+  auto peer = Peer::over(agent.stream(), quiet());
+  if (!peer) return to_string(peer.error());
+  const auto answer = peer->call("query", nullptr, 5s);
+  return answer ? answer->dump() : to_string(answer.error());
+}
+
+TEST(Peer, what_breaks_the_protocol_ends_the_session) {
+  const std::string broken = "query: the agent does not keep to the protocol: ";
+  EXPECT_EQ(after("garbage\n"), broken + "no JSON: garbage (EPROTO)");
+  EXPECT_EQ(after("{\"id\":99,\"result\":{}}\n"), broken + "an answer to id 99, which nobody waits for (EPROTO)");
+  EXPECT_EQ(after("{\"id\":\"1\",\"result\":{}}\n"), broken + "an answer to id \"1\", which nobody waits for (EPROTO)");
+  EXPECT_EQ(after("{\"id\":null,\"error\":{\"errno\":74,\"name\":\"EBADMSG\",\"message\":\"no JSON object\"}}\n"),
+            broken + "it could not read a line of ours: no JSON object (EBADMSG) (EPROTO)");
+  EXPECT_EQ(after(std::string(most_line_octets + 70'000, 'x')), broken + "a line of more than 4194304 octets (EPROTO)");
+}
+
+TEST(Peer, what_cannot_be_asked_is_not_sent) {
+  Played agent([](Stub& stub) {
+    stub.greet();
+    stub.expect(R"({"id":1,"do":"fine"})", R"({"id":1,"result":null})");
+    stub.farewell();
+  });
+  auto peer = Peer::over(agent.stream(), quiet());
+  ASSERT_TRUE(peer) << peer.error().message;
+  EXPECT_EQ(peer->call("list", json::array()).error().number, EINVAL);
+  EXPECT_EQ(peer->call("named", {{"id", 1}}).error().message, "named: no argument can be called \"id\" or \"do\"");
+  EXPECT_EQ(peer->call("text", {{"name", "\xff"}}).error().number, EILSEQ);
+  EXPECT_EQ(peer->call("long", {{"data", std::string(most_line_octets, '0')}}).error().number, EMSGSIZE);
+  EXPECT_TRUE(peer->call("fine"));
+}
+
+TEST(Peer, long_lines_pass_both_ways_at_once) {
+  const std::string much(3 << 20, 'a');
+  Played agent([&](Stub& stub) {
+    stub.greet();
+    // Speaks before it listens: who only writes, or only reads, waits for ever.
+    stub.say(R"({"event":"long","data":")" + much + "\"}");
+    stub.expect(R"({"id":1,"do":"write","data":")" + much + "\"}", R"({"id":1,"result":{}})");
+    stub.farewell();
+  });
+  auto peer = Peer::over(agent.stream(), quiet());
+  ASSERT_TRUE(peer) << peer.error().message;
+  EXPECT_TRUE(peer->call("write", {{"data", much}}, 30s));
+  EXPECT_EQ(peer->next_event(0ms).value()->body.at("data").get_ref<const std::string&>().size(), much.size());
+}
+
+TEST(Peer, lives_by_heartbeats_while_its_program_does_other_things) {
+  std::promise<void> beaten;
+  Played agent([&](Stub& stub) {
+    stub.greet(R"(,"heartbeat_ms":15000)");
+    stub.expect(R"({"id":1,"do":"ping"})", R"({"id":1,"result":{}})");
+    stub.expect(R"({"id":2,"do":"ping"})", R"({"id":2,"result":{}})");
+    beaten.set_value();
+    stub.farewell();
+  });
+  Options options;
+  options.heartbeat = 10ms;
+  const auto peer = Peer::over(agent.stream(), options);
+  ASSERT_TRUE(peer) << peer.error().message;
+  EXPECT_EQ(beaten.get_future().wait_for(5s), std::future_status::ready);
+}
+
+TEST(Peer, a_silent_agent_is_lost) {
+  Played agent([](Stub& stub) {
+    stub.greet(R"(,"heartbeat_ms":50)");
+    while (stub.next()) {
+    }
+  });
+  Options options;
+  options.heartbeat = 10ms;
+  options.silence = 50ms;
+  auto peer = Peer::over(agent.stream(), options);
+  ASSERT_TRUE(peer) << peer.error().message;
+  const auto answer = peer->call("query", nullptr, 1h);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().kind, PeerError::Kind::lost);
+  EXPECT_THAT(answer.error().message, HasSubstr("query: the agent is silent: no octet from it for "));
+}
+
+TEST(Peer, an_agent_that_never_greets_is_an_error) {
+  Played agent([](Stub& stub) {
+    while (stub.next()) {
+    }
+  });
+  Options options = quiet();
+  options.timeout = 20ms;
+  const auto peer = Peer::over(agent.stream(), options);
+  ASSERT_FALSE(peer);
+  EXPECT_EQ(to_string(peer.error()), "hello: no agent answered within 20 ms (ETIMEDOUT)");
+}
+
+TEST(Peer, connects_by_address) {
+  const auto failed = [](const std::string& address) {
+    const auto peer = Peer::connect(address, quiet());
+    return peer ? "connected" : to_string(peer.error());
+  };
+  EXPECT_EQ(failed("unix:/nowhere/agent"),
+            "connect unix:/nowhere/agent: no agent answers there: No such file or directory (ENOENT)");
+  EXPECT_EQ(failed("serial:/nowhere/tty"), "connect serial:/nowhere/tty: open: No such file or directory (ENOENT)");
+  EXPECT_THAT(failed("tcp:127.0.0.1:1"), HasSubstr("no agent answers there: Connection refused (ECONNREFUSED)"));
+  EXPECT_THAT(failed("tcp:localhost"), HasSubstr("host or port is missing"));
+  EXPECT_THAT(failed("localhost:1234"), HasSubstr("an agent is tcp:HOST:PORT, unix:PATH or serial:PATH (EINVAL)"));
+  EXPECT_THAT(failed("unix:" + std::string(200, 'x')), HasSubstr("has at most 107 octets"));
+
+  const std::string path = (std::filesystem::temp_directory_path() / fmt::format("rdmawire-{}", ::getpid())).string();
+  const Descriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  path.copy(name.sun_path, sizeof name.sun_path - 1);
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  std::thread agent([&] {
+    Stub stub{Descriptor(::accept(listener.get(), nullptr, nullptr))};
+    stub.greet();
+    stub.farewell();
+  });
+  EXPECT_EQ(failed("unix:" + path), "connected");
+  agent.join();
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace rdmawire::peer

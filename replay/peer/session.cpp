@@ -1,0 +1,471 @@
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <random>
+
+#include "replay/peer/authentication.hpp"
+#include "replay/peer/session_state.hpp"
+
+namespace rdmawire::peer {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using Clock = Deadline::Clock;
+
+namespace {
+
+constexpr int protocol = 1;
+constexpr std::size_t most_questions = 4096;
+constexpr std::size_t most_outgoing_octets = std::size_t{64} << 20;
+constexpr std::size_t most_held_octets = std::size_t{128} << 20;
+constexpr milliseconds farewell{1000};
+constexpr milliseconds least_silence{10}, most_silence{86'400'000};  // what the agent takes
+
+/// Text that is in no earlier session's line.
+std::string fresh_id() {
+  std::random_device random;
+  return fmt::format("hello-{:08x}{:08x}", random(), random());
+}
+
+milliseconds since(Clock::time_point begin) { return std::chrono::duration_cast<milliseconds>(Clock::now() - begin); }
+
+PeerError broken(std::string what) {
+  return peer_error(PeerError::Kind::lost, EPROTO, "the agent does not keep to the protocol: " + std::move(what));
+}
+
+/// One line: {"id":1,"do":"alloc_pd","device":7}
+PeerResult<std::string> compose(const json& id, std::string_view command, const json& arguments) {
+  const auto unusable = [&](int number, std::string_view why) {
+    return tl::unexpected(peer_error(PeerError::Kind::usage, number, fmt::format("{}: {}", command, why)));
+  };
+  if (!arguments.is_null() && !arguments.is_object()) return unusable(EINVAL, "its arguments are no JSON object");
+  if (arguments.contains("id") || arguments.contains("do"))
+    return unusable(EINVAL, "no argument can be called \"id\" or \"do\"");
+  try {
+    std::string line = fmt::format("{{\"id\":{},\"do\":{}", id.dump(), json(command).dump());
+    if (!arguments.empty()) {
+      line += ',';
+      line += arguments.dump().substr(1);
+    } else {
+      line += '}';
+    }
+    if (line.size() > most_line_octets)
+      return unusable(EMSGSIZE,
+                      fmt::format("{} octets are more than a line can have, {}", line.size(), most_line_octets));
+    return line + '\n';
+  } catch (const json::exception&) {
+    return unusable(EILSEQ, "an argument's text is no UTF-8");
+  }
+}
+
+}  // namespace
+
+Session::Session(Descriptor stream, Options options)
+    : options_(std::move(options)),
+      stream_(std::move(stream)),
+      ready_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      last_heard_(Clock::now()),
+      next_heartbeat_(Clock::now() + options_.heartbeat) {
+  if (!stream_.valid() || !ready_.valid() || !wake_.valid()) {
+    lose(peer_error(PeerError::Kind::lost, errno, fmt::format("no connection: {}", std::strerror(errno))));
+    return;
+  }
+  // Signals are for the program's own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Session::~Session() { close(); }
+
+PeerResult<void> Session::greet() {
+  PeerResult<json> answer = tl::unexpected(PeerError{});
+  {
+    std::unique_lock lock(mutex_);
+    hello_id_ = fresh_id();
+    json arguments = {{"protocol", protocol}, {"controller", options_.controller}};
+    if (options_.heartbeat.count() > 0)
+      arguments["heartbeat_ms"] = std::clamp(options_.silence, least_silence, most_silence).count();
+    auto line = compose(hello_id_, "hello", arguments);
+    if (!line) return tl::unexpected(line.error());
+    // Whoever had the channel before may have left half a line; an empty one the agent passes over.
+    line->insert(0, 1, '\n');
+    if (auto written = write_line(std::move(*line)); !written) return written;
+    const Deadline deadline = options_.timeout;
+    changed_.wait_until(lock, deadline.time(), [&] { return hello_answer_ || lost_; });
+    if (hello_answer_) {
+      answer = std::move(*hello_answer_);
+    } else if (lost_) {
+      return tl::unexpected(*lost_);
+    } else {
+      return tl::unexpected(peer_error(PeerError::Kind::timeout, ETIMEDOUT,
+                                       fmt::format("hello: no agent answered within {} ms", options_.timeout.count())));
+    }
+  }
+  if (!answer) return tl::unexpected(answer.error());
+  if (!answer->is_object() || answer->value("protocol", json()) != protocol)
+    return tl::unexpected(
+        peer_error(PeerError::Kind::lost, EPROTONOSUPPORT,
+                   fmt::format("hello: the agent speaks another protocol than {}: {}", protocol, answer->dump())));
+  hello_ = std::move(*answer);
+
+  if (auto proven = prove_secret(); !proven) return proven;
+  const std::lock_guard lock(mutex_);
+  beating_ = true;
+  wake();
+  return {};
+}
+
+PeerResult<void> Session::prove_secret() {
+  const auto challenge = hello_.find("challenge");
+  if (challenge == hello_.end() || challenge->is_null()) return {};
+  if (options_.secret_file.empty())
+    return tl::unexpected(peer_error(PeerError::Kind::usage, EACCES,
+                                     "hello: the agent wants a secret to be proven; name the file that holds it"));
+  const auto secret = read_secret(options_.secret_file);
+  if (!secret) return tl::unexpected(secret.error());
+  const auto octets = challenge->is_string() ? from_hex(challenge->get_ref<const std::string&>()) : std::nullopt;
+  if (!octets) return tl::unexpected(broken("hello: its challenge is no hexadecimal text"));
+  const auto proven = call("authenticate", {{"response", prove(*secret, *octets)}});
+  if (!proven) return tl::unexpected(proven.error());
+  return {};
+}
+
+PeerResult<json> Session::call(std::string_view command, const json& arguments, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const auto number = ask(command, arguments, Wanted::by_call);
+  if (!number) return tl::unexpected(number.error());
+  return wait(lock, questions_.find(*number), deadline);
+}
+
+PeerResult<std::uint64_t> Session::send(std::string_view command, const json& arguments) {
+  const std::lock_guard lock(mutex_);
+  return ask(command, arguments, Wanted::by_collect);
+}
+
+PeerResult<json> Session::collect(std::uint64_t number, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const auto question = questions_.find(number);
+  if (question == questions_.end() || question->second.wanted != Wanted::by_collect)
+    return tl::unexpected(peer_error(PeerError::Kind::usage, ENOENT,
+                                     fmt::format("collect: number {} was not sent, or was collected before", number)));
+  return wait(lock, question, deadline);
+}
+
+void Session::forget(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const auto question = questions_.find(number);
+  if (question == questions_.end() || question->second.wanted != Wanted::by_collect) return;
+  if (question->second.answer) {
+    (void)take(question);
+  } else {
+    question->second.wanted = Wanted::nowhere;
+  }
+}
+
+void Session::release(std::string_view command, const json& arguments) {
+  const std::lock_guard lock(mutex_);
+  if (lost_) return;
+  if (auto asked = ask(command, arguments, Wanted::release); !asked) {
+    if (unattended_.count++ == 0) unattended_.first = asked.error();
+  }
+}
+
+PeerResult<std::optional<Event>> Session::next_event(Deadline deadline, const Peer::EventFilter& filter) {
+  std::unique_lock lock(mutex_);
+  std::uint64_t seen = 0;  // the filter is asked once for each event
+  for (;;) {
+    for (auto event = events_.begin(); event != events_.end(); ++event) {
+      if (event->serial <= seen) continue;
+      seen = event->serial;
+      if (filter && !filter(event->event)) continue;
+      std::optional<Event> taken = std::move(event->event);
+      held_octets_ -= event->octets;
+      events_.erase(event);
+      show_readiness();
+      return taken;
+    }
+    if (lost_) return tl::unexpected(*lost_);
+    if (Clock::now() >= deadline.time()) return std::nullopt;
+    changed_.wait_until(lock, deadline.time());
+  }
+}
+
+std::uint64_t Session::dropped_events() {
+  const std::lock_guard lock(mutex_);
+  return dropped_events_;
+}
+
+std::optional<PeerError> Session::lost() {
+  const std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+Peer::Unattended Session::unattended() {
+  const std::lock_guard lock(mutex_);
+  return unattended_;
+}
+
+void Session::close() {
+  std::call_once(closed_, [this] {
+    {
+      std::unique_lock lock(mutex_);
+      if (!lost_ && greeted_)
+        if (const auto bye = ask("bye", nullptr, Wanted::by_call); bye)
+          (void)wait(lock, questions_.find(*bye), std::min(farewell, options_.timeout));
+      stopping_ = true;
+      wake();
+    }
+    if (thread_.joinable()) thread_.join();
+    const std::lock_guard lock(mutex_);
+    lose(peer_error(PeerError::Kind::lost, ENOTCONN, "the session is over: we closed it"));
+    stream_ = Descriptor();
+  });
+}
+
+// ---- with mutex_ held
+
+PeerResult<std::uint64_t> Session::ask(std::string_view command, const json& arguments, Wanted wanted) {
+  if (lost_) {
+    PeerError error = *lost_;
+    error.message = fmt::format("{}: {}", command, error.message);
+    return tl::unexpected(std::move(error));
+  }
+  if (questions_.size() >= most_questions)
+    return tl::unexpected(
+        peer_error(PeerError::Kind::usage, ENOBUFS,
+                   fmt::format("{}: {} questions have no answer yet, or nobody took it", command, most_questions)));
+  const std::uint64_t number = last_number_ + 1;
+  auto line = compose(number, command, arguments);
+  if (!line) return tl::unexpected(line.error());
+  if (auto written = write_line(std::move(*line)); !written) return tl::unexpected(written.error());
+  questions_.emplace(number, Question{std::string(command), wanted, std::nullopt, 0});
+  last_number_ = number;
+  return number;
+}
+
+PeerResult<void> Session::write_line(std::string line) {
+  if (lost_) return tl::unexpected(*lost_);
+  if (outgoing_.size() + line.size() > most_outgoing_octets)
+    return tl::unexpected(
+        peer_error(PeerError::Kind::usage, ENOBUFS,
+                   fmt::format("{} octets wait to be sent: the agent does not read them", outgoing_.size())));
+  outgoing_ += line;
+  wake();
+  return {};
+}
+
+PeerResult<json> Session::wait(std::unique_lock<std::mutex>& lock, Questions::iterator question, Deadline deadline) {
+  const auto begin = Clock::now();
+  changed_.wait_until(lock, deadline.time(), [&] { return question->second.answer || lost_; });
+  if (question->second.answer) return take(question);
+  if (lost_) {
+    PeerError error = *lost_;
+    error.message = fmt::format("{}: {}", question->second.command, error.message);
+    questions_.erase(question);
+    return tl::unexpected(std::move(error));
+  }
+  if (question->second.wanted == Wanted::by_call) question->second.wanted = Wanted::nowhere;
+  return tl::unexpected(peer_error(
+      PeerError::Kind::timeout, ETIMEDOUT,
+      fmt::format("{}: no answer from the agent within {} ms", question->second.command, since(begin).count())));
+}
+
+PeerResult<json> Session::take(Questions::iterator question) {
+  PeerResult<json> answer = std::move(*question->second.answer);
+  held_octets_ -= question->second.octets;
+  if (question->second.wanted == Wanted::by_collect) --collectable_;
+  questions_.erase(question);
+  show_readiness();
+  return answer;
+}
+
+void Session::lose(PeerError error) {
+  if (lost_) return;
+  lost_ = std::move(error);
+  outgoing_.clear();
+  ::shutdown(stream_.get(), SHUT_RDWR);
+  show_readiness();
+  changed_.notify_all();
+}
+
+void Session::hear(std::string_view line) {
+  auto message = parse_message(line);
+  if (!message) {
+    if (greeted_) lose(broken(message.error()));
+    return;
+  }
+  if (auto* answer = std::get_if<Answer>(&*message)) {
+    hear(std::move(*answer), line.size());
+  } else if (greeted_) {
+    hear(std::move(std::get<Event>(*message)), line.size());
+  }
+}
+
+void Session::hear(Answer answer, std::size_t octets) {
+  if (!greeted_) {
+    if (hello_id_.empty() || answer.id != hello_id_) return;
+    greeted_ = true;
+    hello_answer_ = std::move(answer.result);
+    changed_.notify_all();
+    return;
+  }
+  if (answer.id.is_null())
+    return lose(broken("it could not read a line of ours: " +
+                       (answer.result ? std::string("and does not say why") : to_string(answer.result.error()))));
+  const auto question =
+      answer.id.is_number_unsigned() ? questions_.find(answer.id.get<std::uint64_t>()) : questions_.end();
+  if (question == questions_.end() || question->second.answer)
+    return lose(broken(fmt::format("an answer to id {}, which nobody waits for", answer.id.dump().substr(0, 60))));
+
+  Question& asked = question->second;
+  switch (asked.wanted) {
+    case Wanted::heartbeat: heartbeat_open_ = false; [[fallthrough]];
+    case Wanted::release:
+      if (!answer.result && unattended_.count++ == 0) unattended_.first = answer.result.error();
+      [[fallthrough]];
+    case Wanted::nowhere: questions_.erase(question); return;
+    case Wanted::by_call: break;
+    case Wanted::by_collect: ++collectable_; break;
+  }
+  if (held_octets_ + octets > most_held_octets) {
+    answer.result = tl::unexpected(
+        peer_error(PeerError::Kind::usage, ENOBUFS,
+                   fmt::format("{}: its answer was dropped: {} octets of answers and events wait to be taken",
+                               asked.command, held_octets_)));
+    octets = 0;
+  }
+  asked.answer = std::move(answer.result);
+  asked.octets = octets;
+  held_octets_ += octets;
+  show_readiness();
+  changed_.notify_all();
+}
+
+void Session::hear(Event event, std::size_t octets) {
+  while (!events_.empty() && (events_.size() >= options_.most_events || held_octets_ + octets > most_held_octets)) {
+    held_octets_ -= events_.front().octets;
+    events_.pop_front();
+    ++dropped_events_;
+  }
+  if (options_.most_events == 0 || held_octets_ + octets > most_held_octets) {
+    ++dropped_events_;
+    return;
+  }
+  held_octets_ += octets;
+  events_.push_back({std::move(event), octets, ++last_serial_});
+  show_readiness();
+  changed_.notify_all();
+}
+
+void Session::show_readiness() {
+  const bool is_ready = lost_ || !events_.empty() || collectable_ > 0;
+  if (is_ready == shown_ready_ || !ready_.valid()) return;
+  eventfd_t value = 0;
+  if (is_ready) {
+    ::eventfd_write(ready_.get(), 1);
+  } else {
+    ::eventfd_read(ready_.get(), &value);
+  }
+  shown_ready_ = is_ready;
+}
+
+void Session::wake() {
+  if (wake_.valid()) ::eventfd_write(wake_.get(), 1);
+}
+
+// ---- the thread
+
+void Session::run() {
+  for (;;) {
+    milliseconds pause{};
+    bool writes = false;
+    {
+      const std::lock_guard lock(mutex_);
+      pause = keep_alive();
+      if (stopping_ || lost_) return;
+      writes = !outgoing_.empty();
+    }
+    std::array<pollfd, 2> wait = {
+        {{stream_.get(), static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), 0}, {wake_.get(), POLLIN, 0}}};
+    if (::poll(wait.data(), wait.size(), static_cast<int>(pause.count())) < 0) continue;
+    if (wait[1].revents != 0) {
+      eventfd_t value = 0;
+      ::eventfd_read(wake_.get(), &value);
+    }
+    if ((wait[0].revents & ~POLLOUT) != 0 && !read_some()) return;
+    if ((wait[0].revents & POLLOUT) != 0) write_some();
+  }
+}
+
+bool Session::read_some() {
+  std::array<char, std::size_t{64} << 10> octets;
+  const ssize_t got = ::read(stream_.get(), octets.data(), octets.size());
+  const int number = errno;
+  if (got < 0 && (number == EAGAIN || number == EINTR)) return true;
+
+  const std::lock_guard lock(mutex_);
+  if (got <= 0) {
+    lose(got == 0 ? peer_error(PeerError::Kind::lost, ECONNRESET, "the agent ended the connection")
+                  : peer_error(PeerError::Kind::lost, number,
+                               fmt::format("the connection to the agent: {}", std::strerror(number))));
+    return false;
+  }
+  last_heard_ = Clock::now();
+  const auto state = lines_.append({octets.data(), static_cast<std::size_t>(got)});
+  while (!lost_) {
+    const auto line = lines_.next();
+    if (!line) break;
+    hear(*line);
+  }
+  if (state == LineBuffer::State::overlong)
+    lose(broken(fmt::format("a line of more than {} octets", most_line_octets)));
+  return !lost_;
+}
+
+void Session::write_some() {
+  const std::lock_guard lock(mutex_);
+  if (outgoing_.empty()) return;
+  // A socket must not raise SIGPIPE; a terminal is none, and cannot.
+  ssize_t put = ::send(stream_.get(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (put < 0 && errno == ENOTSOCK) put = ::write(stream_.get(), outgoing_.data(), outgoing_.size());
+  if (put >= 0) {
+    outgoing_.erase(0, static_cast<std::size_t>(put));
+  } else if (errno != EAGAIN && errno != EINTR && errno != EPIPE && errno != ECONNRESET) {
+    lose(
+        peer_error(PeerError::Kind::lost, errno, fmt::format("the connection to the agent: {}", std::strerror(errno))));
+  } else if (errno == EPIPE || errno == ECONNRESET) {
+    // What it said before it went is still to be read; the end follows.
+    outgoing_.clear();
+  }
+}
+
+milliseconds Session::keep_alive() {
+  constexpr milliseconds at_most{60'000};
+  if (options_.heartbeat.count() <= 0 || !beating_) return at_most;
+  const auto now = Clock::now();
+  if (now >= next_heartbeat_) {
+    next_heartbeat_ = now + options_.heartbeat;
+    if (!heartbeat_open_) {
+      heartbeat_open_ = ask("ping", nullptr, Wanted::heartbeat).has_value();
+      heartbeat_asked_ = now;
+    } else if (now - std::max(last_heard_, heartbeat_asked_) > options_.silence) {
+      lose(peer_error(PeerError::Kind::lost, ETIMEDOUT,
+                      fmt::format("the agent is silent: no octet from it for {} ms, a heartbeat is not answered",
+                                  since(std::max(last_heard_, heartbeat_asked_)).count())));
+    }
+  }
+  return std::clamp(std::chrono::ceil<milliseconds>(next_heartbeat_ - now), milliseconds(1), at_most);
+}
+
+}  // namespace rdmawire::peer

@@ -1,0 +1,113 @@
+#pragma once
+/// What Peer and its handles share: the connection, its thread, what was asked and what came.
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "replay/peer/peer.hpp"
+
+namespace rdmawire::peer {
+
+class Session {
+ public:
+  Session(Descriptor stream, Options options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// hello, and authenticate where the agent wants it.
+  PeerResult<void> greet();
+
+  PeerResult<nlohmann::json> call(std::string_view command, const nlohmann::json& arguments, Deadline deadline);
+  PeerResult<nlohmann::json> call(std::string_view command, const nlohmann::json& arguments) {
+    return call(command, arguments, options_.timeout);
+  }
+  PeerResult<std::uint64_t> send(std::string_view command, const nlohmann::json& arguments);
+  PeerResult<nlohmann::json> collect(std::uint64_t number, Deadline deadline);
+  void forget(std::uint64_t number);
+  /// Asks, waits for nothing, and counts an error of the answer as unattended.
+  void release(std::string_view command, const nlohmann::json& arguments);
+
+  PeerResult<std::optional<Event>> next_event(Deadline deadline, const Peer::EventFilter& filter);
+  std::uint64_t dropped_events();
+  std::optional<PeerError> lost();
+  Peer::Unattended unattended();
+  [[nodiscard]] int descriptor() const { return ready_.get(); }
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] const nlohmann::json& hello() const { return hello_; }
+
+  void close();
+
+ private:
+  enum class Wanted : std::uint8_t { by_call, by_collect, nowhere, heartbeat, release };
+  struct Question {
+    std::string command;
+    Wanted wanted = Wanted::by_call;
+    std::optional<PeerResult<nlohmann::json>> answer;
+    std::size_t octets = 0;  // of the answer's line
+  };
+  struct HeldEvent {
+    Event event;
+    std::size_t octets = 0;
+    std::uint64_t serial = 0;
+  };
+  using Questions = std::map<std::uint64_t, Question>;
+
+  PeerResult<void> prove_secret();
+
+  // All that follow: with mutex_ held.
+  PeerResult<std::uint64_t> ask(std::string_view command, const nlohmann::json& arguments, Wanted wanted);
+  PeerResult<void> write_line(std::string line);
+  PeerResult<nlohmann::json> wait(std::unique_lock<std::mutex>& lock, Questions::iterator question, Deadline deadline);
+  PeerResult<nlohmann::json> take(Questions::iterator question);
+  void lose(PeerError error);
+  void hear(std::string_view line);
+  void hear(Answer answer, std::size_t octets);
+  void hear(Event event, std::size_t octets);
+  void show_readiness();
+  void wake();
+
+  // The thread's.
+  void run();
+  bool read_some();
+  void write_some();
+  std::chrono::milliseconds keep_alive();
+
+  const Options options_;
+  Descriptor stream_;
+  const Descriptor ready_;  // an eventfd for the caller's poll(2)
+  const Descriptor wake_;   // an eventfd for our own
+  nlohmann::json hello_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string outgoing_;
+  Questions questions_;
+  std::uint64_t last_number_ = 0;
+  std::deque<HeldEvent> events_;
+  std::size_t held_octets_ = 0;    // of answers and events that nobody took yet
+  std::uint64_t last_serial_ = 0;  // of events
+  std::uint64_t dropped_events_ = 0;
+  std::uint64_t collectable_ = 0;  // answers that wait for collect()
+  Peer::Unattended unattended_;
+  std::optional<PeerError> lost_;
+  std::string hello_id_;
+  std::optional<PeerResult<nlohmann::json>> hello_answer_;
+  bool greeted_ = false;  // what came before belongs to somebody else's session
+  bool beating_ = false;  // hello and authenticate are done: heartbeats may go
+  bool shown_ready_ = false;
+  bool stopping_ = false;
+  bool heartbeat_open_ = false;
+  Deadline::Clock::time_point last_heard_, heartbeat_asked_, next_heartbeat_;
+  std::once_flag closed_;
+
+  LineBuffer lines_;  // the thread's
+  std::thread thread_;
+};
+
+}  // namespace rdmawire::peer

@@ -1,0 +1,26 @@
+#pragma once
+/// Inside the room: errors of wires.
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "replay/wires/wire.hpp"
+
+namespace rdmawire::replay {
+
+/// "unix:/x: binding /x.peer: Permission denied; …"
+template <class... Arguments>
+WireError wire_error(WireError::Kind kind, int number, fmt::format_string<Arguments...> text,
+                     Arguments&&... arguments) {
+  return {kind, number, fmt::format(text, std::forward<Arguments>(arguments)...)};
+}
+inline std::string errno_text(int number) {
+  char buffer[128];
+  return strerror_r(number, buffer, sizeof buffer);  // glibc's form, which gives the text
+}
+inline WireError closed_error(const std::string& name) {
+  return {WireError::Kind::closed, 0, name + ": it was closed"};
+}
+
+}  // namespace rdmawire::replay

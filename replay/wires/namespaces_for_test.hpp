@@ -1,0 +1,81 @@
+#pragma once
+/// For tests only: two network namespaces joined by a veth pair. Nothing leaves this machine, nothing else is touched.
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+namespace rdmawire::replay::testing {
+
+/// While it lives, this thread is in a namespace that has the interface "here"; its other end "there" is in another
+/// namespace. Neither has an address, and both are up.
+class Namespaces {
+ public:
+  /// Null: `why_not` tells what is missing.
+  static std::unique_ptr<Namespaces> make(std::string& why_not) {
+    std::unique_ptr<Namespaces> made(new Namespaces());
+    made->home_ = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (made->home_ < 0 || unshare(CLONE_NEWNET) != 0) {
+      why_not = std::string("needs root, for network namespaces: ") + std::strerror(errno);
+      return nullptr;
+    }
+    made->moved_ = true;
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC) != 0) return nullptr;
+    made->child_ = fork();
+    if (made->child_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const char answer = unshare(CLONE_NEWNET) == 0 ? 'y' : 'n';
+      if (write(ready[1], &answer, 1) != 1) _exit(1);
+      for (;;) pause();
+    }
+    char answer = 'n';
+    const bool told = read(ready[0], &answer, 1) == 1;
+    close(ready[0]);
+    close(ready[1]);
+    const std::string child = std::to_string(made->child_);
+    if (!told || answer != 'y' || !made->run("ip link add here type veth peer name there netns " + child) ||
+        !made->run("sysctl -qw net.ipv6.conf.here.disable_ipv6=1; ip link set here up") ||
+        !made->run_there("sysctl -qw net.ipv6.conf.there.accept_dad=0; ip link set lo up; ip link set there up")) {
+      why_not = "needs veth interfaces in the kernel, and the commands ip, nsenter and sysctl";
+      return nullptr;
+    }
+    return made;
+  }
+  Namespaces(const Namespaces&) = delete;
+  Namespaces& operator=(const Namespaces&) = delete;
+  ~Namespaces() {
+    if (child_ > 0) {
+      kill(child_, SIGKILL);
+      waitpid(child_, nullptr, 0);
+    }
+    if (moved_ && setns(home_, CLONE_NEWNET) != 0) std::abort();
+    if (home_ >= 0) close(home_);
+  }
+
+  /// Whether that shell command succeeds here, or there.
+  [[nodiscard]] bool run(const std::string& command) const {
+    return std::system(("exec 2>/dev/null >/dev/null; " + command).c_str()) == 0;  // NOLINT(cert-env33-c)
+  }
+  [[nodiscard]] bool run_there(const std::string& command) const {
+    return run("nsenter -t " + std::to_string(child_) + " -n sh -c '" + command + "'");
+  }
+  [[nodiscard]] int child() const { return child_; }
+
+ private:
+  Namespaces() = default;
+  int home_ = -1;
+  bool moved_ = false;
+  pid_t child_ = -1;
+};
+
+}  // namespace rdmawire::replay::testing

@@ -1,0 +1,424 @@
+#include "replay/wires/packet.hpp"
+
+#include <arpa/inet.h>
+#include <linux/ethtool.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <linux/net_tstamp.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <vector>
+
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/ethernet.hpp"
+#include "replay/wires/descriptor.hpp"
+#include "replay/wires/error.hpp"
+#include "replay/wires/sending.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+constexpr std::size_t batch = 64;
+constexpr std::uint32_t tag_octets = Vlan::size;
+// The longest that the kernel joins, with a link header and the tag that is put back before it.
+constexpr std::uint32_t slot_octets = 65'536 + 64;
+constexpr int buffer_octets = 8 << 20;
+constexpr std::int64_t link_check_interval = 1'000'000;
+
+// What stands before each frame, in both directions: what was left to the device (struct virtio_net_hdr; its header
+// in the kernel is no C++).
+struct Offload {
+  std::uint8_t flags = 0;  ///< 1: a checksum is to be computed
+  std::uint8_t joined = 0;
+  std::uint16_t header_octets = 0;
+  std::uint16_t segment_octets = 0;
+  std::uint16_t checksum_from = 0;
+  std::uint16_t checksum_offset = 0;
+};
+static_assert(sizeof(Offload) == 10);
+constexpr std::uint8_t needs_checksum = 1;
+
+std::string interfaces() {
+  std::string list;
+  if (struct if_nameindex* all = if_nameindex()) {
+    for (const struct if_nameindex* i = all; i->if_index != 0; ++i)
+      list += fmt::format("{}{}", list.empty() ? "" : ", ", i->if_name);
+    if_freenameindex(all);
+  }
+  return list;
+}
+
+class PacketWire final : public Wire {
+ public:
+  static WireResult<std::unique_ptr<Wire>> open(const PacketWireOptions& options);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] const WireCapabilities& capabilities() const override { return capabilities_; }
+  [[nodiscard]] int descriptor() const override { return socket_.get(); }
+  [[nodiscard]] WireCounters counters() const override;
+
+  using Wire::send;
+  WireResult<std::size_t> send(std::span<const Outgoing> frames) override {
+    if (!socket_) return tl::unexpected(closed_error(name_));
+    return send_when_due(frames, batch, [this](std::span<const Outgoing> run) { return hand_over(run); });
+  }
+  WireResult<bool> writable(std::int64_t deadline) override;
+  WireResult<std::optional<Received>> receive(std::int64_t deadline) override;
+  void close() override { socket_ = {}; }
+
+ private:
+  PacketWire() = default;
+  WireResult<void> describe(const PacketWireOptions& options);
+  WireResult<void> set_up(const PacketWireOptions& options);
+  WireResult<void> ask_for_times(const PacketWireOptions& options);
+  WireResult<void> check_link();
+  WireResult<std::size_t> hand_over(std::span<const Outgoing> frames);
+  [[nodiscard]] WireError failed(std::string_view doing, int number) const;
+  void take(std::size_t slot, const msghdr& message, std::uint32_t length, std::int64_t now, std::int64_t shift);
+
+  [[nodiscard]] ifreq request() const {
+    ifreq r{};
+    interface_.copy(r.ifr_name, IFNAMSIZ - 1);
+    return r;
+  }
+
+  std::string name_, interface_;
+  WireCapabilities capabilities_;
+  mutable WireCounters counters_;
+  Descriptor socket_;
+  std::int64_t link_checked_ = 0;
+  std::optional<std::int64_t> device_clock_;  ///< to be added to the device's times
+
+  struct Slot {
+    std::uint32_t offset = 0, octets = 0, wire_octets = 0;
+    std::int64_t time = 0;
+    bool own = false;
+  };
+  std::vector<std::uint8_t> room_;
+  std::array<Offload, batch> offloads_;
+  std::array<sockaddr_ll, batch> senders_;
+  std::array<Slot, batch> slots_;
+  std::size_t next_ = 0, count_ = 0;
+  std::int64_t last_time_ = 0;
+};
+
+WireError PacketWire::failed(std::string_view doing, int number) const {
+  WireError::Kind kind = WireError::Kind::system;
+  std::string_view hint;
+  switch (number) {
+    case EPERM:
+    case EACCES:
+      kind = WireError::Kind::forbidden;
+      hint = "; it needs CAP_NET_RAW: run as root, or give the program the right with setcap cap_net_raw+ep PROGRAM";
+      break;
+    case ENODEV:
+    case ENXIO:
+      kind = WireError::Kind::missing;
+      hint = "; the interface is not there (any more)";
+      break;
+    case ENETDOWN:
+      kind = WireError::Kind::down;
+      hint = "; set the interface up: ip link set dev NAME up";
+      break;
+    default: break;
+  }
+  return wire_error(kind, number, "{}: {}: {}{}", name_, doing, errno_text(number), hint);
+}
+
+// What kind of interface it is.
+WireResult<void> PacketWire::describe(const PacketWireOptions& options) {
+  interface_ = options.interface;
+  if (interface_.empty() || interface_.size() >= IFNAMSIZ || if_nametoindex(interface_.c_str()) == 0)
+    return tl::unexpected(wire_error(WireError::Kind::missing, ENODEV, "{}: there is no interface \"{}\"; there are {}",
+                                     name_, interface_, interfaces()));
+  ifreq r = request();
+  if (ioctl(socket_.get(), SIOCGIFHWADDR, &r) != 0)
+    return tl::unexpected(failed("asking for the interface's kind", errno));
+  const unsigned short kind = r.ifr_hwaddr.sa_family;
+  if (kind != ARPHRD_ETHER && kind != ARPHRD_LOOPBACK)
+    return tl::unexpected(wire_error(WireError::Kind::unsupported, 0,
+                                     "{}: {} is not Ethernet{} (its hardware type is {}); frames cannot be sent there "
+                                     "as they are",
+                                     name_, interface_, kind == ARPHRD_INFINIBAND ? " but IP over InfiniBand" : "",
+                                     kind));
+  r = request();
+  if (ioctl(socket_.get(), SIOCGIFMTU, &r) != 0) return tl::unexpected(failed("asking for the MTU", errno));
+  capabilities_.most_octets =
+      std::min(static_cast<std::uint32_t>(r.ifr_mtu) + static_cast<std::uint32_t>(Ethernet::size) + tag_octets,
+               slot_octets - tag_octets);
+  capabilities_.least_octets = Ethernet::size;
+  capabilities_.batch = batch;
+  capabilities_.sees_own = !options.incoming;
+
+  ethtool_cmd link{};
+  link.cmd = ETHTOOL_GSET;
+  r = request();
+  r.ifr_data = reinterpret_cast<char*>(&link);
+  if (ioctl(socket_.get(), SIOCETHTOOL, &r) == 0) {
+    const std::uint32_t megabits = ethtool_cmd_speed(&link);
+    if (megabits != static_cast<std::uint32_t>(SPEED_UNKNOWN)) capabilities_.bits_per_second = megabits * 1'000'000ULL;
+  }
+  return {};
+}
+
+WireResult<void> PacketWire::ask_for_times(const PacketWireOptions& options) {
+  int flags = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+  if (options.hardware_time) {
+    hwtstamp_config config{};
+    config.tx_type = HWTSTAMP_TX_OFF;
+    config.rx_filter = HWTSTAMP_FILTER_ALL;
+    ifreq r = request();
+    r.ifr_data = reinterpret_cast<char*>(&config);
+    if (ioctl(socket_.get(), SIOCSHWTSTAMP, &r) != 0) {
+      if (errno == EPERM)
+        return tl::unexpected(failed("asking the device for times (needs CAP_NET_ADMIN, too)", errno));
+      return tl::unexpected(wire_error(WireError::Kind::unsupported, errno,
+                                       "{}: {} cannot stamp every arriving frame: {}; leave hwtime away, the kernel's "
+                                       "times are taken then",
+                                       name_, interface_, errno_text(errno)));
+    }
+    flags |= SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE;
+    capabilities_.hardware_times = true;
+  }
+  if (setsockopt(socket_.get(), SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags) != 0)
+    return tl::unexpected(failed("asking for times", errno));
+  return {};
+}
+
+WireResult<void> PacketWire::set_up(const PacketWireOptions& options) {
+  const int on = 1;
+  const int socket = socket_.get();
+  const auto set = [&](int option, std::string_view doing) -> WireResult<void> {
+    if (setsockopt(socket, SOL_PACKET, option, &on, sizeof on) != 0) return tl::unexpected(failed(doing, errno));
+    return {};
+  };
+  if (auto r = set(PACKET_AUXDATA, "asking for VLAN tags"); !r) return r;
+  if (auto r = set(PACKET_VNET_HDR, "asking for what is left to the device"); !r) return r;
+  if (options.bypass)
+    if (auto r = set(PACKET_QDISC_BYPASS, "going past the queueing discipline"); !r) return r;
+  if (options.incoming)
+    if (auto r = set(PACKET_IGNORE_OUTGOING, "leaving out what is sent here"); !r) return r;
+  if (auto r = ask_for_times(options); !r) return r;
+  for (const auto& [forced, plain] : {std::pair{SO_RCVBUFFORCE, SO_RCVBUF}, std::pair{SO_SNDBUFFORCE, SO_SNDBUF}})
+    if (setsockopt(socket, SOL_SOCKET, forced, &buffer_octets, sizeof buffer_octets) != 0)
+      setsockopt(socket, SOL_SOCKET, plain, &buffer_octets, sizeof buffer_octets);
+
+  const auto index = static_cast<int>(if_nametoindex(interface_.c_str()));
+  if (options.promiscuous) {
+    packet_mreq membership{};
+    membership.mr_ifindex = index;
+    membership.mr_type = PACKET_MR_PROMISC;
+    if (setsockopt(socket, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership, sizeof membership) != 0)
+      return tl::unexpected(failed("listening to foreign addresses", errno));
+  }
+  sockaddr_ll address{};
+  address.sll_family = AF_PACKET;
+  address.sll_protocol = htons(ETH_P_ALL);
+  address.sll_ifindex = index;
+  if (bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return tl::unexpected(failed("listening", errno));
+  return {};
+}
+
+WireResult<std::unique_ptr<Wire>> PacketWire::open(const PacketWireOptions& options) {
+  std::unique_ptr<PacketWire> wire(new PacketWire());
+  wire->name_ = options.name.empty() ? "packet:" + options.interface : options.name;
+  // Protocol 0: nothing is queued before everything is set up.
+  wire->socket_ = Descriptor(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!wire->socket_) return tl::unexpected(wire->failed("opening a packet socket", errno));
+  if (auto described = wire->describe(options); !described) return tl::unexpected(described.error());
+  if (auto ready = wire->set_up(options); !ready) return tl::unexpected(ready.error());
+  if (auto link = wire->check_link(); !link) return tl::unexpected(link.error());
+  wire->room_.resize(batch * slot_octets);
+  return std::unique_ptr<Wire>(std::move(wire));
+}
+
+// The kernel takes frames for a line without carrier, and drops them.
+WireResult<void> PacketWire::check_link() {
+  const std::int64_t now = wire_clock::now();
+  if (now - link_checked_ < link_check_interval) return {};
+  ifreq r = request();
+  if (ioctl(socket_.get(), SIOCGIFFLAGS, &r) != 0) return tl::unexpected(failed("looking at the link", errno));
+  if (!(r.ifr_flags & IFF_UP))
+    return tl::unexpected(wire_error(WireError::Kind::down, ENETDOWN,
+                                     "{}: the interface is down; set it up: ip link set dev {} up", name_, interface_));
+  if (!(r.ifr_flags & IFF_RUNNING))
+    return tl::unexpected(wire_error(WireError::Kind::down, ENETDOWN,
+                                     "{}: there is no carrier; is the cable in, and the other end up?", name_));
+  link_checked_ = now;
+  return {};
+}
+
+WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) {
+  if (auto link = check_link(); !link) return tl::unexpected(link.error());
+  static constexpr Offload nothing_left{};
+  std::array<mmsghdr, batch> messages{};
+  std::array<std::array<iovec, 2>, batch> pieces;
+  std::size_t count = 0;
+  for (; count < frames.size(); ++count) {
+    const Bytes frame = frames[count].frame;
+    // Four octets above the MTU are for a tag.
+    const bool tagged = frame.size() >= 14 &&
+                        (load_be<2>(frame.data() + 12) == ETH_P_8021Q || load_be<2>(frame.data() + 12) == ETH_P_8021AD);
+    const std::size_t most = capabilities_.most_octets - (tagged ? 0 : tag_octets);
+    if (frame.size() < capabilities_.least_octets || frame.size() > most) {
+      if (count > 0) break;
+      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE,
+                                       "{}: a frame of {} octets; it takes {} to {} (the interface's MTU and the "
+                                       "Ethernet header)",
+                                       name_, frame.size(), capabilities_.least_octets, most));
+    }
+    pieces[count] = {iovec{const_cast<Offload*>(&nothing_left), sizeof nothing_left},
+                     iovec{const_cast<std::uint8_t*>(frame.data()), frame.size()}};
+    messages[count].msg_hdr.msg_iov = pieces[count].data();
+    messages[count].msg_hdr.msg_iovlen = 2;
+  }
+  const int sent = sendmmsg(socket_.get(), messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
+  if (sent < 0) {
+    if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR) return 0;
+    if (errno == EMSGSIZE)
+      return tl::unexpected(wire_error(WireError::Kind::frame, errno,
+                                       "{}: a frame of {} octets is longer than the interface takes", name_,
+                                       frames.front().frame.size()));
+    return tl::unexpected(failed("sending", errno));
+  }
+  for (int i = 0; i < sent; ++i) counters_.sent_octets += frames[static_cast<std::size_t>(i)].frame.size();
+  counters_.sent += static_cast<std::uint64_t>(sent);
+  return static_cast<std::size_t>(sent);
+}
+
+WireResult<bool> PacketWire::writable(std::int64_t deadline) {
+  if (!socket_) return tl::unexpected(closed_error(name_));
+  if (auto link = check_link(); !link) return tl::unexpected(link.error());
+  if (!wire_clock::wait_for(socket_.get(), POLLOUT, deadline)) return false;
+  // A full queue of the device leaves the socket writable: give it the time of some frames.
+  wire_clock::sleep_until(std::min(deadline, now() + 20'000));
+  return true;
+}
+
+// Makes a frame of what the kernel gave: with its tag, and with the checksum that was left to the device.
+void PacketWire::take(std::size_t slot, const msghdr& message, std::uint32_t length, std::int64_t now,
+                      std::int64_t shift) {
+  Slot& frame = slots_[slot];
+  const auto header = static_cast<std::uint32_t>(sizeof(Offload));
+  frame.offset = static_cast<std::uint32_t>(slot) * slot_octets + tag_octets;
+  frame.wire_octets = length > header ? length - header : 0;
+  frame.octets = std::min(frame.wire_octets, slot_octets - tag_octets);
+  frame.own = senders_[slot].sll_pkttype == PACKET_OUTGOING;
+  frame.time = now;
+  std::uint8_t* bytes = room_.data() + frame.offset;
+
+  const Offload& offload = offloads_[slot];
+  if (offload.flags & needs_checksum) {
+    const std::uint32_t from = offload.checksum_from, at = from + offload.checksum_offset;
+    if (from <= frame.octets && at + 2 <= frame.octets) {
+      // The field holds the pseudo header's sum.
+      const std::uint16_t sum = internet_checksum(Bytes(bytes + from, frame.octets - from));
+      store_be(bytes + at, 2, sum == 0 ? 0xffff : sum);
+    }
+  }
+  for (const cmsghdr* c = CMSG_FIRSTHDR(&message); c;
+       c = CMSG_NXTHDR(const_cast<msghdr*>(&message), const_cast<cmsghdr*>(c))) {
+    if (c->cmsg_level == SOL_PACKET && c->cmsg_type == PACKET_AUXDATA) {
+      tpacket_auxdata aux;
+      std::memcpy(&aux, CMSG_DATA(c), sizeof aux);
+      if (!(aux.tp_status & TP_STATUS_VLAN_VALID) || frame.octets < 12) continue;
+      std::memmove(bytes - tag_octets, bytes, 12);
+      store_be(bytes + 8, 2, aux.tp_status & TP_STATUS_VLAN_TPID_VALID ? aux.tp_vlan_tpid : ETH_P_8021Q);
+      store_be(bytes + 10, 2, aux.tp_vlan_tci);
+      frame.offset -= tag_octets;
+      frame.octets += tag_octets;
+      frame.wire_octets += tag_octets;
+    } else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPING) {
+      std::array<timespec, 3> stamps;  // of the kernel, unused, of the device
+      std::memcpy(stamps.data(), CMSG_DATA(c), sizeof stamps);
+      const auto nanoseconds = [](const timespec& t) { return t.tv_sec * std::int64_t{1'000'000'000} + t.tv_nsec; };
+      if (nanoseconds(stamps[0]) != 0) frame.time = std::min(now, nanoseconds(stamps[0]) + shift);
+      if (const std::int64_t device = nanoseconds(stamps[2]); device != 0) {
+        if (!device_clock_) device_clock_ = frame.time - device;
+        frame.time = device + *device_clock_;
+      }
+    }
+  }
+  last_time_ = frame.time = std::max(frame.time, last_time_);
+  ++counters_.received;
+  counters_.received_octets += frame.wire_octets;
+}
+
+WireResult<std::optional<Received>> PacketWire::receive(std::int64_t deadline) {
+  if (!socket_) return tl::unexpected(closed_error(name_));
+  while (next_ == count_) {
+    std::array<mmsghdr, batch> messages{};
+    std::array<std::array<iovec, 2>, batch> pieces;
+    struct alignas(cmsghdr) Control {
+      std::array<char, CMSG_SPACE(sizeof(tpacket_auxdata)) + CMSG_SPACE(3 * sizeof(timespec)) + 64> octets;
+    };
+    std::array<Control, batch> controls;
+    for (std::size_t i = 0; i < batch; ++i) {
+      pieces[i] = {iovec{&offloads_[i], sizeof offloads_[i]},
+                   iovec{room_.data() + i * slot_octets + tag_octets, slot_octets - tag_octets}};
+      msghdr& message = messages[i].msg_hdr;
+      message.msg_iov = pieces[i].data();
+      message.msg_iovlen = 2;
+      message.msg_control = &controls[i];
+      message.msg_controllen = sizeof(Control);
+      message.msg_name = &senders_[i];
+      message.msg_namelen = sizeof senders_[i];
+    }
+    const int got = recvmmsg(socket_.get(), messages.data(), batch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
+    if (got < 0) {
+      const int number = errno;
+      if (number == EINTR) continue;
+      if (number != EAGAIN) return tl::unexpected(failed("receiving", number));
+      if (!wire_clock::wait_for(socket_.get(), POLLIN, deadline)) return std::nullopt;
+      continue;
+    }
+    next_ = 0;
+    count_ = static_cast<std::size_t>(got);
+    const std::int64_t now = wire_clock::now(), shift = wire_clock::minus_realtime();
+    for (std::size_t i = 0; i < count_; ++i) take(i, messages[i].msg_hdr, messages[i].msg_len, now, shift);
+  }
+  const Slot& frame = slots_[next_++];
+  return Received{Bytes(room_).subspan(frame.offset, frame.octets), frame.time, frame.wire_octets, frame.own};
+}
+
+WireCounters PacketWire::counters() const {
+  tpacket_stats statistics{};
+  socklen_t length = sizeof statistics;
+  // Reading them sets them to zero.
+  if (socket_ && getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &statistics, &length) == 0)
+    counters_.dropped += statistics.tp_drops;
+  return counters_;
+}
+
+}  // namespace
+
+WireResult<std::unique_ptr<Wire>> open_packet_wire(const PacketWireOptions& options) {
+  return PacketWire::open(options);
+}
+
+WireResult<std::unique_ptr<Wire>> open_packet_wire(const WireSpec& spec) {
+  if (auto known = spec.check({{"bypass", false, "past the queueing discipline"},
+                               {"incoming", false, "not what this machine's own stack sends"},
+                               {"nopromisc", false, "only frames that the interface takes anyway"},
+                               {"hwtime", false, "the device stamps what arrives"}});
+      !known)
+    return tl::unexpected(known.error());
+  PacketWireOptions options;
+  options.name = spec.text;
+  options.interface = spec.address;
+  options.bypass = spec.has("bypass");
+  options.incoming = spec.has("incoming");
+  options.promiscuous = !spec.has("nopromisc");
+  options.hardware_time = spec.has("hwtime");
+  return open_packet_wire(options);
+}
+
+}  // namespace rdmawire::replay

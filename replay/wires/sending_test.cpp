@@ -1,0 +1,51 @@
+#include "replay/wires/sending.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace rdmawire::replay {
+namespace {
+
+TEST(SendWhenDue, FramesOfOneTimeGoTogetherAndNoneBeforeItsTime) {
+  const std::vector<std::uint8_t> octets(60, 1);
+  const std::int64_t begin = wire_clock::now();
+  std::vector<Outgoing> frames(5, Outgoing{octets, 0});
+  frames[3].time = begin + 3'000'000;
+  frames[4].time = begin + 6'000'000;
+  std::vector<std::pair<std::size_t, std::int64_t>> runs;
+  const auto sent = send_when_due(frames, 2, [&](std::span<const Outgoing> run) -> WireResult<std::size_t> {
+    runs.emplace_back(run.size(), wire_clock::now() - begin);
+    return run.size();
+  });
+  EXPECT_EQ(sent.value(), 5U);
+  ASSERT_EQ(runs.size(), 4U);
+  EXPECT_EQ(runs[0].first, 2U);
+  EXPECT_EQ(runs[1].first, 1U);
+  EXPECT_GE(runs[2].second, 3'000'000);
+  EXPECT_GE(runs[3].second, 6'000'000);
+}
+
+TEST(SendWhenDue, AnErrorAfterTheFirstIsTheNextCalls) {
+  const std::vector<std::uint8_t> octets(60, 1);
+  const std::vector<Outgoing> frames(4, Outgoing{octets, 0});
+  int calls = 0;
+  const auto failing = [&](std::span<const Outgoing> run) -> WireResult<std::size_t> {
+    if (calls++ == 1) return tl::unexpected(WireError{WireError::Kind::down, 0, "down"});
+    return run.size();
+  };
+  EXPECT_EQ(send_when_due(frames, 2, failing).value(), 2U);
+  calls = 1;
+  EXPECT_EQ(send_when_due(frames, 2, failing).error().kind, WireError::Kind::down);
+}
+
+TEST(WireClock, SleepsToTheEndAndSpinsTheRest) {
+  const std::int64_t until = wire_clock::now() + 2'000'000;
+  wire_clock::sleep_until(until, 500'000);
+  EXPECT_GE(wire_clock::now(), until);
+  EXPECT_EQ(wire_clock::poll_milliseconds(0), 0);
+  EXPECT_EQ(wire_clock::poll_milliseconds(Wire::forever), -1);
+}
+
+}  // namespace
+}  // namespace rdmawire::replay

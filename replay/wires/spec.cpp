@@ -1,0 +1,86 @@
+#include "replay/wires/spec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rdmawire::replay {
+
+WireError specification_error(std::string_view text, std::string_view what) {
+  // What cannot be printed would spoil the message.
+  std::string shown;
+  for (const char c : text.substr(0, 200)) shown += c >= 0 && c < ' ' ? '?' : c;
+  if (text.size() > 200) shown += "…";
+  return {WireError::Kind::specification, 0, fmt::format("wire \"{}\": {}", shown, what)};
+}
+
+WireResult<WireSpec> WireSpec::parse(std::string_view text) {
+  const auto wrong = [&](std::string_view what) { return tl::unexpected(specification_error(text, what)); };
+  if (text.empty()) return wrong("the name is empty; a wire is written KIND:ADDRESS, as packet:eth0 or unix:/run/x");
+  if (text.size() > max_length) return wrong(fmt::format("the name is longer than {} octets", max_length));
+  if (text.find('\0') != std::string_view::npos) return wrong("the name holds a zero octet");
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos || colon == 0)
+    return wrong("no kind before a colon; a wire is written KIND:ADDRESS, as packet:eth0 or unix:/run/x");
+
+  WireSpec spec;
+  spec.text = text;
+  spec.kind = text.substr(0, colon);
+  std::vector<std::string> parts(1);
+  std::vector<std::size_t> equals(1, std::string::npos);  // of each part, the first that is not escaped
+  for (std::size_t i = colon + 1; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\\') {
+      if (++i == text.size()) return wrong("a backslash at the end; one that is meant is written twice");
+      parts.back() += text[i];
+    } else if (c == ',') {
+      parts.emplace_back();
+      equals.push_back(std::string::npos);
+    } else {
+      if (c == '=' && equals.back() == std::string::npos) equals.back() = parts.back().size();
+      parts.back() += c;
+    }
+  }
+  spec.address = parts.front();
+  if (spec.address.empty()) return wrong(fmt::format("no address after {}:", spec.kind));
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    Option option;
+    option.name = parts[i].substr(0, equals[i]);
+    if (equals[i] != std::string::npos) option.value = parts[i].substr(equals[i] + 1);
+    if (option.name.empty()) return wrong("an option without a name; options stand behind commas, as in ,bypass");
+    spec.options.push_back(std::move(option));
+  }
+  return spec;
+}
+
+WireResult<void> WireSpec::check(std::initializer_list<Known> known) const {
+  const auto wrong = [&](std::string what) { return tl::unexpected(specification_error(text, what)); };
+  for (auto option = options.begin(); option != options.end(); ++option) {
+    const auto* match =
+        std::find_if(known.begin(), known.end(), [&](const Known& k) { return k.name == option->name; });
+    if (match == known.end()) {
+      std::string list;
+      for (const Known& k : known)
+        list += fmt::format("{}{}{} ({})", list.empty() ? "" : ", ", k.name, k.takes_value ? "=…" : "", k.meaning);
+      return wrong(fmt::format("{} has no option \"{}\"; there are {}", kind, option->name, list));
+    }
+    if (match->takes_value && (!option->value || option->value->empty()))
+      return wrong(fmt::format("{} needs a value: {}=…", option->name, option->name));
+    if (!match->takes_value && option->value) return wrong(fmt::format("{} takes no value", option->name));
+    if (std::any_of(options.begin(), option, [&](const Option& o) { return o.name == option->name; }))
+      return wrong(fmt::format("{} stands there twice", option->name));
+  }
+  return {};
+}
+
+const WireSpec::Option* WireSpec::find(std::string_view option) const {
+  const auto found = std::find_if(options.begin(), options.end(), [&](const Option& o) { return o.name == option; });
+  return found == options.end() ? nullptr : &*found;
+}
+
+std::optional<std::string> WireSpec::value(std::string_view option) const {
+  const Option* found = find(option);
+  return found ? found->value : std::nullopt;
+}
+
+}  // namespace rdmawire::replay

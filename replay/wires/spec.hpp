@@ -1,0 +1,50 @@
+#pragma once
+/// The text that names a wire: "packet:eth0,bypass".
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "replay/wires/wire.hpp"
+
+namespace rdmawire::replay {
+
+/// KIND:ADDRESS[,OPTION[=VALUE]]… A comma or a backslash of an address or a value is written with a backslash before
+/// it.
+struct WireSpec {
+  static constexpr std::size_t max_length = 4096;  ///< octets of the text
+
+  struct Option {
+    std::string name;
+    std::optional<std::string> value;
+  };
+  std::string kind;
+  std::string address;
+  std::vector<Option> options;
+  std::string text;  ///< as it was given
+
+  /// Understands the form alone: not whether there is such a kind, address or option.
+  static WireResult<WireSpec> parse(std::string_view text);
+
+  /// What an option of a kind of wire takes.
+  struct Known {
+    std::string_view name;
+    bool takes_value = false;
+    std::string_view meaning;
+  };
+  /// Every option is one of `known`, has a value exactly when it takes one, and stands there once.
+  [[nodiscard]] WireResult<void> check(std::initializer_list<Known> known) const;
+  [[nodiscard]] bool has(std::string_view option) const { return find(option) != nullptr; }
+  /// The value of that option, or nothing.
+  [[nodiscard]] std::optional<std::string> value(std::string_view option) const;
+
+ private:
+  [[nodiscard]] const Option* find(std::string_view option) const;
+};
+
+/// An error of a specification: "packet:eth0,x: there is no option x; there are …".
+WireError specification_error(std::string_view text, std::string_view what);
+
+}  // namespace rdmawire::replay

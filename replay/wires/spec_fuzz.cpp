@@ -1,0 +1,42 @@
+// The names of wires: understanding never fails otherwise than by an error, and what was understood can be written
+// again.
+
+#include <cstdlib>
+
+#include "replay/wires/spec.hpp"
+
+namespace {
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == ',' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using rdmawire::replay::WireSpec;
+  const auto spec = WireSpec::parse({reinterpret_cast<const char*>(data), size});
+  if (!spec) {
+    if (spec.error().message.empty()) std::abort();
+    return 0;
+  }
+  (void)spec->check({{"local", true, "a path"}, {"bypass", false, "faster"}});
+  std::string text = spec->kind + ":" + escaped(spec->address);
+  bool exact = text.size() <= WireSpec::max_length;
+  for (const auto& option : spec->options) {
+    exact = exact && option.name.find('=') == std::string::npos;
+    text += "," + escaped(option.name) + (option.value ? "=" + escaped(*option.value) : "");
+  }
+  if (!exact || text.size() > WireSpec::max_length) return 0;
+  const auto again = WireSpec::parse(text);
+  if (!again || again->address != spec->address || again->options.size() != spec->options.size()) std::abort();
+  for (std::size_t i = 0; i < spec->options.size(); ++i)
+    if (again->options[i].name != spec->options[i].name || again->options[i].value != spec->options[i].value)
+      std::abort();
+  return 0;
+}

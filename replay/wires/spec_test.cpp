@@ -1,0 +1,53 @@
+#include "replay/wires/spec.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rdmawire::replay {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string message_of(const std::string& name) {
+  const auto wire = open_wire(name);
+  if (wire) return "it opened";
+  EXPECT_EQ(wire.error().kind, WireError::Kind::specification) << name;
+  return wire.error().message;
+}
+
+TEST(WireSpec, KindAddressAndOptions) {
+  const auto spec = WireSpec::parse("unix:/run/a:b=c,local=/tmp/x=y,flag");
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->kind, "unix");
+  EXPECT_EQ(spec->address, "/run/a:b=c");
+  EXPECT_EQ(spec->value("local"), "/tmp/x=y");
+  EXPECT_TRUE(spec->has("flag"));
+  EXPECT_EQ(spec->value("flag"), std::nullopt);
+}
+
+TEST(WireSpec, ABackslashTakesTheMeaningFromACharacter) {
+  const auto spec = WireSpec::parse(R"(unix:/run/a\,b\\c,local=d\,e)");
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->address, R"(/run/a,b\c)");
+  EXPECT_EQ(spec->value("local"), "d,e");
+}
+
+TEST(WireSpec, WhatIsWrongIsSaidWithWhatThereIs) {
+  EXPECT_THAT(message_of(""), HasSubstr("KIND:ADDRESS"));
+  EXPECT_THAT(message_of("eth0"), HasSubstr("no kind before a colon"));
+  EXPECT_THAT(message_of(":eth0"), HasSubstr("no kind before a colon"));
+  EXPECT_THAT(message_of("xdp:eth0"), HasSubstr("there are unix:PATH and packet:INTERFACE"));
+  EXPECT_THAT(message_of("packet:"), HasSubstr("no address after packet:"));
+  EXPECT_THAT(message_of("packet:lo,bypas"), HasSubstr("bypass (past the queueing discipline)"));
+  EXPECT_THAT(message_of("packet:lo,bypass=1"), HasSubstr("bypass takes no value"));
+  EXPECT_THAT(message_of("packet:lo,bypass,bypass"), HasSubstr("twice"));
+  EXPECT_THAT(message_of("packet:lo,"), HasSubstr("an option without a name"));
+  EXPECT_THAT(message_of("unix:/x,local"), HasSubstr("local needs a value"));
+  EXPECT_THAT(message_of("unix:/x,mode=0999"), HasSubstr("octal"));
+  EXPECT_THAT(message_of("unix:/x\\"), HasSubstr("backslash at the end"));
+  EXPECT_THAT(message_of(std::string("unix:/x\0y", 9)), HasSubstr("zero octet"));
+  EXPECT_THAT(message_of(std::string(5000, 'u')), HasSubstr("longer than 4096"));
+}
+
+}  // namespace
+}  // namespace rdmawire::replay

@@ -1,0 +1,309 @@
+#include "replay/wires/unix.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <vector>
+
+#include "replay/wires/descriptor.hpp"
+#include "replay/wires/error.hpp"
+#include "replay/wires/sending.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+constexpr std::size_t batch = 32;
+constexpr int buffer_octets = 4 << 20;
+constexpr std::size_t longest_path = sizeof(sockaddr_un{}.sun_path) - 1;
+
+WireResult<sockaddr_un> address_of(const std::string& name, const std::string& path) {
+  if (path.size() > longest_path)
+    return tl::unexpected(wire_error(WireError::Kind::specification, ENAMETOOLONG,
+                                     "{}: the path {} has {} octets, and a unix socket's can have {}; use a shorter "
+                                     "directory or a path relative to it",
+                                     name, path, path.size(), longest_path));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, longest_path);
+  return address;
+}
+
+Descriptor datagram_socket() { return Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+int connect_to(int descriptor, const sockaddr_un& address) {
+  return connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+}
+
+class UnixWire final : public Wire {
+ public:
+  static WireResult<std::unique_ptr<Wire>> open(const UnixWireOptions& options);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] const WireCapabilities& capabilities() const override { return capabilities_; }
+  [[nodiscard]] int descriptor() const override { return in_.get(); }
+  [[nodiscard]] WireCounters counters() const override { return counters_; }
+
+  using Wire::send;
+  WireResult<std::size_t> send(std::span<const Outgoing> frames) override {
+    if (!in_) return tl::unexpected(closed_error(name_));
+    return send_when_due(frames, batch, [this](std::span<const Outgoing> run) { return hand_over(run); });
+  }
+  WireResult<bool> writable(std::int64_t deadline) override;
+  WireResult<std::optional<Received>> receive(std::int64_t deadline) override;
+  void close() override;
+  ~UnixWire() override { close(); }
+
+ private:
+  UnixWire() = default;
+  WireResult<void> listen(unsigned mode);
+  WireResult<void> reach();
+  WireResult<std::size_t> hand_over(std::span<const Outgoing> frames);
+  WireError gone(int number) const;
+
+  std::string name_, local_path_, remote_path_;
+  sockaddr_un local_{}, remote_{};
+  WireCapabilities capabilities_;
+  WireCounters counters_;
+  // Two sockets: poll() knows only of a connected one whether the other end's queue has room, and to one that is
+  // connected to an end that went away, its successor cannot send.
+  Descriptor in_, out_;
+  bool reached_ = false;
+  struct stat file_ {};
+
+  struct Waiting {
+    std::uint32_t octets = 0, wire_octets = 0;
+    std::int64_t time = 0;
+  };
+  std::vector<std::uint8_t> room_;
+  std::array<Waiting, batch> waiting_;
+  std::size_t next_ = 0, count_ = 0;
+  std::int64_t last_time_ = 0;
+};
+
+WireResult<void> UnixWire::listen(unsigned mode) {
+  const auto wrong = [&](int number, std::string_view hint) {
+    const auto kind = number == EACCES || number == EPERM ? WireError::Kind::forbidden
+                      : number == ENOENT                  ? WireError::Kind::missing
+                                                          : WireError::Kind::system;
+    return tl::unexpected(
+        wire_error(kind, number, "{}: listening at {}: {}{}", name_, local_path_, errno_text(number), hint));
+  };
+  in_ = datagram_socket();
+  if (!in_) return wrong(errno, "");
+  // The file's rights are those of the socket; the mask is the process's, and is mended below.
+  if (fchmod(in_.get(), mode) != 0) return wrong(errno, "");
+  const auto bind_it = [&] {
+    return bind(in_.get(), reinterpret_cast<const sockaddr*>(&local_), sizeof local_) == 0 ? 0 : errno;
+  };
+  int number = bind_it();
+  if (number == EADDRINUSE) {
+    struct stat there {};
+    if (lstat(local_path_.c_str(), &there) == 0 && !S_ISSOCK(there.st_mode))
+      return wrong(EEXIST, "; that is no socket, and stays: use local=OWN for another path");
+    const Descriptor probe = datagram_socket();
+    const int answer = connect_to(probe.get(), local_);
+    if (answer == ECONNREFUSED)
+      unlink(local_path_.c_str());
+    else if (answer != ENOENT)
+      return wrong(answer ? answer : number,
+                   "; another program listens there: end it, or use local=OWN for another path");
+    number = bind_it();
+  }
+  if (number == ENOENT) return wrong(number, "; make its directory first");
+  if (number != 0) return wrong(number, "");
+  if (chmod(local_path_.c_str(), mode) != 0 || lstat(local_path_.c_str(), &file_) != 0) return wrong(errno, "");
+  return {};
+}
+
+WireResult<std::unique_ptr<Wire>> UnixWire::open(const UnixWireOptions& options) {
+  std::unique_ptr<UnixWire> wire(new UnixWire());
+  wire->name_ = options.name.empty() ? "unix:" + options.path : options.name;
+  wire->remote_path_ = options.path;
+  const std::string local = options.local.empty() ? options.path + ".peer" : options.local;
+  if (options.path == local)
+    return tl::unexpected(wire_error(WireError::Kind::specification, 0,
+                                     "{}: both ends would be {}; they are two sockets", wire->name_, local));
+  const auto remote_address = address_of(wire->name_, options.path);
+  if (!remote_address) return tl::unexpected(remote_address.error());
+  const auto local_address = address_of(wire->name_, local);
+  if (!local_address) return tl::unexpected(local_address.error());
+  wire->remote_ = *remote_address;
+  wire->local_ = *local_address;
+  wire->local_path_ = local;
+  wire->capabilities_.most_octets = options.most_octets;
+  wire->capabilities_.least_octets = 14;
+  wire->capabilities_.batch = batch;
+  if (auto listening = wire->listen(options.mode); !listening) {
+    // The file was not ours, or was not made.
+    return tl::unexpected(listening.error());
+  }
+  const int on = 1;
+  setsockopt(wire->in_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
+  // Rooms beyond the system's limit are for those who may; without, it is the limit.
+  if (setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &buffer_octets, sizeof buffer_octets) != 0)
+    setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUF, &buffer_octets, sizeof buffer_octets);
+  wire->room_.resize(batch * options.most_octets);
+  return std::unique_ptr<Wire>(std::move(wire));
+}
+
+WireError UnixWire::gone(int number) const {
+  return wire_error(WireError::Kind::down, number, "{}: sending to {}: {}; nobody listens there: start the other end",
+                    name_, remote_path_, errno_text(number));
+}
+
+// Connects the sending socket to whoever listens at the path now.
+WireResult<void> UnixWire::reach() {
+  if (reached_) return {};
+  out_ = datagram_socket();
+  if (!out_)
+    return tl::unexpected(
+        wire_error(WireError::Kind::system, errno, "{}: making a socket: {}", name_, errno_text(errno)));
+  if (setsockopt(out_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &buffer_octets, sizeof buffer_octets) != 0)
+    setsockopt(out_.get(), SOL_SOCKET, SO_SNDBUF, &buffer_octets, sizeof buffer_octets);
+  const int number = connect_to(out_.get(), remote_);
+  if (number == 0) {
+    reached_ = true;
+    return {};
+  }
+  if (number == ECONNREFUSED || number == ENOENT) return tl::unexpected(gone(number));
+  if (number == EACCES || number == EPERM)
+    return tl::unexpected(wire_error(WireError::Kind::forbidden, number,
+                                     "{}: sending to {}: {}; the right to write to that socket is missing", name_,
+                                     remote_path_, errno_text(number)));
+  return tl::unexpected(wire_error(number == EPROTOTYPE ? WireError::Kind::unsupported : WireError::Kind::system,
+                                   number, "{}: sending to {}: {}{}", name_, remote_path_, errno_text(number),
+                                   number == EPROTOTYPE ? "; a datagram socket is needed there" : ""));
+}
+
+WireResult<std::size_t> UnixWire::hand_over(std::span<const Outgoing> frames) {
+  std::array<mmsghdr, batch> messages{};
+  std::array<iovec, batch> pieces;
+  std::size_t count = 0;
+  for (; count < frames.size(); ++count) {
+    const Bytes frame = frames[count].frame;
+    if (frame.size() < capabilities_.least_octets || frame.size() > capabilities_.most_octets) {
+      if (count > 0) break;
+      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} octets; it takes {} to {}",
+                                       name_, frame.size(), capabilities_.least_octets, capabilities_.most_octets));
+    }
+    pieces[count] = {const_cast<std::uint8_t*>(frame.data()), frame.size()};
+    messages[count].msg_hdr.msg_iov = &pieces[count];
+    messages[count].msg_hdr.msg_iovlen = 1;
+  }
+  // An end that was restarted is a new socket: what failed with the old one is tried once more with the new one.
+  for (int attempt = 0;; ++attempt) {
+    if (auto reached = reach(); !reached) return tl::unexpected(reached.error());
+    const int sent = sendmmsg(out_.get(), messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) {
+      for (int i = 0; i < sent; ++i) counters_.sent_octets += frames[static_cast<std::size_t>(i)].frame.size();
+      counters_.sent += static_cast<std::uint64_t>(sent);
+      return static_cast<std::size_t>(sent);
+    }
+    const int number = errno;
+    if (number == EAGAIN || number == ENOBUFS || number == ENOMEM || number == EINTR) return 0;
+    if (number == ECONNREFUSED || number == ENOTCONN || number == ECONNRESET || number == EPIPE || number == ENOENT) {
+      reached_ = false;
+      if (attempt == 0) continue;
+      return tl::unexpected(gone(number));
+    }
+    return tl::unexpected(wire_error(number == EMSGSIZE ? WireError::Kind::frame : WireError::Kind::system, number,
+                                     "{}: sending {} octets to {}: {}", name_, frames.front().frame.size(),
+                                     remote_path_, errno_text(number)));
+  }
+}
+
+WireResult<bool> UnixWire::writable(std::int64_t deadline) {
+  if (!in_) return tl::unexpected(closed_error(name_));
+  if (auto reached = reach(); !reached) return tl::unexpected(reached.error());
+  return wire_clock::wait_for(out_.get(), POLLOUT, deadline);
+}
+
+WireResult<std::optional<Received>> UnixWire::receive(std::int64_t deadline) {
+  if (!in_) return tl::unexpected(closed_error(name_));
+  while (next_ == count_) {
+    std::array<mmsghdr, batch> messages{};
+    std::array<iovec, batch> pieces;
+    struct alignas(cmsghdr) Control {
+      std::array<char, CMSG_SPACE(sizeof(timespec))> octets;
+    };
+    std::array<Control, batch> controls;
+    for (std::size_t i = 0; i < batch; ++i) {
+      pieces[i] = {room_.data() + i * capabilities_.most_octets, capabilities_.most_octets};
+      messages[i].msg_hdr.msg_iov = &pieces[i];
+      messages[i].msg_hdr.msg_iovlen = 1;
+      messages[i].msg_hdr.msg_control = &controls[i];
+      messages[i].msg_hdr.msg_controllen = sizeof(Control);
+    }
+    const int got = recvmmsg(in_.get(), messages.data(), batch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
+    if (got < 0) {
+      const int number = errno;
+      if (number == EINTR) continue;
+      if (number != EAGAIN)
+        return tl::unexpected(wire_error(WireError::Kind::system, number, "{}: receiving at {}: {}", name_, local_path_,
+                                         errno_text(number)));
+      if (!wire_clock::wait_for(in_.get(), POLLIN, deadline)) return std::nullopt;
+      continue;
+    }
+    next_ = 0;
+    count_ = static_cast<std::size_t>(got);
+    const std::int64_t now = wire_clock::now(), shift = wire_clock::minus_realtime();
+    for (std::size_t i = 0; i < count_; ++i) {
+      Waiting& frame = waiting_[i];
+      frame.wire_octets = messages[i].msg_len;
+      frame.octets = std::min(frame.wire_octets, capabilities_.most_octets);
+      frame.time = now;
+      for (cmsghdr* c = CMSG_FIRSTHDR(&messages[i].msg_hdr); c; c = CMSG_NXTHDR(&messages[i].msg_hdr, c))
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPNS) {
+          timespec stamp;
+          std::memcpy(&stamp, CMSG_DATA(c), sizeof stamp);
+          frame.time = std::min(now, stamp.tv_sec * std::int64_t{1'000'000'000} + stamp.tv_nsec + shift);
+        }
+      last_time_ = frame.time = std::max(frame.time, last_time_);
+      ++counters_.received;
+      counters_.received_octets += frame.wire_octets;
+    }
+  }
+  const Waiting& frame = waiting_[next_];
+  return Received{Bytes(room_).subspan(next_++ * capabilities_.most_octets, frame.octets), frame.time,
+                  frame.wire_octets, false};
+}
+
+void UnixWire::close() {
+  if (!in_) return;
+  // Not the file of somebody who took the place meanwhile.
+  struct stat there {};
+  if (lstat(local_path_.c_str(), &there) == 0 && there.st_ino == file_.st_ino && there.st_dev == file_.st_dev)
+    unlink(local_path_.c_str());
+  in_ = {};
+  out_ = {};
+}
+
+}  // namespace
+
+WireResult<std::unique_ptr<Wire>> open_unix_wire(const UnixWireOptions& options) { return UnixWire::open(options); }
+
+WireResult<std::unique_ptr<Wire>> open_unix_wire(const WireSpec& spec) {
+  if (auto known = spec.check(
+          {{"local", true, "the path where we listen"}, {"mode", true, "rights of our socket file, in octal digits"}});
+      !known)
+    return tl::unexpected(known.error());
+  UnixWireOptions options;
+  options.name = spec.text;
+  options.path = spec.address;
+  options.local = spec.value("local").value_or("");
+  if (const auto mode = spec.value("mode")) {
+    const auto [end, error] = std::from_chars(mode->data(), mode->data() + mode->size(), options.mode, 8);
+    if (error != std::errc() || end != mode->data() + mode->size() || options.mode > 0777)
+      return tl::unexpected(specification_error(
+          spec.text, fmt::format("mode={} is no file mode; write octal digits, as mode=0660", *mode)));
+  }
+  return open_unix_wire(options);
+}
+
+}  // namespace rdmawire::replay
