@@ -1,5 +1,7 @@
 /// rdmawire lab: real Linux RDMA devices in virtual machines.
 
+#include "cli/lab.hpp"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,24 +9,22 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/command.hpp"
 #include "cli/terminal.hpp"
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/image.hpp"
 #include "conformance/lab/run_directory.hpp"
+#include "conformance/lab/sockets.hpp"
 
 namespace rdmawire::cli {
 namespace {
@@ -42,6 +42,7 @@ constexpr const char* examples = R"(Examples:
   rdmawire lab boot                                   stays until ctrl-C; prints wires, agents, TCP ports
   rdmawire lab boot --device both --guests 2 --name bench
   rdmawire lab run --in bench -- rping -s -C 1        in a guest that is up
+  rdmawire lab record rping -o rping.pcapng           real programs between two guests, recorded
   rdmawire lab shell                                  a shell in a guest that is up, or in a new one
   rdmawire lab status
   rdmawire lab clean --cache
@@ -89,11 +90,14 @@ void request_stop(int signal) {
   errno = number;
 }
 
-void catch_signals() {
+}  // namespace
+
+lab::StopDescriptor catch_signals() {
   stop_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   struct sigaction action {};
   action.sa_handler = request_stop;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+  return stop_event;
 }
 
 Exit trouble(const LabError& error) {
@@ -101,8 +105,9 @@ Exit trouble(const LabError& error) {
   return error.kind == LabError::Kind::usage ? Exit::usage : Exit::trouble;
 }
 
-// The status of a command that a signal ended, as shells say it.
 Exit status_of_signal() { return stop_signal ? static_cast<Exit>(128 + stop_signal) : Exit::trouble; }
+
+namespace {
 
 // What is being done: a line each on standard error, from the second second on.
 class Story {
@@ -350,16 +355,9 @@ class RawTerminal {
 };
 
 Exit talk(const fs::path& guest) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string path = (guest / "shell").string();
-  if (path.size() >= sizeof address.sun_path) return Exit::trouble;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  const lab::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    complain("lab: connecting to " + path + ": " + std::strerror(errno));
-    return Exit::trouble;
-  }
+  auto connected = lab::connect_to_guest(guest / "shell");
+  if (!connected) return trouble(connected.error());
+  const lab::Descriptor socket = std::move(*connected);
   const auto send = [&](std::string_view text) {
     while (!text.empty()) {
       const ssize_t sent = ::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL);
@@ -523,7 +521,7 @@ void add_guest_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, 4))
       ->type_name("N");
   app.add_option("--mtu", options.mtu, "of the ports")->check(CLI::Range(576, 9000))->type_name("OCTETS");
-  app.add_option("--vlan", options.vlan, "puts the devices on a VLAN of the ports")
+  app.add_option("--vlan", options.vlan, "eth0.ID is there, too; siw sits on it, rxe has its addresses among its GIDs")
       ->check(CLI::Range(1, 4094))
       ->type_name("ID");
   app.add_option("--address", options.addresses, "of the first guest's first port: 192.0.2.1/24 (may be repeated)")
@@ -568,6 +566,8 @@ void add_lab(CLI::App& app, Work& work) {
       ->required()
       ->type_name("COMMAND");
   run_it->callback([=, &work] { work = [options] { return run(*options); }; });
+
+  add_lab_record(*sub, work);
 
   CLI::App* shell_it = sub->add_subcommand("shell", "A shell in a guest that is up, or in a new one.");
   add_guest_options(*shell_it, *options);
