@@ -8,5 +8,11 @@
 namespace rdmawire::conformance {
 
 std::span<const Case> rc_responder_psn_cases();
+std::span<const Case> rc_requester_psn_cases();
+std::span<const Case> rc_requester_acknowledge_cases();
+std::span<const Case> rc_requester_reads_cases();
+std::span<const Case> rc_requester_retry_cases();
+std::span<const Case> rc_requester_rnr_cases();
+std::span<const Case> rc_requester_errors_cases();
 
 }  // namespace rdmawire::conformance
