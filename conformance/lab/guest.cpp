@@ -91,6 +91,8 @@ class Guest::Impl {
     if (options_.siw && options_.tcp_ports.empty()) options_.tcp_ports = {7471, 7472, 7473, 7474};
     if (find_program(options_.qemu).empty())
       return failure(Kind::missing, options_.qemu + " is not here; install the package qemu-system-x86");
+    std::error_code error;
+    if (!options_.share.empty()) options_.share = fs::absolute(options_.share, error);
     describe_ports();
     auto initrd = make_initrd();
     if (!initrd) return tl::unexpected(initrd.error());
@@ -317,7 +319,7 @@ class Guest::Impl {
     if (!options_.share.empty())
       add({"-fsdev",
            fmt::format("local,id=share,path={},security_model=none,readonly=on",
-                       escaped(fs::absolute(options_.share).string())),
+                       escaped(options_.share.string())),
            "-device", "virtio-9p-pci,fsdev=share,mount_tag=share"});
     return argv;
   }

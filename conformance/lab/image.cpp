@@ -127,6 +127,10 @@ class Builder {
     if (own && ::access(options_.kernel.c_str(), R_OK) != 0)
       return failure(Kind::usage, "kernel " + options_.kernel + ": " + std::strerror(errno) +
                                       "; it is debian, newest, or the path of a bzImage or vmlinux");
+    std::error_code error;
+    if (own && (options_.modules.empty() || !fs::is_directory(options_.modules, error)))
+      return failure(Kind::usage, "kernel " + options_.kernel +
+                                      " needs --modules DIR: its lib/modules/RELEASE, as modules_install makes it");
     auto tools = layer("tools-" + distribution(), {"tools"});
     if (!tools) return tl::unexpected(tools.error());
     busybox_ = *tools / "root/bin/busybox";
@@ -146,7 +150,7 @@ class Builder {
     image_.kernel = kernel / "vmlinux";
     image_.release = first_line(kernel / "release");
     image_.layers.push_back(kernel / "modules.cpio");
-    if (options_.siw && !fs::exists(kernel / "has-siw")) {
+    if (options_.siw && !fs::exists(kernel / "has-siw", error)) {
       if (own)
         return failure(Kind::missing,
                        options_.modules.string() + " has no siw.ko; build the kernel with CONFIG_RDMA_SIW=m");
@@ -163,27 +167,25 @@ class Builder {
 
  private:
   Result<fs::path> own_kernel() {
-    const fs::path modules = fs::absolute(options_.modules);
     std::error_code error;
-    if (options_.modules.empty() || !fs::is_directory(modules, error))
-      return failure(Kind::usage, "kernel " + options_.kernel +
-                                      " needs --modules DIR: its lib/modules/RELEASE, as modules_install makes it");
+    const fs::path modules = fs::absolute(options_.modules, error), kernel = fs::absolute(options_.kernel, error);
     struct stat found {};
     ::stat(options_.kernel.c_str(), &found);
     const std::string state =
-        fmt::format("{}:{}:{}.{}", fs::absolute(options_.kernel).string(), modules.string(),
+        fmt::format("{}:{}:{}.{}", kernel.string(), modules.string(),
                     static_cast<std::int64_t>(found.st_mtim.tv_sec), static_cast<std::int64_t>(found.st_mtim.tv_nsec));
     return layer("kernel-own-" + fingerprint({state}),
-                 {"kernel", fs::absolute(options_.kernel).string(), modules.string()});
+                 {"kernel", kernel.string(), modules.string()});
   }
 
   // The layer's directory in the cache, built if it has to be.
   Result<fs::path> layer(const std::string& name, std::vector<std::string> arguments) {
     const fs::path path = options_.cache / (name + "-" + fingerprint({build_script, arguments[0] == "tools" ? init_script : ""}));
-    if (fs::exists(path) && !options_.update) return path;
+    std::error_code error;
+    if (fs::exists(path, error) && !options_.update) return path;
     auto held = lock_cache(options_.cache, options_.stop, options_.progress);
     if (!held) return tl::unexpected(held.error());
-    if (fs::exists(path) && !options_.update) return path;
+    if (fs::exists(path, error) && !options_.update) return path;
     image_.built = true;
     auto unfinished_layer = Unfinished::make(options_.cache);
     if (!unfinished_layer) return tl::unexpected(unfinished_layer.error());
@@ -192,7 +194,6 @@ class Builder {
       return tl::unexpected(built.error());
     if (auto finished = unfinished_layer->finish(path); !finished) return tl::unexpected(finished.error());
     // Of older scripts.
-    std::error_code error;
     for (const auto& entry : fs::directory_iterator(options_.cache, error)) {
       const std::string other = entry.path().filename().string();
       if (other.size() == name.size() + 11 && other.rfind(name + "-", 0) == 0 && entry.path() != path)
