@@ -100,8 +100,11 @@ void catch_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
 }
 
-Exit trouble(const LabError& error) {
-  if (error.kind != LabError::Kind::stopped) complain("lab: " + error.message);
+// `briefly`: the console's lines, which come behind the first one, were told already.
+Exit trouble(const LabError& error, bool briefly = false) {
+  const std::string& message = error.message;
+  if (error.kind != LabError::Kind::stopped)
+    complain("lab: " + (briefly ? message.substr(0, message.find('\n')) : message));
   return error.kind == LabError::Kind::usage ? Exit::usage : Exit::trouble;
 }
 
@@ -137,7 +140,8 @@ class Lab {
     if (!faults)
       return lab::failure(LabError::Kind::usage, "--faults: " + replay::to_string(faults.error(), options_.fault_text));
     if (options_.guests < 2 && (!options_.fault_text.empty() || !options_.capture.empty()))
-      return lab::failure(LabError::Kind::usage, "--faults and --output are the switch's, which joins --guests 2 or more");
+      return lab::failure(LabError::Kind::usage,
+                          "--faults and --output are the switch's, which joins --guests 2 or more");
     faults_ = std::move(*faults);
     auto directory = lab::RunDirectory::create(options_.name);
     if (!directory) return tl::unexpected(directory.error());
@@ -173,7 +177,12 @@ class Lab {
         image_.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     story_(fmt::format("{} with {} is up: {} {:.1f} s", image_.release, device_words(),
                        image_.built ? "from nothing" : "cached,", seconds));
-    std::ofstream(directory_.path() / "lab.json") << describe().dump(2) << '\n';
+    // Whoever looks finds all of it or nothing.
+    const fs::path unfinished = directory_.path() / "lab.json.new";
+    std::error_code error;
+    if (!(std::ofstream(unfinished) << describe().dump(2) << '\n' << std::flush))
+      return lab::failure(LabError::Kind::space, "writing " + unfinished.string() + " failed; is the disk full?");
+    fs::rename(unfinished, directory_.path() / "lab.json", error);
     return {};
   }
 
@@ -225,15 +234,18 @@ class Lab {
                         {"console", guest.console_log().string()},
                         {"boot_seconds", guest.boot_seconds()}});
     }
-    return {{"name", directory_.name()}, {"process", ::getpid()},           {"kernel", image_.release},
-            {"cached", !image_.built},   {"image_seconds", image_.seconds}, {"guests", guests}};
+    return {
+        {"name", directory_.name()}, {"process", ::getpid()},           {"kernel", image_.release},
+        {"cached", !image_.built},   {"image_seconds", image_.seconds}, {"wire", switch_ ? Json(wire_) : Json(nullptr)},
+        {"guests", guests}};
   }
 
   [[nodiscard]] std::vector<lab::Guest>& guests() { return guests_; }
   [[nodiscard]] const std::string& name() const { return directory_.name(); }
 
-  /// Tells what the guests' kernels complained of and was not told yet.
-  void tell_complaints() {
+  /// Tells what the guests' kernels complained of and was not told yet; whether there was anything.
+  bool tell_complaints() {
+    bool any = false;
     told_.resize(guests_.size());
     for (std::size_t i = 0; i < guests_.size(); ++i) {
       const auto complaints = guests_[i].complaints();
@@ -243,8 +255,10 @@ class Lab {
                                        lab::to_string(complaint.kind), complaint.what);
         for (const std::string& line : complaint.lines) text += "\n  " + line;
         complain(text);
+        any = true;
       }
     }
+    return any;
   }
 
  private:
@@ -293,22 +307,23 @@ class Lab {
 };
 
 std::string describe_text(const Json& described) {
-  std::string text = fmt::format("{}  kernel {}  process {}\n", described["name"].get<std::string>(),
-                                 described["kernel"].get<std::string>(), described["process"].get<int>());
-  if (described["wire"].is_string())
-    text += fmt::format("  switch  joins the first ports and {}\n", described["wire"].get<std::string>());
-  for (const Json& guest : described["guests"]) {
-    text += fmt::format("  {}\n", guest["name"].get<std::string>());
-    for (const Json& port : guest["ports"])
+  std::string text = fmt::format("{}  kernel {}  process {}\n", described.at("name").get<std::string>(),
+                                 described.at("kernel").get<std::string>(), described.at("process").get<int>());
+  if (described.at("wire").is_string())
+    text += fmt::format("  switch  joins the first ports and {}\n", described.at("wire").get<std::string>());
+  for (const Json& guest : described.at("guests")) {
+    text += fmt::format("  {}\n", guest.at("name").get<std::string>());
+    for (const Json& port : guest.at("ports"))
       text += fmt::format("    wire     {}  {} {}  {}  {}\n",
-                          port["wire"].is_string() ? port["wire"].get<std::string>() : "(at the switch)",
-                          port["interface"].get<std::string>(), port["mac"].get<std::string>(),
-                          fmt::join(port["addresses"].get<std::vector<std::string>>(), " "),
-                          fmt::join(port["devices"].get<std::vector<std::string>>(), " "));
-    for (const Json& agent : guest["agents"]) text += fmt::format("    agent    {}\n", agent.get<std::string>());
-    for (const Json& tcp : guest["tcp"])
-      text += fmt::format("    TCP      {} to port {}\n", tcp["host"].get<std::string>(), tcp["guest"].get<int>());
-    text += fmt::format("    console  {}\n", guest["console"].get<std::string>());
+                          port.at("wire").is_string() ? port.at("wire").get<std::string>() : "(at the switch)",
+                          port.at("interface").get<std::string>(), port.at("mac").get<std::string>(),
+                          fmt::join(port.at("addresses").get<std::vector<std::string>>(), " "),
+                          fmt::join(port.at("devices").get<std::vector<std::string>>(), " "));
+    for (const Json& agent : guest.at("agents")) text += fmt::format("    agent    {}\n", agent.get<std::string>());
+    for (const Json& tcp : guest.at("tcp"))
+      text +=
+          fmt::format("    TCP      {} to port {}\n", tcp.at("host").get<std::string>(), tcp.at("guest").get<int>());
+    text += fmt::format("    console  {}\n", guest.at("console").get<std::string>());
   }
   return text;
 }
@@ -332,8 +347,8 @@ Exit boot(const Options& options) {
     if (waiting[0].revents != 0) return Exit::fine;
     for (const lab::Guest& guest : the_lab.guests())
       if (const auto ended = guest.ended()) {
-        complain("lab: " + guest.name() + ": " + ended->message);
-        return Exit::trouble;
+        the_lab.tell_complaints();
+        return trouble({ended->kind, guest.name() + ": " + ended->message}, !guest.complaints().empty());
       }
   }
 }
@@ -376,12 +391,12 @@ Exit run(const Options& options) {
     if (!found) return trouble(found.error());
     guest = *found;
   }
-  const auto result = lab::run_in_guest(guest, options.command, how);
-  if (own) own->tell_complaints();
+  const auto result =
+      own ? own->guests().front().run(options.command, how) : lab::run_in_guest(guest, options.command, how);
+  const bool told = own && own->tell_complaints();
   if (!result) {
     if (result.error().kind == LabError::Kind::stopped) return status_of_signal();
-    if (own && own->guests().front().ended()) return trouble(*own->guests().front().ended());
-    return trouble(result.error());
+    return trouble(result.error(), told);
   }
   return static_cast<Exit>(result->status);
 }
@@ -512,7 +527,8 @@ Exit status(const Options& options) {
     std::ifstream in(found.path / "lab.json");
     Json described = Json::parse(in, nullptr, false);
     // It says what it has only once it is up.
-    labs.push_back(described.is_object() ? described : Json{{"name", found.name}, {"booting", true}});
+    if (!described.is_object()) described = Json{{"name", found.name}, {"booting", true}};
+    labs.push_back(std::move(described));
   }
   const fs::path cache = lab::default_cache();
   const auto layers = lab::cached_layers(cache);
@@ -530,9 +546,13 @@ Exit status(const Options& options) {
   } else {
     std::string& out = output.text();
     if (labs.empty()) out += "no lab is up\n";
-    for (const Json& described : labs)
-      out += described.contains("booting") ? described["name"].get<std::string>() + "  booting\n"
-                                           : describe_text(described);
+    for (const Json& described : labs) {
+      try {
+        out += describe_text(described);
+      } catch (const Json::exception&) {  // it boots, or is of another version
+        out += described.value("name", "?") + (described.contains("booting") ? "  booting\n" : "  up\n");
+      }
+    }
     out += fmt::format("cache {}: {:.1f} MB\n", cache.string(), static_cast<double>(octets) / 1e6);
     for (const auto& layer : layers) {
       out += fmt::format("  {:6.1f} MB  {}", static_cast<double>(layer.octets) / 1e6, layer.name);

@@ -239,13 +239,12 @@ Status Memory::bind(const SendRequest& request, std::uint32_t pd, std::uint32_t 
   const bool unbinds = bound->type == 1 && request.octets_bound == 0;
   std::optional<machines::MemoryObject> target;
   if (onto) target = object_of(*onto);
-  const auto answer =
-      machines::judge_bind(object_of(*bound), target ? &*target : nullptr,
-                           {.address = request.address,
-                            .length = request.octets_bound,
-                            .rights = rights_of(request.rights),
-                            .zero_based = (request.rights & access::zero_based) != 0,
-                            .domain = pd});
+  const auto answer = machines::judge_bind(object_of(*bound), target ? &*target : nullptr,
+                                           {.address = request.address,
+                                            .length = request.octets_bound,
+                                            .rights = rights_of(request.rights),
+                                            .zero_based = (request.rights & access::zero_based) != 0,
+                                            .domain = pd});
   if (answer != machines::BindAnswer::done && !(faults_[Fault::binds_anything] && onto)) return Status::bind;
   unbind(*bound);
   bound->key = bound->type == 1 ? new_key() : (bound->key & ~0xffU) | (request.new_key & 0xff);

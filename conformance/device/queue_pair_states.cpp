@@ -38,10 +38,16 @@ machines::QueuePairAttributes given_by(const QueuePairChange& change) {
 }
 
 std::string names_of(machines::QueuePairAttributes attributes) {
-  static constexpr const char* names[] = {
-      "cur_state", "access", "pkey_index", "port", "qkey", "path", "path_mtu", "timeout", "retry_count", "rnr_retry",
-      "rq_psn", "sq_psn", "max_rd_atomic", "max_dest_rd_atomic", "min_rnr_timer", "dest_qpn", "alt_path",
-      "path_mig_state", "sqd_notify"};
+  static constexpr const char* names[] = {"cur_state",     "access",
+                                          "pkey_index",    "port",
+                                          "qkey",          "path",
+                                          "path_mtu",      "timeout",
+                                          "retry_count",   "rnr_retry",
+                                          "rq_psn",        "sq_psn",
+                                          "max_rd_atomic", "max_dest_rd_atomic",
+                                          "min_rnr_timer", "dest_qpn",
+                                          "alt_path",      "path_mig_state",
+                                          "sqd_notify"};
   std::string text;
   for (unsigned bit = 0; bit < std::size(names); ++bit)
     if ((attributes.bits() >> bit & 1) != 0) text += (text.empty() ? "" : ", ") + std::string(names[bit]);
@@ -183,8 +189,8 @@ Result<void> modify(Core& core, QueuePair& qp, const QueuePairChange& change) {
     case machines::ModifyAnswer::illegal_transition:
       return refuse(fmt::format("modify_qp: state: from {} to {} there is no way", name(from), name(to)));
     case machines::ModifyAnswer::attribute_missing:
-      return refuse(fmt::format("modify_qp: {}: needed from {} to {}", names_of(decision.attributes), name(from),
-                                name(to)));
+      return refuse(
+          fmt::format("modify_qp: {}: needed from {} to {}", names_of(decision.attributes), name(from), name(to)));
     case machines::ModifyAnswer::attribute_refused:
       return refuse(fmt::format("modify_qp: {}: not to be given from {} to {}", names_of(decision.attributes),
                                 name(from), name(to)));

@@ -14,6 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (whole.count() != cut.count() || whole.panicked() != cut.panicked()) std::abort();
   if (whole.complaints().size() > 100 || whole.last_lines().size() > 20) std::abort();
   for (std::size_t i = 0; i < whole.complaints().size(); ++i)
-    if (whole.complaints()[i].lines != cut.complaints()[i].lines || whole.complaints()[i].lines.size() > 100) std::abort();
+    if (whole.complaints()[i].lines != cut.complaints()[i].lines || whole.complaints()[i].lines.size() > 100)
+      std::abort();
   return 0;
 }

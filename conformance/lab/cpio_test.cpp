@@ -1,7 +1,6 @@
 #include "conformance/lab/cpio.hpp"
 
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <cstdlib>

@@ -274,7 +274,8 @@ class Guest::Impl {
                                      "-initrd",
                                      initrd.string()};
     std::string kernel =
-        "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr mitigations=off no_timer_check tsc=unstable trace_clock=global "
+        "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr mitigations=off no_timer_check tsc=unstable "
+        "trace_clock=global "
         "random.trust_cpu=on net.ifnames=0 rdinit=/init";
     if (!options_.kernel_arguments.empty()) kernel += " " + options_.kernel_arguments;
     argv.insert(argv.end(), {"-append", kernel});
@@ -318,8 +319,7 @@ class Guest::Impl {
     }
     if (!options_.share.empty())
       add({"-fsdev",
-           fmt::format("local,id=share,path={},security_model=none,readonly=on",
-                       escaped(options_.share.string())),
+           fmt::format("local,id=share,path={},security_model=none,readonly=on", escaped(options_.share.string())),
            "-device", "virtio-9p-pci,fsdev=share,mount_tag=share"});
     return argv;
   }
@@ -414,8 +414,10 @@ class Guest::Impl {
     if (agents.empty()) return {};
     auto socket = connect_to_guest(agents.back().substr(5));
     if (!socket) return tl::unexpected(socket.error());
-    constexpr std::string_view question = "{\"id\":1,\"do\":\"hello\",\"protocol\":1,\"controller\":\"lab\"}\n{\"id\":2,\"do\":\"bye\"}\n";
-    if (::send(socket->get(), question.data(), question.size(), MSG_NOSIGNAL) < 0) return system_failure("asking the agent");
+    constexpr std::string_view question =
+        "{\"id\":1,\"do\":\"hello\",\"protocol\":1,\"controller\":\"lab\"}\n{\"id\":2,\"do\":\"bye\"}\n";
+    if (::send(socket->get(), question.data(), question.size(), MSG_NOSIGNAL) < 0)
+      return system_failure("asking the agent");
     std::string answer;
     while (std::count(answer.begin(), answer.end(), '\n') < 2) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -570,7 +572,14 @@ int Guest::ended_descriptor() const { return impl_->ended_descriptor(); }
 std::optional<LabError> Guest::ended() const { return impl_->ended(); }
 
 Result<RunResult> Guest::run(const std::vector<std::string>& argv, const RunOptions& options) {
-  return run_in_guest(impl_->directory, argv, options);
+  auto result = run_in_guest(impl_->directory, argv, options);
+  if (!result && result.error().kind == Kind::guest) {
+    // Its channels end a moment before it is known why.
+    pollfd waiting{ended_descriptor(), POLLIN, 0};
+    ::poll(&waiting, 1, 5000);
+    if (const auto why = ended()) return tl::unexpected(*why);
+  }
+  return result;
 }
 
 }  // namespace rdmawire::lab

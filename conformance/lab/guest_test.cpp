@@ -45,11 +45,11 @@ const Result<Image>& image(bool siw) {
 }
 
 // Without programs or a network there is nothing to be tested; a script that fails is a failure.
-#define NEEDS_IMAGE(siw)                                                                        \
-  if (const auto& it = image(siw); !it) {                                                       \
+#define NEEDS_IMAGE(siw)                                                                                       \
+  if (const auto& it = image(siw); !it) {                                                                      \
     if (it.error().kind == LabError::Kind::missing || it.error().message.find("network") != std::string::npos) \
-      GTEST_SKIP() << it.error().message;                                                       \
-    FAIL() << it.error().message;                                                               \
+      GTEST_SKIP() << it.error().message;                                                                      \
+    FAIL() << it.error().message;                                                                              \
   }
 
 class Lab {
@@ -104,7 +104,8 @@ class Rxe : public testing::Test {
 };
 
 TEST_F(Rxe, IsAnActiveDevice) {
-  EXPECT_THAT(output_of(guest(), {"rdma", "link"}), HasSubstr("link rxe0/1 state ACTIVE physical_state LINK_UP netdev eth0"));
+  EXPECT_THAT(output_of(guest(), {"rdma", "link"}),
+              HasSubstr("link rxe0/1 state ACTIVE physical_state LINK_UP netdev eth0"));
   const std::string information = output_of(guest(), {"ibv_devinfo", "-v"});
   EXPECT_THAT(information, HasSubstr("PORT_ACTIVE"));
   EXPECT_THAT(information, HasSubstr("::ffff:10.77.0.1"));
@@ -122,7 +123,8 @@ TEST_F(Rxe, RunsProgramsWithTheirStreamsAndStatus) {
 }
 
 TEST_F(Rxe, HandsArgumentsOverAsTheyAre) {
-  const std::vector<std::string> words = {"", "a b", "it's", "$HOME", "back\\slash\\n", "two\nlines", "*", "\"q\"", "ü"};
+  const std::vector<std::string> words = {"",           "a b", "it's",  "$HOME", "back\\slash\\n",
+                                          "two\nlines", "*",   "\"q\"", "ü"};
   std::vector<std::string> argv = {"printf", "[%s]"};
   argv.insert(argv.end(), words.begin(), words.end());
   std::string expected;
@@ -166,7 +168,9 @@ TEST_F(Rxe, AProgramThatDoesNotEndIsKilled) {
 
 TEST_F(Rxe, RunsAProgramWhileAnotherOneRuns) {
   std::string first;
-  std::thread other([&] { first = output_of(guest(), {"sh", "-c", "until [ -e /tmp/go ]; do sleep 1; done; echo went"}); });
+  std::thread other([&] {
+    first = output_of(guest(), {"sh", "-c", "until [ -e /tmp/go ]; do sleep 1; done; echo went"});
+  });
   EXPECT_EQ(output_of(guest(), {"touch", "/tmp/go"}), "");
   other.join();
   EXPECT_EQ(first, "went\n");
@@ -176,9 +180,9 @@ TEST_F(Rxe, ItsPortIsAWire) {
   auto wire = replay::open_wire(guest().ports().at(0).wire);
   ASSERT_TRUE(wire) << wire.error().message;
   // Who has 10.77.0.1? Tell 10.77.0.99.
-  const unsigned char question[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0,    0,    0,    0,   0x99, 0x08, 0x06,
-                                    0,    1,    8,    0,    6,    4,    0,    1,    0x02, 0,    0,   0,    0,    0x99,
-                                    10,   77,   0,    99,   0,    0,    0,    0,    0,    0,    10,  77,   0,    1};
+  const unsigned char question[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0,    0, 0,  0x99, 0x08, 0x06,
+                                    0,    1,    8,    0,    6,    4,    0,    1, 0x02, 0, 0,  0,    0,    0x99,
+                                    10,   77,   0,    99,   0,    0,    0,    0, 0,    0, 10, 77,   0,    1};
   const Bytes frame(question, sizeof question);
   for (int attempt = 0; attempt < 5; ++attempt) {
     ASSERT_TRUE((*wire)->send(frame));
@@ -268,7 +272,8 @@ TEST(GuestPorts, HaveTheNamesAddressesAndVlanThatWereAskedFor) {
   EXPECT_THAT(output_of(guest, {"ip", "-br", "address", "show", "eth0"}),
               testing::AllOf(HasSubstr("192.0.2.7/24"), HasSubstr("2001:db8::7/64")));
   EXPECT_THAT(output_of(guest, {"ip", "link", "show", "eth0"}), HasSubstr("02:00:00:00:00:07"));
-  EXPECT_THAT(output_of(guest, {"ip", "-d", "link", "show", "eth1.12"}), testing::AllOf(HasSubstr("mtu 4200"), HasSubstr("id 12")));
+  EXPECT_THAT(output_of(guest, {"ip", "-d", "link", "show", "eth1.12"}),
+              testing::AllOf(HasSubstr("mtu 4200"), HasSubstr("id 12")));
   EXPECT_THAT(output_of(guest, {"ip", "-br", "address", "show", "eth1.12"}), HasSubstr("10.78.1.3/24"));
   EXPECT_THAT(output_of(guest, {"rdma", "link"}), testing::AllOf(HasSubstr("netdev eth0 "), HasSubstr("netdev eth1 ")));
   EXPECT_THAT(output_of(guest, {"ibv_devinfo", "-v", "-d", "rxe1"}), HasSubstr("::ffff:10.78.1.3"));

@@ -155,7 +155,8 @@ class Builder {
         return failure(Kind::missing,
                        options_.modules.string() + " has no siw.ko; build the kernel with CONFIG_RDMA_SIW=m");
       if (options_.kernel == "newest")
-        return failure(Kind::missing, "Debian's " + image_.release + " comes without siw, and building it takes that release's " +
+        return failure(Kind::missing, "Debian's " + image_.release +
+                                          " comes without siw, and building it takes that release's " +
                                           "compiler; siw needs --kernel debian, or a kernel of yours");
       auto siw = layer("siw-" + image_.release, {"siw", kernel.string()});
       if (!siw) return tl::unexpected(siw.error());
@@ -172,15 +173,15 @@ class Builder {
     struct stat found {};
     ::stat(options_.kernel.c_str(), &found);
     const std::string state =
-        fmt::format("{}:{}:{}.{}", kernel.string(), modules.string(),
-                    static_cast<std::int64_t>(found.st_mtim.tv_sec), static_cast<std::int64_t>(found.st_mtim.tv_nsec));
-    return layer("kernel-own-" + fingerprint({state}),
-                 {"kernel", kernel.string(), modules.string()});
+        fmt::format("{}:{}:{}.{}", kernel.string(), modules.string(), static_cast<std::int64_t>(found.st_mtim.tv_sec),
+                    static_cast<std::int64_t>(found.st_mtim.tv_nsec));
+    return layer("kernel-own-" + fingerprint({state}), {"kernel", kernel.string(), modules.string()});
   }
 
   // The layer's directory in the cache, built if it has to be.
   Result<fs::path> layer(const std::string& name, std::vector<std::string> arguments) {
-    const fs::path path = options_.cache / (name + "-" + fingerprint({build_script, arguments[0] == "tools" ? init_script : ""}));
+    const fs::path path =
+        options_.cache / (name + "-" + fingerprint({build_script, arguments[0] == "tools" ? init_script : ""}));
     std::error_code error;
     if (fs::exists(path, error) && !options_.update) return path;
     auto held = lock_cache(options_.cache, options_.stop, options_.progress);
@@ -257,13 +258,19 @@ class Builder {
     return explain(name, read_file(log), trouble, status);
   }
 
-  static tl::unexpected<LabError> explain(const std::string& name, const std::string& log, const std::string& trouble,
-                                          int status) {
-    const bool full = log.find("No space left on device") != log.npos || log.find("File size limit") != log.npos ||
-                      log.find("Disk quota exceeded") != log.npos || log.find("File too large") != log.npos;
+  [[nodiscard]] tl::unexpected<LabError> explain(const std::string& name, const std::string& log,
+                                                 const std::string& trouble, int status) const {
+    bool full = false;
+    for (const char* said : {"No space left on device", "File size limit", "Disk quota exceeded", "File too large"})
+      full = full || log.find(said) != log.npos;
+    // On a full disk there is no log either.
+    std::error_code error;
+    const auto space = fs::space(options_.cache, error);
+    full = full || (!error && space.available < (64U << 20));
     std::string message = "building the guest's " + name.substr(0, name.find('-')) + " failed: ";
     if (full)
-      return failure(Kind::space, message + "the disk is full; make room, or set XDG_CACHE_HOME to another place");
+      return failure(Kind::space, message + "the disk is full; make room at " + options_.cache.string() +
+                                      ", or set XDG_CACHE_HOME to another place");
     message += trouble.empty() ? describe_status(status) : trouble;
     std::vector<std::string> lines;
     std::istringstream in(log);
