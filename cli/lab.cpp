@@ -1,5 +1,7 @@
 /// rdmawire lab: real Linux RDMA devices in virtual machines.
 
+#include "cli/lab.hpp"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,7 +21,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/command.hpp"
 #include "cli/terminal.hpp"
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/image.hpp"
@@ -44,6 +45,7 @@ constexpr const char* examples = R"(Examples:
   rdmawire lab boot --device both --guests 2 --name bench
   rdmawire lab run --in bench/2 -- rping -s -C 1      in the second guest of that lab
   rdmawire lab boot --guests 2 --faults 'drop psn +3 try 1 from a' -o lossy.pcapng
+  rdmawire lab record rping -o rping.pcapng           real programs between two guests, recorded
   rdmawire lab shell                                  a shell in a guest that is up, or in a new one
   rdmawire lab status
   rdmawire lab clean --cache
@@ -93,23 +95,26 @@ void request_stop(int signal) {
   errno = number;
 }
 
-void catch_signals() {
+}  // namespace
+
+lab::StopDescriptor catch_signals() {
   stop_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   struct sigaction action {};
   action.sa_handler = request_stop;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+  return stop_event;
 }
 
-// `briefly`: the console's lines, which come behind the first one, were told already.
-Exit trouble(const LabError& error, bool briefly = false) {
+Exit trouble(const LabError& error, bool briefly) {
   const std::string& message = error.message;
   if (error.kind != LabError::Kind::stopped)
     complain("lab: " + (briefly ? message.substr(0, message.find('\n')) : message));
   return error.kind == LabError::Kind::usage ? Exit::usage : Exit::trouble;
 }
 
-// The status of a command that a signal ended, as shells say it.
 Exit status_of_signal() { return stop_signal ? static_cast<Exit>(128 + stop_signal) : Exit::trouble; }
+
+namespace {
 
 // What is being done: a line each on standard error, from the second second on.
 class Story {
@@ -641,6 +646,8 @@ void add_lab(CLI::App& app, Work& work) {
       ->required()
       ->type_name("COMMAND");
   run_it->callback([=, &work] { work = [options] { return run(*options); }; });
+
+  add_lab_record(*sub, work);
 
   CLI::App* shell_it = sub->add_subcommand("shell", "A shell in a guest that is up, or in a new one.");
   add_guest_options(*shell_it, *options);
