@@ -20,8 +20,8 @@ void Conversation::deviate(Verdict verdict, const std::string& expected, const s
   throw CaseEnd{{verdict, expected, actual}};
 }
 
-void Conversation::require(bool holds, const std::string& expected, const std::string& actual) {
-  if (!holds) deviate(Verdict::fail, expected, actual);
+void Conversation::require(bool holds, const std::string& expected, const std::string& actual, Verdict otherwise) {
+  if (!holds) deviate(otherwise, expected, actual);
   record(Step::Kind::expected, expected);
 }
 

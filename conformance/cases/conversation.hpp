@@ -50,8 +50,8 @@ class Conversation {
   /// Lets time pass; frames that come meanwhile are kept for later.
   void pass(std::int64_t nanoseconds);
 
-  /// What is seen by verbs or computed: ends the case unless it holds.
-  void require(bool holds, const std::string& expected, const std::string& actual);
+  /// What is seen by verbs or computed: ends the case with that verdict unless it holds.
+  void require(bool holds, const std::string& expected, const std::string& actual, Verdict otherwise = Verdict::fail);
   void note(std::string text) { record(Step::Kind::note, std::move(text)); }
   void record(Step::Kind kind, std::string text, Bytes frame = {});
 

@@ -114,7 +114,7 @@ void long_only(Bench& bench) {
   qp.device_reads(0, {.length = 64});
   bench << a_read(psn(+0), 64, tester_memory);
   bench >> qp.read_response(Position::only, psn(+0), 1, octets(68));
-  qp.fails(0);
+  qp.completes_in_error(0);
   qp.holds(64, octets(64, 0x80));
 }
 void long_last(Bench& bench) {
@@ -125,7 +125,7 @@ void long_last(Bench& bench) {
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
       qp.read_response(Position::middle, psn(+1), 1, part(1)) >>
       qp.read_response(Position::last, psn(+2), 1, octets(192));
-  qp.fails(0);
+  qp.completes_in_error(0);
   qp.holds(700, octets(64, 0x80));
 }
 
@@ -266,9 +266,9 @@ void a_whole_response_twice(Bench& bench) {
   qp.holds(64, octets(8, 9));
 }
 
-// A gap in the response is seen at once: it is asked for again from there, long before the timeout.
+// What is missing in the middle is asked for again from there on, at the timeout at the latest.
 void the_middle_is_missing(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, patient);
+  Connected& qp = three_packets_asked(bench, hasty);
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
       qp.read_response(Position::last, psn(+2), 1, part(2));
   bench << a_read(psn(+1), 700 - 256, tester_memory + 256);
@@ -278,9 +278,19 @@ void the_middle_is_missing(Bench& bench) {
   qp.holds(0, octets(700));
 }
 void the_first_is_missing(Bench& bench) {
-  Connected& qp = three_packets_asked(bench, patient);
+  Connected& qp = three_packets_asked(bench, hasty);
   bench >> qp.read_response(Position::middle, psn(+1), 1, part(1));
   bench << a_read(psn(+0), 700, tester_memory);
+}
+// The gap tells of the loss: whoever takes it for an implied NAK need not wait for the timeout.
+void the_gap_is_an_implied_nak(Bench& bench) {
+  Connected& qp = three_packets_asked(bench, 18);
+  const std::int64_t before = bench.now();
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
+      qp.read_response(Position::last, psn(+2), 1, part(2));
+  const Seen again = bench.wait(a_read(psn(+1), 700 - 256, tester_memory + 256));
+  const bool at_once = again.time - before < std::int64_t{4096} << 17;
+  end_case(Verdict::may, at_once ? "asks again at once" : "asks again at the local ACK timeout");
 }
 
 // 9.9.2.2: a responder that cannot go on says so in the middle of its response.
@@ -380,6 +390,8 @@ std::span<const Case> rc_requester_reads_cases() {
       {.rule = "rc.requester.read.gap-asked-again", .variant = "Middle", .role = requester,
        .run = the_middle_is_missing},
       {.rule = "rc.requester.read.gap-asked-again", .variant = "First", .role = requester, .run = the_first_is_missing},
+      {.rule = "rc.requester.read.gap-asked-again", .variant = "at once", .role = requester,
+       .run = the_gap_is_an_implied_nak},
       {.rule = "rc.requester.read.error-between-responses", .role = requester, .run = an_error_between_responses},
   };
   return list;

@@ -96,20 +96,26 @@ void a_loss_behind_the_wrap(Bench& bench) {
 
 // C9-141: the local ACK timeout is 4.096 us * 2^t at least, and four times that at most. Only a clock that is the
 // tester's own can judge the upper end.
-void timeout(Bench& bench, std::uint8_t code) {
-  Connected& qp = bench.rc({.timeout = code, .retry_cnt = 3});
-  const std::int64_t least = std::int64_t{4096} << code;
+//
+// Measured over several of them, from before the request was posted: so no delay on the way makes them look shorter.
+void timeout(Bench& bench, std::uint8_t code, int times) {
+  Connected& qp = bench.rc({.timeout = code, .retry_cnt = 6});
+  const std::int64_t one = std::int64_t{4096} << code;
+  const std::int64_t before = bench.now();
   qp.device_sends(0);
-  const Seen first = bench.wait(a_send(psn(+0)));
-  const Seen again = bench.wait(a_send(psn(+0)));
-  bench.no_sooner(first.time, again.time, least, fmt::format("sent again with timeout code {}", code));
-  if (bench.patience().upper_bounds)
-    bench.require(again.time - first.time <= 4 * least, "sent again after four times the timeout at most",
-                  fmt::format("after {} ns", again.time - first.time));
+  std::int64_t last = bench.wait(a_send(psn(+0))).time;
+  for (int i = 0; i < times; ++i) {
+    const std::int64_t again = bench.wait(a_send(psn(+0))).time;
+    if (bench.patience().upper_bounds)
+      bench.require(again - last <= 4 * one, "sent again after four times the timeout at most",
+                    fmt::format("after {} ns", again - last));
+    last = again;
+  }
+  bench.no_sooner(before, last, times * one, fmt::format("sent again {} times with timeout code {}", times, code));
 }
-void timeout_of_17_ms(Bench& bench) { timeout(bench, 12); }
-void timeout_of_67_ms(Bench& bench) { timeout(bench, 14); }
-void timeout_of_537_ms(Bench& bench) { timeout(bench, 17); }
+void timeout_of_17_ms(Bench& bench) { timeout(bench, 12, 5); }
+void timeout_of_67_ms(Bench& bench) { timeout(bench, 14, 5); }
+void timeout_of_537_ms(Bench& bench) { timeout(bench, 17, 1); }
 
 // Only a wait without any answer is one: each ACK that brings something new begins another.
 void progress_begins_another_timeout(Bench& bench) {
@@ -143,18 +149,6 @@ void retries_of_a_read(Bench& bench) {
   qp.completes(0, "retry_exc_err");
   bench << silence();
 }
-// NAKs for sequence errors count as much as silence does.
-void retries_after_naks(Bench& bench) {
-  Connected& qp = bench.rc({.timeout = patient, .retry_cnt = 2});
-  qp.device_sends(0);
-  for (int i = 0; i < 3; ++i) {
-    bench << a_send(psn(+0));
-    bench >> qp.nak(nak_code::psn_sequence_error, psn(+0), 0);
-  }
-  qp.completes(0, "retry_exc_err");
-  bench << silence();
-}
-
 // What was answered in time gives all retries back.
 void answered_in_between(Bench& bench) {
   Connected& qp = bench.rc({.timeout = 16, .retry_cnt = 2});
@@ -206,7 +200,6 @@ std::span<const Case> rc_requester_retry_cases() {
       {.rule = "rc.requester.timeout.retry-count", .variant = "1", .role = requester, .run = one_retry},
       {.rule = "rc.requester.timeout.retry-count", .variant = "7", .role = requester, .run = seven_retries},
       {.rule = "rc.requester.timeout.retry-count", .variant = "READ", .role = requester, .run = retries_of_a_read},
-      {.rule = "rc.requester.timeout.retry-count", .variant = "NAKs", .role = requester, .run = retries_after_naks},
       {.rule = "rc.requester.timeout.counter-reloads", .role = requester, .run = answered_in_between},
       {.rule = "rc.requester.timeout.zero-is-none", .role = requester, .run = no_timeout},
   };
