@@ -117,8 +117,8 @@ Connected& Bench::connect(const ConnectOptions& options) {
                                       .srq = made.srq ? &*made.srq : nullptr,
                                       .max_send_wr = options.send_wr,
                                       .max_recv_wr = made.srq ? 0U : 64U,
-                                      .max_recv_sge = made.srq ? 0U : 1U,
                                       .max_send_sge = options.send_sge,
+                                      .max_recv_sge = made.srq ? 0U : 1U,
                                       .max_inline_data = options.inline_octets,
                                       .send_ops = options.send_ops}),
                  "a queue pair");

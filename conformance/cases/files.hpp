@@ -14,5 +14,11 @@ std::span<const Case> rc_requester_reads_cases();
 std::span<const Case> rc_requester_retry_cases();
 std::span<const Case> rc_requester_rnr_cases();
 std::span<const Case> rc_requester_errors_cases();
+std::span<const Case> uc_cases();
+std::span<const Case> ud_cases();
+std::span<const Case> xrc_cases();
+std::span<const Case> congestion_cases();
+std::span<const Case> queue_pair_states_cases();
+std::span<const Case> queue_pair_memory_cases();
 
 }  // namespace rdmawire::conformance

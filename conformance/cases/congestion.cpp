@@ -1,0 +1,238 @@
+/// Congestion management: IBTA vol 1, annex A17, A17.9 (CA17-44 to CA17-46, Figure 6) and CA17-29 (FECN). What a device
+/// without it does is optional, and reported.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "conformance/cases/files.hpp"
+#include "dissectors/protocol/ip.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+constexpr std::uint8_t experienced = 3;  ///< the ECN field's mark
+
+Stimulus marked(const Stimulus& stimulus) {
+  return stimulus.changed(
+      [](Frame& frame) {
+        if (HeaderValue* ipv4 = frame.find(info<Ipv4>)) ipv4->set(*info<Ipv4>.find("tos"), experienced);
+        if (HeaderValue* ipv6 = frame.find(info<Ipv6>)) ipv6->set(*info<Ipv6>.find("traffic_class"), experienced);
+      },
+      "marked \"congestion experienced\"");
+}
+bool is_cnp(const Seen& seen) { return seen.op->known && seen.op->operation == Operation::congestion_notification; }
+
+/// CNPs among what comes until there is silence.
+std::vector<Seen> cnps(Bench& bench) {
+  std::vector<Seen> all = bench.all_until_silence();
+  std::erase_if(all, [](const Seen& seen) { return !is_cnp(seen); });
+  return all;
+}
+/// One marked packet, and the CNP that it draws. Congestion management is optional: without it the case ends.
+Seen notified(Bench& bench, Connected& qp) {
+  bench >> marked(qp.send_only(psn(+0)));
+  const std::vector<Seen> seen = cnps(bench);
+  if (seen.empty()) end_case(Verdict::may, "a marked packet draws no CNP: the device has no congestion management");
+  return seen.front();
+}
+
+// CA17-44: a marked packet draws a CNP to its source.
+void a_mark_is_answered(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  const Seen seen = notified(bench, qp);
+  bench.require(seen.dest_qp == qp.tester_qpn, "a CNP for the queue pair that sent the mark",
+                fmt::format("for {:#x}", seen.dest_qp));
+}
+
+// Figure 6.
+void format_of_cnp(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  const Seen seen = notified(bench, qp);
+  const auto bth = *seen.stack.get<Bth>();
+  bench.require(bth.get<"opcode">() == 0x81 && bth.get<"psn">() == 0 && bth.get<"se">() == 0,
+                "opcode 0x81, PSN 0, no solicited event", seen.text());
+  bench.require(bth.get<"migreq">() == 0, "M 0", "M 1");
+  bench.require(bth.get<"pkey">() == qp.path.pkey, "the marked packet's P_Key", fmt::format("{:#x}", bth.get<"pkey">()));
+  const auto reserved = seen.stack.get<Cnp>();
+  bench.require(reserved && reserved->get<"reserved">() == 0 && reserved->get<"reserved2">() == 0,
+                "16 reserved octets of 0", "others");
+}
+
+// A device may answer several marks by one CNP, never by more CNPs than marks. The interval is its own choice.
+void a_burst(Bench& bench) {
+  constexpr int marks = 16;
+  Connected& qp = bench.rc({.receives = marks});
+  for (int i = 0; i < marks; ++i) bench >> marked(qp.send_only(psn(i)));
+  const std::vector<Seen> seen = cnps(bench);
+  if (seen.empty()) end_case(Verdict::may, "marked packets draw no CNP: the device has no congestion management");
+  bench.require(seen.size() <= marks, "as many CNPs as marks at most", fmt::format("{}", seen.size()));
+  const std::int64_t span = seen.back().time - seen.front().time;
+  end_case(Verdict::may, fmt::format("{} CNPs for {} marks within {} us", seen.size(), marks, span / 1000));
+}
+void two_queue_pairs(Bench& bench) {
+  Connected& one = bench.rc({.receives = 1});
+  Connected& other = bench.rc({.receives = 1});
+  bench >> marked(one.send_only(psn(+0))) >> marked(other.send_only(psn(+0)));
+  const std::vector<Seen> seen = cnps(bench);
+  if (seen.empty()) end_case(Verdict::may, "marked packets draw no CNP: the device has no congestion management");
+  const auto of = [&](const Connected& qp) {
+    return std::count_if(seen.begin(), seen.end(), [&](const Seen& cnp) { return cnp.dest_qp == qp.tester_qpn; });
+  };
+  end_case(Verdict::may, fmt::format("{} and {} CNPs for the two queue pairs", of(one), of(other)));
+}
+
+// Only a valid packet's mark counts.
+void an_invalid_mark(Bench& bench, const std::function<Stimulus(Connected&)>& invalid) {
+  Connected& qp = bench.rc({.receives = 2});
+  bench >> invalid(qp);
+  bench.require(cnps(bench).empty(), "no CNP", "a CNP");
+}
+void a_mark_with_a_wrong_icrc(Bench& bench) {
+  an_invalid_mark(bench, [](Connected& qp) {
+    return marked(qp.send_only(psn(+0))).damaged([](auto& octets) { octets.back() ^= 1; }, "with a wrong ICRC");
+  });
+}
+void a_mark_with_a_wrong_pkey(Bench& bench) {
+  an_invalid_mark(bench, [](Connected& qp) {
+    return marked(qp.send_only(psn(+0))).with<Bth, "pkey">(0x8123, "with P_Key 0x8123");
+  });
+}
+void a_mark_of_a_duplicate(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 2});
+  bench >> qp.send_only(psn(+0));
+  bench << ack(psn(+0)).msn(1);
+  bench >> marked(qp.send_only(psn(+0)));
+  bench.require(cnps(bench).empty(), "no CNP", "a CNP");
+}
+void a_mark_on_a_cnp(Bench& bench) {
+  Connected& qp = bench.rc();
+  bench >> marked(qp.cnp());
+  bench.require(cnps(bench).empty(), "no CNP", "a CNP");
+}
+
+/// The device's requests: how long a WRITE of so many octets takes, each acknowledged.
+std::int64_t time_of_write(Bench& bench, Connected& qp, std::uint64_t wr_id, psn& at) {
+  constexpr std::int32_t packets = 64;
+  qp.device_writes(wr_id, {.length = packets * 256});
+  std::int64_t begin = 0, end = 0;
+  for (std::int32_t i = 0; i < packets; ++i) {
+    const auto seen = bench.next();
+    if (!seen) bench.require(false, "the next packet of a WRITE", "nothing");
+    if (i == 0) begin = seen->time;
+    end = seen->time;
+    if (i % 16 == 15) bench >> qp.ack(at + i, static_cast<std::uint32_t>(wr_id) + (i == packets - 1 ? 1 : 0));
+  }
+  at = at + packets;
+  qp.completes(wr_id);
+  return end - begin;
+}
+
+// CA17-45: who reacts to CNPs slows that queue pair down. How much, no clause says: what is seen is reported.
+void a_cnp_slows(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256, .region_octets = 65536, .timeout = 20});
+  psn at(0);
+  const std::int64_t before = time_of_write(bench, qp, 0, at);
+  for (int i = 0; i < 8; ++i) bench >> qp.cnp();
+  const std::int64_t behind = time_of_write(bench, qp, 1, at);
+  end_case(Verdict::may, fmt::format("64 packets took {} us before the CNPs and {} us behind them", before / 1000,
+                                     behind / 1000));
+}
+// CA17-46
+void the_rate_recovers(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256, .region_octets = 65536, .timeout = 20});
+  psn at(0);
+  for (int i = 0; i < 8; ++i) bench >> qp.cnp();
+  const std::int64_t slow = time_of_write(bench, qp, 0, at);
+  bench.pass(100'000'000);
+  const std::int64_t later = time_of_write(bench, qp, 1, at);
+  end_case(Verdict::may,
+           fmt::format("64 packets took {} us behind CNPs and {} us after 100 ms more", slow / 1000, later / 1000));
+}
+
+// Whatever a CNP holds, and whoever it is for: nothing breaks.
+void a_cnp_for_nobody(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  bench >> qp.cnp().with<Bth, "dest_qp">(qp.device_qpn ^ 0x1000, "for an unknown queue pair");
+  bench << silence();
+  bench >> qp.send_only(psn(+0));
+  bench << ack(psn(+0)).msn(1);
+}
+void a_cnp_with_reserved_octets(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  bench >> qp.cnp().with<Cnp, "reserved">(0x0123456789abcdef, "reserved octets not 0");
+  bench << silence();
+  bench >> qp.send_only(psn(+0));
+  bench << ack(psn(+0)).msn(1);
+}
+
+// Some devices send CNPs for losses: reported.
+void a_loss_without_a_mark(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 2});
+  bench >> qp.send_only(psn(+1));
+  const std::size_t count = cnps(bench).size();
+  end_case(Verdict::may, count ? "a loss draws a CNP" : "a loss draws no CNP");
+}
+
+// CA17-29: RoCEv2 marks in the IP header; FECN means nothing.
+void fecn_is_ignored(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  bench >> qp.send_only(psn(+0)).with<Bth, "fecn">(1, "with FECN");
+  bench << ack(psn(+0)).msn(1).where("BECN 0", [](const Seen& seen) {
+    return seen.stack.get<Bth>()->get<"becn">() == 0;
+  }) << silence();
+}
+
+// What the device counts is what the tester saw.
+void counters_are_true(Bench& bench) {
+  constexpr std::uint64_t marks = 4;
+  Connected& qp = bench.rc({.receives = marks});
+  const auto sent = bench.counter({"np_cnp_sent"}), seen_marks = bench.counter({"np_ecn_marked_roce_packets"});
+  if (!sent && !seen_marks) end_case(Verdict::unsupported, "the device has no counters of congestion");
+  for (std::uint64_t i = 0; i < marks; ++i) bench >> marked(qp.send_only(psn(static_cast<std::int32_t>(i))));
+  const std::size_t on_the_wire = cnps(bench).size();
+  if (sent) {
+    const std::uint64_t counted = bench.counter({"np_cnp_sent"}).value_or(0) - *sent;
+    bench.require(counted == on_the_wire, fmt::format("{} CNPs counted", on_the_wire), fmt::format("{}", counted));
+  }
+  if (seen_marks) {
+    const std::uint64_t counted = bench.counter({"np_ecn_marked_roce_packets"}).value_or(0) - *seen_marks;
+    bench.require(counted == marks, fmt::format("{} marks counted", marks), fmt::format("{}", counted));
+  }
+}
+
+}  // namespace
+
+std::span<const Case> congestion_cases() {
+  constexpr Role wire = Role::wire;
+  constexpr Need management = Need::congestion_management;
+  static constexpr Case list[] = {
+      {.rule = "congestion.notification-point.cnp.answers-mark", .role = wire, .needs = management,
+       .run = a_mark_is_answered},
+      {.rule = "congestion.notification-point.cnp.format", .role = wire, .needs = management, .run = format_of_cnp},
+      {.rule = "congestion.notification-point.pacing.interval", .role = wire, .needs = management, .run = a_burst},
+      {.rule = "congestion.notification-point.pacing.scope", .role = wire, .needs = management,
+       .run = two_queue_pairs},
+      {.rule = "congestion.notification-point.cnp.valid-packets-alone", .variant = "wrong ICRC", .role = wire,
+       .run = a_mark_with_a_wrong_icrc},
+      {.rule = "congestion.notification-point.cnp.valid-packets-alone", .variant = "wrong P_Key", .role = wire,
+       .run = a_mark_with_a_wrong_pkey},
+      {.rule = "congestion.notification-point.cnp.valid-packets-alone", .variant = "duplicate", .role = wire,
+       .run = a_mark_of_a_duplicate},
+      {.rule = "congestion.notification-point.cnp.never-for-cnp", .role = wire, .run = a_mark_on_a_cnp},
+      {.rule = "congestion.reaction-point.rate.falls", .role = wire, .needs = management, .run = a_cnp_slows},
+      {.rule = "congestion.reaction-point.cnp.strange-ignored", .variant = "unknown queue pair", .role = wire,
+       .run = a_cnp_for_nobody},
+      {.rule = "congestion.reaction-point.cnp.strange-ignored", .variant = "reserved octets", .role = wire,
+       .run = a_cnp_with_reserved_octets},
+      {.rule = "congestion.reaction-point.rate.recovers", .role = wire, .needs = management,
+       .run = the_rate_recovers},
+      {.rule = "congestion.notification-point.cnp.on-loss", .role = wire, .run = a_loss_without_a_mark},
+      {.rule = "congestion.receiver.fecn.no-reaction", .role = wire, .run = fecn_is_ignored},
+      {.rule = "congestion.endpoint.counters.as-the-wire", .role = wire, .needs = management,
+       .run = counters_are_true},
+  };
+  return list;
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,220 @@
+/// Unreliable connections: IBTA vol 1, 9.8.2 (PSNs and messages), Table 63 (errors of the responder), Table 38
+/// (opcodes); numbers of most statements unverified.
+
+#include "conformance/cases/files.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+/// It still receives what is in order: a SEND, which no answer follows.
+void receives(Bench& bench, Connected& qp, psn at, std::uint64_t wr_id) {
+  const std::string payload = octets(24, 0x40);
+  bench >> qp.send_only(at, payload).without_ack_request();
+  qp.completes(wr_id);
+  qp.received(wr_id, payload);
+  bench << silence();
+}
+
+void sends_are_not_answered(Bench& bench) {
+  Connected& qp = bench.uc({.mtu = 256, .receives = 3});
+  receives(bench, qp, psn(+0), 0);
+  const std::string payload = octets(400);
+  bench >> qp.send_first(psn(+1), payload.substr(0, 256)) >> qp.send_last(psn(+2), payload.substr(256));  // with AckReq
+  qp.completes(1);
+  qp.received(1, payload);
+  bench << silence();
+}
+void writes_are_not_answered(Bench& bench) {
+  Connected& qp = bench.uc();
+  bench >> qp.write_only(psn(+0), qp.at(16, 0, octets(32)));
+  bench << silence();
+  qp.holds(16, octets(32));
+}
+
+// A gap inside a message loses it, and nothing else: the next First or Only begins anew, at its own PSN.
+void a_middle_is_lost(Bench& bench) {
+  Connected& qp = bench.uc({.mtu = 256, .receives = 2});
+  bench >> qp.send_first(psn(+0), octets(256)) >> qp.send_last(psn(+2), octets(8));
+  bench << silence();
+  qp.completes_nothing();
+  receives(bench, qp, psn(+3), 0);
+}
+void a_last_is_lost(Bench& bench) {
+  Connected& qp = bench.uc({.mtu = 256, .receives = 2});
+  bench >> qp.send_first(psn(+0), octets(256)) >> qp.send_middle(psn(+1), octets(256));
+  receives(bench, qp, psn(+3), 0);
+}
+void a_write_loses_its_middle(Bench& bench) {
+  Connected& qp = bench.uc({.mtu = 256, .receives = 1});
+  bench >> qp.write_first(psn(+0), qp.at(0, 768, octets(256, 0x20))) >> qp.write_last(psn(+2), octets(256, 0x20));
+  bench << silence();
+  qp.holds(512, std::string(256, '\0'));
+  receives(bench, qp, psn(+3), 0);
+}
+void an_only_is_lost(Bench& bench) {
+  Connected& qp = bench.uc({.receives = 3});
+  receives(bench, qp, psn(+0), 0);
+  receives(bench, qp, psn(+5), 1);
+  receives(bench, qp, psn(+6), 2);
+}
+void a_loss_across_the_wrap(Bench& bench) {
+  Connected& qp = bench.uc({.receives = 2, .first_psn = 0xffffff});
+  receives(bench, qp, psn(+0), 0);
+  receives(bench, qp, psn(+3), 1);
+}
+
+// Class D: what does not begin with a First or Only is no message, and takes no receive.
+void begins_with_a_middle(Bench& bench) {
+  Connected& qp = bench.uc({.mtu = 256, .receives = 1});
+  bench >> qp.send_middle(psn(+0), octets(256)) >> qp.send_last(psn(+1), octets(8));
+  bench << silence();
+  qp.completes_nothing();
+  receives(bench, qp, psn(+2), 0);
+}
+void begins_with_a_last(Bench& bench) {
+  Connected& qp = bench.uc({.receives = 1});
+  bench >> qp.send_last(psn(+0), octets(8));
+  bench << silence();
+  qp.completes_nothing();
+  receives(bench, qp, psn(+1), 0);
+}
+
+// Class D1: a First inside a message begins another one, with the same receive.
+void a_first_in_a_message(Bench& bench) {
+  Connected& qp = bench.uc({.mtu = 256, .receives = 1});
+  const std::string payload = octets(300, 0x60);
+  bench >> qp.send_first(psn(+0), octets(256)) >> qp.send_first(psn(+1), payload.substr(0, 256)) >>
+      qp.send_last(psn(+2), payload.substr(256));
+  qp.completes(0);
+  qp.received(0, payload);
+  bench << silence();
+}
+void an_only_in_a_message(Bench& bench) {
+  Connected& qp = bench.uc({.mtu = 256, .receives = 1});
+  bench >> qp.send_first(psn(+0), octets(256));
+  receives(bench, qp, psn(+1), 0);
+}
+// Class E: one of a shared queue cannot be used again: it completes in error.
+void a_first_in_a_message_shared(Bench& bench) {
+  Connected& qp = bench.uc({.mtu = 256, .receives = 2, .shared_receives = true});
+  bench >> qp.send_first(psn(+0), octets(256)) >> qp.send_first(psn(+1), octets(256)) >>
+      qp.send_last(psn(+2), octets(8));
+  qp.completes_in_error(0);
+  bench << silence();
+}
+
+void no_receive(Bench& bench) {
+  Connected& qp = bench.uc();
+  bench >> qp.send_only(psn(+0)).without_ack_request();
+  bench << silence();
+  qp.post_receives(1);
+  qp.completes_nothing();
+  receives(bench, qp, psn(+1), 0);
+}
+
+// Table 63: a WRITE that is not allowed writes nothing and draws nothing.
+void refused_write(Bench& bench, const ConnectOptions& options, const std::function<Operands(Connected&)>& operands) {
+  Connected& qp = bench.uc(options);
+  bench >> qp.write_only(psn(+0), operands(qp));
+  bench << silence();
+  qp.holds(0, std::string(64, '\0'));
+  qp.holds(options.region_octets - 64, std::string(64, '\0'));
+}
+void a_wrong_rkey(Bench& bench) {
+  refused_write(bench, {}, [](Connected& qp) {
+    Operands operands = qp.at(0, 0, octets(8));
+    operands.rkey ^= 0x100;
+    return operands;
+  });
+}
+void behind_the_region(Bench& bench) {
+  refused_write(bench, {}, [](Connected& qp) { return qp.at(8192 - 7, 0, octets(8)); });
+}
+void without_the_regions_right(Bench& bench) {
+  refused_write(bench, {.region_access = {"local_write", "remote_read"}},
+                [](Connected& qp) { return qp.at(0, 0, octets(8)); });
+}
+void without_the_queue_pairs_right(Bench& bench) {
+  refused_write(bench, {.access = {"remote_read"}}, [](Connected& qp) { return qp.at(0, 0, octets(8)); });
+}
+
+void longer_than_the_receive(Bench& bench) {
+  Connected& qp = bench.uc({.receives = 1, .receive_octets = 64});
+  bench >> qp.send_only(psn(+0), octets(65)).without_ack_request();
+  bench << silence();
+  qp.is_in("rts");
+}
+void longer_than_the_shared_receive(Bench& bench) {
+  Connected& qp = bench.uc({.receives = 1, .receive_octets = 64, .shared_receives = true});
+  bench >> qp.send_only(psn(+0), octets(65)).without_ack_request();
+  qp.completes_in_error(0);
+  bench << silence();
+}
+
+// C9-88 says it of RC: where nothing is written, no key is looked at.
+void nothing_with_a_wrong_rkey(Bench& bench) {
+  Connected& qp = bench.uc({.receives = 2});
+  bench >> qp.request(Operation::rdma_write, Position::only, psn(+0), {.va = 0x1234, .rkey = 0xdead00});
+  bench << silence();
+  receives(bench, qp, psn(+1), 0);
+  qp.is_in("rts");
+}
+
+// Table 38: UC has SENDs and WRITEs, and no others.
+void undefined(Bench& bench, std::uint8_t opcode) {
+  Connected& qp = bench.uc({.receives = 1});
+  bench >> qp.request(opcode, psn(+0), {.va = qp.region.addr(), .rkey = qp.region.rkey(), .length = 8});
+  bench << silence();
+  qp.completes_nothing();
+  receives(bench, qp, psn(+1), 0);
+}
+void a_read(Bench& bench) { undefined(bench, 0x2c); }
+void an_atomic(Bench& bench) { undefined(bench, 0x33); }
+void a_reserved_opcode(Bench& bench) { undefined(bench, 0x3f); }
+
+}  // namespace
+
+std::span<const Case> uc_cases() {
+  static constexpr Case list[] = {
+      {.rule = "uc.responder.response.none", .variant = "SEND", .needs = Need::uc, .run = sends_are_not_answered},
+      {.rule = "uc.responder.response.none", .variant = "WRITE", .needs = Need::uc, .run = writes_are_not_answered},
+      {.rule = "uc.responder.psn.gap-in-message", .variant = "Middle", .needs = Need::uc, .run = a_middle_is_lost},
+      {.rule = "uc.responder.psn.gap-in-message", .variant = "Last", .needs = Need::uc, .run = a_last_is_lost},
+      {.rule = "uc.responder.psn.gap-in-message", .variant = "WRITE", .needs = Need::uc,
+       .run = a_write_loses_its_middle},
+      {.rule = "uc.responder.psn.gap-between-messages", .variant = "Only", .needs = Need::uc, .run = an_only_is_lost},
+      {.rule = "uc.responder.psn.gap-between-messages", .variant = "modulo 2^24", .needs = Need::uc,
+       .run = a_loss_across_the_wrap},
+      {.rule = "uc.responder.opcode.begins-in-the-middle", .variant = "Middle", .needs = Need::uc,
+       .run = begins_with_a_middle},
+      {.rule = "uc.responder.opcode.begins-in-the-middle", .variant = "Last", .needs = Need::uc,
+       .run = begins_with_a_last},
+      {.rule = "uc.responder.opcode.message-not-ended", .variant = "First", .needs = Need::uc,
+       .run = a_first_in_a_message},
+      {.rule = "uc.responder.opcode.message-not-ended", .variant = "Only", .needs = Need::uc,
+       .run = an_only_in_a_message},
+      {.rule = "uc.responder.opcode.message-not-ended-shared", .needs = Need::uc | Need::shared_receive_queues,
+       .run = a_first_in_a_message_shared},
+      {.rule = "uc.responder.receive.none-posted", .needs = Need::uc, .run = no_receive},
+      {.rule = "uc.responder.access.violation-dropped", .variant = "wrong R_Key", .needs = Need::uc,
+       .run = a_wrong_rkey},
+      {.rule = "uc.responder.access.violation-dropped", .variant = "out of bounds by one", .needs = Need::uc,
+       .run = behind_the_region},
+      {.rule = "uc.responder.access.violation-dropped", .variant = "region without the right", .needs = Need::uc,
+       .run = without_the_regions_right},
+      {.rule = "uc.responder.access.violation-dropped", .variant = "queue pair without the right", .needs = Need::uc,
+       .run = without_the_queue_pairs_right},
+      {.rule = "uc.responder.length.receive-too-small", .variant = "own queue", .needs = Need::uc,
+       .run = longer_than_the_receive},
+      {.rule = "uc.responder.length.receive-too-small", .variant = "shared queue",
+       .needs = Need::uc | Need::shared_receive_queues, .run = longer_than_the_shared_receive},
+      {.rule = "uc.responder.access.zero-length-unchecked", .needs = Need::uc, .run = nothing_with_a_wrong_rkey},
+      {.rule = "uc.responder.opcode.undefined-dropped", .variant = "READ", .needs = Need::uc, .run = a_read},
+      {.rule = "uc.responder.opcode.undefined-dropped", .variant = "atomic", .needs = Need::uc, .run = an_atomic},
+      {.rule = "uc.responder.opcode.undefined-dropped", .variant = "reserved", .needs = Need::uc,
+       .run = a_reserved_opcode},
+  };
+  return list;
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,362 @@
+/// Datagrams: IBTA vol 1, 9.6.1.4.1 and 10.2.5 (Q_Keys), 9.8.3 (lengths), 11.4.1.2 and 11.4.2.1 (what a receive tells),
+/// 11.3.1 (multicast), A17.4.5 and A17.5 (RoCEv2).
+
+#include <fmt/format.h>
+
+#include "conformance/cases/files.hpp"
+#include "dissectors/protocol/ethernet.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/transport.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+constexpr std::uint32_t network_header = 40;  ///< octets before the payload in a receive
+constexpr std::uint32_t qkey = 0x11111111;
+
+/// A datagram arrives: 40 octets of network header, whatever they are, and the payload.
+peer::Completion receives(Bench& bench, Connected& qp, psn at, std::uint64_t wr_id, const std::string& payload) {
+  bench >> qp.datagram(at, qkey, payload);
+  const peer::Completion completion = qp.completes(wr_id);
+  const auto found = bench.take(
+      qp.inbox.read(wr_id * qp.options.receive_octets + network_header, payload.size()), "read what was received");
+  bench.require(std::string(found.begin(), found.end()) == payload, "the payload behind 40 octets", "other octets");
+  return completion;
+}
+
+// A17.4.5.2: an IPv4 header is in the second 20 of the 40 octets.
+void ipv4_header_in_front(Bench& bench) {
+  Connected& qp = bench.ud({.receives = 1});
+  receives(bench, qp, psn(+0), 0, octets(32));
+  const auto found = bench.take(qp.inbox.read(20, 20), "read the network header");
+  bench.require(found[0] == 0x45, "an IPv4 header at octet 20", fmt::format("octet {:#04x}", found[0]));
+  const bool addresses =
+      std::equal(found.begin() + 12, found.begin() + 16, qp.path.tester_address.begin() + 12) &&
+      std::equal(found.begin() + 16, found.end(), qp.path.device_address.begin() + 12);
+  bench.require(addresses, "source and destination address in it", "others");
+}
+void ipv6_header_in_front(Bench& bench) {
+  Connected& qp = bench.ud({.receives = 1, .over = Over::ipv6});
+  receives(bench, qp, psn(+0), 0, octets(32));
+  const auto found = bench.take(qp.inbox.read(0, network_header), "read the network header");
+  bench.require(found[0] >> 4 == 6, "an IPv6 header at octet 0", fmt::format("octet {:#04x}", found[0]));
+  bench.require(std::equal(found.begin() + 8, found.begin() + 24, qp.path.tester_address.begin()),
+                "the source address in it", "another");
+}
+
+// 11.4.2.1: the completion counts the 40 octets, and tells who sent.
+void the_completion_tells_the_source(Bench& bench) {
+  Connected& qp = bench.ud({.receives = 1});
+  const peer::Completion completion = receives(bench, qp, psn(+0), 0, octets(32));
+  bench.require(completion.byte_len == network_header + 32, "72 octets in the completion",
+                fmt::format("{}", completion.byte_len));
+  bench.require(completion.src_qp.value_or(0) == qp.tester_qpn, "the tester's queue pair as the source",
+                fmt::format("{:#x}", completion.src_qp.value_or(0)));
+}
+
+// 9.6.1.4.1: another Q_Key is none.
+void wrong_qkey(Bench& bench, std::uint32_t flip) {
+  Connected& qp = bench.ud({.receives = 1});
+  bench >> qp.datagram(psn(+0), qkey ^ flip);
+  bench << silence();
+  qp.completes_nothing();
+  receives(bench, qp, psn(+1), 0, octets(32));
+}
+void lowest_bit(Bench& bench) { wrong_qkey(bench, 1); }
+void highest_bit(Bench& bench) { wrong_qkey(bench, 0x80000000); }
+
+peer::AddressHandle to_tester(Bench& bench, const Connected& qp) {
+  std::string address = "::ffff:";
+  for (std::size_t i = 12; i < 16; i += 2)
+    address += fmt::format("{}{:02x}{:02x}", i > 12 ? ":" : "", qp.path.tester_address[i], qp.path.tester_address[i + 1]);
+  return bench.take(bench.domain().address_handle(address, qp.gid_index), "an address handle of the tester's address");
+}
+void device_sends(Bench& bench, Connected& qp, const peer::AddressHandle& ah, std::uint32_t key,
+                  std::uint32_t length = 8) {
+  qp.post({.opcode = "send",
+           .wr_id = 0,
+           .sges = {qp.piece(0, length)},
+           .ah = &ah,
+           .remote_qpn = qp.tester_qpn,
+           .remote_qkey = key});
+  bench.note(fmt::format("Q_Key {:#x} in the work request", key));
+}
+std::uint64_t qkey_of(const Seen& seen) { return seen.stack.get<Deth>()->get<"qkey">(); }
+
+// 10.2.5: a Q_Key with its high bit set in the work request means the queue pair's own.
+void high_bit_means_own(Bench& bench) {
+  Connected& qp = bench.ud();
+  const peer::AddressHandle ah = to_tester(bench, qp);
+  device_sends(bench, qp, ah, 0x80000001);
+  bench << a_send(psn(+0)).where("the queue pair's own Q_Key", [](const Seen& seen) { return qkey_of(seen) == qkey; });
+}
+void without_it_the_requests(Bench& bench) {
+  Connected& qp = bench.ud();
+  const peer::AddressHandle ah = to_tester(bench, qp);
+  device_sends(bench, qp, ah, 0x00001234);
+  bench << a_send(psn(+0)).where("the work request's Q_Key", [](const Seen& seen) { return qkey_of(seen) == 0x1234; });
+}
+
+// A consumer without privileges cannot have a privileged Q_Key of its own. The lab's agent has them.
+void privileged_of_its_own(Bench& bench) {
+  Connected& qp = bench.ud({.reach = Reach::reset});
+  nlohmann::json attributes = qp.attributes_to("init");
+  attributes["qkey"] = 0x80010000;
+  const auto done = qp.qp.modify(attributes);
+  end_case(Verdict::inconclusive,
+           done ? "it was granted, to an agent whose privileges the tester cannot see" : "it was refused");
+}
+
+// 9.6.1.4.1: QP1 hears one Q_Key alone.
+Stimulus mad(const Connected& qp, std::uint32_t key, std::size_t size) {
+  // Get(ClassPortInfo) of communication management.
+  std::string octets_of_mad(size, '\0');
+  octets_of_mad[0] = 1;
+  octets_of_mad[1] = 7;
+  octets_of_mad[2] = 2;
+  octets_of_mad[3] = 1;
+  octets_of_mad[17] = 1;
+  return qp.datagram(psn(+0), key, octets_of_mad)
+      .with<Bth, "dest_qp">(1, "to QP1")
+      .changed([](Frame& frame) { frame.find(info<Deth>)->set(*info<Deth>.find("src_qp"), 1); }, "from QP1");
+}
+/// Whether the device's QP1 answers, with which other MADs can be compared.
+void qp1_answers(Bench& bench, const Connected& qp) {
+  TesterQueuePair general = qp;
+  general.tester_qpn = 1;
+  bench.listen_to(general);
+  bench >> mad(qp, 0x80010000, 256);
+  if (!bench.next(bench.patience().answer / 4))
+    end_case(Verdict::inconclusive, "QP1 answers nothing that the tester asks: so silence tells nothing");
+}
+void wrong_qkey_to_qp1(Bench& bench) {
+  Connected& qp = bench.ud();
+  qp1_answers(bench, qp);
+  bench >> mad(qp, 0x80010001, 256);
+  bench << silence();
+}
+void mad_of_another_length(Bench& bench) {
+  Connected& qp = bench.ud();
+  qp1_answers(bench, qp);
+  bench >> mad(qp, 0x80010000, 252);
+  bench << silence();
+}
+
+// C9-205: what does not fit is dropped, and the queue pair goes on.
+void one_octet_too_many(Bench& bench) {
+  Connected& qp = bench.ud({.receives = 2, .receive_octets = network_header + 64});
+  bench >> qp.datagram(psn(+0), qkey, octets(65));
+  bench << silence();
+  qp.is_in("rts");
+}
+void exactly_as_much(Bench& bench) {
+  Connected& qp = bench.ud({.receives = 1, .receive_octets = network_header + 64});
+  receives(bench, qp, psn(+0), 0, octets(64));
+}
+void above_the_mtu(Bench& bench) {
+  const std::uint32_t mtu = bench.device().device->port().active_mtu;
+  Connected& qp = bench.ud({.receives = 1, .receive_octets = 8192});
+  bench >> qp.datagram(psn(+0), qkey, octets(mtu + 4));
+  bench << silence();
+  qp.completes_nothing();
+  qp.is_in("rts");
+}
+
+// C10-93.1.1: a datagram above the port's MTU is not sent, and is no error either.
+void a_request_above_the_mtu(Bench& bench) {
+  const std::uint32_t mtu = bench.device().device->port().active_mtu;
+  Connected& qp = bench.ud();
+  const peer::AddressHandle ah = to_tester(bench, qp);
+  device_sends(bench, qp, ah, qkey, mtu + 1);
+  bench << silence();
+  const auto completions = bench.take(qp.cq.poll(1, bench.silence_time()), "poll for a completion");
+  const bool error = !completions.empty() && !completions.front().good();
+  bench.require(!error, "no completion in error", error ? completions.front().status : "");
+}
+void a_request_of_the_mtu(Bench& bench) {
+  const std::uint32_t mtu = bench.device().device->port().active_mtu;
+  Connected& qp = bench.ud();
+  const peer::AddressHandle ah = to_tester(bench, qp);
+  device_sends(bench, qp, ah, qkey, mtu);
+  bench << a_send(psn(+0)).where("as many octets as the MTU",
+                                 [mtu](const Seen& seen) { return seen.payload.size() == mtu; });
+  qp.completes(0);
+}
+
+// Table 38: datagrams are whole. First, Middle and Last have no opcode.
+void undefined(Bench& bench, std::uint8_t opcode) {
+  Connected& qp = bench.ud({.receives = 1});
+  bench >> qp.datagram(psn(+0), qkey).with<Bth, "opcode">(opcode, fmt::format("with opcode {:#04x}", opcode));
+  bench << silence();
+  qp.completes_nothing();
+  receives(bench, qp, psn(+1), 0, octets(8));
+}
+void a_first(Bench& bench) { undefined(bench, 0x60); }
+void a_last(Bench& bench) { undefined(bench, 0x62); }
+void a_write(Bench& bench) { undefined(bench, 0x6a); }
+
+void no_receive(Bench& bench) {
+  Connected& qp = bench.ud();
+  bench >> qp.datagram(psn(+0), qkey);
+  bench << silence();
+  qp.post_receives(1);
+  receives(bench, qp, psn(+1), 0, octets(8));
+}
+
+void immediate_data(Bench& bench) {
+  Connected& qp = bench.ud({.receives = 1});
+  const std::uint8_t opcode = find_opcode(Transport::ud, Operation::send, Position::only, true)->value;
+  bench >> qp.request(opcode, psn(+0), {.payload = octets(8), .immediate = 0x12345678, .qkey = qkey});
+  const peer::Completion completion = qp.completes(0);
+  bench.require(completion.imm.value_or(0) == 0x12345678, "immediate data 0x12345678",
+                completion.imm ? fmt::format("{:#x}", *completion.imm) : "none");
+}
+
+// Whatever the PSN is.
+void any_psn(Bench& bench) {
+  Connected& qp = bench.ud({.receives = 4});
+  std::uint64_t wr_id = 0;
+  for (const std::int32_t at : {+100, +3, +3, -5000000}) receives(bench, qp, psn(at), wr_id++, octets(8));
+}
+
+/// 239.1.2.3, as GID and as Ethernet address.
+constexpr std::uint32_t group = 0xef010203;
+constexpr const char* group_gid = "::ffff:239.1.2.3";
+Stimulus to_group(const Connected& qp, std::uint32_t qpn, const std::string& payload) {
+  return qp.datagram(psn(+0), qkey, payload)
+      .with<Ethernet, "dst">(0x01005e010203, "to a group's MAC")
+      .with<Ipv4, "dst">(group, "to 239.1.2.3")
+      .with<Bth, "dest_qp">(qpn, fmt::format("to queue pair {:#x}", qpn));
+}
+void attach(Bench& bench, Connected& qp) {
+  bench.take(bench.device().peer->call("attach_multicast", {{"qp", qp.qp.handle()}, {"gid", group_gid}}),
+             "the queue pair attached to 239.1.2.3");
+}
+
+// 11.3.1: each queue pair of the group gets one copy.
+void one_copy_each(Bench& bench) {
+  Connected& one = bench.ud({.receives = 2});
+  Connected& other = bench.ud({.receives = 2});
+  Connected& none = bench.ud({.receives = 1});
+  attach(bench, one);
+  attach(bench, other);
+  bench >> to_group(one, 0xffffff, octets(32));
+  one.completes(0);
+  other.completes(0);
+  one.completes_nothing();
+  other.completes_nothing();
+  none.completes_nothing();
+}
+void to_an_ordinary_queue_pair(Bench& bench) {
+  Connected& qp = bench.ud({.receives = 1});
+  attach(bench, qp);
+  bench >> to_group(qp, qp.device_qpn, octets(32));
+  bench << silence();
+  qp.completes_nothing();
+}
+void unicast_to_the_multicast_queue_pair(Bench& bench) {
+  Connected& qp = bench.ud({.receives = 1});
+  attach(bench, qp);
+  bench >> qp.datagram(psn(+0), qkey).with<Bth, "dest_qp">(0xffffff, "to queue pair 0xffffff");
+  bench << silence();
+  qp.completes_nothing();
+}
+
+// o10-2.2.3: it has to be detached before.
+void destroy_while_attached(Bench& bench) {
+  Connected& qp = bench.ud();
+  attach(bench, qp);
+  const auto destroyed = bench.device().peer->call("destroy", {{"object", qp.qp.handle()}});
+  bench.is_refused(destroyed, "destroying a queue pair that is attached to a group");
+  bench.take(bench.device().peer->call("detach_multicast", {{"qp", qp.qp.handle()}, {"gid", group_gid}}),
+             "the queue pair detached");
+}
+
+/// The same in RoCEv1: a GRH in place of IP and UDP.
+Stimulus as_roce_v1(const Connected& qp, const Stimulus& stimulus) {
+  return stimulus.changed(
+      [&qp](Frame& frame) {
+        std::vector<HeaderValue> layers;
+        for (HeaderValue& layer : frame.layers) {
+          if (&layer.header() == &info<Ipv4> || &layer.header() == &info<Ipv6>)
+            layers.push_back(Value<Grh>()
+                                 .set<"hop_limit">(64)
+                                 .set<"sgid">(Bytes(qp.path.tester_address))
+                                 .set<"dgid">(Bytes(qp.path.device_address)));
+          else if (&layer.header() != &info<Udp>)
+            layers.push_back(layer);
+        }
+        frame.layers = std::move(layers);
+      },
+      "in RoCEv1");
+}
+bool has_roce_v1(Bench& bench) {
+  for (const peer::Gid& gid : bench.device().device->port().gids)
+    if (gid.type == "roce_v1") return true;
+  return false;
+}
+void both_versions(Bench& bench) {
+  if (!has_roce_v1(bench)) end_case(Verdict::unsupported, "the port has no GID of RoCEv1");
+  Connected& qp = bench.ud({.receives = 2});
+  bench >> as_roce_v1(qp, qp.datagram(psn(+0), qkey));
+  qp.completes(0);
+  receives(bench, qp, psn(+1), 1, octets(8));
+}
+void other_version_to_a_connection(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  bench >> as_roce_v1(qp, qp.send_only(psn(+0)));
+  bench << silence();
+  qp.completes_nothing();
+  bench >> qp.send_only(psn(+0));
+  bench << ack(psn(+0)).msn(1);
+}
+
+}  // namespace
+
+std::span<const Case> ud_cases() {
+  static constexpr Case list[] = {
+      {.rule = "ud.receiver.delivery.network-header-first", .variant = "IPv4", .needs = Need::ud,
+       .run = ipv4_header_in_front},
+      {.rule = "ud.receiver.delivery.network-header-first", .variant = "IPv6", .needs = Need::ud,
+       .run = ipv6_header_in_front},
+      {.rule = "ud.receiver.completion.of-receive", .needs = Need::ud, .run = the_completion_tells_the_source},
+      {.rule = "ud.receiver.qkey.mismatch-dropped", .variant = "lowest bit", .needs = Need::ud, .run = lowest_bit},
+      {.rule = "ud.receiver.qkey.mismatch-dropped", .variant = "highest bit", .needs = Need::ud, .run = highest_bit},
+      {.rule = "ud.sender.qkey.own-if-privileged", .variant = "high bit", .role = Role::requester, .needs = Need::ud,
+       .run = high_bit_means_own},
+      {.rule = "ud.sender.qkey.own-if-privileged", .variant = "no high bit", .role = Role::requester,
+       .needs = Need::ud, .run = without_it_the_requests},
+      {.rule = "ud.verbs.qkey.privileged-restricted", .role = Role::verbs, .needs = Need::ud,
+       .run = privileged_of_its_own,
+       .possible_problems = "needs an agent without privileges, which the tester cannot see"},
+      {.rule = "ud.receiver.qkey.of-qp1", .needs = Need::ud, .run = wrong_qkey_to_qp1},
+      {.rule = "ud.receiver.length.receive-too-small", .variant = "one octet", .needs = Need::ud,
+       .run = one_octet_too_many},
+      {.rule = "ud.receiver.length.receive-too-small", .variant = "exactly as much", .needs = Need::ud,
+       .run = exactly_as_much},
+      {.rule = "ud.sender.length.above-mtu", .variant = "one octet more", .role = Role::requester, .needs = Need::ud,
+       .run = a_request_above_the_mtu},
+      {.rule = "ud.sender.length.above-mtu", .variant = "exactly", .role = Role::requester, .needs = Need::ud,
+       .run = a_request_of_the_mtu},
+      {.rule = "ud.receiver.opcode.undefined-dropped", .variant = "First", .needs = Need::ud, .run = a_first},
+      {.rule = "ud.receiver.opcode.undefined-dropped", .variant = "Last", .needs = Need::ud, .run = a_last},
+      {.rule = "ud.receiver.opcode.undefined-dropped", .variant = "WRITE", .needs = Need::ud, .run = a_write},
+      {.rule = "ud.receiver.receive.none-posted", .needs = Need::ud, .run = no_receive},
+      {.rule = "ud.receiver.completion.immediate-data", .needs = Need::ud, .run = immediate_data},
+      {.rule = "ud.receiver.psn.unchecked", .needs = Need::ud, .run = any_psn},
+      {.rule = "ud.endpoint.mad.octets", .needs = Need::ud, .run = mad_of_another_length},
+      {.rule = "ud.receiver.multicast.one-copy-each", .needs = Need::ud | Need::multicast, .run = one_copy_each},
+      {.rule = "ud.receiver.multicast.malformed-dropped", .variant = "to an ordinary queue pair",
+       .needs = Need::ud | Need::multicast, .run = to_an_ordinary_queue_pair},
+      {.rule = "ud.receiver.multicast.malformed-dropped", .variant = "unicast to 0xffffff",
+       .needs = Need::ud | Need::multicast, .run = unicast_to_the_multicast_queue_pair},
+      {.rule = "ud.verbs.multicast.attached-not-destroyed", .role = Role::verbs, .needs = Need::ud | Need::multicast,
+       .run = destroy_while_attached},
+      {.rule = "roce.receiver.version.both-to-datagrams", .needs = Need::ud | Need::roce_v1, .run = both_versions},
+      {.rule = "roce.receiver.version.other-to-connected-dropped", .run = other_version_to_a_connection},
+      {.rule = "ud.receiver.length.above-mtu-dropped", .needs = Need::ud, .run = above_the_mtu},
+  };
+  return list;
+}
+
+}  // namespace rdmawire::conformance
