@@ -206,9 +206,9 @@ class Bench : public Conversation {
   DeviceUnderTest& device_;
   std::mt19937_64 random_;
   std::deque<peer::ProtectionDomain> domains_;
-  std::deque<peer::MemoryWindow> windows_;
   std::deque<peer::CompletionChannel> channels_;
   std::deque<Connected> connected_;
+  std::deque<peer::MemoryWindow> windows_;  // these go first: before the queue pairs that they are bound to
 };
 
 }  // namespace rdmawire::conformance
