@@ -110,8 +110,7 @@ Connected& Bench::connect(const ConnectOptions& options) {
   made.region = region(options.region_octets, options.region_access);
   const std::uint64_t inbox_octets = std::max<std::uint64_t>(std::uint64_t{64} * options.receive_octets, 64);
   made.inbox = take(domain().region(inbox_octets, {"local_write"}), "memory for receive requests");
-  if (options.shared_receives)
-    made.srq = take(domain().shared_receive_queue({.max_wr = 64}), "a shared receive queue");
+  if (options.shared_receives) made.srq = take(domain().shared_receive_queue({.max_wr = 64}), "a shared receive queue");
   made.qp = take(domain().queue_pair({.type = type_of(options.transport),
                                       .send_cq = &made.cq,
                                       .srq = made.srq ? &*made.srq : nullptr,
@@ -147,8 +146,10 @@ nlohmann::json Connected::attributes_to(const std::string& state) const {
   nlohmann::json attributes = {{"state", state}};
   if (state == "init") {
     attributes.update({{"pkey_index", 0}, {"port", bench_->device().device->port().number}});
-    if (datagrams) attributes["qkey"] = options.qkey;
-    else attributes["access"] = options.access;
+    if (datagrams)
+      attributes["qkey"] = options.qkey;
+    else
+      attributes["access"] = options.access;
   } else if (state == "rtr" && !datagrams) {
     attributes.update({{"path_mtu", options.mtu},
                        {"dest_qp_num", tester_qpn},

@@ -45,8 +45,8 @@ struct ConnectOptions {
   std::uint32_t send_sge = 1;       ///< pieces of memory in a send request
   std::uint32_t completions = 256;  ///< that the completion queue holds
   std::uint32_t qkey = 0x11111111;  ///< of UD
-  std::int64_t first_psn = -1;   ///< of the tester; -1: by chance
-  std::int64_t device_psn = -1;  ///< of the device; likewise
+  std::int64_t first_psn = -1;      ///< of the tester; -1: by chance
+  std::int64_t device_psn = -1;     ///< of the device; likewise
 };
 
 /// A message of the device: octets of the region from `offset` on.

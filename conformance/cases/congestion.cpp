@@ -53,7 +53,8 @@ void format_of_cnp(Bench& bench) {
   bench.require(bth.get<"opcode">() == 0x81 && bth.get<"psn">() == 0 && bth.get<"se">() == 0,
                 "opcode 0x81, PSN 0, no solicited event", seen.text());
   bench.require(bth.get<"migreq">() == 0, "M 0", "M 1");
-  bench.require(bth.get<"pkey">() == qp.path.pkey, "the marked packet's P_Key", fmt::format("{:#x}", bth.get<"pkey">()));
+  bench.require(bth.get<"pkey">() == qp.path.pkey, "the marked packet's P_Key",
+                fmt::format("{:#x}", bth.get<"pkey">()));
   const auto reserved = seen.stack.get<Cnp>();
   bench.require(reserved && reserved->get<"reserved">() == 0 && reserved->get<"reserved2">() == 0,
                 "16 reserved octets of 0", "others");
@@ -135,8 +136,8 @@ void a_cnp_slows(Bench& bench) {
   const std::int64_t before = time_of_write(bench, qp, 0, at);
   for (int i = 0; i < 8; ++i) bench >> qp.cnp();
   const std::int64_t behind = time_of_write(bench, qp, 1, at);
-  end_case(Verdict::may, fmt::format("64 packets took {} us before the CNPs and {} us behind them", before / 1000,
-                                     behind / 1000));
+  end_case(Verdict::may,
+           fmt::format("64 packets took {} us before the CNPs and {} us behind them", before / 1000, behind / 1000));
 }
 // CA17-46
 void the_rate_recovers(Bench& bench) {
@@ -207,30 +208,39 @@ std::span<const Case> congestion_cases() {
   constexpr Role wire = Role::wire;
   constexpr Need management = Need::congestion_management;
   static constexpr Case list[] = {
-      {.rule = "congestion.notification-point.cnp.answers-mark", .role = wire, .needs = management,
+      {.rule = "congestion.notification-point.cnp.answers-mark",
+       .role = wire,
+       .needs = management,
        .run = a_mark_is_answered},
       {.rule = "congestion.notification-point.cnp.format", .role = wire, .needs = management, .run = format_of_cnp},
       {.rule = "congestion.notification-point.pacing.interval", .role = wire, .needs = management, .run = a_burst},
-      {.rule = "congestion.notification-point.pacing.scope", .role = wire, .needs = management,
-       .run = two_queue_pairs},
-      {.rule = "congestion.notification-point.cnp.valid-packets-alone", .variant = "wrong ICRC", .role = wire,
+      {.rule = "congestion.notification-point.pacing.scope", .role = wire, .needs = management, .run = two_queue_pairs},
+      {.rule = "congestion.notification-point.cnp.valid-packets-alone",
+       .variant = "wrong ICRC",
+       .role = wire,
        .run = a_mark_with_a_wrong_icrc},
-      {.rule = "congestion.notification-point.cnp.valid-packets-alone", .variant = "wrong P_Key", .role = wire,
+      {.rule = "congestion.notification-point.cnp.valid-packets-alone",
+       .variant = "wrong P_Key",
+       .role = wire,
        .run = a_mark_with_a_wrong_pkey},
-      {.rule = "congestion.notification-point.cnp.valid-packets-alone", .variant = "duplicate", .role = wire,
+      {.rule = "congestion.notification-point.cnp.valid-packets-alone",
+       .variant = "duplicate",
+       .role = wire,
        .run = a_mark_of_a_duplicate},
       {.rule = "congestion.notification-point.cnp.never-for-cnp", .role = wire, .run = a_mark_on_a_cnp},
       {.rule = "congestion.reaction-point.rate.falls", .role = wire, .needs = management, .run = a_cnp_slows},
-      {.rule = "congestion.reaction-point.cnp.strange-ignored", .variant = "unknown queue pair", .role = wire,
+      {.rule = "congestion.reaction-point.cnp.strange-ignored",
+       .variant = "unknown queue pair",
+       .role = wire,
        .run = a_cnp_for_nobody},
-      {.rule = "congestion.reaction-point.cnp.strange-ignored", .variant = "reserved octets", .role = wire,
+      {.rule = "congestion.reaction-point.cnp.strange-ignored",
+       .variant = "reserved octets",
+       .role = wire,
        .run = a_cnp_with_reserved_octets},
-      {.rule = "congestion.reaction-point.rate.recovers", .role = wire, .needs = management,
-       .run = the_rate_recovers},
+      {.rule = "congestion.reaction-point.rate.recovers", .role = wire, .needs = management, .run = the_rate_recovers},
       {.rule = "congestion.notification-point.cnp.on-loss", .role = wire, .run = a_loss_without_a_mark},
       {.rule = "congestion.receiver.fecn.no-reaction", .role = wire, .run = fecn_is_ignored},
-      {.rule = "congestion.endpoint.counters.as-the-wire", .role = wire, .needs = management,
-       .run = counters_are_true},
+      {.rule = "congestion.endpoint.counters.as-the-wire", .role = wire, .needs = management, .run = counters_are_true},
   };
   return list;
 }

@@ -77,9 +77,7 @@ Expectation read_response(Position position, psn at);
 Expectation atomic_acknowledge(psn at, std::uint64_t original);
 /// A request of the device.
 Expectation request(Operation operation, Position position, psn at);
-inline Expectation a_send(psn at, Position position = Position::only) {
-  return request(Operation::send, position, at);
-}
+inline Expectation a_send(psn at, Position position = Position::only) { return request(Operation::send, position, at); }
 inline Expectation a_write(psn at, Position position = Position::only) {
   return request(Operation::rdma_write, position, at);
 }

@@ -39,7 +39,7 @@ struct Operands {
   std::uint32_t immediate = 0;
   std::uint32_t invalidated_rkey = 0;
   std::uint32_t xrc_srq = 0;
-  std::uint32_t qkey = 0;  ///< of UD, with the tester's queue pair as the source
+  std::uint32_t qkey = 0;        ///< of UD, with the tester's queue pair as the source
   std::uint8_t placement = 1;    ///< FLUSH: bit 0 global visibility, bit 1 persistence
   std::uint8_t selectivity = 0;  ///< FLUSH: 0 range, 1 memory region
 };

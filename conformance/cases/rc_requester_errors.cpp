@@ -111,23 +111,20 @@ void flushed_after_retries(Bench& bench) {
 // An operation that the service does not have is refused, or completes in error; it is never lost.
 void an_operation_of_another_service(Bench& bench) {
   Connected& qp = bench.uc();
-  const auto posted = qp.qp.post_send({{.opcode = "read",
-                                        .wr_id = 0,
-                                        .sges = {qp.piece(0, 8)},
-                                        .remote_addr = tester_memory,
-                                        .rkey = tester_rkey}});
-  if (posted) qp.completes_in_error(0);
-  else bench.note("refused at once: " + posted.error().message);
+  const auto posted = qp.qp.post_send(
+      {{.opcode = "read", .wr_id = 0, .sges = {qp.piece(0, 8)}, .remote_addr = tester_memory, .rkey = tester_rkey}});
+  if (posted)
+    qp.completes_in_error(0);
+  else
+    bench.note("refused at once: " + posted.error().message);
   bench << silence();
 }
 
 // A key that is none: the requester's own memory fails the request before it leaves.
 void a_wrong_local_key(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
-  qp.post({.opcode = "send",
-           .wr_id = 0,
-           .sges = {{.addr = qp.region.addr(), .length = 8, .lkey = 0xdead00}},
-           .flags = {}});
+  qp.post(
+      {.opcode = "send", .wr_id = 0, .sges = {{.addr = qp.region.addr(), .length = 8, .lkey = 0xdead00}}, .flags = {}});
   qp.completes(0, "loc_prot_err");
   bench << silence();
   qp.is_in("err");
@@ -138,32 +135,58 @@ void a_wrong_local_key(Bench& bench) {
 std::span<const Case> rc_requester_errors_cases() {
   constexpr Role requester = Role::requester;
   static constexpr Case list[] = {
-      {.rule = "rc.requester.nak.reserved-code", .variant = "0x64", .role = requester,
+      {.rule = "rc.requester.nak.reserved-code",
+       .variant = "0x64",
+       .role = requester,
        .run = code_of_reliable_datagrams},
       {.rule = "rc.requester.nak.reserved-code", .variant = "0x65", .role = requester, .run = first_reserved_code},
       {.rule = "rc.requester.nak.reserved-code", .variant = "0x7f", .role = requester, .run = last_reserved_code},
-      {.rule = "rc.requester.nak.completes-in-error", .variant = "invalid request", .role = requester,
+      {.rule = "rc.requester.nak.completes-in-error",
+       .variant = "invalid request",
+       .role = requester,
        .run = invalid_request},
-      {.rule = "rc.requester.nak.completes-in-error", .variant = "remote access error", .role = requester,
+      {.rule = "rc.requester.nak.completes-in-error",
+       .variant = "remote access error",
+       .role = requester,
        .run = remote_access},
-      {.rule = "rc.requester.nak.completes-in-error", .variant = "remote operational error", .role = requester,
+      {.rule = "rc.requester.nak.completes-in-error",
+       .variant = "remote operational error",
+       .role = requester,
        .run = remote_operational},
-      {.rule = "rc.requester.nak.completes-in-error", .variant = "the second of three", .role = requester,
+      {.rule = "rc.requester.nak.completes-in-error",
+       .variant = "the second of three",
+       .role = requester,
        .run = the_second_fails},
       {.rule = "rc.requester.nak.completes-in-error", .variant = "READ", .role = requester, .run = a_read_fails},
-      {.rule = "rc.requester.nak.completes-in-error", .variant = "atomic", .role = requester, .needs = Need::atomics,
+      {.rule = "rc.requester.nak.completes-in-error",
+       .variant = "atomic",
+       .role = requester,
+       .needs = Need::atomics,
        .run = an_atomic_fails},
-      {.rule = "rc.requester.completion.error-always-told", .variant = "an error", .role = requester,
+      {.rule = "rc.requester.completion.error-always-told",
+       .variant = "an error",
+       .role = requester,
        .run = unsignaled},
-      {.rule = "rc.requester.completion.error-always-told", .variant = "none", .role = requester,
+      {.rule = "rc.requester.completion.error-always-told",
+       .variant = "none",
+       .role = requester,
        .run = unsignaled_and_well},
-      {.rule = "rc.requester.completion.flushed-in-order", .variant = "behind a NAK", .role = requester,
+      {.rule = "rc.requester.completion.flushed-in-order",
+       .variant = "behind a NAK",
+       .role = requester,
        .run = flushed_in_order},
-      {.rule = "rc.requester.completion.flushed-in-order", .variant = "behind the last retry", .role = requester,
+      {.rule = "rc.requester.completion.flushed-in-order",
+       .variant = "behind the last retry",
+       .role = requester,
        .run = flushed_after_retries},
-      {.rule = "rc.requester.completion.unknown-operation", .variant = "READ on UC", .role = requester,
-       .needs = Need::uc, .run = an_operation_of_another_service},
-      {.rule = "rc.requester.completion.error-always-told", .variant = "a wrong local key", .role = requester,
+      {.rule = "rc.requester.completion.unknown-operation",
+       .variant = "READ on UC",
+       .role = requester,
+       .needs = Need::uc,
+       .run = an_operation_of_another_service},
+      {.rule = "rc.requester.completion.error-always-told",
+       .variant = "a wrong local key",
+       .role = requester,
        .run = a_wrong_local_key},
   };
   return list;

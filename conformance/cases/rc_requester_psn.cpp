@@ -115,11 +115,8 @@ void the_longest_message_is_sent(Bench& bench) {
 
 void a_longer_message_is_not(Bench& bench) {
   Connected& qp = bench.rc({.region_octets = long_region, .timeout = patient, .send_sge = 32});
-  const auto posted = qp.qp.post_send({{.opcode = "write",
-                                        .wr_id = 0,
-                                        .sges = longest(qp, 1),
-                                        .remote_addr = tester_memory,
-                                        .rkey = tester_rkey}});
+  const auto posted = qp.qp.post_send(
+      {{.opcode = "write", .wr_id = 0, .sges = longest(qp, 1), .remote_addr = tester_memory, .rkey = tester_rkey}});
   bench << silence();
   if (posted) qp.completes(0, "loc_len_err");  // else it was refused at once
 }
@@ -129,23 +126,33 @@ void a_longer_message_is_not(Bench& bench) {
 std::span<const Case> rc_requester_psn_cases() {
   constexpr Role requester = Role::requester;
   static constexpr Case list[] = {
-      {.rule = "rc.requester.psn.increments", .variant = "messages", .role = requester,
+      {.rule = "rc.requester.psn.increments",
+       .variant = "messages",
+       .role = requester,
        .run = one_more_for_each_message},
       {.rule = "rc.requester.psn.increments", .variant = "packets", .role = requester, .run = one_more_for_each_packet},
       {.rule = "rc.requester.psn.increments", .variant = "modulo 2^24", .role = requester, .run = psns_wrap},
-      {.rule = "rc.requester.psn.increments", .variant = "no octets", .role = requester,
+      {.rule = "rc.requester.psn.increments",
+       .variant = "no octets",
+       .role = requester,
        .run = a_message_without_octets_is_one_packet},
-      {.rule = "rc.requester.psn.read-takes-responses", .role = requester,
+      {.rule = "rc.requester.psn.read-takes-responses",
+       .role = requester,
        .run = a_read_takes_the_psns_of_its_response},
-      {.rule = "rc.requester.psn.read-takes-responses", .variant = "no octets", .role = requester,
+      {.rule = "rc.requester.psn.read-takes-responses",
+       .variant = "no octets",
+       .role = requester,
        .run = a_read_of_nothing_takes_one},
-      {.rule = "rc.requester.ack-request.on-last", .variant = "one packet", .role = requester,
+      {.rule = "rc.requester.ack-request.on-last",
+       .variant = "one packet",
+       .role = requester,
        .run = an_only_packet_asks},
-      {.rule = "rc.requester.ack-request.on-last", .variant = "three packets", .role = requester,
+      {.rule = "rc.requester.ack-request.on-last",
+       .variant = "three packets",
+       .role = requester,
        .run = the_last_packet_asks},
       {.rule = "rc.requester.order.as-posted", .role = requester, .run = messages_leave_as_posted},
-      {.rule = "rc.requester.length.maximum", .variant = "2^31", .role = requester,
-       .run = the_longest_message_is_sent},
+      {.rule = "rc.requester.length.maximum", .variant = "2^31", .role = requester, .run = the_longest_message_is_sent},
       {.rule = "rc.requester.length.maximum", .variant = "2^31 + 1", .role = requester, .run = a_longer_message_is_not},
   };
   return list;

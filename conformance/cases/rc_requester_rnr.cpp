@@ -8,7 +8,7 @@
 namespace rdmawire::conformance {
 namespace {
 
-constexpr std::uint8_t patient = 20;     ///< a timeout of 4.3 s: what is sent again before is for another reason
+constexpr std::uint8_t patient = 20;        ///< a timeout of 4.3 s: what is sent again before is for another reason
 constexpr std::uint8_t shortest_timer = 1;  ///< 0.01 ms
 
 // Table 45: nothing is sent again before the time that the code asks for.
@@ -108,12 +108,16 @@ std::span<const Case> rc_requester_rnr_cases() {
       {.rule = "rc.requester.rnr.timer-kept", .variant = "code 25", .role = requester, .run = code_25},
       {.rule = "rc.requester.rnr.timer-kept", .variant = "code 31", .role = requester, .run = code_31},
       {.rule = "rc.requester.rnr.timer-kept", .variant = "code 0", .role = requester, .run = code_0},
-      {.rule = "rc.requester.rnr.timer-kept", .variant = "a shorter ACK timeout", .role = requester,
+      {.rule = "rc.requester.rnr.timer-kept",
+       .variant = "a shorter ACK timeout",
+       .role = requester,
        .run = the_ack_timeout_does_not_cut_it_short},
       {.rule = "rc.requester.rnr.retry-count", .variant = "0", .role = requester, .run = no_retry},
       {.rule = "rc.requester.rnr.retry-count", .variant = "1", .role = requester, .run = one_retry},
       {.rule = "rc.requester.rnr.retry-count", .variant = "6", .role = requester, .run = six_retries},
-      {.rule = "rc.requester.rnr.retry-count", .variant = "progress in between", .role = requester,
+      {.rule = "rc.requester.rnr.retry-count",
+       .variant = "progress in between",
+       .role = requester,
        .run = the_counter_reloads},
       {.rule = "rc.requester.rnr.seven-is-for-ever", .role = requester, .run = seven_is_for_ever},
       {.rule = "rc.requester.rnr.acknowledges-before", .role = requester, .run = what_was_before_is_acknowledged},

@@ -18,8 +18,8 @@ constexpr std::uint32_t qkey = 0x11111111;
 peer::Completion receives(Bench& bench, Connected& qp, psn at, std::uint64_t wr_id, const std::string& payload) {
   bench >> qp.datagram(at, qkey, payload);
   const peer::Completion completion = qp.completes(wr_id);
-  const auto found = bench.take(
-      qp.inbox.read(wr_id * qp.options.receive_octets + network_header, payload.size()), "read what was received");
+  const auto found = bench.take(qp.inbox.read(wr_id * qp.options.receive_octets + network_header, payload.size()),
+                                "read what was received");
   bench.require(std::string(found.begin(), found.end()) == payload, "the payload behind 40 octets", "other octets");
   return completion;
 }
@@ -30,9 +30,8 @@ void ipv4_header_in_front(Bench& bench) {
   receives(bench, qp, psn(+0), 0, octets(32));
   const auto found = bench.take(qp.inbox.read(20, 20), "read the network header");
   bench.require(found[0] == 0x45, "an IPv4 header at octet 20", fmt::format("octet {:#04x}", found[0]));
-  const bool addresses =
-      std::equal(found.begin() + 12, found.begin() + 16, qp.path.tester_address.begin() + 12) &&
-      std::equal(found.begin() + 16, found.end(), qp.path.device_address.begin() + 12);
+  const bool addresses = std::equal(found.begin() + 12, found.begin() + 16, qp.path.tester_address.begin() + 12) &&
+                         std::equal(found.begin() + 16, found.end(), qp.path.device_address.begin() + 12);
   bench.require(addresses, "source and destination address in it", "others");
 }
 void ipv6_header_in_front(Bench& bench) {
@@ -68,7 +67,8 @@ void highest_bit(Bench& bench) { wrong_qkey(bench, 0x80000000); }
 peer::AddressHandle to_tester(Bench& bench, const Connected& qp) {
   std::string address = "::ffff:";
   for (std::size_t i = 12; i < 16; i += 2)
-    address += fmt::format("{}{:02x}{:02x}", i > 12 ? ":" : "", qp.path.tester_address[i], qp.path.tester_address[i + 1]);
+    address +=
+        fmt::format("{}{:02x}{:02x}", i > 12 ? ":" : "", qp.path.tester_address[i], qp.path.tester_address[i + 1]);
   return bench.take(bench.domain().address_handle(address, qp.gid_index), "an address handle of the tester's address");
 }
 void device_sends(Bench& bench, Connected& qp, const peer::AddressHandle& ah, std::uint32_t key,
@@ -332,28 +332,50 @@ void other_version_to_a_connection(Bench& bench) {
 
 std::span<const Case> ud_cases() {
   static constexpr Case list[] = {
-      {.rule = "ud.receiver.delivery.network-header-first", .variant = "IPv4", .needs = Need::ud,
+      {.rule = "ud.receiver.delivery.network-header-first",
+       .variant = "IPv4",
+       .needs = Need::ud,
        .run = ipv4_header_in_front},
-      {.rule = "ud.receiver.delivery.network-header-first", .variant = "IPv6", .needs = Need::ud,
+      {.rule = "ud.receiver.delivery.network-header-first",
+       .variant = "IPv6",
+       .needs = Need::ud,
        .run = ipv6_header_in_front},
       {.rule = "ud.receiver.completion.of-receive", .needs = Need::ud, .run = the_completion_tells_the_source},
       {.rule = "ud.receiver.qkey.mismatch-dropped", .variant = "lowest bit", .needs = Need::ud, .run = lowest_bit},
       {.rule = "ud.receiver.qkey.mismatch-dropped", .variant = "highest bit", .needs = Need::ud, .run = highest_bit},
-      {.rule = "ud.sender.qkey.own-if-privileged", .variant = "high bit", .role = Role::requester, .needs = Need::ud,
+      {.rule = "ud.sender.qkey.own-if-privileged",
+       .variant = "high bit",
+       .role = Role::requester,
+       .needs = Need::ud,
        .run = high_bit_means_own},
-      {.rule = "ud.sender.qkey.own-if-privileged", .variant = "no high bit", .role = Role::requester,
-       .needs = Need::ud, .run = without_it_the_requests},
-      {.rule = "ud.verbs.qkey.privileged-restricted", .role = Role::verbs, .needs = Need::ud,
+      {.rule = "ud.sender.qkey.own-if-privileged",
+       .variant = "no high bit",
+       .role = Role::requester,
+       .needs = Need::ud,
+       .run = without_it_the_requests},
+      {.rule = "ud.verbs.qkey.privileged-restricted",
+       .role = Role::verbs,
+       .needs = Need::ud,
        .run = privileged_of_its_own,
        .possible_problems = "needs an agent without privileges, which the tester cannot see"},
       {.rule = "ud.receiver.qkey.of-qp1", .needs = Need::ud, .run = wrong_qkey_to_qp1},
-      {.rule = "ud.receiver.length.receive-too-small", .variant = "one octet", .needs = Need::ud,
+      {.rule = "ud.receiver.length.receive-too-small",
+       .variant = "one octet",
+       .needs = Need::ud,
        .run = one_octet_too_many},
-      {.rule = "ud.receiver.length.receive-too-small", .variant = "exactly as much", .needs = Need::ud,
+      {.rule = "ud.receiver.length.receive-too-small",
+       .variant = "exactly as much",
+       .needs = Need::ud,
        .run = exactly_as_much},
-      {.rule = "ud.sender.length.above-mtu", .variant = "one octet more", .role = Role::requester, .needs = Need::ud,
+      {.rule = "ud.sender.length.above-mtu",
+       .variant = "one octet more",
+       .role = Role::requester,
+       .needs = Need::ud,
        .run = a_request_above_the_mtu},
-      {.rule = "ud.sender.length.above-mtu", .variant = "exactly", .role = Role::requester, .needs = Need::ud,
+      {.rule = "ud.sender.length.above-mtu",
+       .variant = "exactly",
+       .role = Role::requester,
+       .needs = Need::ud,
        .run = a_request_of_the_mtu},
       {.rule = "ud.receiver.opcode.undefined-dropped", .variant = "First", .needs = Need::ud, .run = a_first},
       {.rule = "ud.receiver.opcode.undefined-dropped", .variant = "Last", .needs = Need::ud, .run = a_last},
@@ -363,11 +385,17 @@ std::span<const Case> ud_cases() {
       {.rule = "ud.receiver.psn.unchecked", .needs = Need::ud, .run = any_psn},
       {.rule = "ud.endpoint.mad.octets", .needs = Need::ud, .run = answers_have_256_octets},
       {.rule = "ud.receiver.multicast.one-copy-each", .needs = Need::ud | Need::multicast, .run = one_copy_each},
-      {.rule = "ud.receiver.multicast.malformed-dropped", .variant = "to an ordinary queue pair",
-       .needs = Need::ud | Need::multicast, .run = to_an_ordinary_queue_pair},
-      {.rule = "ud.receiver.multicast.malformed-dropped", .variant = "unicast to 0xffffff",
-       .needs = Need::ud | Need::multicast, .run = unicast_to_the_multicast_queue_pair},
-      {.rule = "ud.verbs.multicast.attached-not-destroyed", .role = Role::verbs, .needs = Need::ud | Need::multicast,
+      {.rule = "ud.receiver.multicast.malformed-dropped",
+       .variant = "to an ordinary queue pair",
+       .needs = Need::ud | Need::multicast,
+       .run = to_an_ordinary_queue_pair},
+      {.rule = "ud.receiver.multicast.malformed-dropped",
+       .variant = "unicast to 0xffffff",
+       .needs = Need::ud | Need::multicast,
+       .run = unicast_to_the_multicast_queue_pair},
+      {.rule = "ud.verbs.multicast.attached-not-destroyed",
+       .role = Role::verbs,
+       .needs = Need::ud | Need::multicast,
        .run = destroy_while_attached},
       {.rule = "roce.receiver.version.both-to-datagrams", .needs = Need::ud | Need::roce_v1, .run = both_versions},
       {.rule = "roce.receiver.version.other-to-connected-dropped", .run = other_version_to_a_connection},
