@@ -42,6 +42,15 @@ void Device::woken(std::int64_t time, replay::StationOutput& output) {
   send_out(output);
 }
 
+Counters Device::counters() const {
+  Counters told = core_.counters;
+  if (core_.faults[Fault::cnp_counters_stand]) told.ecn_marked = told.cnps_sent = told.cnps_handled = 0;
+  if (core_.faults[Fault::transport_counters_stand])
+    told.duplicate_request = told.out_of_sequence = told.rnr_naks_sent = told.rnr_naks_received = told.naks_sent =
+        told.naks_received = told.timeouts = told.retries_exceeded = 0;
+  return told;
+}
+
 Result<std::uint32_t> Device::new_object(const char* call) {
   if (objects_ >= core_.options.most_objects)
     return refuse(ENOMEM, fmt::format("{}: the device holds {} objects, its most", call, objects_));
@@ -114,8 +123,13 @@ Result<void> Device::modify_qp(std::uint32_t handle, const QueuePairChange& chan
 Result<void> Device::destroy_qp(std::uint32_t handle) {
   const auto qp = find_qp(handle, "destroy_qp");
   if (!qp) return tl::unexpected(qp.error());
-  if ((*qp)->groups != 0)  // o10-2.2.3
+  if ((*qp)->groups != 0 && !core_.faults[Fault::destroys_attached])  // o10-2.2.3
     return refuse(EBUSY, fmt::format("destroy_qp: queue pair {} is attached to {} groups", handle, (*qp)->groups));
+  // o10-2.2.5: windows that are bound to it do not keep it.
+  if (core_.memory.windows_of((*qp)->qpn) != 0 && core_.faults[Fault::windows_keep_queue_pairs])
+    return refuse(EBUSY, fmt::format("destroy_qp: windows are bound to queue pair {}", handle));
+  core_.memory.unbind_windows_of((*qp)->qpn);
+  for (Group& group : core_.groups) std::erase(group.qpns, (*qp)->qpn);
   const QueuePair gone = std::move(**qp);
   core_.qps.erase(gone.qpn);
   qpns_.erase(handle);
@@ -129,8 +143,11 @@ Result<void> Device::post_send(std::uint32_t handle, SendRequest request) {
   const auto found = find_qp(handle, "post_send");
   if (!found) return tl::unexpected(found.error());
   QueuePair& qp = **found;
-  const machines::PostAnswer answer = machines::post_send(qp.options.type, qp.state);
-  if (answer == machines::PostAnswer::refused)
+  using machines::PostAnswer;
+  PostAnswer answer = machines::post_send(qp.options.type, qp.state);
+  if (answer == PostAnswer::refused && core_.faults[Fault::posts_sends_early]) answer = PostAnswer::queued;
+  if (answer == PostAnswer::flushed && core_.faults[Fault::refuses_posts_in_error]) answer = PostAnswer::refused;
+  if (answer == PostAnswer::refused)
     return refuse(EINVAL, fmt::format("post_send: not in {}", machines::to_string(qp.state)));
   if (qp.requester.queue.size() >= qp.options.max_send_wr)
     return refuse(ENOMEM, fmt::format("post_send: the send queue holds {} requests, its most", qp.options.max_send_wr));
@@ -140,7 +157,7 @@ Result<void> Device::post_send(std::uint32_t handle, SendRequest request) {
     return refuse(EINVAL,
                   fmt::format("post_send: {} elements, {} inline octets: {} and {} are the most", request.sges.size(),
                               request.octets.size(), qp.options.max_send_sge, qp.options.max_inline));
-  if (answer == machines::PostAnswer::flushed) {
+  if (answer == PostAnswer::flushed) {
     complete_send(core_, qp, request, Status::flushed, 0);
     return {};
   }
@@ -182,8 +199,11 @@ Result<void> Device::post_recv(std::uint32_t handle, ReceiveRequest request) {
   const auto found = find_qp(handle, "post_recv");
   if (!found) return tl::unexpected(found.error());
   QueuePair& qp = **found;
-  const machines::PostAnswer answer = machines::post_receive(qp.options.type, qp.state);
-  if (qp.options.srq != 0 || answer == machines::PostAnswer::refused)
+  using machines::PostAnswer;
+  PostAnswer answer = machines::post_receive(qp.options.type, qp.state);
+  if (answer == PostAnswer::refused && core_.faults[Fault::posts_receives_in_reset]) answer = PostAnswer::queued;
+  if (answer == PostAnswer::flushed && core_.faults[Fault::refuses_posts_in_error]) answer = PostAnswer::refused;
+  if (qp.options.srq != 0 || answer == PostAnswer::refused)
     return refuse(EINVAL, qp.options.srq != 0 ? "post_recv: the queue pair takes from a shared receive queue"
                                               : fmt::format("post_recv: not in {}", machines::to_string(qp.state)));
   if (qp.receives.size() >= qp.options.max_recv_wr)
@@ -192,7 +212,7 @@ Result<void> Device::post_recv(std::uint32_t handle, ReceiveRequest request) {
   if (request.sges.size() > qp.options.max_recv_sge)
     return refuse(EINVAL,
                   fmt::format("post_recv: {} elements: {} is the most", request.sges.size(), qp.options.max_recv_sge));
-  if (answer == machines::PostAnswer::flushed) {
+  if (answer == PostAnswer::flushed) {
     complete_receive(core_, qp, request, {.status = Status::flushed, .opcode = CompletionOpcode::receive}, false);
     return {};
   }
