@@ -162,7 +162,8 @@ std::span<const Command> completion_commands() {
         {"timeout_ms", "optional number, 0 to 3600000 (0)"}},
        {{"completions",
          "list of `wr_id`, `status`, `status_number`, `vendor_err`, `qp_num`; of successful ones also `opcode`, "
-         "`byte_len`, `flags` (`grh`, `imm`, `inv`, …), and of received ones `imm` or `invalidated_rkey` when there is one, "
+         "`byte_len`, `flags` (`grh`, `imm`, `inv`, …), and of received ones `imm` or `invalidated_rkey` when there is "
+         "one, "
          "`src_qp`, `pkey_index`, `slid`, `sl`, `dlid_path_bits`"}},
        R"({"cq":6,"timeout_ms":1000})",
        R"({"completions":[{"wr_id":7,"status":"success","status_number":0,"vendor_err":0,"qp_num":17,"opcode":"send","byte_len":64,"flags":[]}]})",

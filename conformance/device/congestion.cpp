@@ -34,8 +34,8 @@ void notice_mark(Core& core, QueuePair& qp, const Packet& packet) {
 }
 
 void slow_down(Core& core, QueuePair& qp) {
-  qp.rate = machines::notified(machines::passed(qp.rate, core.now, core.options.reaction), core.now,
-                               core.options.reaction);
+  qp.rate =
+      machines::notified(machines::passed(qp.rate, core.now, core.options.reaction), core.now, core.options.reaction);
 }
 
 void receive_notification(Core& core, const Packet& packet) {

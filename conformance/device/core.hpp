@@ -62,11 +62,11 @@ struct Core {
   std::map<std::uint32_t, std::uint32_t> pds, xrcds;  ///< handle to number of users
   std::vector<Group> groups;
   std::deque<AsyncEvent> events;
-  std::deque<OutgoingPacket> control;  ///< that leave before what queue pairs have: notifications, management
-  std::int64_t port_free = 0;          ///< the line is busy until then
-  std::uint32_t last_sender = 0;       ///< whose turn it was
+  std::deque<OutgoingPacket> control;        ///< that leave before what queue pairs have: notifications, management
+  std::int64_t port_free = 0;                ///< the line is busy until then
+  std::uint32_t last_sender = 0;             ///< whose turn it was
   machines::NotificationPoint notification;  ///< of a port that paces all queue pairs together
-  bool poked = false;                  ///< verbs gave something to do since it was woken
+  bool poked = false;                        ///< verbs gave something to do since it was woken
 
   static constexpr std::size_t most_events = 4096, most_control = 4096;
 

@@ -17,8 +17,6 @@ struct Seen {
 };
 Seen see(const Core& core, const Packet& packet, const ReceiveRequest* next) {
   Seen seen{packet.op, core.port.mtu, next ? next->octets() : 0};
-  if (!packet.op->known && core.faults[Fault::takes_ud_fragments])
-    seen.op = find_opcode(Transport::ud, Operation::send);
   if (core.faults[Fault::takes_beyond_mtu]) seen.mtu = 65'536;
   return seen;
 }
@@ -53,7 +51,8 @@ void receive_datagram(Core& core, QueuePair& qp, const Packet& packet) {
   // A17.4.5.2: an IPv4 header stands in the second half of the 40 octets; before it nothing is promised.
   std::vector<std::uint8_t> octets(machines::ud_header_octets, 0);
   std::copy_n(packet.network.begin(), std::min<std::size_t>(packet.network.size(), machines::ud_header_octets),
-              octets.begin() + static_cast<std::ptrdiff_t>(packet.is_ipv4 && !core.faults[Fault::network_header_at_front] ? 20 : 0));
+              octets.begin() +
+                  static_cast<std::ptrdiff_t>(packet.is_ipv4 && !core.faults[Fault::network_header_at_front] ? 20 : 0));
   octets.insert(octets.end(), packet.payload.begin(), packet.payload.end());
   const SharedReceiveQueue* shared = core.srq(qp.options.srq);
   const std::uint32_t pd = shared ? shared->pd : qp.options.pd;

@@ -8,6 +8,8 @@ namespace rdmawire::device {
 
 namespace {
 
+constexpr std::uint32_t most_sges = 256;
+
 tl::unexpected<Error> refuse(int number, std::string message) {
   return tl::unexpected(Error{number, std::move(message)});
 }
@@ -96,14 +98,18 @@ Result<std::uint32_t> Device::create_qp(const QueuePairOptions& options) {
   if (options.max_send_wr > core_.options.most_work || options.max_recv_wr > core_.options.most_work)
     return refuse(EINVAL, fmt::format("create_qp: max_send_wr {}, max_recv_wr {}: {} is the most", options.max_send_wr,
                                       options.max_recv_wr, core_.options.most_work));
-  if (options.max_send_sge > 32 || options.max_recv_sge > 32 || options.max_inline > 4096)
-    return refuse(EINVAL, "create_qp: at most 32 elements a request, and 4096 inline octets");
+  if (options.max_send_sge > most_sges || options.max_recv_sge > most_sges || options.max_inline > 4096)
+    return refuse(EINVAL, "create_qp: at most 256 elements a request, and 4096 inline octets");
+  if (options.gsi && (options.type != QpType::ud || core_.qp(1)))
+    return refuse(options.type == QpType::ud ? EBUSY : EINVAL,
+                  "create_qp: the general services interface is one, and of type UD");
   const auto handle = new_object("create_qp");
   if (!handle) return handle;
   QueuePair qp;
   qp.handle = *handle;
-  qp.qpn = new_qpn();
+  qp.qpn = options.gsi ? 1 : new_qpn();
   qp.options = options;
+  qp.options.privileged = options.privileged || options.gsi;
   // One port for the queue pair's life, so that its packets take one path in order: A17.9.4.
   qp.source_port = static_cast<std::uint16_t>(0xc000 | core_.random.bits(14));
   qpns_[*handle] = qp.qpn;

@@ -184,8 +184,8 @@ Result<std::uint32_t> Device::create_srq(std::uint32_t pd, std::uint32_t capacit
   if (!core_.pds.contains(pd)) return no_such("create_srq", "pd", pd);
   if (xrcd != 0 && !core_.xrcds.contains(xrcd)) return no_such("create_srq", "xrcd", xrcd);
   if (xrcd != 0 && !core_.cqs.contains(cq)) return no_such("create_srq", "cq", cq);
-  if (capacity == 0 || capacity > core_.options.most_work || most_sges > 32 || limit > capacity)
-    return refuse(EINVAL, fmt::format("create_srq: {} requests, {} elements, limit {}: at most {}, 32, and as many as "
+  if (capacity == 0 || capacity > core_.options.most_work || most_sges > 256 || limit > capacity)
+    return refuse(EINVAL, fmt::format("create_srq: {} requests, {} elements, limit {}: at most {}, 256, and as many as "
                                       "requests",
                                       capacity, most_sges, limit, core_.options.most_work));
   const auto handle = new_object("create_srq");

@@ -206,7 +206,6 @@ enum class Fault : std::uint16_t {
   ud_sends_rnr,
   loses_ud_immediate,
   checks_ud_psn,
-  short_mads,
   multicast_to_first_alone,
   multicast_to_any_qpn,
   destroys_attached,
@@ -257,20 +256,11 @@ enum class Fault : std::uint16_t {
   no_default_pkey,
   port_counters_wrap,
   transport_counters_stand,
-  cm_leaves_lids_zero,
-  cm_other_starting_psn,
-  accepts_after_disconnect,
-  cm_one_retry_more,
-  ignores_mra,
-  cm_other_timeout,
-  reject_without_remote_id,
   receives_in_init,
   windows_keep_queue_pairs,
   gid_types_untold,
-  rejects_with_lid_reasons,
-  cm_answers_elsewhere,
 };
-inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::cm_answers_elsewhere) + 1;
+inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::gid_types_untold) + 1;
 
 /// Those that are on.
 class Faults {

@@ -109,8 +109,7 @@ void read_transport(Packet& packet, const HeaderStack& stack) {
   to.dest_qpn = bth.get<"dest_qp">();
   to.ack_request = bth.get<"ack_request">();
   to.psn = Psn(bth.get<"psn">());
-  packet.reserved_bits =
-      to.fecn || to.becn || bth.get<"reserved">() != 0 || bth.get<"reserved2">() != 0;
+  packet.reserved_bits = to.fecn || to.becn || bth.get<"reserved">() != 0 || bth.get<"reserved2">() != 0;
   if (const auto h = stack.get<Reth>()) {
     to.va = h->get<"va">();
     to.rkey = h->get<"rkey">();
@@ -173,7 +172,7 @@ HeaderValue extension(const HeaderInfo& header, const PacketFields& from) {
 HeaderValue network_header(const OutgoingPacket& packet, const GidEntry& source, const Faults& faults) {
   const AddressVector& path = packet.path;
   const unsigned dscp = faults[Fault::ignores_dscp] ? 0 : path.traffic_class & 0xfcU;
-  const unsigned ecn = faults[Fault::marks_own_packets] ? 3U
+  const unsigned ecn = faults[Fault::marks_own_packets]                      ? 3U
                        : faults[Fault::sends_ecn_unasked] && packet.ecn == 0 ? 2U
                                                                              : packet.ecn;
   const unsigned hops = faults[Fault::fixed_hop_limit] ? 255U : path.hop_limit;
@@ -265,6 +264,9 @@ Bytes mistaken(Packet& packet, Bytes frame, const Faults& faults) {
   packet.storage.assign(frame.begin(), frame.end());
   std::uint8_t* at = packet.storage.data();
   const unsigned version = at[network] >> 4;
+  std::uint8_t& opcode_of_ipv4 = at[network + 28];
+  if (faults[Fault::takes_ud_fragments] && version == 4 && opcode_of_ipv4 >= 0x60 && opcode_of_ipv4 < 0x64)
+    opcode_of_ipv4 = 0x64;
   if (faults[Fault::accepts_version_mismatch] && (version == 4 || version == 6))
     store_be(at + 12, 2, version == 4 ? ethertype::ipv4 : ethertype::ipv6);
   if (faults[Fault::accepts_wrong_lengths] && version == 4) {
@@ -281,8 +283,8 @@ bool good_icrc(const Packet& packet, const HeaderStack& stack, Bytes frame, cons
   const std::size_t network = stack.layers()[stack.network].offset, end = stack.icrc.offset;
   const std::uint32_t found = load_icrc(stack.bytes.data() + end);
   const bool v2 = packet.type == GidType::roce_v2;
-  // The lengths are covered as they were sent.
-  if (v2 && faults[Fault::accepts_wrong_lengths])
+  // What was changed is covered as it was sent.
+  if (v2 && (faults[Fault::accepts_wrong_lengths] || faults[Fault::takes_ud_fragments]))
     return icrc_with(frame.subspan(network, end - network), packet.is_ipv4, {}) == found;
   if (v2 && faults[Fault::icrc_reserved_unmasked])
     return icrc_with(frame.subspan(network, end - network), packet.is_ipv4, {.reserved = false}) == found;
@@ -310,7 +312,8 @@ bool too_short(const Packet& packet, const HeaderStack& stack, const Faults& fau
 }  // namespace
 
 Refusal read_packet(Packet& packet, Bytes frame, const Port& port, const Faults& faults) {
-  const bool mistakes = faults[Fault::accepts_version_mismatch] || faults[Fault::accepts_wrong_lengths];
+  const bool mistakes = faults[Fault::accepts_version_mismatch] || faults[Fault::accepts_wrong_lengths] ||
+                        faults[Fault::takes_ud_fragments];
   const Bytes seen = mistakes ? mistaken(packet, frame, faults) : frame;
   HeaderStack stack;
   decode(stack, seen, LinkType::ethernet, static_cast<std::uint32_t>(seen.size()));

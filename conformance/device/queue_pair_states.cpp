@@ -105,7 +105,8 @@ void apply(QueuePairAttributes& to, const QueuePairChange& from) {
 }
 
 void reset(const Core& core, QueuePair& qp) {
-  if (core.faults[Fault::reset_keeps_psns]) qp.old_psns = std::pair(qp.requester.window.next, qp.responder.state.window);
+  if (core.faults[Fault::reset_keeps_psns])
+    qp.old_psns = std::pair(qp.requester.window.next, qp.responder.state.window);
   qp.attributes = {};
   qp.requester = {};
   qp.responder = {};

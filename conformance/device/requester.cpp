@@ -56,7 +56,8 @@ bool has_credit(const Core& core, const Requester& at, const Wording& words) {
 bool may_begin(const Core& core, const QueuePair& qp, const SendWork& work) {
   const Requester& at = qp.requester;
   const bool drains = machines::sending(qp.options.type, qp.state) != machines::Sending::everything;
-  if (drains && !core.faults[Fault::sends_while_drained]) return false;
+  const bool zombie = qp.state == QpState::err && core.faults[Fault::sends_after_error];
+  if (drains && !zombie && !core.faults[Fault::sends_while_drained]) return false;
   const bool local = is_local(work.request.opcode);
   if (work.request.fence && !local && answers_outstanding(at) != 0 && !core.faults[Fault::ignores_fence])
     return false;  // 10.8.3.3
@@ -65,8 +66,7 @@ bool may_begin(const Core& core, const QueuePair& qp, const SendWork& work) {
   const auto words = wording(work.request.opcode);
   if (!words) return true;
   const std::uint32_t most = qp.attributes.max_rd_atomic + (core.faults[Fault::one_read_too_many] ? 1 : 0);
-  if (machines::keeps_answer(words->operation) && qp.attributes.max_rd_atomic != 0 &&
-      answers_outstanding(at) >= most)
+  if (machines::keeps_answer(words->operation) && qp.attributes.max_rd_atomic != 0 && answers_outstanding(at) >= most)
     return false;
   // Far from where PSNs would be ambiguous.
   return has_credit(core, at, *words) && at.window.outstanding() < Psn::half / 2;
@@ -102,7 +102,7 @@ void advance(Core& core, QueuePair& qp, SendWork& work, Psn psn, std::uint32_t t
   if (psn - at.highest_sent < 0)
     ++core.counters.retransmitted;
   else
-    at.highest_sent = psn + 1;
+    at.highest_sent = psn + taken;
   if (psn + taken - at.window.next > 0) at.window = at.window.sent(psn, taken);
   at.packet += taken;
   if (at.packet >= work.psns) {
@@ -136,8 +136,7 @@ std::optional<OutgoingPacket> build(Core& core, QueuePair& qp) {
   }
   OutgoingPacket packet = packet_of(core, qp, op->value, work.first + index);
   describe(core, qp, work, words, index, packet.fields);
-  packet.fields.solicited =
-      ends && work.request.solicited && (words.operation == Operation::send || op->immediate);
+  packet.fields.solicited = ends && work.request.solicited && (words.operation == Operation::send || op->immediate);
   packet.fields.ack_request = ends && !core.faults[Fault::never_asks_acknowledge];
   if (op->payload) {
     const std::uint64_t chunk = is_segmented(words.operation) ? chunk_of(core, qp) : work.length;

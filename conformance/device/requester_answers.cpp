@@ -102,8 +102,8 @@ void go_back_for(Core& core, QueuePair& qp, const machines::RcProgress& progress
   at.went_back_to = progress.restart;
   if (progress.implied) ++core.counters.implied_naks;
   const auto before = std::pair(at.at, at.packet);
-  retry(core, qp, core.faults[Fault::restarts_behind_nak] && !progress.implied ? progress.restart + 1
-                                                                               : progress.restart);
+  retry(core, qp,
+        core.faults[Fault::restarts_behind_nak] && !progress.implied ? progress.restart + 1 : progress.restart);
   if (core.faults[Fault::selective_repeat] && !progress.implied && qp.sends()) at.resume = before;
 }
 
@@ -176,7 +176,9 @@ void mistake(const Core& core, QueuePair& qp, const Packet& packet, machines::Rc
     if (packet.op->ends_message() && !last) {
       work.answered = work.psns - 1;
       response.psn = work.first + work.answered;
-      response.payload = static_cast<std::uint32_t>(work.length - std::uint64_t{work.answered} * qp.attributes.path_mtu);
+      response.op = find_opcode(qp.transport(), Operation::rdma_read_response, Position::last);
+      response.payload =
+          static_cast<std::uint32_t>(work.length - std::uint64_t{work.answered} * qp.attributes.path_mtu);
     }
   }
   if (response.payload > wanted && core.faults[Fault::takes_long_responses]) response.payload = wanted;
@@ -264,7 +266,6 @@ void restart_timer(Core& core, QueuePair& qp) {
   Requester& at = qp.requester;
   std::uint8_t code = qp.attributes.timeout;
   if (code == 0 && core.faults[Fault::timer_despite_zero]) code = 14;
-  if (core.faults[Fault::cm_other_timeout] && code != 0) --code;
   const std::int64_t timeout = machines::ack_timeout_ns(code);
   // 9.7.6.1.3: not before the time is over, and before four times of it are.
   const std::int64_t wait = core.faults[Fault::impatient_timer] ? timeout / 2

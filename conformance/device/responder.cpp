@@ -98,8 +98,7 @@ bool deliver(Core& core, QueuePair& qp, const Packet& packet) {
     Bytes payload = packet.payload;
     if (core.faults[Fault::truncates_long_sends] && at.written + payload.size() > room)
       payload = payload.first(room - std::min(room, at.written));
-    const Status status =
-        scatter(core, shared ? shared->pd : qp.options.pd, at.receive->sges, at.written, payload);
+    const Status status = scatter(core, shared ? shared->pd : qp.options.pd, at.receive->sges, at.written, payload);
     if (status != Status::success) {
       condemn(core, qp, packet, nak_code::remote_operational_error, status);
       return false;
@@ -116,8 +115,7 @@ bool deliver(Core& core, QueuePair& qp, const Packet& packet) {
   const bool empty = !send && core.faults[Fault::write_immediate_without_length];
   Completion completion = completion_of(qp, packet, empty ? 0 : at.written);
   if (qp.options.type == QpType::xrc_target && core.faults[Fault::xrc_loses_source]) completion.source_qpn = 0;
-  complete_receive(core, qp, request, completion,
-                   packet.fields.solicited && !core.faults[Fault::ignores_solicited]);
+  complete_receive(core, qp, request, completion, packet.fields.solicited && !core.faults[Fault::ignores_solicited]);
   return qp.state != QpState::err;
 }
 
@@ -159,8 +157,7 @@ void execute(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& r
   if (!pretends && (op.operation == Operation::send || op.operation == Operation::rdma_write))
     if (!deliver(core, qp, packet)) return;
   at.state = machines::executed(at.state, request, qp.responder_settings(), original);
-  if (machines::is_atomic(op.operation))
-    at.operands[at.state.newest] = std::pair(request.swap_or_add, request.compare);
+  if (machines::is_atomic(op.operation)) at.operands[at.state.newest] = std::pair(request.swap_or_add, request.compare);
   if (core.faults[Fault::msn_counts_packets] && !op.ends_message()) at.state.msn += 1;
   if (machines::keeps_answer(op.operation))
     answer_kept(core, qp, at.state.answers[at.state.newest], request);
@@ -181,8 +178,8 @@ void answer_again(Core& core, QueuePair& qp, const Packet& packet, const RcReque
   machines::RcAnswer& kept = at.answers[slot];
   RcRequest again = request;
   const auto first = qp.responder.operands.find(slot);
-  const bool other = first != qp.responder.operands.end() &&
-                     first->second != std::pair(request.swap_or_add, request.compare);
+  const bool other =
+      first != qp.responder.operands.end() && first->second != std::pair(request.swap_or_add, request.compare);
   if (repeats && (!core.faults[Fault::minds_duplicate_operands] || other))
     kept.original = change_memory(core, qp, packet, request);
   if (kept.operation == Operation::rdma_read_request) {
@@ -222,8 +219,7 @@ void say_not_ready(Core& core, QueuePair& qp, const RcRequest& request) {
   at.state = machines::reported_gap(at.state);
   const unsigned timer = core.faults[Fault::rnr_timer_zero] ? 0U : qp.attributes.min_rnr_timer;
   answer(core, qp, {.psn = request.psn, .syndrome = static_cast<std::uint8_t>(0x20 | timer), .msn = at.state.msn});
-  if (core.faults[Fault::rnr_eats_message])
-    at.state = machines::executed(at.state, request, qp.responder_settings());
+  if (core.faults[Fault::rnr_eats_message]) at.state = machines::executed(at.state, request, qp.responder_settings());
 }
 
 void react(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request, const Decision& decision) {

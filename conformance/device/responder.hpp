@@ -17,8 +17,8 @@ struct Decision {
 Decision decide(Core& core, QueuePair& qp, const Packet& packet, const machines::RcRequest& request);
 machines::RcRequest request_of(const Packet& packet);
 
-/// The shared queue that the packet's receive comes from: its handle, 0 for the queue pair's own; nothing: XRC names one
-/// that is not in the domain.
+/// The shared queue that the packet's receive comes from: its handle, 0 for the queue pair's own; nothing: XRC names
+/// one that is not in the domain.
 std::optional<std::uint32_t> receive_queue(Core& core, const QueuePair& qp, const Packet& packet);
 
 /// Where the octets that a request reaches lie in the consumer's memory; empty when there are none, or refused.

@@ -24,8 +24,7 @@ OutgoingPacket packet_for(Core& core, QueuePair& qp, const Response& response, O
 std::optional<std::vector<std::uint8_t>> octets_of_read(Core& core, const QueuePair& qp, const Response& response,
                                                         std::uint32_t count) {
   if (count == 0) return std::vector<std::uint8_t>{};
-  const auto host =
-      core.memory.remote({qp.options.pd, qp.qpn}, response.rkey, response.va, count, access::remote_read);
+  const auto host = core.memory.remote({qp.options.pd, qp.qpn}, response.rkey, response.va, count, access::remote_read);
   const Bytes found = host ? Bytes(core.memory.at(*host, count)) : Bytes{};
   if (found.empty() && core.faults[Fault::stale_read_data]) return std::vector<std::uint8_t>(count, 0);
   if (found.empty()) return std::nullopt;
@@ -79,11 +78,10 @@ void answer(Core& core, QueuePair& qp, Response response) {
   auto& answers = qp.responder.answers;
   if (answers.size() >= most_answers) return;
   if (response.syndrome >> 5 != syndrome_kind::ack) response.msn = qp.responder.state.msn;
-  auto place =
-      std::ranges::find_if(answers, [&](const Response& waiting) { return waiting.psn - response.psn > 0; });
+  auto place = std::ranges::find_if(answers, [&](const Response& waiting) { return waiting.psn - response.psn > 0; });
   if (core.faults[Fault::later_read_first]) place = answers.end();
-  const bool overtakes = core.faults[Fault::answers_newest_first] ||
-                         (response.kind == Response::Kind::acknowledge && core.faults[Fault::acknowledges_before_reads]);
+  const bool overtakes = core.faults[Fault::answers_newest_first] || (response.kind == Response::Kind::acknowledge &&
+                                                                      core.faults[Fault::acknowledges_before_reads]);
   if (overtakes) place = answers.begin();
   answers.insert(place, response);
 }

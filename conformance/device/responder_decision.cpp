@@ -1,4 +1,5 @@
-/// What the responder of a reliable connection makes of a request: the machine's judgement, and what faults make of that.
+/// What the responder of a reliable connection makes of a request: the machine's judgement, and what faults make of
+/// that.
 
 #include <algorithm>
 
@@ -52,8 +53,7 @@ machines::RcResponderSettings settings_of(const Core& core, const QueuePair& qp)
   if (core.faults[Fault::ignores_queue_pair_rights])
     settings.writes = settings.reads = settings.atomics = settings.flush_global = settings.flush_persistent = true;
   if (core.faults[Fault::grants_any_placement]) settings.flush_global = settings.flush_persistent = true;
-  if (core.faults[Fault::serves_atomics_at_depth_zero])
-    settings.reads_at_once = std::max(settings.reads_at_once, 1U);
+  if (core.faults[Fault::serves_atomics_at_depth_zero]) settings.reads_at_once = std::max(settings.reads_at_once, 1U);
   if (core.faults[Fault::xrc_without_atomics] && qp.transport() == Transport::xrc) settings.has_atomics = false;
   return settings;
 }
@@ -83,8 +83,7 @@ void overlook(const Core& core, const QueuePair& qp, const RcRequest& request, D
   const Operation operation = request.op->operation;
   switch (decision.rc.invalid) {
     case InvalidRequest::opcode:
-      if (!request.op->known && core.faults[Fault::ignores_reserved_opcodes])
-        decision.rc.reaction = RcReaction::drop;
+      if (!request.op->known && core.faults[Fault::ignores_reserved_opcodes]) decision.rc.reaction = RcReaction::drop;
       break;
     case InvalidRequest::sequence: {
       const Fault fault = sequence_fault(qp.responder.state.sequence, *request.op);
@@ -108,8 +107,11 @@ void overlook(const Core& core, const QueuePair& qp, const RcRequest& request, D
 }
 
 /// The kept answer whose PSNs a duplicate lies in, whatever it asks for.
-std::optional<std::uint8_t> kept_answer(const machines::RcResponder& at, const RcRequest& request) {
-  for (std::size_t i = 0; i < at.answers.size(); ++i) {
+std::optional<std::uint8_t> kept_answer(const machines::RcResponder& at, const RcRequest& request,
+                                        std::uint32_t depth) {
+  constexpr std::size_t places = machines::RcResponder::most_answers;
+  for (std::size_t n = 0; n < depth; ++n) {
+    const std::size_t i = (at.newest + places - n) % places;
     const machines::RcAnswer& kept = at.answers[i];
     const std::int32_t into = request.psn - kept.psn;
     if (kept.psns != 0 && kept.operation == request.op->operation && into >= 0 &&
@@ -130,14 +132,13 @@ void mistake_duplicate(const Core& core, const QueuePair& qp, const RcRequest& r
     if (operation == Operation::rdma_read_request && core.faults[Fault::ignores_duplicate_reads])
       reaction = RcReaction::drop;
     if (operation == Operation::flush && core.faults[Fault::ignores_duplicate_flush]) reaction = RcReaction::drop;
-    if (operation == Operation::atomic_write)
-      decision.repeats = core.faults[Fault::executes_duplicate_atomic_write];
+    if (operation == Operation::atomic_write) decision.repeats = core.faults[Fault::executes_duplicate_atomic_write];
     if (machines::is_atomic(operation))
       decision.repeats = core.faults[Fault::executes_duplicate_atomics] || core.faults[Fault::minds_duplicate_operands];
     return;
   }
   if (reaction != RcReaction::drop || !request.op->known || !machines::keeps_answer(operation)) return;
-  const auto kept = kept_answer(at, request);
+  const auto kept = kept_answer(at, request, qp.attributes.max_dest_rd_atomic);
   if (kept && operation == Operation::rdma_read_request && core.faults[Fault::replays_reads_anywhere]) {
     reaction = RcReaction::answer_again;
     decision.rc.answer = *kept;
@@ -155,15 +156,14 @@ void mistake_expected(Core& core, QueuePair& qp, const RcRequest& request, Decis
     decision.nak = nak_code::invalid_request;
   if (reaction == RcReaction::rnr_nak && core.faults[Fault::no_rnr_nak]) reaction = RcReaction::drop;
   if (reaction != RcReaction::execute) return;
-  const bool has_reth = request.op->begins_message() &&
-                        (operation == Operation::rdma_write || operation == Operation::rdma_read_request);
+  const bool has_reth =
+      request.op->begins_message() && (operation == Operation::rdma_write || operation == Operation::rdma_read_request);
   if (has_reth && request.length == 0 && core.faults[Fault::checks_empty_access] && !core.memory.knows(request.rkey)) {
     reaction = RcReaction::nak_access;
     decision.nak = nak_code::remote_access_error;
   }
-  const auto reads = std::ranges::count_if(qp.responder.answers, [](const Response& waiting) {
-    return waiting.kind == Response::Kind::read;
-  });
+  const auto reads = std::ranges::count_if(
+      qp.responder.answers, [](const Response& waiting) { return waiting.kind == Response::Kind::read; });
   if (operation == Operation::rdma_read_request && core.faults[Fault::drops_reads_beyond_depth] &&
       static_cast<std::uint32_t>(reads) >= qp.attributes.max_dest_rd_atomic)
     reaction = RcReaction::drop;
@@ -228,9 +228,8 @@ Decision decide(Core& core, QueuePair& qp, const Packet& packet, const RcRequest
   const machines::RcResponder& at = qp.responder.state;
   const machines::RcResponderSettings settings = settings_of(core, qp);
   Decision decision;
-  decision.rc = machines::judge(at, request, settings, [&](const RcRequest& asked) {
-    return knowledge_of(core, qp, packet, asked);
-  });
+  decision.rc = machines::judge(at, request, settings,
+                                [&](const RcRequest& asked) { return knowledge_of(core, qp, packet, asked); });
   decision.nak = nak_of(decision.rc.reaction);
   if (!core.faults.any() || (request.op->known && request.op->direction != Direction::request)) return decision;
   RcReaction& reaction = decision.rc.reaction;

@@ -81,8 +81,8 @@ std::optional<OutgoingPacket> next_unreliable(Core& core, QueuePair& qp) {
       fail(core, qp, 0, Status::local_qp_operation);
       return std::nullopt;
     }
-    const std::uint32_t mtu = ud ? std::max<std::uint32_t>(core.port.mtu, static_cast<std::uint32_t>(work.length))
-                                 : qp.attributes.path_mtu;
+    const std::uint32_t mtu =
+        ud ? std::max<std::uint32_t>(core.port.mtu, static_cast<std::uint32_t>(work.length)) : qp.attributes.path_mtu;
     const Position position = work.psns == 1               ? Position::only
                               : at.packet == 0             ? Position::first
                               : at.packet + 1 == work.psns ? Position::last

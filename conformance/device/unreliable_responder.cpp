@@ -151,9 +151,8 @@ void receive_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
   const machines::RcRequest request = request_of(packet);
   const bool reuses = at.receive_srq == 0;
   machines::UcDecision decision =
-      machines::judge(at.uc, request, qp.attributes.path_mtu, [&](const machines::RcRequest& asked) {
-        return knowledge_of(core, qp, asked, reuses);
-      });
+      machines::judge(at.uc, request, qp.attributes.path_mtu,
+                      [&](const machines::RcRequest& asked) { return knowledge_of(core, qp, asked, reuses); });
   if (core.faults.any()) mistake(core, qp, request, decision);
   if (decision.abandons) abandon(core, qp);
   if (decision.reaction == machines::UcReaction::drop) {
@@ -167,8 +166,7 @@ void receive_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
   }
   deliver(core, qp, packet);
   at.uc = machines::executed(at.uc, request);
-  if (core.faults[Fault::acknowledges_uc] && packet.op->ends_message())
-    answer_wrongly(core, qp, request.psn, 0x1f);
+  if (core.faults[Fault::acknowledges_uc] && packet.op->ends_message()) answer_wrongly(core, qp, request.psn, 0x1f);
 }
 
 }  // namespace rdmawire::device

@@ -10,8 +10,7 @@ constexpr std::uint8_t acknowledge = 0x11, nak_invalid_request = 0x61, ack_witho
 
 /// 9.6.1.2.3, A17.4.4.2: a connected queue pair hears its peer alone, at the address that it uses itself.
 bool from_peer(const Core& core, const QueuePair& qp, const Packet& packet) {
-  if (!qp.is_connected())
-    return packet.type == GidType::roce_v2 || !core.faults[Fault::datagrams_v2_alone];
+  if (!qp.is_connected()) return packet.type == GidType::roce_v2 || !core.faults[Fault::datagrams_v2_alone];
   if (packet.sgid != qp.attributes.path.dgid && !core.faults[Fault::ignores_source_address]) return false;
   const GidEntry& own = core.port.gids[qp.attributes.path.sgid_index];
   if (packet.type != own.type && !core.faults[Fault::connected_takes_v1]) return false;
@@ -141,8 +140,8 @@ void receive_packet(Core& core, Packet& packet) {
     return;
   }
   if (core.faults[Fault::ignores_transport_class] && packet.op->transport != qp->transport())
-    packet.op = &opcode(static_cast<std::uint8_t>(static_cast<unsigned>(qp->transport()) << 5 |
-                                                  (packet.fields.opcode & 0x1fU)));
+    packet.op = &opcode(
+        static_cast<std::uint8_t>(static_cast<unsigned>(qp->transport()) << 5 | (packet.fields.opcode & 0x1fU)));
   receive_for(core, *qp, packet);
 }
 

@@ -54,7 +54,7 @@ struct RunOptions {
 };
 
 struct RunResult {
-  int status = 0;  ///< as a shell says it: 128 + N when signal N killed it
+  int status = 0;      ///< as a shell says it: 128 + N when signal N killed it
   std::string output;  ///< the first 64 MiB of it
   std::string error;
   static constexpr std::size_t most_octets = 64U << 20;

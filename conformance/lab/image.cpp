@@ -176,7 +176,8 @@ class Builder {
 
   // The layer's directory in the cache, built if it has to be.
   Result<fs::path> layer(const std::string& name, std::vector<std::string> arguments) {
-    const fs::path path = options_.cache / (name + "-" + fingerprint({build_script, arguments[0] == "tools" ? init_script : ""}));
+    const fs::path path =
+        options_.cache / (name + "-" + fingerprint({build_script, arguments[0] == "tools" ? init_script : ""}));
     if (fs::exists(path) && !options_.update) return path;
     auto held = lock_cache(options_.cache, options_.stop, options_.progress);
     if (!held) return tl::unexpected(held.error());
