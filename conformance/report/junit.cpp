@@ -42,9 +42,9 @@ std::string to_junit(const Report& report) {
   pugi::xml_node suites = document.append_child("testsuites");
   suites.append_attribute("name") = fmt::format("rdmawire certify {}", report.device).c_str();
   suites.append_attribute("time") = seconds(report.nanoseconds).c_str();
-  std::map<std::string_view, std::vector<const CaseResult*>> groups;
-  for (const CaseResult& result : report.results) groups[group_of(*result.of->rule)].push_back(&result);
-  for (const auto& [name, results] : groups) {
+  std::map<std::string_view, std::vector<const CaseResult*>> suites_by_name;
+  for (const CaseResult& result : report.results) suites_by_name[group_of(*result.of->rule)].push_back(&result);
+  for (const auto& [name, results] : suites_by_name) {
     pugi::xml_node suite = suites.append_child("testsuite");
     const auto count = [&](auto... verdicts) {
       return static_cast<unsigned>(std::count_if(results.begin(), results.end(), [&](const CaseResult* result) {

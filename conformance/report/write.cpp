@@ -73,8 +73,8 @@ tl::expected<void, std::string> write(const Report& report, const fs::path& dire
   std::error_code error;
   fs::create_directories(directory / "captures", error);
   if (error) return tl::unexpected(fmt::format("{}: {}", (directory / "captures").string(), error.message()));
-  for (const auto& [name, text] : {std::pair("report.json", to_json(report).dump(1) + "\n"),
-                                   std::pair("junit.xml", to_junit(report))})
+  for (const auto& [name, text] :
+       {std::pair("report.json", to_json(report).dump(1) + "\n"), std::pair("junit.xml", to_junit(report))})
     if (auto written = write_text(directory / name, text); !written) return written;
   for (const CaseResult& result : report.results)
     if (auto written = write_capture(result, directory / "captures" / file_name(result)); !written) return written;
