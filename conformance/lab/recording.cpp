@@ -178,12 +178,15 @@ class Recorder::Impl {
     std::array<std::size_t, 2> complained{};
     for (std::size_t side = 0; side < 2; ++side) complained[side] = guests_[side].complaints().size();
     std::array<std::string, 2> commands;
+    RecordingPlan ipv4 = plan;
+    ipv4.ipv6 = false;
+    const std::string exchange = address_of(ipv4, server_side);
     for (std::size_t side = 0; side < 2; ++side) {
       auto gid = prepare(plan, side);
       if (!gid) return tl::unexpected(gid.error());
-      commands[side] =
-          command_for(side == server_side ? scenario.server : scenario.client, plan,
-                      {address_of(plan, server_side), address_of(plan, client_side), plan.siw ? "siw0" : "rxe0", *gid});
+      commands[side] = command_for(
+          side == server_side ? scenario.server : scenario.client, plan,
+          {address_of(plan, server_side), address_of(plan, client_side), exchange, plan.siw ? "siw0" : "rxe0", *gid});
     }
     auto fabric = connect(plan, file, commands);
     if (!fabric) return tl::unexpected(fabric.error());
@@ -193,6 +196,10 @@ class Recorder::Impl {
     auto ran = run(plan, commands, recording);
     until_quiet(**fabric);
     (*fabric)->stop();
+    for (std::size_t side = 0; side < 2; ++side)
+      if (!netem_of(plan, side).empty())
+        if (const auto told = shell(side, "tc -s qdisc show dev eth0 root", preparation_timeout, options_.stop))
+          recording.netem[side] = told->output;
     for (const replay::FaultLogEntry& entry : (*fabric)->fault_log())
       recording.faults.push_back(to_string(entry, (*fabric)->faults()));
     const replay::SwitchCounters counters = (*fabric)->counters();
