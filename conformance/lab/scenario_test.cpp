@@ -20,7 +20,7 @@ RecordingPlan plan_of(std::string_view text) {
   return plans ? plans->front() : RecordingPlan{};
 }
 std::string client_of(const RecordingPlan& plan) {
-  return command_for(plan.scenario->client, plan, {"10.77.0.1", "10.77.0.2", "10.77.0.1", "rxe0", "3"});
+  return command_for(plan.scenario->client, plan, {"10.77.0.1", "10.77.0.2", "192.0.2.1", "rxe0", "3"});
 }
 
 TEST(Scenario, CommandsAreWrittenForTheirPlaces) {
@@ -28,9 +28,9 @@ TEST(Scenario, CommandsAreWrittenForTheirPlaces) {
   EXPECT_EQ(client_of(plan_of("rc-pingpong,mtu=9000,iterations=3,size=77")),
             "ibv_rc_pingpong -d rxe0 -g 3 -m 4096 -n 3 -s 77 10.77.0.1");
   EXPECT_EQ(client_of(plan_of("atomic,ipv6")),
-            "ib_atomic_bw -n 20 -u 16 -F -p 18515 -d rxe0 --ipv6 -A FETCH_AND_ADD -x 3 10.77.0.1");
+            "ib_atomic_bw -n 20 -u 16 -F -p 18515 -d rxe0 --ipv6 -A FETCH_AND_ADD -x 3 192.0.2.1");
   EXPECT_EQ(client_of(plan_of("atomic")),
-            "ib_atomic_bw -n 20 -u 16 -F -p 18515 -d rxe0 -A FETCH_AND_ADD -x 3 10.77.0.1");
+            "ib_atomic_bw -n 20 -u 16 -F -p 18515 -d rxe0 -A FETCH_AND_ADD -x 3 192.0.2.1");
 }
 
 TEST(Scenario, NothingOfATemplateIsLeft) {
@@ -41,7 +41,7 @@ TEST(Scenario, NothingOfATemplateIsLeft) {
     EXPECT_THAT(std::string(scenario.what), Not(HasSubstr("\n")));
     RecordingPlan plan;
     plan.scenario = &scenario;
-    const Places places{"10.77.0.1", "10.77.0.2", "10.77.0.1", "rxe0", "1"};
+    const Places places{"10.77.0.1", "10.77.0.2", "192.0.2.1", "rxe0", "1"};
     for (const std::string_view words : {scenario.server, scenario.client}) {
       const std::string command = command_for(words, plan, places);
       EXPECT_THAT(command, Not(HasSubstr("{"))) << scenario.name;
