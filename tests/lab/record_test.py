@@ -113,7 +113,7 @@ def test_the_recordings_say_how_they_were_made(recordings):
         done = subprocess.run([RDMAWIRE, "dissect", "--count", one["file"]], capture_output=True, check=False)
         assert done.returncode == 0, name
         text = pathlib.Path(one["file"]).read_bytes()
-        for part in (one["server"]["command"], one["client"]["command"], "librdmacm1 ", "Linux 6.", name.split("-n")[0]):
+        for part in (one["server"]["command"], one["client"]["command"], "librdmacm1 ", "Linux 6.", one["scenario"]):
             assert part.encode()[:60] in text, f"{name}: {part}"
         assert not one["complaints"], name
         if one["faults"]:
