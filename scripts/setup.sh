@@ -12,6 +12,7 @@ packages_check=(
   clang libclang-rt-14-dev clang-format clang-tidy
   python3 python3-venv ca-certificates
   tshark zstd
+  qemu-system-x86 apt xz-utils make gcc cpio
   iproute2 iputils-ping procps
   chromium chromium-driver
 )

@@ -345,7 +345,8 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   event.duration = packet.time - before;
   Waiting* waiting = waiting_of(packet.psn);
   constexpr std::int32_t lost_again = 64;  // the first packets sent again can be lost before the capturing point
-  const bool at_refusal = refusal_.active && packet.psn - refusal_.psn < lost_again;
+  // A packet that was put aside can be older than the refusal.
+  const bool at_refusal = refusal_.active && refusal_.frame < packet.frame && packet.psn - refusal_.psn < lost_again;
 
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
   bool tell_lost = false;

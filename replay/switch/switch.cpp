@@ -105,12 +105,14 @@ class Switch::Fabric {
   };
 
   void run() {
+    bool more = false;
     while (!stop_) {
-      wait();
+      // poll() does not know of what a wire has taken from its queue already.
+      if (!more) wait();
       const std::lock_guard lock(mutex_);
       const std::int64_t now = wire_clock::now();
       if (engine_.wakes() <= now) leave(engine_.due(now));
-      round(now);
+      more = round(now);
       while (!delayed_.empty() && delayed_.begin()->first <= wire_clock::now()) {
         const Delayed frame = std::move(delayed_.begin()->second);
         delayed_.erase(delayed_.begin());
@@ -130,7 +132,6 @@ class Switch::Fabric {
       until = engine_.wakes();
       if (!delayed_.empty()) until = std::min(until, delayed_.begin()->first);
       for (const Port& port : ports_) {
-        if (port.next) return;
         if (!port.queue.empty()) until = std::min(until, port.send_again);
         if (port.ask_again > now)
           until = std::min(until, port.ask_again);
@@ -145,8 +146,8 @@ class Switch::Fabric {
     ppoll(wanted.data(), wanted.size(), until == Wire::forever ? nullptr : &timeout, nullptr);
   }
 
-  // Handles what arrived, of all ports in the order of time.
-  void round(std::int64_t now) {
+  // Handles what arrived, of all ports in the order of time; true: there may be more.
+  bool round(std::int64_t now) {
     std::vector<char> dry(ports_.size(), 0);
     for (std::size_t handled = 0; handled < frames_a_round; ++handled) {
       Port* first = nullptr;
@@ -164,9 +165,10 @@ class Switch::Fabric {
         }
         if (port.next && (!first || port.next->time < first->next->time)) first = &port;
       }
-      if (!first) return;
+      if (!first) return false;
       arrived(*first, *std::exchange(first->next, std::nullopt));
     }
+    return true;
   }
 
   void arrived(Port& port, const Received& received) {

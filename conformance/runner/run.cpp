@@ -1,0 +1,53 @@
+#include "conformance/runner/run.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+/// Throws away what is left of the case before.
+void drain(replay::Wire& wire, std::int64_t quiet) {
+  for (std::size_t left = 65536; left > 0; --left) {
+    const auto received = wire.receive(wire.now() + quiet);
+    if (!received || !*received) return;
+  }
+}
+
+}  // namespace
+
+Judgement sanity(DeviceUnderTest& device, std::uint64_t seed) {
+  try {
+    Bench bench(device, seed);
+    Connected& qp = bench.rc({.receives = 1});
+    const std::string payload = octets(16);
+    bench >> qp.send_only(psn(+0), payload);
+    bench << acknowledged(psn(+0));
+    qp.completes(0);
+    qp.received(0, payload);
+    return {};
+  } catch (const CaseEnd& end) {
+    Judgement judgement = end.judgement;
+    judgement.verdict = Verdict::error;
+    judgement.actual = "the transfer that shows that everything works failed: " + judgement.actual;
+    return judgement;
+  }
+}
+
+CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t seed) {
+  CaseResult result;
+  result.of = &which;
+  result.seed = seed;
+  drain(*device.wire, 1'000'000);
+  const std::int64_t begin = device.wire->now();
+  {
+    Bench bench(device, seed);
+    try {
+      which.run(bench);
+    } catch (const CaseEnd& end) {
+      result.judgement = end.judgement;
+    }
+    result.transcript = bench.transcript();
+  }
+  result.nanoseconds = device.wire->now() - begin;
+  return result;
+}
+
+}  // namespace rdmawire::conformance
