@@ -197,7 +197,8 @@ Exit record(const Options& options) {
     if (!recording) {
       if (recording.error().kind == LabError::Kind::stopped) return status_of_signal();
       exit = trouble(recording.error());
-      if (recording.error().kind == LabError::Kind::program) complain("lab: what was recorded is in " + file);
+      if (recording.error().kind == LabError::Kind::program || recording.error().kind == LabError::Kind::timeout)
+        complain("lab: what was recorded is in " + file);
       // Without a lab nothing more can be recorded.
       if (recording.error().kind != LabError::Kind::program && recording.error().kind != LabError::Kind::timeout)
         return exit;

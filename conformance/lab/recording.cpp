@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -250,6 +251,32 @@ class Recorder::Impl {
     return guests_[side].run({"sh", "-c", script}, how);
   }
 
+  // One of the two programs; what it said is known also when it does not end.
+  Result<RunResult> program(const RecordingPlan& plan, std::size_t side, const std::string& command,
+                            StopDescriptor stop) {
+    const Descriptor output(::memfd_create("output", MFD_CLOEXEC));
+    if (!output) return system_failure("memfd_create");
+    RunOptions how;
+    how.timeout = options_.program_timeout;
+    how.stop = stop;
+    how.output = how.error = output.get();
+    auto result = guests_[side].run({"sh", "-c", command}, how);
+    std::string text;
+    char buffer[4096];
+    ssize_t got = 0;
+    while (text.size() < RunResult::most_octets &&
+           (got = ::pread(output.get(), buffer, sizeof buffer, static_cast<off_t>(text.size()))) > 0)
+      text.append(buffer, static_cast<std::size_t>(got));
+    if (result) {
+      result->output = std::move(text);
+      return result;
+    }
+    if (result.error().kind != Kind::timeout) return result;
+    return failure(Kind::timeout, fmt::format("{}: the {} did not end within {} s: {}{}", name_of(plan), role[side],
+                                              options_.program_timeout.count(), command,
+                                              said({.status = 0, .output = std::move(text), .error = {}})));
+  }
+
   // Makes interface and device as the plan wants them, whatever the last one wanted; gives the GID's index.
   Result<std::string> prepare(const RecordingPlan& plan, std::size_t side) {
     std::string script =
@@ -356,21 +383,20 @@ class Recorder::Impl {
                                                  result.status, commands[side], said(result))};
     };
     if (scenario.ready == Readiness::ended) {
-      auto server = shell(server_side, commands[server_side], options_.program_timeout, options_.stop);
+      auto server = program(plan, server_side, commands[server_side], options_.stop);
       if (!server) return tl::unexpected(server.error());
-      recording.server_output = server->output + server->error;
+      recording.server_output = server->output;
       if (server->status != 0) return tl::unexpected(failed(server_side, *server));
-      auto client = shell(client_side, commands[client_side], options_.program_timeout, options_.stop);
+      auto client = program(plan, client_side, commands[client_side], options_.stop);
       if (!client) return tl::unexpected(client.error());
-      recording.client_output = client->output + client->error;
+      recording.client_output = client->output;
       if (client->status != 0) return tl::unexpected(failed(client_side, *client));
       return {};
     }
     const Event server_ended, give_up;
     const AnyOf server_stop{options_.stop, give_up.descriptor()};
     auto serving = std::async(std::launch::async, [&] {
-      auto result =
-          shell(server_side, "exec " + commands[server_side], options_.program_timeout, server_stop.descriptor());
+      auto result = program(plan, server_side, commands[server_side], server_stop.descriptor());
       server_ended.raise();
       return result;
     });
@@ -391,20 +417,20 @@ class Recorder::Impl {
                                                   options_.program_timeout.count(), commands[server_side]));
       return tl::unexpected(ready.error().kind == Kind::stopped ? server.error() : ready.error());
     }
-    auto client = shell(client_side, "exec " + commands[client_side], options_.program_timeout, options_.stop);
+    auto client = program(plan, client_side, commands[client_side], options_.stop);
     if (!client || client->status != 0) {
       // What the server says of it is part of the answer.
       auto server = end_server();
       if (!client) return tl::unexpected(client.error());
-      recording.client_output = client->output + client->error;
+      recording.client_output = client->output;
       LabError error = failed(client_side, *client);
       if (server) error.message += fmt::format("\nthe server ended with status {}{}", server->status, said(*server));
       return tl::unexpected(std::move(error));
     }
-    recording.client_output = client->output + client->error;
+    recording.client_output = client->output;
     auto server = serving.get();
     if (!server) return tl::unexpected(server.error());
-    recording.server_output = server->output + server->error;
+    recording.server_output = server->output;
     if (server->status != 0) return tl::unexpected(failed(server_side, *server));
     return {};
   }

@@ -227,11 +227,20 @@ def test_analyze_sees_what_the_switch_and_netem_did_and_nothing_else(recordings)
 @needs_lab
 def test_a_program_that_fails_is_told_with_its_output_and_what_it_sent_is_kept(tmp_path):
     file = tmp_path / "fails.pcapng"
-    done = rdmawire("lab", "record", "rping,fault=drop from a where bth", "-o", file, "--name", f"recordfail{os.getpid()}",
+    done = rdmawire("lab", "record", "write,fault=drop answers from a", "-o", file, "--name", f"recordfail{os.getpid()}",
                     "--timeout", 90, timeout=900)  # fmt: skip
     assert done.returncode == 3
-    assert "rping-rxe-faults: the client failed with status" in done.stderr
-    assert "RDMA_CM_EVENT_UNREACHABLE" in done.stderr
+    assert "write-rxe-faults: the client failed with status" in done.stderr
+    assert "Failed status 12" in done.stderr, "retries exceeded"
     frames = [json.loads(line) for line in rdmawire("dissect", "--json", file).stdout.splitlines()]
-    asked = [frame for frame in frames if any(layer["protocol"] == "cmreq" for layer in frame["layers"])]
-    assert len(asked) > 1, "the client asked again"
+    dropped = [frame for frame in frames if "dropped by rule 1" in frame.get("comments", [])]
+    assert dropped and all(frame["layers"][-1]["protocol"] == "aeth" for frame in dropped)
+
+
+@needs_lab
+def test_a_program_that_does_not_end_is_told_with_its_output(tmp_path):
+    done = rdmawire("lab", "record", "udaddy,fault=drop from a where deth", "-o", tmp_path / "x.pcapng", "--timeout", 5,
+                    "--name", f"recordhang{os.getpid()}", timeout=900)  # fmt: skip
+    assert done.returncode == 3
+    assert "udaddy-rxe-faults: the client did not end within 5 s: udaddy -s 10.77.0.1 -C 10 -S 512" in done.stderr
+    assert "udaddy: starting client" in done.stderr
