@@ -21,6 +21,7 @@ RDMAWIRE = sys.argv[1]
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 5
 RUNTIME = Path(tempfile.mkdtemp(prefix="labt"))
 ENVIRONMENT = {**os.environ, "XDG_RUNTIME_DIR": str(RUNTIME)}
+started = []
 LABS = RUNTIME / "rdmawire" / "lab"
 
 
@@ -33,7 +34,7 @@ def lab(*arguments, timeout=240, **options):
 
 def start(*arguments, **options):
     environment = {**ENVIRONMENT, **options.pop("environment", {})}
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [RDMAWIRE, "lab", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -41,6 +42,8 @@ def start(*arguments, **options):
         env=environment,
         **options,
     )
+    started.append(process)
+    return process
 
 
 def ours():
@@ -233,4 +236,7 @@ def main():
 try:
     sys.exit(main())
 finally:
+    for process in started:
+        process.kill()  # none is left when all went well
+        process.wait()
     shutil.rmtree(RUNTIME, ignore_errors=True)

@@ -68,7 +68,7 @@ std::vector<Json> story(Controller& controller) {
   };
   const auto handle = [](const Json& result, const std::string& name) { return result.value(name, Json(999'999)); };
   controller.ask("hello", {{"protocol", 1}});
-  ask("devices", {});
+  ask("devices", Json::object());
   const Json device = handle(ask("open", {{"name", "standin0"}}), "device");
   ask("describe", {{"device", device}});
   ask("port", {{"device", device}});
@@ -119,15 +119,16 @@ TEST_F(Commands, ErrorsOfVerbsPassThroughAndNothingLeaks) {
   standin::fail_call(0, 0);
   const auto expected = story(controller);
   const unsigned calls = standin::calls();
-  ASSERT_GT(calls, 60U);
+  ASSERT_GT(calls, 45U);
   // CQ, channel, PD and device are still used by others at its end.
   EXPECT_EQ(expected.size(), 4U) << Json(expected).dump(1);
   for (const Json& error : expected) EXPECT_EQ(error["name"], "EBUSY");
   controller.conversation().lost();
   ASSERT_EQ(standin::alive(), 0U);
+  const unsigned with_release = standin::calls();
 
   std::set<std::string> failed;
-  for (unsigned nth = 1; nth <= calls; ++nth) {
+  for (unsigned nth = 1; nth <= with_release; ++nth) {
     standin::fail_call(nth, EXFULL);
     const auto errors = story(controller);
     const std::string call = standin::failed_call();
@@ -137,11 +138,12 @@ TEST_F(Commands, ErrorsOfVerbsPassThroughAndNothingLeaks) {
       const std::string message = error["message"];
       // Destroying is told with the object instead.
       return message.find(call) != std::string::npos || message.find("was not released") != std::string::npos ||
-             message.find("ibv_wr_complete") != std::string::npos || call == "ibv_post_recv";
+             message.find("ibv_wr_complete") != std::string::npos ||
+             (call == "ibv_post_send" && message.find("ibv_bind_mw") != std::string::npos) || call == "ibv_post_recv";
     });
     // These are optional parts of a description.
-    EXPECT_TRUE(told || call == "ibv_query_gid_table" || call == "ibv_open_device" || call == "ibv_query_port" ||
-                call == "ibv_query_device_ex")
+    EXPECT_TRUE(told || nth > calls || call == "ibv_query_gid_table" || call == "ibv_open_device" ||
+                call == "ibv_query_port" || call == "ibv_query_device_ex")
         << nth << " " << call << " " << Json(errors).dump(1);
     controller.conversation().lost();
     ASSERT_EQ(standin::alive(), 0U) << nth << " " << call;
@@ -175,7 +177,6 @@ TEST_F(Commands, HandlesOfTheWrongKindAreRefused) {
                                                                                    {"modify_qp", "qp"},
                                                                                    {"post_send", "qp"},
                                                                                    {"post_recv", "srq"},
-                                                                                   {"write", "mr"},
                                                                                    {"fill", "mr"},
                                                                                    {"checksum", "mr"},
                                                                                    {"reregister", "mr"},
@@ -464,9 +465,9 @@ TEST_F(Commands, MessagesArrive) {
   post(one, {{"opcode", "send"}, {"wr_id", 10}, {"sges", sges}});
   EXPECT_EQ(
       poll(2).dump(),
-      R"([{"wr_id":1,"status":"success","status_number":0,"vendor_err":0,"qp_num":17,"opcode":"recv","byte_len":8,)"
-      R"("flags":[],"src_qp":16,"pkey_index":0,"slid":0,"sl":0,"dlid_path_bits":0},)"
-      R"({"wr_id":10,"status":"success","status_number":0,"vendor_err":0,"qp_num":16,"opcode":"send","byte_len":8,)"
+      R"([{"wr_id":1,"status":"success","status_number":0,"vendor_err":0,"qp_num":19,"opcode":"recv","byte_len":8,)"
+      R"("flags":[],"src_qp":18,"pkey_index":0,"slid":0,"sl":0,"dlid_path_bits":0},)"
+      R"({"wr_id":10,"status":"success","status_number":0,"vendor_err":0,"qp_num":18,"opcode":"send","byte_len":8,)"
       R"("flags":[]}])");
   EXPECT_EQ(controller.result("read", {{"mr", into["mr"]}, {"length", 9}})["octets"], "101112131415161700");
   post(one, {{"opcode", "send_imm"}, {"imm", 0xC0FFEE01}, {"flags", {"inline"}}, {"sges", sges}});
@@ -480,7 +481,7 @@ TEST_F(Commands, MessagesArrive) {
   // Nothing is left to receive with.
   post(one, {{"opcode", "send"}, {"wr_id", 13}});
   EXPECT_EQ(poll()[0].dump(),
-            R"({"wr_id":13,"status":"rnr_retry_exc_err","status_number":13,"vendor_err":0,"qp_num":16})");
+            R"({"wr_id":13,"status":"rnr_retry_exc_err","status_number":13,"vendor_err":0,"qp_num":18})");
   EXPECT_EQ(controller.result("query_qp", {{"qp", one["qp"]}})["state"], "err");
 }
 
@@ -559,7 +560,7 @@ TEST_F(Commands, TheBadRequestOfAListIsNamed) {
   EXPECT_EQ(controller.error("post_send", {{"qp", qp["qp"]}, {"requests", requests}})
                 .find("EINVAL: post_send: requests[3]: opcode: must be one of write, "),
             0U);
-  EXPECT_EQ(poll(0).size(), 0U);
+  EXPECT_EQ(controller.result("poll", {{"cq", cq}})["completions"].size(), 0U);
   EXPECT_EQ(controller.error("post_send", {{"qp", qp["qp"]}}),
             "EINVAL: post_send: requests: is needed, and has at least one entry");
   EXPECT_EQ(controller.error("post_recv", {{"requests", Json::array({Json::object()})}}),

@@ -10,6 +10,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -56,6 +57,7 @@ class Serving : public testing::Test {
  protected:
   void SetUp() override {
     standin::reset();
+    std::signal(SIGPIPE, SIG_IGN);  // as the program does
     directory = testing::TempDir() + "agent_server_test." + std::to_string(::getpid());
     std::filesystem::create_directories(directory);
   }
@@ -236,13 +238,13 @@ TEST_F(Serving, ASlowReaderGetsEverything) {
             "{\"id\":3,\"do\":\"alloc_pd\",\"device\":1}\n"
             "{\"id\":4,\"do\":\"register\",\"pd\":2,\"length\":1000000}\n");
   std::string reads;
-  for (int i = 0; i < 60; ++i) reads += fmt::format("{{\"id\":{},\"do\":\"read\",\"mr\":3}}\n", 100 + i);
+  for (int i = 0; i < 20; ++i) reads += fmt::format("{{\"id\":{},\"do\":\"read\",\"mr\":3}}\n", 100 + i);
   peer.send(reads);
-  ASSERT_TRUE(says(peer, "{\"id\":159,\"result\":{\"octets\":"));
   EXPECT_TRUE(until([&] {
     peer.receive();
-    return peer.text.size() > 60 * 2'000'000;
+    return peer.text.size() > 20 * 2'000'000;
   }));
+  EXPECT_NE(peer.text.find("{\"id\":119,\"result\":{\"octets\":"), std::string::npos);
 }
 
 TEST_F(Serving, StrangersAreFewAndDoNotStay) {
