@@ -1,7 +1,6 @@
 /// rdmawire analyze: what happened in a capture, to whom, why, since which frame.
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -67,16 +65,6 @@ struct Options {
   double every = 0, window = 0;
   Colours colours = Colours::automatic;
 };
-
-std::size_t terminal_width() {
-  winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
-    return std::clamp<std::size_t>(size.ws_col, 80, 200);
-  if (const char* columns = std::getenv("COLUMNS"))
-    if (const long width = std::strtol(columns, nullptr, 10); width > 0)
-      return std::clamp<std::size_t>(static_cast<std::size_t>(width), 80, 200);
-  return 120;
-}
 
 // What a signal handler may touch.
 std::atomic<bool> interrupted{false};

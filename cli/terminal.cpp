@@ -1,8 +1,10 @@
 #include "cli/terminal.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -33,6 +35,16 @@ bool use_colours(Colours colours, int fd) {
   const char* no = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
   return ::isatty(fd) == 1 && !(no && *no) && !(term && std::strcmp(term, "dumb") == 0);
+}
+
+std::size_t terminal_width() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
+    return std::clamp<std::size_t>(size.ws_col, 80, 200);
+  if (const char* columns = std::getenv("COLUMNS"))
+    if (const long width = std::strtol(columns, nullptr, 10); width > 0)
+      return std::clamp<std::size_t>(static_cast<std::size_t>(width), 80, 200);
+  return 120;
 }
 
 Output::Output() { text_.reserve(2 * piece); }

@@ -15,6 +15,9 @@ void add_colour_option(CLI::App& app, Colours& colours);
 /// set (no-color.org).
 bool use_colours(Colours colours, int fd);
 
+/// Columns of the terminal, or of COLUMNS: from 80 to 200; 120 where nothing tells.
+std::size_t terminal_width();
+
 /// Standard output: text is gathered and written in large pieces. A reader that goes away (`| head`) is no error: it
 /// has seen enough.
 class Output {

@@ -440,15 +440,16 @@ Result<void> CmId::make_ready(ibv_qp* qp) {
 }
 
 void CmId::limit_to_device() {
-  ibv_device_attr device{};
-  if (id_->verbs == nullptr || ibv_query_device(id_->verbs, &device) != 0) return;
-  const auto limit = [](std::uint8_t& value, int most, std::uint8_t asked) {
-    if (value == as_device) value = static_cast<std::uint8_t>(std::clamp<int>(most, 0, asked));
+  ibv_device_attr_ex device{};
+  const bool known = id_->verbs != nullptr && ibv_query_device_ex(id_->verbs, nullptr, &device) == 0;
+  const auto limit = [&](std::uint8_t& value, int most, std::uint8_t asked) {
+    if (value == as_device) value = static_cast<std::uint8_t>(known ? std::clamp<int>(most, 0, asked) : 0);
   };
   const bool answers = role == Role::passive;
   // What the peer asks to be able to do is what we must be ready for; librdmacm has turned the two round already.
-  limit(wanted.responder_resources, device.max_qp_rd_atom, answers ? asked_responder_resources : as_device - 1);
-  limit(wanted.initiator_depth, device.max_qp_init_rd_atom, answers ? asked_initiator_depth : as_device - 1);
+  limit(wanted.responder_resources, device.orig_attr.max_qp_rd_atom,
+        answers ? asked_responder_resources : as_device - 1);
+  limit(wanted.initiator_depth, device.orig_attr.max_qp_init_rd_atom, answers ? asked_initiator_depth : as_device - 1);
 }
 
 Result<void> CmId::resolve_route() {
@@ -793,7 +794,7 @@ std::span<const Command> cm_commands() {
        &establish},
       {"cm_reject",
        "Refuses a request, or the response to an own one. The peer gets `rejected` with reason 28 (iWARP: errno "
-       "ECONNREFUSED) and the private data.",
+       "ECONNRESET) and the private data.",
        {{"cm_id", "handle"}, {"private_data", "optional octets, at most 255; the transport may take fewer"}},
        {},
        R"({"cm_id":7,"private_data":"6e6f"})",

@@ -24,6 +24,7 @@
 
 #include "conformance/lab/cpio.hpp"
 #include "conformance/lab/process.hpp"
+#include "conformance/lab/sockets.hpp"
 
 namespace rdmawire::lab {
 namespace {
@@ -90,6 +91,8 @@ class Guest::Impl {
     if (options_.siw && options_.tcp_ports.empty()) options_.tcp_ports = {7471, 7472, 7473, 7474};
     if (find_program(options_.qemu).empty())
       return failure(Kind::missing, options_.qemu + " is not here; install the package qemu-system-x86");
+    std::error_code error;
+    if (!options_.share.empty()) options_.share = fs::absolute(options_.share, error);
     describe_ports();
     auto initrd = make_initrd();
     if (!initrd) return tl::unexpected(initrd.error());
@@ -166,7 +169,8 @@ class Guest::Impl {
         text += fmt::format("  configure_vlan eth{} {} {}\n", i, *port.vlan, fmt::join(port.vlan_addresses, " "));
         on += fmt::format(".{}", *port.vlan);
       }
-      if (options_.rxe) text += fmt::format("  add_device rxe{} rxe {}\n", i, on);
+      // rxe takes real interfaces only, and has the addresses of their VLANs among its GIDs.
+      if (options_.rxe) text += fmt::format("  add_device rxe{} rxe eth{}\n", i, i);
       if (options_.siw) text += fmt::format("  add_device siw{} siw {}\n", i, on);
     }
     if (!options_.tcp_ports.empty()) {
@@ -271,6 +275,7 @@ class Guest::Impl {
                                      initrd.string()};
     std::string kernel =
         "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr mitigations=off no_timer_check tsc=unstable "
+        "trace_clock=global "
         "random.trust_cpu=on net.ifnames=0 rdinit=/init";
     if (!options_.kernel_arguments.empty()) kernel += " " + options_.kernel_arguments;
     argv.insert(argv.end(), {"-append", kernel});
@@ -314,8 +319,7 @@ class Guest::Impl {
     }
     if (!options_.share.empty())
       add({"-fsdev",
-           fmt::format("local,id=share,path={},security_model=none,readonly=on",
-                       escaped(fs::absolute(options_.share).string())),
+           fmt::format("local,id=share,path={},security_model=none,readonly=on", escaped(options_.share.string())),
            "-device", "virtio-9p-pci,fsdev=share,mount_tag=share"});
     return argv;
   }
@@ -400,7 +404,37 @@ class Guest::Impl {
     agents.clear();
     for (unsigned number = 0; number < (options_.agent.empty() ? 0 : options_.agent_channels); ++number)
       agents.push_back("unix:" + (directory / fmt::format("agent.{}", number)).string());
+    if (auto answered = wait_for_agent(deadline); !answered) return answered;
     boot_seconds = std::chrono::duration<double>(Clock::now() - began).count();
+    return {};
+  }
+
+  // The guest is ready; is its agent? The last channel is asked, and left as it was found.
+  Result<void> wait_for_agent(Clock::time_point deadline) {
+    if (agents.empty()) return {};
+    auto socket = connect_to_guest(agents.back().substr(5));
+    if (!socket) return tl::unexpected(socket.error());
+    constexpr std::string_view question =
+        "{\"id\":1,\"do\":\"hello\",\"protocol\":1,\"controller\":\"lab\"}\n{\"id\":2,\"do\":\"bye\"}\n";
+    if (::send(socket->get(), question.data(), question.size(), MSG_NOSIGNAL) < 0)
+      return system_failure("asking the agent");
+    std::string answer;
+    while (std::count(answer.begin(), answer.end(), '\n') < 2) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+      pollfd waiting[] = {{socket->get(), POLLIN, 0}, {options_.stop, POLLIN, 0}};
+      const int ready = left <= 0 ? 0 : ::poll(waiting, 2, static_cast<int>(left));
+      if (ready == 0) {
+        const std::lock_guard lock(mutex_);
+        return failure(Kind::boot, "the guest came up, but its agent does not answer" + last_lines());
+      }
+      if (waiting[1].revents != 0) return failure(Kind::stopped, "stopped while the guest booted");
+      char buffer[1024];
+      const ssize_t got = ::recv(socket->get(), buffer, sizeof buffer, MSG_DONTWAIT);
+      if (got == 0) return failure(Kind::boot, "the guest ended before its agent answered");
+      if (got > 0) answer.append(buffer, static_cast<std::size_t>(got));
+    }
+    if (answer.find("\"result\"") == std::string::npos)
+      return failure(Kind::guest, "the guest's agent answers a hello with " + answer);
     return {};
   }
 
@@ -538,7 +572,14 @@ int Guest::ended_descriptor() const { return impl_->ended_descriptor(); }
 std::optional<LabError> Guest::ended() const { return impl_->ended(); }
 
 Result<RunResult> Guest::run(const std::vector<std::string>& argv, const RunOptions& options) {
-  return run_in_guest(impl_->directory, argv, options);
+  auto result = run_in_guest(impl_->directory, argv, options);
+  if (!result && result.error().kind == Kind::guest) {
+    // Its channels end a moment before it is known why.
+    pollfd waiting{ended_descriptor(), POLLIN, 0};
+    ::poll(&waiting, 1, 5000);
+    if (const auto why = ended()) return tl::unexpected(*why);
+  }
+  return result;
 }
 
 }  // namespace rdmawire::lab

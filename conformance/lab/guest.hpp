@@ -20,7 +20,7 @@ struct PortOptions {
   std::string mac;                     ///< "": 52:54:00:77:PORT:GUEST
   std::vector<std::string> addresses;  ///< with their prefixes; none: 10.77.PORT.GUEST/24 and fd77:PORT::GUEST/64
   unsigned mtu = 1500;
-  std::optional<unsigned> vlan;             ///< eth0.VLAN is there, too, and the RDMA devices sit on it
+  std::optional<unsigned> vlan;  ///< eth0.VLAN is there, too: rxe has its addresses among its GIDs, siw sits on it
   std::vector<std::string> vlan_addresses;  ///< none: 10.78.PORT.GUEST/24 and fd78:PORT::GUEST/64
 };
 

@@ -25,7 +25,13 @@ namespace {
 class Launcher {
  public:
   static Launcher& instance() {
-    static auto* launcher = new Launcher;  // never destroyed: its thread ends with the process
+    // Never destroyed: its thread ends with the process. A copy of the process (fork) has no copy of the thread.
+    static std::mutex mutex;
+    static Launcher* launcher = nullptr;
+    static pid_t owner = 0;
+    const std::lock_guard lock(mutex);
+    if (owner != ::getpid()) launcher = new Launcher;
+    owner = ::getpid();
     return *launcher;
   }
 

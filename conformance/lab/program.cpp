@@ -7,17 +7,16 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstring>
 
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/process.hpp"
+#include "conformance/lab/sockets.hpp"
 
 namespace rdmawire::lab {
 namespace {
@@ -42,19 +41,6 @@ std::string in_one_line(const std::string& command) {
   for (const char c : command)
     out += c == '\\' ? std::string("\\\\") : c == '\n' ? std::string("\\n") : std::string(1, c);
   return out + '\n';
-}
-
-Result<Descriptor> connect_to(const fs::path& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string text = path.string();
-  if (text.size() >= sizeof address.sun_path) return failure(Kind::system, text + ": too long for a socket");
-  std::memcpy(address.sun_path, text.data(), text.size());
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket) return system_failure("socket");
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return system_failure("connecting to the guest at " + text);
-  return socket;
 }
 
 class Run {
@@ -93,12 +79,12 @@ class Run {
       // What an earlier one left there.
       for (char buffer[512]; ::read(control_out_.get(), buffer, sizeof buffer) > 0;) continue;
       for (const auto& [name, to] : {std::pair{".out", &out_}, std::pair{".err", &err_}}) {
-        auto socket = connect_to(base + name);
+        auto socket = connect_to_guest(base + name);
         if (!socket) return tl::unexpected(socket.error());
         *to = std::move(*socket);
       }
       if (options_.input >= 0) {
-        auto socket = connect_to(base + ".in");
+        auto socket = connect_to_guest(base + ".in");
         if (!socket) return tl::unexpected(socket.error());
         in_ = std::move(*socket);
       }

@@ -102,6 +102,9 @@ struct PacketNote {
   bool again = false;               ///< seen before
 };
 
+struct TransportPacket;  // transport_packet.hpp
+struct Agreement;        // pair_evidence.hpp
+
 /// Where connections, messages and events go, as they become known: roughly in the capture's order, each once.
 /// References are valid during the call.
 class Sink {
@@ -117,6 +120,10 @@ class Sink {
   /// Every packet that belongs to a connection; only when TrackerOptions::packets is set. It can come after later
   /// ones of other connections: while the other half of a connection is looked for, packets wait.
   virtual void packet(const Connection&, std::uint64_t /*frame*/, const PacketNote&) {}
+  /// The same packets, themselves; only when TrackerOptions::transport is set. Both ends' packets of one connection
+  /// come in the capture's order once their directions are joined. `from`: its sender. `agreement`: what the CM or the
+  /// programs said of the two queue pairs; nullptr: nothing was seen.
+  virtual void transport(const Connection&, End /*from*/, const TransportPacket&, const Agreement* /*agreement*/) {}
 
  protected:
   ~Sink() = default;

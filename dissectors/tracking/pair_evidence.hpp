@@ -45,6 +45,13 @@ struct PairEvidence {
   }
 };
 
+/// What was said of a connection's two queue pairs before they were used, by Connection::ends.
+struct Agreement {
+  std::array<PairEvidence::Side, 2> ends;
+  JoinedBy by = JoinedBy::connection_manager;
+  std::uint64_t request_frame = 0, frame = 0;  ///< as PairEvidence has them
+};
+
 /// What a REJ or a SIDR_REP says that refuses.
 struct Rejection {
   std::size_t by = 1;     ///< which side refuses: index of PairEvidence::sides

@@ -8,10 +8,20 @@
 #include "dissectors/tracking/queue_pairs_state.hpp"
 
 namespace rdmawire::tracking {
+namespace {
+
+void hash_payload(const Packet& packet, TransportPacket& t) {
+  const Bytes bytes = packet.stack.bytes;
+  t.payload_known = std::size_t{t.payload_at} + t.payload <= bytes.size();
+  if (t.payload_known && t.payload != 0) t.payload_crc = crc32c(bytes.subspan(t.payload_at, t.payload));
+}
+
+}  // namespace
 
 void QueuePairs::add(const Packet& packet) {
   TransportPacket read;
   if (!read_transport_packet(packet, read)) return;
+  if (options_.transport) hash_payload(packet, read);
   const TransportPacket& t = read;
   now_ = t.time;
   if (options_.notes_addresses && !t.crc_bad) note_addresses(t.from, t.to);
@@ -86,6 +96,10 @@ void QueuePairs::take(Index at, End end, const Packet& packet, const TransportPa
     const Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
     const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
     if (!plausible) return;
+    TransportPacket damaged = t;
+    damaged.damaged = true;
+    follow(at, end, damaged);
+    return;
   }
   follow(at, end, t);
 }
@@ -100,6 +114,7 @@ void QueuePairs::swap_ends(Index at) {
   std::swap(f.info.ends[0], f.info.ends[1]);
   std::swap(f.info.sent[0], f.info.sent[1]);
   std::swap(f.requesters[0], f.requesters[1]);
+  if (f.agreement) std::swap(f.agreement->ends[0], f.agreement->ends[1]);
 }
 
 // What is said of a packet by itself waits with the packet.
@@ -477,6 +492,7 @@ void QueuePairs::process(Followed& f, End end, const TransportPacket& t) {
   }
   weigh(f);
   if (wanted) sink_.packet(f.info, t.frame, note);
+  if (options_.transport) sink_.transport(f.info, end, t, f.agreement.get());
   if (f.info.joined_by == JoinedBy::answers && f.info.confidence == Confidence::low) {
     constexpr std::uint64_t enough = 16;
     if (f.info.agreeing >= enough && f.info.contradicting == 0) f.info.confidence = Confidence::high;

@@ -261,6 +261,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   bool first_of_round = false;
   if (!filler_.active) {
     if (round_.active && !refused_here && packet.psn - round_.next >= 0) {
+      for (std::size_t i = index_of(round_.next); i < at && i < packets_.size(); ++i) packets_[i].passed_over = true;
       round_.copy &= is_copy(packet, known);
       ++round_.event.packets;
       round_.event.octets += packet.payload;
@@ -312,6 +313,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     if (ahead.size() >= max_ahead) give_up_gap(ahead.front().psn - 1, false, 0, to);
   } else if (at < packets_.size()) {
     packets_[at].time = packet.time;
+    packets_[at].passed_over = false;
   }
   again_time_ = packet.time;
 }
@@ -343,7 +345,8 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
   event.duration = packet.time - before;
   Waiting* waiting = waiting_of(packet.psn);
   constexpr std::int32_t lost_again = 64;  // the first packets sent again can be lost before the capturing point
-  const bool at_refusal = refusal_.active && packet.psn - refusal_.psn < lost_again;
+  // A packet that was put aside can be older than the refusal.
+  const bool at_refusal = refusal_.active && refusal_.frame < packet.frame && packet.psn - refusal_.psn < lost_again;
 
   Event lost = event_of(EventKind::lost_in_network, Cause::before_capture, packet, to);
   bool tell_lost = false;

@@ -9,21 +9,21 @@ namespace {
 
 constexpr std::uint32_t icrc_octets = 4;
 
-/// Where the transport's packet ends, ICRC included, as the length field below it says.
+}  // namespace
+
 std::uint32_t declared_end(const HeaderStack& stack) {
   if (stack.wire == Wire::infiniband) {
     const auto lrh = stack.get<Lrh>();
     const Layer* layer = stack.find(info<Lrh>);
     return lrh ? layer->offset + lrh->get<"length">() * 4U : 0;
   }
+  if (stack.network >= stack.layers().size()) return 0;
   const Layer& network = stack.layers()[stack.network];
   const std::uint8_t* at = stack.bytes.data() + network.offset;
   if (network.header == &info<Ipv4>) return network.offset + View<Ipv4>(at).get<"total_length">();
   if (network.header == &info<Ipv6>) return network.offset + Ipv6::size + View<Ipv6>(at).get<"payload_length">();
   return network.offset + Grh::size + View<Grh>(at).get<"payload_length">();
 }
-
-}  // namespace
 
 bool read_transport_packet(const Packet& packet, TransportPacket& t) {
   const HeaderStack& stack = packet.stack;
@@ -44,6 +44,7 @@ bool read_transport_packet(const Packet& packet, TransportPacket& t) {
   t.pkey = bth.get<"pkey">();
   t.ack_request = bth.get<"ack_request">();
   t.solicited = bth.get<"se">();
+  t.migrated = bth.get<"migreq">();
   t.wire = stack.wire;
   t.wire_octets = stack.wire_length;
   t.crc_bad = packet.icrc.status == CrcCheck::Status::bad;
@@ -100,6 +101,7 @@ bool read_transport_packet(const Packet& packet, TransportPacket& t) {
     }
   }
   payload_at += t.op->header_octets;
+  t.payload_at = payload_at;
 
   // A cut packet's payload, and one with an upper layer's headers in it, is told by the lengths below.
   const std::uint32_t end = declared_end(stack), less = payload_at + bth.get<"pad">() + icrc_octets;

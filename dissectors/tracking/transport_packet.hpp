@@ -28,20 +28,28 @@ struct TransportPacket {
   std::uint8_t traffic_class = 0;    ///< DSCP and ECN
   std::uint8_t syndrome = 0;
   Wire wire = Wire::none;
-  bool ack_request = false, solicited = false;
+  bool ack_request = false, solicited = false, migrated = false;
   bool has_aeth = false, has_reth = false, has_atomic = false;
   bool crc_bad = false;
   bool truncated = false;  ///< shorter than its headers say, though the capture has all of it
+  bool damaged = false;    ///< its CRC is bad for no known reason, where others' are good: what it says is not sure
   Msn msn;
   std::uint32_t key = 0, length = 0;  ///< RETH's, AtomicETH's
   std::uint64_t address = 0;
   std::uint64_t operand = 0, compare = 0;  ///< AtomicETH's; operand: the original value in an AtomicAckETH
   std::uint32_t immediate = 0, invalidated_key = 0;
   std::uint32_t source_qp = 0, qkey = 0;  ///< DETH's
+  std::uint32_t payload_at = 0;           ///< where the payload begins in the packet
+  std::uint32_t payload_crc = 0;          ///< of the payload's octets (CRC32C), where payload_known: to compare packets
+  bool payload_known = false;             ///< only with TrackerOptions::transport, and not of what was cut off
 
   [[nodiscard]] FlowKey key_of_flow() const { return {from, to, dest_qp}; }
   [[nodiscard]] bool is_response() const { return op->direction == Direction::response; }
 };
+
+/// Where the transport's packet ends, ICRC included, as the length field below it says: an offset in the stack's bytes,
+/// or beyond them. 0: there is no such field.
+std::uint32_t declared_end(const HeaderStack& stack);
 
 /// Reads `packet` into `t`, which must be as new. False: not a packet of InfiniBand's transport, or its BTH or
 /// addresses are not there.

@@ -18,27 +18,27 @@ namespace rdmawire::peer {
 
 /// What a connection is asked for with, or accepted. IBTA vol 1, 12.7; "as much as both can" where nothing is given.
 struct CmParameters {
-  Octets private_data;
-  std::optional<std::uint8_t> responder_resources, initiator_depth;
+  Octets private_data = {};
+  std::optional<std::uint8_t> responder_resources = {}, initiator_depth = {};
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
   bool flow_control = false;
 };
 
 /// What the CM tells: an event of type "established", "rejected", "failed", …
 struct CmEvent {
-  std::string type;
-  Octets private_data;  ///< padded with zeros to the length of its field
-  int number = 0;       ///< errno, when something failed on this side or on the way
-  std::string name;     ///< its symbol
-  int reason = 0;       ///< of "rejected", of the other end; IBTA vol 1, 12.6.7.2
-  std::optional<std::uint32_t> qp_num;
-  nlohmann::json body;  ///< all of it, as docs/agent.md has it
+  std::string type = {};
+  Octets private_data = {};  ///< padded with zeros to the length of its field
+  int number = 0;            ///< errno, when something failed on this side or on the way
+  std::string name = {};     ///< its symbol
+  int reason = 0;            ///< of "rejected", of the other end; IBTA vol 1, 12.6.7.2
+  std::optional<std::uint32_t> qp_num = {};
+  nlohmann::json body = {};  ///< all of it, as docs/agent.md has it
 };
 
 struct CmAddress {
-  std::string address;  ///< IPv4 or IPv6
+  std::string address = {};  ///< IPv4 or IPv6
   std::uint16_t port = 0;
-  std::string source;              ///< empty: as the routes say
+  std::string source = {};         ///< empty: as the routes say
   std::string port_space = "tcp";  ///< "udp" and "ipoib" for datagrams
 };
 

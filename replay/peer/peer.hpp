@@ -40,7 +40,7 @@ class Deadline {
 
 struct Options {
   std::string controller = "rdmawire";      ///< how we are called in the agent's log
-  std::string secret_file;                  ///< empty: no secret
+  std::string secret_file = {};             ///< empty: no secret
   std::chrono::milliseconds timeout{5000};  ///< for connecting, and for an answer where a call names no time
   /// A line goes out at least so often, so that the agent knows that we live. 0: none, and no silence is noticed.
   std::chrono::milliseconds heartbeat{1000};

@@ -15,7 +15,7 @@ namespace rdmawire::peer {
 struct SendRequest {
   std::string opcode = "send";  ///< "write", "write_imm", "send", "send_imm", "send_inv", "read", "compare_swap", …
   std::uint64_t wr_id = 0;
-  std::vector<Piece> sges;
+  std::vector<Piece> sges = {};
   std::uint64_t remote_addr = 0;  ///< of writes, reads and atomics
   std::uint32_t rkey = 0;         ///< likewise
   std::uint32_t imm = 0;
@@ -25,13 +25,13 @@ struct SendRequest {
   // With UD:
   const AddressHandle* ah = nullptr;
   std::uint32_t remote_qpn = 0, remote_qkey = 0;
-  std::optional<std::uint32_t> remote_srqn;  ///< with XRC
-  nlohmann::json more;                       ///< an object: members as docs/agent.md has them, which go before these
+  std::optional<std::uint32_t> remote_srqn = {};  ///< with XRC
+  nlohmann::json more = {};  ///< an object: members as docs/agent.md has them, which go before these
 };
 
 struct ReceiveRequest {
   std::uint64_t wr_id = 0;
-  std::vector<Piece> sges;
+  std::vector<Piece> sges = {};
 };
 
 struct QueuePairOptions {
@@ -41,13 +41,13 @@ struct QueuePairOptions {
   const SharedReceiveQueue* srq = nullptr;
   std::uint32_t max_send_wr = 16, max_recv_wr = 16, max_send_sge = 1, max_recv_sge = 1, max_inline_data = 0;
   bool sq_sig_all = false;
-  Names send_ops;  ///< opcodes that need the ibv_wr_ calls: "flush", "atomic_write"
+  Names send_ops = {};  ///< opcodes that need the ibv_wr_ calls: "flush", "atomic_write"
 };
 
 /// Where a queue pair of RC, UC or XRC is to be connected to, and how it behaves.
 struct Connection {
   std::uint32_t qp_num = 0;   ///< of the other end
-  std::string address;        ///< of the other end, IPv4 or IPv6; or a GID as text
+  std::string address = {};   ///< of the other end, IPv4 or IPv6; or a GID as text
   std::uint32_t psn = 0;      ///< with which the other end begins: the first that we expect
   std::uint32_t own_psn = 0;  ///< with which we begin
   std::uint32_t mtu = 1024;   ///< octets
@@ -56,7 +56,7 @@ struct Connection {
   std::uint8_t min_rnr_timer = 12;                         ///< code of 0.64 ms; IBTA vol 1, 9.7.5.2.8
   std::uint8_t max_rd_atomic = 1, max_dest_rd_atomic = 1;  ///< READs and atomics at a time: our own, the other's
   Names access = {"remote_write", "remote_read", "remote_atomic"};
-  std::optional<std::uint32_t> sgid_index;  ///< else that of Device::gid()
+  std::optional<std::uint32_t> sgid_index = {};  ///< else that of Device::gid()
   std::uint8_t hop_limit = 64, traffic_class = 0;
   std::uint32_t flow_label = 0;
   std::uint16_t dlid = 0;  ///< on InfiniBand

@@ -125,6 +125,11 @@ std::string Device::address() const {
 }
 
 std::array<std::uint8_t, 6> Device::mac() const {
+  if (iwarp() && !ports_.at(0).gids.empty()) {
+    // Its one GID is the address, and zeros.
+    const auto octets = read_gid(ports_[0].gids[0].text);
+    if (octets) return {(*octets)[0], (*octets)[1], (*octets)[2], (*octets)[3], (*octets)[4], (*octets)[5]};
+  }
   for (const Gid& gid : ports_.at(0).gids) {
     const auto octets = read_gid(gid.text);
     if (!octets || !link_local(gid) || (*octets)[11] != 0xff || (*octets)[12] != 0xfe) continue;

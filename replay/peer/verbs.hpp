@@ -33,32 +33,32 @@ using Names = std::vector<std::string>;
 /// One entry of a port's table.
 struct Gid {
   std::uint32_t index = 0;
-  std::string text;  ///< as IPv6 addresses are written: "::ffff:10.0.0.2"
-  std::string type;  ///< "roce_v2", "roce_v1", "ib"
-  std::string netdev;
+  std::string text = {};  ///< as IPv6 addresses are written: "::ffff:10.0.0.2"
+  std::string type = {};  ///< "roce_v2", "roce_v1", "ib"
+  std::string netdev = {};
 };
 
 /// A port as it was when the device was opened.
 struct Port {
   std::uint8_t number = 1;
-  std::string state;                          ///< "active"
-  std::string link_layer;                     ///< "ethernet", "infiniband"
-  std::string netdev;                         ///< empty: none
+  std::string state = {};                     ///< "active"
+  std::string link_layer = {};                ///< "ethernet", "infiniband"
+  std::string netdev = {};                    ///< empty: none
   std::uint32_t active_mtu = 0, max_mtu = 0;  ///< octets
   std::uint16_t lid = 0;
-  std::vector<Gid> gids;
+  std::vector<Gid> gids = {};
 };
 
 /// What was asked for and is done. IBTA vol 1, 11.4.2.1.
 struct Completion {
   std::uint64_t wr_id = 0;
-  std::string status;  ///< "success", "rem_access_err", …
+  std::string status = {};  ///< "success", "rem_access_err", …
   std::uint32_t status_number = 0, vendor_err = 0;
   std::uint32_t qp_num = 0;
   // Of successful ones only:
-  std::string opcode;  ///< "send", "write", "recv", …
+  std::string opcode = {};  ///< "send", "write", "recv", …
   std::uint32_t byte_len = 0;
-  std::optional<std::uint32_t> imm, invalidated_rkey, src_qp;
+  std::optional<std::uint32_t> imm = {}, invalidated_rkey = {}, src_qp = {};
 
   [[nodiscard]] bool good() const { return status == "success"; }
 };
@@ -95,7 +95,8 @@ class Device : public Handle {
   [[nodiscard]] const Gid& gid() const { return gid_; }
   /// The address of gid() as text, "10.0.0.2"; an IPv6 address as it stands.
   [[nodiscard]] std::string address() const;
-  /// The MAC address of the port's network interface, as its default GID (fe80::/64) tells. All zeros: it does not.
+  /// The MAC address of the port's network interface, as its default GID (fe80::/64; of iWARP the only one)
+  /// tells. All zeros: it does not.
   [[nodiscard]] std::array<std::uint8_t, 6> mac() const;
 
   [[nodiscard]] PeerResult<ProtectionDomain> protection_domain() const;

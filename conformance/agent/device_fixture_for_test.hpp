@@ -1,0 +1,132 @@
+#pragma once
+/// Agents beside real devices: in guests of the lab, one for each transport, which all tests of a program share; or
+/// where RDMAWIRE_TEST_AGENT says ("unix:/run/agent"; then RDMAWIRE_TEST_IWARP_ADDRESS is its iWARP device's address).
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "conformance/lab/guest.hpp"
+#include "conformance/lab/process.hpp"
+#include "conformance/lab/run_directory.hpp"
+#include "replay/peer/connection_manager.hpp"
+
+namespace rdmawire::peer::testing {
+
+/// A guest with one device, in a directory that goes with it.
+class TestGuest {
+ public:
+  static lab::Result<TestGuest> boot(bool siw) {
+    const auto tell = [](std::string_view line) {
+      std::fprintf(stderr, "  %.*s\n", static_cast<int>(line.size()), line.data());
+    };
+    if (lab::find_program("qemu-system-x86_64").empty())
+      return lab::failure(lab::LabError::Kind::missing, "needs qemu-system-x86_64 (package qemu-system-x86)");
+    lab::ImageOptions wanted;
+    wanted.siw = siw;
+    wanted.progress = tell;
+    const auto image = lab::provide_image(wanted);
+    if (!image) return tl::unexpected(image.error());
+    auto directory = lab::RunDirectory::create("");
+    if (!directory) return tl::unexpected(directory.error());
+    lab::GuestOptions options;
+    options.rxe = !siw;
+    options.siw = siw;
+    options.agent = RDMAWIRE_AGENT;
+    options.progress = tell;
+    auto guest = lab::Guest::boot(*image, directory->path(), options);
+    if (!guest) return tl::unexpected(guest.error());
+    return TestGuest(std::move(*directory), std::move(*guest));
+  }
+
+  [[nodiscard]] std::string agent() const { return guest.agents().at(0); }
+  [[nodiscard]] std::string address() const {
+    const std::string& first = guest.ports().at(0).addresses.at(0);
+    return first.substr(0, first.find('/'));
+  }
+
+ private:
+  TestGuest(lab::RunDirectory directory, lab::Guest booted)
+      : directory_(std::move(directory)), guest(std::move(booted)) {}
+  lab::RunDirectory directory_;
+
+ public:
+  lab::Guest guest;
+};
+
+/// The guest with rxe or with siw; the reason why there is none.
+inline lab::Result<TestGuest>& test_guest(bool siw) {
+  static std::map<bool, lab::Result<TestGuest>> guests;
+  auto found = guests.find(siw);
+  if (found == guests.end()) found = guests.emplace(siw, TestGuest::boot(siw)).first;
+  return found->second;
+}
+
+/// A device with a protection domain, a completion queue and memory, or a reason to skip the test.
+class DeviceTest : public ::testing::Test {
+ protected:
+  /// "ib" or "iwarp"
+  void begin(const std::string& transport) {
+    std::string agent;
+    if (const char* named = std::getenv("RDMAWIRE_TEST_AGENT")) {
+      agent = named;
+      if (const char* own = std::getenv("RDMAWIRE_TEST_IWARP_ADDRESS")) where = own;
+    } else {
+      auto& booted = test_guest(transport == "iwarp");
+      if (!booted) {
+        // Without programs or a network there is nothing to be tested.
+        if (booted.error().kind == lab::LabError::Kind::missing ||
+            booted.error().message.find("network") != std::string::npos)
+          GTEST_SKIP() << booted.error().message;
+        FAIL() << booted.error().message;
+      }
+      guest = &booted->guest;
+      agent = booted->agent();
+      where = booted->address();
+    }
+    Options options;
+    options.timeout = std::chrono::seconds(20);
+    auto connected = Peer::connect(agent, options);
+    ASSERT_TRUE(connected) << connected.error().message;
+    peer.emplace(std::move(*connected));
+    const auto listed = peer->call("devices").value();
+    for (const auto& one : listed.at("devices")) {
+      if (one.at("transport") == transport && !device)
+        device = Device::open(*peer, one.at("name").get<std::string>()).value();
+    }
+    if (!device) GTEST_SKIP() << "needs a device of transport " << transport;
+    if (!device.iwarp()) where = device.address();
+    if (where.empty()) GTEST_SKIP() << "needs RDMAWIRE_TEST_IWARP_ADDRESS, the address of the iWARP device";
+    pd = device.protection_domain().value();
+    cq = device.completion_queue(64).value();
+    memory = pd.region(4096, {"local_write", "remote_write", "remote_read", "remote_atomic"}).value();
+  }
+  void TearDown() override {
+    memory = {};
+    cq = {};
+    pd = {};
+    device = {};
+    if (!peer) return;
+    peer->close();
+    EXPECT_EQ(peer->unattended().count, 0) << to_string(peer->unattended().first.value_or(PeerError{}));
+    if (guest != nullptr) {
+      for (const auto& complaint : guest->complaints()) ADD_FAILURE() << "the guest's kernel: " << complaint.what;
+    }
+  }
+  QueuePair rc() { return pd.queue_pair({.send_cq = &cq}).value(); }
+
+  lab::Guest* guest = nullptr;  ///< nullptr: the agent is somebody else's
+  std::optional<Peer> peer;
+  Device device;
+  ProtectionDomain pd;
+  CompletionQueue cq;
+  Region memory;
+  std::string where;  ///< the device's address
+};
+
+}  // namespace rdmawire::peer::testing

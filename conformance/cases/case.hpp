@@ -1,0 +1,58 @@
+#pragma once
+/// What a case is: the rules it exercises, what it needs, and its steps. It states the expected answer literally, from
+/// the clause, and never asks a machine: so a clause that was misread shows as a disagreement with the reference
+/// device, which is built on the machines, or with a real one.
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "conformance/cases/bench.hpp"
+#include "conformance/rules/rules.hpp"
+
+namespace rdmawire::conformance {
+
+/// The device's part.
+enum class Role : std::uint8_t { responder, requester, verbs, wire };
+
+/// What a device must have. What it lacks makes the verdict "unsupported".
+enum class Need : std::uint32_t {
+  nothing = 0,
+  uc = 1U << 0,
+  ud = 1U << 1,
+  xrc = 1U << 2,
+  atomics = 1U << 3,
+  shared_receive_queues = 1U << 4,
+  memory_windows = 1U << 5,
+  flush = 1U << 6,
+  atomic_write = 1U << 7,
+  congestion_management = 1U << 8,
+  connection_manager = 1U << 9,
+  multicast = 1U << 10,
+  roce_v1 = 1U << 11,
+};
+constexpr Need operator|(Need a, Need b) {
+  return static_cast<Need>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
+}
+constexpr bool needs(Need set, Need one) {
+  return (static_cast<std::uint32_t>(set) & static_cast<std::uint32_t>(one)) != 0;
+}
+
+struct Case {
+  RuleId rule;                 ///< that its verdict is about
+  std::string_view variant{};  ///< tells cases of one rule apart: "two packets missing"; empty: the only one
+  Role role = Role::responder;
+  Need needs = Need::nothing;
+  void (*run)(Bench&) = nullptr;
+  std::string_view possible_problems{};  ///< when a deviation says less than it seems
+
+  /// "rc.responder.psn.sequence-error", "rc.responder.psn.sequence-error/two packets missing"
+  [[nodiscard]] std::string id() const {
+    return variant.empty() ? std::string(rule->id) : std::string(rule->id).append("/").append(variant);
+  }
+};
+
+/// All cases, by file, in the rules' order.
+std::span<const Case> cases();
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,127 @@
+#include "conformance/cases/conversation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+
+namespace rdmawire::conformance {
+
+void end_case(Verdict verdict, std::string reason) { throw CaseEnd{{verdict, {}, std::move(reason)}}; }
+
+void Conversation::record(Step::Kind kind, std::string text, Bytes frame) {
+  transcript_.push_back({kind, wire_.now(), std::move(text), {frame.begin(), frame.end()}});
+}
+
+void Conversation::deviate(Verdict verdict, const std::string& expected, const std::string& actual) {
+  record(Step::Kind::deviation, fmt::format("expected {}; got {}", expected, actual));
+  throw CaseEnd{{verdict, expected, actual}};
+}
+
+void Conversation::require(bool holds, const std::string& expected, const std::string& actual) {
+  if (!holds) deviate(Verdict::fail, expected, actual);
+  record(Step::Kind::expected, expected);
+}
+
+Conversation& Conversation::operator>>(const Stimulus& stimulus) {
+  const std::vector<std::uint8_t> bytes = stimulus.bytes();
+  record(Step::Kind::sent, stimulus.text(), bytes);
+  const std::int64_t until = wire_.now() + patience_.answer;
+  for (;;) {
+    const auto sent = wire_.send(bytes);
+    if (sent) return *this;
+    if (sent.error().kind != replay::WireError::Kind::full || wire_.now() >= until)
+      end_case(Verdict::error, fmt::format("the tester could not send: {}", sent.error().message));
+  }
+}
+
+// Nothing: it is not for one of our queue pairs.
+std::optional<Seen> Conversation::read(const replay::Received& received) const {
+  if (received.own) return std::nullopt;
+  Seen seen;
+  seen.bytes.assign(received.frame.begin(), received.frame.end());
+  seen.stack = decode(seen.bytes);
+  seen.time = received.time;
+  const auto bth = seen.stack.get<Bth>();
+  if (!bth) return std::nullopt;
+  seen.op = &opcode(bth->get<"opcode">());
+  seen.dest_qp = bth->get<"dest_qp">();
+  const auto ours = std::find_if(queue_pairs_.begin(), queue_pairs_.end(),
+                                 [&](const TesterQueuePair& qp) { return qp.tester_qpn == seen.dest_qp; });
+  if (ours == queue_pairs_.end()) return std::nullopt;
+  const bool response = seen.op->known && seen.op->direction == Direction::response;
+  seen.at = psn(Psn(bth->get<"psn">()) - (response ? ours->ours : ours->theirs));
+  if (const auto aeth = seen.stack.get<Aeth>()) {
+    seen.has_aeth = true;
+    seen.syndrome = aeth->get<"syndrome">();
+    seen.msn = aeth->get<"msn">();
+  }
+  const Bytes payload = seen.stack.bytes_of(seen.stack.payload);
+  seen.payload.assign(payload.begin(), payload.end());
+  return seen;
+}
+
+std::optional<Seen> Conversation::next(std::int64_t for_ns) {
+  if (!kept_.empty()) {
+    Seen seen = std::move(kept_.front());
+    kept_.pop_front();
+    return seen;
+  }
+  const std::int64_t until = wire_.now() + (for_ns ? for_ns : patience_.answer);
+  for (;;) {
+    const auto received = wire_.receive(until);
+    if (!received) end_case(Verdict::error, fmt::format("the tester's wire failed: {}", received.error().message));
+    if (!*received) return std::nullopt;
+    if (auto seen = read(**received)) {
+      record(Step::Kind::received, seen->text(), seen->bytes);
+      transcript_.back().time = seen->time;
+      return seen;
+    }
+  }
+}
+
+Seen Conversation::wait(const Expectation& expectation) {
+  for (;;) {
+    std::optional<Seen> seen = next();
+    if (!seen) deviate(Verdict::fail, expectation.text(), "nothing");
+    switch (expectation.judge(*seen)) {
+      case Match::yes: record(Step::Kind::expected, expectation.text()); return std::move(*seen);
+      case Match::skip: break;
+      case Match::wrong_code: deviate(Verdict::fail_wrong_code, expectation.text(), seen->text());
+      case Match::no: deviate(Verdict::fail, expectation.text(), seen->text());
+    }
+  }
+}
+
+Conversation& Conversation::operator<<(const Silence& silence) {
+  if (const auto seen = next(silence.nanoseconds ? silence.nanoseconds : patience_.silence))
+    deviate(Verdict::fail, "silence", seen->text());
+  record(Step::Kind::expected, "silence");
+  return *this;
+}
+
+std::vector<Seen> Conversation::all_until_silence(std::size_t most) {
+  std::vector<Seen> all;
+  while (all.size() < most) {
+    auto seen = next(patience_.silence);
+    if (!seen) break;
+    all.push_back(std::move(*seen));
+  }
+  return all;
+}
+
+void Conversation::pass(std::int64_t nanoseconds) {
+  const std::int64_t until = wire_.now() + nanoseconds;
+  std::deque<Seen> came = std::move(kept_);
+  kept_.clear();
+  while (wire_.now() < until) {
+    auto seen = next(until - wire_.now());
+    if (!seen) break;
+    came.push_back(std::move(*seen));
+  }
+  kept_ = std::move(came);
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,77 @@
+#pragma once
+/// A conversation with the device over a wire: the tester says, and waits.
+///
+///     conversation >> qp.send_only(psn(+1)) >> qp.send_only(psn(+2));
+///     conversation << nak_sequence_error(psn(+0)) << silence();
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "conformance/cases/expectation.hpp"
+#include "conformance/cases/queue_pair.hpp"
+#include "conformance/cases/transcript.hpp"
+#include "conformance/cases/verdict.hpp"
+#include "replay/wires/wire.hpp"
+
+namespace rdmawire::conformance {
+
+/// How long a device is waited for, nanoseconds.
+struct Patience {
+  std::int64_t answer = 2'000'000'000;  ///< before a missing answer counts as none
+  std::int64_t silence = 50'000'000;    ///< without a frame before that counts as silence
+  bool upper_bounds = false;            ///< a late answer can be blamed on the device: its clock is ours
+};
+
+class Conversation {
+ public:
+  /// `wire` gives only what is for the tester (see replay/host), and must outlive this.
+  Conversation(replay::Wire& wire, const Patience& patience) : wire_(wire), patience_(patience) {}
+
+  /// Frames to this queue pair are heard from now on.
+  void listen_to(const TesterQueuePair& queue_pair) { queue_pairs_.push_back(queue_pair); }
+
+  Conversation& operator>>(const Stimulus& stimulus);
+  /// Waits for the next frame to one of the queue pairs; another one than expected ends the case.
+  Conversation& operator<<(const Expectation& expectation) {
+    static_cast<void>(wait(expectation));
+    return *this;
+  }
+  Conversation& operator<<(const Silence& silence);
+
+  /// The same as <<, and what came.
+  Seen wait(const Expectation& expectation);
+  /// What comes next, whatever it is; nothing until the deadline (0: the usual patience).
+  std::optional<Seen> next(std::int64_t for_ns = 0);
+  /// Frames that came, until there is silence; at most so many.
+  std::vector<Seen> all_until_silence(std::size_t most = 4096);
+  /// Lets time pass; frames that come meanwhile are kept for later.
+  void pass(std::int64_t nanoseconds);
+
+  /// What is seen by verbs or computed: ends the case unless it holds.
+  void require(bool holds, const std::string& expected, const std::string& actual);
+  void note(std::string text) { record(Step::Kind::note, std::move(text)); }
+  void record(Step::Kind kind, std::string text, Bytes frame = {});
+
+  [[nodiscard]] std::int64_t now() const { return wire_.now(); }
+  [[nodiscard]] const Patience& patience() const { return patience_; }
+  [[nodiscard]] const Transcript& transcript() const { return transcript_; }
+  [[nodiscard]] replay::Wire& wire() { return wire_; }
+
+ private:
+  std::optional<Seen> read(const replay::Received& received) const;
+  [[noreturn]] void deviate(Verdict verdict, const std::string& expected, const std::string& actual);
+
+  replay::Wire& wire_;
+  Patience patience_;
+  std::vector<TesterQueuePair> queue_pairs_;
+  std::deque<Seen> kept_;
+  Transcript transcript_;
+};
+
+/// Ends the case with that verdict and reason.
+[[noreturn]] void end_case(Verdict verdict, std::string reason);
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,26 @@
+#pragma once
+/// The device that is certified, and how the tester reaches it.
+
+#include <string>
+
+#include "conformance/cases/conversation.hpp"
+#include "conformance/cases/queue_pair.hpp"
+#include "replay/peer/queue_pair.hpp"
+#include "replay/peer/verbs.hpp"
+#include "replay/wires/wire.hpp"
+
+namespace rdmawire::conformance {
+
+/// Its verbs through an agent, its port over a wire. The wire gives what is for the tester alone: address resolution is
+/// answered below it.
+struct DeviceUnderTest {
+  std::string name;  ///< "reference", "lab:rxe"
+  peer::Peer* peer = nullptr;
+  const peer::Device* device = nullptr;
+  replay::Wire* wire = nullptr;
+  Path path;  ///< over the GID that the tests use
+  std::uint32_t gid_index = 0;
+  Patience patience;
+};
+
+}  // namespace rdmawire::conformance

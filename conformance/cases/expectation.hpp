@@ -1,0 +1,88 @@
+#pragma once
+/// What a case waits for, stated literally from the clause. Nothing here asks a machine.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "conformance/cases/relative.hpp"
+#include "dissectors/protocol/opcode.hpp"
+#include "dissectors/protocol/stack.hpp"
+#include "dissectors/protocol/syndrome.hpp"
+
+namespace rdmawire::conformance {
+
+/// A frame that the device sent, read.
+struct Seen {
+  std::vector<std::uint8_t> bytes;
+  HeaderStack stack;  ///< of bytes
+  std::int64_t time = 0;
+  const Opcode* op = nullptr;
+  psn at{0};  ///< a response: from the first PSN of our requests; a request: from the first of the device's
+  std::uint32_t dest_qp = 0;
+  bool has_aeth = false;
+  std::uint8_t syndrome = 0;  ///< of the AETH
+  std::uint32_t msn = 0;
+  std::vector<std::uint8_t> payload;
+
+  [[nodiscard]] std::uint8_t kind() const { return syndrome >> 5; }
+  [[nodiscard]] std::uint8_t code() const { return syndrome & 31; }
+  /// "NAK PSN sequence error, PSN +0, MSN 3"
+  [[nodiscard]] std::string text() const;
+};
+
+enum class Match : std::uint8_t {
+  no,
+  wrong_code,  ///< the right kind of reaction, another code
+  yes,
+  skip,  ///< allowed before what is waited for
+};
+
+class Expectation {
+ public:
+  using Judge = std::function<Match(const Seen&)>;
+  Expectation(std::string text, Judge judge) : text_(std::move(text)), judge_(std::move(judge)) {}
+
+  /// And the AETH's MSN, counted from the connection's begin.
+  [[nodiscard]] Expectation msn(std::uint32_t value) const;
+  /// And the payload.
+  [[nodiscard]] Expectation carrying(const std::string& payload) const;
+  /// And whatever else the case wants to see; `words` say it.
+  [[nodiscard]] Expectation where(const std::string& words, const std::function<bool(const Seen&)>& holds) const;
+
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] Match judge(const Seen& seen) const { return judge_(seen); }
+
+ private:
+  std::string text_;
+  Judge judge_;
+};
+
+/// An ACK with exactly this PSN.
+Expectation ack(psn at);
+/// Acknowledgements up to this PSN: one, or several of which the last has it. Coalescing is free.
+Expectation acknowledged(psn through);
+/// A NAK of that code (nak_code::…) and PSN; another code is the wrong code.
+Expectation nak(std::uint8_t code, psn at);
+inline Expectation nak_sequence_error(psn at) { return nak(nak_code::psn_sequence_error, at); }
+inline Expectation nak_invalid_request(psn at) { return nak(nak_code::invalid_request, at); }
+inline Expectation nak_remote_access(psn at) { return nak(nak_code::remote_access_error, at); }
+inline Expectation nak_remote_operational(psn at) { return nak(nak_code::remote_operational_error, at); }
+/// An RNR NAK; `timer`: its code, where that is known.
+Expectation rnr_nak(psn at, std::optional<std::uint8_t> timer = {});
+Expectation read_response(Position position, psn at);
+/// Atomic Acknowledge with what the memory held before.
+Expectation atomic_acknowledge(psn at, std::uint64_t original);
+/// A request of the device.
+Expectation request(Operation operation, Position position, psn at);
+Expectation cnp();
+
+/// Nothing for some time; see Bench.
+struct Silence {
+  std::int64_t nanoseconds = 0;  ///< 0: as long as the device is usually given
+};
+inline Silence silence(std::int64_t nanoseconds = 0) { return {nanoseconds}; }
+
+}  // namespace rdmawire::conformance

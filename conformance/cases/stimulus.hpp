@@ -1,0 +1,66 @@
+#pragma once
+/// A frame that a case sends: made whole and right, then changed where the case says so.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conformance/cases/relative.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+
+namespace rdmawire::conformance {
+
+/// A frame and how it is called in a report. Each change returns a changed copy, so that it reads as a sentence:
+///
+///     qp.send_only(psn(+0)).with<Bth, "tver">(1, "with TVer 1")
+class Stimulus {
+ public:
+  Stimulus(Frame frame, std::string text) : frame_(std::move(frame)), text_(std::move(text)) {}
+
+  /// Sets a field, whatever it makes of the frame; lengths and CRCs are computed around it.
+  template <class H, FixedString Name>
+  [[nodiscard]] Stimulus with(std::uint64_t value, std::string_view words) const {
+    constexpr const Field& field = *info<H>.find(Name.view());
+    Stimulus changed = *this;
+    if (HeaderValue* header = changed.frame_.find(info<H>)) header->set(field, value);
+    return changed.called(words);
+  }
+  /// Changes the frame before it is encoded.
+  [[nodiscard]] Stimulus changed(const std::function<void(Frame&)>& change, std::string_view words) const {
+    Stimulus result = *this;
+    change(result.frame_);
+    return result.called(words);
+  }
+  /// Changes the encoded octets: CRCs stay as they were.
+  [[nodiscard]] Stimulus damaged(std::function<void(std::vector<std::uint8_t>&)> change, std::string_view words) const {
+    Stimulus result = *this;
+    result.damages_.push_back(std::move(change));
+    return result.called(words);
+  }
+  /// Whether the responder is asked for an acknowledgement. Requests ask unless they say otherwise.
+  [[nodiscard]] Stimulus without_ack_request() const { return with<Bth, "ack_request">(0, "without AckReq"); }
+  [[nodiscard]] Stimulus solicited() const { return with<Bth, "se">(1, "solicited"); }
+
+  [[nodiscard]] const Frame& frame() const { return frame_; }
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] std::vector<std::uint8_t> bytes() const {
+    std::vector<std::uint8_t> bytes = frame_.encode();
+    for (const auto& damage : damages_) damage(bytes);
+    return bytes;
+  }
+
+ private:
+  [[nodiscard]] Stimulus called(std::string_view words) const {
+    Stimulus result = *this;
+    if (!words.empty()) result.text_.append(", ").append(words);
+    return result;
+  }
+  Frame frame_;
+  std::string text_;
+  std::vector<std::function<void(std::vector<std::uint8_t>&)>> damages_;
+};
+
+}  // namespace rdmawire::conformance

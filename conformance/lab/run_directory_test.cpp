@@ -1,0 +1,101 @@
+#include "conformance/lab/run_directory.hpp"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace rdmawire::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunDirectoryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/rdtXXXXXX";
+    base_ = ::mkdtemp(name);
+    ::setenv("XDG_RUNTIME_DIR", base_.c_str(), 1);
+  }
+  void TearDown() override { fs::remove_all(base_); }
+  fs::path base_;
+};
+
+TEST_F(RunDirectoryTest, IsOursAloneAndGoesAway) {
+  fs::path path;
+  {
+    auto directory = RunDirectory::create("bench");
+    ASSERT_TRUE(directory) << directory.error().message;
+    path = directory->path();
+    EXPECT_EQ(path, base_ / "rdmawire/lab/bench");
+    struct stat found {};
+    ASSERT_EQ(::stat(path.c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 0777, 0700U);
+    std::ofstream(path / "file") << "x";
+  }
+  EXPECT_FALSE(fs::exists(path));
+}
+
+TEST_F(RunDirectoryTest, ANameIsTakenOnce) {
+  const auto first = RunDirectory::create("bench");
+  ASSERT_TRUE(first);
+  const auto second = RunDirectory::create("bench");
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().kind, LabError::Kind::busy);
+  EXPECT_THAT(second.error().message, testing::HasSubstr("bench"));
+  EXPECT_TRUE(fs::exists(first->path()));
+}
+
+TEST_F(RunDirectoryTest, UnnamedOnesFindAFreeName) {
+  const auto first = RunDirectory::create("");
+  const auto second = RunDirectory::create("");
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->name(), "lab");
+  EXPECT_EQ(second->name(), "lab2");
+  const auto living = RunDirectory::living();
+  ASSERT_TRUE(living);
+  EXPECT_EQ(living->size(), 2U);
+}
+
+TEST_F(RunDirectoryTest, WhatADeadLabLeftIsSwept) {
+  const auto alive = RunDirectory::create("alive");
+  ASSERT_TRUE(alive);
+  const fs::path dead = alive->path().parent_path() / "dead";
+  fs::create_directories(dead / "1");
+  std::ofstream(dead / "1/console.log") << "x";
+  const auto living = RunDirectory::living();
+  ASSERT_TRUE(living);
+  ASSERT_EQ(living->size(), 1U);
+  EXPECT_EQ((*living)[0].name, "alive");
+  EXPECT_FALSE(fs::exists(dead));
+}
+
+TEST_F(RunDirectoryTest, RefusesNamesThatAreNoNames) {
+  for (const char* name : {"..", "a/b", "-x", ".hidden", "name with spaces", "0123456789012345678901234"}) {
+    const auto directory = RunDirectory::create(name);
+    ASSERT_FALSE(directory) << name;
+    EXPECT_EQ(directory.error().kind, LabError::Kind::usage);
+  }
+}
+
+TEST_F(RunDirectoryTest, RefusesAFolderThatOthersCanUse) {
+  fs::create_directories(base_ / "rdmawire");
+  ::chmod((base_ / "rdmawire").c_str(), 0777);
+  const auto directory = RunDirectory::create("bench");
+  ASSERT_FALSE(directory);
+  EXPECT_THAT(directory.error().message, testing::HasSubstr("nobody else"));
+}
+
+TEST_F(RunDirectoryTest, LeavesRoomForSocketsBelowALongFolder) {
+  const fs::path deep = base_ / std::string(80, 'x');
+  fs::create_directories(deep);
+  ::setenv("XDG_RUNTIME_DIR", deep.c_str(), 1);
+  const auto folder = runtime_folder();
+  ASSERT_TRUE(folder);
+  EXPECT_EQ(folder->string(), "/tmp/rdmawire-" + std::to_string(::getuid()) + "/lab");
+}
+
+}  // namespace
+}  // namespace rdmawire::lab

@@ -1,0 +1,220 @@
+#include "conformance/monitors/connection_monitor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dissectors/protocol/syndrome.hpp"
+
+namespace rdmawire::conformance {
+
+using tracking::Service;
+
+bool Trust::covers(const tracking::PortAddress& address) const {
+  return everywhere || std::find(at.begin(), at.end(), address) != at.end();
+}
+
+Place Watch::place(End judged) const {
+  return {connection.id, judged, false, {}, t.frame, t.time, monitor.relative_psn(from, t, agreement)};
+}
+
+void Watch::draw(Violation* violation) const {
+  if (violation) monitor.draw(violation);
+}
+
+std::uint32_t ConnectionMonitor::relative_psn(End from, const TransportPacket& t,
+                                              const tracking::Agreement* agreement) const {
+  const auto requester = static_cast<std::size_t>(t.is_response() ? tracking::other(from) : from);
+  Psn first = t.psn;
+  if (exchanges_[requester].started())
+    first = exchanges_[requester].first();
+  else if (senders_[requester].started())
+    first = senders_[requester].first();
+  else if (agreement && agreement->ends[requester].first_psn)
+    first = Psn(*agreement->ends[requester].first_psn);
+  return Psn(t.psn.value() - first.value()).value();
+}
+
+// The same packet once more: the network's or the capture's doing, not the sender's.
+bool ConnectionMonitor::is_copy(End from, const TransportPacket& t) const {
+  if (t.icrc == 0) return false;
+  for (std::size_t i = 0; i < last_.size() && i < noted_; ++i) {
+    const Last& l = last_[i];
+    if (l.icrc == t.icrc && l.psn == t.psn.value() && l.opcode == t.op->value && l.identification == t.identification &&
+        l.from == from && t.time - l.time < limits::copy_ns)
+      return true;
+  }
+  return false;
+}
+
+void ConnectionMonitor::note(End from, const TransportPacket& t, const tracking::Agreement* agreement, bool copy) {
+  Rung& rung = rungs_[noted_ % kept];
+  rung = {t.frame,       t.time,        relative_psn(from, t, agreement),
+          t.payload,     t.msn.value(), t.op->value,
+          t.syndrome,    from,          t.has_aeth,
+          t.ack_request, copy};
+  last_[noted_ % last_.size()] = {t.icrc, t.identification, t.psn.value(), t.op->value, from, t.time};
+  ++noted_;
+  for (Drawing& drawing : drawings_) {
+    drawing.violation->ladder.push_back(rung);
+    --drawing.left;
+  }
+  std::erase_if(drawings_, [](const Drawing& drawing) { return drawing.left == 0; });
+}
+
+void ConnectionMonitor::draw(Violation* violation) {
+  violation->ladder.clear();
+  const std::size_t count = std::min<std::size_t>(noted_, kept);
+  for (std::size_t i = noted_ - count; i < noted_; ++i) violation->ladder.push_back(rungs_[i % kept]);
+  drawings_.push_back({violation, drawn_behind});
+}
+
+void ConnectionMonitor::packet(Judge& judge, const Trust& trust, const Connection& connection, End from,
+                               const TransportPacket& t, const tracking::Agreement* agreement, bool alternate_path) {
+  const bool sure = connection.confidence == tracking::Confidence::certain ||
+                    (connection.confidence == tracking::Confidence::high && connection.contradicting == 0 &&
+                     connection.agreeing >= 8);
+  const bool copy = is_copy(from, t);
+  Watch watch{judge, connection,
+              t,     agreement,
+              *this, from,
+              sure,  {trust.covers(connection.at(End::a).address), trust.covers(connection.at(End::b).address)},
+              copy,  trust.everywhere};
+  note(from, t, agreement, copy);
+  for (Violation* violation : judge.of_frame(t.frame)) {
+    violation->place.connection = connection.id;
+    violation->place.end = from;
+    violation->place.psn = relative_psn(from, t, agreement);
+    draw(violation);
+  }
+  if (connection.service == Service::vendor || connection.service == Service::rd) return;
+  judge_life(watch);
+  judge_ecn(watch);
+  if (connection.service != Service::ud) {
+    judge_migration(watch, alternate_path);
+    judge_source_port(watch);
+  }
+  const bool notification = t.op->operation == Operation::congestion_notification;
+  if (t.traffic_class != 0 || notification) congestion_[static_cast<std::size_t>(from)].packet(watch, congestion_);
+  if (notification) return;
+  switch (connection.service) {
+    case Service::rc:
+    case Service::xrc: {
+      const End requester = t.is_response() ? tracking::other(from) : from;
+      RcExchange& exchange = exchanges_[static_cast<std::size_t>(requester)];
+      if (t.is_response())
+        exchange.response(watch);
+      else
+        exchange.request(watch);
+      break;
+    }
+    case Service::uc:
+      if (t.is_response())
+        judge_unreliable_response(watch);
+      else
+        senders_[static_cast<std::size_t>(from)].packet(watch);
+      break;
+    default: break;
+  }
+}
+
+// A state of the queue pair: judged when it is first seen, and when it changes.
+void ConnectionMonitor::judge_migration(const Watch& watch, bool alternate_path) {
+  const auto& t = watch.t;
+  if (t.op->operation == Operation::congestion_notification || t.damaged) return;
+  auto& before = migrated_[static_cast<std::size_t>(watch.from)];
+  if (before == t.migrated) return;
+  before = t.migrated;
+  const bool seen = watch.agreement && watch.agreement->by == tracking::JoinedBy::connection_manager;
+  watch.say("bth.sender.migration.state-constant",
+            Verdict::of(t.migrated).unless(!seen, Reason::start_not_seen).unless(alternate_path, Reason::device_knows),
+            watch.from, [&] {
+              return Statement{"MigReq 1: no alternate path was loaded, so the queue pair counts as migrated",
+                               fmt::format("MigReq 0 in {}", t.op->name),
+                               {watch.agreement ? watch.agreement->request_frame : 0}};
+            });
+}
+
+// Whether the device has congestion management only it knows: then the field may say so. Told once, and when it
+// changes.
+void ConnectionMonitor::judge_ecn(const Watch& watch) {
+  const auto& t = watch.t;
+  if (t.wire != Wire::roce_v2) return;
+  const bool capable = (t.traffic_class & 3U) != 0;
+  auto& before = capable_[static_cast<std::size_t>(watch.from)];
+  if (before == capable) return;
+  before = capable;
+  watch.judge.judge("roce.sender.ip.ecn-clear-without-management",
+                    capable ? Verdict::open(Reason::capability_unknown) : Verdict::holds());
+}
+
+void ConnectionMonitor::judge_source_port(const Watch& watch) {
+  const auto& t = watch.t;
+  if (t.source_port == 0 || t.crc_bad || watch.copy) return;
+  const auto side = static_cast<std::size_t>(watch.from);
+  if (port_[side] != 0)
+    watch.say("roce.sender.udp.source-port-constant", Verdict::of(port_[side] == t.source_port), watch.from, [&] {
+      return Statement{fmt::format("UDP source port {}, as in frame {}", port_[side], port_frame_[side]),
+                       fmt::format("port {}", t.source_port),
+                       {port_frame_[side]}};
+    });
+  port_[side] = t.source_port;
+  port_frame_[side] = t.frame;
+}
+
+// What a queue pair sends when its life is over.
+void ConnectionMonitor::judge_life(const Watch& watch) {
+  const auto& t = watch.t;
+  if (t.damaged || watch.copy) return;
+  const auto side = static_cast<std::size_t>(watch.from);
+  const bool notification = t.op->operation == Operation::congestion_notification;
+  if (failed_[side].frame != 0 && !notification) {
+    const bool sure = t.time - failed_[side].time >= limits::reorder_ns || watch.sees_all_of(watch.from);
+    watch.say("qp.sender.state.quiet-after-error", Verdict::violated().unless(!sure, Reason::order_not_sure),
+              watch.from, [&] {
+                return Statement{fmt::format("silence after the NAK of frame {}, which puts the queue pair into the "
+                                             "error state",
+                                             failed_[side].frame),
+                                 std::string(t.op->name),
+                                 {failed_[side].frame}};
+              });
+  }
+  const bool fatal = t.op->operation == Operation::acknowledge && (t.syndrome >> 5 & 3) == syndrome_kind::nak &&
+                     (t.syndrome & 31) != nak_code::psn_sequence_error;
+  if (fatal && failed_[side].frame == 0) {
+    failed_[side] = {t.frame, t.time};
+    watch.holds("qp.sender.state.quiet-after-error");
+  }
+  if (closed_ && !notification) {
+    // Who answered the DREQ has said that the connection is over; who asked may not have got the answer.
+    const End answered = tracking::other(closed_->by);
+    const bool sure = t.time - closed_->time >= limits::reorder_ns && watch.from == answered;
+    watch.say("cm.endpoint.disconnect.nothing-accepted",
+              Verdict::violated().unless(!t.is_response() || !sure, Reason::in_flight), watch.from, [&] {
+                return Statement{fmt::format("no answer after the DREP of frame {}", closed_->frame),
+                                 std::string(t.op->name),
+                                 {closed_->frame}};
+              });
+  }
+}
+
+void ConnectionMonitor::closed(Judge& judge, std::uint64_t reply_frame, std::int64_t reply_time, End by) {
+  closed_ = Closed{reply_frame, reply_time, by};
+  judge.judge("cm.endpoint.disconnect.nothing-accepted", Verdict::holds());
+}
+
+void ConnectionMonitor::adopt(ConnectionMonitor&& other) {
+  exchanges_[1] = std::move(other.exchanges_[0]);
+  senders_[1] = other.senders_[0];
+  port_[1] = other.port_[0];
+  port_frame_[1] = other.port_frame_[0];
+  failed_[1] = other.failed_[0];
+  congestion_[1] = other.congestion_[0];
+  for (const Drawing& drawing : other.drawings_) drawings_.push_back(drawing);
+}
+
+void ConnectionMonitor::finish(Judge& judge) {
+  for (RcExchange& exchange : exchanges_) exchange.finish(judge);
+}
+
+}  // namespace rdmawire::conformance

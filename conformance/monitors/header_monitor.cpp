@@ -1,0 +1,298 @@
+#include "conformance/monitors/header_monitor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/icrc_cause.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/transport.hpp"
+#include "dissectors/tracking/transport_packet.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+constexpr std::uint32_t icrc_octets = 4;
+constexpr std::uint32_t management_qps = 1;
+constexpr std::uint32_t mad_octets = 256;
+
+}  // namespace
+
+tracking::FlowKey flow_of_packet(const tracking::FlowKey& ports, bool datagram, std::uint32_t source_qp,
+                                 std::uint32_t dest_qp) {
+  constexpr std::uint64_t of_datagram = 1ULL << 48;
+  return ports.with(datagram ? of_datagram | std::uint64_t{source_qp} << 24 | dest_qp : std::uint64_t{dest_qp});
+}
+
+std::optional<tracking::FlowKey> flow_of(const tracking::Packet& packet) {
+  const HeaderStack& stack = packet.stack;
+  if (stack.transport >= stack.layers().size() || stack.layers()[stack.transport].header != &info<Bth>) return {};
+  const auto ports = tracking::ports_of(stack);
+  if (!ports) return {};
+  const View<Bth> bth(stack.bytes.data() + stack.layers()[stack.transport].offset);
+  const bool datagram = opcode(bth.get<"opcode">()).transport == Transport::ud;
+  const auto deth = datagram ? stack.get<Deth>() : std::nullopt;
+  return flow_of_packet(*ports, datagram, deth ? static_cast<std::uint32_t>(deth->get<"src_qp">()) : 0,
+                        bth.get<"dest_qp">());
+}
+
+/// The packet that is judged.
+struct HeaderMonitor::Here {
+  const tracking::Packet& packet;
+  const HeaderStack& stack;
+  const Layer& network;
+  View<Bth> bth;
+  const Opcode& op;
+  Judge& judge;
+  Place place;
+  bool damaged = false;   // the ICRC is bad: fields may have been changed
+  std::uint32_t end = 0;  // behind the ICRC, by the length below
+
+  /// What is broken by a damaged packet may be the damage's.
+  template <class Tell>
+  void holds(RuleId rule, bool holds_it, const Tell& tell) const {
+    draw(judge.judge(rule, Verdict::of(holds_it).unless(damaged, Reason::damaged), place, tell));
+  }
+  /// The packet alone, until its connection is known.
+  void draw(Violation* violation) const {
+    if (!violation) return;
+    Rung rung;
+    rung.frame = place.frame;
+    rung.time = place.time;
+    rung.opcode = op.value;
+    rung.ack_request = bth.get<"ack_request">();
+    violation->ladder = {rung};
+    judge.draw_later(violation);
+  }
+  [[nodiscard]] const std::uint8_t* at(const Layer& layer) const { return stack.bytes.data() + layer.offset; }
+  [[nodiscard]] const Layer* below_bth() const {
+    return stack.transport > 0 ? &stack.layers()[stack.transport - 1U] : nullptr;
+  }
+};
+
+void HeaderMonitor::add(const tracking::Packet& packet) {
+  const HeaderStack& stack = packet.stack;
+  const auto layers = stack.layers();
+  if (stack.transport >= layers.size() || layers[stack.transport].header != &info<Bth>) return;
+  const auto flow = flow_of(packet);
+  if (!flow) return;
+  const View<Bth> bth(stack.bytes.data() + layers[stack.transport].offset);
+  const Opcode& op = opcode(bth.get<"opcode">());
+  static constexpr Layer no_layer{};
+  Here here{packet,
+            stack,
+            stack.network < layers.size() ? layers[stack.network] : no_layer,
+            bth,
+            op,
+            judge_,
+            {},
+            packet.icrc.status == CrcCheck::Status::bad,
+            tracking::declared_end(stack)};
+  here.place.flow = *flow;
+  here.place.by_flow = true;
+  here.place.frame = packet.number;
+  here.place.time = packet.time_ns;
+  if (stack.wire == Wire::roce_v2) {
+    if (here.network.header == &info<Ipv4>) judge_ipv4(here);
+    if (here.network.header == &info<Ipv6>) judge_ipv6(here);
+    judge_udp(here);
+    judge_icrc(here);
+  }
+  judge_bth(here);
+  if (!op.known || op.transport == Transport::rd) return;  // what follows is not known, or a vendor's
+  judge_length(here);
+  judge_service(here);
+  if (op.operation == Operation::congestion_notification) judge_cnp(here);
+}
+
+// IP's length against UDP's, which must end at the same octet. A frame that ends before was cut, on the way or by the
+// capture; one that ends later has Ethernet's filling or check sequence behind it.
+void HeaderMonitor::judge_total(const Here& here, RuleId rule, const char* name, std::uint32_t length,
+                                std::uint32_t counted_from) {
+  const Layer* udp = here.below_bth();
+  if (!udp || udp->header != &info<Udp>) return;
+  const std::uint32_t on_wire = here.stack.wire_length - here.network.offset - counted_from;
+  if (length > on_wire) {
+    judge_.judge(rule, Verdict::open(Reason::cut));
+    return;
+  }
+  const std::uint32_t by_udp = udp->offset - here.network.offset - counted_from +
+                               static_cast<std::uint32_t>(View<Udp>(here.at(*udp)).get<"length">());
+  // Where they differ the frame's end tells which is right.
+  here.holds(rule, length == by_udp || by_udp != on_wire, [&] {
+    return Statement{fmt::format("{} {}, up to the end of the UDP datagram and of the frame", name, by_udp),
+                     fmt::format("{} {}", name, length),
+                     {}};
+  });
+}
+
+void HeaderMonitor::judge_ipv4(const Here& here) {
+  const View<Ipv4> ip(here.at(here.network));
+  const std::uint32_t words = ip.get<"header_length">();
+  here.holds("roce.sender.ipv4.no-options", words == 5, [&] {
+    return Statement{"IHL 5", fmt::format("IHL {}", words), {}};
+  });
+  judge_total(here, "roce.sender.ipv4.total-length", "Total Length", ip.get<"total_length">(), 0);
+  const bool df = ip.get<"df">(), mf = ip.get<"mf">();
+  const std::uint32_t offset = ip.get<"fragment_offset">();
+  here.holds("roce.sender.ipv4.never-a-fragment", df && !mf && offset == 0, [&] {
+    return Statement{
+        "DF 1, MF 0, fragment offset 0", fmt::format("DF {:d}, MF {:d}, fragment offset {}", df, mf, offset), {}};
+  });
+  judge_.judge("roce.sender.ip.protocol-is-udp", Verdict::holds());
+}
+
+void HeaderMonitor::judge_ipv6(const Here& here) {
+  const View<Ipv6> ip(here.at(here.network));
+  judge_total(here, "roce.sender.ipv6.payload-length", "Payload Length", ip.get<"payload_length">(), Ipv6::size);
+  judge_.judge("roce.sender.ip.protocol-is-udp", Verdict::holds());
+}
+
+void HeaderMonitor::judge_udp(const Here& here) {
+  const Layer* layer = here.below_bth();
+  if (!layer || layer->header != &info<Udp>) return;
+  const View<Udp> udp(here.at(*layer));
+  const std::uint32_t port = udp.get<"dst_port">();
+  here.holds("roce.sender.udp.destination-port", port == DecodeOptions::roce_v2_udp_port, [&] {
+    return Statement{"UDP destination port 4791", fmt::format("port {}", port), {}};
+  });
+  const std::uint32_t length = udp.get<"length">(), wanted = here.end - layer->offset;
+  const bool ip_is_wrong = layer->offset + length == here.stack.wire_length && here.end < here.stack.wire_length;
+  here.holds("roce.sender.udp.length", length == wanted || ip_is_wrong, [&] {
+    return Statement{fmt::format("UDP Length {}, up to the end of the IP datagram and its ICRC", wanted),
+                     fmt::format("UDP Length {}", length),
+                     {}};
+  });
+  const std::uint32_t checksum = udp.get<"checksum">();
+  here.holds("roce.sender.udp.checksum-zero", checksum == 0, [&] {
+    return Statement{"UDP checksum 0", fmt::format("{:#06x}", checksum), {}};
+  });
+}
+
+void HeaderMonitor::judge_icrc(const Here& here) {
+  const RuleId rule = here.op.known && here.op.operation == Operation::flush ? RuleId("rc.endpoint.icrc.flush")
+                      : here.network.header == &info<Ipv4>                   ? RuleId("roce.sender.icrc.over-ipv4")
+                                                                             : RuleId("roce.sender.icrc.over-ipv6");
+  const CrcCheck& crc = here.packet.icrc;
+  switch (crc.status) {
+    case CrcCheck::Status::good: judge_.judge(rule, Verdict::holds()); return;
+    case CrcCheck::Status::bad: break;
+    case CrcCheck::Status::unverifiable:
+      // Our own rule: this is no pass.
+      judge_.judge("roce.tester.icrc.cut-off-inconclusive", Verdict::holds());
+      judge_.judge(rule, Verdict::open(Reason::cut));
+      return;
+    case CrcCheck::Status::absent: return;
+  }
+  if (!judge_.wants(rule)) return;
+  const IcrcCause cause = explanations_ < explained ? explain_icrc(here.stack) : IcrcCause{};
+  ++explanations_;
+  // What a sender can do wrong by itself; all else something on the way may have done, or the capturing host, which
+  // sees packets before its adapter has written the ICRC.
+  const bool senders = cause.kind == IcrcCause::Kind::not_masked || cause.kind == IcrcCause::Kind::octet_order;
+  here.draw(judge_.judge(rule, Verdict::violated().unless(!senders, Reason::changed_on_the_way), here.place, [&] {
+    return Statement{
+        fmt::format("ICRC {:#010x}", crc.computed), fmt::format("{:#010x}: {}", crc.value, describe(cause)), {}};
+  }));
+}
+
+void HeaderMonitor::judge_bth(const Here& here) {
+  const std::uint32_t six = here.bth.get<"reserved">(), seven = here.bth.get<"reserved2">();
+  const bool fecn = here.bth.get<"fecn">(), becn = here.bth.get<"becn">();
+  // On native InfiniBand F and B mean something; a CNP is what B was for, and its senders set it.
+  const bool roce = here.stack.wire != Wire::infiniband;
+  const bool notification = here.op.known && here.op.operation == Operation::congestion_notification;
+  const bool clear = six == 0 && seven == 0 && (!roce || (!fecn && (!becn || notification)));
+  here.holds("bth.sender.reserved.zero", clear, [&] {
+    return Statement{"reserved bits 0",
+                     fmt::format("FECN {:d}, BECN {:d}, the six bits behind {:#x}, the seven behind AckReq {:#x}", fecn,
+                                 becn, six, seven),
+                     {}};
+  });
+}
+
+void HeaderMonitor::judge_length(const Here& here) {
+  const HeaderStack& stack = here.stack;
+  const std::uint32_t payload_at = stack.layers()[stack.transport].offset + Bth::size + here.op.header_octets;
+  const std::uint32_t pad = here.bth.get<"pad">();
+  const std::uint32_t end = here.end;
+  if (end == 0) return;
+  const bool room = payload_at + pad + icrc_octets <= end;
+  const bool too_much = room && !here.op.payload && end != payload_at + icrc_octets;
+  here.holds("bth.sender.headers.as-opcode-says", room && !too_much, [&] {
+    const std::uint32_t have = end - (stack.layers()[stack.transport].offset + Bth::size);
+    return Statement{fmt::format("{} octets of extension headers{} and an ICRC behind the BTH of {}",
+                                 here.op.header_octets, here.op.payload ? ", payload" : "", here.op.name),
+                     fmt::format("{} octets in all, {} of them counted as pad", have, pad),
+                     {}};
+  });
+  if (!room) return;
+  const std::uint32_t octets = end - icrc_octets - payload_at;
+  const bool fills = octets % 4 == 0 && (here.op.payload || pad == 0) && !(octets == pad && pad != 0);
+  here.holds("bth.sender.pad.to-multiple-of-four", fills, [&] {
+    return Statement{"payload and pad of a multiple of 4 octets, and no pad without payload",
+                     fmt::format("{} octets of payload and {} of pad", octets - pad, pad),
+                     {}};
+  });
+}
+
+void HeaderMonitor::judge_service(const Here& here) {
+  const bool ack_request = here.bth.get<"ack_request">();
+  const auto clear = [&](RuleId rule) {
+    here.holds(rule, !ack_request, [&] { return Statement{"AckReq 0", "AckReq 1", {}}; });
+  };
+  if (here.op.transport == Transport::uc || here.op.transport == Transport::ud)
+    clear("bth.sender.ack-request.clear-if-unacknowledged");
+  if (here.op.transport == Transport::ud) {
+    clear("ud.sender.ack-request.clear");
+    judge_.judge("ud.receiver.psn.unchecked", Verdict::holds());
+    const std::uint32_t qp = here.bth.get<"dest_qp">();
+    const Layer* deth = here.stack.find(info<Deth>);
+    if (qp <= management_qps && deth && !here.stack.fragment) {
+      const std::uint32_t at = here.stack.layers()[here.stack.transport].offset + Bth::size + here.op.header_octets;
+      const std::uint32_t behind = at + static_cast<std::uint32_t>(here.bth.get<"pad">()) + icrc_octets;
+      const std::uint32_t octets = here.end > behind ? here.end - behind : 0;
+      here.holds("ud.endpoint.mad.octets", octets == mad_octets, [&] {
+        return Statement{"256 octets", fmt::format("{} octets", octets), {}};
+      });
+    }
+  } else if (here.op.transport == Transport::xrc && here.op.direction == Direction::request) {
+    const bool there = here.stack.find(info<Xrceth>) != nullptr;
+    if (there || !here.stack.cut)
+      here.holds("xrc.requester.headers.xrceth", there, [&] {
+        return Statement{"an XRCETH", "the packet ends before it", {}};
+      });
+  }
+}
+
+void HeaderMonitor::judge_cnp(const Here& here) {
+  const Layer* body = here.stack.find(info<Cnp>);
+  if (!body) {
+    judge_.judge("congestion.notification-point.cnp.format", Verdict::open(Reason::cut));
+    return;
+  }
+  const Bytes reserved = here.stack.bytes_of(*body);
+  const bool zero = std::all_of(reserved.begin(), reserved.end(), [](std::uint8_t octet) { return octet == 0; });
+  const std::uint32_t psn = here.bth.get<"psn">();
+  const bool solicited = here.bth.get<"se">(), migrated = here.bth.get<"migreq">();
+  here.holds("congestion.notification-point.cnp.format", zero && psn == 0 && !solicited && !migrated, [&] {
+    return Statement{"PSN 0, no solicited event, M 0, 16 reserved octets of 0",
+                     fmt::format("PSN {}, solicited event {:d}, M {:d}, reserved octets {}", psn, solicited, migrated,
+                                 zero ? "0" : "not 0"),
+                     {}};
+  });
+  std::uint32_t traffic_class = 0;
+  if (here.network.header == &info<Ipv4>)
+    traffic_class = View<Ipv4>(here.at(here.network)).get<"tos">();
+  else if (here.network.header == &info<Ipv6>)
+    traffic_class = View<Ipv6>(here.at(here.network)).get<"traffic_class">();
+  else
+    return;
+  // Which DSCP was configured only the device knows.
+  judge_.judge("congestion.notification-point.cnp.network-headers",
+               (traffic_class & 3U) == 0 ? Verdict::holds() : Verdict::open(Reason::device_knows));
+}
+
+}  // namespace rdmawire::conformance

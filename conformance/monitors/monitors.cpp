@@ -1,0 +1,62 @@
+#include "conformance/monitors/monitors.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+std::uint64_t queue_pair_hash(const tracking::ConnectionEnd& end) {
+  return tracking::FlowKey{end.address, {}, end.qp}.hash();
+}
+
+}  // namespace
+
+void Monitors::packet(const tracking::Packet& packet) { headers_.add(packet); }
+
+ConnectionMonitor& Monitors::monitor_of(std::uint64_t id) {
+  if (last_ && last_id_ == id) return *last_;
+  auto& monitor = monitors_[id];
+  if (!monitor) monitor = std::make_unique<ConnectionMonitor>();
+  last_id_ = id;
+  last_ = monitor.get();
+  return *last_;
+}
+
+void Monitors::transport(const Connection& connection, End from, const TransportPacket& t,
+                         const tracking::Agreement* agreement) {
+  if (!wants(connection.id)) return;
+  const bool alternate = cm_.has_alternate_path({connection.at(End::a).address, connection.at(End::b).address, 0});
+  ConnectionMonitor& monitor = monitor_of(connection.id);
+  if (monitor.is_new() && !used_.empty())
+    monitor.reuses({used_.contains(queue_pair_hash(connection.at(End::a))),
+                    used_.contains(queue_pair_hash(connection.at(End::b)))});
+  monitor.packet(judge_, options_.trust, connection, from, t, agreement, alternate);
+}
+
+void Monitors::event(const Connection* connection, const tracking::Event& event) {
+  if (!connection || connection->service == tracking::Service::iwarp) return;
+  if (event.kind == tracking::EventKind::closed && event.cause != tracking::Cause::unknown && wants(connection->id))
+    monitor_of(connection->id).closed(judge_, event.last_frame, event.time + event.duration, event.end);
+}
+
+void Monitors::connection(const Connection& connection, tracking::Farewell) {
+  if (last_id_ == connection.id) last_ = nullptr;
+  if (const auto monitor = monitors_.find(connection.id); monitor != monitors_.end()) {
+    monitor->second->finish(judge_);
+    monitors_.erase(monitor);
+  }
+  if (connection.service == tracking::Service::rc && used_.size() < most_connections)
+    for (const End end : {End::a, End::b})
+      if (connection.at(end).qp_known) used_.insert(queue_pair_hash(connection.at(end)));
+  if (wants(connection.id) && connections_.size() < most_connections) connections_[connection.id] = connection;
+}
+
+void Monitors::merged(const Connection& connection, std::uint64_t id) {
+  const auto other = monitors_.find(id);
+  if (other == monitors_.end()) return;
+  last_ = nullptr;
+  std::unique_ptr<ConnectionMonitor> half = std::move(other->second);
+  monitors_.erase(other);
+  monitor_of(connection.id).adopt(std::move(*half));
+  judge_.renamed(id, connection.id, true);
+}
+
+}  // namespace rdmawire::conformance

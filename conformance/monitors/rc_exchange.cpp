@@ -1,0 +1,222 @@
+/// The requests of one end, as they were seen.
+
+#include "conformance/monitors/rc_exchange.hpp"
+
+#include <algorithm>
+
+#include "conformance/monitors/connection_monitor.hpp"
+
+namespace rdmawire::conformance {
+
+void RcExchange::begin(const Watch& watch) {
+  started_ = true;
+  first_ = next_ = watch.t.psn;
+  if (!watch.agreement) return;
+  const auto& agreed = watch.agreement->ends[static_cast<std::size_t>(watch.from)].first_psn;
+  if (!agreed) return;
+  const std::int32_t missed = watch.t.psn - Psn(*agreed);
+  if (missed >= 0 && missed < far) {
+    first_ = next_ = Psn(*agreed);
+    start_known_ = true;
+    msn_known_ = true;  // zero
+  }
+  if (watch.agreement->by == tracking::JoinedBy::connection_manager)
+    watch.say("cm.endpoint.messages.hold-for-data",
+              missed > 0 ? Verdict::open(Reason::capture_lost) : Verdict::of(missed == 0), watch.from, [&] {
+                return Statement{"the starting PSN that the CM's message named",
+                                 "a first request " + std::to_string(-missed) + " PSNs before it",
+                                 {watch.agreement->frame}};
+              });
+  watch.say("rc.requester.psn.increments", Verdict::of(missed >= 0).unless(watch.t.damaged, Reason::damaged),
+            watch.from, [&] {
+              return Statement{"the first request with the agreed PSN, or one behind it",
+                               "a request " + std::to_string(-missed) + " PSNs before the agreed one",
+                               {watch.agreement->frame}};
+            });
+}
+
+SeenRequest RcExchange::read(const Watch& watch) const {
+  const auto& t = watch.t;
+  SeenRequest r;
+  r.psn = t.psn;
+  r.frame = r.last_frame = t.frame;
+  r.time = r.last_time = t.time;
+  r.va = t.address;
+  r.key = t.key;
+  r.length = t.length;
+  r.operand = t.operand;
+  r.compare = t.compare;
+  r.payload = t.payload;
+  r.payload_crc = t.payload_crc;
+  r.payload_known = t.payload_known;
+  r.immediate = t.immediate;
+  r.invalidated = t.invalidated_key;
+  r.pkey = t.pkey;
+  r.opcode = t.op->value;
+  r.ack_request = t.ack_request;
+  r.solicited = t.solicited;
+  if (r.is_read()) {
+    constexpr std::uint32_t smallest_mtu = 256;
+    r.vague = watch.connection.mtu == 0 && r.length > smallest_mtu;
+    r.psns = machines::psns_of_read(r.length, watch.connection.mtu);
+  }
+  return r;
+}
+
+// The index of the last one whose PSN is not behind `psn`.
+std::size_t RcExchange::before_or_at(Psn psn) const {
+  std::size_t low = 0, high = sent_.size();
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    if (sent_[middle].psn - psn <= 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low == 0 ? nowhere : low - 1;
+}
+
+// The request that has this PSN, its own or that of a READ's response.
+SeenRequest* RcExchange::covering(Psn psn) {
+  const std::size_t at = before_or_at(psn);
+  if (at == nowhere) return nullptr;
+  SeenRequest& r = sent_[at];
+  return psn - r.end() < 0 || (r.vague && at + 1 == sent_.size()) ? &r : nullptr;
+}
+
+void RcExchange::count_messages(std::size_t from) {
+  for (std::size_t i = from; i < sent_.size(); ++i) {
+    SeenRequest& r = sent_[i];
+    std::uint32_t low = 0, high = 0;
+    Psn behind = first_;
+    if (i > 0) {
+      low = sent_[i - 1].messages_low;
+      high = sent_[i - 1].messages_high;
+      behind = sent_[i - 1].end();
+    }
+    const std::int32_t unseen = i == 0 && from == 0 && !sent_.empty() && r.psn - first_ < 0 ? 0 : r.psn - behind;
+    if (unseen > 0) high += static_cast<std::uint32_t>(unseen);
+    r.messages_low = low + r.op().ends_message();
+    r.messages_high = high + r.op().ends_message();
+  }
+}
+
+// The path MTU, and so how many PSNs a READ takes, can show with its response.
+void RcExchange::settle_read(const Watch& watch) {
+  if (sent_.empty() || !sent_.back().vague || watch.connection.mtu == 0) return;
+  SeenRequest& read = sent_.back();
+  read.vague = false;
+  read.psns = machines::psns_of_read(read.length, watch.connection.mtu);
+  next_ = read.end();
+}
+
+// Whether the packet asks for what is missing of this READ.
+bool RcExchange::is_rest(const Watch& watch, const SeenRequest& read) const {
+  const auto& t = watch.t;
+  return t.op->operation == Operation::rdma_read_request && t.key == read.key && t.address > read.va &&
+         t.address + t.length == read.va + read.length;
+}
+
+void RcExchange::append(const Watch& watch) {
+  sent_.push_back(read(watch));
+  SeenRequest& r = sent_.back();
+  next_ = r.end();
+  if (r.has_own_answer()) ++reads_out_;
+  count_messages(sent_.size() - 1);
+  judge_chain(watch, sent_.size() - 1);
+  judge_ack_request(watch);
+}
+
+void RcExchange::insert(const Watch& watch, std::size_t at) {
+  sent_.insert(at, read(watch));
+  if (sent_[at].has_own_answer()) ++reads_out_;
+  count_messages(at);
+  judge_chain(watch, at);
+  if (at + 1 < sent_.size()) judge_chain(watch, at + 1);
+  judge_ack_request(watch);
+  // Late, or sent again and not seen the first time: a NAK, the round that goes on, or the time tell.
+  const bool again = nak_.active || rnr_.active || (round_.active && watch.t.psn == round_.next) ||
+                     (at + 1 < sent_.size() && watch.t.time - sent_[at + 1].time >= limits::reorder_ns);
+  if (again) judge_round(watch, nullptr, sent_[at].psns);
+}
+
+// What is answered long since, and what is too much.
+void RcExchange::forget(const Watch& watch) {
+  const std::size_t most = watch.joined || proven_known_ ? kept_unanswered : 8 * kept;
+  while (sent_.size() > kept && (sent_.size() > most || (proven_known_ && sent_[kept].end() - proven_ <= 0))) {
+    const SeenRequest& gone = sent_.front();
+    if (gone.has_own_answer() && gone.answered_frame == 0) {
+      --reads_out_;
+      if (gone.skipped) watch.open("rc.requester.read.implied-nak", Reason::capture_lost);
+    }
+    if (gone.response_gap) watch.open("rc.requester.read.gap-asked-again", Reason::capture_lost);
+    sent_.pop_front();
+  }
+}
+
+void RcExchange::finish(Judge& judge) {
+  for (std::size_t i = 0; i < sent_.size(); ++i) {
+    if (sent_[i].skipped) judge.judge("rc.requester.read.implied-nak", Verdict::open(Reason::capture_lost));
+    if (sent_[i].response_gap) judge.judge("rc.requester.read.gap-asked-again", Verdict::open(Reason::capture_lost));
+  }
+  if (pending_msn_.active) judge.judge(RuleId::at(pending_msn_.rule), Verdict::open(Reason::capture_lost));
+}
+
+void RcExchange::request(const Watch& watch) {
+  const auto& t = watch.t;
+  if (watch.copy) return;
+  if (t.damaged) {
+    lost_ = true;
+    return;
+  }
+  if (!started_) begin(watch);
+  settle_read(watch);
+  const std::int32_t ahead = t.psn - next_;
+  if (ahead > far || -ahead > far) {
+    // Nothing that is known explains it: another connection's, or much is missing. Everything begins anew.
+    *this = RcExchange{};
+    lost_ = true;
+    begin(watch);
+    append(watch);
+    return;
+  }
+  if (ahead >= 0) {
+    std::int32_t gap = ahead;
+    if (!sent_.empty() && sent_.back().vague) {
+      SeenRequest& last = sent_.back();
+      constexpr std::uint32_t smallest_mtu = 256;
+      const auto most = static_cast<std::int32_t>(machines::psns_of_read(last.length, smallest_mtu));
+      if (t.psn - last.psn < most && is_rest(watch, last)) {
+        watch.open("rc.requester.read.rest-asked-again", Reason::not_agreed);
+        return;
+      }
+      if (t.psn - last.psn <= most) {
+        last.psns = static_cast<std::uint32_t>(t.psn - last.psn);
+        gap = 0;
+      }
+      last.vague = false;
+    }
+    end_round(watch);
+    settle_msn(watch, gap == 0);
+    judge_order(watch, gap);
+    if (gap > 0) lost_ = true;
+    append(watch);
+    forget(watch);
+    return;
+  }
+  const std::size_t at = before_or_at(t.psn);
+  if (at == nowhere) {
+    watch.open("rc.requester.retry.identical", Reason::too_far_back);
+    return;
+  }
+  SeenRequest& known = sent_[at];
+  if (known.psn == t.psn) {
+    judge_again(watch, known);
+  } else if (t.psn - known.end() < 0) {
+    judge_part_of_read(watch, known);
+  } else {
+    insert(watch, at + 1);
+  }
+}
+
+}  // namespace rdmawire::conformance

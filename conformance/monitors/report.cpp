@@ -1,0 +1,183 @@
+/// What a check found, as one JSON object.
+
+#include "conformance/monitors/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "captures/analysis/findings.hpp"
+#include "conformance/monitors/monitored.hpp"
+#include "dissectors/faces/value.hpp"
+#include "dissectors/protocol/syndrome.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+using captures::analysis::to_text;
+
+std::string seconds(std::int64_t ns) {
+  std::string text;
+  faces::append_seconds(text, ns);
+  return text;
+}
+Json frame_or_null(std::uint64_t frame) { return frame == 0 ? Json() : Json(frame); }
+std::string_view text(End end) { return end == End::a ? "a" : "b"; }
+
+Json rule_head(const Rule& rule) {
+  return Json{{"rule", rule.id},
+              {"alias", rule.alias.empty() ? Json() : Json(rule.alias)},
+              {"level", to_string(rule.level)},
+              {"clause", clauses_of(rule)},
+              {"sentence", rule.sentence}};
+}
+
+/// What an AETH says, in words.
+Json answer_of(const Rung& rung) {
+  if (!rung.has_aeth) return {};
+  const std::uint8_t kind = rung.syndrome >> 5 & 3, code = rung.syndrome & 31;
+  if (kind == syndrome_kind::ack) return fmt::format("ACK, MSN {}", rung.msn);
+  if (kind == syndrome_kind::rnr_nak)
+    return fmt::format("RNR NAK, {:.2f} ms, MSN {}", static_cast<double>(rnr_timer_ns(code)) / 1e6, rung.msn);
+  if (kind == syndrome_kind::reserved) return fmt::format("reserved syndrome {:#04x}", rung.syndrome);
+  const Name* const name = nak_code_names.find(code);
+  return fmt::format("NAK {}, MSN {}", name ? std::string(name->name) : fmt::format("{}", code), rung.msn);
+}
+
+Json rung_json(const Rung& rung, const Violation& violation) {
+  const auto& related = violation.statement.related;
+  const bool is_related = std::find(related.begin(), related.end(), rung.frame) != related.end();
+  return Json{{"frame", rung.frame},
+              {"time", seconds(rung.time)},
+              {"from", text(rung.from)},
+              {"opcode", rung.opcode},
+              {"opcode_name", rung.label.empty() ? opcode(rung.opcode).name : rung.label},
+              {"psn", rung.psn},
+              {"payload", rung.payload},
+              {"ack_request", rung.ack_request},
+              {"answer", answer_of(rung)},
+              {"note", rung.frame == violation.place.frame ? Json("violation")
+                       : is_related                        ? Json("related")
+                       : rung.repeated                     ? Json("captured twice")
+                                                           : Json()}};
+}
+
+Json end_json(const tracking::PortAddress& address, std::optional<std::uint32_t> qp) {
+  return Json{{"address", to_text(address)}, {"qp", qp ? Json(*qp) : Json()}};
+}
+
+Json violation_json(const Violation& violation, const CheckResult& result, std::size_t number) {
+  Json json{{"number", number}};
+  json.update(rule_head(violation.of()));
+  const auto connection = result.connections.find(violation.place.connection);
+  if (connection != result.connections.end()) {
+    const Connection& c = connection->second;
+    const auto& own = c.at(violation.place.end);
+    const auto& peer = c.at(tracking::other(violation.place.end));
+    json["connection"] = c.id;
+    json["service"] = to_string(c.service);
+    json["end"] = text(violation.place.end);
+    json["from"] = end_json(own.address, own.qp_known ? std::optional(own.qp) : std::nullopt);
+    json["to"] = end_json(peer.address, peer.qp_known ? std::optional(peer.qp) : std::nullopt);
+  } else {
+    json["connection"] = Json();
+    json["service"] = Json();
+    json["end"] = Json();
+    const std::uint64_t number_of_flow = violation.place.flow.number;
+    const bool datagram = number_of_flow >> 48 & 1;  // names both queue pairs
+    json["from"] =
+        end_json(violation.place.flow.from,
+                 datagram ? std::optional(static_cast<std::uint32_t>(number_of_flow >> 24 & 0xffffff)) : std::nullopt);
+    json["to"] = end_json(violation.place.flow.to, static_cast<std::uint32_t>(number_of_flow & 0xffffff));
+  }
+  json["frame"] = violation.place.frame;
+  json["last_frame"] = violation.last_frame;
+  json["count"] = violation.count;
+  json["time"] = seconds(violation.place.time);
+  json["psn"] = violation.place.psn;
+  json["expected"] = violation.statement.expected;
+  json["actual"] = violation.statement.actual;
+  json["related"] = Json::array();
+  for (const std::uint64_t frame : violation.statement.related)
+    if (frame != 0) json["related"].push_back(frame);
+  json["ladder"] = Json::array();
+  for (const Rung& rung : violation.ladder) json["ladder"].push_back(rung_json(rung, violation));
+  return json;
+}
+
+Json rule_json_of(std::size_t index, const Tally& tally) {
+  Json json = rule_head(rules[index]);
+  json["monitored"] = is_monitored(RuleId::at(index));
+  json["state"] = tally.violated           ? "violated"
+                  : tally.holds            ? "held"
+                  : tally.evaluated() != 0 ? "inconclusive"
+                                           : "not exercised";
+  json["evaluated"] = tally.evaluated();
+  json["held"] = tally.holds;
+  json["violated"] = tally.violated;
+  json["inconclusive"] = tally.inconclusive();
+  json["reasons"] = Json::object();
+  for (std::size_t i = 0; i < reasons; ++i)
+    if (tally.open[i]) json["reasons"][std::string(to_string(static_cast<Reason>(i)))] = tally.open[i];
+  return json;
+}
+
+Json input_json(const CheckResult& result) {
+  Json files = Json::array();
+  for (const auto& file : result.input.files) {
+    Json json{{"name", file.name},
+              {"packets", file.packets},
+              {"octets", file.octets},
+              {"first_frame", frame_or_null(file.first_frame)},
+              {"lost_by_capture", file.lost_by_capture ? Json(*file.lost_by_capture) : Json()}};
+    if (!file.trouble.empty()) json["trouble"] = file.trouble;
+    files.push_back(std::move(json));
+  }
+  return Json{{"files", std::move(files)},
+              {"filter", result.input.filter.empty() ? Json() : Json(result.input.filter)},
+              {"connection", frame_or_null(result.input.connection)},
+              {"evicted_packets", result.evicted_packets}};
+}
+
+Json summary_json(const CheckResult& result) {
+  std::uint64_t packets = 0, held = 0, violated = 0, open = 0;
+  for (const auto& file : result.input.files) packets += file.packets;
+  Json states{{"held", 0}, {"violated", 0}, {"inconclusive", 0}, {"not exercised", 0}};
+  Json levels{{"shall", 0}, {"should", 0}, {"may", 0}, {"tool", 0}};
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const Tally& tally = result.tallies[i];
+    held += tally.holds;
+    violated += tally.violated;
+    open += tally.inconclusive();
+    const Json rule = rule_json_of(i, tally);
+    Json& state = states[rule["state"].get<std::string>()];
+    state = state.get<int>() + 1;
+    if (tally.violated) {
+      Json& level = levels[std::string(to_string(rules[i].level))];
+      level = level.get<int>() + 1;
+    }
+  }
+  return Json{{"packets", packets},
+              {"connections", result.connections.size()},
+              {"rules", states},
+              {"violated_by_level", levels},
+              {"judgements", {{"held", held}, {"violated", violated}, {"inconclusive", open}}},
+              {"violations", result.violations.size()},
+              {"untold_violations", result.untold}};
+}
+
+}  // namespace
+
+Json report_of(const CheckResult& result) {
+  Json report{{"schema", "rdmawire.check/1"}, {"program", "rdmawire " RDMAWIRE_VERSION}, {"notice", notice}};
+  report["input"] = input_json(result);
+  report["summary"] = summary_json(result);
+  report["violations"] = Json::array();
+  for (std::size_t i = 0; i < result.violations.size(); ++i)
+    report["violations"].push_back(violation_json(result.violations[i], result, i + 1));
+  report["rules"] = Json::array();
+  for (std::size_t i = 0; i < rules.size(); ++i) report["rules"].push_back(rule_json_of(i, result.tallies[i]));
+  return report;
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,187 @@
+/// What a check found, as a terminal shows it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "captures/analysis/text_page.hpp"
+#include "conformance/monitors/report.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+namespace analysis = captures::analysis;
+using analysis::number;
+using analysis::word;
+using faces::Ink;
+
+std::string who(const Json& violation) {
+  const auto end = [](const Json& e) {
+    return fmt::format("{} QP {}", word(e.at("address")),
+                       e.at("qp").is_null() ? std::string("?") : fmt::format("{:#x}", number(e.at("qp"))));
+  };
+  std::string text = fmt::format("{} → {}", end(violation.at("from")), end(violation.at("to")));
+  if (!violation.at("connection").is_null())
+    text += fmt::format(", {} connection {}", word(violation.at("service")), number(violation.at("connection")));
+  return text;
+}
+
+std::string when(const Json& violation) {
+  const std::uint64_t count = number(violation.at("count"));
+  if (count == 1) return fmt::format("frame {}", number(violation.at("frame")));
+  return fmt::format("{} times, from frame {} to {}", count, number(violation.at("frame")),
+                     number(violation.at("last_frame")));
+}
+
+class Printer : analysis::TextPage {
+ public:
+  Printer(std::string& out, const Json& report, const CheckTextOptions& options)
+      : TextPage(out, page_options(options)), report_(report), options_(options) {}
+
+  void print() {
+    if (options_.quiet) {
+      for (const Json& violation : report_.at("violations")) one_line(violation);
+      return;
+    }
+    summary();
+    const Json& violations = report_.at("violations");
+    std::size_t shown = 0;
+    for (const Json& violation : violations) {
+      if (shown++ == options_.most_violations) break;
+      whole(violation);
+    }
+    if (violations.size() > options_.most_violations)
+      page_.line()
+          .put(Ink::dim, fmt::format("  and {} more; --json has all", violations.size() - options_.most_violations))
+          .line();
+    if (options_.coverage) coverage();
+    page_.line().put(Ink::dim, word(report_.at("notice"))).line();
+  }
+
+ private:
+  static analysis::TextOptions page_options(const CheckTextOptions& options) {
+    analysis::TextOptions result;
+    result.width = options.width;
+    result.colours = options.colours;
+    return result;
+  }
+
+  void one_line(const Json& violation) {
+    page_.put(Ink::bad, word(violation.at("rule")))
+        .put(fmt::format("  {}  {}: expected {}; {}", who(violation), when(violation), word(violation.at("expected")),
+                         word(violation.at("actual"))))
+        .line();
+  }
+
+  void summary() {
+    const Json& s = report_.at("summary");
+    const Json& files = report_.at("input").at("files");
+    std::string name = files.empty() ? std::string("nothing") : word(files[0].at("name"));
+    if (files.size() > 1) name += fmt::format(" and {} more", files.size() - 1);
+    page_.put(Ink::strong, name).line();
+    labelled("traffic",
+             fmt::format("{} packets, {} connections", number(s.at("packets")), number(s.at("connections"))));
+    const Json& states = s.at("rules");
+    labelled("rules", fmt::format("{} held, {} violated, {} inconclusive, {} not exercised", number(states.at("held")),
+                                  number(states.at("violated")), number(states.at("inconclusive")),
+                                  number(states.at("not exercised"))));
+    const Json& judgements = s.at("judgements");
+    labelled("judgements", fmt::format("{} held, {} violated, {} inconclusive", number(judgements.at("held")),
+                                       number(judgements.at("violated")), number(judgements.at("inconclusive"))));
+    const std::uint64_t shall = number(s.at("violated_by_level").at("shall"));
+    if (number(s.at("violations")) == 0)
+      labelled("result", "no deviation seen", 14, Ink::good);
+    else
+      labelled("result",
+               fmt::format("{} deviations, of {} rules, {} of them what a device shall do", number(s.at("violations")),
+                           number(states.at("violated")), shall),
+               14, shall ? Ink::bad : Ink::notice);
+    if (number(report_.at("input").at("evicted_packets")) != 0)
+      labelled("inexact", "some connections found no room and were not judged to their end", 14, Ink::notice);
+    for (const Json& file : files)
+      if (file.contains("trouble")) labelled("unread", word(file.at("trouble")), 14, Ink::bad);
+  }
+
+  void whole(const Json& violation) {
+    page_.line()
+        .put(word(violation.at("level")) == "shall" ? Ink::bad : Ink::notice, "✗ ")
+        .put(Ink::strong, word(violation.at("rule")))
+        .put(Ink::dim, fmt::format("  {}  {}", word(violation.at("alias")), word(violation.at("level"))))
+        .line();
+    labelled("who", who(violation));
+    labelled("when", when(violation));
+    labelled("deviates",
+             fmt::format("from {}, as we read it: {}", word(violation.at("clause")), word(violation.at("sentence"))));
+    labelled("expected", word(violation.at("expected")));
+    labelled("actual", word(violation.at("actual")));
+    ladder(violation);
+  }
+
+  void ladder(const Json& violation) {
+    const Json& rungs = violation.at("ladder");
+    if (rungs.empty()) return;
+    const auto ns = [](const Json& rung) {
+      const std::string time = word(rung.at("time"));
+      const std::size_t dot = time.find('.');
+      return std::strtoll(time.substr(0, dot).c_str(), nullptr, 10) * 1'000'000'000 +
+             std::strtoll(time.substr(dot + 1).c_str(), nullptr, 10);
+    };
+    const auto origin = ns(rungs[0]);
+    for (const Json& rung : rungs) {
+      const bool a = word(rung.at("from")) == "a";
+      const std::string note = word(rung.at("note"));
+      page_.put(note == "violation" ? Ink::bad
+                : note == "related" ? Ink::notice
+                                    : Ink::plain,
+                note == "violation" ? "  ▸ " : "    ");
+      page_.put(Ink::dim, fmt::format("{:>8} {:>12.3f} ms  ", number(rung.at("frame")),
+                                      static_cast<double>(ns(rung) - origin) / 1e6));
+      page_.put(a ? Ink::request : Ink::response, a ? "a ──▶ b  " : "a ◀── b  ");
+      std::string text = fmt::format("{:<26} PSN {:<6}", word(rung.at("opcode_name")), number(rung.at("psn")));
+      if (number(rung.at("payload"))) text += fmt::format(" {} octets", number(rung.at("payload")));
+      if (rung.at("ack_request").get<bool>()) text += " AckReq";
+      if (!rung.at("answer").is_null()) text += " " + word(rung.at("answer"));
+      if (!note.empty() && note != "violation") text += "  (" + note + ")";
+      page_.put(note == "violation" ? Ink::strong : Ink::plain, text).line();
+    }
+  }
+
+  void coverage() {
+    std::vector<std::vector<std::string>> rows;
+    for (const Json& rule : report_.at("rules")) {
+      if (number(rule.at("evaluated")) == 0) continue;
+      std::string why;
+      for (const auto& [reason, count] : rule.at("reasons").items())
+        why += fmt::format("{}{} {}", why.empty() ? "" : ", ", analysis::spoken(reason), count.get<std::uint64_t>());
+      rows.push_back({word(rule.at("alias")), word(rule.at("rule")), word(rule.at("level")),
+                      std::to_string(number(rule.at("evaluated"))), std::to_string(number(rule.at("held"))),
+                      std::to_string(number(rule.at("violated"))), std::to_string(number(rule.at("inconclusive"))),
+                      why});
+    }
+    const std::size_t count = rows.size();
+    using analysis::Column;
+    table("Rules that were exercised",
+          {{"alias", Column::left},
+           {"rule", Column::left},
+           {"level", Column::left, 2},
+           {"evaluated"},
+           {"held"},
+           {"violated"},
+           {"inconclusive"},
+           {"why inconclusive", Column::left, 3}},
+          std::move(rows), count);
+  }
+
+  const Json& report_;
+  const CheckTextOptions& options_;
+};
+
+}  // namespace
+
+std::string text_of(const Json& report, const CheckTextOptions& options) {
+  std::string out;
+  Printer(out, report, options).print();
+  return out;
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,68 @@
+#pragma once
+/// What a monitor says of one occasion on which a rule mattered.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace rdmawire::conformance {
+
+/// Why nothing can be said.
+enum class Reason : std::uint8_t {
+  start_not_seen,       ///< the connection's beginning is not in the capture
+  capture_lost,         ///< packets are missing that only the capture may have missed
+  maybe_lost_behind,    ///< a packet that was seen may have been lost behind the capturing point
+  cut,                  ///< the capture holds the packet's beginning alone
+  direction_not_seen,   ///< the other direction is not in the capture, or not known to belong to it
+  joined_by_inference,  ///< that the two directions are one connection's is likely, and not said by anybody
+  damaged,              ///< the packet's CRC is bad: what it says is not sure to be what was sent
+  changed_on_the_way,   ///< something between the sender and the capture explains it
+  order_not_sure,       ///< the network or the capture may have changed the order of two packets
+  not_agreed,           ///< what was agreed on for the connection was not seen: path MTU, timers, limits
+  capability_unknown,   ///< whether the device has the optional feature is not known
+  in_flight,            ///< it may have been sent before what forbids it arrived
+  too_far_back,         ///< what it refers to is no longer remembered
+  device_knows,         ///< only the device knows: memory, receive queues, other queue pairs
+};
+inline constexpr std::size_t reasons = static_cast<std::size_t>(Reason::device_knows) + 1;
+
+/// "start_not_seen"; the names of JSON.
+std::string_view to_string(Reason reason);
+/// "the connection's beginning is not in the capture"
+std::string_view sentence_of(Reason reason);
+
+/// How a rule fared: it held, it was broken, or nothing can be said.
+class Verdict {
+ public:
+  enum class Kind : std::uint8_t { holds, violated, inconclusive };
+
+  static constexpr Verdict holds() { return {Kind::holds, {}}; }
+  static constexpr Verdict violated() { return {Kind::violated, {}}; }
+  static constexpr Verdict open(Reason reason) { return {Kind::inconclusive, reason}; }
+  static constexpr Verdict of(bool holds_it) { return holds_it ? holds() : violated(); }
+
+  [[nodiscard]] constexpr Kind kind() const { return kind_; }
+  [[nodiscard]] constexpr Reason reason() const { return reason_; }
+  /// A violation becomes inconclusive where `doubt` holds.
+  [[nodiscard]] constexpr Verdict unless(bool doubt, Reason why) const {
+    return kind_ == Kind::violated && doubt ? open(why) : *this;
+  }
+
+ private:
+  constexpr Verdict(Kind kind, Reason reason) : kind_(kind), reason_(reason) {}
+  Kind kind_;
+  Reason reason_;
+};
+
+/// How often a rule was judged, and how.
+struct Tally {
+  std::uint64_t holds = 0, violated = 0;
+  std::array<std::uint64_t, reasons> open{};  ///< inconclusive, by Reason
+
+  [[nodiscard]] std::uint64_t inconclusive() const;
+  [[nodiscard]] std::uint64_t evaluated() const { return holds + violated + inconclusive(); }
+  void add(const Tally& other);
+};
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,197 @@
+#include "conformance/runner/target.hpp"
+
+#include <fmt/format.h>
+
+#include "conformance/device/reference.hpp"
+#include "conformance/lab/guest.hpp"
+#include "conformance/lab/run_directory.hpp"
+#include "replay/host/host.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+tl::unexpected<TargetError> trouble(std::string message) {
+  return tl::unexpected(TargetError{false, std::move(message)});
+}
+
+constexpr replay::MacAddress tester_mac = 0x020000000c01;
+
+/// Which address the tester takes beside the device's: of the same subnet, as nobody else has it there.
+std::string beside(const std::string& device_address) {
+  return device_address.substr(0, device_address.rfind('.') + 1) + "200";
+}
+
+std::array<std::uint8_t, 6> octets_of(replay::MacAddress mac) {
+  std::array<std::uint8_t, 6> octets{};
+  store_be(octets.data(), octets.size(), mac);
+  return octets;
+}
+
+std::array<std::uint8_t, 16> gid_octets(const replay::IpAddress& address) {
+  std::array<std::uint8_t, 16> octets{};
+  if (address.v6) {
+    octets = address.octets;
+  } else {
+    octets[10] = octets[11] = 0xff;
+    std::copy_n(address.octets.begin(), 4, octets.begin() + 12);
+  }
+  return octets;
+}
+
+/// In this process, in virtual time.
+class ReferenceTarget final : public Target {
+ public:
+  tl::expected<void, TargetError> start(const TargetOptions& options) {
+    auto started = device::Reference::start(device::reference_options(options.seed));
+    if (!started) return trouble(started.error().message);
+    reference_ = std::move(*started);
+    auto opened = peer::Device::open(reference_->peer());
+    if (!opened) return trouble(opened.error().message);
+    verbs_.emplace(std::move(*opened));
+    constexpr std::uint32_t tester_ip = 0x0a0000c8, device_ip = 0x0a000001;
+    reference_->learn(device::Gid::ipv4(tester_ip), octets_of(tester_mac));
+    device_.name = options.device;
+    device_.peer = &reference_->peer();
+    device_.device = &*verbs_;
+    device_.wire = &reference_->wire();
+    device_.gid_index = verbs_->gid().index;
+    device_.path.tester_mac = octets_of(tester_mac);
+    device_.path.device_mac = reference_->device().options().port.mac;
+    device_.path.tester_address = device::Gid::ipv4(tester_ip).octets;
+    device_.path.device_address = device::Gid::ipv4(device_ip).octets;
+    device_.patience.upper_bounds = true;
+    return {};
+  }
+  DeviceUnderTest& device() override { return device_; }
+  [[nodiscard]] std::string details() const override { return "rdmawire's reference device"; }
+
+ private:
+  std::unique_ptr<device::Reference> reference_;
+  std::optional<peer::Device> verbs_;
+  DeviceUnderTest device_;
+};
+
+/// What every device behind an agent needs: the session, the wire, addresses found out.
+class AgentTarget : public Target {
+ public:
+  DeviceUnderTest& device() override { return device_; }
+  [[nodiscard]] std::string details() const override {
+    const nlohmann::json& hello = peer_->hello();
+    return fmt::format("{} at {}, kernel {}", verbs_->name(), hello.value("host", "?"), hello.value("kernel", "?"));
+  }
+
+ protected:
+  tl::expected<void, TargetError> reach(const std::string& name, const std::string& agent, const std::string& wire) {
+    auto connected = peer::Peer::connect(agent);
+    if (!connected) return trouble(connected.error().message);
+    peer_.emplace(std::move(*connected));
+    auto opened = peer::Device::open(*peer_);
+    if (!opened) return trouble(opened.error().message);
+    verbs_.emplace(std::move(*opened));
+    const auto address = replay::IpAddress::parse(verbs_->address());
+    if (!address) return trouble(fmt::format("{}: the device's address {} is none", name, verbs_->address()));
+    const auto own = replay::IpAddress::parse(beside(verbs_->address()));
+    if (address->v6 || !own) return trouble(fmt::format("{}: the device has no IPv4 address; give its port one", name));
+    auto port = replay::open_wire(wire);
+    if (!port) return trouble(port.error().message);
+    auto hosted = replay::HostedWire::make(std::move(*port), {.mac = tester_mac, .addresses = {*own}});
+    if (!hosted) return trouble(hosted.error().message);
+    wire_ = std::move(*hosted);
+    const auto mac = wire_->resolve(*address);
+    if (!mac) return trouble(mac.error().message);
+    device_.name = name;
+    device_.peer = &*peer_;
+    device_.device = &*verbs_;
+    device_.wire = wire_.get();
+    device_.gid_index = verbs_->gid().index;
+    device_.path.tester_mac = octets_of(tester_mac);
+    device_.path.device_mac = octets_of(*mac);
+    device_.path.tester_address = gid_octets(*own);
+    device_.path.device_address = gid_octets(*address);
+    return {};
+  }
+
+  DeviceUnderTest device_;
+  std::optional<peer::Peer> peer_;
+  std::optional<peer::Device> verbs_;
+  std::unique_ptr<replay::HostedWire> wire_;
+};
+
+class LabTarget final : public AgentTarget {
+ public:
+  tl::expected<void, TargetError> boot(const TargetOptions& options) {
+    const auto failed = [](const lab::LabError& error) { return trouble("lab: " + error.message); };
+    auto directory = lab::RunDirectory::create("");
+    if (!directory) return failed(directory.error());
+    directory_ = std::move(*directory);
+    lab::ImageOptions image_options;
+    image_options.kernel = options.kernel;
+    image_options.stop = options.stop;
+    image_options.progress = options.progress;
+    const auto image = lab::provide_image(image_options);
+    if (!image) return failed(image.error());
+    lab::GuestOptions guest_options;
+    guest_options.agent = options.agent;
+    guest_options.stop = options.stop;
+    guest_options.progress = options.progress;
+    auto guest = lab::Guest::boot(*image, directory_.path(), guest_options);
+    if (!guest) return failed(guest.error());
+    guest_.emplace(std::move(*guest));
+    if (guest_->agents().empty()) return trouble("lab: the guest has no agent; it is a program beside this one");
+    return reach(options.device, guest_->agents().front(), guest_->ports().front().wire);
+  }
+  ~LabTarget() override {
+    // The session and the wire end before the guest does.
+    verbs_.reset();
+    peer_.reset();
+    wire_.reset();
+  }
+
+  std::vector<std::string> complaints() override {
+    const auto all = guest_->complaints();
+    std::vector<std::string> fresh;
+    for (; told_ < all.size(); ++told_) fresh.push_back(all[told_].what);
+    return fresh;
+  }
+
+ private:
+  lab::RunDirectory directory_;
+  std::optional<lab::Guest> guest_;
+  std::size_t told_ = 0;
+};
+
+class BenchTarget final : public AgentTarget {
+ public:
+  tl::expected<void, TargetError> open(const TargetOptions& options, const std::string& agent) {
+    if (options.wire.empty())
+      return tl::unexpected(
+          TargetError{true, fmt::format("{}: which wire leads to the device? --wire names it", options.device)});
+    return reach(options.device, agent, options.wire);
+  }
+};
+
+}  // namespace
+
+tl::expected<std::unique_ptr<Target>, TargetError> Target::open(const TargetOptions& options) {
+  constexpr std::string_view agent = "agent:";
+  if (options.device == "reference") {
+    auto target = std::make_unique<ReferenceTarget>();
+    if (auto started = target->start(options); !started) return tl::unexpected(started.error());
+    return target;
+  }
+  if (options.device == "lab:rxe") {
+    auto target = std::make_unique<LabTarget>();
+    if (auto booted = target->boot(options); !booted) return tl::unexpected(booted.error());
+    return target;
+  }
+  if (options.device.starts_with(agent)) {
+    auto target = std::make_unique<BenchTarget>();
+    if (auto opened = target->open(options, options.device.substr(agent.size())); !opened)
+      return tl::unexpected(opened.error());
+    return target;
+  }
+  return tl::unexpected(TargetError{
+      true, fmt::format("there is no device \"{}\"; there are reference, lab:rxe and agent:ADDRESS", options.device)});
+}
+
+}  // namespace rdmawire::conformance
