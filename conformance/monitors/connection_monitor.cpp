@@ -63,6 +63,7 @@ void ConnectionMonitor::note(End from, const TransportPacket& t, const tracking:
 }
 
 void ConnectionMonitor::draw(Violation* violation) {
+  violation->ladder.clear();
   const std::size_t count = std::min<std::size_t>(noted_, kept);
   for (std::size_t i = noted_ - count; i < noted_; ++i) violation->ladder.push_back(rungs_[i % kept]);
   drawings_.push_back({violation, drawn_behind});

@@ -89,6 +89,11 @@ class ConnectionMonitor {
   /// Nothing more will come.
   void finish(Judge& judge);
 
+  [[nodiscard]] bool is_new() const { return noted_ == 0; }
+  /// Which ends' queue pairs were used before, by a connection that is over.
+  void reuses(std::array<bool, 2> ends) { reused_ = ends; }
+  [[nodiscard]] bool is_reused(End end) const { return reused_[static_cast<std::size_t>(end)]; }
+
   /// The first frames around the violation, now and with the next packets.
   void draw(Violation* violation);
   [[nodiscard]] std::uint32_t relative_psn(End from, const TransportPacket& t,
@@ -130,6 +135,7 @@ class ConnectionMonitor {
   };
   std::array<Failed, 2> failed_{};  // a NAK put this end's queue pair into the error state
   std::array<CongestionMonitor, 2> congestion_{};
+  std::array<bool, 2> reused_{};
   std::vector<Drawing> drawings_;
   struct Closed {
     std::uint64_t frame = 0;

@@ -60,6 +60,7 @@ inline constexpr auto monitored = std::to_array<RuleId>({
     "rc.responder.credits.encoding",
     "rc.responder.read.aeth-on-first-and-last",
     "rc.responder.read.response-packets",
+    "rc.responder.order.behind-read",
     "rc.responder.nak.opcode-acknowledge",
     "rc.responder.atomic-write.executed",
     "rc.responder.atomic-write.duplicate",
@@ -99,7 +100,13 @@ inline constexpr auto monitored = std::to_array<RuleId>({
     "congestion.notification-point.pacing.interval",
     "congestion.notification-point.cnp.on-loss",
     "qp.sender.state.quiet-after-error",
+    "qp.endpoint.reset.fresh-start",
+    "cm.endpoint.messages.fields",
+    "cm.endpoint.messages.hold-for-data",
     "cm.endpoint.disconnect.nothing-accepted",
+    "cm.active-side.request.retries",
+    "cm.endpoint.timeout.as-announced",
+    "cm.active-side.reject.remote-id",
 });
 
 constexpr bool is_monitored(RuleId rule) {

@@ -78,6 +78,8 @@ class RcExchange {
   [[nodiscard]] std::size_t before_or_at(Psn psn) const;
   [[nodiscard]] SeenRequest* covering(Psn psn);
   void count_messages(std::size_t from);
+  void settle_read(const Watch& watch);
+  [[nodiscard]] bool is_rest(const Watch& watch, const SeenRequest& read) const;
   void append(const Watch& watch);
   void insert(const Watch& watch, std::size_t at);
   void forget(const Watch& watch);
