@@ -15,6 +15,11 @@
 
 namespace rdmawire::agent {
 
+/// What a number may be.
+struct Range {
+  std::uint64_t least = 0, most = std::numeric_limits<std::uint64_t>::max();
+};
+
 /// A getter gives a harmless value (0, empty, nullptr) when an argument is missing or wrong, and remembers the first
 /// thing that was wrong. So a handler reads everything, asks wrong() once, and only then does something:
 ///
@@ -23,10 +28,6 @@ namespace rdmawire::agent {
 ///     if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
 class Arguments {
  public:
-  struct Range {
-    std::uint64_t least = 0, most = std::numeric_limits<std::uint64_t>::max();
-  };
-
   /// `given` must outlive this. The members `id` and `do` are no arguments.
   Arguments(const Asked& given, const Objects& objects);
 

@@ -109,7 +109,7 @@ void Conversation::ask(const Asked& asked, std::string id, const std::string& wh
     return say_(error_line(id, {EACCES, fmt::format("{}: authenticate comes first", what)}));
   }
   run_command(session_, *command, asked, std::move(id));
-  if (what == "bye") end();
+  if (session_->said_bye) end();
 }
 
 void Conversation::begin(const Asked& asked, std::string id) {

@@ -7,7 +7,8 @@ namespace rdmawire::agent {
 namespace {
 
 std::string_view article(std::string_view word) {
-  return !word.empty() && std::string_view("aeiou").find(word.front()) != std::string_view::npos ? "an" : "a";
+  // As they are spoken: an AH, an MR, an MW, an SRQ, an XRCD.
+  return word == "ah" || word == "mr" || word == "mw" || word == "srq" || word == "xrcd" ? "an" : "a";
 }
 
 }  // namespace

@@ -18,6 +18,12 @@
 namespace rdmawire::agent {
 namespace {
 
+/// As write(2), without SIGPIPE where the other end of a socket is gone. A serial channel has none.
+ssize_t put(int descriptor, const char* octets, std::size_t length) {
+  const ssize_t sent = ::send(descriptor, octets, length, MSG_NOSIGNAL);
+  return sent < 0 && errno == ENOTSOCK ? ::write(descriptor, octets, length) : sent;
+}
+
 tl::unexpected<Error> system_failed(std::string_view doing, const std::string& to) {
   const int number = errno;
   return fail(number, "{} {}: {}", doing, to, errno_text(number));
@@ -50,7 +56,7 @@ class Outbox {
   bool write_to(int descriptor, std::size_t& went) {
     while (!lines_.empty()) {
       const std::string& line = lines_.front();
-      const ssize_t written = ::write(descriptor, line.data() + begun_, line.size() - begun_);
+      const ssize_t written = put(descriptor, line.data() + begun_, line.size() - begun_);
       if (written < 0) return errno == EAGAIN || errno == EINTR;
       if (written == 0) return true;
       went += static_cast<std::size_t>(written);
@@ -327,7 +333,7 @@ void Server::accept_at(int listener) {
   if (connections_.size() >= bounds_.most_connections || strangers >= bounds_.most_strangers) {
     const std::string line =
         error_line("null", {EUSERS, "this agent has as many connections as it takes; close one"}) + "\n";
-    static_cast<void>(!::write(descriptor, line.data(), line.size()));
+    static_cast<void>(put(descriptor, line.data(), line.size()));
     ::close(descriptor);
     return;
   }

@@ -72,6 +72,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   /// A hello was understood.
   bool begun = false;
+  /// So was a bye.
+  bool said_bye = false;
   /// Octets of memory regions that it has.
   std::uint64_t memory = 0;
   /// Octets of random numbers that the controller is to sign; empty: it is let in.

@@ -93,6 +93,12 @@ Result<Json> destroy(Session& session, Arguments& arguments) {
   return Json::object();
 }
 
+Result<Json> bye(Session& session, Arguments& arguments) {
+  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
+  session.said_bye = true;
+  return Json{{"released", session.reset()}};
+}
+
 Result<Json> reset(Session& session, Arguments& arguments) {
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   return Json{{"released", session.reset()}};
@@ -161,7 +167,7 @@ std::span<const Command> session_commands() {
        {{"released", "how many objects there were"}},
        "{}",
        R"({"released":0})",
-       &reset},
+       &bye},
   };
   return all;
 }

@@ -103,9 +103,9 @@ void Connected::post(peer::SendRequest request) {
 peer::Completion Connected::completes(std::uint64_t wr_id, const std::string& status) {
   auto completions = bench_->take(cq.poll(1, bench_->answer_time()), "poll for a completion");
   const std::string expected = fmt::format("completion of {} with {}", wr_id, status);
-  bench_->require(!completions.empty(), expected, "no completion");
-  bench_->require(completions.front().wr_id == wr_id && completions.front().status == status, expected,
-                  text_of(completions.front()));
+  const bool as_expected =
+      !completions.empty() && completions.front().wr_id == wr_id && completions.front().status == status;
+  bench_->require(as_expected, expected, completions.empty() ? "no completion" : text_of(completions.front()));
   return completions.front();
 }
 

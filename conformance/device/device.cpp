@@ -135,7 +135,8 @@ Result<void> Device::post_send(std::uint32_t handle, SendRequest request) {
   if (qp.requester.queue.size() >= qp.options.max_send_wr)
     return refuse(ENOMEM, fmt::format("post_send: the send queue holds {} requests, its most", qp.options.max_send_wr));
   if (request.sges.size() > qp.options.max_send_sge ||
-      (request.is_inline && request.octets.size() > qp.options.max_inline))
+      (request.is_inline && request.opcode != WorkOpcode::atomic_write &&
+       request.octets.size() > qp.options.max_inline))
     return refuse(EINVAL,
                   fmt::format("post_send: {} elements, {} inline octets: {} and {} are the most", request.sges.size(),
                               request.octets.size(), qp.options.max_send_sge, qp.options.max_inline));
@@ -152,6 +153,29 @@ Result<void> Device::post_send(std::uint32_t handle, SendRequest request) {
   qp.requester.queue.push_back(std::move(work));
   core_.poked = true;
   return {};
+}
+
+Result<std::uint32_t> Device::bind_mw(std::uint32_t handle, SendRequest request) {
+  const std::uint32_t key = request.new_key = core_.memory.fresh_key();
+  const auto posted = post_send(handle, std::move(request));
+  if (!posted) return tl::unexpected(posted.error());
+  return key;
+}
+
+void Device::forget_everything() {
+  core_.qps.clear();
+  core_.cqs.clear();
+  core_.channels.clear();
+  core_.srqs.clear();
+  core_.ahs.clear();
+  core_.pds.clear();
+  core_.xrcds.clear();
+  core_.groups.clear();
+  core_.events.clear();
+  core_.control.clear();
+  core_.memory.clear();
+  qpns_.clear();
+  objects_ = 0;
 }
 
 Result<void> Device::post_recv(std::uint32_t handle, ReceiveRequest request) {

@@ -87,8 +87,14 @@ class Device final : public replay::Station {
   Result<void> destroy_qp(std::uint32_t qp);
   Result<void> post_send(std::uint32_t qp, SendRequest request);
   Result<void> post_recv(std::uint32_t qp, ReceiveRequest request);
+  /// Posts a bind of a type 1 window; gives the key that it will have.
+  Result<std::uint32_t> bind_mw(std::uint32_t qp, SendRequest request);
   Result<void> attach_mcast(std::uint32_t qp, const Gid& group);
   Result<void> detach_mcast(std::uint32_t qp, const Gid& group);
+  /// A number that no object has or will have.
+  std::uint32_t reserve_handle() { return ++last_handle_; }
+  /// Destroys everything, whatever uses it; addresses, counters and faults stay.
+  void forget_everything();
   /// nullptr: there is none.
   [[nodiscard]] const QueuePair* qp(std::uint32_t qp) const;
 

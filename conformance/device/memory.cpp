@@ -65,6 +65,13 @@ MutableBytes Memory::at(std::uint64_t address, std::uint64_t octets) {
   return MutableBytes(piece).subspan(address - found->first, octets);
 }
 
+void Memory::clear() {
+  pieces_.clear();
+  regions_.clear();
+  windows_.clear();
+  allocated_ = 0;
+}
+
 bool Memory::key_in_use(std::uint32_t key) const {
   const auto same = [&](const auto& entry) { return entry.second.key >> 8 == key >> 8; };
   for (const auto& entry : regions_)
@@ -247,7 +254,8 @@ Status Memory::bind(const SendRequest& request, std::uint32_t pd, std::uint32_t 
                                             .domain = pd});
   if (answer != machines::BindAnswer::done && !(faults_[Fault::binds_anything] && onto)) return Status::bind;
   unbind(*bound);
-  bound->key = bound->type == 1 ? new_key() : (bound->key & ~0xffU) | (request.new_key & 0xff);
+  // Of type 1 the key was chosen when the request was posted, of type 2 its low octet is the consumer's.
+  bound->key = bound->type == 1 ? request.new_key : (bound->key & ~0xffU) | (request.new_key & 0xff);
   if (unbinds) return Status::success;
   bound->region = onto->handle;
   bound->qpn = bound->type == 2 ? qpn : 0;

@@ -90,6 +90,10 @@ class Memory {
   /// SEND with Invalidate at its receiver; false: refused. 9.4.1.1.3, o10-37.2.13, o10-37.2.17.
   bool invalidate_remote(std::uint32_t rkey, const Accessor& who);
 
+  /// A key that nothing has, for a window that will be bound.
+  std::uint32_t fresh_key() { return new_key(); }
+  void clear();
+
   static constexpr std::uint64_t page = 4096;
   std::uint64_t most_octets = 256ULL << 20;  ///< of all pieces together
 

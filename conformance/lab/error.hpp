@@ -19,6 +19,7 @@ struct LabError {
     build,    ///< the image could not be built: no network, no such package, …
     boot,     ///< the guest did not come up, or qemu refused
     guest,    ///< the guest came up and then panicked, hung or was killed
+    program,  ///< a program in the guest failed; the message has what it said
     timeout,  ///< something in the guest took longer than allowed
     stopped,  ///< whoever called wanted it to stop
     system,   ///< anything else that the operating system said

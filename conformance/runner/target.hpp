@@ -12,11 +12,12 @@
 namespace rdmawire::conformance {
 
 struct TargetOptions {
-  std::string device = "lab:rxe";  ///< "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
-  std::string wire;                ///< "packet:eth0"
-  std::string kernel = "debian";   ///< of the lab
-  std::filesystem::path agent;     ///< the agent's program, for the lab
-  int stop = -1;                   ///< becomes readable when work is to end
+  std::string device = "reference";  ///< "reference", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
+  std::uint64_t seed = 1;            ///< of the reference device
+  std::string wire;                  ///< "packet:eth0"
+  std::string kernel = "debian";     ///< of the lab
+  std::filesystem::path agent;       ///< the agent's program, for the lab
+  int stop = -1;                     ///< becomes readable when work is to end
   std::function<void(std::string_view)> progress;
 };
 
@@ -35,6 +36,8 @@ class Target {
   virtual ~Target() = default;
 
   virtual DeviceUnderTest& device() = 0;
+  /// What it says of itself, one line.
+  [[nodiscard]] virtual std::string details() const = 0;
   /// What the device itself complained of since this was asked last: a kernel's warnings.
   virtual std::vector<std::string> complaints() { return {}; }
 };

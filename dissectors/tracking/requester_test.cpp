@@ -397,6 +397,29 @@ TEST(Requester, LostBeforeTheCaptureAndSentAgain) {
   EXPECT_EQ(told.messages.size(), 4U);
 }
 
+TEST(Requester, CapturedTheFirstTimeAndLostBeforeItIsCapturedAgain) {
+  Link link;
+  link.sends(100, 6);  // frames 2 to 7
+  link.acks(101, 1, nak(0));
+  link.sends(101, 2);
+  link.sends(104, 2);  // and not 103
+  const std::uint64_t asked = link.acks(103, 3, nak(0));
+  link.sends(103, 3);
+  link.acks(105, 6);
+  const Recorder& told = link.end();
+  std::vector<const Event*> lost;
+  for (const Event& event : told.events)
+    if (event.kind == EventKind::lost_in_network) lost.push_back(&event);
+  ASSERT_EQ(lost.size(), 2U);
+  EXPECT_EQ(lost[0]->cause, Cause::after_capture);
+  EXPECT_EQ(lost[0]->psn, 101U);
+  EXPECT_EQ(lost[1]->cause, Cause::before_capture);
+  EXPECT_EQ(lost[1]->psn, 103U);
+  EXPECT_EQ(lost[1]->origin_frame, 5U) << "its first sending";
+  EXPECT_EQ(lost[1]->cause_frame, asked);
+  EXPECT_EQ(told.farewells[0].connection.sent[0].rounds, 2U);
+}
+
 TEST(Requester, LostByTheCapture) {
   Link link;
   link.sends(100);

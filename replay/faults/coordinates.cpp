@@ -72,7 +72,7 @@ struct TcpDirection {
   std::int64_t next = 0;  // relative, behind all data so far
   std::uint32_t segments = 0;
   struct Segment {
-    std::int64_t begin = 0;
+    std::int64_t begin = 0, end = 0;
     std::uint32_t number = 0, transmissions = 0;
   };
   std::deque<Segment> recent;  // ascending
@@ -200,18 +200,25 @@ FrameCoordinates Coordinator::State::of_tcp(const FlowKey& ports, const HeaderSt
   if (at.octets == 0) return at;
   const std::int64_t end = at.sequence + at.octets;
   auto& recent = direction->recent;
-  if (at.sequence >= direction->next) {
-    recent.push_back({at.sequence, ++direction->segments, 0});
-    if (recent.size() > window) recent.pop_front();
+  auto segment = std::upper_bound(recent.begin(), recent.end(), at.sequence,
+                                  [](std::int64_t begin, const TcpDirection::Segment& s) { return begin < s.begin; });
+  // What begins within one that passed is that one again; what begins where none did is new, also where a gap was left.
+  const bool again = segment != recent.begin() && at.sequence < std::prev(segment)->end;
+  if (again) {
+    --segment;
+  } else {
+    if (recent.size() >= window) {
+      if (segment == recent.begin()) return at;  // too long ago
+      const auto place = segment - recent.begin();
+      recent.pop_front();
+      segment = recent.begin() + (place - 1);
+    }
+    segment = recent.insert(segment, {at.sequence, end, ++direction->segments, 0});
   }
   if (end > direction->next) {
     direction->next = end;
     direction->next_number = data + at.octets;
   }
-  auto segment = std::upper_bound(recent.begin(), recent.end(), at.sequence,
-                                  [](std::int64_t begin, const TcpDirection::Segment& s) { return begin < s.begin; });
-  if (segment == recent.begin()) return at;
-  --segment;
   at.segment = segment->number;
   at.transmission = ++segment->transmissions;
   return at;

@@ -28,7 +28,7 @@ struct FrameCoordinates {
   std::uint32_t message = 0;  ///< of its direction's requests (answers), from 1
   std::uint32_t packet = 0;   ///< in its message, from 1
   std::uint32_t segment =
-      0;  ///< TCP: of its direction's segments with data, from 1; those sent again keep their number
+      0;  ///< TCP: of its direction's segments with data, as they appeared, from 1; one sent again keeps its number
   std::int64_t sequence = 0;  ///< TCP: of its first octet of data, less that of the stream
   std::uint32_t octets = 0;   ///< TCP: of data
 

@@ -101,6 +101,15 @@ TEST(Coordinator, TcpSegmentsByNumberAndSequence) {
   EXPECT_EQ(c.sequence, 100);
   EXPECT_EQ(at(tcp(true, 1200, 0)).segment, 0U) << "an acknowledgement alone";
   EXPECT_EQ(at(tcp(true, 1200, 10)).segment, 4U);
+  // What was lost before it came here appears now for the first time.
+  EXPECT_EQ(at(tcp(true, 1310, 50)).segment, 5U);
+  EXPECT_EQ(at(tcp(true, 1210, 100)).segment, 6U);
+  EXPECT_EQ(at(tcp(true, 1310, 20)).segment, 5U);
+  c = at(tcp(true, 1210, 100));
+  EXPECT_EQ(c.segment, 6U);
+  EXPECT_EQ(c.transmission, 2U);
+  for (std::uint32_t i = 0; i < Coordinator::window + 10; ++i) at(tcp(true, 10'000 + i * 10, 10));
+  EXPECT_EQ(at(tcp(true, 1000, 100)).transmission, 0U) << "too long ago";
 }
 
 TEST(Coordinator, ManagementAndOthersHaveNone) {

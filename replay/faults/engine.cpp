@@ -140,6 +140,7 @@ struct FaultEngine::State {
     outcome.frame = 0;
     outcome.coordinates = {};
     outcome.faults.clear();
+    outcome.dropped = false;
     outcome.leaving.clear();
   }
   void release(std::list<Held>::iterator frame) {
@@ -233,7 +234,7 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
     return s.own;
   };
   s.own.clear();
-  bool dropped = false;
+  bool& dropped = out.dropped;
   std::uint32_t hold = 0, copies = 1;
   std::int64_t delay = 0, hold_time = 0;
   const auto rules = s.program.rules();

@@ -41,6 +41,7 @@ struct FaultOutcome {
   std::uint64_t frame = 0;  ///< its number; 0: of due()
   FrameCoordinates coordinates;
   std::string faults;                 ///< what was done to it, for people; empty: nothing
+  bool dropped = false;               ///< it will not leave
   std::vector<FaultedFrame> leaving;  ///< it, its copies, and others that it let go, in the order in which they leave
 };
 

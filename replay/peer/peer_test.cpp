@@ -238,7 +238,7 @@ std::string after(const std::string& octets) {
   });
   auto peer = Peer::over(agent.stream(), quiet());
   if (!peer) return to_string(peer.error());
-  const auto answer = peer->call("query", nullptr, 5s);
+  const auto answer = peer->call("query", nullptr, 60s);
   return answer ? answer->dump() : to_string(answer.error());
 }
 
@@ -249,6 +249,8 @@ TEST(Peer, what_breaks_the_protocol_ends_the_session) {
   EXPECT_EQ(after("{\"id\":\"1\",\"result\":{}}\n"), broken + "an answer to id \"1\", which nobody waits for (EPROTO)");
   EXPECT_EQ(after("{\"id\":null,\"error\":{\"errno\":74,\"name\":\"EBADMSG\",\"message\":\"no JSON object\"}}\n"),
             broken + "it could not read a line of ours: no JSON object (EBADMSG) (EPROTO)");
+  EXPECT_EQ(after("{\"event\":\"ended\",\"why\":\"no line came for 15000 ms\"}\n"),
+            "query: the agent ended the session: no line came for 15000 ms (ECONNRESET)");
   EXPECT_EQ(after(std::string(most_line_octets + 70'000, 'x')), broken + "a line of more than 4194304 octets (EPROTO)");
 }
 

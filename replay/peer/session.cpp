@@ -353,6 +353,13 @@ void Session::hear(Answer answer, std::size_t octets) {
 }
 
 void Session::hear(Event event, std::size_t octets) {
+  if (event.name == "ended") {
+    const auto why = event.body.find("why");
+    return lose(peer_error(PeerError::Kind::lost, ECONNRESET,
+                           "the agent ended the session: " + (why != event.body.end() && why->is_string()
+                                                                  ? why->get<std::string>()
+                                                                  : std::string("it does not say why"))));
+  }
   while (!events_.empty() && (events_.size() >= options_.most_events || held_octets_ + octets > most_held_octets)) {
     held_octets_ -= events_.front().octets;
     events_.pop_front();

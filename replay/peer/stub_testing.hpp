@@ -18,7 +18,7 @@
 
 namespace rdmawire::peer::testing {
 
-/// The agent's end: lines in and out. A line that does not come within five seconds fails the test.
+/// The agent's end: lines in and out. A line that does not come within a minute fails the test.
 class Stub {
  public:
   explicit Stub(Descriptor stream) : stream_(std::move(stream)) {}
@@ -41,7 +41,7 @@ class Stub {
         return line;
       }
       pollfd wait{stream_.get(), POLLIN, 0};
-      if (::poll(&wait, 1, 5000) <= 0) {
+      if (::poll(&wait, 1, 60'000) <= 0) {
         ADD_FAILURE() << "no line came";
         return std::nullopt;
       }

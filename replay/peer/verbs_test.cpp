@@ -62,6 +62,7 @@ class Making {
 PeerResult<Peer> connect(Played& agent) {
   Options options;
   options.heartbeat = 0ms;
+  options.timeout = 60s;
   return Peer::over(agent.stream(), options);
 }
 

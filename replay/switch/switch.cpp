@@ -38,7 +38,7 @@ class Switch::Fabric {
         engine_(std::move(options_.faults), options_.fault_options),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     for (auto& wire : wires) ports_.push_back({std::move(wire), {}, {}, {}, 0, 0});
-    for (auto* tap : {&options_.arrived, &options_.left}) {
+    for (auto* tap : {&options_.arrived, &options_.left, &options_.passed}) {
       if (!*tap) continue;
       for (const Port& port : ports_) {
         captures::Interface interface;
@@ -64,7 +64,7 @@ class Switch::Fabric {
     delayed_.clear();
     send_all();
     for (Port& port : ports_) port.wire->close();
-    for (auto* tap : {&options_.arrived, &options_.left})
+    for (auto* tap : {&options_.arrived, &options_.left, &options_.passed})
       if (*tap)
         if (const auto closed = (*tap)->close(); !closed) tap_failed(*tap, closed.error());
   }
@@ -105,12 +105,14 @@ class Switch::Fabric {
   };
 
   void run() {
+    bool more = false;
     while (!stop_) {
-      wait();
+      // poll() does not know of what a wire has taken from its queue already.
+      if (!more) wait();
       const std::lock_guard lock(mutex_);
       const std::int64_t now = wire_clock::now();
       if (engine_.wakes() <= now) leave(engine_.due(now));
-      round(now);
+      more = round(now);
       while (!delayed_.empty() && delayed_.begin()->first <= wire_clock::now()) {
         const Delayed frame = std::move(delayed_.begin()->second);
         delayed_.erase(delayed_.begin());
@@ -130,7 +132,6 @@ class Switch::Fabric {
       until = engine_.wakes();
       if (!delayed_.empty()) until = std::min(until, delayed_.begin()->first);
       for (const Port& port : ports_) {
-        if (port.next) return;
         if (!port.queue.empty()) until = std::min(until, port.send_again);
         if (port.ask_again > now)
           until = std::min(until, port.ask_again);
@@ -145,8 +146,8 @@ class Switch::Fabric {
     ppoll(wanted.data(), wanted.size(), until == Wire::forever ? nullptr : &timeout, nullptr);
   }
 
-  // Handles what arrived, of all ports in the order of time.
-  void round(std::int64_t now) {
+  // Handles what arrived, of all ports in the order of time; true: there may be more.
+  bool round(std::int64_t now) {
     std::vector<char> dry(ports_.size(), 0);
     for (std::size_t handled = 0; handled < frames_a_round; ++handled) {
       Port* first = nullptr;
@@ -164,9 +165,10 @@ class Switch::Fabric {
         }
         if (port.next && (!first || port.next->time < first->next->time)) first = &port;
       }
-      if (!first) return;
+      if (!first) return false;
       arrived(*first, *std::exchange(first->next, std::nullopt));
     }
+    return true;
   }
 
   void arrived(Port& port, const Received& received) {
@@ -180,6 +182,8 @@ class Switch::Fabric {
     }
     const FaultOutcome& outcome = engine_.arrived(received.frame, received.time, side);
     tap(options_.arrived, received.frame, received.wire_octets, received.time, side, outcome.faults);
+    if (outcome.dropped)
+      tap(options_.passed, received.frame, received.wire_octets, wire_clock::now(), side, outcome.faults);
     leave(outcome);
   }
 
@@ -202,6 +206,7 @@ class Switch::Fabric {
     const std::uint64_t destination = destination_of(frame);
     const auto known = is_group(destination) ? learnt_.end() : learnt_.find(destination);
     if (known == learnt_.end()) ++ports_[side].counters.flooded;
+    tap(options_.passed, frame, static_cast<std::uint32_t>(frame.size()), wire_clock::now(), side, faults);
     for (std::uint32_t i = 0; i < ports_.size(); ++i) {
       if (i == side || (known != learnt_.end() && known->second != i)) continue;
       Port& port = ports_[i];

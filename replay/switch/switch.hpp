@@ -21,6 +21,9 @@ struct SwitchOptions {
   std::optional<captures::Writer> arrived;
   /// Every frame as it left, on the interface of the port that it left by, likewise. Not those that were dropped.
   std::optional<captures::Writer> left;
+  /// Every frame on the interface of the port that it came by, with the same comments: as it left and when it did, each
+  /// copy by itself; as it arrived when it was dropped.
+  std::optional<captures::Writer> passed;
   std::size_t queue_frames = 4096;      ///< that wait to leave by a port; further ones are lost and counted
   std::size_t delayed_frames = 65'536;  ///< that wait for their time; likewise
   std::size_t addresses = 4096;         ///< learnt at most; then all are forgotten and learnt again

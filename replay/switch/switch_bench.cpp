@@ -2,6 +2,7 @@
 // octets. Sender, switch and receiver are three threads.
 
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -39,7 +40,11 @@ void forwarded(benchmark::State& state, const char* faults) {
     std::thread sender([&] { (void)send_all(**host_a, frames, (*host_a)->now() + 10'000'000'000); });
     for (std::size_t i = 0; i < burst; ++i)
       if (const auto got = (*host_b)->receive((*host_b)->now() + 10'000'000'000); !got || !*got) {
-        state.SkipWithError("a frame was lost");
+        const SwitchCounters counters = (*fabric)->counters();
+        const std::string what =
+            fmt::format("frame {} was lost: sent {}, full {}, down {} {}", i, counters.ports[1].sent,
+                        counters.ports[1].queue_full, counters.ports[1].down, counters.ports[1].trouble);
+        state.SkipWithError(what.c_str());
         break;
       }
     sender.join();

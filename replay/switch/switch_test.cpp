@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "captures/io/reader.hpp"
+#include "replay/wires/descriptor.hpp"
 #include "replay/wires/pair.hpp"
 #include "replay/wires/sending.hpp"
 
@@ -155,9 +157,11 @@ TEST(Switch, WhatArrivedAndWhatLeftCanBeRead) {
   SwitchOptions options;
   options.arrived = captures::Writer::create((directory / "in.pcapng").string()).value();
   options.left = captures::Writer::create((directory / "out.pcapng").string()).value();
-  options.faults = program("drop nth 2\ncorrupt octet 20 mask 0x80 nth 2");
+  options.passed = captures::Writer::create((directory / "passed.pcapng").string()).value();
+  options.faults = program("drop nth 2\ncorrupt octet 20 mask 0x80 nth 2\nduplicate nth 1");
   Net net(2, std::move(options));
   for (std::uint8_t i = 1; i <= 3; ++i) net.send(0, frame_of(broadcast, 0x02, i));
+  EXPECT_EQ(net.next(1), 1);
   EXPECT_EQ(net.next(1), 1);
   EXPECT_EQ(net.next(1), 0x83);
   net.fabric->stop();
@@ -174,10 +178,48 @@ TEST(Switch, WhatArrivedAndWhatLeftCanBeRead) {
     EXPECT_EQ(reader.interfaces()[0].name, "p0:a");
     return seen;
   };
-  EXPECT_THAT(read("in.pcapng"),
-              ElementsAre("0:1", "0:2 dropped by rule 1", "0:3 octet 20 of the frame turned over by 0x80 by rule 2"));
-  EXPECT_THAT(read("out.pcapng"), ElementsAre("1:1", "1:131 octet 20 of the frame turned over by 0x80 by rule 2"));
+  EXPECT_THAT(read("in.pcapng"), ElementsAre("0:1 sent 2 times by rule 3", "0:2 dropped by rule 1",
+                                             "0:3 octet 20 of the frame turned over by 0x80 by rule 2"));
+  EXPECT_THAT(read("out.pcapng"), ElementsAre("1:1 sent 2 times by rule 3", "1:1 sent 2 times by rule 3",
+                                              "1:131 octet 20 of the frame turned over by 0x80 by rule 2"));
+  EXPECT_THAT(read("passed.pcapng"),
+              ElementsAre("0:1 sent 2 times by rule 3", "0:1 sent 2 times by rule 3", "0:2 dropped by rule 1",
+                          "0:131 octet 20 of the frame turned over by 0x80 by rule 2"));
   fs::remove_all(directory);
+}
+
+// A wire that takes many frames from the system at once: poll() sees nothing of those that still wait in it.
+TEST(Switch, FramesThatWaitInAWireAreNotForgotten) {
+  class Burst final : public Wire {
+   public:
+    Burst() { capabilities_.most_octets = 100; }
+    [[nodiscard]] const std::string& name() const override { return name_; }
+    [[nodiscard]] const WireCapabilities& capabilities() const override { return capabilities_; }
+    [[nodiscard]] int descriptor() const override { return arrival_.get(); }
+    [[nodiscard]] WireCounters counters() const override { return {}; }
+    WireResult<std::size_t> send(std::span<const Outgoing> frames) override { return frames.size(); }
+    WireResult<std::optional<Received>> receive(std::int64_t /*deadline*/) override {
+      std::uint64_t count = 0;
+      if (read(arrival_.get(), &count, sizeof count) > 0) left_ = 1000;
+      if (left_ == 0) return std::nullopt;
+      --left_;
+      return Received{frame_, now(), 64, false};
+    }
+    void close() override {}
+
+   private:
+    std::string name_ = "burst";
+    WireCapabilities capabilities_;
+    Descriptor arrival_{eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)};
+    std::vector<std::uint8_t> frame_ = frame_of(broadcast, 0x02, 1);
+    int left_ = 0;
+  };
+  auto [port, host] = make_wire_pair({.name = "p", .frames = 2000, .most_octets = 100});
+  std::vector<std::unique_ptr<Wire>> wires;
+  wires.push_back(std::make_unique<Burst>());
+  wires.push_back(std::move(port));
+  const auto fabric = Switch::start(std::move(wires), {}).value();
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(host->receive(host->now() + 5 * second).value()) << i;
 }
 
 TEST(Switch, TooFewWires) {

@@ -45,7 +45,8 @@ class Namespaces {
     const std::string child = std::to_string(made->child_);
     if (!told || answer != 'y' || !made->run("ip link add here type veth peer name there netns " + child) ||
         !made->run("sysctl -qw net.ipv6.conf.here.disable_ipv6=1; ip link set here up") ||
-        !made->run_there("sysctl -qw net.ipv6.conf.there.accept_dad=0; ip link set lo up; ip link set there up")) {
+        !made->run_there("sysctl -qw net.ipv6.conf.there.accept_dad=0; ip link set lo up; ip link set there up") ||
+        !made->run(until_up("here"))) {
       why_not = "needs veth interfaces in the kernel, and the commands ip, nsenter and sysctl";
       return nullptr;
     }
@@ -69,7 +70,12 @@ class Namespaces {
   [[nodiscard]] bool run_there(const std::string& command) const {
     return run("nsenter -t " + std::to_string(child_) + " -n sh -c '" + command + "'");
   }
-  [[nodiscard]] int child() const { return child_; }
+  /// A shell command that ends once the interface has its carrier, which the kernel tells some time after it was set
+  /// up.
+  static std::string until_up(const std::string& interface) {
+    return "n=0; until ip -o link show dev " + interface +
+           " | grep -q \"state UP\"; do n=$((n+1)); [ $n -lt 2000 ] || exit 1; done";
+  }
 
  private:
   Namespaces() = default;

@@ -14,7 +14,7 @@ struct PacketWireOptions {
   bool incoming = false;       ///< receive() gives only what comes from the line, not what this machine's stack sends
   bool promiscuous = true;     ///< frames to foreign addresses, too
   bool hardware_time = false;  ///< the device stamps what arrives; its clock is set to ours at the first frame
-  std::string name;            ///< of the wire; empty: "packet:" + interface
+  std::string name = {};       ///< of the wire; empty: "packet:" + interface
 };
 
 /// Ethernet interfaces only. VLAN tags that the kernel took off and checksums that it left to the device are put back,

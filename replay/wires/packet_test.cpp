@@ -51,9 +51,10 @@ class PacketWireTest : public ::testing::Test {
     spaces_ = testing::Namespaces::make(why_not);
     if (!spaces_) GTEST_SKIP() << why_not;
     // Both ends in one namespace, so that one thread opens both.
-    ASSERT_TRUE(
-        spaces_->run("ip link add near type veth peer name far && for i in near far; do "
-                     "sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done"));
+    ASSERT_TRUE(spaces_->run("ip link add near type veth peer name far && for i in near far; do "
+                             "sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done") &&
+                spaces_->run(testing::Namespaces::until_up("near")) &&
+                spaces_->run(testing::Namespaces::until_up("far")));
   }
   std::unique_ptr<Wire> open(const std::string& name) {
     auto wire = open_wire(name);

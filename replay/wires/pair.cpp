@@ -1,7 +1,10 @@
 #include "replay/wires/pair.hpp"
 
 #include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,22 +25,59 @@ struct Waiting {
   std::int64_t time = 0;
 };
 
-// One direction. The timer goes off when the first frame is due: it is what poll() sees.
+// What poll() sees of a direction: readable when the first frame is due. A timer alone would do, but setting one costs
+// more than sending a frame, where machines are virtual.
+class Doorbell {
+ public:
+  Doorbell() {
+    for (const Descriptor* one : {&event_, &timer_}) {
+      epoll_event interest{};
+      interest.events = EPOLLIN;
+      epoll_ctl(both_.get(), EPOLL_CTL_ADD, one->get(), &interest);
+    }
+  }
+  [[nodiscard]] int descriptor() const { return both_.get(); }
+  /// It is to be readable from that time on; 0: at once; forever: not.
+  void set(std::int64_t time) {
+    if (time == set_) return;
+    const bool at_once = time == 0;
+    if (rings_ != at_once) {
+      std::uint64_t count = 1;
+      const auto done = at_once ? write(event_.get(), &count, sizeof count) : read(event_.get(), &count, sizeof count);
+      rings_ = done == static_cast<ssize_t>(sizeof count) ? at_once : rings_;
+    }
+    const bool later = !at_once && time != Wire::forever;
+    if (later || armed_) {
+      itimerspec when{};
+      if (later) when.it_value = wire_clock::monotonic(time);
+      timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+      armed_ = later;
+    }
+    set_ = time;
+  }
+
+ private:
+  Descriptor event_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  Descriptor timer_{timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+  Descriptor both_{epoll_create1(EPOLL_CLOEXEC)};
+  std::int64_t set_ = Wire::forever;
+  bool rings_ = false, armed_ = false;
+};
+
+// One direction.
 struct Direction {
   std::mutex mutex;
   std::condition_variable taken;
   std::deque<Waiting> queue;
   bool sender_closed = false, receiver_closed = false;
-  Descriptor timer{timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+  Doorbell bell;
 
-  // With the mutex held.
-  void arm() const {
-    itimerspec when{};
-    if (!queue.empty())
-      when.it_value = wire_clock::monotonic(queue.front().time);
-    else if (sender_closed)
-      when.it_value = {0, 1};
-    timerfd_settime(timer.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+  // With the mutex held, after the first frame became another.
+  void ring(std::int64_t now) {
+    if (queue.empty())
+      bell.set(sender_closed ? 0 : Wire::forever);
+    else
+      bell.set(queue.front().time <= now ? 0 : queue.front().time);
   }
 };
 
@@ -58,7 +98,7 @@ class PairEnd final : public Wire {
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] const WireCapabilities& capabilities() const override { return capabilities_; }
-  [[nodiscard]] int descriptor() const override { return closed_ ? -1 : in_->timer.get(); }
+  [[nodiscard]] int descriptor() const override { return closed_ ? -1 : in_->bell.descriptor(); }
   [[nodiscard]] WireCounters counters() const override { return counters_; }
 
   using Wire::send;
@@ -80,7 +120,7 @@ class PairEnd final : public Wire {
       // Frames leave in their order: one waits for those before it.
       last_ = std::max({outgoing.time, now, last_});
       out_->queue.push_back({{outgoing.frame.begin(), outgoing.frame.end()}, last_});
-      if (out_->queue.size() == 1) out_->arm();
+      if (out_->queue.size() == 1) out_->ring(now);
       counters_.sent_octets += outgoing.frame.size();
       ++sent;
     }
@@ -105,10 +145,11 @@ class PairEnd final : public Wire {
       if (closed_) return tl::unexpected(closed_error(name_));
       {
         const std::lock_guard lock(in_->mutex);
-        if (!in_->queue.empty() && in_->queue.front().time <= wire_clock::now()) {
+        const std::int64_t now = wire_clock::now();
+        if (!in_->queue.empty() && in_->queue.front().time <= now) {
           current_ = std::move(in_->queue.front());
           in_->queue.pop_front();
-          in_->arm();
+          in_->ring(now);
           in_->taken.notify_one();
           ++counters_.received;
           counters_.received_octets += current_.frame.size();
@@ -117,7 +158,7 @@ class PairEnd final : public Wire {
         if (in_->queue.empty() && in_->sender_closed)
           return tl::unexpected(wire_error(WireError::Kind::down, 0, "{}: receiving: the other end was closed", name_));
       }
-      if (!wire_clock::wait_for(in_->timer.get(), POLLIN, deadline)) return std::nullopt;
+      if (!wire_clock::wait_for(in_->bell.descriptor(), POLLIN, deadline)) return std::nullopt;
     }
   }
 
@@ -127,7 +168,7 @@ class PairEnd final : public Wire {
     {
       const std::lock_guard lock(out_->mutex);
       out_->sender_closed = true;
-      if (out_->queue.empty()) out_->arm();
+      if (out_->queue.empty()) out_->ring(wire_clock::now());
     }
     const std::lock_guard lock(in_->mutex);
     in_->receiver_closed = true;

@@ -1,0 +1,46 @@
+/// The protocol of the agent under libFuzzer, over the stand-in for libibverbs: octets as they come, cut at any place.
+/// The first octet says how they are cut, and which call of verbs fails. At the end no object may be left.
+
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "conformance/agent/conversation.hpp"
+#include "conformance/agent/standin/standin.hpp"
+
+using namespace rdmawire::agent;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 2) return 0;
+  const unsigned how = data[0], fails = data[1];
+  std::string_view octets(reinterpret_cast<const char*>(data) + 2, size - 2);
+
+  standin::reset();
+  standin::fail_call(fails, ENOMEM);
+  {
+    Loop::Time time = 0;
+    Loop loop([&] { return time; });
+    Settings settings;
+    settings.most_memory = 1U << 16U;
+    if ((how & 0x80) != 0) settings.secret = "0123456789abcdef";
+    std::size_t said = 0;
+    Conversation conversation(loop, settings, [&](const std::string& line) { said += line.size(); });
+    if ((how & 0x40) != 0 && !settings.secret) {
+      conversation.receive(
+          "{\"id\":0,\"do\":\"hello\",\"protocol\":1}\n{\"id\":0,\"do\":\"open\",\"name\":\"standin0\"}\n");
+    }
+    const std::size_t step = (how & 0x3F) == 0 ? octets.size() : how & 0x3F;
+    while (!octets.empty()) {
+      const std::string_view part = octets.substr(0, step);
+      octets.remove_prefix(part.size());
+      conversation.receive(part);
+      if (loop.turn(0) == 0) time += Loop::millisecond;
+    }
+    for (int i = 0; i < 20; ++i) {
+      if (loop.turn(0) == 0) time += 200 * Loop::millisecond;
+    }
+    if ((how & 1) != 0) conversation.lost();
+  }
+  if (standin::alive() != 0) std::abort();
+  return 0;
+}
