@@ -16,6 +16,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -25,6 +26,7 @@
 #include "conformance/lab/image.hpp"
 #include "conformance/lab/run_directory.hpp"
 #include "conformance/lab/sockets.hpp"
+#include "replay/switch/switch.hpp"
 
 namespace rdmawire::cli {
 namespace {
@@ -41,7 +43,8 @@ constexpr const char* examples = R"(Examples:
   rdmawire lab run --device siw -- rdma link
   rdmawire lab boot                                   stays until ctrl-C; prints wires, agents, TCP ports
   rdmawire lab boot --device both --guests 2 --name bench
-  rdmawire lab run --in bench -- rping -s -C 1        in a guest that is up
+  rdmawire lab run --in bench/2 -- rping -s -C 1      in the second guest of that lab
+  rdmawire lab boot --guests 2 --faults 'drop psn +3 try 1 from a' -o lossy.pcapng
   rdmawire lab record rping -o rping.pcapng           real programs between two guests, recorded
   rdmawire lab shell                                  a shell in a guest that is up, or in a new one
   rdmawire lab status
@@ -77,6 +80,8 @@ struct Options {
   bool json = false;
   bool cache = false;
   bool quiet = false;
+  std::string fault_text;
+  std::string capture;
 };
 
 // What ctrl-C makes readable.
@@ -100,8 +105,10 @@ lab::StopDescriptor catch_signals() {
   return stop_event;
 }
 
-Exit trouble(const LabError& error) {
-  if (error.kind != LabError::Kind::stopped) complain("lab: " + error.message);
+Exit trouble(const LabError& error, bool briefly) {
+  const std::string& message = error.message;
+  if (error.kind != LabError::Kind::stopped)
+    complain("lab: " + (briefly ? message.substr(0, message.find('\n')) : message));
   return error.kind == LabError::Kind::usage ? Exit::usage : Exit::trouble;
 }
 
@@ -134,6 +141,13 @@ class Lab {
   explicit Lab(const Options& options) : options_(options), story_(options.quiet) {}
 
   lab::Result<void> boot() {
+    auto faults = replay::FaultProgram::compile(options_.fault_text);
+    if (!faults)
+      return lab::failure(LabError::Kind::usage, "--faults: " + replay::to_string(faults.error(), options_.fault_text));
+    if (options_.guests < 2 && (!options_.fault_text.empty() || !options_.capture.empty()))
+      return lab::failure(LabError::Kind::usage,
+                          "--faults and --output are the switch's, which joins --guests 2 or more");
+    faults_ = std::move(*faults);
     auto directory = lab::RunDirectory::create(options_.name);
     if (!directory) return tl::unexpected(directory.error());
     directory_ = std::move(*directory);
@@ -147,16 +161,61 @@ class Lab {
     auto image = lab::provide_image(image_options);
     if (!image) return tl::unexpected(image.error());
     image_ = std::move(*image);
-    for (unsigned number = 1; number <= options_.guests; ++number) {
-      auto guest = lab::Guest::boot(image_, directory_.path(), guest_options(number));
-      if (!guest) return tl::unexpected(guest.error());
-      guests_.push_back(std::move(*guest));
+    const auto began = std::chrono::steady_clock::now();
+    std::vector<std::future<lab::Result<lab::Guest>>> booting;
+    for (unsigned number = 1; number <= options_.guests; ++number)
+      booting.push_back(std::async(std::launch::async, [this, number] {
+        return lab::Guest::boot(image_, directory_.path(), guest_options(number));
+      }));
+    std::optional<LabError> failed;
+    for (auto& one : booting) {
+      auto guest = one.get();
+      if (guest)
+        guests_.push_back(std::move(*guest));
+      else if (!failed)
+        failed = guest.error();
     }
-    double seconds = image_.seconds;
-    for (const lab::Guest& guest : guests_) seconds += guest.boot_seconds();
+    if (failed) return tl::unexpected(*failed);
+    if (guests_.size() > 1)
+      if (auto joined = join(); !joined) return joined;
+    const double seconds =
+        image_.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     story_(fmt::format("{} with {} is up: {} {:.1f} s", image_.release, device_words(),
                        image_.built ? "from nothing" : "cached,", seconds));
-    std::ofstream(directory_.path() / "lab.json") << describe().dump(2) << '\n';
+    // Whoever looks finds all of it or nothing.
+    const fs::path unfinished = directory_.path() / "lab.json.new";
+    std::error_code error;
+    if (!(std::ofstream(unfinished) << describe().dump(2) << '\n' << std::flush))
+      return lab::failure(LabError::Kind::space, "writing " + unfinished.string() + " failed; is the disk full?");
+    fs::rename(unfinished, directory_.path() / "lab.json", error);
+    return {};
+  }
+
+  /// Joins the guests' first ports, and a wire for us, with a switch.
+  lab::Result<void> join() {
+    const auto trouble_of = [](const std::string& message) { return lab::failure(LabError::Kind::system, message); };
+    replay::SwitchOptions how;
+    how.faults = faults_;
+    if (!options_.capture.empty()) {
+      auto writer = captures::Writer::create(options_.capture);
+      if (!writer) return trouble_of(captures::to_string(writer.error()));
+      how.left = std::move(*writer);
+    }
+    std::vector<std::unique_ptr<replay::Wire>> wires;
+    for (const lab::Guest& guest : guests_) {
+      auto wire = replay::open_wire(guest.ports().front().wire);
+      if (!wire) return trouble_of(wire.error().message);
+      wires.push_back(std::move(*wire));
+    }
+    // The other end of the wire that is ours: whoever opens it listens at its .peer.
+    const std::string path = (directory_.path() / "wire").string();
+    auto ours = replay::open_wire(fmt::format("unix:{}.peer,local={}", path, path));
+    if (!ours) return trouble_of(ours.error().message);
+    wires.push_back(std::move(*ours));
+    auto joined = replay::Switch::start(std::move(wires), std::move(how));
+    if (!joined) return trouble_of(joined.error().message);
+    switch_ = std::move(*joined);
+    wire_ = "unix:" + path;
     return {};
   }
 
@@ -166,7 +225,7 @@ class Lab {
       Json ports = Json::array(), tcp = Json::array();
       for (const auto& port : guest.ports())
         ports.push_back({{"interface", port.interface},
-                         {"wire", port.wire},
+                         {"wire", switch_ && port.interface == "eth0" ? Json(nullptr) : Json(port.wire)},
                          {"mac", port.mac},
                          {"addresses", port.addresses},
                          {"devices", port.devices}});
@@ -180,15 +239,18 @@ class Lab {
                         {"console", guest.console_log().string()},
                         {"boot_seconds", guest.boot_seconds()}});
     }
-    return {{"name", directory_.name()}, {"process", ::getpid()},           {"kernel", image_.release},
-            {"cached", !image_.built},   {"image_seconds", image_.seconds}, {"guests", guests}};
+    return {
+        {"name", directory_.name()}, {"process", ::getpid()},           {"kernel", image_.release},
+        {"cached", !image_.built},   {"image_seconds", image_.seconds}, {"wire", switch_ ? Json(wire_) : Json(nullptr)},
+        {"guests", guests}};
   }
 
   [[nodiscard]] std::vector<lab::Guest>& guests() { return guests_; }
   [[nodiscard]] const std::string& name() const { return directory_.name(); }
 
-  /// Tells what the guests' kernels complained of and was not told yet.
-  void tell_complaints() {
+  /// Tells what the guests' kernels complained of and was not told yet; whether there was anything.
+  bool tell_complaints() {
+    bool any = false;
     told_.resize(guests_.size());
     for (std::size_t i = 0; i < guests_.size(); ++i) {
       const auto complaints = guests_[i].complaints();
@@ -198,8 +260,10 @@ class Lab {
                                        lab::to_string(complaint.kind), complaint.what);
         for (const std::string& line : complaint.lines) text += "\n  " + line;
         complain(text);
+        any = true;
       }
     }
+    return any;
   }
 
  private:
@@ -240,24 +304,31 @@ class Lab {
   Story story_;
   lab::RunDirectory directory_;
   lab::Image image_;
-  std::vector<lab::Guest> guests_;  // before the directory, which they are in
+  std::vector<lab::Guest> guests_;  // they end before the directory that they are in goes away
+  std::unique_ptr<replay::Switch> switch_;
+  std::string wire_;  // ours, at the switch
+  replay::FaultProgram faults_;
   std::vector<std::size_t> told_;
 };
 
 std::string describe_text(const Json& described) {
-  std::string text = fmt::format("{}  kernel {}  process {}\n", described["name"].get<std::string>(),
-                                 described["kernel"].get<std::string>(), described["process"].get<int>());
-  for (const Json& guest : described["guests"]) {
-    text += fmt::format("  {}\n", guest["name"].get<std::string>());
-    for (const Json& port : guest["ports"])
-      text += fmt::format("    wire     {}  {} {}  {}  {}\n", port["wire"].get<std::string>(),
-                          port["interface"].get<std::string>(), port["mac"].get<std::string>(),
-                          fmt::join(port["addresses"].get<std::vector<std::string>>(), " "),
-                          fmt::join(port["devices"].get<std::vector<std::string>>(), " "));
-    for (const Json& agent : guest["agents"]) text += fmt::format("    agent    {}\n", agent.get<std::string>());
-    for (const Json& tcp : guest["tcp"])
-      text += fmt::format("    TCP      {} to port {}\n", tcp["host"].get<std::string>(), tcp["guest"].get<int>());
-    text += fmt::format("    console  {}\n", guest["console"].get<std::string>());
+  std::string text = fmt::format("{}  kernel {}  process {}\n", described.at("name").get<std::string>(),
+                                 described.at("kernel").get<std::string>(), described.at("process").get<int>());
+  if (described.at("wire").is_string())
+    text += fmt::format("  switch  joins the first ports and {}\n", described.at("wire").get<std::string>());
+  for (const Json& guest : described.at("guests")) {
+    text += fmt::format("  {}\n", guest.at("name").get<std::string>());
+    for (const Json& port : guest.at("ports"))
+      text += fmt::format("    wire     {}  {} {}  {}  {}\n",
+                          port.at("wire").is_string() ? port.at("wire").get<std::string>() : "(at the switch)",
+                          port.at("interface").get<std::string>(), port.at("mac").get<std::string>(),
+                          fmt::join(port.at("addresses").get<std::vector<std::string>>(), " "),
+                          fmt::join(port.at("devices").get<std::vector<std::string>>(), " "));
+    for (const Json& agent : guest.at("agents")) text += fmt::format("    agent    {}\n", agent.get<std::string>());
+    for (const Json& tcp : guest.at("tcp"))
+      text +=
+          fmt::format("    TCP      {} to port {}\n", tcp.at("host").get<std::string>(), tcp.at("guest").get<int>());
+    text += fmt::format("    console  {}\n", guest.at("console").get<std::string>());
   }
   return text;
 }
@@ -281,8 +352,8 @@ Exit boot(const Options& options) {
     if (waiting[0].revents != 0) return Exit::fine;
     for (const lab::Guest& guest : the_lab.guests())
       if (const auto ended = guest.ended()) {
-        complain("lab: " + guest.name() + ": " + ended->message);
-        return Exit::trouble;
+        the_lab.tell_complaints();
+        return trouble({ended->kind, guest.name() + ": " + ended->message}, !guest.complaints().empty());
       }
   }
 }
@@ -297,8 +368,9 @@ lab::Result<fs::path> find_guest(const std::string& in) {
   std::string names;
   for (const auto& found : *living) {
     names += (names.empty() ? "" : ", ") + found.name;
-    if ((found.name == name || (name.empty() && living->size() == 1)) && fs::exists(found.path / "lab.json") &&
-        fs::is_directory(found.path / number))
+    std::error_code error;
+    if ((found.name == name || (name.empty() && living->size() == 1)) && fs::exists(found.path / "lab.json", error) &&
+        fs::is_directory(found.path / number, error))
       return found.path / number;
   }
   return lab::failure(LabError::Kind::usage, "there is no guest " + (in.empty() ? "to choose" : in) +
@@ -324,12 +396,12 @@ Exit run(const Options& options) {
     if (!found) return trouble(found.error());
     guest = *found;
   }
-  const auto result = lab::run_in_guest(guest, options.command, how);
-  if (own) own->tell_complaints();
+  const auto result =
+      own ? own->guests().front().run(options.command, how) : lab::run_in_guest(guest, options.command, how);
+  const bool told = own && own->tell_complaints();
   if (!result) {
     if (result.error().kind == LabError::Kind::stopped) return status_of_signal();
-    if (own && own->guests().front().ended()) return trouble(*own->guests().front().ended());
-    return trouble(result.error());
+    return trouble(result.error(), told);
   }
   return static_cast<Exit>(result->status);
 }
@@ -460,7 +532,8 @@ Exit status(const Options& options) {
     std::ifstream in(found.path / "lab.json");
     Json described = Json::parse(in, nullptr, false);
     // It says what it has only once it is up.
-    labs.push_back(described.is_object() ? described : Json{{"name", found.name}, {"booting", true}});
+    if (!described.is_object()) described = Json{{"name", found.name}, {"booting", true}};
+    labs.push_back(std::move(described));
   }
   const fs::path cache = lab::default_cache();
   const auto layers = lab::cached_layers(cache);
@@ -478,9 +551,13 @@ Exit status(const Options& options) {
   } else {
     std::string& out = output.text();
     if (labs.empty()) out += "no lab is up\n";
-    for (const Json& described : labs)
-      out += described.contains("booting") ? described["name"].get<std::string>() + "  booting\n"
-                                           : describe_text(described);
+    for (const Json& described : labs) {
+      try {
+        out += describe_text(described);
+      } catch (const Json::exception&) {  // it boots, or is of another version
+        out += described.value("name", "?") + (described.contains("booting") ? "  booting\n" : "  up\n");
+      }
+    }
     out += fmt::format("cache {}: {:.1f} MB\n", cache.string(), static_cast<double>(octets) / 1e6);
     for (const auto& layer : layers) {
       out += fmt::format("  {:6.1f} MB  {}", static_cast<double>(layer.octets) / 1e6, layer.name);
@@ -517,6 +594,9 @@ void add_guest_options(CLI::App& app, Options& options) {
   app.add_flag("--update", options.update, "build the image anew, from the packages that there are now");
   app.add_option("--name", options.name, "of the lab; several can be up at once")->type_name("NAME");
   app.add_option("--guests", options.guests, "so many guests")->check(CLI::Range(1, 8))->type_name("N");
+  app.add_option("--faults", options.fault_text, "what the switch between guests does to frames, as a program")
+      ->type_name("PROGRAM");
+  app.add_option("-o,--output", options.capture, "a capture of what the switch forwarded")->type_name("OUT");
   app.add_option("--ports", options.ports, "Ethernet ports of a guest, each a wire")
       ->check(CLI::Range(1, 4))
       ->type_name("N");

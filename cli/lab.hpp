@@ -12,8 +12,8 @@ namespace rdmawire::cli {
 lab::StopDescriptor catch_signals();
 /// The status of a command that such a signal ended, as shells say it.
 Exit status_of_signal();
-/// Says what went wrong.
-Exit trouble(const lab::LabError& error);
+/// Says what went wrong; `briefly`: its first line, because the console's lines behind it were told already.
+Exit trouble(const lab::LabError& error, bool briefly = false);
 
 /// `rdmawire lab record`
 void add_lab_record(CLI::App& lab, Work& work);

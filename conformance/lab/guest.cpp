@@ -91,6 +91,8 @@ class Guest::Impl {
     if (options_.siw && options_.tcp_ports.empty()) options_.tcp_ports = {7471, 7472, 7473, 7474};
     if (find_program(options_.qemu).empty())
       return failure(Kind::missing, options_.qemu + " is not here; install the package qemu-system-x86");
+    std::error_code error;
+    if (!options_.share.empty()) options_.share = fs::absolute(options_.share, error);
     describe_ports();
     auto initrd = make_initrd();
     if (!initrd) return tl::unexpected(initrd.error());
@@ -317,8 +319,7 @@ class Guest::Impl {
     }
     if (!options_.share.empty())
       add({"-fsdev",
-           fmt::format("local,id=share,path={},security_model=none,readonly=on",
-                       escaped(fs::absolute(options_.share).string())),
+           fmt::format("local,id=share,path={},security_model=none,readonly=on", escaped(options_.share.string())),
            "-device", "virtio-9p-pci,fsdev=share,mount_tag=share"});
     return argv;
   }
@@ -571,7 +572,14 @@ int Guest::ended_descriptor() const { return impl_->ended_descriptor(); }
 std::optional<LabError> Guest::ended() const { return impl_->ended(); }
 
 Result<RunResult> Guest::run(const std::vector<std::string>& argv, const RunOptions& options) {
-  return run_in_guest(impl_->directory, argv, options);
+  auto result = run_in_guest(impl_->directory, argv, options);
+  if (!result && result.error().kind == Kind::guest) {
+    // Its channels end a moment before it is known why.
+    pollfd waiting{ended_descriptor(), POLLIN, 0};
+    ::poll(&waiting, 1, 5000);
+    if (const auto why = ended()) return tl::unexpected(*why);
+  }
+  return result;
 }
 
 }  // namespace rdmawire::lab

@@ -127,6 +127,10 @@ class Builder {
     if (own && ::access(options_.kernel.c_str(), R_OK) != 0)
       return failure(Kind::usage, "kernel " + options_.kernel + ": " + std::strerror(errno) +
                                       "; it is debian, newest, or the path of a bzImage or vmlinux");
+    std::error_code error;
+    if (own && (options_.modules.empty() || !fs::is_directory(options_.modules, error)))
+      return failure(Kind::usage, "kernel " + options_.kernel +
+                                      " needs --modules DIR: its lib/modules/RELEASE, as modules_install makes it");
     auto tools = layer("tools-" + distribution(), {"tools"});
     if (!tools) return tl::unexpected(tools.error());
     busybox_ = *tools / "root/bin/busybox";
@@ -146,7 +150,7 @@ class Builder {
     image_.kernel = kernel / "vmlinux";
     image_.release = first_line(kernel / "release");
     image_.layers.push_back(kernel / "modules.cpio");
-    if (options_.siw && !fs::exists(kernel / "has-siw")) {
+    if (options_.siw && !fs::exists(kernel / "has-siw", error)) {
       if (own)
         return failure(Kind::missing,
                        options_.modules.string() + " has no siw.ko; build the kernel with CONFIG_RDMA_SIW=m");
@@ -164,28 +168,25 @@ class Builder {
 
  private:
   Result<fs::path> own_kernel() {
-    const fs::path modules = fs::absolute(options_.modules);
     std::error_code error;
-    if (options_.modules.empty() || !fs::is_directory(modules, error))
-      return failure(Kind::usage, "kernel " + options_.kernel +
-                                      " needs --modules DIR: its lib/modules/RELEASE, as modules_install makes it");
+    const fs::path modules = fs::absolute(options_.modules, error), kernel = fs::absolute(options_.kernel, error);
     struct stat found {};
     ::stat(options_.kernel.c_str(), &found);
     const std::string state =
-        fmt::format("{}:{}:{}.{}", fs::absolute(options_.kernel).string(), modules.string(),
-                    static_cast<std::int64_t>(found.st_mtim.tv_sec), static_cast<std::int64_t>(found.st_mtim.tv_nsec));
-    return layer("kernel-own-" + fingerprint({state}),
-                 {"kernel", fs::absolute(options_.kernel).string(), modules.string()});
+        fmt::format("{}:{}:{}.{}", kernel.string(), modules.string(), static_cast<std::int64_t>(found.st_mtim.tv_sec),
+                    static_cast<std::int64_t>(found.st_mtim.tv_nsec));
+    return layer("kernel-own-" + fingerprint({state}), {"kernel", kernel.string(), modules.string()});
   }
 
   // The layer's directory in the cache, built if it has to be.
   Result<fs::path> layer(const std::string& name, std::vector<std::string> arguments) {
     const fs::path path =
         options_.cache / (name + "-" + fingerprint({build_script, arguments[0] == "tools" ? init_script : ""}));
-    if (fs::exists(path) && !options_.update) return path;
+    std::error_code error;
+    if (fs::exists(path, error) && !options_.update) return path;
     auto held = lock_cache(options_.cache, options_.stop, options_.progress);
     if (!held) return tl::unexpected(held.error());
-    if (fs::exists(path) && !options_.update) return path;
+    if (fs::exists(path, error) && !options_.update) return path;
     image_.built = true;
     auto unfinished_layer = Unfinished::make(options_.cache);
     if (!unfinished_layer) return tl::unexpected(unfinished_layer.error());
@@ -194,7 +195,6 @@ class Builder {
       return tl::unexpected(built.error());
     if (auto finished = unfinished_layer->finish(path); !finished) return tl::unexpected(finished.error());
     // Of older scripts.
-    std::error_code error;
     for (const auto& entry : fs::directory_iterator(options_.cache, error)) {
       const std::string other = entry.path().filename().string();
       if (other.size() == name.size() + 11 && other.rfind(name + "-", 0) == 0 && entry.path() != path)
@@ -258,13 +258,19 @@ class Builder {
     return explain(name, read_file(log), trouble, status);
   }
 
-  static tl::unexpected<LabError> explain(const std::string& name, const std::string& log, const std::string& trouble,
-                                          int status) {
-    const bool full = log.find("No space left on device") != log.npos || log.find("File size limit") != log.npos ||
-                      log.find("Disk quota exceeded") != log.npos || log.find("File too large") != log.npos;
+  [[nodiscard]] tl::unexpected<LabError> explain(const std::string& name, const std::string& log,
+                                                 const std::string& trouble, int status) const {
+    bool full = false;
+    for (const char* said : {"No space left on device", "File size limit", "Disk quota exceeded", "File too large"})
+      full = full || log.find(said) != log.npos;
+    // On a full disk there is no log either.
+    std::error_code error;
+    const auto space = fs::space(options_.cache, error);
+    full = full || (!error && space.available < (64U << 20));
     std::string message = "building the guest's " + name.substr(0, name.find('-')) + " failed: ";
     if (full)
-      return failure(Kind::space, message + "the disk is full; make room, or set XDG_CACHE_HOME to another place");
+      return failure(Kind::space, message + "the disk is full; make room at " + options_.cache.string() +
+                                      ", or set XDG_CACHE_HOME to another place");
     message += trouble.empty() ? describe_status(status) : trouble;
     std::vector<std::string> lines;
     std::istringstream in(log);

@@ -40,8 +40,8 @@ bool is_lab_name(const std::string& name) {
 // With the folder locked: whether a lab lives there; else it is swept.
 bool lives_or_swept(const fs::path& path) {
   const Descriptor held = lock(path, false);
-  if (!held) return fs::exists(path);
   std::error_code error;
+  if (!held) return fs::exists(path, error);
   fs::remove_all(path, error);
   return false;
 }
@@ -80,7 +80,7 @@ Result<RunDirectory> RunDirectory::create(const std::string& name) {
 
   RunDirectory made;
   made.name_ = name.empty() ? "lab" : name;
-  for (int number = 2; fs::exists(*folder / made.name_); ++number) {
+  for (int number = 2; fs::exists(*folder / made.name_, error); ++number) {
     if (!name.empty())
       return failure(LabError::Kind::busy, "a lab named " + name + " runs already; give this one another --name");
     made.name_ = "lab" + std::to_string(number);

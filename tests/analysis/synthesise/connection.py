@@ -54,7 +54,7 @@ class Manners:
             drops_gathered=random.random() < .5, acknowledges_every_duplicate=soft,
             credits=random.choice((wire.NO_CREDITS_GIVEN, wire.NO_CREDITS_GIVEN, random.randrange(11, 30))),
             traffic_class=random.choice((0, 2, 2, 0x68 | 2)), ack_traffic_class=random.choice((0, 2, 0x68)),
-            migrated=not soft, ttl=random.choice((64, 64, 63, 62)), counts_identification=soft)
+            ttl=random.choice((64, 64, 63, 62)), counts_identification=soft)
 
 
 @dataclass(eq=False)
@@ -614,7 +614,7 @@ class Connection:
         """A congestion notification to the other end. IBTA vol 1, A17.9.3."""
         t = Transmission(sender, "notification", "cnp", wire.CNP, 0)
         t.payload = bytes(16)
-        t.flags = {"becn": True}
+        t.flags = {"becn": True, "migrated": False}
         self.send(self.ends[sender], t)
         t.psn = 0
         t.traffic_class = 48 << 2
