@@ -125,7 +125,7 @@ void mistake_duplicate(const Core& core, const QueuePair& qp, const RcRequest& r
   const machines::RcResponder& at = qp.responder.state;
   const Operation operation = request.op->operation;
   RcReaction& reaction = decision.rc.reaction;
-  if (core.faults[Fault::duplicates_end_early] && at.window.expected - request.psn > 1 << 22)
+  if (core.faults[Fault::duplicates_end_early] && request.psn - at.window.expected < -(1 << 22))
     reaction = RcReaction::nak_sequence;
   if (operation == Operation::rdma_write && core.faults[Fault::executes_duplicates]) decision.repeats = true;
   if (reaction == RcReaction::answer_again) {

@@ -31,10 +31,10 @@ struct UcPair {
     AddressVector path;
     path.sgid_index = 2;
     path.dgid = gid_of(peer);
-    steps(end, {{.state = QpState::init, .pkey_index = 0, .port = 1, .access = access::remote_write},
-                {.state = QpState::rtr, .path_mtu = 256, .path = path, .dest_qpn = to.device.qp(to.qp)->qpn,
-                 .rq_psn = 500},
-                {.state = QpState::rts, .sq_psn = 500}});
+    steps(end,
+          {{.state = QpState::init, .pkey_index = 0, .port = 1, .access = access::remote_write},
+           {.state = QpState::rtr, .path_mtu = 256, .path = path, .dest_qpn = to.device.qp(to.qp)->qpn, .rq_psn = 500},
+           {.state = QpState::rts, .sq_psn = 500}});
   }
   End a, b;
   Line line;
@@ -109,8 +109,8 @@ TEST(Services, XrcReachesASharedQueueByItsNumber) {
     AddressVector path;
     path.sgid_index = 2;
     path.dgid = gid_of(peer);
-    QueuePairChange rtr{.state = QpState::rtr, .path_mtu = 1024, .path = path,
-                        .dest_qpn = to.device.qp(to.qp)->qpn, .rq_psn = 9};
+    QueuePairChange rtr{
+        .state = QpState::rtr, .path_mtu = 1024, .path = path, .dest_qpn = to.device.qp(to.qp)->qpn, .rq_psn = 9};
     QueuePairChange rts{.state = QpState::rts, .sq_psn = 9, .timeout = 8};
     if (sends) {
       rts.retry_count = rts.rnr_retry = 7;

@@ -6,11 +6,14 @@
 
 #include "conformance/monitors/connection_monitor.hpp"
 #include "conformance/monitors/header_monitor.hpp"
+#include "dissectors/protocol/ip.hpp"
 
 namespace rdmawire::conformance {
 namespace {
 
 constexpr std::uint16_t reason_timeout = 4;  // of a REJ
+constexpr std::uint16_t reason_lid = 13, reason_alternate_lid = 19;
+constexpr std::uint8_t status_lid = 7;  // of an APR
 constexpr std::size_t kept_rungs = 16;
 
 }  // namespace
@@ -72,6 +75,12 @@ void CmMonitor::add(const tracking::Packet& packet) {
   if (cm.kind == &info<CmRep>) reply(m);
   if (cm.kind == &info<CmRtu>) ready(m);
   if (cm.kind == &info<CmRej>) reject(m);
+  if (cm.kind == &info<CmApr> && stack.wire == Wire::roce_v2) {
+    const std::uint32_t status = cm.as<CmApr>().get<"status">();
+    say(m, "cm.endpoint.reject.no-lid-reasons", Verdict::of(status != status_lid), [&] {
+      return Statement{"a status that is not of LIDs", fmt::format("status {}", status), {}};
+    });
+  }
   if (cm.kind == &info<CmMra> && exchange.receipt_frame == 0) exchange.receipt_frame = packet.number;
   if (cm.kind == &info<CmLap>) alternate_paths_.insert(pair_hash(*ports));
 }
@@ -96,12 +105,28 @@ void CmMonitor::request(const Message& m) {
                      fmt::format("sent {} times", exchange.requests),
                      {exchange.request_frame}};
   });
+  judge_network(m);
   const std::uint32_t mtu = req.get<"path_mtu">(), qp = req.get<"local_qpn">();
   constexpr std::uint32_t largest_mtu_code = 5;
   const bool legal = mtu >= 1 && mtu <= largest_mtu_code && qp > 1 && m.cm.local_id != 0;
   say(m, "cm.endpoint.messages.fields", Verdict::of(legal), [&] {
     return Statement{"path MTU code 1 to 5, a queue pair and a communication ID",
                      fmt::format("path MTU code {}, queue pair {:#x}, communication ID {:#x}", mtu, qp, m.cm.local_id),
+                     {}};
+  });
+}
+
+// RoCEv2 over IPv4 or over IPv6, as the GIDs of the connection's path.
+void CmMonitor::judge_network(const Message& m) {
+  const HeaderStack& stack = m.packet.stack;
+  if (stack.wire != Wire::roce_v2 || stack.network >= stack.layers().size()) return;
+  const bool by_ipv4 = stack.layers()[stack.network].header == &info<Ipv4>;
+  constexpr std::size_t gid_at = 56;  // of the REQ, primary path: the requester's
+  const std::uint8_t* gid = m.cm.header + gid_at;
+  const bool mapped = load_be<8>(gid) == 0 && load_be<4>(gid + 8) == 0xffff;
+  say(m, "cm.endpoint.messages.over-the-same-network", Verdict::of(by_ipv4 == mapped), [&] {
+    return Statement{mapped ? "RoCEv2 over IPv4, as the path's GIDs" : "RoCEv2 over IPv6, as the path's GIDs",
+                     by_ipv4 ? "RoCEv2 over IPv4" : "RoCEv2 over IPv6",
                      {}};
   });
 }
@@ -143,7 +168,13 @@ void CmMonitor::ready(const Message& m) {
 
 // A side that gave up waiting names the other one's ID where it knows it: from a REP, or from an MRA.
 void CmMonitor::reject(const Message& m) {
-  if (m.cm.as<CmRej>().get<"reason">() != reason_timeout) return;
+  const std::uint32_t reason = m.cm.as<CmRej>().get<"reason">();
+  if (m.packet.stack.wire == Wire::roce_v2)
+    say(m, "cm.endpoint.reject.no-lid-reasons", Verdict::of(reason != reason_lid && reason != reason_alternate_lid),
+        [&] {
+          return Statement{"a reason that is not of LIDs", fmt::format("reason {}", reason), {}};
+        });
+  if (reason != reason_timeout) return;
   const Exchange& exchange = m.exchange;
   const std::uint64_t known = exchange.receipt_frame;
   const bool broken = m.cm.remote_id == 0 && known != 0;

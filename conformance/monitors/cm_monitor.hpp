@@ -39,6 +39,7 @@ class CmMonitor {
   struct Message;
   [[nodiscard]] static std::uint64_t pair_hash(const tracking::FlowKey& ports);
   void request(const Message& m);
+  void judge_network(const Message& m);
   void reply(const Message& m);
   void ready(const Message& m);
   void reject(const Message& m);

@@ -127,13 +127,15 @@ class ConnectionMonitor {
   std::uint32_t noted_ = 0;
   std::array<std::uint16_t, 2> port_{};  // UDP source port, by sender
   std::array<std::uint64_t, 2> port_frame_{};
+  std::array<std::optional<bool>, 2> marked_{};    // the last packet had an ECN field of 11, by sender
   std::array<std::optional<bool>, 2> capable_{};   // the last packet had an ECN field that is not 00, by sender
   std::array<std::optional<bool>, 2> migrated_{};  // MigReq of the last packet, by sender
   struct Failed {
     std::uint64_t frame = 0;
     std::int64_t time = 0;
   };
-  std::array<Failed, 2> failed_{};  // a NAK put this end's queue pair into the error state
+  std::array<Failed, 2> failed_{};   // a NAK put this end's queue pair into the error state
+  std::array<Failed, 2> refused_{};  // a NAK to this end did
   std::array<CongestionMonitor, 2> congestion_{};
   std::array<bool, 2> reused_{};
   std::vector<Drawing> drawings_;

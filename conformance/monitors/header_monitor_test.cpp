@@ -147,7 +147,7 @@ TEST(UnreliableMonitor, AGapIsALossAndALatePacketIsLate) {
 }
 
 TEST(CongestionMonitor, ANotificationAnswersAMark) {
-  Watched link({.bench = true});
+  Watched link({.at = {tracking::PortAddress::of_ipv4(host_b)}});
   link.a({.opcode = rc::send, .psn = 100, .payload = 8, .traffic_class = 3});
   link.migrated = false;
   link.b({.opcode = congestion_notification});

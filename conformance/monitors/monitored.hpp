@@ -29,6 +29,8 @@ inline constexpr auto monitored = std::to_array<RuleId>({
     "bth.sender.headers.as-opcode-says",
     "bth.sender.migration.state-constant",
     "roce.tester.icrc.cut-off-inconclusive",
+    "roce.sender.ip.ecn-never-marked",
+    "roce.sender.udp.source-port-dynamic",
     "rc.responder.ack.in-order",
     "rc.responder.ack.coalesced",
     "rc.responder.ack.asked-for-once",
@@ -85,6 +87,7 @@ inline constexpr auto monitored = std::to_array<RuleId>({
     "rc.requester.retry.identical",
     "rc.requester.retry.same-operands",
     "rc.requester.retry.psn-wraps",
+    "rc.requester.credits.kept",
     "uc.responder.response.none",
     "uc.requester.completion.when-sent",
     "uc.requester.psn.increments",
@@ -107,6 +110,8 @@ inline constexpr auto monitored = std::to_array<RuleId>({
     "cm.active-side.request.retries",
     "cm.endpoint.timeout.as-announced",
     "cm.active-side.reject.remote-id",
+    "cm.endpoint.reject.no-lid-reasons",
+    "cm.endpoint.messages.over-the-same-network",
 });
 
 constexpr bool is_monitored(RuleId rule) {

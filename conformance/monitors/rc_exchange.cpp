@@ -165,6 +165,7 @@ void RcExchange::finish(Judge& judge) {
 void RcExchange::request(const Watch& watch) {
   const auto& t = watch.t;
   if (watch.copy) return;
+  judge_received(watch);
   if (t.damaged) {
     lost_ = true;
     return;
@@ -199,6 +200,7 @@ void RcExchange::request(const Watch& watch) {
     end_round(watch);
     settle_msn(watch, gap == 0);
     judge_order(watch, gap);
+    if (gap == 0) judge_credits(watch);
     if (gap > 0) lost_ = true;
     append(watch);
     forget(watch);

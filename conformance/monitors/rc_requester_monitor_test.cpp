@@ -3,6 +3,9 @@
 namespace rdmawire::conformance::testing {
 namespace {
 
+/// The capture was taken where the requester is.
+const std::vector requesters_port{tracking::PortAddress::of_ipv4(host_a)};
+
 const auto examples = std::vector<Example>{
     {"REQ-001",
      End::a,
@@ -58,7 +61,7 @@ const auto examples = std::vector<Example>{
      [](Watched& w) { w.a({.opcode = rc::send_middle, .psn = 103, .payload = 1024}); }},
     {"REQ-021",
      End::a,
-     {.bench = true},
+     {.at = requesters_port},
      [](Watched& w) {
        w.sends(0);
        w.sends(1);
@@ -84,7 +87,7 @@ const auto examples = std::vector<Example>{
      }},
     {"REQ-022",
      End::a,
-     {.bench = true},
+     {.at = requesters_port},
      [](Watched& w) {
        w.sends(0);
        w.sends(1);
@@ -112,7 +115,7 @@ const auto examples = std::vector<Example>{
      }},
     {"REQ-023",
      End::a,
-     {.bench = true},
+     {.at = requesters_port},
      [](Watched& w) {
        w.sends(0);
        w.acks(0, 0, nak(0));
@@ -135,7 +138,7 @@ const auto examples = std::vector<Example>{
      }},
     {"REQ-024",
      End::a,
-     {.bench = true},
+     {.at = requesters_port},
      [](Watched& w) {
        w.step = millisecond;
        w.sends(0);
@@ -153,7 +156,7 @@ const auto examples = std::vector<Example>{
      }},
     {"REQ-025",
      End::a,
-     {.bench = true},
+     {.at = requesters_port},
      [](Watched& w) {
        for (int i = 0; i < 5; ++i) w.sends(0);
      },
@@ -187,7 +190,7 @@ const auto examples = std::vector<Example>{
      }},
     {"REQ-029",
      End::a,
-     {.bench = true},
+     {.at = requesters_port},
      [](Watched& w) {
        w.sends(0);
        for (int i = 0; i < 3; ++i) {
@@ -342,6 +345,19 @@ TEST(RequesterMonitor, AProgramThatChangesItsBufferIsNotTheDevicesFault) {
   link.sends(0);
   EXPECT_EQ(link.tally("REQ-041").open[static_cast<std::size_t>(Reason::device_knows)], 1U);
   EXPECT_THAT(link.violated(), ::testing::IsEmpty());
+}
+
+// Credits of code 0, none: one message more may go, and not two.
+TEST(RequesterMonitor, CreditsAreKept) {
+  for (const bool bench : {true, false}) {
+    Watched link({.bench = bench});
+    link.sends(0);
+    link.acks(0, 1, 0);
+    link.sends(1);
+    EXPECT_EQ(link.monitors.judge().violations().size(), 0U);
+    link.sends(2);
+    EXPECT_EQ(link.tally("rc.requester.credits.kept").violated, bench ? 1U : 0U);
+  }
 }
 
 TEST(RequesterMonitor, ACopyOfTheNetworkIsNotSentAgain) {

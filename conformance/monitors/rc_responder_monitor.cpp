@@ -47,6 +47,8 @@ void RcExchange::response(const Watch& watch) {
     if (!start_known_) msn_known_ = false;
     return;
   }
+  judge_sent(watch);
+  response_frame_ = t.frame;
   SeenRequest* request = covering(t.psn);
   const std::uint8_t kind = t.syndrome >> 5 & 3;
   switch (t.op->operation) {
@@ -75,7 +77,10 @@ void RcExchange::response(const Watch& watch) {
     // Which of its queue pairs use flow control only the device knows; every code of an ACK is legal.
     watch.holds("rc.responder.credits.encoding");
   }
-  if (t.has_aeth) judge_msn(watch, request);
+  if (t.has_aeth) {
+    judge_msn(watch, request);
+    note_credits(watch);
+  }
 }
 
 // Everything before `executed` was executed.

@@ -407,6 +407,24 @@ INSTANTIATE_TEST_SUITE_P(Rules, Responder, ::testing::ValuesIn(examples), [](con
   return name;
 });
 
+TEST(ResponderMonitor, AnAnswerBehindAGapIsNoneWhereEverythingIsSeen) {
+  for (const bool bench : {true, false}) {
+    Watched link({.bench = bench});
+    link.sends(0);
+    link.sends(2);
+    link.acks(2, 2);
+    EXPECT_EQ(link.tally("RSP-009").violated, bench ? 1U : 0U);
+  }
+}
+
+TEST(ResponderMonitor, ARequesterThatWasRefusedIsQuiet) {
+  Watched link({.bench = true});
+  link.reads(0, 8);
+  link.acks(0, 0, nak(2));
+  link.sends(1);
+  EXPECT_EQ(link.violated(), std::vector<std::string>{"QPS-009 a 4"});
+}
+
 TEST(ResponderMonitor, ARefusedRequestIsNoDeviationOfTheResponder) {
   Watched link;
   link.sends(0);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "conformance/device/fault_table.hpp"
 #include "conformance/device/reference.hpp"
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/run_directory.hpp"
@@ -45,6 +46,11 @@ class ReferenceTarget final : public Target {
     auto started = device::Reference::start(device::reference_options(options.seed));
     if (!started) return trouble(started.error().message);
     reference_ = std::move(*started);
+    for (const std::string& name : options.faults) {
+      const device::FaultRow* fault = device::find_fault(name);
+      if (!fault) return tl::unexpected(TargetError{true, fmt::format("there is no fault \"{}\"", name)});
+      reference_->device().faults().set(fault->fault);
+    }
     auto opened = peer::Device::open(reference_->peer());
     if (!opened) return trouble(opened.error().message);
     verbs_.emplace(std::move(*opened));
