@@ -8,5 +8,10 @@
 namespace rdmawire::conformance {
 
 std::span<const Case> rc_responder_psn_cases();
+std::span<const Case> rc_responder_acknowledge_cases();
+std::span<const Case> rc_responder_duplicates_cases();
+std::span<const Case> rc_responder_sequence_cases();
+std::span<const Case> rc_responder_lengths_cases();
+std::span<const Case> rc_responder_keys_cases();
 
 }  // namespace rdmawire::conformance
