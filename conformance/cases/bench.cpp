@@ -25,6 +25,23 @@ bool same(const peer::Octets& found, const std::string& expected) {
                     [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
 }
 
+double milliseconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e6; }
+
+std::string type_of(Transport transport) {
+  switch (transport) {
+    case Transport::uc: return "uc";
+    case Transport::ud: return "ud";
+    default: return "rc";
+  }
+}
+
+std::string gid_text(const std::array<std::uint8_t, 16>& address) {
+  std::string text;
+  for (std::size_t i = 0; i < address.size(); i += 2)
+    text += fmt::format("{}{:02x}{:02x}", i ? ":" : "", address[i], address[i + 1]);
+  return text;
+}
+
 }  // namespace
 
 void Bench::refused(const peer::PeerError& error, const std::string& what) {
@@ -74,93 +91,132 @@ std::uint32_t Bench::bound_window(Connected& through, std::uint64_t offset, std:
   return rkey;
 }
 
-std::optional<std::uint64_t> Bench::counter(std::initializer_list<const char*> names) {
-  const auto all = take(device_.device->counters(), "the port's counters");
-  std::optional<std::uint64_t> sum;
-  for (const char* name : names)
-    if (const auto found = all.find(name); found != all.end()) sum = sum.value_or(0) + found->second;
-  return sum;
-}
-
 Connected& Bench::connect(const ConnectOptions& options) {
   const peer::Device& device = *device_.device;
+  Connected& made = connected_.emplace_back(*this, options);
   const Way way = this->way(options.over);
   const peer::CompletionChannel* channel = nullptr;
   if (options.notifies) channel = &channels_.emplace_back(take(device.completion_channel(), "a completion channel"));
-  peer::CompletionQueue cq = take(device.completion_queue(256, channel), "a completion queue");
-  peer::Region region = this->region(options.region_octets, options.region_access);
+  made.cq = take(device.completion_queue(options.completions, channel), "a completion queue");
+  made.region = region(options.region_octets, options.region_access);
   const std::uint64_t inbox_octets = std::max<std::uint64_t>(std::uint64_t{64} * options.receive_octets, 64);
-  peer::Region inbox = take(domain().region(inbox_octets, {"local_write"}), "memory for receive requests");
-  std::optional<peer::SharedReceiveQueue> srq;
-  if (options.shared_receives) srq = take(domain().shared_receive_queue({.max_wr = 64}), "a shared receive queue");
-  const bool rc = options.transport == Transport::rc;
-  peer::QueuePair qp = take(domain().queue_pair({.type = rc ? "rc" : "uc",
-                                                 .send_cq = &cq,
-                                                 .srq = srq ? &*srq : nullptr,
-                                                 .max_send_wr = options.send_wr,
-                                                 .max_recv_wr = srq ? 0U : 64U,
-                                                 .max_recv_sge = srq ? 0U : 1U,
-                                                 .max_inline_data = options.inline_octets,
-                                                 .send_ops = options.send_ops}),
-                            "a queue pair");
+  made.inbox = take(domain().region(inbox_octets, {"local_write"}), "memory for receive requests");
+  if (options.shared_receives) made.srq = take(domain().shared_receive_queue({.max_wr = 64}), "a shared receive queue");
+  made.qp = take(domain().queue_pair({.type = type_of(options.transport),
+                                      .send_cq = &made.cq,
+                                      .srq = options.shared_receives ? &made.srq : nullptr,
+                                      .max_send_wr = options.send_wr,
+                                      .max_recv_wr = 64,
+                                      .max_send_sge = options.send_sge,
+                                      .max_inline_data = options.inline_octets,
+                                      .send_ops = options.send_ops}),
+                 "a queue pair");
   constexpr std::uint32_t psns = 1U << 24, first_qpn = 0x100000, qpns = 0x700000;
-  TesterQueuePair end;
-  end.transport = options.transport;
-  end.path = way.path;
-  end.path.hop_limit = options.hop_limit;
-  end.device_qpn = qp.qp_num();
-  end.tester_qpn = first_qpn + any(qpns);
-  end.ours = Psn(options.first_psn < 0 ? any(psns) : static_cast<std::uint32_t>(options.first_psn));
-  end.theirs = Psn(options.device_psn < 0 ? any(psns) : static_cast<std::uint32_t>(options.device_psn));
-  end.mtu = options.mtu;
-  std::string address;
-  for (std::size_t i = 0; i < end.path.tester_address.size(); i += 2)
-    address += fmt::format("{}{:02x}{:02x}", i ? ":" : "", end.path.tester_address[i], end.path.tester_address[i + 1]);
-  const std::string what =
-      fmt::format("queue pair {:#x} connected to the tester's {:#x}, which begins at PSN {}, itself at {}",
-                  end.device_qpn, end.tester_qpn, end.ours.value(), end.theirs.value());
-  if (options.reach == Reach::ready_to_send) {
-    take(qp.connect({.qp_num = end.tester_qpn,
-                     .address = address,
-                     .psn = end.ours.value(),
-                     .own_psn = end.theirs.value(),
-                     .mtu = options.mtu,
-                     .timeout = options.timeout,
-                     .retry_cnt = options.retry_cnt,
-                     .rnr_retry = options.rnr_retry,
-                     .min_rnr_timer = options.min_rnr_timer,
-                     .max_rd_atomic = options.own_reads,
-                     .max_dest_rd_atomic = options.reads_at_once,
-                     .access = options.access,
-                     .sgid_index = way.gid_index,
-                     .hop_limit = options.hop_limit,
-                     .traffic_class = options.traffic_class,
-                     .sl = options.service_level}),
-         what);
-  } else if (options.reach != Reach::reset) {
-    take(qp.to_init(options.access), "the queue pair brought to INIT");
-    if (options.reach == Reach::ready_to_receive)
-      take(qp.modify({{"state", "rtr"},
-                      {"ah_attr",
-                       {{"port", 1},
-                        {"sl", options.service_level},
-                        {"grh",
-                         {{"dgid", address},
-                          {"sgid_index", way.gid_index},
-                          {"hop_limit", options.hop_limit},
-                          {"traffic_class", options.traffic_class}}}}},
-                      {"path_mtu", options.mtu},
-                      {"dest_qp_num", end.tester_qpn},
-                      {"rq_psn", end.ours.value()},
-                      {"max_dest_rd_atomic", options.reads_at_once},
-                      {"min_rnr_timer", options.min_rnr_timer}}),
-           what + ", in RTR");
+  made.transport = options.transport;
+  made.path = way.path;
+  made.path.hop_limit = options.hop_limit;
+  made.device_qpn = made.qp.qp_num();
+  made.tester_qpn = first_qpn + any(qpns);
+  made.ours = Psn(options.first_psn < 0 ? any(psns) : static_cast<std::uint32_t>(options.first_psn));
+  made.theirs = Psn(options.device_psn < 0 ? any(psns) : static_cast<std::uint32_t>(options.device_psn));
+  made.mtu = options.mtu;
+  listen_to(made);
+  made.bring_to(options.state);
+  if (options.receives) made.post_receives(options.receives);
+  return made;
+}
+
+nlohmann::json Connected::attributes_to(const std::string& state) const {
+  const bool datagrams = transport == Transport::ud, reliable = transport == Transport::rc;
+  nlohmann::json attributes = {{"state", state}};
+  if (state == "init") {
+    attributes.update({{"pkey_index", 0}, {"port", bench_->device().device->port().number}});
+    if (datagrams)
+      attributes["qkey"] = options.qkey;
+    else
+      attributes["access"] = options.access;
+  } else if (state == "rtr" && !datagrams) {
+    attributes.update({{"path_mtu", options.mtu},
+                       {"dest_qp_num", tester_qpn},
+                       {"rq_psn", ours.value()},
+                       {"ah_attr",
+                        {{"port", bench_->device().device->port().number},
+                         {"sl", options.service_level},
+                         {"grh",
+                          {{"dgid", gid_text(path.tester_address)},
+                           {"sgid_index", bench_->way(options.over).gid_index},
+                           {"hop_limit", options.hop_limit},
+                           {"traffic_class", options.traffic_class}}}}}});
+    if (reliable)
+      attributes.update({{"max_dest_rd_atomic", options.reads_at_once}, {"min_rnr_timer", options.min_rnr_timer}});
+  } else if (state == "rts") {
+    attributes["sq_psn"] = theirs.value();
+    if (reliable)
+      attributes.update({{"timeout", options.timeout},
+                         {"retry_cnt", options.retry_cnt},
+                         {"rnr_retry", options.rnr_retry},
+                         {"max_rd_atomic", options.own_reads}});
   }
-  listen_to(end);
-  connected_.emplace_back(*this, std::move(end), std::move(cq), std::move(region), std::move(inbox), std::move(qp),
-                          options, std::move(srq));
-  if (options.receives) connected_.back().post_receives(options.receives);
-  return connected_.back();
+  return attributes;
+}
+
+void Connected::modify(const nlohmann::json& attributes) {
+  bench_->take(qp.modify(attributes), fmt::format("queue pair {:#x}: {}", device_qpn, attributes.dump()));
+}
+
+void Connected::bring_to(const std::string& state) {
+  if (state == "reset") return;
+  for (const char* next : {"init", "rtr", "rts"}) {
+    modify(attributes_to(next));
+    if (state == next) return;
+  }
+}
+
+void Connected::device_sends(std::uint64_t wr_id, Message message) {
+  post({.opcode = "send",
+        .wr_id = wr_id,
+        .sges = {piece(message.offset, message.length)},
+        .flags = std::move(message.flags)});
+}
+void Connected::device_writes(std::uint64_t wr_id, Message message) {
+  post({.opcode = "write",
+        .wr_id = wr_id,
+        .sges = {piece(message.offset, message.length)},
+        .remote_addr = tester_memory,
+        .rkey = tester_rkey,
+        .flags = std::move(message.flags)});
+}
+void Connected::device_reads(std::uint64_t wr_id, Message message) {
+  post({.opcode = "read",
+        .wr_id = wr_id,
+        .sges = {piece(message.offset, message.length)},
+        .remote_addr = tester_memory,
+        .rkey = tester_rkey,
+        .flags = std::move(message.flags)});
+}
+void Connected::device_adds(std::uint64_t wr_id, Message message) {
+  post({.opcode = "fetch_add",
+        .wr_id = wr_id,
+        .sges = {piece(message.offset, 8)},
+        .remote_addr = tester_memory,
+        .rkey = tester_rkey,
+        .add = 5,
+        .flags = std::move(message.flags)});
+}
+
+void Bench::tells(const std::string& event, const std::string& kind, std::uint64_t handle) {
+  const auto about = [&](const peer::Event& told) {
+    return told.name == "async" && told.body.value("type", "") == event &&
+           told.body.value(kind, std::uint64_t{0}) == handle;
+  };
+  const auto told = device_.peer->next_event(answer_time(), about);
+  if (!told) refused(told.error(), "wait for an asynchronous event");
+  require(told->has_value(), fmt::format("the asynchronous event {} of the {}", event, kind), "no such event");
+}
+
+void Bench::no_sooner(std::int64_t earlier, std::int64_t later, std::int64_t least, const std::string& what) {
+  require(later - earlier >= least, fmt::format("{} no sooner than after {:.3f} ms", what, milliseconds(least)),
+          fmt::format("after {:.3f} ms", milliseconds(later - earlier)));
 }
 
 void Connected::post_receives(std::uint32_t count) {
@@ -169,7 +225,7 @@ void Connected::post_receives(std::uint32_t count) {
     requests.push_back(
         {posted_receives_,
          {inbox.piece(std::uint64_t{posted_receives_} * options.receive_octets, options.receive_octets)}});
-  bench_->take(srq ? srq->post_recv(requests) : qp.post_recv(requests),
+  bench_->take(options.shared_receives ? srq.post_recv(requests) : qp.post_recv(requests),
                fmt::format("{} receive requests of {} octets", count, options.receive_octets));
 }
 
@@ -187,18 +243,37 @@ peer::Completion Connected::completes(std::uint64_t wr_id, const std::string& st
   return completions.front();
 }
 
-peer::Completion Connected::completes_in_error(std::uint64_t wr_id) {
+void Connected::completes_nothing() {
+  const auto completions = bench_->take(cq.poll(1, bench_->silence_time()), "poll for a completion");
+  bench_->require(completions.empty(), "no completion", completions.empty() ? "" : text_of(completions.front()));
+}
+
+peer::Completion Connected::fails(std::uint64_t wr_id) {
   auto completions = bench_->take(cq.poll(1, bench_->answer_time()), "poll for a completion");
   const bool as_expected = !completions.empty() && completions.front().wr_id == wr_id && !completions.front().good();
-  bench_->require(as_expected, fmt::format("completion of {} in error", wr_id),
+  bench_->require(as_expected, fmt::format("completion of {} with an error", wr_id),
                   completions.empty() ? "no completion" : text_of(completions.front()));
   bench_->note(text_of(completions.front()));
   return completions.front();
 }
 
-void Connected::completes_nothing() {
-  const auto completions = bench_->take(cq.poll(1, bench_->silence_time()), "poll for a completion");
-  bench_->require(completions.empty(), "no completion", completions.empty() ? "" : text_of(completions.front()));
+void Connected::flushes(std::uint64_t first, std::uint64_t last) {
+  for (std::uint64_t wr_id = first; wr_id <= last; ++wr_id) completes(wr_id, "wr_flush_err");
+}
+
+void Connected::fails_or_is_asked_again(std::uint64_t wr_id) {
+  const std::string expected = fmt::format("{} fails or is asked for again", wr_id);
+  const std::int64_t until = bench_->now() + bench_->patience().answer;
+  do {
+    const auto completions = bench_->take(cq.poll(1, bench_->silence_time()), "poll for a completion");
+    if (!completions.empty()) {
+      const bool failed = completions.front().wr_id == wr_id && !completions.front().good();
+      return bench_->require(failed, expected, text_of(completions.front()));
+    }
+    if (const auto seen = bench_->next(bench_->patience().silence))
+      return bench_->require(seen->op->known && seen->op->direction == Direction::request, expected, seen->text());
+  } while (bench_->now() < until);
+  bench_->require(false, expected, "neither");
 }
 
 void Connected::is_in(const std::string& state) {
@@ -212,41 +287,18 @@ void Connected::is_in(const std::string& state) {
   bench_->require(found == state, fmt::format("the queue pair in state {}", state), fmt::format("state {}", found));
 }
 
-namespace {
-
-/// An event, when it comes in time.
-bool comes(Bench& bench, std::chrono::milliseconds within, const peer::Peer::EventFilter& wanted) {
-  return bench.take(bench.device().peer->next_event(within, wanted), "events of the device").has_value();
-}
-
-peer::Peer::EventFilter event_of(const std::string& type, std::uint64_t qp) {
-  return [type, qp](const peer::Event& event) {
-    return event.name == "async" && event.body.value("type", "") == type && event.body.value("qp", 0ULL) == qp;
-  };
-}
-
-}  // namespace
-
-void Connected::raises(const std::string& type) {
-  const bool came = comes(*bench_, bench_->answer_time(), event_of(type, qp.handle()));
-  bench_->require(came, fmt::format("the asynchronous event {}", type), "no such event");
-}
-
-void Connected::raises_nothing(const std::string& type) {
-  const bool came = comes(*bench_, bench_->silence_time(), event_of(type, qp.handle()));
-  bench_->require(!came, fmt::format("no asynchronous event {}", type), "the event");
-}
-
 void Connected::ask_for_notification(bool solicited_only) {
   bench_->take(cq.notify(solicited_only),
                solicited_only ? "a notification asked for, of solicited completions" : "a notification asked for");
 }
 
 void Connected::is_notified(bool expected) {
-  const bool came = comes(*bench_, expected ? bench_->answer_time() : bench_->silence_time(),
-                          [handle = cq.handle()](const peer::Event& event) {
-                            return event.name == "completion" && event.body.value("cq", 0ULL) == handle;
-                          });
+  const auto of_this_queue = [handle = cq.handle()](const peer::Event& event) {
+    return event.name == "completion" && event.body.value("cq", std::uint64_t{0}) == handle;
+  };
+  const auto within = expected ? bench_->answer_time() : bench_->silence_time();
+  const bool came =
+      bench_->take(bench_->device().peer->next_event(within, of_this_queue), "events of the device").has_value();
   const auto words = [](bool yes) { return yes ? "a notification of the completion queue" : "no notification"; };
   bench_->require(came == expected, words(expected), words(came));
 }

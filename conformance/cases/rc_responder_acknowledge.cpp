@@ -104,8 +104,9 @@ void msn_in_a_read_response(Bench& bench) {
   bench >> qp.send_only(psn(+0));
   bench << ack(psn(+0)).msn(1);
   bench >> qp.read(psn(+1), qp.at(0, 512));
-  bench << read_response(Position::first, psn(+1)).where("MSN 1 or 2",
-                                                         [](const Seen& s) { return s.msn == 1 || s.msn == 2; });
+  bench << read_response(Position::first, psn(+1)).where("MSN 1 or 2", [](const Seen& s) {
+    return s.msn == 1 || s.msn == 2;
+  });
   bench << read_response(Position::last, psn(+2)).msn(2);
 }
 
@@ -165,11 +166,10 @@ void read_behind_a_write(Bench& bench) {
   Connected& qp = bench.rc();
   const std::string payload = octets(64, 33);
   bench >> qp.write_only(psn(+0), qp.at(0, 0, payload)).without_ack_request() >> qp.read(psn(+1), qp.at(0, 64));
-  bench << Expectation("the READ's response, an ACK of the WRITE before it allowed",
-                       [&](const Seen& seen) {
-                         if (conformance::ack(psn(+0)).judge(seen) == Match::yes) return Match::skip;
-                         return read_response(Position::only, psn(+1)).carrying(payload).judge(seen);
-                       });
+  bench << Expectation("the READ's response, an ACK of the WRITE before it allowed", [&](const Seen& seen) {
+    if (conformance::ack(psn(+0)).judge(seen) == Match::yes) return Match::skip;
+    return read_response(Position::only, psn(+1)).carrying(payload).judge(seen);
+  });
 }
 
 }  // namespace

@@ -25,13 +25,13 @@ void event_of_a_wrong_key(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.write_only(psn(+0), with_key(qp.at(0, 0, octets(8)), nobodys_key));
   bench << nak_remote_access(psn(+0));
-  qp.raises("qp_access_err");
+  bench.tells("qp_access_err", "qp", qp.qp.handle());
 }
 void event_of_a_range(Bench& bench) {
   Connected& qp = bench.rc({.region_octets = 4096});
   bench >> qp.write_only(psn(+0), qp.at(4090, 0, octets(8)));
   bench << nak_remote_access(psn(+0));
-  qp.raises("qp_access_err");
+  bench.tells("qp_access_err", "qp", qp.qp.handle());
 }
 
 // Where there is a receive, that tells. C9-222.1.1, 10.10.2.2
@@ -39,7 +39,7 @@ void receive_tells_of_a_long_send(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2, .receive_octets = 64});
   bench >> qp.send_only(psn(+0), octets(65));
   bench << nak_invalid_request(psn(+0));
-  qp.completes_in_error(0);
+  qp.fails(0);
   qp.completes(1, "wr_flush_err");
   qp.is_in("err");
 }
@@ -47,7 +47,7 @@ void receive_tells_of_a_wrong_key(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2});
   bench >> qp.request(write_only_with_immediate, psn(+0), with_key(qp.at(0, 8, octets(8)), nobodys_key));
   bench << nak_remote_access(psn(+0));
-  qp.completes_in_error(0);
+  qp.fails(0);
   qp.completes(1, "wr_flush_err");
   qp.is_in("err");
 }
@@ -83,7 +83,7 @@ void invalidated_by_a_last(Bench& bench) { invalidated(bench, true); }
 // What may not be invalidated: no success, and the queue pair in error. Whether the SEND is acknowledged is open.
 void not_invalidated(Bench& bench, Connected& qp, std::uint32_t rkey) {
   bench >> qp.request(send_only_with_invalidate, psn(+0), {.payload = octets(8), .invalidated_rkey = rkey});
-  qp.completes_in_error(0);
+  qp.fails(0);
   qp.is_in("err");
 }
 void users_region_not_invalidated(Bench& bench) {
@@ -144,25 +144,25 @@ void unsolicited_by_a_first(Bench& bench) {
 
 // In RTR requests are executed and acknowledged. 10.3.1
 void ready_to_receive(Bench& bench) {
-  Connected& qp = bench.rc({.receives = 1, .reach = Reach::ready_to_receive});
+  Connected& qp = bench.rc({.receives = 1, .state = "rtr"});
   qp.accepts(qp.send_only(psn(+0), octets(8)), octets(8));
   qp.is_in("rtr");
 }
 void read_while_ready_to_receive(Bench& bench) {
-  Connected& qp = bench.rc({.reach = Reach::ready_to_receive});
+  Connected& qp = bench.rc({.state = "rtr"});
   bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.write_only(psn(+1), qp.at(0, 0, octets(8)));
   bench << read_response(Position::only, psn(+0)) << ack(psn(+1)).msn(2);
 }
 
 // In RESET, INIT and ERR nothing is answered. 10.3.1
 void in_reset(Bench& bench) {
-  Connected& qp = bench.rc({.reach = Reach::reset});
+  Connected& qp = bench.rc({.state = "reset"});
   bench >> qp.send_only(psn(+0)) >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
   bench << silence();
   qp.holds(0, std::string(8, '\0'));
 }
 void in_init(Bench& bench) {
-  Connected& qp = bench.rc({.receives = 1, .reach = Reach::init});
+  Connected& qp = bench.rc({.receives = 1, .state = "init"});
   bench >> qp.send_only(psn(+0)) >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
   bench << silence();
   qp.completes_nothing();
@@ -170,7 +170,7 @@ void in_init(Bench& bench) {
 }
 void in_error(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
-  bench.take(qp.qp.modify({{"state", "err"}}), "the queue pair brought to ERR");
+  qp.modify({{"state", "err"}});
   qp.completes(0, "wr_flush_err");
   bench >> qp.send_only(psn(+0)) >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
   bench << silence();
@@ -184,7 +184,7 @@ void error_among_sends(Bench& bench) {
   Connected& qp = bench.rc({.receives = receives});
   for (std::uint32_t i = 0; i < sends; ++i)
     bench >> qp.send_only(psn(static_cast<std::int32_t>(i)), octets(8, static_cast<std::uint8_t>(16 * i)));
-  bench.take(qp.qp.modify({{"state", "err"}}), "the queue pair brought to ERR");
+  qp.modify({{"state", "err"}});
   const auto completions = bench.take(qp.cq.poll(receives, bench.answer_time()), "poll for completions");
   std::uint64_t executed = 0;
   for (const peer::Completion& completion : completions) {
@@ -206,14 +206,14 @@ void last_wqe_by_a_modify(Bench& bench) {
   bench >> qp.send_only(psn(+0));
   bench << ack(psn(+0)).msn(1);
   qp.completes(0);
-  bench.take(qp.qp.modify({{"state", "err"}}), "the queue pair brought to ERR");
-  qp.raises("qp_last_wqe_reached");
+  qp.modify({{"state", "err"}});
+  bench.tells("qp_last_wqe_reached", "qp", qp.qp.handle());
 }
 void last_wqe_by_an_error(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2, .shared_receives = true});
   bench >> qp.read(psn(+0), with_key(qp.at(0, 8), nobodys_key));
   bench << nak_remote_access(psn(+0));
-  qp.raises("qp_last_wqe_reached");
+  bench.tells("qp_last_wqe_reached", "qp", qp.qp.handle());
 }
 
 }  // namespace
@@ -248,9 +248,7 @@ std::span<const Case> rc_responder_events_cases() {
       {.rule = "rc.responder.solicited.event", .variant = "no SE", .run = unsolicited_by_an_only},
       {.rule = "rc.responder.solicited.event", .variant = "SE on First", .run = unsolicited_by_a_first},
       {.rule = "rc.responder.state.ready-to-receive", .variant = "SEND", .run = ready_to_receive},
-      {.rule = "rc.responder.state.ready-to-receive",
-       .variant = "READ, WRITE",
-       .run = read_while_ready_to_receive},
+      {.rule = "rc.responder.state.ready-to-receive", .variant = "READ, WRITE", .run = read_while_ready_to_receive},
       {.rule = "rc.responder.state.not-ready-dropped", .variant = "RESET", .run = in_reset},
       {.rule = "rc.responder.state.not-ready-dropped", .variant = "INIT", .run = in_init},
       {.rule = "rc.responder.state.not-ready-dropped", .variant = "ERR", .run = in_error},

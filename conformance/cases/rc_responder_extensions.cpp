@@ -8,9 +8,8 @@ namespace {
 constexpr std::uint8_t global_visibility = 1, persistence = 2;
 constexpr std::uint8_t whole_region = 1;
 
-const ConnectOptions visible{
-    .region_access = {"local_write", "remote_write", "remote_read", "flush_global"},
-    .access = {"remote_write", "remote_read", "flush_global"}};
+const ConnectOptions visible{.region_access = {"local_write", "remote_write", "remote_read", "flush_global"},
+                             .access = {"remote_write", "remote_read", "flush_global"}};
 
 Stimulus flush(const Connected& qp, psn at, Operands operands) {
   return qp.request(Operation::flush, Position::only, at, operands);

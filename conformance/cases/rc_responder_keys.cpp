@@ -132,8 +132,7 @@ void atomic_beyond_the_end(Bench& bench) {
 // A region of another protection domain. C10-56
 void in_another_domain(Bench& bench, const std::function<Stimulus(Connected&, const peer::Region&)>& use) {
   Connected& qp = bench.rc();
-  const peer::Region foreign =
-      bench.region(4096, {"local_write", "remote_write", "remote_read", "remote_atomic"}, 1);
+  const peer::Region foreign = bench.region(4096, {"local_write", "remote_write", "remote_read", "remote_atomic"}, 1);
   bench >> use(qp, foreign);
   qp.refuses(nak_remote_access(psn(+0)));
 }
@@ -268,9 +267,7 @@ std::span<const Case> rc_responder_keys_cases() {
        .needs = Need::atomics,
        .run = atomic_with_nobodys_key},
       {.rule = "rc.responder.access.unknown-rkey", .variant = "region that is gone", .run = read_with_a_stale_key},
-      {.rule = "rc.responder.access.unknown-rkey",
-       .variant = "lowest octet other",
-       .run = read_with_a_neighbours_key},
+      {.rule = "rc.responder.access.unknown-rkey", .variant = "lowest octet other", .run = read_with_a_neighbours_key},
       {.rule = "rc.responder.access.out-of-bounds", .variant = "WRITE, one octet", .run = write_beyond_the_end},
       {.rule = "rc.responder.access.out-of-bounds", .variant = "WRITE up to the end", .run = write_to_the_end},
       {.rule = "rc.responder.access.out-of-bounds",

@@ -10,8 +10,8 @@ constexpr std::uint32_t mtu = 256;
 // A First or Middle is of the path MTU, no word less or more.
 void first_of(Bench& bench, std::uint32_t length, bool write) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
-  bench >> (write ? qp.write_first(psn(+0), qp.at(0, 4 * mtu, octets(length)))
-                  : qp.send_first(psn(+0), octets(length)));
+  bench >>
+      (write ? qp.write_first(psn(+0), qp.at(0, 4 * mtu, octets(length))) : qp.send_first(psn(+0), octets(length)));
   qp.refuses(nak_invalid_request(psn(+0)));
 }
 void middle_of(Bench& bench, std::uint32_t length, bool write) {
@@ -101,7 +101,7 @@ void send_over_the_receive(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1, .receive_octets = 64});
   bench >> qp.send_only(psn(+0), octets(65));
   bench << nak_invalid_request(psn(+0));
-  qp.completes_in_error(0);
+  qp.fails(0);
   qp.is_in("err");
 }
 void last_over_the_receive(Bench& bench) {
@@ -110,7 +110,7 @@ void last_over_the_receive(Bench& bench) {
   bench << ack(psn(+0));
   bench >> qp.send_last(psn(+1), octets(5));
   bench << nak_invalid_request(psn(+1));
-  qp.completes_in_error(0);
+  qp.fails(0);
   qp.is_in("err");
 }
 

@@ -45,8 +45,7 @@ void error_inside_a_read(Bench& bench) {
   const psn failed(static_cast<std::int32_t>(all.size()) - 1);
   const Expectation expected = nak_remote_access(failed);
   const Match match = expected.judge(all.back());
-  if (match == Match::wrong_code)
-    throw CaseEnd{{Verdict::fail_wrong_code, expected.text(), all.back().text()}};
+  if (match == Match::wrong_code) throw CaseEnd{{Verdict::fail_wrong_code, expected.text(), all.back().text()}};
   bench.require(match == Match::yes, expected.text(), all.back().text());
 }
 
@@ -63,8 +62,7 @@ void no_stale_data(Bench& bench) {
     return seen.code() == nak_code::remote_access_error ? Match::yes : Match::wrong_code;
   });
   const Match match = expected.judge(all.back());
-  if (match == Match::wrong_code)
-    throw CaseEnd{{Verdict::fail_wrong_code, expected.text(), all.back().text()}};
+  if (match == Match::wrong_code) throw CaseEnd{{Verdict::fail_wrong_code, expected.text(), all.back().text()}};
   bench.require(match == Match::yes, expected.text(), all.back().text());
 }
 

@@ -14,7 +14,7 @@ void begins(Bench& bench, Operation operation, Position position, std::size_t le
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
   bench >> qp.request(operation, position, psn(+0), {.payload = octets(length)});
   qp.refuses(nak_invalid_request(psn(+0)));
-  qp.completes_in_error(0);
+  qp.fails(0);
 }
 void send_middle(Bench& bench) { begins(bench, Operation::send, Position::middle, mtu); }
 void send_last(Bench& bench) { begins(bench, Operation::send, Position::last, 8); }
@@ -109,13 +109,9 @@ std::span<const Case> rc_responder_sequence_cases() {
       {.rule = "rc.responder.opcode.message-not-ended", .variant = "SEND First, Only", .run = send_first_only},
       {.rule = "rc.responder.opcode.message-not-ended", .variant = "WRITE First, First", .run = write_first_first},
       {.rule = "rc.responder.opcode.message-not-ended", .variant = "WRITE First, Only", .run = write_first_only},
-      {.rule = "rc.responder.opcode.operations-mixed",
-       .variant = "SEND, WRITE Middle",
-       .run = send_then_write_middle},
+      {.rule = "rc.responder.opcode.operations-mixed", .variant = "SEND, WRITE Middle", .run = send_then_write_middle},
       {.rule = "rc.responder.opcode.operations-mixed", .variant = "SEND, WRITE Last", .run = send_then_write_last},
-      {.rule = "rc.responder.opcode.operations-mixed",
-       .variant = "WRITE, SEND Middle",
-       .run = write_then_send_middle},
+      {.rule = "rc.responder.opcode.operations-mixed", .variant = "WRITE, SEND Middle", .run = write_then_send_middle},
       {.rule = "rc.responder.opcode.operations-mixed", .variant = "WRITE, SEND Last", .run = write_then_send_last},
       {.rule = "rc.responder.opcode.read-inside-message", .variant = "WRITE", .run = read_inside_a_write},
       {.rule = "rc.responder.opcode.read-inside-message", .variant = "SEND", .run = read_inside_a_send},
