@@ -75,6 +75,7 @@ Exit list(const Options& options) {
       all.push_back({{"name", scenario.name},
                      {"what", scenario.what},
                      {"devices", devices},
+                     {"ipv6", scenario.ipv6},
                      {"iterations", scenario.iterations},
                      {"size", scenario.size},
                      {"server", scenario.server},
@@ -82,7 +83,8 @@ Exit list(const Options& options) {
     }
     output.text() = all.dump(2) + "\n";
   } else {
-    output.text() = fmt::format("{:<13} {:<8} {:>6} {:>6}  {}\n", "name", "device", "times", "octets", "what");
+    output.text() =
+        fmt::format("{:<13} {:<8} {:<4} {:>5} {:>6}  {}\n", "name", "device", "IPv6", "times", "octets", "what");
     for (const lab::Scenario& scenario : lab::scenarios())
       output.text() +=
           fmt::format("{:<13} {:<8} {:>6} {:>6}  {}\n", scenario.name, devices_of(scenario), scenario.iterations,
@@ -195,7 +197,8 @@ Exit record(const Options& options) {
     if (!recording) {
       if (recording.error().kind == LabError::Kind::stopped) return status_of_signal();
       exit = trouble(recording.error());
-      if (recording.error().kind == LabError::Kind::program) complain("lab: what was recorded is in " + file);
+      if (recording.error().kind == LabError::Kind::program || recording.error().kind == LabError::Kind::timeout)
+        complain("lab: what was recorded is in " + file);
       // Without a lab nothing more can be recorded.
       if (recording.error().kind != LabError::Kind::program && recording.error().kind != LabError::Kind::timeout)
         return exit;
@@ -212,8 +215,14 @@ Exit record(const Options& options) {
                       {"file", file},
                       {"frames", recording->frames},
                       {"seconds", recording->seconds},
-                      {"server", {{"command", recording->server_command}, {"output", recording->server_output}}},
-                      {"client", {{"command", recording->client_command}, {"output", recording->client_output}}},
+                      {"server",
+                       {{"command", recording->server_command},
+                        {"output", recording->server_output},
+                        {"netem", recording->netem[0]}}},
+                      {"client",
+                       {{"command", recording->client_command},
+                        {"output", recording->client_output},
+                        {"netem", recording->netem[1]}}},
                       {"faults", recording->faults},
                       {"complaints", recording->complaints}});
   }

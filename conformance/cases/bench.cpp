@@ -92,7 +92,7 @@ std::uint32_t Bench::bound_window(Connected& through, std::uint64_t offset, std:
 }
 
 std::optional<std::uint64_t> Bench::counter(std::initializer_list<const char*> names) {
-  const auto all = take(device_.device->counters(), "the port's counters");
+  const auto all = counters();
   std::optional<std::uint64_t> sum;
   for (const char* name : names)
     if (const auto found = all.find(name); found != all.end()) sum = sum.value_or(0) + found->second;
@@ -103,7 +103,6 @@ Connected& Bench::connect(const ConnectOptions& options) {
   const peer::Device& device = *device_.device;
   Connected& made = connected_.emplace_back(*this, options);
   const Way way = this->way(options.over);
-  made.gid_index = way.gid_index;
   const peer::CompletionChannel* channel = nullptr;
   if (options.notifies) channel = &channels_.emplace_back(take(device.completion_channel(), "a completion channel"));
   made.cq = take(device.completion_queue(options.completions, channel), "a completion queue");
@@ -113,11 +112,11 @@ Connected& Bench::connect(const ConnectOptions& options) {
   if (options.shared_receives) made.srq = take(domain().shared_receive_queue({.max_wr = 64}), "a shared receive queue");
   made.qp = take(domain().queue_pair({.type = type_of(options.transport),
                                       .send_cq = &made.cq,
-                                      .srq = made.srq ? &*made.srq : nullptr,
+                                      .srq = options.shared_receives ? &made.srq : nullptr,
                                       .max_send_wr = options.send_wr,
-                                      .max_recv_wr = made.srq ? 0U : 64U,
+                                      .max_recv_wr = options.shared_receives ? 0U : 64U,
                                       .max_send_sge = options.send_sge,
-                                      .max_recv_sge = made.srq ? 0U : 1U,
+                                      .max_recv_sge = options.shared_receives ? 0U : 1U,
                                       .max_inline_data = options.inline_octets,
                                       .send_ops = options.send_ops}),
                  "a queue pair");
@@ -131,12 +130,7 @@ Connected& Bench::connect(const ConnectOptions& options) {
   made.theirs = Psn(options.device_psn < 0 ? any(psns) : static_cast<std::uint32_t>(options.device_psn));
   made.mtu = options.mtu;
   listen_to(made);
-  switch (options.reach) {
-    case Reach::reset: break;
-    case Reach::init: made.bring_to("init"); break;
-    case Reach::ready_to_receive: made.bring_to("rtr"); break;
-    case Reach::ready_to_send: made.bring_to("rts"); break;
-  }
+  made.bring_to(options.state);
   if (options.receives) made.post_receives(options.receives);
   return made;
 }
@@ -159,7 +153,7 @@ nlohmann::json Connected::attributes_to(const std::string& state) const {
                          {"sl", options.service_level},
                          {"grh",
                           {{"dgid", gid_text(path.tester_address)},
-                           {"sgid_index", gid_index},
+                           {"sgid_index", bench_->way(options.over).gid_index},
                            {"hop_limit", options.hop_limit},
                            {"traffic_class", options.traffic_class}}}}}});
     if (reliable)
@@ -176,12 +170,13 @@ nlohmann::json Connected::attributes_to(const std::string& state) const {
 }
 
 void Connected::modify(const nlohmann::json& attributes) {
-  // The device may ask for the tester's MAC address meanwhile, which the tester answers when it looks at its wire.
-  if (const auto done = qp.modify(attributes); !done && done.error().number == ETIMEDOUT)
+  auto result = qp.modify(attributes);
+  if (!result && result.error().number == ETIMEDOUT) {
+    // The system asked for the tester's MAC address, and the wire answers only while it is read.
     bench_->pass(bench_->patience().silence);
-  else if (done)
-    return bench_->record(Step::Kind::verbs, fmt::format("queue pair {:#x}: {}", device_qpn, attributes.dump()));
-  bench_->take(qp.modify(attributes), fmt::format("queue pair {:#x}: {}", device_qpn, attributes.dump()));
+    result = qp.modify(attributes);
+  }
+  bench_->take(std::move(result), fmt::format("queue pair {:#x}: {}", device_qpn, attributes.dump()));
 }
 
 void Connected::bring_to(const std::string& state) {
@@ -245,7 +240,7 @@ void Connected::post_receives(std::uint32_t count) {
     requests.push_back(
         {posted_receives_,
          {inbox.piece(std::uint64_t{posted_receives_} * options.receive_octets, options.receive_octets)}});
-  bench_->take(srq ? srq->post_recv(requests) : qp.post_recv(requests),
+  bench_->take(options.shared_receives ? srq.post_recv(requests) : qp.post_recv(requests),
                fmt::format("{} receive requests of {} octets", count, options.receive_octets));
 }
 
@@ -265,18 +260,18 @@ peer::Completion Connected::completes(std::uint64_t wr_id, const std::string& st
   return completions.front();
 }
 
-peer::Completion Connected::completes_in_error(std::uint64_t wr_id) {
-  auto completions = bench_->take(cq.poll(1, bench_->answer_time()), "poll for a completion");
-  const bool as_expected = !completions.empty() && completions.front().wr_id == wr_id && !completions.front().good();
-  bench_->require(as_expected, fmt::format("completion of {} in error", wr_id),
-                  completions.empty() ? "no completion" : text_of(completions.front()));
-  bench_->note(text_of(completions.front()));
-  return completions.front();
-}
-
 void Connected::completes_nothing() {
   const auto completions = bench_->take(cq.poll(1, bench_->silence_time()), "poll for a completion");
   bench_->require(completions.empty(), "no completion", completions.empty() ? "" : text_of(completions.front()));
+}
+
+peer::Completion Connected::fails(std::uint64_t wr_id) {
+  auto completions = bench_->take(cq.poll(1, bench_->answer_time()), "poll for a completion");
+  const bool as_expected = !completions.empty() && completions.front().wr_id == wr_id && !completions.front().good();
+  bench_->require(as_expected, fmt::format("completion of {} with an error", wr_id),
+                  completions.empty() ? "no completion" : text_of(completions.front()));
+  bench_->note(text_of(completions.front()));
+  return completions.front();
 }
 
 void Connected::flushes(std::uint64_t first, std::uint64_t last) {
@@ -309,41 +304,18 @@ void Connected::is_in(const std::string& state) {
   bench_->require(found == state, fmt::format("the queue pair in state {}", state), fmt::format("state {}", found));
 }
 
-namespace {
-
-/// An event, when it comes in time.
-bool comes(Bench& bench, std::chrono::milliseconds within, const peer::Peer::EventFilter& wanted) {
-  return bench.take(bench.device().peer->next_event(within, wanted), "events of the device").has_value();
-}
-
-peer::Peer::EventFilter event_of(const std::string& type, std::uint64_t qp) {
-  return [type, qp](const peer::Event& event) {
-    return event.name == "async" && event.body.value("type", "") == type && event.body.value("qp", 0ULL) == qp;
-  };
-}
-
-}  // namespace
-
-void Connected::raises(const std::string& type) {
-  const bool came = comes(*bench_, bench_->answer_time(), event_of(type, qp.handle()));
-  bench_->require(came, fmt::format("the asynchronous event {}", type), "no such event");
-}
-
-void Connected::raises_nothing(const std::string& type) {
-  const bool came = comes(*bench_, bench_->silence_time(), event_of(type, qp.handle()));
-  bench_->require(!came, fmt::format("no asynchronous event {}", type), "the event");
-}
-
 void Connected::ask_for_notification(bool solicited_only) {
   bench_->take(cq.notify(solicited_only),
                solicited_only ? "a notification asked for, of solicited completions" : "a notification asked for");
 }
 
 void Connected::is_notified(bool expected) {
-  const bool came = comes(*bench_, expected ? bench_->answer_time() : bench_->silence_time(),
-                          [handle = cq.handle()](const peer::Event& event) {
-                            return event.name == "completion" && event.body.value("cq", 0ULL) == handle;
-                          });
+  const auto of_this_queue = [handle = cq.handle()](const peer::Event& event) {
+    return event.name == "completion" && event.body.value("cq", std::uint64_t{0}) == handle;
+  };
+  const auto within = expected ? bench_->answer_time() : bench_->silence_time();
+  const bool came =
+      bench_->take(bench_->device().peer->next_event(within, of_this_queue), "events of the device").has_value();
   const auto words = [](bool yes) { return yes ? "a notification of the completion queue" : "no notification"; };
   bench_->require(came == expected, words(expected), words(came));
 }

@@ -4,6 +4,9 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <initializer_list>
+#include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -17,9 +20,6 @@ class Bench;
 
 /// Which of the device's GIDs a queue pair speaks over. A device that lacks it makes the case "unsupported".
 enum class Over : std::uint8_t { ipv4, ipv6, vlan };
-
-/// How far a queue pair is brought. In reset and init, the tester's end knows it all the same.
-enum class Reach : std::uint8_t { reset, init, ready_to_receive, ready_to_send };
 
 /// How a queue pair of the device is made and connected to the tester.
 struct ConnectOptions {
@@ -37,16 +37,16 @@ struct ConnectOptions {
   std::uint32_t send_wr = 32;
   std::uint32_t inline_octets = 0;
   peer::Names send_ops{};
+  std::uint32_t send_sge = 1;
+  std::uint32_t completions = 256;  ///< that its queue holds
+  bool shared_receives = false;     ///< a shared receive queue takes the receive requests
+  std::uint32_t qkey = 0x11111111;  ///< of UD
+  std::string state = "rts";        ///< where it is left: "reset", "init", "rtr" or "rts"
   std::uint8_t hop_limit = 64, traffic_class = 0, service_level = 0;
   Over over = Over::ipv4;
-  Reach reach = Reach::ready_to_send;
-  bool shared_receives = false;     ///< receive requests go to a shared receive queue
-  bool notifies = false;            ///< the completion queue can tell of completions: see expects_notification()
-  std::uint32_t send_sge = 1;       ///< pieces of memory in a send request
-  std::uint32_t completions = 256;  ///< that the completion queue holds
-  std::uint32_t qkey = 0x11111111;  ///< of UD
-  std::int64_t first_psn = -1;      ///< of the tester; -1: by chance
-  std::int64_t device_psn = -1;     ///< of the device; likewise
+  bool notifies = false;         ///< the completion queue can be asked for notifications
+  std::int64_t first_psn = -1;   ///< of the tester; -1: by chance
+  std::int64_t device_psn = -1;  ///< of the device; likewise
 };
 
 /// A message of the device: octets of the region from `offset` on.
@@ -64,11 +64,10 @@ struct Connected : TesterQueuePair {
   Connected(Bench& at, const ConnectOptions& how) : options(how), bench_(&at) {}
 
   peer::CompletionQueue cq;
-  peer::Region region;  ///< for READs, WRITEs and atomics of both sides
-  peer::Region inbox;   ///< receive request n has octets n * receive_octets and on
-  std::optional<peer::SharedReceiveQueue> srq;
+  peer::Region region;           ///< for READs, WRITEs and atomics of both sides
+  peer::Region inbox;            ///< receive request n has octets n * receive_octets and on
+  peer::SharedReceiveQueue srq;  ///< if the options ask for one; outlives the queue pair
   peer::QueuePair qp;
-  std::uint32_t gid_index = 0;  ///< that it speaks over
   ConnectOptions options;
 
   /// Of a request into the region.
@@ -102,22 +101,18 @@ struct Connected : TesterQueuePair {
 
   /// The next completion has this status and wr_id, or the case ends.
   peer::Completion completes(std::uint64_t wr_id, const std::string& status = "success");
-  /// The next completion is of this wr_id, and no success.
-  peer::Completion completes_in_error(std::uint64_t wr_id);
   /// None comes for a while.
   void completes_nothing();
+  /// Asks for one notification of the completion queue's: at the next completion, or at the next solicited one.
+  void ask_for_notification(bool solicited_only);
+  /// The notification comes; or none does.
+  void is_notified(bool expected);
+  /// It comes, with any error: those of which the specification names no code.
+  peer::Completion fails(std::uint64_t wr_id);
   /// These complete as flushed, one after the other.
   void flushes(std::uint64_t first, std::uint64_t last);
   /// It may fail, or be asked for again on the wire, and that it must within some time; but it does not succeed.
   void fails_or_is_asked_again(std::uint64_t wr_id);
-  /// An asynchronous event of that type about this queue pair came, or comes within the usual patience.
-  void raises(const std::string& type);
-  /// None did, and none comes for a while.
-  void raises_nothing(const std::string& type);
-  /// Asks for one notification of the completion queue's; see is_notified().
-  void ask_for_notification(bool solicited_only);
-  /// The notification comes; or none does.
-  void is_notified(bool expected);
   /// The queue pair is in this state within the usual patience.
   void is_in(const std::string& state);
   /// The region holds these octets.
@@ -126,10 +121,10 @@ struct Connected : TesterQueuePair {
   void received(std::uint64_t wr_id, const std::string& expected);
   void fill(std::uint64_t offset, const std::string& octets);
 
-  /// Sends a frame that must be dropped, with the PSN of the next request, +0 of a fresh queue pair: silence. Then a
-  /// SEND with that PSN is executed as if nothing had come before.
+  /// Sends a frame that must be dropped, on a fresh queue pair: silence. Then a SEND Only with PSN +0 is executed as if
+  /// nothing had come before.
   void drops(const Stimulus& bad);
-  /// Sends a frame that must be accepted, a SEND Only with PSN +0 on a fresh queue pair: it is executed.
+  /// Sends a SEND Only with PSN +0 that must be accepted, on a fresh queue pair: it is executed.
   void accepts(const Stimulus& good, const std::string& payload);
   /// What a class C error makes of a queue pair: that NAK, then the error state.
   void refuses(const Expectation& nak);
@@ -155,21 +150,9 @@ class Bench : public Conversation {
     options.transport = Transport::ud;
     return connect(options);
   }
-  /// The device refuses what was asked of its verbs, or the case ends.
-  template <class T>
-  void is_refused(const peer::PeerResult<T>& result, const std::string& what) {
-    if (!result && result.error().kind != peer::PeerError::Kind::refused) refused(result.error(), what);
-    require(!result, what + " is refused", "it was done");
-  }
-  /// The device tells of this asynchronous event: "sq_drained", about that object (its kind and handle).
-  void tells(const std::string& event, const std::string& kind, std::uint64_t handle);
-  /// `later` came no sooner than `least` nanoseconds after `earlier`.
-  void no_sooner(std::int64_t earlier, std::int64_t later, std::int64_t least, const std::string& what);
-
-  [[nodiscard]] DeviceUnderTest& device() { return device_; }
-  /// A protection domain, by number; queue pairs and their memory are in 0.
+  /// A protection domain, by number; the queue pairs of this case belong to 0.
   const peer::ProtectionDomain& domain(std::size_t number = 0);
-  /// Memory of its own. Its operands for requests: see of().
+  /// Memory of its own.
   peer::Region region(std::uint64_t octets, const peer::Names& access, std::size_t domain = 0);
   /// For a request into any region.
   static Operands of(const peer::Region& region, std::uint64_t offset, std::uint32_t length = 0,
@@ -178,10 +161,25 @@ class Bench : public Conversation {
   }
   /// A window of type 2 onto a piece of the queue pair's region, bound through the queue pair; gives its R_Key.
   std::uint32_t bound_window(Connected& through, std::uint64_t offset, std::uint64_t length, const peer::Names& access);
-  /// A counter of the device's port, the sum of those named that there are; nothing where there is none of them.
-  std::optional<std::uint64_t> counter(std::initializer_list<const char*> names);
   /// The way to the device, or the case ends "unsupported".
   [[nodiscard]] Way way(Over over);
+
+  /// The device refuses what was asked of its verbs, or the case ends.
+  template <class T>
+  void is_refused(const peer::PeerResult<T>& result, const std::string& what) {
+    if (!result && result.error().kind != peer::PeerError::Kind::refused) refused(result.error(), what);
+    require(!result, what + " is refused", "it was done");
+  }
+  /// The device tells of this asynchronous event: "sq_drained", about that object (its kind and handle).
+  void tells(const std::string& event, const std::string& kind, std::uint64_t handle);
+  /// The device's counters by name.
+  std::map<std::string, std::uint64_t> counters() { return take(device_.device->counters(), "the device's counters"); }
+  /// The sum of those named that the device has; nothing where it has none of them.
+  std::optional<std::uint64_t> counter(std::initializer_list<const char*> names);
+  /// `later` came no sooner than `least` nanoseconds after `earlier`.
+  void no_sooner(std::int64_t earlier, std::int64_t later, std::int64_t least, const std::string& what);
+
+  [[nodiscard]] DeviceUnderTest& device() { return device_; }
   /// A number by chance, of the case's seed.
   std::uint32_t any(std::uint32_t below) { return std::uniform_int_distribution<std::uint32_t>(0, below - 1)(random_); }
 
@@ -208,7 +206,7 @@ class Bench : public Conversation {
   std::deque<peer::ProtectionDomain> domains_;
   std::deque<peer::CompletionChannel> channels_;
   std::deque<Connected> connected_;
-  std::deque<peer::MemoryWindow> windows_;  // these go first: before the queue pairs that they are bound to
+  std::deque<peer::MemoryWindow> windows_;  // go first: before the queue pairs and regions that they are bound to
 };
 
 }  // namespace rdmawire::conformance

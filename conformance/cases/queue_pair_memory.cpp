@@ -28,7 +28,7 @@ peer::SendRequest bind(const peer::MemoryWindow& window, const peer::Region& reg
 void is_not_bound(Bench& bench, Connected& qp, const peer::SendRequest& request, const std::string& what) {
   const auto posted = qp.qp.post_send({request});
   if (!posted) return bench.note(what + " is refused at once: " + posted.error().message);
-  qp.completes_in_error(0);
+  qp.fails(0);
 }
 peer::MemoryWindow window_of(Bench& bench, std::size_t domain = 0) {
   return bench.take(bench.domain(domain).memory_window(2), "a memory window of type 2");
@@ -78,7 +78,7 @@ void type_1_is_not_invalidated(Bench& bench) {
   const std::uint32_t key = bench.take(window.bind(qp.qp, qp.region, 0, 64, {"remote_read"}, true), "the window bound");
   static_cast<void>(bench.take(qp.cq.poll(1, bench.answer_time()), "poll for the bind's completion"));
   const auto posted = qp.qp.post_send({{.opcode = "local_inv", .wr_id = 1, .invalidate_rkey = key}});
-  if (posted) qp.completes_in_error(1);
+  if (posted) qp.fails(1);
 }
 
 // 10.6.7.2.6

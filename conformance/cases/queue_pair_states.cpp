@@ -17,7 +17,7 @@ constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s
 /// Brings a fresh queue pair to that state, by legal steps.
 Connected& in_state(Bench& bench, const std::string& state) {
   const std::string on_the_way = state == "sqd" || state == "err" ? "rts" : state;
-  Connected& qp = bench.rc({.timeout = patient, .reach = Reach::reset});
+  Connected& qp = bench.rc({.timeout = patient, .state = "reset"});
   qp.bring_to(on_the_way);
   if (state != on_the_way) qp.modify({{"state", state}});
   return qp;
@@ -64,11 +64,11 @@ void required_for_init(Bench& bench) { required(bench, "reset", "init"); }
 void required_for_rtr(Bench& bench) { required(bench, "init", "rtr"); }
 void required_for_rts(Bench& bench) { required(bench, "rtr", "rts"); }
 void required_for_rts_of_uc(Bench& bench) {
-  Connected& qp = bench.uc({.reach = Reach::ready_to_receive});
+  Connected& qp = bench.uc({.state = "rtr"});
   bench.is_refused(qp.qp.modify({{"state", "rts"}}), "rtr to rts of UC without sq_psn");
 }
 void required_of_ud(Bench& bench) {
-  Connected& qp = bench.ud({.reach = Reach::reset});
+  Connected& qp = bench.ud({.state = "reset"});
   json attributes = qp.attributes_to("init");
   attributes.erase("qkey");
   bench.is_refused(qp.qp.modify(attributes), "reset to init of UD without qkey");
@@ -141,7 +141,7 @@ void drained(Bench& bench) {
   bench << silence();
   bench >> qp.ack(psn(+1), 1);
   qp.completes(0);
-  qp.raises("sq_drained");
+  bench.tells("sq_drained", "qp", qp.qp.handle());
   bench << silence();
   qp.modify({{"state", "rts"}});
   bench << a_send(psn(+2));
@@ -149,7 +149,7 @@ void drained(Bench& bench) {
 void drained_when_empty(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.modify({{"state", "sqd"}, {"sqd_async_notify", true}});
-  qp.raises("sq_drained");
+  bench.tells("sq_drained", "qp", qp.qp.handle());
 }
 void receives_in_sqd(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1, .timeout = patient});
@@ -169,7 +169,7 @@ void stopped_send_queue(Connected& qp, const std::function<void()>& receive) {
 void send_error_of_uc(Bench& bench) {
   Connected& qp = bench.uc({.receives = 1});
   qp.post({.opcode = "send", .wr_id = 7, .sges = {{.addr = qp.region.addr(), .length = 8, .lkey = 0xdead00}}});
-  qp.completes_in_error(7);
+  qp.fails(7);
   stopped_send_queue(qp, [&] {
     bench >> qp.send_only(psn(+0)).without_ack_request();
     qp.completes(0);
@@ -268,7 +268,7 @@ void notified_of_an_error(Bench& bench) {
 
 // 12.9.7.1: in INIT receives can be posted, and no packet is accepted.
 void nothing_accepted_in_init(Bench& bench) {
-  Connected& qp = bench.rc({.receives = 1, .reach = Reach::init});
+  Connected& qp = bench.rc({.receives = 1, .state = "init"});
   bench >> qp.send_only(psn(+0));
   bench << silence();
   qp.completes_nothing();

@@ -61,7 +61,7 @@ void reserved_code(Bench& bench, std::uint8_t syndrome) {
   qp.device_sends(0);
   bench << a_send(psn(+0));
   bench >> qp.response(acknowledge, psn(+0), syndrome, 0);
-  qp.completes_in_error(0);
+  qp.fails(0);
 }
 void code_of_reliable_datagrams(Bench& bench) { reserved_code(bench, 0x64); }
 void first_reserved_code(Bench& bench) { reserved_code(bench, 0x65); }
@@ -114,7 +114,7 @@ void an_operation_of_another_service(Bench& bench) {
   const auto posted = qp.qp.post_send(
       {{.opcode = "read", .wr_id = 0, .sges = {qp.piece(0, 8)}, .remote_addr = tester_memory, .rkey = tester_rkey}});
   if (posted)
-    qp.completes_in_error(0);
+    qp.fails(0);
   else
     bench.note("refused at once: " + posted.error().message);
   bench << silence();

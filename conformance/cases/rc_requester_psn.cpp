@@ -109,8 +109,11 @@ void the_longest_message_is_sent(Bench& bench) {
     const auto completions = bench.take(qp.cq.poll(1, bench.silence_time()), "poll for a completion");
     bench.require(false, "a WRITE of 2^31 octets", completions.empty() ? "nothing" : completions.front().status);
   }
+  const bool begins = seen->op->known && seen->op->operation == Operation::rdma_write &&
+                      seen->op->position == Position::first && seen->at == psn(+0);
   const auto reth = seen->stack.get<Reth>();
-  bench.require(reth && reth->get<"length">() == std::uint64_t{1} << 31, "a WRITE of 2^31 octets", seen->text());
+  bench.require(begins && reth && reth->get<"length">() == std::uint64_t{1} << 31, "a WRITE of 2^31 octets",
+                seen->text());
 }
 
 void a_longer_message_is_not(Bench& bench) {

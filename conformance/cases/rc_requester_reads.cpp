@@ -114,7 +114,7 @@ void long_only(Bench& bench) {
   qp.device_reads(0, {.length = 64});
   bench << a_read(psn(+0), 64, tester_memory);
   bench >> qp.read_response(Position::only, psn(+0), 1, octets(68));
-  qp.completes_in_error(0);
+  qp.fails(0);
   qp.holds(64, octets(64, 0x80));
 }
 void long_last(Bench& bench) {
@@ -125,7 +125,7 @@ void long_last(Bench& bench) {
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
       qp.read_response(Position::middle, psn(+1), 1, part(1)) >>
       qp.read_response(Position::last, psn(+2), 1, octets(192));
-  qp.completes_in_error(0);
+  qp.fails(0);
   qp.holds(700, octets(64, 0x80));
 }
 

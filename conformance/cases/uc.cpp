@@ -99,7 +99,7 @@ void a_first_in_a_message_shared(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 2, .shared_receives = true});
   bench >> qp.send_first(psn(+0), octets(256)) >> qp.send_first(psn(+1), octets(256)) >>
       qp.send_last(psn(+2), octets(8));
-  qp.completes_in_error(0);
+  qp.fails(0);
   bench << silence();
 }
 
@@ -147,7 +147,7 @@ void longer_than_the_receive(Bench& bench) {
 void longer_than_the_shared_receive(Bench& bench) {
   Connected& qp = bench.uc({.receives = 1, .receive_octets = 64, .shared_receives = true});
   bench >> qp.send_only(psn(+0), octets(65)).without_ack_request();
-  qp.completes_in_error(0);
+  qp.fails(0);
   bench << silence();
 }
 

@@ -69,7 +69,8 @@ peer::AddressHandle to_tester(Bench& bench, const Connected& qp) {
   for (std::size_t i = 12; i < 16; i += 2)
     address +=
         fmt::format("{}{:02x}{:02x}", i > 12 ? ":" : "", qp.path.tester_address[i], qp.path.tester_address[i + 1]);
-  return bench.take(bench.domain().address_handle(address, qp.gid_index), "an address handle of the tester's address");
+  return bench.take(bench.domain().address_handle(address, bench.way(qp.options.over).gid_index),
+                    "an address handle of the tester's address");
 }
 void device_sends(Bench& bench, Connected& qp, const peer::AddressHandle& ah, std::uint32_t key,
                   std::uint32_t length = 8) {
@@ -99,7 +100,7 @@ void without_it_the_requests(Bench& bench) {
 
 // A consumer without privileges cannot have a privileged Q_Key of its own. The lab's agent has them.
 void privileged_of_its_own(Bench& bench) {
-  Connected& qp = bench.ud({.reach = Reach::reset});
+  Connected& qp = bench.ud({.state = "reset"});
   nlohmann::json attributes = qp.attributes_to("init");
   attributes["qkey"] = 0x80010000;
   const auto done = qp.qp.modify(attributes);

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -178,12 +179,15 @@ class Recorder::Impl {
     std::array<std::size_t, 2> complained{};
     for (std::size_t side = 0; side < 2; ++side) complained[side] = guests_[side].complaints().size();
     std::array<std::string, 2> commands;
+    RecordingPlan ipv4 = plan;
+    ipv4.ipv6 = false;
+    const std::string exchange = address_of(ipv4, server_side);
     for (std::size_t side = 0; side < 2; ++side) {
       auto gid = prepare(plan, side);
       if (!gid) return tl::unexpected(gid.error());
-      commands[side] =
-          command_for(side == server_side ? scenario.server : scenario.client, plan,
-                      {address_of(plan, server_side), address_of(plan, client_side), plan.siw ? "siw0" : "rxe0", *gid});
+      commands[side] = command_for(
+          side == server_side ? scenario.server : scenario.client, plan,
+          {address_of(plan, server_side), address_of(plan, client_side), exchange, plan.siw ? "siw0" : "rxe0", *gid});
     }
     auto fabric = connect(plan, file, commands);
     if (!fabric) return tl::unexpected(fabric.error());
@@ -193,6 +197,10 @@ class Recorder::Impl {
     auto ran = run(plan, commands, recording);
     until_quiet(**fabric);
     (*fabric)->stop();
+    for (std::size_t side = 0; side < 2; ++side)
+      if (!netem_of(plan, side).empty())
+        if (const auto told = shell(side, "tc -s qdisc show dev eth0 root", preparation_timeout, options_.stop))
+          recording.netem[side] = told->output;
     for (const replay::FaultLogEntry& entry : (*fabric)->fault_log())
       recording.faults.push_back(to_string(entry, (*fabric)->faults()));
     const replay::SwitchCounters counters = (*fabric)->counters();
@@ -241,6 +249,32 @@ class Recorder::Impl {
     how.timeout = timeout;
     how.stop = stop;
     return guests_[side].run({"sh", "-c", script}, how);
+  }
+
+  // One of the two programs; what it said is known also when it does not end.
+  Result<RunResult> program(const RecordingPlan& plan, std::size_t side, const std::string& command,
+                            StopDescriptor stop) {
+    const Descriptor output(::memfd_create("output", MFD_CLOEXEC));
+    if (!output) return system_failure("memfd_create");
+    RunOptions how;
+    how.timeout = options_.program_timeout;
+    how.stop = stop;
+    how.output = how.error = output.get();
+    auto result = guests_[side].run({"sh", "-c", command}, how);
+    std::string text;
+    char buffer[4096];
+    ssize_t got = 0;
+    while (text.size() < RunResult::most_octets &&
+           (got = ::pread(output.get(), buffer, sizeof buffer, static_cast<off_t>(text.size()))) > 0)
+      text.append(buffer, static_cast<std::size_t>(got));
+    if (result) {
+      result->output = std::move(text);
+      return result;
+    }
+    if (result.error().kind != Kind::timeout) return result;
+    return failure(Kind::timeout, fmt::format("{}: the {} did not end within {} s: {}{}", name_of(plan), role[side],
+                                              options_.program_timeout.count(), command,
+                                              said({.status = 0, .output = std::move(text), .error = {}})));
   }
 
   // Makes interface and device as the plan wants them, whatever the last one wanted; gives the GID's index.
@@ -349,21 +383,20 @@ class Recorder::Impl {
                                                  result.status, commands[side], said(result))};
     };
     if (scenario.ready == Readiness::ended) {
-      auto server = shell(server_side, commands[server_side], options_.program_timeout, options_.stop);
+      auto server = program(plan, server_side, commands[server_side], options_.stop);
       if (!server) return tl::unexpected(server.error());
-      recording.server_output = server->output + server->error;
+      recording.server_output = server->output;
       if (server->status != 0) return tl::unexpected(failed(server_side, *server));
-      auto client = shell(client_side, commands[client_side], options_.program_timeout, options_.stop);
+      auto client = program(plan, client_side, commands[client_side], options_.stop);
       if (!client) return tl::unexpected(client.error());
-      recording.client_output = client->output + client->error;
+      recording.client_output = client->output;
       if (client->status != 0) return tl::unexpected(failed(client_side, *client));
       return {};
     }
     const Event server_ended, give_up;
     const AnyOf server_stop{options_.stop, give_up.descriptor()};
     auto serving = std::async(std::launch::async, [&] {
-      auto result =
-          shell(server_side, "exec " + commands[server_side], options_.program_timeout, server_stop.descriptor());
+      auto result = program(plan, server_side, commands[server_side], server_stop.descriptor());
       server_ended.raise();
       return result;
     });
@@ -384,20 +417,20 @@ class Recorder::Impl {
                                                   options_.program_timeout.count(), commands[server_side]));
       return tl::unexpected(ready.error().kind == Kind::stopped ? server.error() : ready.error());
     }
-    auto client = shell(client_side, "exec " + commands[client_side], options_.program_timeout, options_.stop);
+    auto client = program(plan, client_side, commands[client_side], options_.stop);
     if (!client || client->status != 0) {
       // What the server says of it is part of the answer.
       auto server = end_server();
       if (!client) return tl::unexpected(client.error());
-      recording.client_output = client->output + client->error;
+      recording.client_output = client->output;
       LabError error = failed(client_side, *client);
       if (server) error.message += fmt::format("\nthe server ended with status {}{}", server->status, said(*server));
       return tl::unexpected(std::move(error));
     }
-    recording.client_output = client->output + client->error;
+    recording.client_output = client->output;
     auto server = serving.get();
     if (!server) return tl::unexpected(server.error());
-    recording.server_output = server->output + server->error;
+    recording.server_output = server->output;
     if (server->status != 0) return tl::unexpected(failed(server_side, *server));
     return {};
   }

@@ -1,6 +1,7 @@
 #pragma once
 /// Records what real programs say to each other: two guests, a switch between them that writes everything down.
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -28,6 +29,7 @@ struct Recording {
   std::string server_command, client_command;
   std::string server_output, client_output;
   std::vector<std::string> faults;      ///< what the switch did, a frame and rule each
+  std::array<std::string, 2> netem;     ///< what tc says that it did, the server's and the client's
   std::vector<std::string> complaints;  ///< of the guests' kernels meanwhile
 };
 

@@ -34,7 +34,7 @@ echo {FAMILY} >ports/1/addr_adrfam
 echo rdma >ports/1/addr_trtype
 echo {port} >ports/1/addr_trsvcid
 echo {server} >ports/1/addr_traddr
-ln -s ../../../subsystems/rdmawire ports/1/subsystems/rdmawire)";
+ln -s /sys/kernel/config/nvmet/subsystems/rdmawire ports/1/subsystems/rdmawire)";
 constexpr std::string_view nvme_client = R"(set -e
 modprobe nvme-rdma
 target="-t rdma -a {server} -s {port}"
@@ -65,25 +65,25 @@ constexpr auto table = std::to_array<Scenario>({
      "udaddy -b {server} -C {iterations} -S {size} {IPV6:-f ip6}",
      "udaddy -s {server} -C {iterations} -S {size} {IPV6:-f ip6}"},
     {"write", "RDMA WRITEs of perftest, without the CM", true, false, Readiness::tcp, perftest_port, 20, 8192,
-     PERFTEST("ib_write_bw") "-s {size} -x {gid}", PERFTEST("ib_write_bw") "-s {size} -x {gid} {server}"},
+     PERFTEST("ib_write_bw") "-s {size} -x {gid}", PERFTEST("ib_write_bw") "-s {size} -x {gid} {exchange}"},
     {"write-cm", "RDMA WRITEs of perftest, connected by the CM", true, true, Readiness::cm, perftest_port, 20, 8192,
-     PERFTEST("ib_write_bw") "-s {size} -R", PERFTEST("ib_write_bw") "-s {size} -R {server}", {}, rejected},
+     PERFTEST("ib_write_bw") "-s {size} -R", PERFTEST("ib_write_bw") "-s {size} -R {server}", {}, rejected, false},
     {"write-uc", "UC RDMA WRITEs of perftest: no acknowledgements", true, false, Readiness::tcp, perftest_port, 20, 8192,
-     PERFTEST("ib_write_bw") "-c UC -s {size} -x {gid}", PERFTEST("ib_write_bw") "-c UC -s {size} -x {gid} {server}"},
+     PERFTEST("ib_write_bw") "-c UC -s {size} -x {gid}", PERFTEST("ib_write_bw") "-c UC -s {size} -x {gid} {exchange}"},
     {"read", "RDMA READs of perftest, without the CM", true, false, Readiness::tcp, perftest_port, 20, 8192,
-     PERFTEST("ib_read_bw") "-s {size} -x {gid}", PERFTEST("ib_read_bw") "-s {size} -x {gid} {server}"},
+     PERFTEST("ib_read_bw") "-s {size} -x {gid}", PERFTEST("ib_read_bw") "-s {size} -x {gid} {exchange}"},
     {"read-cm", "RDMA READs of perftest, connected by the CM", true, true, Readiness::cm, perftest_port, 20, 8192,
-     PERFTEST("ib_read_bw") "-s {size} -R", PERFTEST("ib_read_bw") "-s {size} -R {server}", {}, rejected},
+     PERFTEST("ib_read_bw") "-s {size} -R", PERFTEST("ib_read_bw") "-s {size} -R {server}", {}, rejected, false},
     {"send", "SENDs of perftest, without the CM", true, false, Readiness::tcp, perftest_port, 20, 8192,
-     PERFTEST("ib_send_bw") "-s {size} -x {gid}", PERFTEST("ib_send_bw") "-s {size} -x {gid} {server}"},
+     PERFTEST("ib_send_bw") "-s {size} -x {gid}", PERFTEST("ib_send_bw") "-s {size} -x {gid} {exchange}"},
     {"send-cm", "SENDs of perftest, connected by the CM", true, true, Readiness::cm, perftest_port, 20, 8192,
-     PERFTEST("ib_send_bw") "-s {size} -R", PERFTEST("ib_send_bw") "-s {size} -R {server}", {}, rejected},
+     PERFTEST("ib_send_bw") "-s {size} -R", PERFTEST("ib_send_bw") "-s {size} -R {server}", {}, rejected, false},
     {"send-ud", "UD SENDs of perftest", true, false, Readiness::tcp, perftest_port, 20, 1024,
-     PERFTEST("ib_send_bw") "-c UD -s {size} -x {gid}", PERFTEST("ib_send_bw") "-c UD -s {size} -x {gid} {server}"},
+     PERFTEST("ib_send_bw") "-c UD -s {size} -x {gid}", PERFTEST("ib_send_bw") "-c UD -s {size} -x {gid} {exchange}"},
     {"atomic", "fetch-and-add of perftest, without the CM", true, false, Readiness::tcp, perftest_port, 20, 0,
-     PERFTEST("ib_atomic_bw") "-A FETCH_AND_ADD -x {gid}", PERFTEST("ib_atomic_bw") "-A FETCH_AND_ADD -x {gid} {server}"},
+     PERFTEST("ib_atomic_bw") "-A FETCH_AND_ADD -x {gid}", PERFTEST("ib_atomic_bw") "-A FETCH_AND_ADD -x {gid} {exchange}"},
     {"atomic-cm", "compare-and-swap of perftest, connected by the CM", true, false, Readiness::cm, perftest_port, 20, 0,
-     PERFTEST("ib_atomic_bw") "-A CMP_AND_SWAP -R", PERFTEST("ib_atomic_bw") "-A CMP_AND_SWAP -R {server}", {}, rejected},
+     PERFTEST("ib_atomic_bw") "-A CMP_AND_SWAP -R", PERFTEST("ib_atomic_bw") "-A CMP_AND_SWAP -R {server}", {}, rejected, false},
     {"rc-pingpong", "RC SENDs both ways at once, without the CM", true, false, Readiness::tcp, perftest_port, 10, 8192,
      "ibv_rc_pingpong -d {device} -g {gid} -m {mtu} -n {iterations} -s {size}",
      "ibv_rc_pingpong -d {device} -g {gid} -m {mtu} -n {iterations} -s {size} {server}"},
@@ -179,7 +179,9 @@ Result<std::vector<RecordingPlan>> parse_plan(std::string_view text, const Recor
   if (name == "all") {
     for (const Scenario& scenario : table)
       for (const bool over_siw : {false, true})
-        if ((over_siw ? scenario.siw : scenario.rxe) && siw.value_or(over_siw) == over_siw) add(scenario, over_siw);
+        if ((over_siw ? scenario.siw : scenario.rxe) && siw.value_or(over_siw) == over_siw &&
+            (scenario.ipv6 || !plan.ipv6))
+          add(scenario, over_siw);
     return plans;
   }
   const Scenario* scenario = find_scenario(name);
@@ -192,6 +194,8 @@ Result<std::vector<RecordingPlan>> parse_plan(std::string_view text, const Recor
   if (!(over_siw ? scenario->siw : scenario->rxe))
     return wrong(fmt::format("{} does not run over {}: {}", name, over_siw ? "siw" : "rxe",
                              over_siw ? "iWARP has neither UC, UD nor atomics, and needs the CM" : "it needs iWARP"));
+  if (plan.ipv6 && !scenario->ipv6)
+    return wrong(fmt::format("{} does not run over IPv6: its program connects to IPv4 addresses only", name));
   add(*scenario, over_siw);
   return plans;
 }
@@ -219,6 +223,7 @@ std::string command_for(std::string_view words, const RecordingPlan& plan, const
     const std::string_view what = words.substr(begin + 1, end - begin - 1);
     words.remove_prefix(end + 1);
     if (what == "server") out += places.server;
+    if (what == "exchange") out += places.exchange;
     if (what == "client") out += places.client;
     if (what == "device") out += places.device;
     if (what == "gid") out += places.gid;

@@ -22,6 +22,7 @@ enum class Readiness : std::uint8_t {
 /// One row. The commands are for a shell; in them stand
 ///
 ///     {server} {client}            addresses
+///     {exchange}                   the server's IPv4 address, for programs that exchange numbers over nothing else
 ///     {device} {gid}               its RDMA device, and the index there of its own address
 ///     {mtu}                        the path's MTU, octets: 1024, or 4096 when the frames may be that long
 ///     {iterations} {size} {port}   numbers
@@ -40,6 +41,7 @@ struct Scenario {
   std::string_view clean = {};  ///< for the server's guest, after both have ended
   /// What the client says when it was faster than its server, which listens a second time; then both run again.
   std::string_view race = {};
+  bool ipv6 = true;  ///< false: its program connects to IPv4 addresses only
 };
 
 std::span<const Scenario> scenarios();
@@ -68,7 +70,7 @@ std::string name_of(const RecordingPlan& plan);
 
 /// The addresses and devices that a command is written with.
 struct Places {
-  std::string server, client, device, gid;
+  std::string server, client, exchange, device, gid;
 };
 std::string command_for(std::string_view words, const RecordingPlan& plan, const Places& places);
 

@@ -20,7 +20,7 @@ RecordingPlan plan_of(std::string_view text) {
   return plans ? plans->front() : RecordingPlan{};
 }
 std::string client_of(const RecordingPlan& plan) {
-  return command_for(plan.scenario->client, plan, {"10.77.0.1", "10.77.0.2", "rxe0", "3"});
+  return command_for(plan.scenario->client, plan, {"10.77.0.1", "10.77.0.2", "192.0.2.1", "rxe0", "3"});
 }
 
 TEST(Scenario, CommandsAreWrittenForTheirPlaces) {
@@ -28,9 +28,9 @@ TEST(Scenario, CommandsAreWrittenForTheirPlaces) {
   EXPECT_EQ(client_of(plan_of("rc-pingpong,mtu=9000,iterations=3,size=77")),
             "ibv_rc_pingpong -d rxe0 -g 3 -m 4096 -n 3 -s 77 10.77.0.1");
   EXPECT_EQ(client_of(plan_of("atomic,ipv6")),
-            "ib_atomic_bw -n 20 -u 16 -F -p 18515 -d rxe0 --ipv6 -A FETCH_AND_ADD -x 3 10.77.0.1");
+            "ib_atomic_bw -n 20 -u 16 -F -p 18515 -d rxe0 --ipv6 -A FETCH_AND_ADD -x 3 192.0.2.1");
   EXPECT_EQ(client_of(plan_of("atomic")),
-            "ib_atomic_bw -n 20 -u 16 -F -p 18515 -d rxe0 -A FETCH_AND_ADD -x 3 10.77.0.1");
+            "ib_atomic_bw -n 20 -u 16 -F -p 18515 -d rxe0 -A FETCH_AND_ADD -x 3 192.0.2.1");
 }
 
 TEST(Scenario, NothingOfATemplateIsLeft) {
@@ -41,7 +41,7 @@ TEST(Scenario, NothingOfATemplateIsLeft) {
     EXPECT_THAT(std::string(scenario.what), Not(HasSubstr("\n")));
     RecordingPlan plan;
     plan.scenario = &scenario;
-    const Places places{"10.77.0.1", "10.77.0.2", "rxe0", "1"};
+    const Places places{"10.77.0.1", "10.77.0.2", "192.0.2.1", "rxe0", "1"};
     for (const std::string_view words : {scenario.server, scenario.client}) {
       const std::string command = command_for(words, plan, places);
       EXPECT_THAT(command, Not(HasSubstr("{"))) << scenario.name;
@@ -53,7 +53,7 @@ TEST(Scenario, NothingOfATemplateIsLeft) {
 TEST(Scenario, PlansSayWhatDiffers) {
   RecordingPlan defaults;
   defaults.netem = "loss 1%";
-  const auto plans = parse_plan("write-cm,siw,ipv6,vlan=7,mtu=9000,iterations=5,size=100,fault=drop nth 3", defaults);
+  const auto plans = parse_plan("rping,siw,ipv6,vlan=7,mtu=9000,iterations=5,size=100,fault=drop nth 3", defaults);
   ASSERT_TRUE(plans);
   ASSERT_EQ(plans->size(), 1U);
   const RecordingPlan& plan = plans->front();
@@ -62,7 +62,7 @@ TEST(Scenario, PlansSayWhatDiffers) {
   EXPECT_EQ(plan.vlan, 7U);
   EXPECT_EQ(plan.netem, "loss 1%");
   EXPECT_EQ(plan.faults, "drop nth 3\n");
-  EXPECT_EQ(name_of(plan), "write-cm-siw-ipv6-vlan7-mtu9000-n5-s100-faults-netem");
+  EXPECT_EQ(name_of(plan), "rping-siw-ipv6-vlan7-mtu9000-n5-s100-faults-netem");
   EXPECT_EQ(name_of(plan_of("nvme")), "nvme-rxe");
 }
 
@@ -74,7 +74,10 @@ TEST(Scenario, AllIsEveryOneOverEveryDeviceThatItCan) {
   }
   EXPECT_EQ(parse_plan("all", {})->size(), expected);
   EXPECT_EQ(parse_plan("all", {}, true)->size(), over_siw);
-  EXPECT_EQ(parse_plan("all,siw,ipv6", {}, false)->size(), over_siw);
+  const auto over_ipv6 = parse_plan("all,siw,ipv6", {}, false);
+  ASSERT_TRUE(over_ipv6);
+  EXPECT_LT(over_ipv6->size(), over_siw);
+  for (const RecordingPlan& plan : *over_ipv6) EXPECT_TRUE(plan.siw && plan.scenario->ipv6) << plan.scenario->name;
 }
 
 TEST(Scenario, WhatIsWrongIsSaid) {
@@ -89,6 +92,7 @@ TEST(Scenario, WhatIsWrongIsSaid) {
   EXPECT_THAT(error("rping,vlan=4095"), HasSubstr("vlan takes a number from 1 to 4094, and was given \"4095\""));
   EXPECT_THAT(error("rping,mtu=1280x"), HasSubstr("mtu takes a number from 576 to 9000"));
   EXPECT_THAT(error("rping,ipv6,mtu=1000"), HasSubstr("IPv6 needs an MTU of 1280 octets"));
+  EXPECT_THAT(error("read-cm,ipv6"), HasSubstr("read-cm does not run over IPv6"));
   EXPECT_THAT(error("rping,fault=dorp nth 1"), HasSubstr("did you mean drop?"));
 }
 

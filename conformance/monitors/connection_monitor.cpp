@@ -63,6 +63,7 @@ void ConnectionMonitor::note(End from, const TransportPacket& t, const tracking:
 }
 
 void ConnectionMonitor::draw(Violation* violation) {
+  violation->ladder.clear();
   const std::size_t count = std::min<std::size_t>(noted_, kept);
   for (std::size_t i = noted_ - count; i < noted_; ++i) violation->ladder.push_back(rungs_[i % kept]);
   drawings_.push_back({violation, drawn_behind});
@@ -139,7 +140,19 @@ void ConnectionMonitor::judge_migration(const Watch& watch, bool alternate_path)
 void ConnectionMonitor::judge_ecn(const Watch& watch) {
   const auto& t = watch.t;
   if (t.wire != Wire::roce_v2) return;
-  const bool capable = (t.traffic_class & 3U) != 0;
+  constexpr std::uint8_t congestion_experienced = 3;
+  const std::uint8_t ecn = t.traffic_class & 3;
+  auto& marked = marked_[static_cast<std::size_t>(watch.from)];
+  if (marked != (ecn == congestion_experienced)) {
+    marked = ecn == congestion_experienced;
+    // A switch between the sender and the capture may have marked it.
+    watch.say("roce.sender.ip.ecn-never-marked",
+              Verdict::of(!*marked).unless(!watch.sees_all_of(watch.from), Reason::changed_on_the_way), watch.from,
+              [&] {
+                return Statement{"an ECN field of 00, 01 or 10", "11, congestion experienced", {}};
+              });
+  }
+  const bool capable = ecn != 0;
   auto& before = capable_[static_cast<std::size_t>(watch.from)];
   if (before == capable) return;
   before = capable;
@@ -157,6 +170,10 @@ void ConnectionMonitor::judge_source_port(const Watch& watch) {
                        fmt::format("port {}", t.source_port),
                        {port_frame_[side]}};
     });
+  constexpr std::uint16_t dynamic = 49152;
+  if (port_[side] != t.source_port)
+    watch.judge.judge("roce.sender.udp.source-port-dynamic",
+                      t.source_port >= dynamic ? Verdict::holds() : Verdict::open(Reason::device_knows));
   port_[side] = t.source_port;
   port_frame_[side] = t.frame;
 }
@@ -183,6 +200,15 @@ void ConnectionMonitor::judge_life(const Watch& watch) {
   if (fatal && failed_[side].frame == 0) {
     failed_[side] = {t.frame, t.time};
     watch.holds("qp.sender.state.quiet-after-error");
+    refused_[1 - side] = {t.frame, t.time};
+  } else if (refused_[side].frame != 0 && !t.is_response() && !notification) {
+    // The requester's queue pair fails when the NAK arrives.
+    watch.say("qp.sender.state.quiet-after-error",
+              Verdict::violated().unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_behind), watch.from, [&] {
+                return Statement{fmt::format("no request after the NAK of frame {}", refused_[side].frame),
+                                 std::string(t.op->name),
+                                 {refused_[side].frame}};
+              });
   }
   if (closed_ && !notification) {
     // Who answered the DREQ has said that the connection is over; who asked may not have got the answer.

@@ -89,6 +89,11 @@ class ConnectionMonitor {
   /// Nothing more will come.
   void finish(Judge& judge);
 
+  [[nodiscard]] bool is_new() const { return noted_ == 0; }
+  /// Which ends' queue pairs were used before, by a connection that is over.
+  void reuses(std::array<bool, 2> ends) { reused_ = ends; }
+  [[nodiscard]] bool is_reused(End end) const { return reused_[static_cast<std::size_t>(end)]; }
+
   /// The first frames around the violation, now and with the next packets.
   void draw(Violation* violation);
   [[nodiscard]] std::uint32_t relative_psn(End from, const TransportPacket& t,
@@ -122,14 +127,17 @@ class ConnectionMonitor {
   std::uint32_t noted_ = 0;
   std::array<std::uint16_t, 2> port_{};  // UDP source port, by sender
   std::array<std::uint64_t, 2> port_frame_{};
+  std::array<std::optional<bool>, 2> marked_{};    // the last packet had an ECN field of 11, by sender
   std::array<std::optional<bool>, 2> capable_{};   // the last packet had an ECN field that is not 00, by sender
   std::array<std::optional<bool>, 2> migrated_{};  // MigReq of the last packet, by sender
   struct Failed {
     std::uint64_t frame = 0;
     std::int64_t time = 0;
   };
-  std::array<Failed, 2> failed_{};  // a NAK put this end's queue pair into the error state
+  std::array<Failed, 2> failed_{};   // a NAK put this end's queue pair into the error state
+  std::array<Failed, 2> refused_{};  // a NAK to this end did
   std::array<CongestionMonitor, 2> congestion_{};
+  std::array<bool, 2> reused_{};
   std::vector<Drawing> drawings_;
   struct Closed {
     std::uint64_t frame = 0;

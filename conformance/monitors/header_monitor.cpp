@@ -53,7 +53,18 @@ struct HeaderMonitor::Here {
   /// What is broken by a damaged packet may be the damage's.
   template <class Tell>
   void holds(RuleId rule, bool holds_it, const Tell& tell) const {
-    judge.draw_later(judge.judge(rule, Verdict::of(holds_it).unless(damaged, Reason::damaged), place, tell));
+    draw(judge.judge(rule, Verdict::of(holds_it).unless(damaged, Reason::damaged), place, tell));
+  }
+  /// The packet alone, until its connection is known.
+  void draw(Violation* violation) const {
+    if (!violation) return;
+    Rung rung;
+    rung.frame = place.frame;
+    rung.time = place.time;
+    rung.opcode = op.value;
+    rung.ack_request = bth.get<"ack_request">();
+    violation->ladder = {rung};
+    judge.draw_later(violation);
   }
   [[nodiscard]] const std::uint8_t* at(const Layer& layer) const { return stack.bytes.data() + layer.offset; }
   [[nodiscard]] const Layer* below_bth() const {
@@ -96,20 +107,34 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
   if (op.operation == Operation::congestion_notification) judge_cnp(here);
 }
 
+// IP's length against UDP's, which must end at the same octet. A frame that ends before was cut, on the way or by the
+// capture; one that ends later has Ethernet's filling or check sequence behind it.
+void HeaderMonitor::judge_total(const Here& here, RuleId rule, const char* name, std::uint32_t length,
+                                std::uint32_t counted_from) {
+  const Layer* udp = here.below_bth();
+  if (!udp || udp->header != &info<Udp>) return;
+  const std::uint32_t on_wire = here.stack.wire_length - here.network.offset - counted_from;
+  if (length > on_wire) {
+    judge_.judge(rule, Verdict::open(Reason::cut));
+    return;
+  }
+  const std::uint32_t by_udp = udp->offset - here.network.offset - counted_from +
+                               static_cast<std::uint32_t>(View<Udp>(here.at(*udp)).get<"length">());
+  // Where they differ the frame's end tells which is right.
+  here.holds(rule, length == by_udp || by_udp != on_wire, [&] {
+    return Statement{fmt::format("{} {}, up to the end of the UDP datagram and of the frame", name, by_udp),
+                     fmt::format("{} {}", name, length),
+                     {}};
+  });
+}
+
 void HeaderMonitor::judge_ipv4(const Here& here) {
   const View<Ipv4> ip(here.at(here.network));
   const std::uint32_t words = ip.get<"header_length">();
   here.holds("roce.sender.ipv4.no-options", words == 5, [&] {
     return Statement{"IHL 5", fmt::format("IHL {}", words), {}};
   });
-  const std::uint32_t total = ip.get<"total_length">();
-  // The frame may be longer: Ethernet fills short ones, and some captures hold the frame's check sequence.
-  const std::uint32_t on_wire = here.stack.wire_length - here.network.offset;
-  here.holds("roce.sender.ipv4.total-length", total <= on_wire, [&] {
-    return Statement{fmt::format("a Total Length of at most {} octets, which is what the frame holds", on_wire),
-                     fmt::format("Total Length {}", total),
-                     {}};
-  });
+  judge_total(here, "roce.sender.ipv4.total-length", "Total Length", ip.get<"total_length">(), 0);
   const bool df = ip.get<"df">(), mf = ip.get<"mf">();
   const std::uint32_t offset = ip.get<"fragment_offset">();
   here.holds("roce.sender.ipv4.never-a-fragment", df && !mf && offset == 0, [&] {
@@ -121,13 +146,7 @@ void HeaderMonitor::judge_ipv4(const Here& here) {
 
 void HeaderMonitor::judge_ipv6(const Here& here) {
   const View<Ipv6> ip(here.at(here.network));
-  const std::uint32_t length = ip.get<"payload_length">();
-  const std::uint32_t on_wire = here.stack.wire_length - here.network.offset - Ipv6::size;
-  here.holds("roce.sender.ipv6.payload-length", length <= on_wire, [&] {
-    return Statement{fmt::format("a Payload Length of at most {} octets, which is what the frame holds", on_wire),
-                     fmt::format("Payload Length {}", length),
-                     {}};
-  });
+  judge_total(here, "roce.sender.ipv6.payload-length", "Payload Length", ip.get<"payload_length">(), Ipv6::size);
   judge_.judge("roce.sender.ip.protocol-is-udp", Verdict::holds());
 }
 
@@ -140,7 +159,8 @@ void HeaderMonitor::judge_udp(const Here& here) {
     return Statement{"UDP destination port 4791", fmt::format("port {}", port), {}};
   });
   const std::uint32_t length = udp.get<"length">(), wanted = here.end - layer->offset;
-  here.holds("roce.sender.udp.length", length == wanted, [&] {
+  const bool ip_is_wrong = layer->offset + length == here.stack.wire_length && here.end < here.stack.wire_length;
+  here.holds("roce.sender.udp.length", length == wanted || ip_is_wrong, [&] {
     return Statement{fmt::format("UDP Length {}, up to the end of the IP datagram and its ICRC", wanted),
                      fmt::format("UDP Length {}", length),
                      {}};
@@ -172,11 +192,10 @@ void HeaderMonitor::judge_icrc(const Here& here) {
   // What a sender can do wrong by itself; all else something on the way may have done, or the capturing host, which
   // sees packets before its adapter has written the ICRC.
   const bool senders = cause.kind == IcrcCause::Kind::not_masked || cause.kind == IcrcCause::Kind::octet_order;
-  judge_.draw_later(
-      judge_.judge(rule, Verdict::violated().unless(!senders, Reason::changed_on_the_way), here.place, [&] {
-        return Statement{
-            fmt::format("ICRC {:#010x}", crc.computed), fmt::format("{:#010x}: {}", crc.value, describe(cause)), {}};
-      }));
+  here.draw(judge_.judge(rule, Verdict::violated().unless(!senders, Reason::changed_on_the_way), here.place, [&] {
+    return Statement{
+        fmt::format("ICRC {:#010x}", crc.computed), fmt::format("{:#010x}: {}", crc.value, describe(cause)), {}};
+  }));
 }
 
 void HeaderMonitor::judge_bth(const Here& here) {

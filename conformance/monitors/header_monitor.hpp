@@ -21,6 +21,7 @@ class HeaderMonitor {
   static constexpr std::uint32_t explained = 1U << 14;
 
   struct Here;
+  void judge_total(const Here& here, RuleId rule, const char* name, std::uint32_t length, std::uint32_t counted_from);
   void judge_ipv4(const Here& here);
   void judge_ipv6(const Here& here);
   void judge_udp(const Here& here);

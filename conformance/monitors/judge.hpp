@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Rung {
   std::uint8_t syndrome = 0;
   End from = End::a;
   bool has_aeth = false, ack_request = false, repeated = false;
+  std::string_view label{};  ///< what it is, where that is not its opcode: a CM message
 };
 
 /// Which packet is judged.

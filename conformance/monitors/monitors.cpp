@@ -1,12 +1,10 @@
 #include "conformance/monitors/monitors.hpp"
 
-#include "dissectors/tracking/cm_message.hpp"
-
 namespace rdmawire::conformance {
 namespace {
 
-std::uint64_t pair_hash(const tracking::PortAddress& one, const tracking::PortAddress& other) {
-  return tracking::FlowKey{std::min(one, other), std::max(one, other), 0}.hash();
+std::uint64_t queue_pair_hash(const tracking::ConnectionEnd& end) {
+  return tracking::FlowKey{end.address, {}, end.qp}.hash();
 }
 
 }  // namespace
@@ -25,16 +23,16 @@ ConnectionMonitor& Monitors::monitor_of(std::uint64_t id) {
 void Monitors::transport(const Connection& connection, End from, const TransportPacket& t,
                          const tracking::Agreement* agreement) {
   if (!wants(connection.id)) return;
-  const bool alternate =
-      !alternate_paths_.empty() &&
-      alternate_paths_.contains(pair_hash(connection.at(End::a).address, connection.at(End::b).address));
-  monitor_of(connection.id).packet(judge_, options_.trust, connection, from, t, agreement, alternate);
+  const bool alternate = cm_.has_alternate_path({connection.at(End::a).address, connection.at(End::b).address, 0});
+  ConnectionMonitor& monitor = monitor_of(connection.id);
+  if (monitor.is_new() && !used_.empty())
+    monitor.reuses({used_.contains(queue_pair_hash(connection.at(End::a))),
+                    used_.contains(queue_pair_hash(connection.at(End::b)))});
+  monitor.packet(judge_, options_.trust, connection, from, t, agreement, alternate);
 }
 
 void Monitors::event(const Connection* connection, const tracking::Event& event) {
   if (!connection || connection->service == tracking::Service::iwarp) return;
-  if (event.kind == tracking::EventKind::path_change && event.origin_frame != 0)
-    alternate_paths_.insert(pair_hash(connection->at(End::a).address, connection->at(End::b).address));
   if (event.kind == tracking::EventKind::closed && event.cause != tracking::Cause::unknown && wants(connection->id))
     monitor_of(connection->id).closed(judge_, event.last_frame, event.time + event.duration, event.end);
 }
@@ -45,6 +43,9 @@ void Monitors::connection(const Connection& connection, tracking::Farewell) {
     monitor->second->finish(judge_);
     monitors_.erase(monitor);
   }
+  if (connection.service == tracking::Service::rc && used_.size() < most_connections)
+    for (const End end : {End::a, End::b})
+      if (connection.at(end).qp_known) used_.insert(queue_pair_hash(connection.at(end)));
   if (wants(connection.id) && connections_.size() < most_connections) connections_[connection.id] = connection;
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "conformance/monitors/cm_monitor.hpp"
 #include "conformance/monitors/connection_monitor.hpp"
 #include "conformance/monitors/header_monitor.hpp"
 #include "conformance/monitors/judge.hpp"
@@ -24,7 +25,8 @@ struct MonitorOptions {
 /// Bounded: what is kept of connections goes with the tracker's farewell to them.
 class Monitors final : public tracking::Sink {
  public:
-  explicit Monitors(const MonitorOptions& options = {}) : options_(options), judge_(options.rules), headers_(judge_) {}
+  explicit Monitors(const MonitorOptions& options = {})
+      : options_(options), judge_(options.rules), headers_(judge_), cm_(judge_, options_.trust) {}
 
   /// A packet by itself.
   void packet(const tracking::Packet& packet);
@@ -47,11 +49,12 @@ class Monitors final : public tracking::Sink {
   const MonitorOptions options_;
   Judge judge_;
   HeaderMonitor headers_;
+  CmMonitor cm_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ConnectionMonitor>> monitors_;
   std::uint64_t last_id_ = 0;
   ConnectionMonitor* last_ = nullptr;
   std::unordered_map<std::uint64_t, Connection> connections_;
-  std::unordered_set<std::uint64_t> alternate_paths_;  // port pairs between which one was loaded, by hash
+  std::unordered_set<std::uint64_t> used_;  // queue pairs of connections that are over, by hash of port and number
 };
 
 }  // namespace rdmawire::conformance

@@ -20,6 +20,13 @@ void RcExchange::begin(const Watch& watch) {
     start_known_ = true;
     msn_known_ = true;  // zero
   }
+  if (watch.agreement->by == tracking::JoinedBy::connection_manager)
+    watch.say("cm.endpoint.messages.hold-for-data",
+              missed > 0 ? Verdict::open(Reason::capture_lost) : Verdict::of(missed == 0), watch.from, [&] {
+                return Statement{"the starting PSN that the CM's message named",
+                                 "a first request " + std::to_string(-missed) + " PSNs before it",
+                                 {watch.agreement->frame}};
+              });
   watch.say("rc.requester.psn.increments", Verdict::of(missed >= 0).unless(watch.t.damaged, Reason::damaged),
             watch.from, [&] {
               return Statement{"the first request with the agreed PSN, or one behind it",
@@ -94,6 +101,22 @@ void RcExchange::count_messages(std::size_t from) {
   }
 }
 
+// The path MTU, and so how many PSNs a READ takes, can show with its response.
+void RcExchange::settle_read(const Watch& watch) {
+  if (sent_.empty() || !sent_.back().vague || watch.connection.mtu == 0) return;
+  SeenRequest& read = sent_.back();
+  read.vague = false;
+  read.psns = machines::psns_of_read(read.length, watch.connection.mtu);
+  next_ = read.end();
+}
+
+// Whether the packet asks for what is missing of this READ.
+bool RcExchange::is_rest(const Watch& watch, const SeenRequest& read) const {
+  const auto& t = watch.t;
+  return t.op->operation == Operation::rdma_read_request && t.key == read.key && t.address > read.va &&
+         t.address + t.length == read.va + read.length;
+}
+
 void RcExchange::append(const Watch& watch) {
   sent_.push_back(read(watch));
   SeenRequest& r = sent_.back();
@@ -142,11 +165,13 @@ void RcExchange::finish(Judge& judge) {
 void RcExchange::request(const Watch& watch) {
   const auto& t = watch.t;
   if (watch.copy) return;
+  judge_received(watch);
   if (t.damaged) {
     lost_ = true;
     return;
   }
   if (!started_) begin(watch);
+  settle_read(watch);
   const std::int32_t ahead = t.psn - next_;
   if (ahead > far || -ahead > far) {
     // Nothing that is known explains it: another connection's, or much is missing. Everything begins anew.
@@ -162,6 +187,10 @@ void RcExchange::request(const Watch& watch) {
       SeenRequest& last = sent_.back();
       constexpr std::uint32_t smallest_mtu = 256;
       const auto most = static_cast<std::int32_t>(machines::psns_of_read(last.length, smallest_mtu));
+      if (t.psn - last.psn < most && is_rest(watch, last)) {
+        watch.open("rc.requester.read.rest-asked-again", Reason::not_agreed);
+        return;
+      }
       if (t.psn - last.psn <= most) {
         last.psns = static_cast<std::uint32_t>(t.psn - last.psn);
         gap = 0;
@@ -171,6 +200,7 @@ void RcExchange::request(const Watch& watch) {
     end_round(watch);
     settle_msn(watch, gap == 0);
     judge_order(watch, gap);
+    if (gap == 0) judge_credits(watch);
     if (gap > 0) lost_ = true;
     append(watch);
     forget(watch);

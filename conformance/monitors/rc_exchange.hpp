@@ -78,6 +78,8 @@ class RcExchange {
   [[nodiscard]] std::size_t before_or_at(Psn psn) const;
   [[nodiscard]] SeenRequest* covering(Psn psn);
   void count_messages(std::size_t from);
+  void settle_read(const Watch& watch);
+  [[nodiscard]] bool is_rest(const Watch& watch, const SeenRequest& read) const;
   void append(const Watch& watch);
   void insert(const Watch& watch, std::size_t at);
   void forget(const Watch& watch);
@@ -105,6 +107,12 @@ class RcExchange {
   void settle_msn(const Watch& watch, bool contiguous);
   void judge_reads_out(const Watch& watch, SeenRequest& request);
   void prove(const Watch& watch, Psn executed);
+
+  // Where everything was seen, rc_bench_monitor.cpp
+  void judge_received(const Watch& watch);
+  void judge_sent(const Watch& watch);
+  void judge_credits(const Watch& watch);
+  void note_credits(const Watch& watch);
 
   bool started_ = false;
   bool start_known_ = false;  // the PSN of the first request was agreed, and it was seen
@@ -147,6 +155,22 @@ class RcExchange {
     Statement statement;
   };
   PendingMsn pending_msn_;
+
+  // The responder, where all that it receives is seen
+  struct Bench {
+    bool active = false, gap = false, reported = false, not_ready = false, failed = false;
+    Psn next;  // that it expects
+    std::uint64_t gap_frame = 0;
+  };
+  Bench bench_;
+  std::uint64_t response_frame_ = 0;  // the last response
+  struct Credits {
+    bool known = false;
+    Msn limit;  // the last message that may be sent
+    std::uint64_t frame = 0;
+    std::uint32_t beyond = 0;
+  };
+  Credits credits_;
 
   // The round of sending again that goes on
   struct Round {

@@ -278,6 +278,8 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
     const std::int64_t timeout = agreed ? agreed->acknowledgement_timeout : 0;
     if (timeout > 0 && known) {
       const std::int64_t since = std::max(known->last_time, proven_known_ ? proven_time_ : known->last_time);
+      if (watch.agreement->by == tracking::JoinedBy::connection_manager && t.time - since >= timeout)
+        watch.holds("cm.endpoint.timeout.as-announced");
       watch.say(
           "rc.requester.timeout.window",
           Verdict::of(t.time - since >= timeout - limits::clock_error(timeout)).unless(!whole, Reason::capture_lost),

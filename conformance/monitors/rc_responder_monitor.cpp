@@ -38,13 +38,17 @@ void RcExchange::response(const Watch& watch) {
     watch.open("rc.responder.ack.in-order", watch.joined ? Reason::start_not_seen : Reason::direction_not_seen);
     return;
   }
-  if (t.psn - next_ >= 0 || first_ - t.psn > 0) {
+  settle_read(watch);
+  const bool vague = !sent_.empty() && sent_.back().vague;
+  if ((t.psn - next_ >= 0 && !vague) || first_ - t.psn > 0) {
     // Of a request that was not seen, or was before all that were.
     if (t.psn - next_ >= 0) lost_ = true;
     watch.open("rc.responder.ack.in-order", t.psn - next_ >= 0 ? Reason::capture_lost : Reason::start_not_seen);
     if (!start_known_) msn_known_ = false;
     return;
   }
+  judge_sent(watch);
+  response_frame_ = t.frame;
   SeenRequest* request = covering(t.psn);
   const std::uint8_t kind = t.syndrome >> 5 & 3;
   switch (t.op->operation) {
@@ -73,7 +77,10 @@ void RcExchange::response(const Watch& watch) {
     // Which of its queue pairs use flow control only the device knows; every code of an ACK is legal.
     watch.holds("rc.responder.credits.encoding");
   }
-  if (t.has_aeth) judge_msn(watch, request);
+  if (t.has_aeth) {
+    judge_msn(watch, request);
+    note_credits(watch);
+  }
 }
 
 // Everything before `executed` was executed.
@@ -140,7 +147,13 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
   const auto& t = watch.t;
   const Psn executed = t.psn + 1;
   const std::size_t at = before_or_at(t.psn);
-  if (request && request->has_own_answer()) {
+  if (request && request->has_own_answer() && !request->is_read()) {
+    // Linux acknowledges a duplicate so; whether that is right the sources that we have do not say.
+    watch.open("rc.responder.duplicate.newest-psn-acknowledged", Reason::device_knows);
+    prove(watch, executed);
+    return;
+  }
+  if (request && request->is_read()) {
     // A READ is answered by its response; an ACK of a later request has that one's PSN.
     watch.say_of_both(
         "rc.responder.duplicate.newest-psn-acknowledged",
@@ -272,8 +285,8 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
                        {request->frame}};
     });
     if (request->times > 1 && asked == Operation::atomic_write) watch.holds("rc.responder.atomic-write.duplicate");
-    judge_reads_out(watch, *request);
     prove(watch, request->end());
+    judge_reads_out(watch, *request);
     return;
   }
   if (asked != Operation::rdma_read_request) {
@@ -340,8 +353,8 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
                       });
   }
   if (last && sized && !request->skipped) watch.holds("rc.responder.order.behind-read");
-  if (last && sized) judge_reads_out(watch, *request);
   prove(watch, request->end());
+  if (last && sized) judge_reads_out(watch, *request);
 }
 
 void RcExchange::judge_atomic_response(const Watch& watch, SeenRequest* request) {
@@ -374,8 +387,8 @@ void RcExchange::judge_atomic_response(const Watch& watch, SeenRequest* request)
     watch.holds("xrc.responder.operations.as-reliable-connection");
   request->has_original = true;
   request->original = t.operand;
-  judge_reads_out(watch, *request);
   prove(watch, request->end());
+  judge_reads_out(watch, *request);
 }
 
 // A READ or an atomic has its answer: how many were on the wire until now?
@@ -387,14 +400,15 @@ void RcExchange::judge_reads_out(const Watch& watch, SeenRequest& request) {
   if (!watch.agreement) return;
   const auto& own = watch.agreement->ends[static_cast<std::size_t>(requester)].reads_as_requester;
   const auto& peer = watch.agreement->ends[static_cast<std::size_t>(watch.from)].reads_as_responder;
-  if (!own || !peer || lost_ || request.times > 1) return;
+  if (!own || !peer || request.times > 1) return;
   const std::uint32_t limit = std::min(*own, *peer);
   if (limit == 0) return;  // some say 0 and mean that they do not say it
-  watch.say_of_both("rc.requester.read.at-most-outstanding", Verdict::of(out <= limit), requester, [&] {
-    return Statement{fmt::format("{} at most, as the two ends agreed", limit),
-                     fmt::format("{} READs and atomics were on the wire, unanswered", out),
-                     {watch.agreement->frame, request.frame}};
-  });
+  watch.say_of_both("rc.requester.read.at-most-outstanding",
+                    Verdict::of(out <= limit).unless(lost_, Reason::capture_lost), requester, [&] {
+                      return Statement{fmt::format("{} at most, as the two ends agreed", limit),
+                                       fmt::format("{} READs and atomics were on the wire, unanswered", out),
+                                       {watch.agreement->frame, request.frame}};
+                    });
 }
 
 // MSN counts the messages that were completed: not less than those that the response acknowledges, and not more than
@@ -453,6 +467,8 @@ void RcExchange::judge_msn(const Watch& watch, const SeenRequest* request) {
     return;
   }
   watch.holds(rule);
+  if (rule == RuleId("rc.responder.msn.starts-at-zero") && watch.monitor.is_reused(watch.from))
+    watch.holds("qp.endpoint.reset.fresh-start");
   if (rule != RuleId("rc.responder.msn.once-a-message")) watch.holds("rc.responder.msn.once-a-message");
   // What is known now of what was before.
   const auto less = static_cast<std::uint32_t>(std::max(0, (t.msn - high) - msn_low_));

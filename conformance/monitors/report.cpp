@@ -51,7 +51,7 @@ Json rung_json(const Rung& rung, const Violation& violation) {
               {"time", seconds(rung.time)},
               {"from", text(rung.from)},
               {"opcode", rung.opcode},
-              {"opcode_name", opcode(rung.opcode).name},
+              {"opcode_name", rung.label.empty() ? opcode(rung.opcode).name : rung.label},
               {"psn", rung.psn},
               {"payload", rung.payload},
               {"ack_request", rung.ack_request},

@@ -52,4 +52,30 @@ CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t se
   return result;
 }
 
+std::vector<CaseResult> run_cases(std::span<const Case* const> which, DeviceUnderTest& device, std::uint64_t seed,
+                                  const std::function<void(const CaseResult&)>& on_result) {
+  std::vector<CaseResult> results;
+  Judgement works = sanity(device, seed);
+  for (const Case* one : which) {
+    CaseResult result;
+    if (works.verdict == Verdict::pass) {
+      // Each case has its own numbers, and the same ones whatever runs before it.
+      result = run_case(*one, device, seed ^ std::hash<std::string>()(one->id()));
+      works = sanity(device, seed + results.size() + 1);
+      if (works.verdict != Verdict::pass) {
+        const Judgement after = works;
+        works = sanity(device, seed);  // once more: it may have needed time
+        if (result.judgement.verdict == Verdict::pass || works.verdict != Verdict::pass)
+          result.judgement = {Verdict::error, {}, "after the case " + after.actual};
+      }
+    } else {
+      result.of = one;
+      result.judgement = works;
+    }
+    if (on_result) on_result(result);
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
 }  // namespace rdmawire::conformance

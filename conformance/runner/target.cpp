@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include "conformance/device/fault_table.hpp"
+#include "conformance/device/reference.hpp"
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/run_directory.hpp"
 #include "replay/host/host.hpp"
@@ -35,6 +37,43 @@ std::array<std::uint8_t, 16> gid_octets(const replay::IpAddress& address) {
   return octets;
 }
 
+/// In this process, in virtual time.
+class ReferenceTarget final : public Target {
+ public:
+  tl::expected<void, TargetError> start(const TargetOptions& options) {
+    auto started = device::Reference::start(device::reference_options(options.seed));
+    if (!started) return trouble(started.error().message);
+    reference_ = std::move(*started);
+    for (const std::string& name : options.faults) {
+      const device::FaultRow* fault = device::find_fault(name);
+      if (!fault) return tl::unexpected(TargetError{true, fmt::format("there is no fault \"{}\"", name)});
+      reference_->device().faults().set(fault->fault);
+    }
+    auto opened = peer::Device::open(reference_->peer());
+    if (!opened) return trouble(opened.error().message);
+    verbs_.emplace(std::move(*opened));
+    constexpr std::uint32_t tester_ip = 0x0a0000c8, device_ip = 0x0a000001;
+    reference_->learn(device::Gid::ipv4(tester_ip), octets_of(tester_mac));
+    device_.name = options.device;
+    device_.peer = &reference_->peer();
+    device_.device = &*verbs_;
+    device_.wire = &reference_->wire();
+    device_.gid_index = verbs_->gid().index;
+    device_.path.tester_mac = octets_of(tester_mac);
+    device_.path.device_mac = reference_->device().options().port.mac;
+    device_.path.tester_address = device::Gid::ipv4(tester_ip).octets;
+    device_.path.device_address = device::Gid::ipv4(device_ip).octets;
+    device_.patience.upper_bounds = true;
+    return {};
+  }
+  DeviceUnderTest& device() override { return device_; }
+  [[nodiscard]] std::string details() const override { return "rdmawire's reference device"; }
+
+ private:
+  std::unique_ptr<device::Reference> reference_;
+  std::optional<peer::Device> verbs_;
+  DeviceUnderTest device_;
+};
 /// The address that a GID holds.
 replay::IpAddress address_of(const std::array<std::uint8_t, 16>& gid) {
   constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -61,6 +100,10 @@ std::uint16_t vlan_of(const std::string& netdev) {
 class AgentTarget : public Target {
  public:
   DeviceUnderTest& device() override { return device_; }
+  [[nodiscard]] std::string details() const override {
+    const nlohmann::json& hello = peer_->hello();
+    return fmt::format("{} at {}, kernel {}", verbs_->name(), hello.value("host", "?"), hello.value("kernel", "?"));
+  }
 
  protected:
   tl::expected<void, TargetError> reach(const std::string& name, const std::string& agent, const std::string& wire) {
@@ -186,6 +229,11 @@ class BenchTarget final : public AgentTarget {
 
 tl::expected<std::unique_ptr<Target>, TargetError> Target::open(const TargetOptions& options) {
   constexpr std::string_view agent = "agent:";
+  if (options.device == "reference") {
+    auto target = std::make_unique<ReferenceTarget>();
+    if (auto started = target->start(options); !started) return tl::unexpected(started.error());
+    return target;
+  }
   if (options.device == "lab:rxe") {
     auto target = std::make_unique<LabTarget>();
     if (auto booted = target->boot(options); !booted) return tl::unexpected(booted.error());
@@ -197,8 +245,8 @@ tl::expected<std::unique_ptr<Target>, TargetError> Target::open(const TargetOpti
       return tl::unexpected(opened.error());
     return target;
   }
-  return tl::unexpected(
-      TargetError{true, fmt::format("there is no device \"{}\"; there are lab:rxe and agent:ADDRESS", options.device)});
+  return tl::unexpected(TargetError{
+      true, fmt::format("there is no device \"{}\"; there are reference, lab:rxe and agent:ADDRESS", options.device)});
 }
 
 }  // namespace rdmawire::conformance

@@ -6,18 +6,21 @@
 #include <memory>
 #include <string>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "conformance/cases/device_under_test.hpp"
 
 namespace rdmawire::conformance {
 
 struct TargetOptions {
-  std::string device = "lab:rxe";  ///< "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
-  std::string wire;                ///< "packet:eth0"
-  std::string kernel = "debian";   ///< of the lab
-  std::filesystem::path agent;     ///< the agent's program, for the lab
-  int stop = -1;                   ///< becomes readable when work is to end
-  std::function<void(std::string_view)> progress;
+  std::string device = "reference";   ///< "reference", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
+  std::uint64_t seed = 1;             ///< of the reference device
+  std::vector<std::string> faults{};  ///< of the reference device, by name: device/fault_table.hpp
+  std::string wire{};                 ///< "packet:eth0"
+  std::string kernel = "debian";      ///< of the lab
+  std::filesystem::path agent{};      ///< the agent's program, for the lab
+  int stop = -1;                      ///< becomes readable when work is to end
+  std::function<void(std::string_view)> progress{};
 };
 
 struct TargetError {
@@ -35,6 +38,8 @@ class Target {
   virtual ~Target() = default;
 
   virtual DeviceUnderTest& device() = 0;
+  /// What it says of itself, one line.
+  [[nodiscard]] virtual std::string details() const = 0;
   /// What the device itself complained of since this was asked last: a kernel's warnings.
   virtual std::vector<std::string> complaints() { return {}; }
 };

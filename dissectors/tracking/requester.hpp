@@ -83,6 +83,7 @@ class Requester {
     bool late = false;                // filled a gap
     bool told = false;                // a gap whose loss was told
     bool behind_late = false;         // sent before what came late, and so dropped by the responder
+    bool passed_over = false;         // the last round of sending again went on behind it without it
     std::uint64_t beyond_frame = 0;   // the first response to what was sent after it
     std::uint64_t refused_frame = 0;  // a gap: the NAK that asked for it
     std::int64_t refused_time = 0;

@@ -435,7 +435,9 @@ void Requester::refused(const TransportPacket& packet, const Reporter& to) {
       request->refused_frame = packet.frame;
       request->refused_time = packet.time;
     } else if (!repeated && request && !request->late && !request->behind_late) {
-      Event lost = event_of(EventKind::lost_in_network, Cause::after_capture, packet, to);
+      // What was captured the first time may be lost before it is captured again.
+      const Cause where = request->passed_over ? Cause::before_capture : Cause::after_capture;
+      Event lost = event_of(EventKind::lost_in_network, where, packet, to);
       lost.origin_frame = request->frame;
       lost.cause_frame = packet.frame;
       ++to.requester().lost_in_network;

@@ -261,6 +261,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
   bool first_of_round = false;
   if (!filler_.active) {
     if (round_.active && !refused_here && packet.psn - round_.next >= 0) {
+      for (std::size_t i = index_of(round_.next); i < at && i < packets_.size(); ++i) packets_[i].passed_over = true;
       round_.copy &= is_copy(packet, known);
       ++round_.event.packets;
       round_.event.octets += packet.payload;
@@ -312,6 +313,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     if (ahead.size() >= max_ahead) give_up_gap(ahead.front().psn - 1, false, 0, to);
   } else if (at < packets_.size()) {
     packets_[at].time = packet.time;
+    packets_[at].passed_over = false;
   }
   again_time_ = packet.time;
 }

@@ -79,6 +79,22 @@ TEST(Requester, ImmediateAndInvalidateAndRemoteAddress) {
   EXPECT_EQ(told.messages[1].invalidated_key, 0xbeefU);
 }
 
+// FLUSH and ATOMIC WRITE are answered by an empty READ response, which no acknowledgement replaces: A19.4.
+TEST(Requester, FlushAndAtomicWriteAreAnsweredByAnEmptyReadResponse) {
+  Link link;
+  link.a({.opcode = 0x1c, .psn = 100, .ack_request = true, .length = 4096});
+  link.a({.opcode = 0x1d, .psn = 101, .payload = 8, .ack_request = true, .length = 8});
+  link.b(response(rc::response_only, 100, 0));
+  link.b(response(rc::response_only, 101, 0));
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), IsEmpty());
+  ASSERT_EQ(told.messages.size(), 2U);
+  EXPECT_EQ(told.messages[0].kind, MessageKind::flush);
+  EXPECT_EQ(told.messages[0].outcome, Outcome::completed);
+  EXPECT_EQ(told.messages[1].kind, MessageKind::atomic_write);
+  EXPECT_EQ(told.messages[1].outcome, Outcome::completed);
+}
+
 TEST(Requester, OneAcknowledgementForMany) {
   Link link;
   link.sends(100, 10);
@@ -395,6 +411,29 @@ TEST(Requester, LostBeforeTheCaptureAndSentAgain) {
   EXPECT_EQ(told.events[1].cause_frame, asked);
   EXPECT_EQ(told.events[2].packets, 3U);
   EXPECT_EQ(told.messages.size(), 4U);
+}
+
+TEST(Requester, CapturedTheFirstTimeAndLostBeforeItIsCapturedAgain) {
+  Link link;
+  link.sends(100, 6);  // frames 2 to 7
+  link.acks(101, 1, nak(0));
+  link.sends(101, 2);
+  link.sends(104, 2);  // and not 103
+  const std::uint64_t asked = link.acks(103, 3, nak(0));
+  link.sends(103, 3);
+  link.acks(105, 6);
+  const Recorder& told = link.end();
+  std::vector<const Event*> lost;
+  for (const Event& event : told.events)
+    if (event.kind == EventKind::lost_in_network) lost.push_back(&event);
+  ASSERT_EQ(lost.size(), 2U);
+  EXPECT_EQ(lost[0]->cause, Cause::after_capture);
+  EXPECT_EQ(lost[0]->psn, 101U);
+  EXPECT_EQ(lost[1]->cause, Cause::before_capture);
+  EXPECT_EQ(lost[1]->psn, 103U);
+  EXPECT_EQ(lost[1]->origin_frame, 5U) << "its first sending";
+  EXPECT_EQ(lost[1]->cause_frame, asked);
+  EXPECT_EQ(told.farewells[0].connection.sent[0].rounds, 2U);
 }
 
 TEST(Requester, LostByTheCapture) {

@@ -157,9 +157,11 @@ TEST(Switch, WhatArrivedAndWhatLeftCanBeRead) {
   SwitchOptions options;
   options.arrived = captures::Writer::create((directory / "in.pcapng").string()).value();
   options.left = captures::Writer::create((directory / "out.pcapng").string()).value();
-  options.faults = program("drop nth 2\ncorrupt octet 20 mask 0x80 nth 2");
+  options.passed = captures::Writer::create((directory / "passed.pcapng").string()).value();
+  options.faults = program("drop nth 2\ncorrupt octet 20 mask 0x80 nth 2\nduplicate nth 1");
   Net net(2, std::move(options));
   for (std::uint8_t i = 1; i <= 3; ++i) net.send(0, frame_of(broadcast, 0x02, i));
+  EXPECT_EQ(net.next(1), 1);
   EXPECT_EQ(net.next(1), 1);
   EXPECT_EQ(net.next(1), 0x83);
   net.fabric->stop();
@@ -176,9 +178,13 @@ TEST(Switch, WhatArrivedAndWhatLeftCanBeRead) {
     EXPECT_EQ(reader.interfaces()[0].name, "p0:a");
     return seen;
   };
-  EXPECT_THAT(read("in.pcapng"),
-              ElementsAre("0:1", "0:2 dropped by rule 1", "0:3 octet 20 of the frame turned over by 0x80 by rule 2"));
-  EXPECT_THAT(read("out.pcapng"), ElementsAre("1:1", "1:131 octet 20 of the frame turned over by 0x80 by rule 2"));
+  EXPECT_THAT(read("in.pcapng"), ElementsAre("0:1 sent 2 times by rule 3", "0:2 dropped by rule 1",
+                                             "0:3 octet 20 of the frame turned over by 0x80 by rule 2"));
+  EXPECT_THAT(read("out.pcapng"), ElementsAre("1:1 sent 2 times by rule 3", "1:1 sent 2 times by rule 3",
+                                              "1:131 octet 20 of the frame turned over by 0x80 by rule 2"));
+  EXPECT_THAT(read("passed.pcapng"),
+              ElementsAre("0:1 sent 2 times by rule 3", "0:1 sent 2 times by rule 3", "0:2 dropped by rule 1",
+                          "0:131 octet 20 of the frame turned over by 0x80 by rule 2"));
   fs::remove_all(directory);
 }
 

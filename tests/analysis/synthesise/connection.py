@@ -54,7 +54,7 @@ class Manners:
             drops_gathered=random.random() < .5, acknowledges_every_duplicate=soft,
             credits=random.choice((wire.NO_CREDITS_GIVEN, wire.NO_CREDITS_GIVEN, random.randrange(11, 30))),
             traffic_class=random.choice((0, 2, 2, 0x68 | 2)), ack_traffic_class=random.choice((0, 2, 0x68)),
-            migrated=not soft, ttl=random.choice((64, 64, 63, 62)), counts_identification=soft)
+            ttl=random.choice((64, 64, 63, 62)), counts_identification=soft)
 
 
 @dataclass(eq=False)
@@ -146,6 +146,9 @@ def content(message, offset, length):
 class ReliableEnd:
     """One end of an RC connection: a requester and a responder that share a port."""
 
+    # Of a duplicate: the PSN of the newest SEND or RDMA WRITE, as C9-105 is read; else of whatever came last.
+    ACKNOWLEDGES_SENDS_ALONE = False
+
     def __init__(self, number, connection, manners):
         self.number, self.connection, self.manners = number, connection, manners
         self.clock, self.network = connection.clock, connection.network
@@ -167,6 +170,7 @@ class ReliableEnd:
         self.timer_runs = False
         # responder
         self.expected = 0
+        self.newest = -1  # place of the last SEND or RDMA WRITE that was executed
         self.msn = 0
         self.nak_sent = False
         self.out_of_service = False
@@ -437,6 +441,7 @@ class ReliableEnd:
             self.atomic_answers[t.place] = a.headers
             self._answer_with(a)
         else:
+            self.newest = self.expected
             self.expected += 1
             self.msn += t.item.last
             if t.flags["ack_request"]:
@@ -474,7 +479,8 @@ class ReliableEnd:
         return 0 if self.no_credits else self.manners.credits
 
     def _acknowledgement(self):
-        a = Transmission(self.number, "answer", "ack", wire.ACKNOWLEDGE, self.expected - 1)
+        place = self.newest if self.ACKNOWLEDGES_SENDS_ALONE else self.expected - 1
+        a = Transmission(self.number, "answer", "ack", wire.ACKNOWLEDGE, place)
         a.msn = self.msn
         a.headers = wire.aeth(self._credits(), self.msn)
         return a
@@ -614,7 +620,7 @@ class Connection:
         """A congestion notification to the other end. IBTA vol 1, A17.9.3."""
         t = Transmission(sender, "notification", "cnp", wire.CNP, 0)
         t.payload = bytes(16)
-        t.flags = {"becn": True}
+        t.flags = {"becn": True, "migrated": False}
         self.send(self.ends[sender], t)
         t.psn = 0
         t.traffic_class = 48 << 2

@@ -206,8 +206,8 @@ def guid(host):
 
 
 def mad_packet(source, destination, mad, psn, source_port, identification=0):
-    return Roce(source, destination, UD_SEND_ONLY, 1, psn, source_port, deth(_GSI_QKEY, 1), mad, migrated=False,
-                ack_request=True, identification=identification)
+    return Roce(source, destination, UD_SEND_ONLY, 1, psn, source_port, deth(_GSI_QKEY, 1), mad,
+                identification=identification)
 
 
 def _mtu_code(mtu):

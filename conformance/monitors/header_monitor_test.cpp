@@ -1,0 +1,179 @@
+#include "conformance/monitors/watched_for_test.hpp"
+#include "dissectors/protocol/crc.hpp"
+#include "dissectors/protocol/decode.hpp"
+
+namespace rdmawire::conformance::testing {
+namespace {
+
+using Change = std::function<void(std::uint8_t*)>;
+
+/// Octets of the frame: IPv4 from 0, UDP from 20, BTH from 28.
+constexpr std::size_t ip = 0, udp = 20, bth = 28;
+
+struct HeaderExample {
+  const char* alias;
+  RdmaFrame frame;
+  Change change;
+};
+void PrintTo(const HeaderExample& example, std::ostream* out) { *out << example.alias; }
+
+RdmaFrame a_send() { return {.opcode = rc::send, .psn = 100, .payload = 8}; }
+RdmaFrame a_datagram() { return {.opcode = ud + rc::send, .qp = 0x12, .payload = 8, .source_qp = 0x11}; }
+RdmaFrame a_mad(std::uint32_t octets) {
+  return {.opcode = ud + rc::send, .qp = 1, .payload = octets, .source_qp = 1, .qkey = 0x80010000};
+}
+RdmaFrame a_notification() { return {.opcode = congestion_notification, .qp = 0x12}; }
+
+const auto examples = std::vector<HeaderExample>{
+    {"HDR-005", a_send(), [](std::uint8_t* p) { p[ip + 6] = 0; }},
+    {"HDR-012", a_send(), [](std::uint8_t* p) { p[udp + 5] -= 4; }},
+    {"HDR-013", a_send(), [](std::uint8_t* p) { p[udp + 7] = 1; }},
+    {"HDR-034", a_send(), [](std::uint8_t* p) { p[bth + 4] = 0x80; }},
+    {"HDR-035", a_send(),
+     [](std::uint8_t* p) {
+       p[ip + 3] += 2;
+       p[udp + 5] += 2;
+     }},
+    {"HDR-037",
+     {.opcode = rc::acknowledge, .psn = 100},
+     [](std::uint8_t* p) {
+       p[ip + 3] += 4;
+       p[udp + 5] += 4;
+     }},
+    {"REQ-004", a_datagram(), [](std::uint8_t* p) { p[bth + 8] = 0x80; }},
+    {"UD-013", a_datagram(), [](std::uint8_t* p) { p[bth + 8] = 0x80; }},
+    {"UD-014", a_mad(256),
+     [](std::uint8_t* p) {
+       p[ip + 3] -= 4;
+       p[udp + 5] -= 4;
+     }},
+    {"CNP-002", a_notification(), [](std::uint8_t* p) { p[bth + 11] = 1; }},
+};
+
+class Header : public ::testing::TestWithParam<HeaderExample> {};
+TEST_P(Header, IsJudgedByItself) {
+  const HeaderExample& example = GetParam();
+  const auto tally = [&](bool broken, CrcCheck::Status status) {
+    Watched link({.joined = false});
+    link.migrated = example.frame.opcode != congestion_notification;
+    link.status = status;
+    link.change = [&](std::uint8_t* octets, std::size_t size) {
+      if (broken) example.change(octets);
+      return std::max(size, static_cast<std::size_t>(load_be<2>(octets + 2)));
+    };
+    link.a(example.frame);
+    return link.tally(example.alias);
+  };
+  EXPECT_EQ(tally(true, CrcCheck::Status::good).violated, 1U);
+  EXPECT_EQ(tally(false, CrcCheck::Status::good).holds, 1U);
+  const Tally damaged = tally(true, CrcCheck::Status::bad);
+  EXPECT_EQ(damaged.violated, 0U) << "what damaged the packet may have changed the header";
+  EXPECT_EQ(damaged.open[static_cast<std::size_t>(Reason::damaged)], 1U);
+}
+INSTANTIATE_TEST_SUITE_P(Rules, Header, ::testing::ValuesIn(examples), [](const auto& parameter) {
+  std::string name = parameter.param.alias;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+/// A packet with the right ICRC, changed before it is computed, and after.
+Tally icrc(std::string_view rule, const Change& before, const Change& after) {
+  Watched link({.joined = false});
+  link.status = CrcCheck::Status::bad;  // computed, then
+  link.change = [&](std::uint8_t* octets, std::size_t size) {
+    if (before) before(octets);
+    HeaderStack stack = decode(Bytes(octets, size), LinkType::raw_ip);
+    store_be(octets + size - 4, 4, __builtin_bswap32(compute_icrc(stack)));  // sent low octet first
+    if (after) after(octets);
+    return size;
+  };
+  link.a(a_send());
+  return link.tally(rule);
+}
+
+TEST(HeaderMonitor, AnIcrcIsRight) { EXPECT_EQ(icrc("HDR-014", nullptr, nullptr).holds, 1U); }
+
+TEST(HeaderMonitor, ASenderThatSendsTheOctetsInTheOtherOrderIsBlamed) {
+  Watched link({.joined = false});
+  link.status = CrcCheck::Status::bad;
+  link.change = [&](std::uint8_t* octets, std::size_t size) {
+    store_be(octets + size - 4, 4, compute_icrc(decode(Bytes(octets, size), LinkType::raw_ip)));
+    return size;
+  };
+  link.a(a_send());
+  EXPECT_EQ(link.tally("HDR-014").violated, 1U) << "no damage on the way does that";
+}
+
+TEST(HeaderMonitor, AChangeOnTheWayIsNotTheSendersFault) {
+  const Tally tally = icrc("HDR-014", nullptr, [](std::uint8_t* octets) { octets[udp + 1] ^= 0x55; });
+  EXPECT_EQ(tally.violated, 0U);
+  EXPECT_EQ(tally.open[static_cast<std::size_t>(Reason::changed_on_the_way)], 1U);
+}
+
+TEST(HeaderMonitor, ACutIcrcIsInconclusiveAndThatIsARuleOfOurs) {
+  Watched link({.joined = false});
+  link.status = CrcCheck::Status::unverifiable;
+  link.kept = 60;
+  link.a({.opcode = rc::send, .psn = 100, .payload = 64});
+  EXPECT_EQ(link.tally("HDR-014").open[static_cast<std::size_t>(Reason::cut)], 1U);
+  EXPECT_EQ(link.tally("HDR-042").holds, 1U);
+}
+
+TEST(HeaderMonitor, AFrameThatWasCutShortOnTheWayIsNotTheSendersFault) {
+  Watched link({.joined = false});
+  link.change = [](std::uint8_t*, std::size_t size) { return size - 20; };
+  link.a({.opcode = rc::send, .psn = 100, .payload = 64});
+  EXPECT_EQ(link.tally("HDR-004").violated, 0U);
+  EXPECT_EQ(link.tally("HDR-004").inconclusive(), 1U);
+}
+
+TEST(UnreliableMonitor, NothingIsSentAgainOrAnswered) {
+  Watched link({.service = tracking::Service::uc});
+  for (std::uint32_t i = 0; i < 4; ++i) link.a({.opcode = uc + rc::send, .psn = 100 + i, .payload = 8});
+  link.a({.opcode = uc + rc::send, .psn = 101, .payload = 8});
+  link.b({.opcode = rc::acknowledge, .psn = 101, .msn = 1});
+  EXPECT_EQ(link.violated(), (std::vector<std::string>{"UC-012 a 6", "UC-001 b 7"}));
+  EXPECT_EQ(link.tally("UC-013").holds, 4U);
+}
+
+TEST(UnreliableMonitor, AGapIsALossAndALatePacketIsLate) {
+  Watched link({.service = tracking::Service::uc});
+  for (const std::uint32_t psn : {100U, 101U, 103U, 102U, 104U})
+    link.a({.opcode = uc + rc::send, .psn = psn, .payload = 8});
+  EXPECT_THAT(link.violated(), ::testing::IsEmpty());
+  Watched bench({.bench = true, .service = tracking::Service::uc});
+  for (const std::uint32_t psn : {100U, 102U}) bench.a({.opcode = uc + rc::send, .psn = psn, .payload = 8});
+  EXPECT_EQ(bench.violated(), std::vector<std::string>{"UC-013 a 3"});
+}
+
+TEST(CongestionMonitor, ANotificationAnswersAMark) {
+  Watched link({.at = {tracking::PortAddress::of_ipv4(host_b)}});
+  link.a({.opcode = rc::send, .psn = 100, .payload = 8, .traffic_class = 3});
+  link.migrated = false;
+  link.b({.opcode = congestion_notification});
+  EXPECT_EQ(link.tally("CNP-001").holds, 1U);
+  EXPECT_EQ(link.tally("CNP-004").holds, 1U);
+  EXPECT_THAT(link.violated(), ::testing::IsEmpty());
+}
+
+TEST(CongestionMonitor, MoreNotificationsThanMarksAreTooManyWhereAllMarksAreSeen) {
+  for (const bool bench : {true, false}) {
+    Watched link({.bench = bench});
+    link.a({.opcode = rc::send, .psn = 100, .payload = 8, .traffic_class = 3});
+    link.migrated = false;
+    link.b({.opcode = congestion_notification});
+    link.b({.opcode = congestion_notification});
+    EXPECT_EQ(link.tally("CNP-004").violated, bench ? 1U : 0U);
+  }
+}
+
+TEST(CongestionMonitor, ANotificationWithoutAMarkProvesNothing) {
+  Watched link;
+  link.sends(0);
+  link.migrated = false;
+  link.b({.opcode = congestion_notification});
+  EXPECT_EQ(link.tally("CNP-001").inconclusive(), 1U);
+}
+
+}  // namespace
+}  // namespace rdmawire::conformance::testing

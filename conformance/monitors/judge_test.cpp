@@ -1,0 +1,101 @@
+#include "conformance/monitors/judge.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include "conformance/monitors/monitored.hpp"
+#include "conformance/monitors/watched_for_test.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+constexpr RuleId rule = "rc.responder.psn.sequence-error";
+
+TEST(Judge, CountsEveryVerdict) {
+  Judge judge;
+  judge.judge(rule, Verdict::holds());
+  judge.judge(rule, Verdict::open(Reason::cut));
+  judge.judge(rule, Verdict::open(Reason::cut));
+  judge.judge(rule, Verdict::violated(), Place{7, End::b, false, {}, 12, 0, 0}, [] { return Statement{"x", "y", {}}; });
+  const Tally& tally = judge.tallies()[rule.index()];
+  EXPECT_EQ(tally.holds, 1U);
+  EXPECT_EQ(tally.violated, 1U);
+  EXPECT_EQ(tally.inconclusive(), 2U);
+  EXPECT_EQ(tally.open[static_cast<std::size_t>(Reason::cut)], 2U);
+  EXPECT_EQ(tally.evaluated(), 4U);
+}
+
+TEST(Judge, TellsOneRuleOfOneEndOfOneConnectionOnce) {
+  Judge judge;
+  int told = 0;
+  const auto tell = [&] {
+    ++told;
+    return Statement{"x", "y", {}};
+  };
+  for (const std::uint64_t frame : {12U, 15U, 19U})
+    judge.judge(rule, Verdict::violated(), Place{7, End::b, false, {}, frame, 0, 0}, tell);
+  judge.judge(rule, Verdict::violated(), Place{7, End::a, false, {}, 20, 0, 0}, tell);
+  judge.judge(rule, Verdict::violated(), Place{8, End::b, false, {}, 21, 0, 0}, tell);
+  EXPECT_EQ(told, 3);
+  ASSERT_EQ(judge.violations().size(), 3U);
+  EXPECT_EQ(judge.violations()[0].count, 3U);
+  EXPECT_EQ(judge.violations()[0].place.frame, 12U);
+  EXPECT_EQ(judge.violations()[0].last_frame, 19U);
+}
+
+TEST(Judge, DoubtMakesAViolationInconclusiveAndNothingElse) {
+  EXPECT_EQ(Verdict::violated().unless(true, Reason::cut).kind(), Verdict::Kind::inconclusive);
+  EXPECT_EQ(Verdict::violated().unless(false, Reason::cut).kind(), Verdict::Kind::violated);
+  EXPECT_EQ(Verdict::holds().unless(true, Reason::cut).kind(), Verdict::Kind::holds);
+}
+
+TEST(RuleSet, ChoosesAndTakesAway) {
+  RuleSet set;
+  EXPECT_EQ(set.choose({"rc.responder.*", "!RSP-009"}), "");
+  EXPECT_TRUE(set.has("rc.responder.ack.in-order"));
+  EXPECT_FALSE(set.has(rule));
+  EXPECT_FALSE(set.has("rc.requester.psn.increments"));
+  RuleSet all_but;
+  EXPECT_EQ(all_but.choose({"!HDR-*"}), "");
+  EXPECT_TRUE(all_but.has(rule));
+  EXPECT_FALSE(all_but.has("roce.sender.udp.length"));
+  EXPECT_EQ(RuleSet().choose({"RSP-999"}), "RSP-999");
+}
+
+/// Every rule that a monitor's source names is in the list, and no other.
+TEST(Monitored, IsWhatTheSourcesName) {
+  std::set<std::string> named;
+  const std::regex id("\"((roce|rc|bth|uc|ud|xrc|congestion|cm|qp)\\.[a-z0-9-]+(\\.[a-z0-9-]+)+)\"");
+  for (const auto& entry : std::filesystem::directory_iterator(RDMAWIRE_SOURCE_DIR "/conformance/monitors")) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(".cpp") || name.ends_with("_test.cpp") || name.ends_with("_fuzz.cpp")) continue;
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    for (std::sregex_iterator match(text.begin(), text.end(), id), end; match != end; ++match)
+      named.insert((*match)[1]);
+  }
+  std::set<std::string> listed;
+  for (const RuleId monitored_rule : monitored) listed.insert(std::string(monitored_rule->id));
+  EXPECT_EQ(named, listed);
+}
+
+/// The rows of the catalogue that a capture can show, and that no monitor judges, each for a reason.
+TEST(Monitored, LeavesOutOnlyWhatNoCaptureShows) {
+  std::vector<std::string> left;
+  for (std::size_t i = 0; i < rules.size(); ++i)
+    if ((rules[i].mode == Mode::passive || rules[i].mode == Mode::both) && !is_monitored(RuleId::at(i)))
+      left.emplace_back(rules[i].alias.empty() ? rules[i].id : rules[i].alias);
+  // REQ-008: completions are verbs'. REQ-033: the fence is in the work request. REQ-043 is judged with REQ-022.
+  // UC-002: whether a message was delivered. CNP-005, -008, -010: rates and intervals are the device's. CNP-013:
+  // counters. QPS-007: the state is verbs'.
+  EXPECT_THAT(left, ::testing::UnorderedElementsAre("REQ-008", "REQ-033", "UC-002", "CNP-005", "CNP-008", "CNP-010",
+                                                    "CNP-013", "QPS-007"));
+}
+
+}  // namespace
+}  // namespace rdmawire::conformance

@@ -1,0 +1,376 @@
+#include "conformance/monitors/watched_for_test.hpp"
+
+namespace rdmawire::conformance::testing {
+namespace {
+
+/// The capture was taken where the requester is.
+const std::vector requesters_port{tracking::PortAddress::of_ipv4(host_a)};
+
+const auto examples = std::vector<Example>{
+    {"REQ-001",
+     End::a,
+     {.bench = true},
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(2);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(1);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(2);
+     }},
+    {"REQ-002",
+     End::a,
+     {},
+     [](Watched& w) {
+       w.reads(0, 4096);
+       w.sends(2);
+     },
+     [](Watched& w) {
+       w.reads(0, 4096);
+       w.sends(4);
+     },
+     [](Watched& w) {
+       w.reads(0, 4096);
+       w.sends(6);
+     }},
+    {"REQ-005",
+     End::a,
+     {},
+     [](Watched& w) {
+       w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
+       w.sends(1);
+     },
+     [](Watched& w) {
+       w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
+       w.a({.opcode = rc::send_last, .psn = 101, .payload = 8});
+     },
+     // The last packet and another message's are not there.
+     [](Watched& w) {
+       w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
+       w.sends(2);
+     }},
+    {"REQ-006",
+     End::a,
+     {},
+     [](Watched& w) { w.a({.opcode = rc::send_first, .psn = 100, .payload = 512}); },
+     [](Watched& w) { w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024}); },
+     [](Watched& w) { w.a({.opcode = rc::send_middle, .psn = 103, .payload = 1024}); }},
+    {"REQ-021",
+     End::a,
+     {.at = requesters_port},
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(1);
+       w.sends(2);
+       w.acks(0, 0, nak(0));
+       w.sends(1);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(1);
+       w.sends(2);
+       w.acks(0, 0, nak(0));
+       w.sends(0);
+       w.sends(1);
+       w.sends(2);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(1);
+       w.sends(2);
+       w.acks(0, 0, nak(0));
+       w.sends(1);
+     }},
+    {"REQ-022",
+     End::a,
+     {.at = requesters_port},
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(1);
+       w.sends(2);
+       w.acks(0, 0, nak(0));
+       w.sends(0);
+       w.sends(2);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(1);
+       w.sends(2);
+       w.acks(0, 0, nak(0));
+       w.sends(0);
+       w.sends(1);
+       w.sends(2);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(1);
+       w.sends(2);
+       w.acks(0, 0, nak(0));
+       w.sends(0);
+       w.sends(2);
+     }},
+    {"REQ-023",
+     End::a,
+     {.at = requesters_port},
+     [](Watched& w) {
+       w.sends(0);
+       w.acks(0, 0, nak(0));
+       w.sends(0);
+       w.step = millisecond;
+       w.sends(0);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.acks(0, 0, nak(0));
+       w.sends(0);
+       w.acks(0, 1);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.acks(0, 0, nak(0));
+       w.sends(0);
+       w.step = millisecond;
+       w.sends(0);
+     }},
+    {"REQ-024",
+     End::a,
+     {.at = requesters_port},
+     [](Watched& w) {
+       w.step = millisecond;
+       w.sends(0);
+       w.sends(0);
+     },
+     [](Watched& w) {
+       w.step = 5 * millisecond;
+       w.sends(0);
+       w.sends(0);
+     },
+     [](Watched& w) {
+       w.step = millisecond;
+       w.sends(0);
+       w.sends(0);
+     }},
+    {"REQ-025",
+     End::a,
+     {.at = requesters_port},
+     [](Watched& w) {
+       for (int i = 0; i < 5; ++i) w.sends(0);
+     },
+     [](Watched& w) {
+       for (int i = 0; i < 4; ++i) w.sends(0);
+     },
+     [](Watched& w) {
+       for (int i = 0; i < 5; ++i) w.sends(0);
+     }},
+    // 14: 1.28 ms; 28: 163.84 ms.
+    {"REQ-028",
+     End::a,
+     {},
+     [](Watched& w) {
+       w.sends(0);
+       w.acks(0, 0, rnr(28));
+       w.sends(0);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.acks(0, 0, rnr(28));
+       w.wait(150 * millisecond);
+       w.sends(0);
+     },
+     // It may have been on its way when the NAK came.
+     [](Watched& w) {
+       w.sends(0);
+       w.acks(0, 0, rnr(28));
+       w.step = millisecond;
+       w.sends(0);
+     }},
+    {"REQ-029",
+     End::a,
+     {.at = requesters_port},
+     [](Watched& w) {
+       w.sends(0);
+       for (int i = 0; i < 3; ++i) {
+         w.acks(0, 0, rnr(1));
+         w.sends(0);
+       }
+     },
+     [](Watched& w) {
+       w.sends(0);
+       for (int i = 0; i < 2; ++i) {
+         w.acks(0, 0, rnr(1));
+         w.sends(0);
+       }
+     },
+     [](Watched& w) {
+       w.sends(0);
+       for (int i = 0; i < 3; ++i) {
+         w.acks(0, 0, rnr(1));
+         w.sends(0);
+       }
+     }},
+    {"REQ-032",
+     End::a,
+     {},
+     [](Watched& w) {
+       for (std::uint32_t i = 0; i < 3; ++i) w.reads(i, 8);
+       w.responds(rc::response_only, 0, 8, 1);
+     },
+     [](Watched& w) {
+       for (std::uint32_t i = 0; i < 2; ++i) w.reads(i, 8);
+       w.responds(rc::response_only, 0, 8, 1);
+     },
+     // The capture lacks the first one's answer.
+     [](Watched& w) {
+       for (std::uint32_t i = 0; i < 3; ++i) w.reads(i, 8);
+       w.responds(rc::response_only, 1, 8, 2);
+     }},
+    {"REQ-035",
+     End::a,
+     {},
+     [](Watched& w) {
+       w.reads(0, 4096);
+       w.responds(rc::response_first, 0, 1024, 1);
+       w.reads(1, 3072, 0x1000);
+     },
+     [](Watched& w) {
+       w.reads(0, 4096);
+       w.responds(rc::response_first, 0, 1024, 1);
+       w.reads(1, 3072, 0x1400);
+     },
+     [](Watched& w) { w.reads(1, 3072, 0x1400); }},
+    {"REQ-037",
+     End::a,
+     {},
+     nullptr,
+     [](Watched& w) {
+       w.reads(0, 4096);
+       w.responds(rc::response_first, 0, 1024, 1);
+       w.responds(rc::response_middle, 2, 1024);
+       w.reads(1, 3072, 0x1400);
+     },
+     [](Watched& w) {
+       w.reads(0, 4096);
+       w.responds(rc::response_first, 0, 1024, 1);
+       w.responds(rc::response_middle, 2, 1024);
+       w.sends(4);
+     }},
+    {"REQ-041",
+     End::a,
+     {},
+     [](Watched& w) {
+       w.sends(0, 64);
+       w.sends(0, 60);
+     },
+     [](Watched& w) {
+       w.sends(0, 64);
+       w.sends(0, 64);
+     },
+     [](Watched& w) {
+       w.sends(0, 64);
+       w.kept = 40;
+       w.sends(0, 64);
+     }},
+    {"REQ-042",
+     End::a,
+     {},
+     [](Watched& w) {
+       w.a({.opcode = rc::fetch_add, .psn = 100, .swap = 1});
+       w.a({.opcode = rc::fetch_add, .psn = 100, .swap = 2});
+     },
+     [](Watched& w) {
+       w.a({.opcode = rc::fetch_add, .psn = 100, .swap = 1});
+       w.a({.opcode = rc::fetch_add, .psn = 100, .swap = 1});
+     },
+     nullptr},
+    {"HDR-010",
+     End::a,
+     {},
+     [](Watched& w) {
+       w.sends(0);
+       w.a({.opcode = rc::send, .psn = 101, .source_port = 0xc124});
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(1);
+     },
+     nullptr},
+    {"HDR-039",
+     End::a,
+     {},
+     [](Watched& w) {
+       w.migrated = false;
+       w.sends(0);
+     },
+     [](Watched& w) { w.sends(0); },
+     nullptr},
+    {"QPS-025",
+     End::a,
+     {},
+     [](Watched& w) { w.a({.opcode = rc::send, .psn = 99, .payload = 4}); },
+     [](Watched& w) { w.sends(0); },
+     [](Watched& w) { w.sends(1); }},
+};
+
+class Requester : public ::testing::TestWithParam<Example> {};
+TEST_P(Requester, IsCaughtWhereItIsSure) {
+  if (GetParam().broken) {
+    hold(GetParam());
+    return;
+  }
+  // What is missing can always be the capture's: there is nothing to catch.
+  Watched kept(GetParam().agreed);
+  GetParam().kept(kept);
+  EXPECT_GT(kept.tally(GetParam().alias).holds, 0U);
+  Watched lossy(GetParam().agreed);
+  GetParam().lossy(lossy);
+  EXPECT_GT(lossy.tally(GetParam().alias).inconclusive(), 0U);
+}
+INSTANTIATE_TEST_SUITE_P(Rules, Requester, ::testing::ValuesIn(examples), [](const auto& parameter) {
+  std::string name = parameter.param.alias;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(RequesterMonitor, AProgramThatChangesItsBufferIsNotTheDevicesFault) {
+  Watched link;
+  link.sends(0);
+  link.change = [](std::uint8_t* octets, std::size_t size) {
+    octets[45] = 1;
+    return size;
+  };
+  link.sends(0);
+  EXPECT_EQ(link.tally("REQ-041").open[static_cast<std::size_t>(Reason::device_knows)], 1U);
+  EXPECT_THAT(link.violated(), ::testing::IsEmpty());
+}
+
+// Credits of code 0, none: one message more may go, and not two.
+TEST(RequesterMonitor, CreditsAreKept) {
+  for (const bool bench : {true, false}) {
+    Watched link({.bench = bench});
+    link.sends(0);
+    link.acks(0, 1, 0);
+    link.sends(1);
+    EXPECT_EQ(link.monitors.judge().violations().size(), 0U);
+    link.sends(2);
+    EXPECT_EQ(link.tally("rc.requester.credits.kept").violated, bench ? 1U : 0U);
+  }
+}
+
+TEST(RequesterMonitor, ACopyOfTheNetworkIsNotSentAgain) {
+  Watched link;
+  link.sends(0);
+  link.step = 100 * microsecond;
+  // The same identification and ICRC: the same packet.
+  const auto frame = link.sends(1);
+  link.sends(1);
+  link.acks(1, 2);
+  EXPECT_THAT(link.violated(), ::testing::IsEmpty());
+  EXPECT_GT(frame, 0U);
+}
+
+}  // namespace
+}  // namespace rdmawire::conformance::testing

@@ -1,0 +1,459 @@
+#include "conformance/monitors/watched_for_test.hpp"
+
+namespace rdmawire::conformance::testing {
+namespace {
+
+/// Two WRITEs of two packets, the second packet of each missing its announced octets or not.
+void write_of_two(Watched& w, std::uint32_t last) {
+  w.writes(rc::write_first, 0, 1024, 1100);
+  w.writes(rc::write_last, 1, last);
+}
+
+const auto examples = std::vector<Example>{
+    {"RSP-003",
+     End::b,
+     {.bench = true},
+     [](Watched& w) {
+       w.sends(0);
+       w.acks(0, 1);
+       w.acks(0, 1);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.acks(0, 1);
+       w.sends(0);
+       w.acks(0, 1);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.acks(0, 1);
+       w.acks(0, 1);
+     }},
+    {"RSP-005",
+     End::b,
+     {},
+     [](Watched& w) {
+       write_of_two(w, 76);
+       w.acks(1, 2);
+       w.sends(2);
+     },
+     [](Watched& w) {
+       write_of_two(w, 76);
+       w.acks(1, 1);
+       w.sends(2);
+       w.acks(2, 2);
+     },
+     // The capture may lack what was counted.
+     [](Watched& w) {
+       write_of_two(w, 76);
+       w.acks(1, 2);
+       w.sends(3);
+     }},
+    {"RSP-006",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(1);
+       w.reads(2, 8);
+       w.responds(rc::response_only, 2, 8, 2);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(1);
+       w.reads(2, 8);
+       w.responds(rc::response_only, 2, 8, 3);
+     },
+     nullptr},
+    {"RSP-009",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(2);
+       w.acks(1, 1, nak(0));
+       w.acks(1, 1, nak(0));
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(2);
+       w.acks(1, 1, nak(0));
+       w.sends(1);
+       w.sends(2);
+       w.acks(2, 3);
+     },
+     // So soon the network may have made a copy.
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(2);
+       w.acks(1, 1, nak(0));
+       w.step = millisecond;
+       w.acks(1, 1, nak(0));
+     }},
+    {"RSP-014",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(1);
+       w.acks(1, 2);
+       w.sends(0);
+       w.acks(0, 2);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(1);
+       w.acks(1, 2);
+       w.sends(0);
+       w.acks(1, 2);
+     },
+     // The network may have changed the order of two ACKs.
+     [](Watched& w) {
+       w.sends(0);
+       w.sends(1);
+       w.acks(1, 2);
+       w.step = millisecond;
+       w.acks(0, 1);
+     }},
+    {"RSP-019",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.a({.opcode = rc::fetch_add, .psn = 100});
+       w.b({.opcode = rc::atomic_acknowledge, .psn = 100, .msn = 1, .swap = 5});
+       w.a({.opcode = rc::fetch_add, .psn = 100});
+       w.b({.opcode = rc::atomic_acknowledge, .psn = 100, .msn = 1, .swap = 6});
+     },
+     [](Watched& w) {
+       w.a({.opcode = rc::fetch_add, .psn = 100});
+       w.b({.opcode = rc::atomic_acknowledge, .psn = 100, .msn = 1, .swap = 5});
+       w.a({.opcode = rc::fetch_add, .psn = 100});
+       w.b({.opcode = rc::atomic_acknowledge, .psn = 100, .msn = 1, .swap = 5});
+     },
+     nullptr},
+    {"RSP-022",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.sends(0);
+       w.a({.opcode = rc::send_middle, .psn = 101, .payload = 1024});
+       w.acks(1, 1);
+     },
+     nullptr,
+     [](Watched& w) {
+       w.sends(0);
+       w.a({.opcode = rc::send_middle, .psn = 102, .payload = 1024});
+       w.acks(2, 2);
+     }},
+    {"RSP-023",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
+       w.sends(1);
+       w.acks(1, 1);
+     },
+     nullptr,
+     [](Watched& w) {
+       w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
+       w.sends(2);
+       w.acks(2, 2);
+     }},
+    {"RSP-024",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
+       w.a({.opcode = rc::write_last, .psn = 101, .payload = 8});
+       w.acks(1, 1);
+     },
+     nullptr,
+     [](Watched& w) {
+       w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
+       w.a({.opcode = rc::write_last, .psn = 102, .payload = 8});
+       w.acks(2, 1);
+     }},
+    {"RSP-025",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.writes(rc::write_first, 0, 1024, 2048);
+       w.reads(1, 8);
+       w.responds(rc::response_only, 1, 8, 1);
+     },
+     nullptr,
+     [](Watched& w) {
+       w.writes(rc::write_first, 0, 1024, 2048);
+       w.reads(2, 8);
+       w.responds(rc::response_only, 2, 8, 2);
+     }},
+    {"RSP-026",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.a({.opcode = rc::send_first, .psn = 100, .payload = 512});
+       w.acks(0, 0);
+     },
+     nullptr,
+     nullptr},
+    {"RSP-027",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.sends(0, 1025);
+       w.acks(0, 1);
+     },
+     nullptr,
+     nullptr},
+    {"RSP-028",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024});
+       w.a({.opcode = rc::send_last, .psn = 101, .payload = 0});
+       w.acks(1, 1);
+     },
+     nullptr,
+     nullptr},
+    {"RSP-029",
+     End::b,
+     {},
+     [](Watched& w) {
+       write_of_two(w, 75);
+       w.acks(1, 1);
+     },
+     nullptr,
+     [](Watched& w) {
+       w.writes(rc::write_last, 1, 75);
+       w.acks(1, 1);
+     }},
+    {"RSP-042",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.sends(0);
+       w.b({.opcode = rc::atomic_acknowledge, .psn = 100, .msn = 1});
+     },
+     [](Watched& w) {
+       w.a({.opcode = rc::fetch_add, .psn = 100});
+       w.b({.opcode = rc::atomic_acknowledge, .psn = 100, .msn = 1});
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.b({.opcode = rc::atomic_acknowledge, .psn = 101, .msn = 2});
+     }},
+    {"RSP-053",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.reads(0, 2048);
+       w.responds(rc::response_middle, 0, 1024);
+     },
+     [](Watched& w) {
+       w.reads(0, 2048);
+       w.responds(rc::response_first, 0, 1024, 1);
+       w.responds(rc::response_last, 1, 1024, 1);
+     },
+     // The READ's rest may have been asked for again.
+     [](Watched& w) {
+       w.reads(0, 2048);
+       w.responds(rc::response_only, 1, 1024, 1);
+     }},
+    {"RSP-054",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.reads(0, 2048);
+       w.responds(rc::response_first, 0, 512, 1);
+     },
+     [](Watched& w) {
+       w.reads(0, 2048);
+       w.responds(rc::response_first, 0, 1024, 1);
+       w.responds(rc::response_last, 1, 1024, 1);
+     },
+     [](Watched& w) { w.responds(rc::response_middle, 1, 512); }},
+    {"RSP-055",
+     End::b,
+     {.bench = true},
+     [](Watched& w) {
+       w.reads(0, 8);
+       w.sends(1);
+       w.acks(1, 2);
+       w.responds(rc::response_only, 0, 8, 2);
+     },
+     [](Watched& w) {
+       w.reads(0, 8);
+       w.sends(1);
+       w.responds(rc::response_only, 0, 8, 1);
+       w.acks(1, 2);
+     },
+     [](Watched& w) {
+       w.reads(0, 8);
+       w.sends(1);
+       w.acks(1, 2);
+       w.responds(rc::response_only, 0, 8, 2);
+     }},
+    {"RSP-057",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.reads(0, 8);
+       w.b({.opcode = rc::response_only, .psn = 100, .payload = 8, .syndrome = nak(2)});
+     },
+     [](Watched& w) {
+       w.reads(0, 8);
+       w.acks(0, 0, nak(2));
+     },
+     nullptr},
+    {"RSP-061",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.a({.opcode = 0x1d, .psn = 100, .payload = 8, .length = 8});
+       w.responds(rc::response_only, 0, 8, 1);
+     },
+     [](Watched& w) {
+       w.a({.opcode = 0x1d, .psn = 100, .payload = 8, .length = 8});
+       w.responds(rc::response_only, 0, 0, 1);
+     },
+     nullptr},
+    {"RSP-065",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.a({.opcode = 0x1c, .psn = 100});
+       w.responds(rc::response_only, 0, 8, 1);
+     },
+     [](Watched& w) {
+       w.a({.opcode = 0x1c, .psn = 100});
+       w.responds(rc::response_only, 0, 0, 1);
+     },
+     nullptr},
+    {"QPS-009",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.reads(0, 8);
+       w.acks(0, 0, nak(2));
+       w.responds(rc::response_only, 0, 8, 1);
+     },
+     [](Watched& w) {
+       w.reads(0, 8);
+       w.acks(0, 0, nak(2));
+     },
+     [](Watched& w) {
+       w.reads(0, 8);
+       w.acks(0, 0, nak(2));
+       w.step = millisecond;
+       w.responds(rc::response_only, 0, 8, 1);
+     }},
+    {"QPS-026",
+     End::b,
+     {},
+     [](Watched& w) {
+       w.sends(0);
+       w.closes(End::a);
+       w.acks(0, 1);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.acks(0, 1);
+       w.closes(End::a);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.closes(End::a);
+       w.step = millisecond;
+       w.acks(0, 1);
+     }},
+    {"XRC-006",
+     End::b,
+     {.service = tracking::Service::xrc},
+     nullptr,
+     [](Watched& w) {
+       w.a({.opcode = xrc + rc::read, .psn = 100, .length = 8});
+       w.b({.opcode = xrc + rc::response_only, .psn = 100, .payload = 8, .msn = 1});
+     },
+     nullptr},
+};
+
+class Responder : public ::testing::TestWithParam<Example> {};
+TEST_P(Responder, IsCaughtWhereItIsSure) {
+  const Example& example = GetParam();
+  if (example.broken && example.kept) {
+    hold(example);
+    return;
+  }
+  if (example.kept) {
+    Watched link(example.agreed);
+    example.kept(link);
+    EXPECT_GT(link.tally(example.alias).holds, 0U);
+    EXPECT_THAT(link.violated(), ::testing::IsEmpty());
+    return;
+  }
+  // What the requester does is wrong in both traces: here it is refused.
+  Watched broken(example.agreed);
+  example.broken(broken);
+  EXPECT_GT(broken.tally(example.alias).violated, 0U);
+  if (example.lossy) {
+    Watched lossy(example.agreed);
+    example.lossy(lossy);
+    EXPECT_EQ(lossy.tally(example.alias).violated, 0U);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Rules, Responder, ::testing::ValuesIn(examples), [](const auto& parameter) {
+  std::string name = parameter.param.alias;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(ResponderMonitor, AnAnswerBehindAGapIsNoneWhereEverythingIsSeen) {
+  for (const bool bench : {true, false}) {
+    Watched link({.bench = bench});
+    link.sends(0);
+    link.sends(2);
+    link.acks(2, 2);
+    EXPECT_EQ(link.tally("RSP-009").violated, bench ? 1U : 0U);
+  }
+}
+
+TEST(ResponderMonitor, ARequesterThatWasRefusedIsQuiet) {
+  Watched link({.bench = true});
+  link.reads(0, 8);
+  link.acks(0, 0, nak(2));
+  link.sends(1);
+  EXPECT_EQ(link.violated(), std::vector<std::string>{"QPS-009 a 4"});
+}
+
+TEST(ResponderMonitor, ARefusedRequestIsNoDeviationOfTheResponder) {
+  Watched link;
+  link.sends(0);
+  link.a({.opcode = rc::send_middle, .psn = 101, .payload = 1024});
+  link.acks(1, 1, nak(1));
+  EXPECT_EQ(link.tally("RSP-022").holds, 1U);
+  EXPECT_EQ(link.violated(), std::vector<std::string>{"REQ-005 a 3"});
+}
+
+TEST(ResponderMonitor, WhatIsJoinedByInferenceAloneIsNotBlamed) {
+  Watched link({.joined = false});
+  link.sends(0);
+  link.acks(0, 1);
+  link.sends(1);
+  link.acks(1, 2);
+  link.sends(0);
+  link.acks(0, 2);
+  EXPECT_EQ(link.tally("RSP-014").violated, 0U);
+}
+
+TEST(ResponderMonitor, MsnGoesRoundTheRing) {
+  Watched link({.joined = true});
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    link.sends(i);
+    link.acks(i, i + 1);
+  }
+  EXPECT_THAT(link.violated(), ::testing::IsEmpty());
+  EXPECT_GT(link.tally("RSP-005").holds, 290U);
+}
+
+}  // namespace
+}  // namespace rdmawire::conformance::testing

@@ -1,0 +1,100 @@
+#include "conformance/report/report.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "captures/io/reader.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+void nothing(Bench&) {}
+constexpr Case gap{.rule = "rc.responder.psn.sequence-error", .variant = "two <missing>", .run = nothing};
+constexpr Case wrap{.rule = "rc.responder.psn.wraps", .run = nothing};
+
+/// One case that deviates, with a frame each way, and one that the device cannot do.
+Report a_report() {
+  const std::vector<std::uint8_t> ours(60, 0x11), theirs(62, 0x22);
+  CaseResult failed;
+  failed.of = &gap;
+  failed.judgement = {Verdict::fail_wrong_code, "NAK PSN sequence error, PSN +0", "NAK invalid request, PSN +0"};
+  failed.seed = 7;
+  failed.nanoseconds = 1'500'000;
+  failed.transcript = {{Step::Kind::verbs, 1000, "a queue pair", {}},
+                       {Step::Kind::sent, 2000, "RC SEND Only, PSN +1", ours},
+                       {Step::Kind::received, 3000, "NAK invalid request, PSN +0", theirs},
+                       {Step::Kind::deviation, 3500, "expected NAK PSN sequence error", {}}};
+  CaseResult lacking;
+  lacking.of = &wrap;
+  lacking.judgement = {Verdict::unsupported, "", "the device has no queue pairs"};
+  return {.device = "a <device>",
+          .details = "of a test",
+          .seed = 7,
+          .nanoseconds = 2'000'000'000,
+          .results = {failed, lacking}};
+}
+
+TEST(Report, InWords) {
+  const Report report = a_report();
+  EXPECT_EQ(text_of(report.results[0], false),
+            "fail-wrong-code  RSP-009   rc.responder.psn.sequence-error/two <missing>\n"
+            "    deviates from " +
+                clauses_of(*gap.rule) +
+                " as we read it\n"
+                "    expected  NAK PSN sequence error, PSN +0\n"
+                "    actual    NAK invalid request, PSN +0\n");
+  EXPECT_EQ(text_of(report.results[1], true),
+            "unsupported      RSP-011   rc.responder.psn.wraps\n"
+            "    because   the device has no queue pairs\n");
+  EXPECT_EQ(summary(report), "2 cases in 2.0 s: 1 fail-wrong-code, 1 unsupported; a <device>, seed 7\n");
+}
+
+TEST(Report, AsJson) {
+  const auto json = to_json(a_report());
+  EXPECT_EQ(json["verdicts"]["fail-wrong-code"], 1);
+  EXPECT_EQ(json["cases"][0]["alias"], "RSP-009");
+  EXPECT_EQ(json["cases"][0]["steps"][1]["kind"], "sent");
+  EXPECT_EQ(json["cases"][0]["steps"][2]["frame"].get<std::string>().substr(0, 4), "2222");
+  EXPECT_FALSE(json["cases"][1].contains("expected"));
+  EXPECT_EQ(json["note"], disclaimer);
+}
+
+TEST(Report, AsJunit) {
+  const std::string xml = to_junit(a_report());
+  EXPECT_NE(xml.find("<testsuite name=\"rc.responder\" tests=\"2\" failures=\"1\" errors=\"0\" skipped=\"1\">"),
+            std::string::npos)
+      << xml;
+  EXPECT_NE(xml.find("two &lt;missing&gt;"), std::string::npos);
+  EXPECT_NE(xml.find("<skipped message=\"unsupported: the device has no queue pairs\""), std::string::npos);
+}
+
+TEST(Report, EvidenceOfEachCase) {
+  const std::filesystem::path directory =
+      std::filesystem::path(testing::TempDir()) / ("report_test." + std::to_string(::getpid()));
+  const auto written = write(a_report(), directory);
+  ASSERT_TRUE(written) << written.error();
+  auto reader = captures::Reader::open(directory / "captures" / "rc.responder.psn.sequence-error-two-<missing>.pcapng");
+  ASSERT_TRUE(reader);
+  captures::Record record;
+  ASSERT_EQ(reader->next(record), captures::Next::record);
+  EXPECT_EQ(record.bytes.size(), 60U);
+  EXPECT_EQ(record.time, 2000);
+  std::vector<std::string> comments;
+  for (const std::string_view comment : record.comments()) comments.emplace_back(comment);
+  EXPECT_EQ(comments, (std::vector<std::string>{"a queue pair", "sent: RC SEND Only, PSN +1"}));
+  ASSERT_EQ(reader->next(record), captures::Next::record);
+  comments.clear();
+  for (const std::string_view comment : record.comments()) comments.emplace_back(comment);
+  EXPECT_EQ(comments, (std::vector<std::string>{"received: NAK invalid request, PSN +0",
+                                                "DEVIATES: expected NAK PSN sequence error"}));
+  EXPECT_EQ(reader->next(record), captures::Next::end);
+  std::filesystem::remove_all(directory);
+  // A directory that cannot be made.
+  EXPECT_FALSE(write(a_report(), "/proc/none"));
+}
+
+}  // namespace
+}  // namespace rdmawire::conformance

@@ -1,0 +1,56 @@
+#include <fmt/format.h>
+
+#include "conformance/report/report.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+const char* mark(Step::Kind kind) {
+  switch (kind) {
+    case Step::Kind::sent: return "──▶";
+    case Step::Kind::received: return "◀──";
+    case Step::Kind::verbs: return "verbs";
+    case Step::Kind::expected: return "as expected:";
+    case Step::Kind::note: return "note:";
+    case Step::Kind::deviation: return "DEVIATES:";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::map<Verdict, std::size_t> Report::counts() const {
+  std::map<Verdict, std::size_t> counts;
+  for (const CaseResult& result : results) ++counts[result.judgement.verdict];
+  return counts;
+}
+
+std::string text_of(const CaseResult& result, bool steps) {
+  const Rule& rule = *result.of->rule;
+  const Judgement& judgement = result.judgement;
+  std::string text = fmt::format("{:<16} {:<9} {}\n", to_string(judgement.verdict), rule.alias, result.of->id());
+  const bool deviates = judgement.verdict == Verdict::fail || judgement.verdict == Verdict::fail_wrong_code;
+  if (deviates) text += fmt::format("    deviates from {} as we read it\n", clauses_of(rule));
+  if (!judgement.expected.empty()) text += fmt::format("    expected  {}\n", judgement.expected);
+  if (!judgement.actual.empty())
+    text += fmt::format("    {}  {}\n", deviates ? "actual  " : "because ", judgement.actual);
+  if (!steps) return text;
+  const std::int64_t begin = result.transcript.empty() ? 0 : result.transcript.front().time;
+  for (const Step& step : result.transcript)
+    text += fmt::format("    {:>10.3f} ms  {} {}\n", static_cast<double>(step.time - begin) / 1e6, mark(step.kind),
+                        step.text);
+  return text;
+}
+
+std::string summary(const Report& report) {
+  std::string text = fmt::format("{} case{} in {:.1f} s:", report.results.size(), report.results.size() == 1 ? "" : "s",
+                                 static_cast<double>(report.nanoseconds) / 1e9);
+  const char* separator = " ";
+  for (const auto& [verdict, count] : report.counts()) {
+    text += fmt::format("{}{} {}", separator, count, to_string(verdict));
+    separator = ", ";
+  }
+  return text + fmt::format("; {}, seed {}\n", report.device, report.seed);
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,84 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "captures/io/writer.hpp"
+#include "conformance/report/report.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+tl::expected<void, std::string> write_text(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) return tl::unexpected(fmt::format("{}: could not be written", path.string()));
+  return {};
+}
+
+/// A case's id, as a name of a file.
+std::string file_name(const CaseResult& result) {
+  std::string name = result.of->id();
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '/' || c == ' '; }, '-');
+  return name + ".pcapng";
+}
+
+tl::expected<void, std::string> write_capture(const CaseResult& result, const fs::path& path) {
+  const Rule& rule = *result.of->rule;
+  captures::Writer::Options options;
+  options.section.application = "rdmawire certify";
+  options.section.comments = {
+      fmt::format("{} {}: {} [{}]", rule.alias, result.of->id(), rule.sentence, clauses_of(rule)),
+      fmt::format("verdict: {}, seed {}", to_string(result.judgement.verdict), result.seed)};
+  auto writer = captures::Writer::create(path.string(), options);
+  const auto failed = [](const captures::CaptureError& error) { return tl::unexpected(to_string(error)); };
+  if (!writer) return failed(writer.error());
+  const auto interface = writer->add_interface({});
+  if (!interface) return failed(interface.error());
+  // What was asked of verbs and what was expected stands at the frame before it, or at the first one.
+  std::vector<std::string> before;
+  for (std::size_t i = 0; i < result.transcript.size();) {
+    const Step& step = result.transcript[i++];
+    if (step.frame.empty()) {
+      before.push_back(step.text);
+      continue;
+    }
+    std::vector<std::string> comments = std::move(before);
+    before.clear();
+    comments.push_back((step.kind == Step::Kind::sent ? "sent: " : "received: ") + step.text);
+    for (; i < result.transcript.size() && result.transcript[i].frame.empty() &&
+           result.transcript[i].kind != Step::Kind::verbs;
+         ++i)
+      comments.push_back((result.transcript[i].kind == Step::Kind::deviation ? "DEVIATES: " : "as expected: ") +
+                         result.transcript[i].text);
+    captures::Record record;
+    record.bytes = step.frame;
+    record.time = step.time;
+    record.wire_length = static_cast<std::uint32_t>(step.frame.size());
+    record.interface = *interface;
+    const std::vector<std::string_view> views(comments.begin(), comments.end());
+    if (const auto written = writer->write(record, views); !written) return failed(written.error());
+  }
+  if (const auto closed = writer->close(); !closed) return failed(closed.error());
+  return {};
+}
+
+}  // namespace
+
+tl::expected<void, std::string> write(const Report& report, const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory / "captures", error);
+  if (error) return tl::unexpected(fmt::format("{}: {}", (directory / "captures").string(), error.message()));
+  for (const auto& [name, text] :
+       {std::pair("report.json", to_json(report).dump(1) + "\n"), std::pair("junit.xml", to_junit(report))})
+    if (auto written = write_text(directory / name, text); !written) return written;
+  for (const CaseResult& result : report.results)
+    if (auto written = write_capture(result, directory / "captures" / file_name(result)); !written) return written;
+  return {};
+}
+
+}  // namespace rdmawire::conformance

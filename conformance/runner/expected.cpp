@@ -1,0 +1,133 @@
+#include "conformance/runner/expected.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+namespace rdmawire::conformance {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::array verdicts{Verdict::pass, Verdict::fail,        Verdict::fail_wrong_code,
+                              Verdict::may,  Verdict::unsupported, Verdict::inconclusive,
+                              Verdict::error};
+
+std::optional<Verdict> verdict_of(std::string_view text) {
+  for (const Verdict verdict : verdicts)
+    if (to_string(verdict) == text) return verdict;
+  return std::nullopt;
+}
+
+bool deviates(Verdict verdict) {
+  return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code || verdict == Verdict::error;
+}
+
+bool names_something(const std::string& id) {
+  if (find_rule(id)) return true;
+  const auto all = cases();
+  return std::any_of(all.begin(), all.end(), [&](const Case& which) { return which.id() == id; });
+}
+
+tl::expected<std::string, std::string> text_of_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return tl::unexpected(fmt::format("{}: could not be read", path.string()));
+  return text.str();
+}
+
+std::string text_member(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+}  // namespace
+
+tl::expected<ExpectedResults, std::string> ExpectedResults::read(const std::filesystem::path& path) {
+  const auto text = text_of_file(path);
+  if (!text) return tl::unexpected(text.error());
+  return parse(*text, path.string());
+}
+
+tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::string& text, const std::string& name) {
+  const auto wrong = [&](const std::string& what) { return tl::unexpected(fmt::format("{}: {}", name, what)); };
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return wrong("this is no JSON");
+  if (!json.is_object() || json.value("format", Json()) != 1) return wrong("\"format\": 1 is missing");
+  const auto list = json.find("cases");
+  if (list == json.end() || !list->is_object()) return wrong("\"cases\", an object by case or rule, is missing");
+  ExpectedResults results;
+  for (const auto& [id, entry] : list->items()) {
+    if (!names_something(id)) return wrong(fmt::format("there is no case or rule \"{}\"", id));
+    if (!entry.is_object()) return wrong(fmt::format("{}: what is known must be an object", id));
+    Known known;
+    const auto verdict = verdict_of(text_member(entry, "verdict"));
+    if (!verdict) return wrong(fmt::format("{}: \"verdict\" is none: \"{}\"", id, text_member(entry, "verdict")));
+    known.verdict = *verdict;
+    known.reason = text_member(entry, "reason");
+    if (known.reason.empty()) return wrong(fmt::format("{}: \"reason\" is missing", id));
+    known.evidence = text_member(entry, "evidence");
+    known.right = text_member(entry, "right");
+    known.until = text_member(entry, "until");
+    results.known_.emplace(id, std::move(known));
+  }
+  return results;
+}
+
+const Known* ExpectedResults::find(const Case& which, const std::string& today) const {
+  for (const std::string& id : {which.id(), std::string(which.rule->id), std::string(which.rule->alias)}) {
+    const auto found = known_.find(id);
+    if (found != known_.end() && (found->second.until.empty() || found->second.until >= today)) return &found->second;
+  }
+  return nullptr;
+}
+
+bool ExpectedResults::expects(const CaseResult& result, const std::string& today) const {
+  const Known* known = find(*result.of, today);
+  return known ? known->verdict == result.judgement.verdict : !deviates(result.judgement.verdict);
+}
+
+tl::expected<std::vector<Change>, std::string> compare(const std::filesystem::path& before,
+                                                       std::span<const CaseResult> after) {
+  const auto text = text_of_file(before);
+  if (!text) return tl::unexpected(text.error());
+  const Json json = Json::parse(*text, nullptr, false);
+  const auto list = json.is_object() ? json.find("cases") : json.end();
+  if (json.is_discarded() || !json.is_object() || list == json.end() || !list->is_array())
+    return tl::unexpected(fmt::format("{}: this is no report of a run: it has no \"cases\"", before.string()));
+  struct Earlier {
+    std::string verdict, actual;
+  };
+  std::map<std::string, Earlier> earlier;
+  for (const Json& one : *list)
+    if (one.is_object()) earlier[text_member(one, "id")] = {text_member(one, "verdict"), text_member(one, "actual")};
+  std::vector<Change> changes;
+  for (const CaseResult& result : after) {
+    const std::string id = result.of->id(), now{to_string(result.judgement.verdict)};
+    const auto was = earlier.find(id);
+    if (was == earlier.end()) {
+      changes.push_back({id, "", now, Change::Kind::appeared});
+      continue;
+    }
+    const auto old = verdict_of(was->second.verdict);
+    const bool bad_before = old && deviates(*old), bad_now = deviates(result.judgement.verdict);
+    if (was->second.verdict != now)
+      changes.push_back({id, was->second.verdict, now,
+                         bad_now == bad_before ? Change::Kind::other_reason
+                         : bad_now             ? Change::Kind::worse
+                                               : Change::Kind::better});
+    else if (bad_now && was->second.actual != result.judgement.actual)
+      changes.push_back({id, now, now, Change::Kind::other_reason});
+    earlier.erase(was);
+  }
+  for (const auto& [id, was] : earlier) changes.push_back({id, was.verdict, "", Change::Kind::gone});
+  return changes;
+}
+
+}  // namespace rdmawire::conformance

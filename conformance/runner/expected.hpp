@@ -1,0 +1,54 @@
+#pragma once
+/// Results that are known of a device and version: deviations that were examined. What is not as written here is
+/// unexpected, a pass among it.
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <tl/expected.hpp>
+
+#include "conformance/runner/run.hpp"
+
+namespace rdmawire::conformance {
+
+/// What is known of one case.
+struct Known {
+  Verdict verdict = Verdict::fail;
+  std::string reason;    ///< what the device does instead
+  std::string evidence;  ///< where it was seen: a capture, a line of the device's source
+  std::string right;     ///< "specification", "device", "unclear"
+  std::string until;     ///< of a waiver: YYYY-MM-DD, after which it does not count; empty: always
+};
+
+/// A file of results, docs/certify.md:
+///
+///     {"format": 1, "device": "Linux rxe 6.1", "cases": {"rc.responder.…": {"verdict": "fail", "reason": "…", …}}}
+///
+/// A case is named by its id; a rule's id or alias stands for all of its cases.
+class ExpectedResults {
+ public:
+  /// An error: the file cannot be read, is not of this form, or names a rule, case or verdict that does not exist.
+  static tl::expected<ExpectedResults, std::string> read(const std::filesystem::path& path);
+  static tl::expected<ExpectedResults, std::string> parse(const std::string& text, const std::string& name);
+
+  /// What is known of the case on that day (YYYY-MM-DD), or nullptr.
+  [[nodiscard]] const Known* find(const Case& which, const std::string& today) const;
+  /// Whether the result is what one had to expect: as known, else no deviation and no error.
+  [[nodiscard]] bool expects(const CaseResult& result, const std::string& today) const;
+
+ private:
+  std::map<std::string, Known, std::less<>> known_;
+};
+
+/// What changed between two versions of a device's firmware, by the reports of two runs.
+struct Change {
+  std::string id;      ///< of the case
+  std::string before;  ///< verdict; empty: it was not run
+  std::string after;
+  enum class Kind : std::uint8_t { worse, better, other_reason, appeared, gone } kind = Kind::worse;
+};
+/// `before`: a report.json of an earlier run. Cases that ended alike are left out.
+tl::expected<std::vector<Change>, std::string> compare(const std::filesystem::path& before,
+                                                       std::span<const CaseResult> after);
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,89 @@
+#include "conformance/runner/expected.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace rdmawire::conformance {
+namespace {
+
+void nothing(Bench&) {}
+constexpr Case gap{.rule = "rc.responder.psn.sequence-error", .run = nothing};
+constexpr const char* today = "2026-11-21";
+
+CaseResult ended(Verdict verdict, std::string actual = {}) {
+  CaseResult result;
+  result.of = &gap;
+  result.judgement = {verdict, {}, std::move(actual)};
+  return result;
+}
+
+TEST(ExpectedResults, WithoutAnyADeviationIsUnexpected) {
+  const ExpectedResults none;
+  EXPECT_TRUE(none.expects(ended(Verdict::pass), today));
+  EXPECT_TRUE(none.expects(ended(Verdict::unsupported), today));
+  EXPECT_FALSE(none.expects(ended(Verdict::fail), today));
+  EXPECT_FALSE(none.expects(ended(Verdict::fail_wrong_code), today));
+  EXPECT_FALSE(none.expects(ended(Verdict::error), today));
+}
+
+TEST(ExpectedResults, AnUnexpectedPassIsOneToo) {
+  const auto known = ExpectedResults::parse(
+      R"({"format":1,"cases":{"RSP-009":{"verdict":"fail","reason":"two NAKs","right":"specification"}}})", "x");
+  ASSERT_TRUE(known) << known.error();
+  EXPECT_TRUE(known->expects(ended(Verdict::fail), today));
+  EXPECT_FALSE(known->expects(ended(Verdict::pass), today));
+  EXPECT_FALSE(known->expects(ended(Verdict::fail_wrong_code), today));
+  EXPECT_EQ(known->find(gap, today)->reason, "two NAKs");
+}
+
+TEST(ExpectedResults, AWaiverEnds) {
+  const auto known = ExpectedResults::parse(
+      R"({"format":1,"cases":{"rc.responder.psn.sequence-error":
+          {"verdict":"fail","reason":"being mended","until":"2026-12-31"}}})",
+      "x");
+  ASSERT_TRUE(known) << known.error();
+  EXPECT_TRUE(known->expects(ended(Verdict::fail), today));
+  EXPECT_FALSE(known->expects(ended(Verdict::fail), "2027-01-01"));
+}
+
+TEST(ExpectedResults, WhatIsWrongIsSaid) {
+  const auto error = [](const std::string& text) {
+    const auto parsed = ExpectedResults::parse(text, "known.json");
+    return parsed ? std::string() : parsed.error();
+  };
+  EXPECT_EQ(error("{"), "known.json: this is no JSON");
+  EXPECT_EQ(error("[]"), "known.json: \"format\": 1 is missing");
+  EXPECT_EQ(error(R"({"format":1})"), "known.json: \"cases\", an object by case or rule, is missing");
+  EXPECT_EQ(error(R"({"format":1,"cases":{"RSP-999":{}}})"), "known.json: there is no case or rule \"RSP-999\"");
+  EXPECT_EQ(error(R"({"format":1,"cases":{"RSP-009":{"verdict":"bad"}}})"),
+            "known.json: RSP-009: \"verdict\" is none: \"bad\"");
+  EXPECT_EQ(error(R"({"format":1,"cases":{"RSP-009":{"verdict":"fail"}}})"),
+            "known.json: RSP-009: \"reason\" is missing");
+}
+
+TEST(Compare, TwoRuns) {
+  const auto path = std::filesystem::path(testing::TempDir()) / ("compare." + std::to_string(::getpid()) + ".json");
+  const auto changes = [&](const std::string& before, const CaseResult& after) {
+    std::ofstream(path) << before;
+    return compare(path, std::span(&after, 1));
+  };
+  const std::string passed = R"({"cases":[{"id":"rc.responder.psn.sequence-error","verdict":"pass"}]})";
+  const std::string failed =
+      R"({"cases":[{"id":"rc.responder.psn.sequence-error","verdict":"fail","actual":"silence"}]})";
+  EXPECT_TRUE(changes(passed, ended(Verdict::pass))->empty());
+  EXPECT_EQ(changes(passed, ended(Verdict::fail))->front().kind, Change::Kind::worse);
+  EXPECT_EQ(changes(failed, ended(Verdict::pass))->front().kind, Change::Kind::better);
+  EXPECT_TRUE(changes(failed, ended(Verdict::fail, "silence"))->empty());
+  EXPECT_EQ(changes(failed, ended(Verdict::fail, "an ACK"))->front().kind, Change::Kind::other_reason);
+  EXPECT_EQ(changes(R"({"cases":[]})", ended(Verdict::pass))->front().kind, Change::Kind::appeared);
+  const auto two = changes(R"({"cases":[{"id":"gone","verdict":"pass"}]})", ended(Verdict::pass));
+  ASSERT_EQ(two->size(), 2U);
+  EXPECT_EQ(two->back().kind, Change::Kind::gone);
+  EXPECT_FALSE(changes("{}", ended(Verdict::pass)));
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace rdmawire::conformance

@@ -1,0 +1,247 @@
+"""`rdmawire lab record`: real programs between two guests, and what the other commands say of the recordings.
+
+RDMAWIRE_LAB=1 boots guests for a part of the scenarios, RDMAWIRE_FULL=1 besides that for all of them.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+import switch_faults
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RDMAWIRE = switch_faults.RDMAWIRE
+FULL = os.environ.get("RDMAWIRE_FULL") == "1"
+LAB = FULL or os.environ.get("RDMAWIRE_LAB") == "1"
+
+sys.path.insert(0, str(ROOT / "tests" / "analysis"))
+
+pytestmark = pytest.mark.skipif(not pathlib.Path(RDMAWIRE).exists(), reason=f"needs the command, built at {RDMAWIRE}")
+needs_lab = pytest.mark.skipif(not LAB, reason="needs RDMAWIRE_LAB=1: it boots virtual machines")
+
+DROPS = "fault=drop requests nth 30,fault=drop requests nth 90,fault=drop answers nth 3"
+CHANGES = ("fault=mark ce requests every 10,fault=corrupt payload octet 5 mask 0x01 requests nth 40,"
+           "fault=duplicate requests nth 21,fault=corrupt icrc octet 0 mask 0x80 requests nth 100")  # fmt: skip
+TCP = "fault=drop segment 30 try 1 from b,fault=duplicate segment 60 from b,fault=mark ce segment 70 from b"
+PART = [
+    "rping", "nvme,siw", "write,ipv6,vlan=7,mtu=9000", f"write,{CHANGES}", f"write-cm,siw,{TCP}",
+    f"write,{DROPS}", "write,netem=client: loss 3%",
+]  # fmt: skip
+ALL = [
+    *PART, "all", "all,ipv6", "rping,vlan=7", "rping,siw,vlan=7,ipv6,mtu=9000", "write,mtu=9000", "send,ipv6,mtu=9000,vlan=7",
+    "nvme,mtu=9000",
+    "read,fault=drop answers nth 30,fault=drop requests nth 9,fault=mark ce answers every 12",
+    "send,fault=drop requests probability 3%,fault=drop answers probability 5%,fault=mark ce probability 5% where bth",
+    "atomic,fault=drop requests nth 5,fault=drop answers nth 12",
+    "write-uc,fault=drop requests nth 20,fault=duplicate requests nth 41,fault=hold 1 within 100ms requests nth 60",
+    "write,fault=duplicate answers nth 2,fault=hold 1 within 200ms requests nth 60",
+    "rc-pingpong,netem=loss 3%", "write-cm,siw,netem=loss 3%",
+]  # fmt: skip
+
+
+def rdmawire(*arguments, timeout=120):
+    return subprocess.run([RDMAWIRE, *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
+                          check=False)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Without guests
+
+
+def test_the_documentation_has_the_list():
+    shown = rdmawire("lab", "record", "--list").stdout
+    assert len(shown.splitlines()) > 10
+    assert shown in (ROOT / "docs" / "lab.md").read_text(), "docs/lab.md: paste what `rdmawire lab record --list` prints"
+
+
+@pytest.mark.parametrize("arguments, says", [
+    ((), "takes a scenario and -o FILE"),
+    (("rping",), "takes a scenario and -o FILE"),
+    (("ping", "-o", "x"), 'there is no scenario "ping"; there are all, rping,'),
+    (("atomic,siw", "-o", "x"), "atomic does not run over siw"),
+    (("rping", "--fault", "drop nht 3", "-o", "x"), "did you mean nth?"),
+    (("rping", "--device", "mlx5", "-o", "x"), "rxe"),
+])  # fmt: skip
+def test_wrong_usage_is_told_before_anything_boots(arguments, says):
+    done = rdmawire("lab", "record", *arguments, timeout=10)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_without_qemu_it_says_what_to_install(tmp_path):
+    done = subprocess.run([RDMAWIRE, "lab", "record", "rping", "-o", tmp_path / "x.pcapng"], capture_output=True,
+                          text=True, timeout=60, check=False, env={"PATH": "/nowhere", "HOME": str(tmp_path)})  # fmt: skip
+    assert done.returncode == 3
+    assert done.stderr.strip()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# With guests
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory):
+    """What `lab record --json` told, by the recordings' names."""
+    folder = tmp_path_factory.mktemp("recordings")
+    specs = ALL if FULL else PART
+    done = rdmawire("lab", "record", "--json", "-o", folder, "--name", f"recordtest{os.getpid()}", *specs,
+                    timeout=3000)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = {one["name"]: one for one in json.loads(done.stdout)}
+    assert len(told) >= len(specs)
+    return told
+
+
+def frames_of(recording):
+    return [json.loads(line) for line in rdmawire("dissect", "--json", recording["file"]).stdout.splitlines()]
+
+
+def layers_of(frame):
+    return [layer for part in [frame, *frame.get("pdus", []), *([frame["upper"]] if "upper" in frame else [])]
+            for layer in (part.get("layers", []) if isinstance(part, dict) else [])]
+
+
+@needs_lab
+def test_the_recordings_say_how_they_were_made(recordings):
+    for name, one in recordings.items():
+        done = subprocess.run([RDMAWIRE, "dissect", "--count", one["file"]], capture_output=True, check=False)
+        assert done.returncode == 0, name
+        text = pathlib.Path(one["file"]).read_bytes()
+        for part in (one["server"]["command"], one["client"]["command"], "librdmacm1 ", "Linux 6.", one["scenario"]):
+            assert part.encode()[:60] in text, f"{name}: {part}"
+        assert not one["complaints"], name
+        if one["faults"]:
+            assert b"faults of the switch, seed 1" in text
+            assert all("by rule" in told for told in one["faults"])
+
+
+@needs_lab
+def test_every_frame_is_read_and_every_crc_judged_rightly(recordings):
+    for name, one in recordings.items():
+        frames = frames_of(one)
+        comments = [" ".join(frame.get("comments", [])) for frame in frames]
+        copies = sum("times by" in comment for comment in comments) // 2
+        assert len(frames) == one["frames"] + copies, name
+        for frame, comment in zip(frames, comments):
+            spoilt = "turned over" in comment
+            assert not frame.get("findings"), f"{name}: {frame['frame']}: {frame['findings']}"
+            if "icrc" in frame:
+                assert frame["icrc"]["status"] == ("bad" if spoilt else "good"), f"{name}: {frame['frame']}"
+        protocols = Counter(layer["protocol"] for frame in frames for layer in layers_of(frame))
+        if "-siw" in name:
+            mpa = [layer for frame in frames for layer in layers_of(frame) if layer["protocol"] == "mpa"]
+            assert len(mpa) >= 2 and not any(layer["fields"]["crc"] for layer in mpa), name
+            assert not protocols["bth"] and protocols["ddp"] > 10, name
+        else:
+            assert protocols["bth"] > 10 and sum("icrc" in frame for frame in frames) == protocols["bth"], name
+        if "vlan" in name:
+            inside = [frame for frame in frames if "wire" in frame]
+            assert inside and all(frame["layers"][1]["protocol"] == "vlan" for frame in inside), name
+        if "ipv6" in name:
+            assert protocols["ipv6"] >= protocols["bth"], name
+        if name.startswith("nvme"):
+            written = [layer for frame in frames for layer in layers_of(frame)
+                       if layer["protocol"] == "nvme_io" and layer["fields"]["opcode_name"] == "Write"]
+            assert len(written) == 4, name
+            assert protocols["nvme_fabrics"] > 10 and protocols["nvme_cqe"] > 20, name
+
+
+# What a scenario does truly: {(operation, size): how often}, at least, and nothing else when it is all.
+def truth_of(scenario, times, size):
+    twice = {("send", size): 2 * times}
+    table = {
+        "rping": {("send", 16): 4 * times, ("write", size): times, ("read", size): times},
+        "ucmatose": twice, "udaddy": twice, "rc-pingpong": twice, "uc-pingpong": twice, "ud-pingpong": twice,
+        "srq-pingpong": twice,
+        "write": {("write", size): times}, "write-uc": {("write", size): times}, "read": {("read", size): times},
+        "send": {("send", size): times}, "send-ud": {("send", size): times},
+        "atomic": {("fetch_add", 8): times}, "atomic-cm": {("compare_swap", 8): times},
+    }  # fmt: skip
+    return table.get(scenario) or table.get(scenario.removesuffix("-cm")) or {}
+
+
+@needs_lab
+def test_analyze_names_the_operations_and_their_sizes(recordings, tmp_path):
+    table = {row["name"]: row for row in json.loads(rdmawire("lab", "record", "--list", "--json").stdout)}
+    for name, one in recordings.items():
+        folder = tmp_path / name
+        assert rdmawire("analyze", "--csv", folder, one["file"]).returncode == 0
+        lines = (folder / "messages.csv").read_text().splitlines()
+        columns = lines[0].split(",")
+        rows = [dict(zip(columns, line.split(","))) for line in lines[1:]]
+        found = Counter((row["operation"], int(row["size"])) for row in rows)
+        scenario = table[one["scenario"]]
+        truth = truth_of(one["scenario"], scenario["iterations"], scenario["size"])
+        lossy_datagrams = "write-uc" in name and one["faults"]
+        for what, count in truth.items():
+            if one["scenario"] == "srq-pingpong":  # each queue pair counts for itself
+                assert found[what] >= count, f"{name}: {what}"
+            elif not lossy_datagrams:
+                assert found[what] == count, f"{name}: {what}"
+        if one["scenario"] in ("write", "read", "send", "atomic", "rping", "ucmatose", "rc-pingpong"):
+            assert sum(found.values()) == sum(truth.values()), name
+            assert all(row["outcome"] == "completed" for row in rows), name
+
+
+@needs_lab
+def test_analyze_agrees_with_what_is_truly_in_the_recordings(recordings):
+    comparison = pytest.importorskip("comparison")
+    if subprocess.run(["which", "tshark"], capture_output=True, check=False).returncode:
+        pytest.skip("needs tshark")
+    complaints = []
+    for name, one in recordings.items():
+        # It knows what the capture holds, not what became of it behind the capturing point.
+        if one["faults"]:
+            continue
+        done = subprocess.run([sys.executable, comparison.__file__, one["file"]], capture_output=True, text=True,
+                              timeout=300, check=False)  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr
+        complaints += [line for line in done.stdout.splitlines() if line.strip() and ": loss" not in line and
+                       "events of loss" not in line]
+    assert not complaints, "\n".join(complaints)
+
+
+@needs_lab
+def test_analyze_sees_what_the_switch_and_netem_did_and_nothing_else(recordings):
+    wrong, done = [], Counter()
+    for name, one in recordings.items():
+        score = switch_faults.score(one["file"])
+        done.update(score.done)
+        print(f"{name}\n  {score}")
+        if not score.faultless:
+            wrong.append(f"{name}\n  {score}")
+        # netem drops what the capture never sees: never less than analyze says.
+        lost = sum(int(count) for end in ("server", "client") for count in re.findall(r"dropped (\d+)", one[end]["netem"]))
+        if "netem" in name:
+            assert 0 < score.right["lost_in_network"] <= lost, f"{name}: {lost} dropped by netem\n  {score}"
+    assert not wrong, "\n".join(wrong)
+    assert done["dropped"] and done["corrupted"] and done["marked"] and done["duplicated"]
+
+
+@needs_lab
+def test_a_program_that_fails_is_told_with_its_output(tmp_path):
+    done = rdmawire("lab", "record", "rping", "--size", 100_000, "-o", tmp_path / "x.pcapng", "--name",
+                    f"recordfail{os.getpid()}", timeout=900)  # fmt: skip
+    assert done.returncode == 3
+    assert re.search(r"rping-rxe-s100000: the server failed with status \d+: rping -s .*-S 100000\n", done.stderr)
+    assert "Invalid size 100000" in done.stderr
+
+
+@needs_lab
+def test_a_program_that_does_not_end_is_told_and_what_it_sent_is_kept(tmp_path):
+    file = tmp_path / "endless.pcapng"  # rxe takes 7 retries for endlessly many
+    done = rdmawire("lab", "record", "write,fault=drop answers from a", "-o", file, "--timeout", 8, "--name",
+                    f"recordhang{os.getpid()}", timeout=900)  # fmt: skip
+    assert done.returncode == 3
+    assert "write-rxe-faults: the client did not end within 8 s: ib_write_bw " in done.stderr
+    assert f"what was recorded is in {file}" in done.stderr
+    frames = [json.loads(line) for line in rdmawire("dissect", "--json", file).stdout.splitlines()]
+    dropped = [frame for frame in frames if "dropped by rule 1" in frame.get("comments", [])]
+    assert dropped and all(frame["layers"][-1]["protocol"] == "aeth" for frame in dropped)
+    assert len(frames) > 400, "it was all sent again"

@@ -1,0 +1,242 @@
+"""What the switch between two guests did to a recording's frames, against what `rdmawire analyze` says happened.
+
+The truth is in the recording: each frame that the switch touched has a comment, and the dropped ones are there. From the
+comments, addresses, queue pairs, PSNs and TCP sequence numbers alone follows
+
+exactly, frame by frame   ecn_marked; crc_bad (ICRC); duplicate; nak; out_of_order (requests, held back, that a later one
+                          passed); tcp_retransmission and, of RC, retransmission by their first frames: what was sent
+                          before and is no copy of the switch; a round begins where the numbers go back
+retransmission's cause    sequence_error_nak where the responder's NAK names a PSN of the round, from its first sending
+                          on, and was not obeyed before; not asked of READs, whose responses a requester asks for again
+lost_in_network           right where it means a frame that the switch dropped or spoilt (after_capture) or PSNs that a
+                          direction left out (before_capture: netem in a guest); else invented. Required where a NAK names
+                          a PSN that was dropped
+
+`python3 switch_faults.py FILE…` prints the scores.
+"""
+
+import collections
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RDMAWIRE = os.environ.get("RDMAWIRE",
+                          str(ROOT / "build" / os.environ.get("RDMAWIRE_PRESET", "dev") / "bin" / "rdmawire"))
+DONE = {"dropped by": "dropped", "turned over": "corrupted", "marked CE": "marked", "times by": "duplicated",
+        "held until": "held", "delayed by": "delayed"}  # fmt: skip
+# Of a connection's normal life, or judged elsewhere.
+NOT_JUDGED = {"opened", "closed", "stall", "replaced"}
+
+
+@dataclass
+class Frame:
+    number: int
+    stream: tuple  # who speaks to whom: requests and answers of a queue pair are two
+    kind: str      # "request", "answer", "datagram", "tcp"
+    at: int        # PSN, or TCP sequence number
+    length: int    # PSNs or octets
+    name: str
+    comment: str
+    nak: int | None
+
+    def has(self, what):
+        return what in self.comment
+
+    @property
+    def spoilt(self):
+        return self.has("turned over") and not self.has("dropped by")
+
+
+def frames_of(path):
+    done = subprocess.run([RDMAWIRE, "dissect", "--json", str(path)], capture_output=True, text=True, check=True,
+                          timeout=120)  # fmt: skip
+    frames, iwarp = [], set()
+    for line in done.stdout.splitlines():
+        said = json.loads(line)
+        layers = {layer["protocol"]: layer["fields"] for layer in said["layers"]}
+        ip, bth, tcp = layers.get("ip") or layers.get("ipv6") or {}, layers.get("bth"), layers.get("tcp")
+        comment = "; ".join(said.get("comments", []))
+        ends = ip.get("src"), ip.get("dst")
+        if bth:
+            name, aeth = bth["opcode_name"], layers.get("aeth", {})
+            answer = name.endswith("Acknowledge") or "Response" in name
+            kind = "answer" if answer else "request" if name.startswith(("RC ", "UC ")) else "datagram"
+            nak = aeth.get("syndrome.nak_code") if aeth.get("syndrome.kind") == 3 else None
+            frames.append(Frame(said["frame"], (*ends, bth["dest_qp"], kind), kind, bth["psn"], 1, name, comment, nak))
+        elif tcp and said.get("payload"):
+            stream = (*ends, tcp["src_port"], tcp["dst_port"])
+            if "pdus" in said:
+                iwarp.add(stream)
+            frames.append(Frame(said["frame"], stream, "tcp", tcp["seq"], said["payload"]["length"], "TCP", comment, None))
+    return [frame for frame in frames if frame.kind != "tcp" or frame.stream in iwarp]
+
+
+def events_of(path):
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([RDMAWIRE, "analyze", "--csv", folder, str(path)], capture_output=True, check=True, timeout=120)
+        with open(Path(folder) / "events.csv", newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+
+def ahead(a, b, bits):
+    """How far a is after b, modulo 2^bits."""
+    half = 1 << bits - 1
+    return (a - b + half) % (2 * half) - half
+
+
+@dataclass
+class Score:
+    done: collections.Counter = field(default_factory=collections.Counter)
+    right: collections.Counter = field(default_factory=collections.Counter)
+    missed: list = field(default_factory=list)
+    invented: list = field(default_factory=list)
+
+    def exactly(self, kind, truth, found):
+        truth, found = collections.Counter(truth), collections.Counter(found)
+        self.right[kind] += sum((truth & found).values())
+        self.missed += [f"{kind}: {one}" for one in (truth - found).elements()]
+        self.invented += [f"{kind}: {one}" for one in (found - truth).elements()]
+
+    @property
+    def faultless(self):
+        return not self.missed and not self.invented
+
+    def __str__(self):
+        done = ", ".join(f"{count} {what}" for what, count in sorted(self.done.items()) if count) or "nothing"
+        right = ", ".join(f"{count} {what}" for what, count in sorted(self.right.items()) if count) or "nothing"
+        return (f"done: {done}\n  right: {right}\n  missed: {', '.join(self.missed) or 'nothing'}\n"
+                f"  invented: {', '.join(self.invented) or 'nothing'}")
+
+
+def expand(rows, truth):
+    """Frames of events that stand for one frame each, or for all true ones between two."""
+    for row in rows:
+        first, last, count = int(row["frame"]), int(row["last_frame"] or row["frame"]), int(row["packets"] or 1)
+        inside = [frame for frame in truth if first <= frame <= last]
+        if count <= 1:
+            yield first
+        elif len(inside) == count:
+            yield from inside
+        else:
+            yield f"{first} to {last}: {count} packets, truly {len(inside)}"
+
+
+@dataclass
+class Story:
+    """What a direction truly did."""
+    rounds: list = field(default_factory=list)   # (first frame, its PSN, it was a NAK)
+    passed: list = field(default_factory=list)   # frames that later ones passed
+    copies: list = field(default_factory=list)   # frames that the switch made
+    left_out: set = field(default_factory=set)   # PSNs that did not come where they should have
+
+
+def story_of(stream, frames):
+    """Of the frames of one direction; `frames` has the others, too: what the other end said of it."""
+    story, bits = Story(), 32 if stream[-1] not in ("request", "answer", "datagram") else 24
+    seen, top, expected, in_round, told, twice = {}, None, None, False, None, collections.Counter()
+    for frame in frames:
+        if frame.kind == "answer" and frame.nak == 0 and frame.stream[:2] == (stream[1], stream[0]):
+            told = frame
+        if frame.stream != stream:
+            continue
+        copies = re.search(r"sent (\d+) times", frame.comment)
+        if copies and not frame.has("dropped by"):
+            twice[frame.at, frame.comment] += 1
+            if twice[frame.at, frame.comment] % int(copies[1]) != 1:
+                story.copies.append(frame.number)
+                continue
+        late = (frame.has("held until") or frame.has("delayed by")) and frame.at not in seen
+        if top is not None and ahead(frame.at, top, bits) < 0 and late:
+            story.passed.append(frame.number)
+            story.left_out.discard(frame.at)
+            seen[frame.at] = frame.number
+            continue
+        old = top is not None and ahead(frame.at, top, bits) < 0
+        if old and (not in_round or ahead(frame.at, expected, bits) < 0):
+            by_nak = told is not None and 0 <= ahead(frame.at, told.at, bits) < 64
+            story.rounds.append((frame.number, frame.at, by_nak))
+            in_round, told = True, None
+        elif expected is not None and (missing := ahead(frame.at, expected, bits)) > 0:
+            story.left_out.update([expected] if bits == 32 else
+                                  [(expected + i) % (1 << bits) for i in range(missing)])
+        in_round = in_round and old
+        seen[frame.at] = frame.number
+        end = (frame.at + frame.length) % (1 << bits)
+        expected = end
+        if top is None or ahead(end, top, bits) > 0:
+            top = end
+    return story
+
+
+def score(path):
+    frames, events = frames_of(path), events_of(path)
+    of = collections.defaultdict(list)
+    for event in events:
+        of[event["kind"]].append(event)
+    result = Score()
+    for frame in frames:
+        for word, what in DONE.items():
+            result.done[what] += frame.has(word)
+    infiniband = [f for f in frames if f.kind != "tcp"]
+    reads = any("READ" in f.name or "COMPARE" in f.name.upper() or "FETCH" in f.name.upper() for f in infiniband)
+
+    marked = [f.number for f in frames if f.has("marked CE") and not f.has("dropped by")]
+    result.exactly("ecn_marked", marked, expand(of["ecn_marked"], marked))
+    spoilt = [f.number for f in infiniband if f.spoilt]
+    result.exactly("crc_bad", spoilt, expand(of["crc_bad"], spoilt))
+    naks = [f for f in infiniband if f.nak is not None and not f.spoilt]
+    result.exactly("nak", [f.number for f in naks], [int(row["frame"]) for row in of["nak"]])
+
+    stories = {stream: story_of(stream, frames) for stream in dict.fromkeys(f.stream for f in frames)}
+    of_requests = [s for stream, s in stories.items() if stream[-1] == "request"]
+    of_tcp = [s for stream, s in stories.items() if isinstance(stream[-1], int)]
+    copies = [number for story in stories.values() for number in story.copies]
+    result.exactly("duplicate", copies, [int(row["frame"]) for row in of["duplicate"]])
+    passed = [number for story in of_requests for number in story.passed]
+    result.exactly("out_of_order", passed, [int(row["frame"]) for row in of["out_of_order"]])
+    for kind, told in (("retransmission", of_requests), ("tcp_retransmission", of_tcp)):
+        result.exactly(kind, [number for story in told for number, _, _ in story.rounds],
+                       [int(row["frame"]) for row in of[kind]])
+    causes = {int(row["frame"]): row["cause"] for row in of["retransmission"]}
+    for number, psn, by_nak in [one for story in of_requests for one in story.rounds]:
+        if number in causes and not reads and (causes[number] == "sequence_error_nak") != by_nak:
+            result.invented.append(f"retransmission: {number} because of {causes[number]}, truly "
+                                   f"{'a NAK' if by_nak else 'no NAK'}")
+
+    gone = [f for f in frames if f.has("dropped by") or f.spoilt]
+    left_out = set().union(*(story.left_out for story in stories.values()))
+    told = set()
+    for row in of["lost_in_network"]:
+        begin, count = int(row["psn"] or 0), max(1, int(row["packets"] or 1))
+        octets = int(row["octets"] or 0)
+        meant = [f for f in gone if f.number <= int(row["frame"]) and
+                 0 <= ahead(f.at, begin, 32 if f.kind == "tcp" else 24) < (max(octets, 1) if f.kind == "tcp" else count)]
+        told |= {f.at for f in meant}
+        if meant if row["cause"] == "after_capture" else begin in left_out:
+            result.right["lost_in_network"] += 1
+        else:
+            result.invented.append(f"lost_in_network {row['cause']}: {row['frame']}, from {begin}, {count} packets")
+    named = {f.at for f in naks if f.nak == 0}
+    for frame in gone:
+        if frame.has("dropped by") and frame.kind == "request" and frame.at in named and frame.at not in told:
+            result.missed.append(f"lost_in_network: {frame.number}, PSN {frame.at}")
+
+    judged = {"ecn_marked", "crc_bad", "nak", "duplicate", "out_of_order", "retransmission", "tcp_retransmission",
+              "lost_in_network"}  # fmt: skip
+    for kind in set(of) - judged - NOT_JUDGED:
+        if kind == "psn_gap" and any(f.name.startswith("UC ") for f in gone):
+            continue
+        result.invented += [f"{kind}: {row['frame']} {row['cause']}" for row in of[kind]]
+    return result
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(f"{Path(name).name}\n  {score(name)}")
