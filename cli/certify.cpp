@@ -9,6 +9,7 @@
 
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
+#include "conformance/device/fault_table.hpp"
 #include "conformance/report/report.hpp"
 #include "conformance/runner/expected.hpp"
 #include "conformance/runner/target.hpp"
@@ -34,7 +35,7 @@ Exit status: 0 all as expected, 1 an unexpected result, 2 wrong usage, 3 the dev
 
 struct Options {
   std::string device = "reference", wire, kernel = "debian", agent, report, expected, baseline;
-  std::vector<std::string> only;
+  std::vector<std::string> only, faults;
   std::uint64_t seed = 0;
   bool list = false, verbose = false, json = false;
 };
@@ -82,8 +83,16 @@ std::string words(const conformance::Change& change) {
   return {};
 }
 
+Exit list_faults() {
+  Output output;
+  for (const device::FaultRow& row : device::fault_rows)
+    output.text() += fmt::format("{:<36} {}  [{}]\n", row.name, row.sentence, fmt::join(row.broken(), ", "));
+  return output.finish() ? Exit::fine : Exit::trouble;
+}
+
 Exit run(const Options& options) {
   if (options.list) return list(options);
+  if (options.faults == std::vector<std::string>{"list"}) return list_faults();
   conformance::ExpectedResults expected;
   if (!options.expected.empty()) {
     auto read = conformance::ExpectedResults::read(options.expected);
@@ -105,6 +114,7 @@ Exit run(const Options& options) {
   conformance::TargetOptions target_options;
   target_options.device = options.device;
   target_options.seed = report.seed;
+  target_options.faults = options.faults;
   target_options.wire = options.wire;
   target_options.kernel = options.kernel;
   std::error_code error;
@@ -167,6 +177,7 @@ void add_certify(CLI::App& app, Work& work) {
   command->add_option("--kernel", options->kernel, "of the lab: debian, newest")->capture_default_str();
   command->add_option("--agent", options->agent, "the agent's program, for the lab");
   command->add_option("--only", options->only, "rules by id or alias, with * and ?, or cases; several");
+  command->add_option("--fault", options->faults, "break the reference device on purpose; several; `list` names them");
   command->add_option("--seed", options->seed, "of what is chosen by chance; 0: another one each time");
   command->add_option("--expected", options->expected, "results that are known of the device: a JSON file");
   command->add_option("--baseline", options->baseline, "report.json of an earlier run, to be compared with");

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "conformance/agent/conversation.hpp"
+#include "conformance/agent/standin/rdmacm.hpp"
 #include "conformance/agent/standin/standin.hpp"
 
 using namespace rdmawire::agent;
@@ -17,11 +18,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   standin::reset();
   standin::fail_call(fails, ENOMEM);
+  standin::fail_cm_call(fails, ENOMEM);
   {
     Loop::Time time = 0;
     Loop loop([&] { return time; });
     Settings settings;
     settings.most_memory = 1U << 16U;
+    settings.threads = false;
+    settings.allow_run = false;
     if ((how & 0x80) != 0) settings.secret = "0123456789abcdef";
     std::size_t said = 0;
     Conversation conversation(loop, settings, [&](const std::string& line) { said += line.size(); });
@@ -41,6 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     if ((how & 1) != 0) conversation.lost();
   }
-  if (standin::alive() != 0) std::abort();
+  standin::fail_cm_call(0, 0);
+  if (standin::alive() != 0 || standin::cm_alive() != 0) std::abort();
   return 0;
 }

@@ -394,6 +394,7 @@ Result<ibv_qp*> CmId::queue_pair() {
   if (wanted.qp == 0) return nullptr;
   const auto found = session_->objects().get<Qp>(wanted.qp);
   if (!found) return tl::unexpected(found.error());
+  if (session_->slow_calls().takes(wanted.qp)) return fail(EBUSY, "qp: modify_qp of it is not over yet");
   ibv_qp* qp = (*found)->verbs();
   if (id_->verbs == nullptr) return fail(ENOTCONN, "qp: the CM has not chosen a device yet");
   const char* chosen = ibv_get_device_name(id_->verbs->device);
@@ -465,8 +466,20 @@ Result<void> CmId::connect() {
     if (auto done = make_ready(*qp); !done) return done;
   }
   limit_to_device();
-  auto parameters = wanted.parameters();
-  if (rdma_connect(id_, &parameters) != 0) return cm_failed("rdma_connect");
+  // With iWARP the kernel shakes hands by TCP first, with a peer that may be silent.
+  const auto make = [id = id_, with = wanted] {
+    auto parameters = with.parameters();
+    errno = 0;
+    if (rdma_connect(id, &parameters) == 0) return 0;
+    return errno == 0 ? EIO : errno;
+  };
+  const auto then = [this](int number) {
+    errno = number;
+    if (number != 0) go_on("connect", cm_failed("rdma_connect"));
+  };
+  SlowCalls::Call call{make, then, {handle()}, handle()};
+  if (wanted.qp != 0) call.uses.push_back(wanted.qp);
+  session_->make_slow_call(std::move(call));
   return {};
 }
 

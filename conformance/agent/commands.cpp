@@ -52,12 +52,38 @@ std::optional<Error> unknown_argument(const Command& command, const Asked& asked
   return std::nullopt;
 }
 
+/// Whether the command needs something that a slow call has for itself. Destroying ends such a call.
+bool must_wait(Session& session, const Command& command, const Asked& asked) {
+  SlowCalls& calls = session.slow_calls();
+  if (!calls.any()) return false;
+  for (const Argument& argument : command.arguments) {
+    const bool optional = argument.meaning.starts_with("optional handle");
+    if (!optional && !argument.meaning.starts_with("handle")) continue;
+    const auto given = asked.find(argument.name);
+    if (given == asked.end() || !given->is_number_unsigned()) continue;
+    const auto handle = given->get<Handle>();
+    if (command.name == "destroy" && calls.uses(handle)) {
+      calls.interrupt(handle);
+      return true;
+    }
+    if (calls.takes(handle)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void run_command(const std::shared_ptr<Session>& session, const Command& command, const Asked& asked, std::string id) {
   const Answer answer(session, std::move(id), std::string(command.name));
   if (auto unknown = unknown_argument(command, asked)) {
     answer(tl::unexpected(std::move(*unknown)));
+    return;
+  }
+  if (must_wait(*session, command, asked)) {
+    const bool waits = session->put_off([weak = std::weak_ptr(session), &command, asked, id = answer.id()] {
+      if (const auto alive = weak.lock()) run_command(alive, command, asked, id);
+    });
+    if (!waits) answer(fail(EAGAIN, "{} commands wait already", Session::most_waits));
     return;
   }
   Arguments arguments(asked, session->objects());

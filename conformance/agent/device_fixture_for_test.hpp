@@ -70,8 +70,8 @@ inline lab::Result<TestGuest>& test_guest(bool siw) {
 /// A device with a protection domain, a completion queue and memory, or a reason to skip the test.
 class DeviceTest : public ::testing::Test {
  protected:
-  /// "ib" or "iwarp"
-  void begin(const std::string& transport) {
+  /// "ib" or "iwarp"; of several devices the one of that name, if one is given.
+  void begin(const std::string& transport, const std::string& name = "") {
     std::string agent;
     if (const char* named = std::getenv("RDMAWIRE_TEST_AGENT")) {
       agent = named;
@@ -96,7 +96,7 @@ class DeviceTest : public ::testing::Test {
     peer.emplace(std::move(*connected));
     const auto listed = peer->call("devices").value();
     for (const auto& one : listed.at("devices")) {
-      if (one.at("transport") == transport && !device)
+      if (one.at("transport") == transport && !device && (name.empty() || one.at("name") == name))
         device = Device::open(*peer, one.at("name").get<std::string>()).value();
     }
     if (!device) GTEST_SKIP() << "needs a device of transport " << transport;

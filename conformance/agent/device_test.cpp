@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <string>
 
 #include "conformance/agent/device_fixture_for_test.hpp"
+#include "conformance/lab/sockets.hpp"
 
 namespace rdmawire::peer {
 namespace {
@@ -88,6 +90,51 @@ TEST_P(OnADevice, a_request_that_is_let_go_of_is_rejected) {
   const auto caller = CmConnection::connect(*peer, qp, {.address = where, .port = listener.port()}).value();
   { const auto request = listener.request(20s).value(); }
   EXPECT_TRUE(caller.wait_for("rejected", 20s));
+}
+
+/// What the guest's kernel counts: "0: rxe0: pd 2 cq 1 qp 1 cm_id 0 mr 1 ctx 1".
+std::string resources(lab::Guest& guest) { return guest.run({"rdma", "resource", "show"}).value().output; }
+
+TEST_P(OnADevice, a_controller_that_is_cut_off_leaves_nothing_in_the_kernel) {
+  if (guest == nullptr) GTEST_SKIP() << "needs a guest of the lab, whose kernel can be asked";
+  const std::string before = resources(*guest);
+  ASSERT_THAT(before, ::testing::HasSubstr(device.name() + ": pd "));
+  {
+    const auto other = lab::connect_to_guest(guest->agents().at(1).substr(5)).value();
+    const std::string questions = R"({"id":1,"do":"hello","protocol":1})"
+                                  "\n{\"id\":2,\"do\":\"open\",\"name\":\"" +
+                                  device.name() +
+                                  "\"}\n"
+                                  R"({"id":3,"do":"alloc_pd","device":1})"
+                                  "\n"
+                                  R"({"id":4,"do":"create_cq","device":1,"cqe":8})"
+                                  "\n"
+                                  R"({"id":5,"do":"register","pd":2,"length":4096,"access":["local_write"]})"
+                                  "\n"
+                                  R"({"id":6,"do":"create_qp","type":"rc","pd":2,"send_cq":3,"recv_cq":3})"
+                                  "\n"
+                                  R"({"id":7,"do":"cm_listen","address":")" +
+                                  where +
+                                  "\",\"port\":7490}\n"
+                                  R"({"id":8,"do":"cm_connect","qp":5,"port":7490,"address":")" +
+                                  where + "\"}\n";
+    ASSERT_EQ(::send(other.get(), questions.data(), questions.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(questions.size()));
+    // Cut off in the midst of a connection: the request has come, and nobody answers it.
+    const timeval limit{20, 0};
+    ::setsockopt(other.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    std::string said;
+    char octets[4096];
+    while (said.find("connect_request") == std::string::npos) {
+      const ssize_t got = ::recv(other.get(), octets, sizeof octets, 0);
+      ASSERT_GT(got, 0) << said;
+      said.append(octets, static_cast<std::size_t>(got));
+    }
+    EXPECT_NE(resources(*guest), before);
+  }
+  std::string after;
+  for (int i = 0; i < 100 && after != before; ++i) after = resources(*guest);
+  EXPECT_EQ(after, before);
 }
 
 TEST_F(OnRoce, connects_by_hand_with_numbers) {

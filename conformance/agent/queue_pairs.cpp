@@ -133,14 +133,22 @@ Result<Json> query_srq(Session&, Arguments& arguments) {
 
 // ---- address handles
 
-Result<Json> create_ah(Session& session, Arguments& arguments) {
+void create_ah(Session& session, Arguments& arguments, Answer answer) {  // NOLINT(performance-unnecessary-value-param)
   const auto* pd = arguments.object<Pd>("pd");
   ibv_ah_attr address = read_address(arguments, 0);
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  errno = 0;
-  ibv_ah* ah = ibv_create_ah(pd->verbs(), &address);
-  if (ah == nullptr) return tl::unexpected(verbs_failed("ibv_create_ah", errno));
-  return Json{{"ah", session.objects().add(std::make_unique<Ah>(ah), {pd}).handle()}};
+  if (auto wrong = arguments.wrong()) return answer(tl::unexpected(*wrong));
+  const auto made = std::make_shared<ibv_ah*>(nullptr);
+  // The kernel, or the driver, looks for the neighbour's MAC.
+  const auto make = [made, verbs = pd->verbs(), address]() mutable {
+    errno = 0;
+    *made = ibv_create_ah(verbs, &address);
+    return *made == nullptr ? errno : 0;
+  };
+  const auto then = [&session, made, pd, answer](int number) {
+    if (*made == nullptr) return answer(tl::unexpected(verbs_failed("ibv_create_ah", number)));
+    answer(Json{{"ah", session.objects().add(std::make_unique<Ah>(*made), {pd}).handle()}});
+  };
+  session.make_slow_call({make, then, {pd->handle()}});
 }
 
 // ---- queue pairs
@@ -297,15 +305,25 @@ int read_attributes(Arguments& arguments, ibv_qp_attr& attributes) {
   return mask;
 }
 
-Result<Json> modify_qp(Session&, Arguments& arguments) {
+void modify_qp(Session& session, Arguments& arguments, Answer answer) {  // NOLINT(performance-unnecessary-value-param)
   const auto* qp = arguments.object<Qp>("qp");
   ibv_qp_attr attributes{};
   const int mask = read_attributes(arguments, attributes);
-  if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  if (const int wrong = ibv_modify_qp(qp->verbs(), &attributes, mask); wrong != 0) {
-    return tl::unexpected(verbs_failed("ibv_modify_qp", wrong));
+  if (auto wrong = arguments.wrong()) return answer(tl::unexpected(*wrong));
+  const auto make = [verbs = qp->verbs(), attributes, mask] {
+    ibv_qp_attr changed = attributes;
+    return ibv_modify_qp(verbs, &changed, mask);
+  };
+  const auto then = [qp, answer](int number) {
+    if (number != 0) return answer(tl::unexpected(verbs_failed("ibv_modify_qp", number)));
+    answer(Json{{"state", name_of(names::qp_state, qp->verbs()->state)}});
+  };
+  // With an address the kernel looks for the neighbour's MAC.
+  if ((mask & (IBV_QP_AV | IBV_QP_ALT_PATH)) != 0) {
+    session.make_slow_call({make, then, {qp->handle()}, qp->handle()});
+  } else {
+    then(make());
   }
-  return Json{{"state", name_of(names::qp_state, qp->verbs()->state)}};
 }
 
 Result<Json> query_qp(Session&, Arguments& arguments) {

@@ -1,6 +1,7 @@
 #include "conformance/agent/session.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace rdmawire::agent {
 
@@ -21,10 +22,32 @@ void Answer::operator()(const Result<Json>& result) const {
   }
 }
 
+Session::Session(Loop& loop, const Settings& settings, Say say)
+    : loop_(&loop), settings_(&settings), say_(std::move(say)), slow_calls_(loop) {
+  slow_calls_.freed = [this] {
+    for (const auto& doing : std::exchange(put_off_, {})) doing();
+  };
+}
+
+void Session::make_slow_call(SlowCalls::Call call) {
+  if (settings_->threads) {
+    slow_calls_.begin(std::move(call));
+  } else {
+    const int number = call.make();
+    call.then(number);
+  }
+}
+
+bool Session::put_off(std::function<void()> doing) {
+  if (put_off_.size() >= most_waits) return false;
+  put_off_.push_back(std::move(doing));
+  return true;
+}
+
 void Session::push(const Json& event) { say(line_of(event)); }
 
 void Session::say(std::string line) {
-  if (!ended_) say_(std::move(line));
+  if (!ended_ && !quiet_) say_(std::move(line));
 }
 
 void Session::wait(Loop::Time timeout, std::function<bool(bool)> look) {
@@ -48,8 +71,12 @@ void Session::look_again(std::list<Wait>::iterator wait) {
 }
 
 std::size_t Session::reset() {
-  const std::size_t had = objects_.size();
   waits_.clear();
+  put_off_.clear();
+  quiet_ = true;
+  slow_calls_.settle();
+  quiet_ = false;
+  const std::size_t had = objects_.size();
   const std::size_t left = objects_.release_all();
   return had - left;
 }

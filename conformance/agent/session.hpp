@@ -9,6 +9,7 @@
 
 #include "conformance/agent/loop.hpp"
 #include "conformance/agent/objects.hpp"
+#include "conformance/agent/slow_calls.hpp"
 
 namespace rdmawire::agent {
 
@@ -23,6 +24,8 @@ struct Settings {
   std::uint64_t most_memory = 256U << 20U;
   /// How long a wrong answer to a challenge is left without an answer of ours.
   Loop::Time guess_delay = 1000 * Loop::millisecond;
+  /// Calls that the kernel may hold are made on threads; false: by the loop, which waits.
+  bool threads = true;
 };
 
 /// Where a session's lines go. It does not end the session while it is called.
@@ -37,6 +40,7 @@ class Answer {
       : session_(std::move(session)), id_(std::move(id)), command_(std::move(command)) {}
   /// Once.
   void operator()(const Result<Json>& result) const;
+  [[nodiscard]] const std::string& id() const { return id_; }
 
  private:
   std::weak_ptr<Session> session_;
@@ -46,7 +50,7 @@ class Answer {
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Loop& loop, const Settings& settings, Say say) : loop_(&loop), settings_(&settings), say_(std::move(say)) {}
+  Session(Loop& loop, const Settings& settings, Say say);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   /// Releases everything.
@@ -64,7 +68,14 @@ class Session : public std::enable_shared_from_this<Session> {
   /// over, or the session ends. `look` gets whether this is its last time. It does not end the session.
   void wait(Loop::Time timeout, std::function<bool(bool last)> look);
 
-  /// Lets go of all objects and of everything that waits; nothing is said any more.
+  /// Makes a call that the kernel may hold. Without threads its `then` comes before this returns.
+  void make_slow_call(SlowCalls::Call call);
+  [[nodiscard]] SlowCalls& slow_calls() { return slow_calls_; }
+  /// Does it when the next slow call is over; false: so much waits already that this will not.
+  bool put_off(std::function<void()> doing);
+
+  /// Lets go of all objects and of everything that waits; nothing is said any more. Slow calls are interrupted, and
+  /// waited for where the kernel does not let that happen.
   void end();
   /// As end(), but the session goes on. How many objects were released.
   std::size_t reset();
@@ -98,8 +109,11 @@ class Session : public std::enable_shared_from_this<Session> {
   const Settings* settings_;
   Say say_;
   Objects objects_;
+  SlowCalls slow_calls_;
+  std::list<std::function<void()>> put_off_;
   std::list<Wait> waits_;
   bool ended_ = false;
+  bool quiet_ = false;  ///< while everything goes
 };
 
 /// A JSON value as a line, without its end.

@@ -15,14 +15,15 @@ namespace rdmawire::agent {
 
 /// Time and settings that conversations of a test share.
 struct Bench {
-  Bench() = default;
+  Bench() { settings.threads = false; }
   Loop::Time time = 0;
-  Loop loop{[this] { return time; }};
+  bool real_time = false;  ///< on the machine's clock, for threads, which do not wait for ours
+  Loop loop{[this] { return real_time ? Loop::monotonic() : time; }};
   Settings settings;
 
   /// Does what is there to do; moves the clock by a millisecond when that is nothing.
   void step() {
-    if (loop.turn(0) == 0) time += Loop::millisecond;
+    if (loop.turn(real_time ? Loop::millisecond : 0) == 0) time += Loop::millisecond;
   }
 };
 
@@ -64,7 +65,7 @@ class Controller {
 
   /// Waits for an event of a kind.
   Json event(const std::string& kind) {
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 20'000; ++i) {
       for (auto at = lines.begin(); at != lines.end(); ++at) {
         Json json = Json::parse(*at);
         if (!json.contains("event") || json["event"] != kind) continue;

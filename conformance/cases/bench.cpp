@@ -25,6 +25,23 @@ bool same(const peer::Octets& found, const std::string& expected) {
                     [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
 }
 
+double milliseconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e6; }
+
+std::string type_of(Transport transport) {
+  switch (transport) {
+    case Transport::uc: return "uc";
+    case Transport::ud: return "ud";
+    default: return "rc";
+  }
+}
+
+std::string gid_text(const std::array<std::uint8_t, 16>& address) {
+  std::string text;
+  for (std::size_t i = 0; i < address.size(); i += 2)
+    text += fmt::format("{}{:02x}{:02x}", i ? ":" : "", address[i], address[i + 1]);
+  return text;
+}
+
 }  // namespace
 
 void Bench::refused(const peer::PeerError& error, const std::string& what) {
@@ -32,58 +49,174 @@ void Bench::refused(const peer::PeerError& error, const std::string& what) {
   end_case(lacking ? Verdict::unsupported : Verdict::error, fmt::format("{}: {}", what, error.message));
 }
 
+const peer::ProtectionDomain& Bench::domain(std::size_t number) {
+  while (domains_.size() <= number)
+    domains_.push_back(take(device_.device->protection_domain(), "a protection domain"));
+  return domains_[number];
+}
+
+peer::Region Bench::region(std::uint64_t octets, const peer::Names& access, std::size_t in) {
+  return take(domain(in).region(octets, access),
+              fmt::format("a memory region of {} octets: {}", octets, fmt::join(access, ", ")));
+}
+
+Way Bench::way(Over over) {
+  const auto other = [](const std::optional<Way>& way, const char* what) {
+    if (!way) end_case(Verdict::unsupported, fmt::format("the device has no RoCEv2 GID {}", what));
+    return *way;
+  };
+  switch (over) {
+    case Over::ipv6: return other(device_.ipv6, "of an IPv6 address");
+    case Over::vlan: return other(device_.vlan, "of an IPv4 address in a VLAN");
+    case Over::ipv4: break;
+  }
+  return {device_.path, device_.gid_index};
+}
+
+std::uint32_t Bench::bound_window(Connected& through, std::uint64_t offset, std::uint64_t length,
+                                  const peer::Names& access) {
+  constexpr std::uint64_t bind_wr_id = 0xb1d;
+  windows_.push_back(take(domain().memory_window(2), "a memory window of type 2"));
+  // The lowest octet of a type 2 window's key is its consumer's.
+  const std::uint32_t rkey = (windows_.back().rkey() & ~0xffU) | ((windows_.back().rkey() + 1) & 0xff);
+  through.post({.opcode = "bind_mw",
+                .wr_id = bind_wr_id,
+                .more = {{"mw", windows_.back().handle()},
+                         {"mr", through.region.handle()},
+                         {"new_rkey", rkey},
+                         {"addr", through.region.addr() + offset},
+                         {"length", length},
+                         {"access", access}}});
+  through.completes(bind_wr_id);
+  return rkey;
+}
+
 Connected& Bench::connect(const ConnectOptions& options) {
   const peer::Device& device = *device_.device;
-  if (domains_.empty()) domains_.push_back(take(device.protection_domain(), "a protection domain"));
-  const peer::ProtectionDomain& domain = domains_.front();
-  peer::CompletionQueue cq = take(device.completion_queue(256), "a completion queue");
-  peer::Region region = take(domain.region(options.region_octets, options.region_access),
-                             fmt::format("a memory region of {} octets", options.region_octets));
+  Connected& made = connected_.emplace_back(*this, options);
+  const Way way = this->way(options.over);
+  const peer::CompletionChannel* channel = nullptr;
+  if (options.notifies) channel = &channels_.emplace_back(take(device.completion_channel(), "a completion channel"));
+  made.cq = take(device.completion_queue(options.completions, channel), "a completion queue");
+  made.region = region(options.region_octets, options.region_access);
   const std::uint64_t inbox_octets = std::max<std::uint64_t>(std::uint64_t{64} * options.receive_octets, 64);
-  peer::Region inbox = take(domain.region(inbox_octets, {"local_write"}), "memory for receive requests");
-  const bool rc = options.transport == Transport::rc;
-  peer::QueuePair qp = take(domain.queue_pair({.type = rc ? "rc" : "uc",
-                                               .send_cq = &cq,
-                                               .max_send_wr = options.send_wr,
-                                               .max_recv_wr = 64,
-                                               .max_inline_data = options.inline_octets,
-                                               .send_ops = options.send_ops}),
-                            "a queue pair");
+  made.inbox = take(domain().region(inbox_octets, {"local_write"}), "memory for receive requests");
+  if (options.shared_receives) made.srq = take(domain().shared_receive_queue({.max_wr = 64}), "a shared receive queue");
+  made.qp = take(domain().queue_pair({.type = type_of(options.transport),
+                                      .send_cq = &made.cq,
+                                      .srq = options.shared_receives ? &made.srq : nullptr,
+                                      .max_send_wr = options.send_wr,
+                                      .max_recv_wr = 64,
+                                      .max_send_sge = options.send_sge,
+                                      .max_inline_data = options.inline_octets,
+                                      .send_ops = options.send_ops}),
+                 "a queue pair");
   constexpr std::uint32_t psns = 1U << 24, first_qpn = 0x100000, qpns = 0x700000;
-  TesterQueuePair end;
-  end.transport = options.transport;
-  end.path = device_.path;
-  end.path.hop_limit = options.hop_limit;
-  end.device_qpn = qp.qp_num();
-  end.tester_qpn = first_qpn + any(qpns);
-  end.ours = Psn(options.first_psn < 0 ? any(psns) : static_cast<std::uint32_t>(options.first_psn));
-  end.theirs = Psn(options.device_psn < 0 ? any(psns) : static_cast<std::uint32_t>(options.device_psn));
-  end.mtu = options.mtu;
-  std::string address;
-  for (std::size_t i = 0; i < end.path.tester_address.size(); i += 2)
-    address += fmt::format("{}{:02x}{:02x}", i ? ":" : "", end.path.tester_address[i], end.path.tester_address[i + 1]);
-  take(qp.connect({.qp_num = end.tester_qpn,
-                   .address = address,
-                   .psn = end.ours.value(),
-                   .own_psn = end.theirs.value(),
-                   .mtu = options.mtu,
-                   .timeout = options.timeout,
-                   .retry_cnt = options.retry_cnt,
-                   .rnr_retry = options.rnr_retry,
-                   .min_rnr_timer = options.min_rnr_timer,
-                   .max_rd_atomic = options.own_reads,
-                   .max_dest_rd_atomic = options.reads_at_once,
-                   .access = options.access,
-                   .sgid_index = device_.gid_index,
-                   .hop_limit = options.hop_limit,
-                   .traffic_class = options.traffic_class}),
-       fmt::format("queue pair {:#x} connected to the tester's {:#x}, which begins at PSN {}, itself at {}",
-                   end.device_qpn, end.tester_qpn, end.ours.value(), end.theirs.value()));
-  listen_to(end);
-  connected_.emplace_back(*this, std::move(end), std::move(cq), std::move(region), std::move(inbox), std::move(qp),
-                          options);
-  if (options.receives) connected_.back().post_receives(options.receives);
-  return connected_.back();
+  made.transport = options.transport;
+  made.path = way.path;
+  made.path.hop_limit = options.hop_limit;
+  made.device_qpn = made.qp.qp_num();
+  made.tester_qpn = first_qpn + any(qpns);
+  made.ours = Psn(options.first_psn < 0 ? any(psns) : static_cast<std::uint32_t>(options.first_psn));
+  made.theirs = Psn(options.device_psn < 0 ? any(psns) : static_cast<std::uint32_t>(options.device_psn));
+  made.mtu = options.mtu;
+  listen_to(made);
+  made.bring_to(options.state);
+  if (options.receives) made.post_receives(options.receives);
+  return made;
+}
+
+nlohmann::json Connected::attributes_to(const std::string& state) const {
+  const bool datagrams = transport == Transport::ud, reliable = transport == Transport::rc;
+  nlohmann::json attributes = {{"state", state}};
+  if (state == "init") {
+    attributes.update({{"pkey_index", 0}, {"port", bench_->device().device->port().number}});
+    if (datagrams)
+      attributes["qkey"] = options.qkey;
+    else
+      attributes["access"] = options.access;
+  } else if (state == "rtr" && !datagrams) {
+    attributes.update({{"path_mtu", options.mtu},
+                       {"dest_qp_num", tester_qpn},
+                       {"rq_psn", ours.value()},
+                       {"ah_attr",
+                        {{"port", bench_->device().device->port().number},
+                         {"sl", options.service_level},
+                         {"grh",
+                          {{"dgid", gid_text(path.tester_address)},
+                           {"sgid_index", bench_->way(options.over).gid_index},
+                           {"hop_limit", options.hop_limit},
+                           {"traffic_class", options.traffic_class}}}}}});
+    if (reliable)
+      attributes.update({{"max_dest_rd_atomic", options.reads_at_once}, {"min_rnr_timer", options.min_rnr_timer}});
+  } else if (state == "rts") {
+    attributes["sq_psn"] = theirs.value();
+    if (reliable)
+      attributes.update({{"timeout", options.timeout},
+                         {"retry_cnt", options.retry_cnt},
+                         {"rnr_retry", options.rnr_retry},
+                         {"max_rd_atomic", options.own_reads}});
+  }
+  return attributes;
+}
+
+void Connected::modify(const nlohmann::json& attributes) {
+  bench_->take(qp.modify(attributes), fmt::format("queue pair {:#x}: {}", device_qpn, attributes.dump()));
+}
+
+void Connected::bring_to(const std::string& state) {
+  if (state == "reset") return;
+  for (const char* next : {"init", "rtr", "rts"}) {
+    modify(attributes_to(next));
+    if (state == next) return;
+  }
+}
+
+void Connected::device_sends(std::uint64_t wr_id, Message message) {
+  post({.opcode = "send",
+        .wr_id = wr_id,
+        .sges = {piece(message.offset, message.length)},
+        .flags = std::move(message.flags)});
+}
+void Connected::device_writes(std::uint64_t wr_id, Message message) {
+  post({.opcode = "write",
+        .wr_id = wr_id,
+        .sges = {piece(message.offset, message.length)},
+        .remote_addr = tester_memory,
+        .rkey = tester_rkey,
+        .flags = std::move(message.flags)});
+}
+void Connected::device_reads(std::uint64_t wr_id, Message message) {
+  post({.opcode = "read",
+        .wr_id = wr_id,
+        .sges = {piece(message.offset, message.length)},
+        .remote_addr = tester_memory,
+        .rkey = tester_rkey,
+        .flags = std::move(message.flags)});
+}
+void Connected::device_adds(std::uint64_t wr_id, Message message) {
+  post({.opcode = "fetch_add",
+        .wr_id = wr_id,
+        .sges = {piece(message.offset, 8)},
+        .remote_addr = tester_memory,
+        .rkey = tester_rkey,
+        .add = 5,
+        .flags = std::move(message.flags)});
+}
+
+void Bench::tells(const std::string& event, const std::string& kind, std::uint64_t handle) {
+  const auto about = [&](const peer::Event& told) {
+    return told.name == "async" && told.body.value("type", "") == event &&
+           told.body.value(kind, std::uint64_t{0}) == handle;
+  };
+  const auto told = device_.peer->next_event(answer_time(), about);
+  if (!told) refused(told.error(), "wait for an asynchronous event");
+  require(told->has_value(), fmt::format("the asynchronous event {} of the {}", event, kind), "no such event");
+}
+
+void Bench::no_sooner(std::int64_t earlier, std::int64_t later, std::int64_t least, const std::string& what) {
+  require(later - earlier >= least, fmt::format("{} no sooner than after {:.3f} ms", what, milliseconds(least)),
+          fmt::format("after {:.3f} ms", milliseconds(later - earlier)));
 }
 
 void Connected::post_receives(std::uint32_t count) {
@@ -92,7 +225,8 @@ void Connected::post_receives(std::uint32_t count) {
     requests.push_back(
         {posted_receives_,
          {inbox.piece(std::uint64_t{posted_receives_} * options.receive_octets, options.receive_octets)}});
-  bench_->take(qp.post_recv(requests), fmt::format("{} receive requests of {} octets", count, options.receive_octets));
+  bench_->take(options.shared_receives ? srq.post_recv(requests) : qp.post_recv(requests),
+               fmt::format("{} receive requests of {} octets", count, options.receive_octets));
 }
 
 void Connected::post(peer::SendRequest request) {
@@ -114,6 +248,34 @@ void Connected::completes_nothing() {
   bench_->require(completions.empty(), "no completion", completions.empty() ? "" : text_of(completions.front()));
 }
 
+peer::Completion Connected::fails(std::uint64_t wr_id) {
+  auto completions = bench_->take(cq.poll(1, bench_->answer_time()), "poll for a completion");
+  const bool as_expected = !completions.empty() && completions.front().wr_id == wr_id && !completions.front().good();
+  bench_->require(as_expected, fmt::format("completion of {} with an error", wr_id),
+                  completions.empty() ? "no completion" : text_of(completions.front()));
+  bench_->note(text_of(completions.front()));
+  return completions.front();
+}
+
+void Connected::flushes(std::uint64_t first, std::uint64_t last) {
+  for (std::uint64_t wr_id = first; wr_id <= last; ++wr_id) completes(wr_id, "wr_flush_err");
+}
+
+void Connected::fails_or_is_asked_again(std::uint64_t wr_id) {
+  const std::string expected = fmt::format("{} fails or is asked for again", wr_id);
+  const std::int64_t until = bench_->now() + bench_->patience().answer;
+  do {
+    const auto completions = bench_->take(cq.poll(1, bench_->silence_time()), "poll for a completion");
+    if (!completions.empty()) {
+      const bool failed = completions.front().wr_id == wr_id && !completions.front().good();
+      return bench_->require(failed, expected, text_of(completions.front()));
+    }
+    if (const auto seen = bench_->next(bench_->patience().silence))
+      return bench_->require(seen->op->known && seen->op->direction == Direction::request, expected, seen->text());
+  } while (bench_->now() < until);
+  bench_->require(false, expected, "neither");
+}
+
 void Connected::is_in(const std::string& state) {
   const std::int64_t until = bench_->now() + bench_->patience().answer;
   std::string found;
@@ -123,6 +285,41 @@ void Connected::is_in(const std::string& state) {
     bench_->pass(bench_->patience().silence / 5);
   } while (bench_->now() < until);
   bench_->require(found == state, fmt::format("the queue pair in state {}", state), fmt::format("state {}", found));
+}
+
+void Connected::ask_for_notification(bool solicited_only) {
+  bench_->take(cq.notify(solicited_only),
+               solicited_only ? "a notification asked for, of solicited completions" : "a notification asked for");
+}
+
+void Connected::is_notified(bool expected) {
+  const auto of_this_queue = [handle = cq.handle()](const peer::Event& event) {
+    return event.name == "completion" && event.body.value("cq", std::uint64_t{0}) == handle;
+  };
+  const auto within = expected ? bench_->answer_time() : bench_->silence_time();
+  const bool came =
+      bench_->take(bench_->device().peer->next_event(within, of_this_queue), "events of the device").has_value();
+  const auto words = [](bool yes) { return yes ? "a notification of the completion queue" : "no notification"; };
+  bench_->require(came == expected, words(expected), words(came));
+}
+
+void Connected::drops(const Stimulus& bad) {
+  const std::string payload = octets(12, 0x70);
+  *bench_ >> bad;
+  *bench_ << silence();
+  accepts(send_only(psn(+0), payload), payload);
+}
+
+void Connected::accepts(const Stimulus& good, const std::string& payload) {
+  *bench_ >> good;
+  *bench_ << conformance::ack(psn(+0)).msn(1);
+  completes(0);
+  received(0, payload);
+}
+
+void Connected::refuses(const Expectation& nak) {
+  *bench_ << nak;
+  is_in("err");
 }
 
 void Connected::holds(std::uint64_t offset, const std::string& expected) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -14,6 +15,9 @@
 namespace rdmawire::conformance {
 
 class Bench;
+
+/// Which of the device's GIDs a queue pair speaks over. A device that lacks it makes the case "unsupported".
+enum class Over : std::uint8_t { ipv4, ipv6, vlan };
 
 /// How a queue pair of the device is made and connected to the tester.
 struct ConnectOptions {
@@ -31,28 +35,38 @@ struct ConnectOptions {
   std::uint32_t send_wr = 32;
   std::uint32_t inline_octets = 0;
   peer::Names send_ops{};
-  std::uint8_t hop_limit = 64, traffic_class = 0;
+  std::uint32_t send_sge = 1;
+  std::uint32_t completions = 256;  ///< that its queue holds
+  bool shared_receives = false;     ///< a shared receive queue takes the receive requests
+  std::uint32_t qkey = 0x11111111;  ///< of UD
+  std::string state = "rts";        ///< where it is left: "reset", "init", "rtr" or "rts"
+  std::uint8_t hop_limit = 64, traffic_class = 0, service_level = 0;
+  Over over = Over::ipv4;
+  bool notifies = false;         ///< the completion queue can be asked for notifications
   std::int64_t first_psn = -1;   ///< of the tester; -1: by chance
   std::int64_t device_psn = -1;  ///< of the device; likewise
 };
 
+/// A message of the device: octets of the region from `offset` on.
+struct Message {
+  std::uint32_t length = 8;
+  std::uint64_t offset = 0;
+  peer::Names flags = {"signaled"};
+};
+/// What the device's requests say of the tester's memory. Nothing looks at it but the tester.
+inline constexpr std::uint64_t tester_memory = 0x10000;
+inline constexpr std::uint32_t tester_rkey = 0x4321;
+
 /// A queue pair of the device in RTS, and the tester's end of it.
 struct Connected : TesterQueuePair {
-  Connected(Bench& at, TesterQueuePair end, peer::CompletionQueue completions, peer::Region memory,
-            peer::Region receives, peer::QueuePair made, const ConnectOptions& how)
-      : TesterQueuePair(std::move(end)),
-        cq(std::move(completions)),
-        region(std::move(memory)),
-        inbox(std::move(receives)),
-        qp(std::move(made)),
-        options(how),
-        bench_(&at) {}
+  Connected(Bench& at, const ConnectOptions& how) : options(how), bench_(&at) {}
 
   peer::CompletionQueue cq;
   peer::Region region;  ///< for READs, WRITEs and atomics of both sides
   peer::Region inbox;   ///< receive request n has octets n * receive_octets and on
   peer::QueuePair qp;
   ConnectOptions options;
+  peer::SharedReceiveQueue srq;  ///< if the options ask for one
 
   /// Of a request into the region.
   [[nodiscard]] Operands at(std::uint64_t offset, std::uint32_t length = 0, std::string payload = {}) const {
@@ -68,10 +82,35 @@ struct Connected : TesterQueuePair {
   /// Posts a send request at the device, or ends the case.
   void post(peer::SendRequest request);
 
+  /// What the device is to send: its requests to the tester, which is the responder.
+  void device_sends(std::uint64_t wr_id, Message message = {});
+  void device_writes(std::uint64_t wr_id, Message message = {});
+  /// READs into the region.
+  void device_reads(std::uint64_t wr_id, Message message = {});
+  /// Fetches and adds 5; what was there comes to the region.
+  void device_adds(std::uint64_t wr_id, Message message = {});
+
+  /// Attributes for modify_qp with which it goes to that state in the usual order: RESET, INIT, RTR, RTS.
+  [[nodiscard]] nlohmann::json attributes_to(const std::string& state) const;
+  /// Modifies exactly these, or the case ends.
+  void modify(const nlohmann::json& attributes);
+  /// In the usual order from RESET up to that state.
+  void bring_to(const std::string& state);
+
   /// The next completion has this status and wr_id, or the case ends.
   peer::Completion completes(std::uint64_t wr_id, const std::string& status = "success");
   /// None comes for a while.
   void completes_nothing();
+  /// Asks for one notification of the completion queue's: at the next completion, or at the next solicited one.
+  void ask_for_notification(bool solicited_only);
+  /// The notification comes; or none does.
+  void is_notified(bool expected);
+  /// It comes, with any error: those of which the specification names no code.
+  peer::Completion fails(std::uint64_t wr_id);
+  /// These complete as flushed, one after the other.
+  void flushes(std::uint64_t first, std::uint64_t last);
+  /// It may fail, or be asked for again on the wire, and that it must within some time; but it does not succeed.
+  void fails_or_is_asked_again(std::uint64_t wr_id);
   /// The queue pair is in this state within the usual patience.
   void is_in(const std::string& state);
   /// The region holds these octets.
@@ -79,6 +118,14 @@ struct Connected : TesterQueuePair {
   /// The receive request's memory does.
   void received(std::uint64_t wr_id, const std::string& expected);
   void fill(std::uint64_t offset, const std::string& octets);
+
+  /// Sends a frame that must be dropped, on a fresh queue pair: silence. Then a SEND Only with PSN +0 is executed as if
+  /// nothing had come before.
+  void drops(const Stimulus& bad);
+  /// Sends a SEND Only with PSN +0 that must be accepted, on a fresh queue pair: it is executed.
+  void accepts(const Stimulus& good, const std::string& payload);
+  /// What a class C error makes of a queue pair: that NAK, then the error state.
+  void refuses(const Expectation& nak);
 
  private:
   Bench* bench_;
@@ -96,6 +143,37 @@ class Bench : public Conversation {
     options.transport = Transport::uc;
     return connect(options);
   }
+
+  Connected& ud(ConnectOptions options = {}) {
+    options.transport = Transport::ud;
+    return connect(options);
+  }
+  /// A protection domain, by number; the queue pairs of this case belong to 0.
+  const peer::ProtectionDomain& domain(std::size_t number = 0);
+  /// Memory of its own.
+  peer::Region region(std::uint64_t octets, const peer::Names& access, std::size_t domain = 0);
+  /// For a request into any region.
+  static Operands of(const peer::Region& region, std::uint64_t offset, std::uint32_t length = 0,
+                     std::string payload = {}) {
+    return {.payload = std::move(payload), .va = region.addr() + offset, .rkey = region.rkey(), .length = length};
+  }
+  /// A window of type 2 onto a piece of the queue pair's region, bound through the queue pair; gives its R_Key.
+  std::uint32_t bound_window(Connected& through, std::uint64_t offset, std::uint64_t length, const peer::Names& access);
+  /// The way to the device, or the case ends "unsupported".
+  [[nodiscard]] Way way(Over over);
+
+  /// The device refuses what was asked of its verbs, or the case ends.
+  template <class T>
+  void is_refused(const peer::PeerResult<T>& result, const std::string& what) {
+    if (!result && result.error().kind != peer::PeerError::Kind::refused) refused(result.error(), what);
+    require(!result, what + " is refused", "it was done");
+  }
+  /// The device tells of this asynchronous event: "sq_drained", about that object (its kind and handle).
+  void tells(const std::string& event, const std::string& kind, std::uint64_t handle);
+  /// The device's counters by name.
+  std::map<std::string, std::uint64_t> counters() { return take(device_.device->counters(), "the device's counters"); }
+  /// `later` came no sooner than `least` nanoseconds after `earlier`.
+  void no_sooner(std::int64_t earlier, std::int64_t later, std::int64_t least, const std::string& what);
 
   [[nodiscard]] DeviceUnderTest& device() { return device_; }
   /// A number by chance, of the case's seed.
@@ -121,8 +199,10 @@ class Bench : public Conversation {
 
   DeviceUnderTest& device_;
   std::mt19937_64 random_;
-  std::vector<peer::ProtectionDomain> domains_;
+  std::deque<peer::ProtectionDomain> domains_;
+  std::deque<peer::CompletionChannel> channels_;
   std::deque<Connected> connected_;
+  std::deque<peer::MemoryWindow> windows_;  // go first: a region with a window bound to it cannot go
 };
 
 }  // namespace rdmawire::conformance

@@ -5,11 +5,40 @@
 #include "conformance/cases/files.hpp"
 
 namespace rdmawire::conformance {
+namespace {
+
+// clang-format off
+constexpr std::span<const Case> (*files[])() = {
+    headers_ip_cases,
+    headers_lengths_cases,
+    headers_bth_cases,
+    headers_addresses_cases,
+    rc_responder_psn_cases,
+    rc_responder_acknowledge_cases,
+    rc_responder_duplicates_cases,
+    rc_responder_sequence_cases,
+    rc_responder_lengths_cases,
+    rc_responder_keys_cases,
+    rc_responder_rnr_cases,
+    rc_responder_atomics_cases,
+    rc_responder_reads_cases,
+    rc_responder_events_cases,
+    rc_responder_extensions_cases,
+    rc_requester_psn_cases,
+    rc_requester_acknowledge_cases,
+    rc_requester_reads_cases,
+    rc_requester_retry_cases,
+    rc_requester_rnr_cases,
+    rc_requester_errors_cases,
+};
+// clang-format on
+
+}  // namespace
 
 std::span<const Case> cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> list;
-    for (const auto file : {rc_responder_psn_cases}) {
+    for (const auto file : files) {
       const std::span<const Case> more = file();
       list.insert(list.end(), more.begin(), more.end());
     }

@@ -52,6 +52,9 @@ struct Case {
   }
 };
 
+/// What of `needed` the device says it lacks, in words; empty: nothing. What no device can say of itself is not asked.
+std::string lacking(const DeviceUnderTest& device, Need needed);
+
 /// All cases, by file, in the rules' order.
 std::span<const Case> cases();
 

@@ -1,6 +1,7 @@
 #pragma once
 /// The device that is certified, and how the tester reaches it.
 
+#include <optional>
 #include <string>
 
 #include "conformance/cases/conversation.hpp"
@@ -11,6 +12,12 @@
 
 namespace rdmawire::conformance {
 
+/// One way to the device: over one entry of its GID table.
+struct Way {
+  Path path;
+  std::uint32_t gid_index = 0;
+};
+
 /// Its verbs through an agent, its port over a wire. The wire gives what is for the tester alone: address resolution is
 /// answered below it.
 struct DeviceUnderTest {
@@ -20,6 +27,8 @@ struct DeviceUnderTest {
   replay::Wire* wire = nullptr;
   Path path;  ///< over the GID that the tests use
   std::uint32_t gid_index = 0;
+  std::optional<Way> ipv6;  ///< another way, over IPv6
+  std::optional<Way> vlan;  ///< another way, with VLAN tags
   Patience patience;
 };
 

@@ -125,6 +125,14 @@ Expectation request(Operation operation, Position position, psn at) {
           }};
 }
 
+Expectation a_read(psn at, std::uint32_t length, std::uint64_t va) {
+  return request(Operation::rdma_read_request, Position::only, at)
+      .where(fmt::format("{} octets from {:#x}", length, va), [length, va](const Seen& seen) {
+        const auto reth = seen.stack.get<Reth>();
+        return reth && reth->get<"length">() == length && reth->get<"va">() == va;
+      });
+}
+
 Expectation cnp() {
   return {"CNP",
           [](const Seen& seen) { return is(seen, Operation::congestion_notification) ? Match::yes : Match::no; }};

@@ -77,6 +77,13 @@ Expectation read_response(Position position, psn at);
 Expectation atomic_acknowledge(psn at, std::uint64_t original);
 /// A request of the device.
 Expectation request(Operation operation, Position position, psn at);
+inline Expectation a_send(psn at, Position position = Position::only) { return request(Operation::send, position, at); }
+inline Expectation a_write(psn at, Position position = Position::only) {
+  return request(Operation::rdma_write, position, at);
+}
+/// A READ of the device that asks for so many octets, from `va` on.
+Expectation a_read(psn at, std::uint32_t length, std::uint64_t va);
+inline Expectation a_fetch_add(psn at) { return request(Operation::fetch_add, Position::only, at); }
 Expectation cnp();
 
 /// Nothing for some time; see Bench.

@@ -76,6 +76,8 @@ Stimulus TesterQueuePair::compose(std::uint8_t opcode, Psn absolute, psn at, con
       frame /= Value<Ieth>().set<"rkey">(operands.invalidated_rkey);
     else if (header == &info<Xrceth>)
       frame /= Value<Xrceth>().set<"xrcsrq">(operands.xrc_srq);
+    else if (header == &info<Deth>)
+      frame /= Value<Deth>().set<"qkey">(operands.qkey).set<"src_qp">(tester_qpn);
     else if (header == &info<Feth>)
       frame /= Value<Feth>().set<"placement">(operands.placement).set<"selectivity">(operands.selectivity);
     else if (header == &info<Aeth>)
@@ -131,6 +133,15 @@ Stimulus TesterQueuePair::compare_swap(psn at, const Operands& operands) const {
 }
 Stimulus TesterQueuePair::fetch_add(psn at, const Operands& operands) const {
   return request(Operation::fetch_add, Position::only, at, operands);
+}
+
+Stimulus TesterQueuePair::datagram(psn at, std::uint32_t qkey, const std::string& payload) const {
+  return request(opcode_of(Transport::ud, Operation::send, Position::only), at, {.payload = payload, .qkey = qkey})
+      .without_ack_request();
+}
+Stimulus TesterQueuePair::cnp() const {
+  constexpr std::uint8_t opcode = 0x81;
+  return request(opcode, psn(0) + (Psn(0) - ours), {}).without_ack_request();
 }
 
 Stimulus TesterQueuePair::response(std::uint8_t opcode, psn at, std::uint8_t syndrome, std::uint32_t msn,

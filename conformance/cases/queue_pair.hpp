@@ -39,11 +39,12 @@ struct Operands {
   std::uint32_t immediate = 0;
   std::uint32_t invalidated_rkey = 0;
   std::uint32_t xrc_srq = 0;
+  std::uint32_t qkey = 0;        ///< of UD, with the tester's queue pair as the source
   std::uint8_t placement = 1;    ///< FLUSH: bit 0 global visibility, bit 1 persistence
   std::uint8_t selectivity = 0;  ///< FLUSH: 0 range, 1 memory region
 };
 
-/// The tester's end of an RC, UC or XRC queue pair.
+/// The tester's end of a queue pair, of any service.
 struct TesterQueuePair {
   Transport transport = Transport::rc;
   Path path;
@@ -67,6 +68,11 @@ struct TesterQueuePair {
   [[nodiscard]] Stimulus read(psn at, const Operands& operands) const;
   [[nodiscard]] Stimulus compare_swap(psn at, const Operands& operands) const;
   [[nodiscard]] Stimulus fetch_add(psn at, const Operands& operands) const;
+
+  /// A datagram to the device's queue pair.
+  [[nodiscard]] Stimulus datagram(psn at, std::uint32_t qkey, const std::string& payload = octets(8)) const;
+  /// A congestion notification for the device's queue pair.
+  [[nodiscard]] Stimulus cnp() const;
 
   // As responder: responses with the device's PSNs.
   [[nodiscard]] Stimulus response(std::uint8_t opcode, psn at, std::uint8_t syndrome, std::uint32_t msn,

@@ -5,6 +5,7 @@ namespace rdmawire::device {
 namespace {
 
 void overflow(Core& core, CompletionQueue& queue) {
+  if (core.faults[Fault::overflow_unnoticed]) return;
   queue.overflowed = true;
   core.event(EventType::cq_error, queue.handle);
   for (auto& [qpn, qp] : core.qps) {
@@ -44,14 +45,15 @@ void complete(Core& core, std::uint32_t cq, const Completion& completion, bool s
   queue.entries.push_back(completion);
   const bool tells = queue.armed == Notify::next ||
                      (queue.armed == Notify::solicited && (solicited || completion.status != Status::success));
-  if (!tells) return;
+  if (!tells || core.faults[Fault::never_notifies_cq]) return;
   queue.armed = Notify::nothing;
   const auto channel = core.channels.find(queue.channel);
   if (channel != core.channels.end()) channel->second.notified.push_back(queue.handle);
 }
 
 void complete_send(Core& core, QueuePair& qp, const SendRequest& request, Status status, std::uint32_t octets) {
-  if (status == Status::success && !request.signaled && !qp.options.all_signaled) return;
+  const bool told = status != Status::success && !core.faults[Fault::hides_unsignaled_failure];
+  if (!told && !request.signaled && !qp.options.all_signaled) return;
   complete(core, qp.options.send_cq,
            {.id = request.id, .status = status, .opcode = opcode_of(request.opcode), .octets = octets, .qpn = qp.qpn},
            false);

@@ -62,10 +62,11 @@ struct Core {
   std::map<std::uint32_t, std::uint32_t> pds, xrcds;  ///< handle to number of users
   std::vector<Group> groups;
   std::deque<AsyncEvent> events;
-  std::deque<OutgoingPacket> control;  ///< that leave before what queue pairs have: notifications, management
-  std::int64_t port_free = 0;          ///< the line is busy until then
-  std::uint32_t last_sender = 0;       ///< whose turn it was
-  bool poked = false;                  ///< verbs gave something to do since it was woken
+  std::deque<OutgoingPacket> control;        ///< that leave before what queue pairs have: notifications, management
+  std::int64_t port_free = 0;                ///< the line is busy until then
+  std::uint32_t last_sender = 0;             ///< whose turn it was
+  machines::NotificationPoint notification;  ///< of a port that paces all queue pairs together
+  bool poked = false;                        ///< verbs gave something to do since it was woken
 
   static constexpr std::size_t most_events = 4096, most_control = 4096;
 
@@ -140,7 +141,10 @@ void receive_frame(Core& core, Bytes frame);
 
 // congestion.cpp
 void notice_mark(Core& core, QueuePair& qp, const Packet& packet);
+/// A CNP to the source of a packet, whatever was sent before.
+void notify(Core& core, QueuePair& qp, const Packet& packet);
 void receive_notification(Core& core, const Packet& packet);
+void slow_down(Core& core, QueuePair& qp);
 
 // transmit.cpp
 /// Sends what can leave now: one frame after the other, each queue pair in its turn.

@@ -22,9 +22,12 @@ struct Counters {
   std::uint64_t no_receive = 0;     ///< datagrams and unreliable messages dropped for want of a receive
   std::uint64_t ecn_marked = 0, cnps_sent = 0, cnps_handled = 0, cnps_ignored = 0;
 
-  /// Port counters stop at all ones. 16.1.3.5.
-  static constexpr void saturating(std::uint64_t& counter) {
-    if (counter < 0xffff) ++counter;
+  /// Port counters of 16 bits stop at all ones: 16.1.3.5. `wraps`: they do not.
+  static constexpr void count_16(std::uint64_t& counter, bool wraps) {
+    if (counter < 0xffff)
+      ++counter;
+    else if (wraps)
+      counter = 0;
   }
 };
 

@@ -8,6 +8,8 @@ namespace rdmawire::device {
 
 namespace {
 
+constexpr std::uint32_t most_sges = 256;
+
 tl::unexpected<Error> refuse(int number, std::string message) {
   return tl::unexpected(Error{number, std::move(message)});
 }
@@ -40,6 +42,15 @@ void Device::woken(std::int64_t time, replay::StationOutput& output) {
   core_.now = std::max(core_.now, time);
   core_.poked = false;
   send_out(output);
+}
+
+Counters Device::counters() const {
+  Counters told = core_.counters;
+  if (core_.faults[Fault::cnp_counters_stand]) told.ecn_marked = told.cnps_sent = told.cnps_handled = 0;
+  if (core_.faults[Fault::transport_counters_stand])
+    told.duplicate_request = told.out_of_sequence = told.rnr_naks_sent = told.rnr_naks_received = told.naks_sent =
+        told.naks_received = told.timeouts = told.retries_exceeded = 0;
+  return told;
 }
 
 Result<std::uint32_t> Device::new_object(const char* call) {
@@ -87,14 +98,18 @@ Result<std::uint32_t> Device::create_qp(const QueuePairOptions& options) {
   if (options.max_send_wr > core_.options.most_work || options.max_recv_wr > core_.options.most_work)
     return refuse(EINVAL, fmt::format("create_qp: max_send_wr {}, max_recv_wr {}: {} is the most", options.max_send_wr,
                                       options.max_recv_wr, core_.options.most_work));
-  if (options.max_send_sge > 32 || options.max_recv_sge > 32 || options.max_inline > 4096)
-    return refuse(EINVAL, "create_qp: at most 32 elements a request, and 4096 inline octets");
+  if (options.max_send_sge > most_sges || options.max_recv_sge > most_sges || options.max_inline > 4096)
+    return refuse(EINVAL, "create_qp: at most 256 elements a request, and 4096 inline octets");
+  if (options.gsi && (options.type != QpType::ud || core_.qp(1)))
+    return refuse(options.type == QpType::ud ? EBUSY : EINVAL,
+                  "create_qp: the general services interface is one, and of type UD");
   const auto handle = new_object("create_qp");
   if (!handle) return handle;
   QueuePair qp;
   qp.handle = *handle;
-  qp.qpn = new_qpn();
+  qp.qpn = options.gsi ? 1 : new_qpn();
   qp.options = options;
+  qp.options.privileged = options.privileged || options.gsi;
   // One port for the queue pair's life, so that its packets take one path in order: A17.9.4.
   qp.source_port = static_cast<std::uint16_t>(0xc000 | core_.random.bits(14));
   qpns_[*handle] = qp.qpn;
@@ -114,8 +129,13 @@ Result<void> Device::modify_qp(std::uint32_t handle, const QueuePairChange& chan
 Result<void> Device::destroy_qp(std::uint32_t handle) {
   const auto qp = find_qp(handle, "destroy_qp");
   if (!qp) return tl::unexpected(qp.error());
-  if ((*qp)->groups != 0)  // o10-2.2.3
+  if ((*qp)->groups != 0 && !core_.faults[Fault::destroys_attached])  // o10-2.2.3
     return refuse(EBUSY, fmt::format("destroy_qp: queue pair {} is attached to {} groups", handle, (*qp)->groups));
+  // o10-2.2.5: windows that are bound to it do not keep it.
+  if (core_.memory.windows_of((*qp)->qpn) != 0 && core_.faults[Fault::windows_keep_queue_pairs])
+    return refuse(EBUSY, fmt::format("destroy_qp: windows are bound to queue pair {}", handle));
+  core_.memory.unbind_windows_of((*qp)->qpn);
+  for (Group& group : core_.groups) std::erase(group.qpns, (*qp)->qpn);
   const QueuePair gone = std::move(**qp);
   core_.qps.erase(gone.qpn);
   qpns_.erase(handle);
@@ -129,8 +149,11 @@ Result<void> Device::post_send(std::uint32_t handle, SendRequest request) {
   const auto found = find_qp(handle, "post_send");
   if (!found) return tl::unexpected(found.error());
   QueuePair& qp = **found;
-  const machines::PostAnswer answer = machines::post_send(qp.options.type, qp.state);
-  if (answer == machines::PostAnswer::refused)
+  using machines::PostAnswer;
+  PostAnswer answer = machines::post_send(qp.options.type, qp.state);
+  if (answer == PostAnswer::refused && core_.faults[Fault::posts_sends_early]) answer = PostAnswer::queued;
+  if (answer == PostAnswer::flushed && core_.faults[Fault::refuses_posts_in_error]) answer = PostAnswer::refused;
+  if (answer == PostAnswer::refused)
     return refuse(EINVAL, fmt::format("post_send: not in {}", machines::to_string(qp.state)));
   if (qp.requester.queue.size() >= qp.options.max_send_wr)
     return refuse(ENOMEM, fmt::format("post_send: the send queue holds {} requests, its most", qp.options.max_send_wr));
@@ -140,7 +163,7 @@ Result<void> Device::post_send(std::uint32_t handle, SendRequest request) {
     return refuse(EINVAL,
                   fmt::format("post_send: {} elements, {} inline octets: {} and {} are the most", request.sges.size(),
                               request.octets.size(), qp.options.max_send_sge, qp.options.max_inline));
-  if (answer == machines::PostAnswer::flushed) {
+  if (answer == PostAnswer::flushed) {
     complete_send(core_, qp, request, Status::flushed, 0);
     return {};
   }
@@ -182,8 +205,11 @@ Result<void> Device::post_recv(std::uint32_t handle, ReceiveRequest request) {
   const auto found = find_qp(handle, "post_recv");
   if (!found) return tl::unexpected(found.error());
   QueuePair& qp = **found;
-  const machines::PostAnswer answer = machines::post_receive(qp.options.type, qp.state);
-  if (qp.options.srq != 0 || answer == machines::PostAnswer::refused)
+  using machines::PostAnswer;
+  PostAnswer answer = machines::post_receive(qp.options.type, qp.state);
+  if (answer == PostAnswer::refused && core_.faults[Fault::posts_receives_in_reset]) answer = PostAnswer::queued;
+  if (answer == PostAnswer::flushed && core_.faults[Fault::refuses_posts_in_error]) answer = PostAnswer::refused;
+  if (qp.options.srq != 0 || answer == PostAnswer::refused)
     return refuse(EINVAL, qp.options.srq != 0 ? "post_recv: the queue pair takes from a shared receive queue"
                                               : fmt::format("post_recv: not in {}", machines::to_string(qp.state)));
   if (qp.receives.size() >= qp.options.max_recv_wr)
@@ -192,7 +218,7 @@ Result<void> Device::post_recv(std::uint32_t handle, ReceiveRequest request) {
   if (request.sges.size() > qp.options.max_recv_sge)
     return refuse(EINVAL,
                   fmt::format("post_recv: {} elements: {} is the most", request.sges.size(), qp.options.max_recv_sge));
-  if (answer == machines::PostAnswer::flushed) {
+  if (answer == PostAnswer::flushed) {
     complete_receive(core_, qp, request, {.status = Status::flushed, .opcode = CompletionOpcode::receive}, false);
     return {};
   }

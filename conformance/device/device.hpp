@@ -31,7 +31,9 @@ class Device final : public replay::Station {
 
   /// Faults take effect with the next thing that happens.
   Faults& faults() { return core_.faults; }
-  [[nodiscard]] const Counters& counters() const { return core_.counters; }
+  [[nodiscard]] Counters counters() const;
+  /// Counters go on from there.
+  void set_counters(const Counters& counters) { core_.counters = counters; }
   [[nodiscard]] Port& port() { return core_.port; }
   [[nodiscard]] const DeviceOptions& options() const { return core_.options; }
   [[nodiscard]] std::int64_t now() const { return core_.now; }

@@ -117,7 +117,7 @@ Result<std::uint32_t> Device::create_cq(std::uint32_t capacity, std::uint32_t ch
 Result<void> Device::destroy_cq(std::uint32_t cq) {
   if (!core_.cqs.contains(cq)) return no_such("destroy_cq", "cq", cq);
   for (const auto& [qpn, qp] : core_.qps)
-    if (qp.options.send_cq == cq || qp.options.recv_cq == cq)  // C11-17
+    if ((qp.options.send_cq == cq || qp.options.recv_cq == cq) && !core_.faults[Fault::destroys_used_cq])  // C11-17
       return refuse(EBUSY, fmt::format("destroy_cq: queue pair {} uses {}", qp.handle, cq));
   for (const auto& [handle, srq] : core_.srqs)
     if (srq.cq == cq) return refuse(EBUSY, fmt::format("destroy_cq: shared receive queue {} uses {}", handle, cq));
@@ -184,8 +184,8 @@ Result<std::uint32_t> Device::create_srq(std::uint32_t pd, std::uint32_t capacit
   if (!core_.pds.contains(pd)) return no_such("create_srq", "pd", pd);
   if (xrcd != 0 && !core_.xrcds.contains(xrcd)) return no_such("create_srq", "xrcd", xrcd);
   if (xrcd != 0 && !core_.cqs.contains(cq)) return no_such("create_srq", "cq", cq);
-  if (capacity == 0 || capacity > core_.options.most_work || most_sges > 32 || limit > capacity)
-    return refuse(EINVAL, fmt::format("create_srq: {} requests, {} elements, limit {}: at most {}, 32, and as many as "
+  if (capacity == 0 || capacity > core_.options.most_work || most_sges > 256 || limit > capacity)
+    return refuse(EINVAL, fmt::format("create_srq: {} requests, {} elements, limit {}: at most {}, 256, and as many as "
                                       "requests",
                                       capacity, most_sges, limit, core_.options.most_work));
   const auto handle = new_object("create_srq");

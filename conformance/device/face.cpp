@@ -213,17 +213,18 @@ Result<Json> Face::destroy(Given& given) {
   return Json::object();
 }
 
-Json Face::port_json() const {
-  const Port& at = device_.options().port;
+Json Face::port_json() {
+  const Port& at = device_.port();
+  const Faults& faults = device_.faults();
   Json gids = Json::array(), pkeys = Json::array();
-  const Port& live = const_cast<Device&>(device_).port();
-  for (std::size_t i = 0; i < live.gids.size(); ++i)
-    if (!live.gids[i].gid.is_zero())
-      gids.push_back({{"index", i},
-                      {"gid", gid_text(live.gids[i].gid)},
-                      {"type", live.gids[i].type == GidType::roce_v2 ? "roce_v2" : "roce_v1"},
-                      {"netdev", "reference"}});
-  for (const std::uint16_t pkey : live.pkeys) pkeys.push_back(pkey);
+  for (std::size_t i = 0; i < at.gids.size(); ++i) {
+    if (at.gids[i].gid.is_zero()) continue;
+    const char* type = at.gids[i].type == GidType::roce_v2 ? "roce_v2" : "roce_v1";
+    if (faults[Fault::gid_types_untold]) type = "ib";
+    gids.push_back({{"index", i}, {"gid", gid_text(at.gids[i].gid)}, {"type", type}, {"netdev", "reference"}});
+  }
+  for (const std::uint16_t pkey : at.pkeys) pkeys.push_back(pkey);
+  if (faults[Fault::no_default_pkey]) pkeys[0] = 0x8001;
   return {{"port", 1},
           {"state", "active"},
           {"phys_state", "link_up"},
@@ -244,7 +245,7 @@ Json Face::port_json() const {
           {"bad_pkey_counter", device_.counters().bad_pkeys},
           {"qkey_violations", device_.counters().qkey_violations},
           {"capabilities", Json::array({"cm", "ip_based_gids"})},
-          {"gid_table_length", live.gids.size()},
+          {"gid_table_length", at.gids.size()},
           {"gids", std::move(gids)},
           {"pkeys", std::move(pkeys)}};
 }
@@ -274,8 +275,8 @@ Result<Json> Face::describe(Given& given) {
   const Json limits = {{"max_mr_size", 256ULL << 20},
                        {"max_qp", o.most_objects},
                        {"max_qp_wr", o.most_work},
-                       {"max_sge", 32},
-                       {"max_sge_rd", 32},
+                       {"max_sge", 256},
+                       {"max_sge_rd", 256},
                        {"max_cq", o.most_objects},
                        {"max_cqe", o.most_work},
                        {"max_mr", o.most_objects},
@@ -284,7 +285,7 @@ Result<Json> Face::describe(Given& given) {
                        {"max_ah", o.most_objects},
                        {"max_srq", o.most_objects},
                        {"max_srq_wr", o.most_work},
-                       {"max_srq_sge", 32},
+                       {"max_srq_sge", 256},
                        {"max_qp_rd_atomic", o.most_rd_atomic},
                        {"max_qp_init_rd_atomic", o.most_rd_atomic},
                        {"max_res_rd_atomic", o.most_rd_atomic * o.most_objects},

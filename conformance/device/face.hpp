@@ -81,7 +81,7 @@ class Face {
   std::vector<Sge> read_sges(Given& given, std::vector<std::uint8_t>* inline_octets = nullptr);
   SendRequest read_send(Given& given, const QueuePair* qp);
   AddressVector read_path(Given& given);
-  Json port_json() const;
+  Json port_json();
   void release_all();
 
   enum class Kind : std::uint8_t { device, pd, xrcd, mr, mw, channel, cq, srq, ah, qp };

@@ -25,6 +25,8 @@ class Line {
   Line(Device& a, Device& b) : ends_{&a, &b} {}
 
   Way way = [](const Seen&) { return std::vector<std::int64_t>{delay}; };
+  /// What a switch on the way changes.
+  std::function<void(std::vector<std::uint8_t>&)> mark = [](std::vector<std::uint8_t>&) {};
   std::vector<Seen> seen;
   std::int64_t now = 0;
 
@@ -61,7 +63,11 @@ class Line {
     for (auto& frame : output.frames) {
       const Seen sent{from, std::max(frame.time, now), frame.bytes};
       seen.push_back(sent);
-      for (const std::int64_t after : way(sent)) flying_.emplace(sent.time + after, std::pair(1 - from, sent.bytes));
+      for (const std::int64_t after : way(sent)) {
+        std::vector<std::uint8_t> arriving = sent.bytes;
+        mark(arriving);
+        flying_.emplace(sent.time + after, std::pair(1 - from, std::move(arriving)));
+      }
     }
   }
 

@@ -72,6 +72,16 @@ void Memory::clear() {
   allocated_ = 0;
 }
 
+std::size_t Memory::windows_of(std::uint32_t qpn) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(windows_, [&](const auto& entry) { return entry.second.qpn == qpn; }));
+}
+
+void Memory::unbind_windows_of(std::uint32_t qpn) {
+  for (auto& entry : windows_)
+    if (entry.second.qpn == qpn) unbind(entry.second);
+}
+
 bool Memory::key_in_use(std::uint32_t key) const {
   const auto same = [&](const auto& entry) { return entry.second.key >> 8 == key >> 8; };
   for (const auto& entry : regions_)
@@ -277,7 +287,7 @@ Status Memory::fast_register(const SendRequest& request, std::uint32_t pd) {
   onto->length = request.octets_bound;
   onto->iova = request.iova;
   onto->rights = request.rights;
-  onto->valid = true;
+  onto->valid = !faults_[Fault::fast_register_does_nothing];
   return Status::success;
 }
 

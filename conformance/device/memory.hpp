@@ -80,6 +80,8 @@ class Memory {
   [[nodiscard]] std::optional<std::uint64_t> remote(const Accessor& who, std::uint32_t rkey, std::uint64_t va,
                                                     std::uint64_t octets, std::uint32_t rights,
                                                     bool whole_region = false);
+  /// Whether the key stands for anything.
+  [[nodiscard]] bool knows(std::uint32_t key) { return region_by_key(key) || window_by_key(key); }
   /// What a local key opens. `writes`: the device writes there.
   [[nodiscard]] std::optional<std::uint64_t> local(std::uint32_t pd, const Sge& sge, bool writes);
 
@@ -93,6 +95,9 @@ class Memory {
   /// A key that nothing has, for a window that will be bound.
   std::uint32_t fresh_key() { return new_key(); }
   void clear();
+  /// Type 2 windows that are bound to the queue pair.
+  [[nodiscard]] std::size_t windows_of(std::uint32_t qpn) const;
+  void unbind_windows_of(std::uint32_t qpn);
 
   static constexpr std::uint64_t page = 4096;
   std::uint64_t most_octets = 256ULL << 20;  ///< of all pieces together

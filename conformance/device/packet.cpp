@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "conformance/device/faults.hpp"
+#include "conformance/device/icrc.hpp"
 #include "conformance/device/port.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
@@ -23,7 +24,7 @@ Mac mac_of(const std::uint8_t* p) {
 }
 
 /// The layers up to the BTH, as they must be: nothing in tunnels, no extension headers.
-Refusal read_network(Packet& packet, const HeaderStack& stack, const Port& port) {
+Refusal read_network(Packet& packet, const HeaderStack& stack, const Port& port, const Faults& faults) {
   const auto layers = stack.layers();
   if (layers.empty() || layers[0].header != &info<Ethernet>) return Refusal::not_roce;
   const View<Ethernet> ethernet(stack.bytes.data());
@@ -58,9 +59,11 @@ Refusal read_network(Packet& packet, const HeaderStack& stack, const Port& port)
     if (ip.get<"total_length">() > behind || ip.get<"total_length">() < network.length + Udp::size)
       return Refusal::malformed;
     if (internet_checksum(packet.network) != 0) return Refusal::malformed;
-    if (network.length != Ipv4::size || !ip.get<"df">() || ip.get<"mf">() || ip.get<"fragment_offset">() != 0)
-      return Refusal::malformed;
+    if (network.length != Ipv4::size && !faults[Fault::accepts_ip_options]) return Refusal::malformed;
+    if (!ip.get<"df">() && !faults[Fault::accepts_fragmentable]) return Refusal::malformed;
+    if (ip.get<"mf">() || ip.get<"fragment_offset">() != 0) return Refusal::malformed;
   } else if (network.header == &info<Ipv6>) {
+    if (faults[Fault::only_ipv4]) return Refusal::not_ours;
     const View<Ipv6> ip(at);
     if (ip.get<"next_header">() != ip_protocol::udp) return Refusal::not_roce;
     packet.sgid = gid_of(ip.get<"src">());
@@ -84,7 +87,7 @@ Refusal read_network(Packet& packet, const HeaderStack& stack, const Port& port)
     if (layers.size() <= next || layers[next].header != &info<Udp>) return Refusal::malformed;
     const View<Udp> udp(stack.bytes.data() + layers[next].offset);
     if (udp.get<"dst_port">() != DecodeOptions::roce_v2_udp_port) return Refusal::not_roce;
-    const std::uint32_t datagram = packet.is_ipv4 ? View<Ipv4>(at).get<"total_length">() - std::uint32_t{Ipv4::size}
+    const std::uint32_t datagram = packet.is_ipv4 ? View<Ipv4>(at).get<"total_length">() - network.length
                                                   : std::uint32_t{View<Ipv6>(at).get<"payload_length">()};
     if (udp.get<"length">() != datagram) return Refusal::malformed;
     ++next;
@@ -106,6 +109,7 @@ void read_transport(Packet& packet, const HeaderStack& stack) {
   to.dest_qpn = bth.get<"dest_qp">();
   to.ack_request = bth.get<"ack_request">();
   to.psn = Psn(bth.get<"psn">());
+  packet.reserved_bits = to.fecn || to.becn || bth.get<"reserved">() != 0 || bth.get<"reserved2">() != 0;
   if (const auto h = stack.get<Reth>()) {
     to.va = h->get<"va">();
     to.rkey = h->get<"rkey">();
@@ -132,14 +136,17 @@ void read_transport(Packet& packet, const HeaderStack& stack) {
     to.syndrome = h->get<"syndrome">();
     to.msn = h->get<"msn">();
   }
+  if (const auto h = stack.get<Cnp>())
+    to.cnp_reserved = static_cast<std::uint8_t>(h->get<"reserved">() != 0 || h->get<"reserved2">() != 0);
   if (const auto h = stack.get<AtomicAckEth>()) to.original = h->get<"original">();
 }
 
 /// What lies between the extension headers and the ICRC: a management datagram's own layers are payload here.
-Bytes payload_of(const Packet& packet, const HeaderStack& stack) {
+Bytes payload_of(const Packet& packet, const HeaderStack& stack, const Faults& faults) {
   const Layer* bth = stack.find(info<Bth>);
   const std::uint32_t from = bth->offset + bth->length + packet.op->header_octets;
-  const std::uint32_t to = stack.icrc.offset - (stack.bytes[bth->offset + 1] >> 4 & 3);
+  const std::uint32_t pad = faults[Fault::delivers_pad] ? 0 : stack.bytes[bth->offset + 1] >> 4 & 3;
+  const std::uint32_t to = stack.icrc.offset - pad;
   return from <= to ? stack.bytes.subspan(from, to - from) : Bytes{};
 }
 
@@ -162,81 +169,196 @@ HeaderValue extension(const HeaderInfo& header, const PacketFields& from) {
   return HeaderValue(header);
 }
 
-HeaderValue network_header(const OutgoingPacket& packet, const GidEntry& source) {
+HeaderValue network_header(const OutgoingPacket& packet, const GidEntry& source, const Faults& faults) {
   const AddressVector& path = packet.path;
-  const auto traffic_class = static_cast<std::uint8_t>((path.traffic_class & 0xfc) | packet.ecn);
-  if (source.type == GidType::roce_v1)
+  const unsigned dscp = faults[Fault::ignores_dscp] ? 0 : path.traffic_class & 0xfcU;
+  const unsigned ecn = faults[Fault::marks_own_packets]                      ? 3U
+                       : faults[Fault::sends_ecn_unasked] && packet.ecn == 0 ? 2U
+                                                                             : packet.ecn;
+  const unsigned hops = faults[Fault::fixed_hop_limit] ? 255U : path.hop_limit;
+  constexpr std::uint8_t infiniband = 0x1b;
+  std::array<std::uint8_t, 16> from = source.gid.octets;
+  if (faults[Fault::wrong_source_address]) from[15] ^= 1;
+  if (source.type == GidType::roce_v1 && !faults[Fault::always_roce_v2])
     return Value<Grh>()
-        .set<"traffic_class">(path.traffic_class)
+        .set<"traffic_class">(dscp)
         .set<"flow_label">(path.flow_label)
-        .set<"hop_limit">(path.hop_limit)
-        .set<"sgid">(Bytes(source.gid.octets))
+        .set<"hop_limit">(hops)
+        .set<"sgid">(Bytes(from))
         .set<"dgid">(Bytes(path.dgid.octets));
-  if (source.gid.is_ipv4())
-    return Value<Ipv4>()
-        .set<"tos">(traffic_class)
-        .set<"df">(1)
-        .set<"ttl">(path.hop_limit)
-        .set<"src">(source.gid.ipv4_address())
-        .set<"dst">(path.dgid.ipv4_address());
-  return Value<Ipv6>()
-      .set<"traffic_class">(traffic_class)
-      .set<"flow_label">(path.flow_label)
-      .set<"hop_limit">(path.hop_limit)
-      .set<"src">(Bytes(source.gid.octets))
-      .set<"dst">(Bytes(path.dgid.octets));
+  if (source.gid.is_ipv4()) {
+    auto ip = Value<Ipv4>()
+                  .set<"tos">(dscp | ecn)
+                  .set<"df">(!faults[Fault::allows_fragments])
+                  .set<"ttl">(hops)
+                  .set<"src">(Gid{from}.ipv4_address())
+                  .set<"dst">(path.dgid.ipv4_address());
+    if (faults[Fault::wrong_ip_protocol]) ip.set<"protocol">(infiniband);
+    HeaderValue header = ip;
+    constexpr std::uint8_t no_operations[] = {1, 1, 1, 1};
+    if (faults[Fault::sends_ip_options]) header.set_tail(no_operations);
+    return header;
+  }
+  auto ip = Value<Ipv6>()
+                .set<"traffic_class">(dscp | ecn)
+                .set<"flow_label">(path.flow_label)
+                .set<"hop_limit">(hops)
+                .set<"src">(Bytes(from))
+                .set<"dst">(Bytes(path.dgid.octets));
+  if (faults[Fault::wrong_ip_protocol]) ip.set<"next_header">(infiniband);
+  return ip;
+}
+
+HeaderValue udp_header(const OutgoingPacket& packet, const Faults& faults) {
+  Value<Udp> udp;
+  udp.set<"src_port">(faults[Fault::low_source_port]        ? 1024
+                      : faults[Fault::changing_source_port] ? 0xc000 | (packet.source_port + packet.fields.psn.value())
+                                                            : packet.source_port);
+  if (faults[Fault::wrong_udp_port]) udp.set<"dst_port">(4790);
+  if (faults[Fault::sends_udp_checksum]) udp.set<"checksum">(0x1234);
+  return udp;
+}
+
+HeaderValue base_header(const PacketFields& from, const Faults& faults) {
+  Value<Bth> bth;
+  bth.set<"opcode">(from.opcode)
+      .set<"se">(from.solicited)
+      .set<"migreq">(faults[Fault::migration_bit_flips] ? from.psn.value() & 1 : from.migrated)
+      .set<"pkey">(from.pkey)
+      .set<"dest_qp">(from.dest_qpn)
+      .set<"ack_request">(from.ack_request)
+      .set<"psn">(from.psn.value());
+  if (faults[Fault::sends_reserved_bits]) bth.set<"reserved2">(1);
+  if (faults[Fault::wrong_pad_count]) bth.set<"pad">(0);
+  return bth;
+}
+
+/// Gives lengths and the ICRC the values that a fault calls for; `size`: octets of the whole frame.
+void miscount(Frame& frame, std::size_t size, std::size_t network_at, const Faults& faults) {
+  constexpr std::uint32_t icrc = 4;
+  const auto datagram = static_cast<std::uint32_t>(size - network_at);
+  if (HeaderValue* ip = frame.find(info<Ipv4>); ip && faults[Fault::short_total_length])
+    ip->set(*info<Ipv4>.find("total_length"), datagram - icrc);
+  if (HeaderValue* ip = frame.find(info<Ipv6>); ip && faults[Fault::short_payload_length])
+    ip->set(*info<Ipv6>.find("payload_length"), datagram - Ipv6::size - icrc);
+  if (HeaderValue* udp = frame.find(info<Udp>); udp && faults[Fault::short_udp_length])
+    udp->set(*info<Udp>.find("length"), datagram - (frame.find(info<Ipv4>) ? Ipv4::size : Ipv6::size) - icrc);
+}
+
+/// The ICRC that a fault gives a packet; nothing: the right one.
+std::optional<std::uint32_t> wrong_icrc(Bytes datagram, bool ipv4, const Opcode& op, const Faults& faults) {
+  const bool hops = faults[ipv4 ? Fault::icrc_covers_ttl : Fault::icrc_covers_hop_limit];
+  const bool flush = op.operation == Operation::flush && faults[Fault::flush_icrc_twice];
+  if (!hops && !flush) return std::nullopt;
+  return icrc_with(datagram, ipv4, {.hops = !hops, .headers_again = flush ? op.header_octets : 0U});
+}
+
+}  // namespace
+
+namespace {
+
+/// What a fault makes of a frame before it is looked at.
+Bytes mistaken(Packet& packet, Bytes frame, const Faults& faults) {
+  constexpr std::size_t network = 14;
+  if (frame.size() < network + 28) return frame;
+  packet.storage.assign(frame.begin(), frame.end());
+  std::uint8_t* at = packet.storage.data();
+  const unsigned version = at[network] >> 4;
+  std::uint8_t& opcode_of_ipv4 = at[network + 28];
+  if (faults[Fault::takes_ud_fragments] && version == 4 && opcode_of_ipv4 >= 0x60 && opcode_of_ipv4 < 0x64)
+    opcode_of_ipv4 = 0x64;
+  if (faults[Fault::accepts_version_mismatch] && (version == 4 || version == 6))
+    store_be(at + 12, 2, version == 4 ? ethertype::ipv4 : ethertype::ipv6);
+  if (faults[Fault::accepts_wrong_lengths] && version == 4) {
+    store_be(at + network + 2, 2, frame.size() - network);
+    store_be(at + network + 24, 2, frame.size() - network - 20);
+    store_be(at + network + 10, 2, 0);
+    store_be(at + network + 10, 2, internet_checksum(Bytes(at + network, 20)));
+  }
+  return packet.storage;
+}
+
+bool good_icrc(const Packet& packet, const HeaderStack& stack, Bytes frame, const Faults& faults) {
+  if (faults[Fault::accepts_bad_icrc]) return true;
+  const std::size_t network = stack.layers()[stack.network].offset, end = stack.icrc.offset;
+  const std::uint32_t found = load_icrc(stack.bytes.data() + end);
+  const bool v2 = packet.type == GidType::roce_v2;
+  // What was changed is covered as it was sent.
+  if (v2 && (faults[Fault::accepts_wrong_lengths] || faults[Fault::takes_ud_fragments]))
+    return icrc_with(frame.subspan(network, end - network), packet.is_ipv4, {}) == found;
+  if (v2 && faults[Fault::icrc_reserved_unmasked])
+    return icrc_with(frame.subspan(network, end - network), packet.is_ipv4, {.reserved = false}) == found;
+  if (v2 && faults[Fault::flush_icrc_twice] && packet.op->operation == Operation::flush && packet.op->known)
+    return icrc_with(frame.subspan(network, end - network), packet.is_ipv4,
+                     {.headers_again = packet.op->header_octets}) == found;
+  return check_icrc(stack).status == CrcCheck::Status::good;
+}
+
+/// Too short for its headers, or more pad than payload. A management datagram's own form is not looked at here, nor is
+/// an opcode without meaning condemned.
+bool too_short(const Packet& packet, const HeaderStack& stack, const Faults& faults) {
+  for (const ParseError& finding : stack.findings()) {
+    const auto extensions = packet.op->extension_headers();
+    const bool transport =
+        finding.layer == &info<Bth> || std::ranges::find(extensions, finding.layer) != extensions.end();
+    const bool below = finding.layer == &info<Udp> || finding.layer == &info<Ipv4> || finding.layer == &info<Ipv6> ||
+                       finding.layer == &info<Grh>;
+    if (below) return true;
+    if (transport && finding.kind != ParseError::Kind::unknown && !faults[Fault::accepts_runts]) return true;
+  }
+  return stack.icrc.length == 0;
 }
 
 }  // namespace
 
 Refusal read_packet(Packet& packet, Bytes frame, const Port& port, const Faults& faults) {
-  (void)faults;
+  const bool mistakes = faults[Fault::accepts_version_mismatch] || faults[Fault::accepts_wrong_lengths] ||
+                        faults[Fault::takes_ud_fragments];
+  const Bytes seen = mistakes ? mistaken(packet, frame, faults) : frame;
   HeaderStack stack;
-  decode(stack, frame, LinkType::ethernet, static_cast<std::uint32_t>(frame.size()));
-  if (const Refusal refusal = read_network(packet, stack, port); refusal != Refusal::none) return refusal;
-  const auto bth = *stack.get<Bth>();
-  packet.op = &opcode(bth.get<"opcode">());
-  // Too short for its headers, or more pad than payload. A management datagram's own form is not looked at here, nor
-  // is an opcode without meaning condemned.
-  for (const ParseError& finding : stack.findings()) {
-    const bool transport =
-        finding.layer == &info<Bth> ||
-        std::ranges::find(packet.op->extension_headers(), finding.layer) != packet.op->extension_headers().end();
-    const bool below = finding.layer == &info<Udp> || finding.layer == &info<Ipv4> || finding.layer == &info<Ipv6> ||
-                       finding.layer == &info<Grh>;
-    if (below || (transport && finding.kind != ParseError::Kind::unknown)) return Refusal::malformed;
-  }
-  if (stack.icrc.length == 0) return Refusal::malformed;
-  if (check_icrc(stack).status != CrcCheck::Status::good) return Refusal::icrc;
+  decode(stack, seen, LinkType::ethernet, static_cast<std::uint32_t>(seen.size()));
+  if (const Refusal refusal = read_network(packet, stack, port, faults); refusal != Refusal::none) return refusal;
+  packet.op = &opcode(stack.get<Bth>()->get<"opcode">());
+  if (too_short(packet, stack, faults)) return Refusal::malformed;
   read_transport(packet, stack);
-  packet.payload = payload_of(packet, stack);
-  return Refusal::none;
+  packet.payload = payload_of(packet, stack, faults);
+  return good_icrc(packet, stack, frame, faults) ? Refusal::none : Refusal::icrc;
 }
 
 std::optional<std::vector<std::uint8_t>> make_frame(const OutgoingPacket& packet, const Port& port,
                                                     const Faults& faults) {
-  (void)faults;
   if (packet.path.sgid_index >= port.gids.size()) return std::nullopt;
   const GidEntry& source = port.gids[packet.path.sgid_index];
   const auto mac = port.mac_of(packet.path.dgid);
   if (source.gid.is_zero() || !mac) return std::nullopt;
   const PacketFields& from = packet.fields;
+  const Opcode& op = opcode(from.opcode);
   Frame frame;
   frame /= Value<Ethernet>().set<"dst">(load_be(mac->data(), 6)).set<"src">(load_be(port.mac.data(), 6));
-  if (port.vlan) frame /= Value<Vlan>().set<"priority">(packet.path.sl & 7U).set<"id">(*port.vlan);
-  frame /= network_header(packet, source);
-  if (source.type == GidType::roce_v2) frame /= Value<Udp>().set<"src_port">(packet.source_port);
-  frame /= Value<Bth>()
-               .set<"opcode">(from.opcode)
-               .set<"se">(from.solicited)
-               .set<"migreq">(from.migrated)
-               .set<"pkey">(from.pkey)
-               .set<"dest_qp">(from.dest_qpn)
-               .set<"ack_request">(from.ack_request)
-               .set<"psn">(from.psn.value());
-  for (const HeaderInfo* header : opcode(from.opcode).extension_headers()) frame /= extension(*header, from);
+  const unsigned priority = faults[Fault::vlan_priority_zero] ? 0 : packet.path.sl & 7U;
+  if (port.vlan) frame /= Value<Vlan>().set<"priority">(priority).set<"id">(*port.vlan);
+  frame /= network_header(packet, source, faults);
+  if (source.type == GidType::roce_v2 || faults[Fault::always_roce_v2]) frame /= udp_header(packet, faults);
+  frame /= base_header(from, faults);
+  std::vector<const HeaderInfo*> extensions(op.extension_headers().begin(), op.extension_headers().end());
+  if (faults[Fault::extension_headers_reversed]) std::ranges::reverse(extensions);
+  for (const HeaderInfo* header : extensions) {
+    HeaderValue value = extension(*header, from);
+    if (header == &info<Cnp>) value.mutable_bytes()[0] = from.cnp_reserved;
+    frame /= std::move(value);
+  }
   frame.payload = packet.payload;
-  return frame.encode();
+  if (faults[Fault::wrong_pad_count]) frame.pad.emplace();
+  std::vector<std::uint8_t> octets = frame.encode();
+  if (!faults.any()) return octets;
+  const std::size_t network_at = port.vlan ? 18 : 14;
+  miscount(frame, octets.size(), network_at, faults);
+  octets = frame.encode();
+  constexpr std::size_t icrc_octets = 4;
+  if (octets[network_at] != 0x45 && octets[network_at] >> 4 != 6) return octets;
+  frame.icrc = wrong_icrc(Bytes(octets).subspan(network_at, octets.size() - network_at - icrc_octets),
+                          octets[network_at] == 0x45, op, faults);
+  return frame.icrc ? frame.encode() : octets;
 }
 
 }  // namespace rdmawire::device

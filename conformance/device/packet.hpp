@@ -32,6 +32,7 @@ struct PacketFields {
   std::uint8_t syndrome = 0;
   std::uint32_t msn = 0;
   std::uint64_t original = 0;
+  std::uint8_t cnp_reserved = 0;  ///< of a CNP: an octet that has to be zero
 };
 
 /// A packet that arrived.
@@ -46,6 +47,8 @@ struct Packet {
   GidType type = GidType::roce_v2;
   bool is_ipv4 = false;
   std::uint8_t traffic_class = 0, sl = 0;
+  bool reserved_bits = false;           ///< one of the BTH's, or FECN or BECN, is set
+  std::vector<std::uint8_t> storage{};  ///< of a frame that a fault makes out of another one
 
   /// A switch marked it. RFC 3168, 5.
   [[nodiscard]] bool congestion_experienced() const { return (traffic_class & 3) == 3; }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "conformance/device/work_request.hpp"
@@ -28,6 +29,8 @@ struct QueuePairOptions {
   std::uint32_t xrcd = 0;                          ///< of xrc_recv
   std::uint32_t max_send_wr = 64, max_recv_wr = 64, max_send_sge = 4, max_recv_sge = 4, max_inline = 256;
   bool all_signaled = false;
+  bool privileged = false;  ///< its consumer may use Q_Keys with the high bit set: 10.2.5
+  bool gsi = false;         ///< queue pair 1, the general services interface; there is one at most, of type UD
 };
 
 /// What modify_qp gives; only what is there is changed.
@@ -82,7 +85,12 @@ struct Requester {
   std::int64_t ack_deadline = never;  ///< when the ACK timer ends
   std::int64_t rnr_until = 0;         ///< nothing is sent before
   Psn highest_sent{};                 ///< the PSN after the newest that was on the wire, for counting what goes again
-  bool draining = false;              ///< SQD: the consumer wants to be told when it has drained
+  std::uint64_t messages = 0;         ///< begun, those that take no PSN aside
+  bool credits_known = false;         ///< the responder told some
+  Msn limit{};                        ///< the message up to which it has receives: 9.7.7.2
+  bool extra_retry = false;           ///< only faults: one more than is left was made
+  std::optional<std::pair<std::size_t, std::uint32_t>> resume;  ///< only faults: the cursor behind one packet
+  bool draining = false;  ///< SQD: the consumer wants to be told when it has drained
   bool drained_told = false;
 };
 
@@ -108,8 +116,14 @@ struct Responder {
   std::optional<ReceiveRequest> receive;  ///< the one that the open message fills
   std::uint32_t receive_srq = 0;          ///< the handle of the shared queue that it came from; 0: its own
   std::uint64_t written = 0;              ///< octets of the open message
-  bool condemned = false;                 ///< a fatal NAK waits; nothing more is taken
+  std::uint64_t gaps = 0;                 ///< that were reported
+  std::uint64_t acknowledgements = 0;     ///< that were made
+  Psn unasked{};                          ///< the newest packet that asked for no acknowledgement
+  bool has_unasked = false;
+  std::map<std::uint8_t, std::pair<std::uint64_t, std::uint64_t>> operands;  ///< of atomics, by the answer's place
+  bool condemned = false;  ///< a fatal NAK waits; nothing more is taken
   machines::UcResponder uc;
+  std::optional<Psn> expected_datagram;  ///< only faults look at it
 };
 
 struct QueuePair {
@@ -125,7 +139,8 @@ struct QueuePair {
   machines::NotificationPoint notification;
   std::int64_t next_send = 0;  ///< not before, for its rate
   std::uint16_t source_port = 0xc000;
-  std::uint32_t groups = 0;  ///< that it is attached to
+  std::uint32_t groups = 0;                                           ///< that it is attached to
+  std::optional<std::pair<Psn, machines::ResponderWindow>> old_psns;  ///< only faults: of the life before a reset
   bool last_wqe_told = false;
   bool established_told = false;
 

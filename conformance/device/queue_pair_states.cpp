@@ -104,7 +104,9 @@ void apply(QueuePairAttributes& to, const QueuePairChange& from) {
   set(to.rnr_retry, from.rnr_retry);
 }
 
-void reset(QueuePair& qp) {
+void reset(const Core& core, QueuePair& qp) {
+  if (core.faults[Fault::reset_keeps_psns])
+    qp.old_psns = std::pair(qp.requester.window.next, qp.responder.state.window);
   qp.attributes = {};
   qp.requester = {};
   qp.responder = {};
@@ -116,19 +118,22 @@ void reset(QueuePair& qp) {
 }
 
 /// Ready to receive: the PSNs to expect are known.
-void begin_receiving(QueuePair& qp) {
+void begin_receiving(const Core& core, QueuePair& qp) {
   const Psn psn(qp.attributes.rq_psn);
   qp.responder = {};
   qp.responder.state = machines::RcResponder::expecting(psn);
+  if (qp.old_psns) qp.responder.state.window = qp.old_psns->second;
+  if (core.faults[Fault::msn_starts_at_one]) qp.responder.state.msn = Msn(1);
   qp.responder.uc = machines::UcResponder::expecting(psn);
 }
 
-void begin_sending(QueuePair& qp) {
+void begin_sending(const Core& core, QueuePair& qp) {
   const QueuePairAttributes& with = qp.attributes;
-  const Psn psn(with.sq_psn);
+  const Psn psn = Psn(with.sq_psn) + (core.faults[Fault::starts_at_next_psn] ? 1 : 0);
   qp.requester = {};
   qp.requester.window = {psn, psn};
   qp.requester.highest_sent = psn;
+  if (qp.old_psns) qp.requester.window = {qp.old_psns->first, qp.old_psns->first};
   qp.requester.retries = {with.retry_count, with.rnr_retry, with.retry_count, with.rnr_retry};
 }
 
@@ -147,13 +152,19 @@ void enter_error(Core& core, QueuePair& qp) {
   qp.responder.receive.reset();
   qp.responder.answers.clear();
   qp.requester.ack_deadline = never;
-  for (const SendWork& work : sends) complete_send(core, qp, work.request, Status::flushed, 0);
+  if (core.faults[Fault::flushes_newest_first]) std::ranges::reverse(sends);
+  if (core.faults[Fault::sends_after_error]) qp.requester.queue = sends;
+  const bool flushes = !core.faults[Fault::forgets_to_flush];
+  if (flushes)
+    for (const SendWork& work : sends) complete_send(core, qp, work.request, Status::flushed, 0);
   const Completion flushed{.status = Status::flushed, .opcode = CompletionOpcode::receive};
   qp.responder.receive_srq = open_srq;
   if (open) complete_receive(core, qp, *open, flushed, false);
-  for (const ReceiveRequest& request : receives) complete_receive(core, qp, request, flushed, false);
+  if (flushes)
+    for (const ReceiveRequest& request : receives) complete_receive(core, qp, request, flushed, false);
   // o11-5.2.5: no more of the shared queue's requests will complete here.
-  if ((qp.options.srq != 0 || qp.options.type == QpType::xrc_target) && !qp.last_wqe_told) {
+  const bool shared = qp.options.srq != 0 || qp.options.type == QpType::xrc_target;
+  if (shared && !qp.last_wqe_told && !core.faults[Fault::no_last_wqe_event]) {
     qp.last_wqe_told = true;
     core.event(EventType::last_wqe_reached, qp.handle);
   }
@@ -174,7 +185,7 @@ void check_drained(Core& core, QueuePair& qp) {
   if (qp.state != QpState::sqd || at.drained_told) return;
   if (std::ranges::any_of(at.queue, [](const SendWork& work) { return work.started; })) return;
   at.drained_told = true;
-  if (at.draining) core.event(EventType::sq_drained, qp.handle);
+  if (at.draining && !core.faults[Fault::no_drained_event]) core.event(EventType::sq_drained, qp.handle);
 }
 
 Result<void> modify(Core& core, QueuePair& qp, const QueuePairChange& change) {
@@ -183,7 +194,17 @@ Result<void> modify(Core& core, QueuePair& qp, const QueuePairChange& change) {
   const auto name = [](QpState state) { return machines::to_string(state); };
   if (change.current && *change.current != from)
     return refuse(fmt::format("modify_qp: cur_state: {}, the queue pair is in {}", name(*change.current), name(from)));
-  const machines::ModifyDecision decision = machines::judge_modify(qp.options.type, from, to, given_by(change));
+  const bool as_sender = qp.options.type == QpType::xrc_target && core.faults[Fault::xrc_target_as_sender];
+  machines::ModifyDecision decision =
+      machines::judge_modify(as_sender ? QpType::rc : qp.options.type, from, to, given_by(change));
+  using machines::ModifyAnswer;
+  const bool overlooked =
+      (decision.answer == ModifyAnswer::illegal_transition && core.faults[Fault::any_transition]) ||
+      (decision.answer == ModifyAnswer::attribute_missing && core.faults[Fault::attributes_optional]);
+  if (overlooked) decision.answer = ModifyAnswer::done;
+  if (change.qkey && (*change.qkey & 0x80000000U) != 0 && !qp.options.privileged &&
+      !core.faults[Fault::anyone_privileged])  // 10.2.5
+    return tl::unexpected(Error{EPERM, fmt::format("modify_qp: qkey: 0x{:x} is a privileged one", *change.qkey)});
   switch (decision.answer) {
     case machines::ModifyAnswer::done: break;
     case machines::ModifyAnswer::illegal_transition:
@@ -204,9 +225,9 @@ Result<void> modify(Core& core, QueuePair& qp, const QueuePairChange& change) {
     return {};
   }
   qp.state = to;
-  if (to == QpState::reset) reset(qp);
-  if (from == QpState::init && to == QpState::rtr) begin_receiving(qp);
-  if (from == QpState::rtr && to == QpState::rts) begin_sending(qp);
+  if (to == QpState::reset) reset(core, qp);
+  if (from == QpState::init && to == QpState::rtr) begin_receiving(core, qp);
+  if (from == QpState::rtr && to == QpState::rts) begin_sending(core, qp);
   if (from != QpState::sqd && to == QpState::sqd) {
     qp.requester.draining = change.sqd_notify.value_or(false);
     qp.requester.drained_told = false;

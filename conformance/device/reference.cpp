@@ -10,6 +10,7 @@ namespace rdmawire::device {
 DeviceOptions reference_options(std::uint64_t seed) {
   DeviceOptions options;
   options.seed = seed;
+  options.port.pkeys = {0xffff, 0x8005};
   Gid global;
   global.octets = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   for (const Gid& gid : {Gid::link_local(options.port.mac), Gid::ipv4(0x0a000001), global})

@@ -13,91 +13,6 @@ namespace {
 using machines::RcReaction;
 using machines::RcRequest;
 
-RcRequest request_of(const Packet& packet) {
-  const PacketFields& from = packet.fields;
-  return {.op = packet.op,
-          .psn = from.psn,
-          .wants_acknowledge = from.ack_request,
-          .payload = static_cast<std::uint32_t>(packet.payload.size()),
-          .va = from.va,
-          .rkey = from.rkey,
-          .length = from.length,
-          .swap_or_add = from.swap_add,
-          .compare = from.compare,
-          .placement = from.placement,
-          .selectivity = from.selectivity};
-}
-
-std::uint32_t rights_for(const RcRequest& request) {
-  switch (request.op->operation) {
-    case Operation::rdma_read_request: return access::remote_read;
-    case Operation::compare_swap:
-    case Operation::fetch_add: return access::remote_atomic;
-    case Operation::flush:
-      return ((request.placement & 1) != 0 ? access::flush_global : 0) |
-             ((request.placement & 2) != 0 ? access::flush_persistent : 0);
-    default: return access::remote_write;
-  }
-}
-
-/// The shared queue that the packet's receive comes from: its handle, 0 for the queue pair's own; nothing: XRC names
-/// one that is not in the domain.
-std::optional<std::uint32_t> receive_queue(Core& core, const QueuePair& qp, const Packet& packet) {
-  if (qp.options.type != QpType::xrc_target) return qp.options.srq;
-  for (const auto& [handle, srq] : core.srqs)
-    if (srq.number == packet.fields.xrc_srq && srq.xrcd != 0 && srq.xrcd == qp.options.xrcd) return handle;
-  return std::nullopt;
-}
-
-/// Where the octets that a request reaches lie in the consumer's memory; empty when there are none, or refused.
-struct Reached {
-  bool granted = false, exists = false;
-  MutableBytes octets;
-};
-Reached reach(Core& core, QueuePair& qp, const RcRequest& request) {
-  const Opcode& op = *request.op;
-  const Accessor who{qp.options.pd, qp.qpn};
-  const std::uint32_t rights = rights_for(request);
-  std::uint64_t va = request.va, octets = request.length;
-  std::uint32_t rkey = request.rkey;
-  if (machines::is_atomic(op.operation)) octets = 8;
-  if (op.operation == Operation::rdma_write && !op.begins_message()) {
-    va = qp.responder.state.va;
-    rkey = qp.responder.state.rkey;
-    octets = request.payload;
-  }
-  if (op.operation == Operation::flush && request.selectivity == 1) {  // A19.4.1.2: the range is not looked at
-    const bool granted = core.memory.remote(who, rkey, va, octets, rights, true).has_value();
-    return {granted, granted, {}};
-  }
-  const auto host = core.memory.remote(who, rkey, va, octets, rights);
-  if (!host) return {};
-  const MutableBytes found = core.memory.at(*host, octets);
-  return {true, octets == 0 || !found.empty(), found};
-}
-
-machines::RcKnowledge knowledge_of(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request) {
-  machines::RcKnowledge known;
-  const Opcode& op = *packet.op;
-  if (machines::asks_receive(qp.responder.state, op)) {
-    if (op.operation == Operation::send && !op.begins_message()) {
-      known.receive_octets = qp.responder.receive ? qp.responder.receive->octets() : 0;
-    } else {
-      const auto queue = receive_queue(core, qp, packet);
-      const ReceiveRequest* next = queue ? next_receive(core, qp, *queue) : nullptr;
-      known.receive = next != nullptr;
-      if (next) known.receive_octets = next->octets();
-    }
-  }
-  if (machines::asks_access(request)) {
-    const Reached reached = reach(core, qp, request);
-    known.access = !reached.granted  ? machines::Access::refused
-                   : !reached.exists ? machines::Access::failed
-                                     : machines::Access::granted;
-  }
-  return known;
-}
-
 /// A receive that is complete: what its completion says.
 Completion completion_of(const QueuePair& qp, const Packet& packet, std::uint64_t octets) {
   Completion completion;
@@ -112,8 +27,8 @@ Completion completion_of(const QueuePair& qp, const Packet& packet, std::uint64_
   return completion;
 }
 
-/// A request is refused for good: NAK, and the error state when it has left. 9.9.3.1.3, 10.10.2.2, 10.10.2.3.
-void condemn(Core& core, QueuePair& qp, const Packet& packet, std::uint8_t code, Status status) {
+/// The receive that a refused request belongs to, if it has one.
+std::optional<ReceiveRequest> receive_of(Core& core, QueuePair& qp, const Packet& packet) {
   Responder& at = qp.responder;
   if (!at.receive && packet.op->known && packet.op->begins_message() && machines::takes_receive(*packet.op)) {
     if (const auto queue = receive_queue(core, qp, packet)) {
@@ -121,27 +36,48 @@ void condemn(Core& core, QueuePair& qp, const Packet& packet, std::uint8_t code,
       at.receive_srq = *queue;
     }
   }
-  at.condemned = true;
-  if (at.receive) {
-    const ReceiveRequest request = std::move(*at.receive);
-    at.receive.reset();
-    complete_receive(core, qp, request, {.status = status, .opcode = CompletionOpcode::receive}, false);
-  } else {
-    core.event(code == nak_code::remote_access_error ? EventType::qp_access_error : EventType::qp_request_error,
-               qp.handle);
-  }
-  if (qp.state == QpState::err) return;
-  answer(core, qp, {.psn = packet.fields.psn, .syndrome = static_cast<std::uint8_t>(0x60 | code), .fatal = true});
+  std::optional<ReceiveRequest> taken = std::move(at.receive);
+  at.receive.reset();
+  return taken;
 }
 
-/// An atomic; gives what memory held. 9.4.5.
-std::uint64_t operate(MutableBytes octets, const RcRequest& request) {
+/// A request is refused for good: NAK, and the error state when it has left. 9.9.3.1.3, 10.10.2.2, 10.10.2.3.
+void condemn(Core& core, QueuePair& qp, const Packet& packet, std::uint8_t code, Status status) {
+  Responder& at = qp.responder;
+  at.condemned = true;
+  const bool takes = packet.op->known && machines::takes_receive(*packet.op);
+  if (const auto request = receive_of(core, qp, packet)) {
+    if (core.faults[Fault::no_error_completion]) status = Status::flushed;
+    complete_receive(core, qp, *request, {.status = status, .opcode = CompletionOpcode::receive}, false);
+    while (core.faults[Fault::error_uses_all_receives] && !qp.receives.empty()) {
+      const ReceiveRequest further = std::move(qp.receives.front());
+      qp.receives.pop_front();
+      complete_receive(core, qp, further, {.status = status, .opcode = CompletionOpcode::receive}, false);
+    }
+  } else {
+    const bool is_access = code == nak_code::remote_access_error;
+    if (!is_access || !core.faults[Fault::no_event_for_access_error])
+      core.event(is_access ? EventType::qp_access_error : EventType::qp_request_error, qp.handle);
+  }
+  if (qp.state == QpState::err) return;
+  if (!takes && core.faults[Fault::no_nak_without_receive]) {
+    enter_error(core, qp);
+    return;
+  }
+  Response nak{.psn = packet.fields.psn, .syndrome = static_cast<std::uint8_t>(0x60 | code), .fatal = true};
+  if (core.faults[Fault::nak_of_atomic_is_atomic] && packet.op->known && machines::is_atomic(packet.op->operation))
+    nak.kind = Response::Kind::atomic;
+  answer(core, qp, nak);
+}
+
+/// An atomic; gives what is answered: what memory held. 9.4.5.
+std::uint64_t operate(const Core& core, MutableBytes octets, const RcRequest& request) {
   const std::uint64_t original = load_le(octets.data(), 8);
   if (request.op->operation == Operation::fetch_add)
     store_le(octets.data(), 8, original + request.swap_or_add);
   else if (original == request.compare)
     store_le(octets.data(), 8, request.swap_or_add);
-  return original;
+  return core.faults[Fault::atomic_returns_new_value] ? load_le(octets.data(), 8) : original;
 }
 
 /// The part of a SEND, or the end of a WRITE, that a receive takes. False: the request was condemned.
@@ -154,11 +90,15 @@ bool deliver(Core& core, QueuePair& qp, const Packet& packet) {
     const auto queue = receive_queue(core, qp, packet);
     at.receive = queue ? take_receive(core, qp, *queue) : std::nullopt;
     at.receive_srq = queue.value_or(0);
-    if (!at.receive) return false;
   }
   if (send) {
-    const std::uint32_t pd = at.receive_srq != 0 ? core.srq(at.receive_srq)->pd : qp.options.pd;
-    const Status status = scatter(core, pd, at.receive->sges, at.written, packet.payload);
+    if (!at.receive) return false;
+    const SharedReceiveQueue* shared = core.srq(at.receive_srq);
+    const std::uint64_t room = at.receive->octets();
+    Bytes payload = packet.payload;
+    if (core.faults[Fault::truncates_long_sends] && at.written + payload.size() > room)
+      payload = payload.first(room - std::min(room, at.written));
+    const Status status = scatter(core, shared ? shared->pd : qp.options.pd, at.receive->sges, at.written, payload);
     if (status != Status::success) {
       condemn(core, qp, packet, nak_code::remote_operational_error, status);
       return false;
@@ -172,72 +112,141 @@ bool deliver(Core& core, QueuePair& qp, const Packet& packet) {
   }
   const ReceiveRequest request = std::move(*at.receive);
   at.receive.reset();
-  complete_receive(core, qp, request, completion_of(qp, packet, at.written), packet.fields.solicited);
+  const bool empty = !send && core.faults[Fault::write_immediate_without_length];
+  Completion completion = completion_of(qp, packet, empty ? 0 : at.written);
+  if (qp.options.type == QpType::xrc_target && core.faults[Fault::xrc_loses_source]) completion.source_qpn = 0;
+  complete_receive(core, qp, request, completion, packet.fields.solicited && !core.faults[Fault::ignores_solicited]);
   return qp.state != QpState::err;
 }
 
-void execute(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request) {
-  Responder& at = qp.responder;
+/// What a WRITE, ATOMIC WRITE or atomic does to memory; of an atomic, what is answered.
+std::uint64_t change_memory(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request) {
   const Opcode& op = *packet.op;
-  std::uint64_t original = 0;
-  if (op.operation == Operation::rdma_write || op.operation == Operation::atomic_write) {
-    RcRequest part = request;
-    if (op.operation == Operation::rdma_write && op.begins_message()) part.length = request.payload;
-    if (request.payload != 0) {
-      const Reached reached = reach(core, qp, part);
-      std::copy_n(packet.payload.begin(), std::min(reached.octets.size(), packet.payload.size()),
-                  reached.octets.begin());
-    }
-  } else if (machines::is_atomic(op.operation)) {
+  if (machines::is_atomic(op.operation)) {
     const Reached reached = reach(core, qp, request);
-    if (reached.octets.size() == 8) original = operate(reached.octets, request);
+    return reached.octets.size() == 8 ? operate(core, reached.octets, request) : 0;
   }
-  if (op.operation == Operation::send || op.operation == Operation::rdma_write)
-    if (!deliver(core, qp, packet)) return;
-  at.state = machines::executed(at.state, request, qp.responder_settings(), original);
-  if (machines::keeps_answer(op.operation))
-    answer_kept(core, qp, at.state.answers[at.state.newest], request);
-  else if (request.wants_acknowledge)
-    answer(core, qp, {.psn = request.psn, .syndrome = credits(core, qp), .msn = at.state.msn});
+  if ((op.operation != Operation::rdma_write && op.operation != Operation::atomic_write) || request.payload == 0)
+    return 0;
+  RcRequest part = request;
+  if (op.begins_message()) part.length = request.payload;
+  const Reached reached = reach(core, qp, part);
+  std::copy_n(packet.payload.begin(), std::min(reached.octets.size(), packet.payload.size()), reached.octets.begin());
+  return 0;
 }
 
-void react(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request,
-           const machines::RcDecision& decision) {
+void acknowledge(Core& core, QueuePair& qp, const RcRequest& request) {
   Responder& at = qp.responder;
-  switch (decision.reaction) {
-    case RcReaction::execute: execute(core, qp, packet, request); break;
+  if (!request.wants_acknowledge) {
+    at.unasked = request.psn;
+    at.has_unasked = true;
+    return;
+  }
+  if (core.faults[Fault::never_acknowledges]) return;
+  Response response{.psn = request.psn, .syndrome = credits(core, qp), .msn = at.state.msn};
+  if (core.faults[Fault::acknowledges_only_asked] && at.has_unasked && at.unasked + 1 == request.psn)
+    response.psn = at.unasked;
+  answer(core, qp, response);
+  if (core.faults[Fault::acknowledges_twice]) answer(core, qp, response);
+}
+
+void execute(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request, bool pretends) {
+  Responder& at = qp.responder;
+  const Opcode& op = *packet.op;
+  const std::uint64_t original = pretends ? 0 : change_memory(core, qp, packet, request);
+  if (!pretends && (op.operation == Operation::send || op.operation == Operation::rdma_write))
+    if (!deliver(core, qp, packet)) return;
+  at.state = machines::executed(at.state, request, qp.responder_settings(), original);
+  if (machines::is_atomic(op.operation)) at.operands[at.state.newest] = std::pair(request.swap_or_add, request.compare);
+  if (core.faults[Fault::msn_counts_packets] && !op.ends_message()) at.state.msn += 1;
+  if (machines::keeps_answer(op.operation))
+    answer_kept(core, qp, at.state.answers[at.state.newest], request);
+  else
+    acknowledge(core, qp, request);
+}
+
+/// A duplicate, again.
+void acknowledge_again(Core& core, QueuePair& qp, const RcRequest& request) {
+  Responder& at = qp.responder;
+  const Psn psn = core.faults[Fault::acknowledges_duplicates_psn] ? request.psn : at.state.acknowledged;
+  answer(core, qp, {.psn = psn, .syndrome = credits(core, qp), .msn = at.state.msn});
+}
+
+void answer_again(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request, std::uint8_t slot,
+                  bool repeats) {
+  machines::RcResponder& at = qp.responder.state;
+  machines::RcAnswer& kept = at.answers[slot];
+  RcRequest again = request;
+  const auto first = qp.responder.operands.find(slot);
+  const bool other =
+      first != qp.responder.operands.end() && first->second != std::pair(request.swap_or_add, request.compare);
+  if (repeats && (!core.faults[Fault::minds_duplicate_operands] || other))
+    kept.original = change_memory(core, qp, packet, request);
+  if (kept.operation == Operation::rdma_read_request) {
+    if (core.faults[Fault::duplicate_read_ends_message]) at.sequence.inside = false;
+    if (core.faults[Fault::replays_whole_reads]) {
+      again.psn = kept.psn;
+      again.va = kept.va;
+      again.length = kept.length;
+    }
+  }
+  answer_kept(core, qp, kept, again);
+}
+
+void count_duplicate(Core& core, QueuePair& qp) {
+  ++core.counters.duplicate_request;
+  if (core.faults[Fault::msn_counts_duplicates]) qp.responder.state.msn += 1;
+}
+
+void report_gap(Core& core, QueuePair& qp, const RcRequest& request) {
+  Responder& at = qp.responder;
+  ++core.counters.out_of_sequence;
+  ++at.gaps;
+  at.state = machines::reported_gap(at.state);
+  const Psn psn = core.faults[Fault::nak_has_received_psn] ? request.psn : at.state.window.expected;
+  answer(core, qp, {.psn = psn, .syndrome = 0x60 | nak_code::psn_sequence_error, .msn = at.state.msn});
+}
+
+/// A gap: what else faults do about it.
+void mind_gap(Core& core, QueuePair& qp, const Packet& packet) {
+  if (core.faults[Fault::nak_eats_receive] && !qp.receives.empty()) qp.receives.pop_front();
+  if (core.faults[Fault::cnp_for_loss]) notify(core, qp, packet);
+}
+
+void say_not_ready(Core& core, QueuePair& qp, const RcRequest& request) {
+  Responder& at = qp.responder;
+  // What comes behind it is dropped without a word, until it comes again.
+  at.state = machines::reported_gap(at.state);
+  const unsigned timer = core.faults[Fault::rnr_timer_zero] ? 0U : qp.attributes.min_rnr_timer;
+  answer(core, qp, {.psn = request.psn, .syndrome = static_cast<std::uint8_t>(0x20 | timer), .msn = at.state.msn});
+  if (core.faults[Fault::rnr_eats_message]) at.state = machines::executed(at.state, request, qp.responder_settings());
+}
+
+void react(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request, const Decision& decision) {
+  switch (decision.rc.reaction) {
+    case RcReaction::execute: execute(core, qp, packet, request, false); break;
     case RcReaction::acknowledge_again:
-      ++core.counters.duplicate_request;
-      answer(core, qp, {.psn = at.state.acknowledged, .syndrome = credits(core, qp), .msn = at.state.msn});
+      count_duplicate(core, qp);
+      if (decision.repeats && packet.op->begins_message()) change_memory(core, qp, packet, request);
+      acknowledge_again(core, qp, request);
       break;
     case RcReaction::answer_again:
-      ++core.counters.duplicate_request;
-      answer_kept(core, qp, at.state.answers[decision.answer], request);
+      count_duplicate(core, qp);
+      answer_again(core, qp, packet, request, decision.rc.answer, decision.repeats);
       break;
     case RcReaction::nak_sequence:
-      ++core.counters.out_of_sequence;
-      at.state = machines::reported_gap(at.state);
-      answer(core, qp,
-             {.psn = at.state.window.expected, .syndrome = 0x60 | nak_code::psn_sequence_error, .msn = at.state.msn});
+      report_gap(core, qp, request);
+      mind_gap(core, qp, packet);
       break;
-    case RcReaction::rnr_nak:
-      // What comes behind it is dropped without a word, until it comes again.
-      at.state = machines::reported_gap(at.state);
-      answer(core, qp,
-             {.psn = request.psn,
-              .syndrome = static_cast<std::uint8_t>(0x20 | qp.attributes.min_rnr_timer),
-              .msn = at.state.msn});
-      break;
+    case RcReaction::rnr_nak: say_not_ready(core, qp, request); break;
     case RcReaction::nak_invalid:
-      condemn(core, qp, packet, nak_code::invalid_request,
-              decision.invalid == machines::InvalidRequest::payload && packet.op->operation == Operation::send
+      condemn(core, qp, packet, decision.nak,
+              decision.rc.invalid == machines::InvalidRequest::payload && packet.op->operation == Operation::send
                   ? Status::local_length
                   : Status::remote_invalid_request);
       break;
-    case RcReaction::nak_access: condemn(core, qp, packet, nak_code::remote_access_error, Status::remote_access); break;
-    case RcReaction::nak_operational:
-      condemn(core, qp, packet, nak_code::remote_operational_error, Status::local_access);
-      break;
+    case RcReaction::nak_access: condemn(core, qp, packet, decision.nak, Status::remote_access); break;
+    case RcReaction::nak_operational: condemn(core, qp, packet, decision.nak, Status::local_access); break;
     case RcReaction::drop: break;
   }
 }
@@ -247,15 +256,17 @@ void react(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& req
 void receive_request(Core& core, QueuePair& qp, const Packet& packet) {
   if (!qp.takes_requests() || qp.responder.condemned) return;
   const RcRequest request = request_of(packet);
-  const machines::RcDecision decision =
-      machines::judge(qp.responder.state, request, qp.responder_settings(),
-                      [&](const RcRequest& asked) { return knowledge_of(core, qp, packet, asked); });
-  if (decision.reaction == RcReaction::execute && qp.state == QpState::rtr && !qp.established_told) {
+  const Decision decision = decide(core, qp, packet, request);
+  if (decision.rc.reaction == RcReaction::execute && qp.state == QpState::rtr && !qp.established_told) {
     qp.established_told = true;
     core.event(EventType::communication_established, qp.handle);
   }
+  if (decision.pretends) {
+    execute(core, qp, packet, request, true);
+    return;
+  }
   const bool takes = packet.op->known && machines::takes_receive(*packet.op);
-  if (decision.reaction == RcReaction::rnr_nak && takes && !receive_queue(core, qp, packet)) {
+  if (decision.rc.reaction == RcReaction::rnr_nak && takes && !receive_queue(core, qp, packet)) {
     // XRC names a shared receive queue that is not in the domain. Annex A14 (number unverified).
     condemn(core, qp, packet, nak_code::invalid_request, Status::remote_invalid_request);
     return;

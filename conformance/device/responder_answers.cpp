@@ -20,26 +20,40 @@ OutgoingPacket packet_for(Core& core, QueuePair& qp, const Response& response, O
   return packet;
 }
 
-/// The next packet of a READ response; memory is read now, and the key asked again: 9.7.5.1.3. Nothing: it failed.
+/// What a packet of a READ response holds; nothing: the key is not good any more. 9.7.5.1.3.
+std::optional<std::vector<std::uint8_t>> octets_of_read(Core& core, const QueuePair& qp, const Response& response,
+                                                        std::uint32_t count) {
+  if (count == 0) return std::vector<std::uint8_t>{};
+  const auto host = core.memory.remote({qp.options.pd, qp.qpn}, response.rkey, response.va, count, access::remote_read);
+  const Bytes found = host ? Bytes(core.memory.at(*host, count)) : Bytes{};
+  if (found.empty() && core.faults[Fault::stale_read_data]) return std::vector<std::uint8_t>(count, 0);
+  if (found.empty()) return std::nullopt;
+  return std::vector<std::uint8_t>(found.begin(), found.end());
+}
+
+/// The next packet of a READ response; memory is read now, and the key asked again. Nothing: it failed.
 std::optional<OutgoingPacket> next_of_read(Core& core, QueuePair& qp, Response& response) {
-  const std::uint32_t mtu = qp.attributes.path_mtu;
-  const std::uint32_t octets = std::min(response.left, mtu);
-  Bytes found;
-  if (octets != 0) {
-    const auto host =
-        core.memory.remote({qp.options.pd, qp.qpn}, response.rkey, response.va, octets, access::remote_read);
-    if (host) found = core.memory.at(*host, octets);
-    if (found.empty()) return std::nullopt;
-  }
-  const bool first = response.psn == response.request, last = response.left <= mtu;
+  const bool first = response.psn == response.request;
+  std::uint32_t mtu = qp.attributes.path_mtu;
+  if (first && response.left > mtu && core.faults[Fault::short_read_packets]) mtu /= 2;
+  const std::uint32_t count = std::min(response.left, mtu);
+  auto found = octets_of_read(core, qp, response, count);
+  if (!found) return std::nullopt;
+  const bool last = response.left <= mtu;
   const Position position = first && last ? Position::only
                             : first       ? Position::first
                             : last        ? Position::last
                                           : Position::middle;
   OutgoingPacket packet = packet_for(core, qp, response, Operation::rdma_read_response, position);
-  packet.payload.assign(found.begin(), found.end());
-  response.va += octets;
-  response.left -= octets;
+  packet.payload = std::move(*found);
+  if (position == Position::middle && core.faults[Fault::aeth_in_middle]) {
+    const std::uint32_t aeth = std::uint32_t{response.syndrome} << 24 | response.msn.value();
+    std::uint8_t octets[4];
+    store_be(octets, 4, aeth);
+    packet.payload.insert(packet.payload.begin(), octets, octets + 4);
+  }
+  response.va += count;
+  response.left -= count;
   response.psn = response.psn + 1;
   return packet;
 }
@@ -51,22 +65,24 @@ void count_nak(Core& core, std::uint8_t syndrome) {
 
 }  // namespace
 
-std::uint8_t credits(const Core& core, const QueuePair& qp) {
-  (void)core;
+std::uint8_t credits(const Core& core, QueuePair& qp) {
   constexpr std::uint8_t not_used = 31;
   if (qp.options.srq != 0 || qp.options.type == QpType::xrc_target) return not_used;
+  if (core.faults[Fault::credits_come_and_go] && qp.responder.acknowledgements++ % 2 == 1) return not_used;
   std::uint8_t code = 0;
   while (code < 30 && credits_of_code(code + 1U) <= qp.receives.size()) ++code;
   return code;
 }
 
 void answer(Core& core, QueuePair& qp, Response response) {
-  (void)core;
   auto& answers = qp.responder.answers;
   if (answers.size() >= most_answers) return;
   if (response.syndrome >> 5 != syndrome_kind::ack) response.msn = qp.responder.state.msn;
-  const auto place =
-      std::ranges::find_if(answers, [&](const Response& waiting) { return waiting.psn - response.psn > 0; });
+  auto place = std::ranges::find_if(answers, [&](const Response& waiting) { return waiting.psn - response.psn > 0; });
+  if (core.faults[Fault::later_read_first]) place = answers.end();
+  const bool overtakes = core.faults[Fault::answers_newest_first] || (response.kind == Response::Kind::acknowledge &&
+                                                                      core.faults[Fault::acknowledges_before_reads]);
+  if (overtakes) place = answers.begin();
   answers.insert(place, response);
 }
 
@@ -81,6 +97,7 @@ void answer_kept(Core& core, QueuePair& qp, const machines::RcAnswer& kept, cons
       response.va = request.va;
       response.rkey = request.rkey;
       response.left = request.length;
+      if (core.faults[Fault::msn_late_in_read_response]) response.msn = response.msn - 1;
       // Asked for again while it is being answered: it begins anew where it is asked from.
       const Psn last = kept.psn + (kept.psns - 1);
       std::erase_if(qp.responder.answers, [&](const Response& waiting) {
@@ -93,7 +110,12 @@ void answer_kept(Core& core, QueuePair& qp, const machines::RcAnswer& kept, cons
       response.kind = Response::Kind::atomic;
       response.original = kept.original;
       break;
-    default: response.kind = Response::Kind::placed; break;
+    default: {
+      const bool as_ack = core.faults[kept.operation == Operation::flush ? Fault::flush_acknowledged
+                                                                         : Fault::atomic_write_acknowledged];
+      response.kind = as_ack ? Response::Kind::acknowledge : Response::Kind::placed;
+      break;
+    }
   }
   answer(core, qp, response);
 }
@@ -102,6 +124,7 @@ std::optional<OutgoingPacket> next_answer(Core& core, QueuePair& qp) {
   auto& answers = qp.responder.answers;
   if (answers.empty() || !qp.takes_requests() || core.now < qp.next_send) return std::nullopt;
   Response& front = answers.front();
+  Operation operation = Operation::acknowledge;
   switch (front.kind) {
     case Response::Kind::read: {
       auto packet = next_of_read(core, qp, front);
@@ -110,27 +133,20 @@ std::optional<OutgoingPacket> next_answer(Core& core, QueuePair& qp) {
         return packet;
       }
       // The region went away: a NAK in place of the packet, and no more.
-      front = {.psn = front.psn, .syndrome = 0x60 | nak_code::remote_access_error, .msn = front.msn, .fatal = true};
+      const Psn psn = core.faults[Fault::read_error_at_request] ? front.request : front.psn;
+      front = {.psn = psn, .syndrome = 0x60 | nak_code::remote_access_error, .msn = front.msn, .fatal = true};
       qp.responder.condemned = true;
       core.event(EventType::qp_access_error, qp.handle);
       break;
     }
-    case Response::Kind::atomic: {
-      const OutgoingPacket packet = packet_for(core, qp, front, Operation::atomic_acknowledge);
-      answers.pop_front();
-      return packet;
-    }
-    case Response::Kind::placed: {
-      const OutgoingPacket packet = packet_for(core, qp, front, Operation::rdma_read_response);
-      answers.pop_front();
-      return packet;
-    }
+    case Response::Kind::atomic: operation = Operation::atomic_acknowledge; break;
+    case Response::Kind::placed: operation = Operation::rdma_read_response; break;
     case Response::Kind::acknowledge: break;
   }
   const Response response = front;
   answers.pop_front();
   count_nak(core, response.syndrome);
-  OutgoingPacket packet = packet_for(core, qp, response, Operation::acknowledge);
+  OutgoingPacket packet = packet_for(core, qp, response, operation);
   if (response.fatal) enter_error(core, qp);
   return packet;
 }

@@ -40,7 +40,9 @@ void address_datagram(Core& core, const QueuePair& qp, const SendRequest& reques
   const auto ah = core.ahs.find(request.ah);
   packet.path = ah->second.path;
   packet.fields.dest_qpn = request.remote_qpn;
-  packet.fields.qkey = machines::sent_qkey(request.remote_qkey, qp.attributes.qkey);
+  packet.fields.qkey = core.faults[Fault::sends_privileged_qkey]
+                           ? request.remote_qkey
+                           : machines::sent_qkey(request.remote_qkey, qp.attributes.qkey);
   packet.fields.source_qpn = qp.qpn;
 }
 
@@ -53,8 +55,13 @@ std::optional<OutgoingPacket> next_unreliable(Core& core, QueuePair& qp) {
   while (!at.queue.empty()) {
     SendWork& work = at.queue.front();
     const SendRequest& request = work.request;
+    if (work.done) {  // only a fault leaves it here
+      if (at.queue.size() == 1) return std::nullopt;
+      finish(core, qp);
+      continue;
+    }
     if (!work.started) {
-      if (qp.state != QpState::rts) return std::nullopt;
+      if (qp.state != QpState::rts && !core.faults[Fault::sends_while_drained]) return std::nullopt;
       work.started = true;
       const Status status = is_local(request.opcode)                            ? execute_local(core, qp, request)
                             : ud && core.ahs.find(request.ah) == core.ahs.end() ? Status::local_qp_operation
@@ -65,7 +72,7 @@ std::optional<OutgoingPacket> next_unreliable(Core& core, QueuePair& qp) {
       }
     }
     // C10-93.1.1: what exceeds the port's MTU is not sent, and that is no error.
-    if (is_local(request.opcode) || (ud && work.length > core.port.mtu)) {
+    if (is_local(request.opcode) || (ud && work.length > core.port.mtu && !core.faults[Fault::sends_beyond_mtu])) {
       finish(core, qp);
       if (!qp.sends()) return std::nullopt;
       continue;
@@ -74,7 +81,8 @@ std::optional<OutgoingPacket> next_unreliable(Core& core, QueuePair& qp) {
       fail(core, qp, 0, Status::local_qp_operation);
       return std::nullopt;
     }
-    const std::uint32_t mtu = ud ? core.port.mtu : qp.attributes.path_mtu;
+    const std::uint32_t mtu =
+        ud ? std::max<std::uint32_t>(core.port.mtu, static_cast<std::uint32_t>(work.length)) : qp.attributes.path_mtu;
     const Position position = work.psns == 1               ? Position::only
                               : at.packet == 0             ? Position::first
                               : at.packet + 1 == work.psns ? Position::last
@@ -83,7 +91,8 @@ std::optional<OutgoingPacket> next_unreliable(Core& core, QueuePair& qp) {
     const bool immediate = request.opcode == WorkOpcode::send_imm || request.opcode == WorkOpcode::write_imm;
     const Operation operation = is_send(request.opcode) ? Operation::send : Operation::rdma_write;
     const Opcode* op = find_opcode(qp.transport(), operation, position, ends && immediate);
-    OutgoingPacket packet = packet_of(core, qp, op->value, work.first + at.packet);
+    const std::uint32_t step = core.faults[Fault::uc_psn_by_message] ? 0 : at.packet;
+    OutgoingPacket packet = packet_of(core, qp, op->value, work.first + step);
     packet.fields.va = request.remote_address;
     packet.fields.rkey = request.rkey;
     packet.fields.length = static_cast<std::uint32_t>(work.length);
@@ -97,9 +106,13 @@ std::optional<OutgoingPacket> next_unreliable(Core& core, QueuePair& qp) {
       fail(core, qp, 0, status);
       return std::nullopt;
     }
-    at.window = {packet.fields.psn + 1, packet.fields.psn + 1};
+    packet.fields.ack_request = ends && core.faults[Fault::asks_datagrams_acknowledged];
+    if (!core.faults[Fault::uc_psn_by_message] || ends || ud)
+      at.window = {packet.fields.psn + 1, packet.fields.psn + 1};
     ++at.packet;
-    if (ends) finish(core, qp);
+    const bool waits = core.faults[Fault::completes_uc_late] && !ud && at.queue.size() == 1;
+    if (ends && waits) work.done = true;
+    if (ends && !waits) finish(core, qp);
     return packet;
   }
   return std::nullopt;

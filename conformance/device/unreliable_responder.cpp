@@ -63,7 +63,8 @@ void deliver(Core& core, QueuePair& qp, const Packet& packet) {
   Responder& at = qp.responder;
   const Opcode& op = *packet.op;
   const bool send = op.operation == Operation::send;
-  if ((send ? op.begins_message() : op.immediate) && !at.receive) {
+  const bool begins = op.begins_message() || core.faults[Fault::takes_uc_middle_first];
+  if ((send ? begins : op.immediate) && !at.receive) {
     at.receive = take_receive(core, qp, qp.options.srq);
     at.receive_srq = qp.options.srq;
   }
@@ -71,8 +72,9 @@ void deliver(Core& core, QueuePair& qp, const Packet& packet) {
   if (send && at.receive) {
     const SharedReceiveQueue* shared = core.srq(at.receive_srq);
     const std::uint32_t pd = shared ? shared->pd : qp.options.pd;
-    if (const Status status = scatter(core, pd, at.receive->sges, at.written, packet.payload);
-        status != Status::success) {
+    const std::uint64_t room = at.receive->octets() - std::min(at.receive->octets(), at.written);
+    const Bytes payload = packet.payload.first(std::min<std::uint64_t>(room, packet.payload.size()));
+    if (const Status status = scatter(core, pd, at.receive->sges, at.written, payload); status != Status::success) {
       const ReceiveRequest failed = std::move(*at.receive);
       at.receive.reset();
       complete_receive(core, qp, failed, {.status = status, .opcode = CompletionOpcode::receive}, false);
@@ -96,17 +98,66 @@ void deliver(Core& core, QueuePair& qp, const Packet& packet) {
 
 }  // namespace
 
+namespace {
+
+/// What only faults send: UC answers nothing.
+void answer_wrongly(Core& core, QueuePair& qp, Psn psn, std::uint8_t syndrome) {
+  constexpr std::uint8_t acknowledge = 0x11;
+  OutgoingPacket answer = packet_of(core, qp, acknowledge, psn);
+  answer.fields.syndrome = syndrome;
+  if (core.control.size() < Core::most_control) core.control.push_back(std::move(answer));
+}
+
+/// Whether the headers alone would have let the packet in.
+bool is_in_order(const machines::UcResponder& at, const machines::RcRequest& request, std::uint32_t mtu) {
+  return at.window.accepts(request.psn, request.op->known && request.op->begins_message()) &&
+         machines::well_formed(at, request, mtu);
+}
+
+/// What a fault makes of a packet's judgement.
+void mistake(Core& core, QueuePair& qp, const machines::RcRequest& request, machines::UcDecision& decision) {
+  const machines::UcResponder& at = qp.responder.uc;
+  const Opcode& op = *request.op;
+  const bool begins = op.known && op.begins_message(), inside = at.sequence.inside;
+  const bool dropped = decision.reaction == machines::UcReaction::drop;
+  const bool in_order = is_in_order(at, request, qp.attributes.path_mtu);
+  const bool takes = op.known && machines::takes_receive(op);
+  const auto take = [&] { decision = {machines::UcReaction::execute, false}; };
+  if (!begins && inside && request.psn != at.window.expected && core.faults[Fault::delivers_with_gap]) take();
+  if (begins && !inside && request.psn != at.window.expected && core.faults[Fault::waits_for_lost_uc])
+    decision = {machines::UcReaction::drop, false};
+  if (!begins && !inside && op.known && op.operation == Operation::send && core.faults[Fault::takes_uc_middle_first])
+    take();
+  if (begins && inside && core.faults[Fault::drops_uc_restart]) decision = {machines::UcReaction::drop, false};
+  if (core.faults[Fault::keeps_shared_receive]) decision.abandons = false;
+  const bool no_receive = takes && !qp.responder.receive && !next_receive(core, qp, qp.options.srq);
+  if (dropped && no_receive && in_order && core.faults[Fault::uc_sends_rnr])
+    answer_wrongly(core, qp, request.psn, 0x20);
+  if (dropped && in_order && op.operation == Operation::rdma_write && core.faults[Fault::uc_naks_access])
+    answer_wrongly(core, qp, request.psn, 0x62);
+  if (dropped && in_order && op.operation == Operation::send && !no_receive && core.faults[Fault::uc_delivers_long])
+    take();
+  if (!dropped && op.operation == Operation::rdma_write && begins && request.length == 0 &&
+      core.faults[Fault::uc_checks_empty_access] && !core.memory.knows(request.rkey))
+    decision.reaction = machines::UcReaction::drop;
+  if ((!op.known || op.operation == Operation::rdma_read_request) && core.faults[Fault::uc_naks_reads])
+    answer_wrongly(core, qp, request.psn, 0x61);
+}
+
+}  // namespace
+
 void receive_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
   Responder& at = qp.responder;
   const machines::RcRequest request = request_of(packet);
   const bool reuses = at.receive_srq == 0;
-  const machines::UcDecision decision =
+  machines::UcDecision decision =
       machines::judge(at.uc, request, qp.attributes.path_mtu,
                       [&](const machines::RcRequest& asked) { return knowledge_of(core, qp, asked, reuses); });
+  if (core.faults.any()) mistake(core, qp, request, decision);
   if (decision.abandons) abandon(core, qp);
   if (decision.reaction == machines::UcReaction::drop) {
     if (packet.op->known && machines::takes_receive(*packet.op)) ++core.counters.no_receive;
-    at.uc = machines::dropped(at.uc, request);
+    if (!core.faults[Fault::waits_for_lost_uc]) at.uc = machines::dropped(at.uc, request);
     return;
   }
   if (request.op->operation == Operation::rdma_write && request.payload != 0) {
@@ -115,6 +166,7 @@ void receive_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
   }
   deliver(core, qp, packet);
   at.uc = machines::executed(at.uc, request);
+  if (core.faults[Fault::acknowledges_uc] && packet.op->ends_message()) answer_wrongly(core, qp, request.psn, 0x1f);
 }
 
 }  // namespace rdmawire::device

@@ -43,8 +43,8 @@ std::string text_of(const CaseResult& result, bool steps) {
 }
 
 std::string summary(const Report& report) {
-  std::string text =
-      fmt::format("{} cases in {:.1f} s:", report.results.size(), static_cast<double>(report.nanoseconds) / 1e9);
+  std::string text = fmt::format("{} case{} in {:.1f} s:", report.results.size(), report.results.size() == 1 ? "" : "s",
+                                 static_cast<double>(report.nanoseconds) / 1e9);
   const char* separator = " ";
   for (const auto& [verdict, count] : report.counts()) {
     text += fmt::format("{}{} {}", separator, count, to_string(verdict));

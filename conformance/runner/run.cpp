@@ -40,6 +40,8 @@ CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t se
   {
     Bench bench(device, seed);
     try {
+      if (const std::string reason = lacking(device, which.needs); !reason.empty())
+        end_case(Verdict::unsupported, reason);
       which.run(bench);
     } catch (const CaseEnd& end) {
       result.judgement = end.judgement;

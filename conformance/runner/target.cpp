@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
+#include "conformance/device/fault_table.hpp"
 #include "conformance/device/reference.hpp"
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/run_directory.hpp"
@@ -15,11 +18,7 @@ tl::unexpected<TargetError> trouble(std::string message) {
 }
 
 constexpr replay::MacAddress tester_mac = 0x020000000c01;
-
-/// Which address the tester takes beside the device's: of the same subnet, as nobody else has it there.
-std::string beside(const std::string& device_address) {
-  return device_address.substr(0, device_address.rfind('.') + 1) + "200";
-}
+constexpr std::uint16_t lab_vlan = 7;  // beside the port's untagged traffic
 
 std::array<std::uint8_t, 6> octets_of(replay::MacAddress mac) {
   std::array<std::uint8_t, 6> octets{};
@@ -45,6 +44,11 @@ class ReferenceTarget final : public Target {
     auto started = device::Reference::start(device::reference_options(options.seed));
     if (!started) return trouble(started.error().message);
     reference_ = std::move(*started);
+    for (const std::string& name : options.faults) {
+      const device::FaultRow* fault = device::find_fault(name);
+      if (!fault) return tl::unexpected(TargetError{true, fmt::format("there is no fault \"{}\"", name)});
+      reference_->device().faults().set(fault->fault);
+    }
     auto opened = peer::Device::open(reference_->peer());
     if (!opened) return trouble(opened.error().message);
     verbs_.emplace(std::move(*opened));
@@ -70,6 +74,27 @@ class ReferenceTarget final : public Target {
   std::optional<peer::Device> verbs_;
   DeviceUnderTest device_;
 };
+/// The address that a GID holds.
+replay::IpAddress address_of(const std::array<std::uint8_t, 16>& gid) {
+  constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  if (!std::equal(mapped.begin(), mapped.end(), gid.begin())) return replay::IpAddress::of_v6(gid);
+  return replay::IpAddress::v4(static_cast<std::uint32_t>(load_be<4>(gid.data() + mapped.size())));
+}
+
+/// Which address the tester takes beside the device's: of the same subnet, as nobody else has it there.
+replay::IpAddress beside(replay::IpAddress address) {
+  if (address.v6 && address.octets[0] == 0xfe) return replay::link_local(tester_mac);
+  address.octets[address.v6 ? 15 : 3] = 200;
+  return address;
+}
+
+/// The VLAN of an interface called "eth0.7"; 0: of none.
+std::uint16_t vlan_of(const std::string& netdev) {
+  const std::size_t dot = netdev.rfind('.');
+  std::uint16_t id = 0;
+  if (dot != std::string::npos) std::from_chars(netdev.data() + dot + 1, netdev.data() + netdev.size(), id);
+  return id;
+}
 
 /// What every device behind an agent needs: the session, the wire, addresses found out.
 class AgentTarget : public Target {
@@ -90,11 +115,15 @@ class AgentTarget : public Target {
     verbs_.emplace(std::move(*opened));
     const auto address = replay::IpAddress::parse(verbs_->address());
     if (!address) return trouble(fmt::format("{}: the device's address {} is none", name, verbs_->address()));
-    const auto own = replay::IpAddress::parse(beside(verbs_->address()));
-    if (address->v6 || !own) return trouble(fmt::format("{}: the device has no IPv4 address; give its port one", name));
+    if (address->v6) return trouble(fmt::format("{}: the device has no IPv4 address; give its port one", name));
+    device_.gid_index = verbs_->gid().index;
+    find_other_ways();
+    std::vector<replay::IpAddress> own{beside(*address)};
+    for (const auto& way : {device_.ipv6, device_.vlan})
+      if (way) own.push_back(address_of(way->path.tester_address));
     auto port = replay::open_wire(wire);
     if (!port) return trouble(port.error().message);
-    auto hosted = replay::HostedWire::make(std::move(*port), {.mac = tester_mac, .addresses = {*own}});
+    auto hosted = replay::HostedWire::make(std::move(*port), {.mac = tester_mac, .addresses = std::move(own)});
     if (!hosted) return trouble(hosted.error().message);
     wire_ = std::move(*hosted);
     const auto mac = wire_->resolve(*address);
@@ -103,12 +132,37 @@ class AgentTarget : public Target {
     device_.peer = &*peer_;
     device_.device = &*verbs_;
     device_.wire = wire_.get();
-    device_.gid_index = verbs_->gid().index;
-    device_.path.tester_mac = octets_of(tester_mac);
+    device_.path = path_to(*address);
     device_.path.device_mac = octets_of(*mac);
-    device_.path.tester_address = gid_octets(*own);
-    device_.path.device_address = gid_octets(*address);
+    for (auto* way : {&device_.ipv6, &device_.vlan})
+      if (*way) (*way)->path.device_mac = octets_of(*mac);
     return {};
+  }
+
+  static Path path_to(const replay::IpAddress& address) {
+    Path path;
+    path.tester_mac = octets_of(tester_mac);
+    path.tester_address = gid_octets(beside(address));
+    path.device_address = gid_octets(address);
+    return path;
+  }
+
+  // Entries of the GID table beside the one that the cases use: over IPv6, and of a VLAN.
+  void find_other_ways() {
+    const peer::Port& port = verbs_->port();
+    for (const peer::Gid& gid : port.gids) {
+      const auto address = replay::IpAddress::parse(gid.text);
+      if (gid.type != "roce_v2" || !address) continue;
+      const replay::IpAddress plain = address_of(address->octets);
+      const std::uint16_t vlan = vlan_of(gid.netdev);
+      if (vlan != 0 && !plain.v6 && !device_.vlan) {
+        device_.vlan = {path_to(plain), gid.index};
+        device_.vlan->path.vlan = vlan;
+      }
+      // A routable address goes before a link-local one.
+      if (vlan == 0 && plain.v6 && (!device_.ipv6 || device_.ipv6->path.device_address[0] == 0xfe))
+        device_.ipv6 = {path_to(plain), gid.index};
+    }
   }
 
   DeviceUnderTest device_;
@@ -132,6 +186,7 @@ class LabTarget final : public AgentTarget {
     if (!image) return failed(image.error());
     lab::GuestOptions guest_options;
     guest_options.agent = options.agent;
+    guest_options.ports.front().vlan = lab_vlan;
     guest_options.stop = options.stop;
     guest_options.progress = options.progress;
     auto guest = lab::Guest::boot(*image, directory_.path(), guest_options);

@@ -6,19 +6,21 @@
 #include <memory>
 #include <string>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "conformance/cases/device_under_test.hpp"
 
 namespace rdmawire::conformance {
 
 struct TargetOptions {
-  std::string device = "reference";  ///< "reference", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
-  std::uint64_t seed = 1;            ///< of the reference device
-  std::string wire;                  ///< "packet:eth0"
-  std::string kernel = "debian";     ///< of the lab
-  std::filesystem::path agent;       ///< the agent's program, for the lab
-  int stop = -1;                     ///< becomes readable when work is to end
-  std::function<void(std::string_view)> progress;
+  std::string device = "reference";   ///< "reference", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
+  std::uint64_t seed = 1;             ///< of the reference device
+  std::vector<std::string> faults{};  ///< of the reference device, by name: device/fault_table.hpp
+  std::string wire{};                 ///< "packet:eth0"
+  std::string kernel = "debian";      ///< of the lab
+  std::filesystem::path agent{};      ///< the agent's program, for the lab
+  int stop = -1;                      ///< becomes readable when work is to end
+  std::function<void(std::string_view)> progress{};
 };
 
 struct TargetError {

@@ -79,6 +79,22 @@ TEST(Requester, ImmediateAndInvalidateAndRemoteAddress) {
   EXPECT_EQ(told.messages[1].invalidated_key, 0xbeefU);
 }
 
+// FLUSH and ATOMIC WRITE are answered by an empty READ response, which no acknowledgement replaces: A19.4.
+TEST(Requester, FlushAndAtomicWriteAreAnsweredByAnEmptyReadResponse) {
+  Link link;
+  link.a({.opcode = 0x1c, .psn = 100, .ack_request = true, .length = 4096});
+  link.a({.opcode = 0x1d, .psn = 101, .payload = 8, .ack_request = true, .length = 8});
+  link.b(response(rc::response_only, 100, 0));
+  link.b(response(rc::response_only, 101, 0));
+  const Recorder& told = link.end();
+  EXPECT_THAT(told.told(), IsEmpty());
+  ASSERT_EQ(told.messages.size(), 2U);
+  EXPECT_EQ(told.messages[0].kind, MessageKind::flush);
+  EXPECT_EQ(told.messages[0].outcome, Outcome::completed);
+  EXPECT_EQ(told.messages[1].kind, MessageKind::atomic_write);
+  EXPECT_EQ(told.messages[1].outcome, Outcome::completed);
+}
+
 TEST(Requester, OneAcknowledgementForMany) {
   Link link;
   link.sends(100, 10);

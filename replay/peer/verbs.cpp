@@ -151,10 +151,22 @@ PeerResult<ProtectionDomain> Device::protection_domain() const {
   return pd;
 }
 
-PeerResult<CompletionQueue> Device::completion_queue(std::uint32_t entries) const {
-  const auto result = ask("create_cq", "device", {{"cqe", entries}});
+PeerResult<CompletionChannel> Device::completion_channel() const {
+  const auto result = ask("create_channel", "device");
   if (!result) return tl::unexpected(result.error());
-  auto object = take_in(session(), "create_cq", *result, "cq", {object_of(*this)});
+  auto object = take_in(session(), "create_channel", *result, "channel", {object_of(*this)});
+  if (!object) return tl::unexpected(object.error());
+  return CompletionChannel(std::move(*object));
+}
+
+PeerResult<CompletionQueue> Device::completion_queue(std::uint32_t entries, const CompletionChannel* channel) const {
+  json wanted = {{"cqe", entries}};
+  if (channel != nullptr) wanted["channel"] = channel->handle();
+  const auto result = ask("create_cq", "device", std::move(wanted));
+  if (!result) return tl::unexpected(result.error());
+  std::vector<std::shared_ptr<Object>> uses{object_of(*this)};
+  if (channel != nullptr) uses.push_back(object_of(*channel));
+  auto object = take_in(session(), "create_cq", *result, "cq", std::move(uses));
   if (!object) return tl::unexpected(object.error());
   CompletionQueue cq(std::move(*object));
   Reader reader(*result);
@@ -185,6 +197,12 @@ PeerResult<std::map<std::string, std::uint64_t>> Device::counters(std::uint8_t p
 }
 
 // ---- completion queue
+
+PeerResult<void> CompletionQueue::notify(bool solicited_only) const {
+  const auto result = ask("notify", "cq", {{"solicited_only", solicited_only}});
+  if (!result) return tl::unexpected(result.error());
+  return {};
+}
 
 PeerResult<std::vector<Completion>> CompletionQueue::poll(std::size_t count, std::chrono::milliseconds timeout) const {
   const Deadline deadline = timeout + (session() ? session()->options().timeout : std::chrono::milliseconds(0));

@@ -72,6 +72,7 @@ struct Piece {
 };
 
 class ProtectionDomain;
+class CompletionChannel;
 class CompletionQueue;
 class QueuePair;
 class SharedReceiveQueue;
@@ -100,8 +101,10 @@ class Device : public Handle {
   [[nodiscard]] std::array<std::uint8_t, 6> mac() const;
 
   [[nodiscard]] PeerResult<ProtectionDomain> protection_domain() const;
-  /// Holds at least so many completions.
-  [[nodiscard]] PeerResult<CompletionQueue> completion_queue(std::uint32_t entries) const;
+  [[nodiscard]] PeerResult<CompletionChannel> completion_channel() const;
+  /// Holds at least so many completions. With a channel, notify() can ask for an event.
+  [[nodiscard]] PeerResult<CompletionQueue> completion_queue(std::uint32_t entries,
+                                                             const CompletionChannel* channel = nullptr) const;
   [[nodiscard]] PeerResult<XrcDomain> xrc_domain() const;
   /// The driver's own counters of the port, with those of the specification: "rcvd_pkts".
   [[nodiscard]] PeerResult<std::map<std::string, std::uint64_t>> counters(std::uint8_t port = 1) const;
@@ -124,11 +127,19 @@ class CompletionQueue : public Handle {
   [[nodiscard]] std::uint32_t entries() const { return entries_; }
   /// Waits until `count` completions are there or `timeout` is over: fewer, or none, are a result, too.
   PeerResult<std::vector<Completion>> poll(std::size_t count, std::chrono::milliseconds timeout) const;
+  /// Asks the channel for one event at the next completion, or at the next solicited one or error.
+  [[nodiscard]] PeerResult<void> notify(bool solicited_only) const;
 
  private:
   friend class Device;
   using Handle::Handle;
   std::uint32_t entries_ = 0;
+};
+
+/// What tells of completions without anybody asking: events "completion", see docs/agent.md.
+class CompletionChannel : public Handle {
+  friend class Device;
+  using Handle::Handle;
 };
 
 /// Memory registered for the test, all zeros at first.

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "captures" / "samples"
 SHARED = Path(os.environ.get("RDMAWIRE_SHARED", ROOT.parent / "shared")) / "captures"
 WITHOUT_SHARED = "needs ../shared/captures beside the repository"
-ENDINGS = (".pcap", ".pcapng", ".pcap.gz", ".pcap.zst")
+ENDINGS = (".pcap", ".pcapng", ".pcap.gz", ".pcap.zst", ".pcapng.zst")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "conformance/agent/standin/world.hpp"
+
 namespace rdmawire::agent::standin {
 namespace {
 
@@ -169,14 +171,24 @@ void destroy(Id* id) {
 
 }  // namespace
 
-std::size_t cm_alive() { return cm.ids.size() + cm.channels.size(); }
+std::size_t cm_alive() {
+  const Lock lock;
+  return cm.ids.size() + cm.channels.size();
+}
 void fail_cm_call(unsigned nth, int number) {
+  const Lock lock;
   cm.calls = 0;
   cm.fail_at = nth;
   cm.fail_number = number;
 }
-unsigned cm_calls() { return cm.calls; }
-void act_as_iwarp(bool iwarp) { cm.iwarp = iwarp; }
+unsigned cm_calls() {
+  const Lock lock;
+  return cm.calls;
+}
+void act_as_iwarp(bool iwarp) {
+  const Lock lock;
+  cm.iwarp = iwarp;
+}
 
 }  // namespace rdmawire::agent::standin
 
@@ -185,6 +197,7 @@ using namespace rdmawire::agent::standin;
 extern "C" {
 
 rdma_event_channel* rdma_create_event_channel() {
+  const Lock lock;
   if (fails()) return nullptr;
   auto* channel = new Channel;
   channel->channel.fd = eventfd(0, EFD_SEMAPHORE);
@@ -192,6 +205,7 @@ rdma_event_channel* rdma_create_event_channel() {
   return &channel->channel;
 }
 void rdma_destroy_event_channel(rdma_event_channel* theirs) {
+  const Lock lock;
   Channel* channel = ours(theirs);
   if (channel->ids != 0) misuse("a channel is destroyed that ids use");
   close(theirs->fd);
@@ -200,17 +214,20 @@ void rdma_destroy_event_channel(rdma_event_channel* theirs) {
 }
 
 int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context, rdma_port_space space) {
+  const Lock lock;
   if (fails()) return -1;
   *id = &make(ours(channel), context, space)->id;
   return 0;
 }
 int rdma_destroy_id(rdma_cm_id* id) {
+  const Lock lock;
   if (fails()) return -1;
   destroy(ours(id));
   return 0;
 }
 
 int rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
+  const Lock lock;
   if (fails()) return -1;
   for (const Id* other : cm.ids) {
     if (other->listens && port_of(other->id.route.addr.src_addr) == port_of(*address) && port_of(*address) != 0 &&
@@ -222,12 +239,14 @@ int rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
   return 0;
 }
 int rdma_listen(rdma_cm_id* id, int backlog) {
+  const Lock lock;
   if (fails()) return -1;
   ours(id)->listens = true;
   ours(id)->backlog = static_cast<std::size_t>(backlog);
   return 0;
 }
 int rdma_resolve_addr(rdma_cm_id* theirs, sockaddr* source, sockaddr* destination, int) {
+  const Lock lock;
   Id* id = ours(theirs);
   if (fails()) return -1;
   if (source != nullptr) copy(theirs->route.addr.src_storage, source);
@@ -245,12 +264,15 @@ int rdma_resolve_addr(rdma_cm_id* theirs, sockaddr* source, sockaddr* destinatio
   return 0;
 }
 int rdma_resolve_route(rdma_cm_id* id, int) {
+  const Lock lock;
   if (fails()) return -1;
   tell(ours(id), RDMA_CM_EVENT_ROUTE_RESOLVED);
   return 0;
 }
 
 int rdma_connect(rdma_cm_id* theirs, rdma_conn_param* parameters) {
+  if (const int number = wait_at_gate("rdma_connect"); number != 0) return refuse(number);
+  const Lock lock;
   Id* id = ours(theirs);
   if (fails()) return -1;
   id->qp_num = parameters->qp_num;
@@ -291,6 +313,7 @@ int rdma_connect(rdma_cm_id* theirs, rdma_conn_param* parameters) {
   return 0;
 }
 int rdma_accept(rdma_cm_id* theirs, rdma_conn_param* parameters) {
+  const Lock lock;
   Id* id = ours(theirs);
   if (fails()) return -1;
   if (id->peer == nullptr) return refuse(EINVAL);
@@ -322,6 +345,7 @@ int rdma_accept(rdma_cm_id* theirs, rdma_conn_param* parameters) {
   return 0;
 }
 int rdma_establish(rdma_cm_id* theirs) {
+  const Lock lock;
   Id* id = ours(theirs);
   if (fails()) return -1;
   if (id->peer == nullptr) return refuse(EINVAL);
@@ -330,6 +354,7 @@ int rdma_establish(rdma_cm_id* theirs) {
   return 0;
 }
 int rdma_reject(rdma_cm_id* theirs, const void* data, std::uint8_t length) {
+  const Lock lock;
   Id* id = ours(theirs);
   if (fails()) return -1;
   if (id->peer == nullptr) return refuse(EINVAL);
@@ -340,6 +365,7 @@ int rdma_reject(rdma_cm_id* theirs, const void* data, std::uint8_t length) {
   return 0;
 }
 int rdma_disconnect(rdma_cm_id* theirs) {
+  const Lock lock;
   Id* id = ours(theirs);
   if (fails()) return -1;
   if (id->peer == nullptr) return refuse(EINVAL);
@@ -349,6 +375,7 @@ int rdma_disconnect(rdma_cm_id* theirs) {
 }
 
 int rdma_init_qp_attr(rdma_cm_id* theirs, ibv_qp_attr* attributes, int* mask) {
+  const Lock lock;
   Id* id = ours(theirs);
   if (fails()) return -1;
   *mask = IBV_QP_STATE;
@@ -387,6 +414,7 @@ int rdma_init_qp_attr(rdma_cm_id* theirs, ibv_qp_attr* attributes, int* mask) {
 }
 
 int rdma_get_cm_event(rdma_event_channel* theirs, rdma_cm_event** event) {
+  const Lock lock;
   Channel* channel = ours(theirs);
   if (channel->events.empty()) return refuse(EAGAIN);
   if (fails()) return -1;
@@ -399,6 +427,7 @@ int rdma_get_cm_event(rdma_event_channel* theirs, rdma_cm_event** event) {
   return 0;
 }
 int rdma_ack_cm_event(rdma_cm_event* theirs) {
+  const Lock lock;
   auto* event = reinterpret_cast<Event*>(theirs);
   --event->of->unacknowledged;
   delete event;
@@ -407,10 +436,12 @@ int rdma_ack_cm_event(rdma_cm_event* theirs) {
 
 __be16 rdma_get_src_port(rdma_cm_id* id) { return port_of(id->route.addr.src_addr); }
 int rdma_set_option(rdma_cm_id* id, int, int, void*, std::size_t) {
+  const Lock lock;
   ours(id);
   return fails() ? -1 : 0;
 }
 int rdma_join_multicast_ex(rdma_cm_id* theirs, rdma_cm_join_mc_attr_ex* attributes, void* context) {
+  const Lock lock;
   Id* id = ours(theirs);
   if (fails()) return -1;
   Event* event = tell(id, RDMA_CM_EVENT_MULTICAST_JOIN);

@@ -1,6 +1,7 @@
 #include "conformance/agent/standin/standin.hpp"
 
 #include <endian.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -11,8 +12,11 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <vector>
+
+#include "conformance/agent/standin/world.hpp"
 
 namespace rdmawire::agent::standin {
 namespace {
@@ -27,6 +31,17 @@ struct World {
   std::size_t lists = 0;
   std::uint32_t next_number = 16;
 } world;
+
+std::recursive_mutex mutex;
+
+/// Where calls are held up. Its descriptor is readable when they may go on.
+struct Gate {
+  std::mutex mutex;
+  std::string name;
+  bool can_be_interrupted = false;
+  int opened = -1;
+  unsigned held = 0;
+} gate;
 
 [[noreturn]] void misuse(const char* what) {
   std::fprintf(stderr, "standin: %s\n", what);
@@ -321,6 +336,7 @@ ibv_wc_status execute(Qp* qp, const ibv_send_wr& wr, std::uint32_t& length) {
 }
 
 int post_send(ibv_qp* theirs, ibv_send_wr* wr, ibv_send_wr** bad) {
+  const Lock lock;
   Qp* qp = ours(theirs);
   for (; wr != nullptr; wr = wr->next) {
     const bool ready = qp->attr.qp_state == IBV_QPS_RTS || qp->attr.qp_state == IBV_QPS_ERR;
@@ -359,6 +375,7 @@ int post_receives(Queue& queue, std::uint32_t most, std::uint32_t most_sge, ibv_
 }
 
 int post_recv(ibv_qp* theirs, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  const Lock lock;
   Qp* qp = ours(theirs);
   *bad = wr;
   if (qp->attr.qp_state == IBV_QPS_RESET) return EINVAL;
@@ -366,11 +383,13 @@ int post_recv(ibv_qp* theirs, ibv_recv_wr* wr, ibv_recv_wr** bad) {
 }
 
 int post_srq_recv(ibv_srq* theirs, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  const Lock lock;
   Srq* srq = ours(theirs);
   return post_receives(srq->receives, srq->attr.max_wr, srq->attr.max_sge, wr, bad);
 }
 
 int poll_cq(ibv_cq* theirs, int most, ibv_wc* wc) {
+  const Lock lock;
   Cq* cq = ours(theirs);
   if (fails("ibv_poll_cq")) return -1;
   int count = 0;
@@ -382,12 +401,14 @@ int poll_cq(ibv_cq* theirs, int most, ibv_wc* wc) {
 }
 
 int req_notify_cq(ibv_cq* theirs, int solicited_only) {
+  const Lock lock;
   if (fails("ibv_req_notify_cq")) return errno;
   ours(theirs)->armed = solicited_only != 0 ? 2 : 1;
   return 0;
 }
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
+  const Lock lock;
   if (fails("ibv_alloc_mw")) return nullptr;
   ++ours(pd)->users;
   auto* mw = new ibv_mw{pd->context, pd, world.next_number++ << 8, 0, type};
@@ -396,6 +417,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 }
 
 int dealloc_mw(ibv_mw* mw) {
+  const Lock lock;
   if (!mws.contains(mw)) misuse("a window is freed that is not there");
   if (fails("ibv_dealloc_mw")) return errno;
   --ours(mw->pd)->users;
@@ -405,6 +427,7 @@ int dealloc_mw(ibv_mw* mw) {
 }
 
 int bind_mw(ibv_qp* theirs, ibv_mw* mw, ibv_mw_bind* bind) {
+  const Lock lock;
   Qp* qp = ours(theirs);
   if (fails("ibv_bind_mw")) return errno;
   if (qp->attr.qp_state != IBV_QPS_RTS) return EINVAL;
@@ -420,6 +443,7 @@ int bind_mw(ibv_qp* theirs, ibv_mw* mw, ibv_mw_bind* bind) {
 }
 
 int query_port(ibv_context*, std::uint8_t number, ibv_port_attr* port, std::size_t) {
+  const Lock lock;
   if (fails("ibv_query_port")) return errno;
   if (number != 1) return EINVAL;
   *port = {};
@@ -436,6 +460,7 @@ int query_port(ibv_context*, std::uint8_t number, ibv_port_attr* port, std::size
 }
 
 int query_device_ex(ibv_context*, const ibv_query_device_ex_input*, ibv_device_attr_ex* attr, std::size_t) {
+  const Lock lock;
   if (fails("ibv_query_device_ex")) return errno;
   *attr = {};
   std::strcpy(attr->orig_attr.fw_ver, "1.2.3");
@@ -452,6 +477,7 @@ int query_device_ex(ibv_context*, const ibv_query_device_ex_input*, ibv_device_a
 }
 
 ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr*) {
+  const Lock lock;
   if (fails("ibv_open_xrcd")) return nullptr;
   ++ours(context)->users;
   auto* xrcd = new Xrcd;
@@ -461,6 +487,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr*) {
 }
 
 int close_xrcd(ibv_xrcd* theirs) {
+  const Lock lock;
   Xrcd* xrcd = ours(theirs);
   if (fails("ibv_close_xrcd")) return errno;
   if (xrcd->users != 0) return EBUSY;
@@ -486,6 +513,7 @@ ibv_srq* make_srq(ibv_pd* pd, ibv_srq_attr& attr) {
 }
 
 ibv_srq* create_srq_ex(ibv_context*, ibv_srq_init_attr_ex* init) {
+  const Lock lock;
   if (fails("ibv_create_srq_ex")) return nullptr;
   Xrcd* xrcd = ours(init->xrcd);
   Cq* cq = ours(init->cq);
@@ -499,6 +527,7 @@ ibv_srq* create_srq_ex(ibv_context*, ibv_srq_init_attr_ex* init) {
 }
 
 int get_srq_num(ibv_srq* srq, std::uint32_t* number) {
+  const Lock lock;
   static_cast<void>(ours(srq));
   *number = 77;
   return 0;
@@ -506,12 +535,14 @@ int get_srq_num(ibv_srq* srq, std::uint32_t* number) {
 
 void wr_start(ibv_qp_ex*) {}
 void wr_atomic_write(ibv_qp_ex* theirs, std::uint32_t rkey, std::uint64_t remote, const void* octets) {
+  const Lock lock;
   Qp* qp = ours(&theirs->qp_base);
   qp->rkey = rkey;
   qp->remote = remote;
   std::memcpy(qp->octets, octets, sizeof qp->octets);
 }
 int wr_complete(ibv_qp_ex* theirs) {
+  const Lock lock;
   Qp* qp = ours(&theirs->qp_base);
   ibv_sge sge{reinterpret_cast<std::uintptr_t>(qp->octets), sizeof qp->octets, 0};
   ibv_send_wr wr{};
@@ -559,29 +590,82 @@ ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
+  const Lock lock;
   return fails("ibv_create_qp_ex") ? nullptr : make_qp(context, init);
 }
 
 }  // namespace
 
 std::size_t alive() {
+  const Lock lock;
   return contexts.size() + pds.size() + xrcds.size() + channels.size() + cqs.size() + mrs.size() + mws.size() +
          ahs.size() + srqs.size() + qps.size() + world.lists;
 }
 
+Lock::Lock() { mutex.lock(); }
+Lock::~Lock() { mutex.unlock(); }
+
+int wait_at_gate(const char* call) {
+  std::unique_lock lock(gate.mutex);
+  if (gate.name != call) return 0;
+  pollfd opened{gate.opened, POLLIN, 0};
+  const bool can_be_interrupted = gate.can_be_interrupted;
+  ++gate.held;
+  lock.unlock();
+  int number = 0;
+  while (poll(&opened, 1, -1) < 0) {
+    number = can_be_interrupted ? EINTR : 0;
+    if (number != 0) break;
+  }
+  lock.lock();
+  --gate.held;
+  return number;
+}
+
+void hold_calls(const std::string& name, bool can_be_interrupted) {
+  const std::lock_guard lock(gate.mutex);
+  if (gate.opened >= 0) close(gate.opened);
+  gate.opened = eventfd(0, 0);
+  gate.name = name;
+  gate.can_be_interrupted = can_be_interrupted;
+}
+unsigned held_calls() {
+  const std::lock_guard lock(gate.mutex);
+  return gate.held;
+}
+void let_go() {
+  const std::lock_guard lock(gate.mutex);
+  gate.name.clear();
+  if (gate.opened >= 0) eventfd_write(gate.opened, 1);
+}
+
 void fail_call(unsigned nth, int number) {
+  const Lock lock;
   world.fail_at = nth;
   world.fail_number = number;
   world.calls = 0;
   world.failed.clear();
 }
 
-unsigned calls() { return world.calls; }
-std::string failed_call() { return world.failed; }
-void plug(bool present) { world.plugged = present; }
-void set_sysfs(const std::string& path) { world.sysfs = path; }
+unsigned calls() {
+  const Lock lock;
+  return world.calls;
+}
+std::string failed_call() {
+  const Lock lock;
+  return world.failed;
+}
+void plug(bool present) {
+  const Lock lock;
+  world.plugged = present;
+}
+void set_sysfs(const std::string& path) {
+  const Lock lock;
+  world.sysfs = path;
+}
 
 void raise_port_event(ibv_event_type type) {
+  const Lock lock;
   for (Context* context : contexts) {
     ibv_async_event event{};
     event.element.port_num = 1;
@@ -591,6 +675,7 @@ void raise_port_event(ibv_event_type type) {
 }
 
 void raise_qp_event(std::uint32_t qp_num, ibv_event_type type) {
+  const Lock lock;
   Qp* qp = find_qp(qp_num);
   if (qp == nullptr) misuse("an event is raised for a queue pair that is not there");
   ibv_async_event event{};
@@ -600,6 +685,7 @@ void raise_qp_event(std::uint32_t qp_num, ibv_event_type type) {
 }
 
 void reset() {
+  const Lock lock;
   if (alive() != 0) misuse("reset with objects alive");
   world = World();
 }
@@ -612,6 +698,7 @@ using namespace rdmawire::agent::standin;
 extern "C" {
 
 ibv_device** ibv_get_device_list(int* count) {
+  const Lock lock;
   if (fails("ibv_get_device_list")) return nullptr;
   if (count != nullptr) *count = world.plugged ? 1 : 0;
   auto** list = new ibv_device* [2] { world.plugged ? &the_device : nullptr, nullptr };
@@ -623,6 +710,7 @@ ibv_device** ibv_get_device_list(int* count) {
   return list;
 }
 void ibv_free_device_list(ibv_device** list) {
+  const Lock lock;
   --world.lists;
   delete[] list;
 }
@@ -630,6 +718,7 @@ const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 __be64 ibv_get_device_guid(ibv_device*) { return htobe64(0x0200000000000001); }
 
 ibv_context* ibv_open_device(ibv_device* device) {
+  const Lock lock;
   if (fails("ibv_open_device")) return nullptr;
   auto* context = new Context;
   verbs_context& extended = context->extended;
@@ -658,6 +747,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   return &extended.context;
 }
 int ibv_close_device(ibv_context* theirs) {
+  const Lock lock;
   Context* context = ours(theirs);
   if (context->users != 0) misuse("a device is closed that is still used");
   close(theirs->async_fd);
@@ -669,6 +759,7 @@ int ibv_close_device(ibv_context* theirs) {
 int ibv_query_device(ibv_context*, ibv_device_attr*) { return ENOSYS; }
 int(ibv_query_port)(ibv_context*, std::uint8_t, _compat_ibv_port_attr*) { return ENOSYS; }
 ssize_t _ibv_query_gid_table(ibv_context*, ibv_gid_entry* entries, std::size_t most, std::uint32_t, std::size_t) {
+  const Lock lock;
   if (fails("ibv_query_gid_table")) return -errno;
   if (most < 2) return -EINVAL;
   entries[0] = entries[1] = {};
@@ -684,11 +775,13 @@ ssize_t _ibv_query_gid_table(ibv_context*, ibv_gid_entry* entries, std::size_t m
   return 2;
 }
 int ibv_query_pkey(ibv_context*, std::uint8_t, int index, __be16* pkey) {
+  const Lock lock;
   *pkey = htobe16(0xFFFF);
   return index == 0 ? 0 : -1;
 }
 
 int ibv_get_async_event(ibv_context* theirs, ibv_async_event* event) {
+  const Lock lock;
   Context* context = ours(theirs);
   eventfd_t one = 0;
   eventfd_read(theirs->async_fd, &one);
@@ -703,6 +796,7 @@ int ibv_get_async_event(ibv_context* theirs, ibv_async_event* event) {
 void ibv_ack_async_event(ibv_async_event*) {}
 
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  const Lock lock;
   if (fails("ibv_alloc_pd")) return nullptr;
   ++ours(context)->users;
   auto* pd = new Pd;
@@ -711,6 +805,7 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
   return &pd->pd;
 }
 int ibv_dealloc_pd(ibv_pd* theirs) {
+  const Lock lock;
   Pd* pd = ours(theirs);
   if (fails("ibv_dealloc_pd")) return errno;
   if (pd->users != 0) return EBUSY;
@@ -721,6 +816,7 @@ int ibv_dealloc_pd(ibv_pd* theirs) {
 }
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, unsigned access) {
+  const Lock lock;
   if (fails("ibv_reg_mr")) return nullptr;
   const unsigned remote_writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   if ((access & remote_writes) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
@@ -740,12 +836,15 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, std::size_t length, std::uint64
   return &mr->mr;
 }
 ibv_mr*(ibv_reg_mr)(ibv_pd* pd, void* addr, std::size_t length, int access) {
+  const Lock lock;
   return ibv_reg_mr_iova2(pd, addr, length, reinterpret_cast<std::uintptr_t>(addr), static_cast<unsigned>(access));
 }
 ibv_mr*(ibv_reg_mr_iova)(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, int access) {
+  const Lock lock;
   return ibv_reg_mr_iova2(pd, addr, length, iova, static_cast<unsigned>(access));
 }
 int ibv_rereg_mr(ibv_mr* theirs, int flags, ibv_pd* pd, void*, std::size_t, int access) {
+  const Lock lock;
   Mr* mr = ours(theirs);
   if (fails("ibv_rereg_mr")) return IBV_REREG_MR_ERR_CMD;
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) {
@@ -757,6 +856,7 @@ int ibv_rereg_mr(ibv_mr* theirs, int flags, ibv_pd* pd, void*, std::size_t, int 
   return 0;
 }
 int ibv_dereg_mr(ibv_mr* theirs) {
+  const Lock lock;
   Mr* mr = ours(theirs);
   if (fails("ibv_dereg_mr")) return errno;
   --ours(mr->mr.pd)->users;
@@ -766,6 +866,7 @@ int ibv_dereg_mr(ibv_mr* theirs) {
 }
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  const Lock lock;
   if (fails("ibv_create_comp_channel")) return nullptr;
   ++ours(context)->users;
   auto* channel = new Channel;
@@ -774,6 +875,7 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   return &channel->channel;
 }
 int ibv_destroy_comp_channel(ibv_comp_channel* theirs) {
+  const Lock lock;
   Channel* channel = ours(channels, theirs);
   if (fails("ibv_destroy_comp_channel")) return errno;
   if (theirs->refcnt != 0) return EBUSY;
@@ -784,6 +886,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel* theirs) {
   return 0;
 }
 int ibv_get_cq_event(ibv_comp_channel* theirs, ibv_cq** cq, void** context) {
+  const Lock lock;
   Channel* channel = ours(channels, theirs);
   eventfd_t one = 0;
   eventfd_read(theirs->fd, &one);
@@ -797,9 +900,13 @@ int ibv_get_cq_event(ibv_comp_channel* theirs, ibv_cq** cq, void** context) {
   ++ours(*cq)->unacknowledged;
   return 0;
 }
-void ibv_ack_cq_events(ibv_cq* cq, unsigned count) { ours(cq)->unacknowledged -= count; }
+void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
+  const Lock lock;
+  ours(cq)->unacknowledged -= count;
+}
 
 ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void*, ibv_comp_channel* channel, int vector) {
+  const Lock lock;
   if (fails("ibv_create_cq")) return nullptr;
   if (cqe < 1 || cqe > 65536 || vector != 0) {
     errno = EINVAL;
@@ -815,12 +922,14 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void*, ibv_comp_channel* ch
   return &cq->cq;
 }
 int ibv_resize_cq(ibv_cq* cq, int cqe) {
+  const Lock lock;
   if (fails("ibv_resize_cq")) return errno;
   if (cqe < 1 || cqe > 65536) return EINVAL;
   ours(cq)->cq.cqe = cqe;
   return 0;
 }
 int ibv_destroy_cq(ibv_cq* theirs) {
+  const Lock lock;
   Cq* cq = ours(theirs);
   if (cq->unacknowledged != 0) misuse("a completion queue is destroyed with events that were not acknowledged");
   if (fails("ibv_destroy_cq")) return errno;
@@ -837,9 +946,11 @@ int ibv_destroy_cq(ibv_cq* theirs) {
 }
 
 ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
+  const Lock lock;
   return fails("ibv_create_srq") ? nullptr : make_srq(pd, init->attr);
 }
 int ibv_modify_srq(ibv_srq* theirs, ibv_srq_attr* attr, int mask) {
+  const Lock lock;
   if (fails("ibv_modify_srq")) return errno;
   Srq* srq = ours(theirs);
   if ((mask & IBV_SRQ_MAX_WR) != 0) srq->attr.max_wr = attr->max_wr;
@@ -847,11 +958,13 @@ int ibv_modify_srq(ibv_srq* theirs, ibv_srq_attr* attr, int mask) {
   return 0;
 }
 int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
+  const Lock lock;
   if (fails("ibv_query_srq")) return errno;
   *attr = ours(srq)->attr;
   return 0;
 }
 int ibv_destroy_srq(ibv_srq* theirs) {
+  const Lock lock;
   Srq* srq = ours(theirs);
   if (fails("ibv_destroy_srq")) return errno;
   if (srq->users != 0) return EBUSY;
@@ -868,6 +981,11 @@ int ibv_destroy_srq(ibv_srq* theirs) {
 }
 
 ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  if (const int number = wait_at_gate("ibv_create_ah"); number != 0) {
+    errno = number;
+    return nullptr;
+  }
+  const Lock lock;
   if (fails("ibv_create_ah")) return nullptr;
   if (attr->port_num != 1) {
     errno = EINVAL;
@@ -879,6 +997,7 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   return ah;
 }
 int ibv_destroy_ah(ibv_ah* ah) {
+  const Lock lock;
   if (!ahs.contains(ah)) misuse("an address handle is destroyed that is not there");
   if (fails("ibv_destroy_ah")) return errno;
   --ours(ah->pd)->users;
@@ -888,6 +1007,7 @@ int ibv_destroy_ah(ibv_ah* ah) {
 }
 
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  const Lock lock;
   if (fails("ibv_create_qp")) return nullptr;
   ibv_qp_init_attr_ex all{};
   std::memcpy(&all, init, sizeof *init);
@@ -896,6 +1016,8 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   return make_qp(pd->context, &all);
 }
 int ibv_modify_qp(ibv_qp* theirs, ibv_qp_attr* attr, int mask) {
+  if (const int number = wait_at_gate("ibv_modify_qp"); number != 0) return number;
+  const Lock lock;
   if (fails("ibv_modify_qp")) return errno;
   Qp* qp = ours(theirs);
   const ibv_qp_state from = qp->attr.qp_state;
@@ -920,6 +1042,7 @@ int ibv_modify_qp(ibv_qp* theirs, ibv_qp_attr* attr, int mask) {
   return 0;
 }
 int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
+  const Lock lock;
   if (fails("ibv_query_qp")) return errno;
   *attr = ours(qp)->attr;
   attr->cur_qp_state = attr->qp_state;
@@ -927,6 +1050,7 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
   return 0;
 }
 int ibv_destroy_qp(ibv_qp* theirs) {
+  const Lock lock;
   Qp* qp = ours(theirs);
   if (fails("ibv_destroy_qp")) return errno;
   auto& events = ours(theirs->context)->events;
@@ -944,14 +1068,17 @@ int ibv_destroy_qp(ibv_qp* theirs) {
   return 0;
 }
 ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* theirs) {
+  const Lock lock;
   Qp* qp = ours(theirs);
   return qp->extended ? &qp->qp : nullptr;
 }
 int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t) {
+  const Lock lock;
   if (fails("ibv_attach_mcast")) return errno;
   return ours(qp)->qp.qp_base.qp_type == IBV_QPT_UD && gid->raw[0] == 0xFF ? 0 : EINVAL;
 }
 int ibv_detach_mcast(ibv_qp* qp, const ibv_gid*, std::uint16_t) {
+  const Lock lock;
   if (fails("ibv_detach_mcast")) return errno;
   static_cast<void>(ours(qp));
   return 0;

@@ -1,7 +1,8 @@
 #pragma once
 /// Stands in for libibverbs in tests: defines the ibv_* symbols that the agent uses, on one device whose queue pairs
 /// reach each other. Like the kernel it refuses to destroy what is still used; what no caller may do (use after
-/// destruction, closing a device that is still used, an event that was never acknowledged) aborts.
+/// destruction, closing a device that is still used, an event that was never acknowledged) aborts. Calls may come from
+/// several threads.
 
 #include <infiniband/verbs.h>
 
@@ -32,6 +33,13 @@ void set_sysfs(const std::string& path);
 void raise_port_event(ibv_event_type type);
 /// An event of a queue pair.
 void raise_qp_event(std::uint32_t qp_num, ibv_event_type type);
+
+/// From now on calls of that name (ibv_create_ah, ibv_modify_qp, rdma_connect) do not begin until let_go(). A signal
+/// makes those that can be interrupted fail with EINTR, as it does with what the kernel waits for.
+void hold_calls(const std::string& name, bool can_be_interrupted);
+/// How many are held up.
+unsigned held_calls();
+void let_go();
 
 /// As at first. Objects must be gone.
 void reset();

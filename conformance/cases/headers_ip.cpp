@@ -1,0 +1,212 @@
+/// What the device puts around its packets, as it was asked to: IBTA vol 1, A17.3.1 (IP), A17.3.2 (UDP), A17.3.3
+/// (ICRC), A17.4.2 (service level and VLAN priority).
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "conformance/cases/files.hpp"
+#include "dissectors/protocol/crc.hpp"
+#include "dissectors/protocol/ethernet.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/transport.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+// Frames of each kind that a responder sends: an ACK, a READ response with pad, two of several packets.
+std::vector<Seen> some_frames(Bench& bench, ConnectOptions options = {}) {
+  options.receives = 1;
+  options.mtu = 256;
+  Connected& qp = bench.connect(options);
+  std::vector<Seen> frames;
+  bench >> qp.send_only(psn(+0));
+  frames.push_back(bench.wait(ack(psn(+0))));
+  bench >> qp.read(psn(+1), qp.at(0, 5));
+  frames.push_back(bench.wait(read_response(Position::only, psn(+1))));
+  bench >> qp.read(psn(+2), qp.at(0, 257));
+  frames.push_back(bench.wait(read_response(Position::first, psn(+2))));
+  frames.push_back(bench.wait(read_response(Position::last, psn(+3))));
+  return frames;
+}
+
+template <class H, FixedString Name>
+std::uint64_t field_of(const Seen& seen) {
+  const auto header = seen.stack.get<H>();
+  return header ? header->template get<Name>() : ~std::uint64_t{0};
+}
+
+template <class H, FixedString Name>
+void each_has(Bench& bench, const std::vector<Seen>& frames, std::uint64_t expected) {
+  for (const Seen& seen : frames) {
+    const std::uint64_t found = field_of<H, Name>(seen);
+    bench.require(found == expected, fmt::format("{}.{} {:#x}", H::name, Name.view(), expected),
+                  fmt::format("{:#x} in {}", found, seen.text()));
+  }
+}
+
+// IPv4 without options. CA17-3
+void no_options(Bench& bench) { each_has<Ipv4, "header_length">(bench, some_frames(bench), 5); }
+
+// The traffic class's upper six bits are the DSCP. CA17-4, CA17-13
+void dscp_of_ipv4(Bench& bench) {
+  each_has<Ipv4, "tos.dscp">(bench, some_frames(bench, {.traffic_class = 46 << 2}), 46);
+}
+void dscp_of_ipv6(Bench& bench) {
+  each_has<Ipv6, "traffic_class.dscp">(bench, some_frames(bench, {.traffic_class = 46 << 2, .over = Over::ipv6}), 46);
+}
+
+// Without congestion management ECN is 00, whatever the traffic class's low bits are. CA17-5, CA17-14
+void ecn_of_ipv4(Bench& bench) { each_has<Ipv4, "tos.ecn">(bench, some_frames(bench, {.traffic_class = 2}), 0); }
+void ecn_of_ipv6(Bench& bench) {
+  each_has<Ipv6, "traffic_class.ecn">(bench, some_frames(bench, {.traffic_class = 2, .over = Over::ipv6}), 0);
+}
+// The mark "congestion experienced" is the network's. RFC 3168, 5
+void never_marked(Bench& bench) {
+  for (const Seen& seen : some_frames(bench, {.traffic_class = 3}))
+    bench.require(field_of<Ipv4, "tos.ecn">(seen) != 3, "another ECN than 11", "11 in " + seen.text());
+}
+
+// IP and UDP lengths count to the end of the ICRC. CA17-6, CA17-15, CA17-21
+constexpr std::size_t ethernet_octets = 14, ipv4_octets = 20, ipv6_octets = 40;
+std::size_t icrc_end(const Seen& seen) { return seen.stack.icrc.end(); }
+void length_is(Bench& bench, const Seen& seen, const char* what, std::uint64_t found, std::size_t expected) {
+  bench.require(found == expected, fmt::format("{} {}", what, expected), fmt::format("{} in {}", found, seen.text()));
+}
+void total_length(Bench& bench) {
+  for (const Seen& seen : some_frames(bench))
+    length_is(bench, seen, "Total Length", field_of<Ipv4, "total_length">(seen), icrc_end(seen) - ethernet_octets);
+}
+void payload_length(Bench& bench) {
+  for (const Seen& seen : some_frames(bench, {.over = Over::ipv6}))
+    length_is(bench, seen, "Payload Length", field_of<Ipv6, "payload_length">(seen),
+              icrc_end(seen) - ethernet_octets - ipv6_octets);
+}
+void udp_length_over_ipv4(Bench& bench) {
+  for (const Seen& seen : some_frames(bench))
+    length_is(bench, seen, "UDP Length", field_of<Udp, "length">(seen), icrc_end(seen) - ethernet_octets - ipv4_octets);
+}
+void udp_length_over_ipv6(Bench& bench) {
+  for (const Seen& seen : some_frames(bench, {.over = Over::ipv6}))
+    length_is(bench, seen, "UDP Length", field_of<Udp, "length">(seen), icrc_end(seen) - ethernet_octets - ipv6_octets);
+}
+
+// "Do not fragment", and no fragment. CA17-7, CA17-8
+void never_a_fragment(Bench& bench) {
+  const std::vector<Seen> frames = some_frames(bench);
+  each_has<Ipv4, "df">(bench, frames, 1);
+  each_has<Ipv4, "mf">(bench, frames, 0);
+  each_has<Ipv4, "fragment_offset">(bench, frames, 0);
+}
+
+// TTL and Hop Limit are the address vector's. CA17-9, CA17-17
+void ttl(Bench& bench) { each_has<Ipv4, "ttl">(bench, some_frames(bench, {.hop_limit = 33}), 33); }
+void ttl_1(Bench& bench) { each_has<Ipv4, "ttl">(bench, some_frames(bench, {.hop_limit = 1}), 1); }
+void ttl_255(Bench& bench) { each_has<Ipv4, "ttl">(bench, some_frames(bench, {.hop_limit = 255}), 255); }
+void hop_limit(Bench& bench) {
+  each_has<Ipv6, "hop_limit">(bench, some_frames(bench, {.hop_limit = 33, .over = Over::ipv6}), 33);
+}
+
+// The source is the address of the selected GID, the destination that of the peer's. CA17-11, -12, -18, -19
+void addresses_of_ipv4(Bench& bench, Over over) {
+  const Path path = bench.way(over).path;
+  const auto number = [](const std::array<std::uint8_t, 16>& gid) { return load_be<4>(gid.data() + 12); };
+  const std::vector<Seen> frames = some_frames(bench, {.over = over});
+  each_has<Ipv4, "src">(bench, frames, number(path.device_address));
+  each_has<Ipv4, "dst">(bench, frames, number(path.tester_address));
+}
+void ipv4_addresses(Bench& bench) { addresses_of_ipv4(bench, Over::ipv4); }
+void vlan_addresses(Bench& bench) { addresses_of_ipv4(bench, Over::vlan); }
+void ipv6_addresses(Bench& bench) {
+  const Path path = bench.way(Over::ipv6).path;
+  constexpr std::size_t source = ethernet_octets + 8, destination = source + 16;
+  for (const Seen& seen : some_frames(bench, {.over = Over::ipv6})) {
+    bench.require(std::equal(path.device_address.begin(), path.device_address.end(), seen.bytes.begin() + source),
+                  "the selected GID as source address", "another one in " + seen.text());
+    bench.require(std::equal(path.tester_address.begin(), path.tester_address.end(), seen.bytes.begin() + destination),
+                  "the peer's GID as destination address", "another one in " + seen.text());
+  }
+}
+
+// All packets of a queue pair come from one UDP port. A17.3.2.1
+void one_source_port(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256});
+  std::set<std::uint64_t> ports;
+  for (int i = 0; i < 8; ++i) bench >> qp.write_only(psn(i), qp.at(0, 0, octets(8)));
+  bench >> qp.read(psn(+8), qp.at(0, 1024));
+  for (const Seen& seen : bench.all_until_silence()) ports.insert(field_of<Udp, "src_port">(seen));
+  bench.require(ports.size() == 1, "one UDP source port", fmt::format("{}: {}", ports.size(), fmt::join(ports, ", ")));
+}
+
+// The ICRC is that of 7.8.1 and CA17-22. What computes it here is tested on the specification's sample packet.
+void icrc_holds(Bench& bench, Over over) {
+  for (const Seen& seen : some_frames(bench, {.over = over})) {
+    const CrcCheck check = check_icrc(seen.stack);
+    bench.require(check.status == CrcCheck::Status::good, fmt::format("ICRC {:#010x}", check.computed),
+                  fmt::format("{:#010x} in {}", check.value, seen.text()));
+  }
+}
+void icrc_of_ipv4(Bench& bench) { icrc_holds(bench, Over::ipv4); }
+void icrc_of_ipv6(Bench& bench) { icrc_holds(bench, Over::ipv6); }
+
+// The priority in the VLAN tag is the service level. A17.4.2
+void priority(Bench& bench, std::uint8_t level) {
+  each_has<Vlan, "priority">(bench, some_frames(bench, {.service_level = level, .over = Over::vlan}), level);
+}
+void priority_0(Bench& bench) { priority(bench, 0); }
+void priority_5(Bench& bench) { priority(bench, 5); }
+void priority_7(Bench& bench) { priority(bench, 7); }
+
+// RoCEv2 over both versions of IP. CA17-1
+void transfer_over_ipv4(Bench& bench) { static_cast<void>(some_frames(bench)); }
+void transfer_over_ipv6(Bench& bench) { static_cast<void>(some_frames(bench, {.over = Over::ipv6})); }
+
+// A packet is of RoCEv2 over the version of IP that the GID says. CA17-40
+void version_of_ipv4(Bench& bench) { each_has<Ethernet, "type">(bench, some_frames(bench), ethertype::ipv4); }
+void version_of_ipv6(Bench& bench) {
+  each_has<Ethernet, "type">(bench, some_frames(bench, {.over = Over::ipv6}), ethertype::ipv6);
+}
+
+}  // namespace
+
+std::span<const Case> headers_ip_cases() {
+  static constexpr Case list[] = {
+      {.rule = "roce.sender.ipv4.no-options", .run = no_options},
+      {.rule = "roce.sender.ip.dscp-as-asked", .variant = "IPv4", .run = dscp_of_ipv4},
+      {.rule = "roce.sender.ip.dscp-as-asked", .variant = "IPv6", .run = dscp_of_ipv6},
+      {.rule = "roce.sender.ip.ecn-clear-without-management",
+       .variant = "IPv4",
+       .run = ecn_of_ipv4,
+       .possible_problems = "a device with congestion management may set ECT; it does not say so to verbs"},
+      {.rule = "roce.sender.ip.ecn-clear-without-management",
+       .variant = "IPv6",
+       .run = ecn_of_ipv6,
+       .possible_problems = "a device with congestion management may set ECT; it does not say so to verbs"},
+      {.rule = "roce.sender.ip.ecn-never-marked", .run = never_marked},
+      {.rule = "roce.sender.ipv4.total-length", .run = total_length},
+      {.rule = "roce.sender.ipv4.never-a-fragment", .run = never_a_fragment},
+      {.rule = "roce.sender.ip.hop-limit-as-asked", .variant = "IPv4", .run = ttl},
+      {.rule = "roce.sender.ip.hop-limit-as-asked", .variant = "IPv4, 1", .run = ttl_1},
+      {.rule = "roce.sender.ip.hop-limit-as-asked", .variant = "IPv4, 255", .run = ttl_255},
+      {.rule = "roce.sender.ip.hop-limit-as-asked", .variant = "IPv6", .run = hop_limit},
+      {.rule = "roce.sender.ip.addresses-from-gids", .variant = "IPv4", .run = ipv4_addresses},
+      {.rule = "roce.sender.ip.addresses-from-gids", .variant = "IPv6", .run = ipv6_addresses},
+      {.rule = "roce.sender.ip.addresses-from-gids", .variant = "VLAN", .run = vlan_addresses},
+      {.rule = "roce.sender.ipv6.payload-length", .run = payload_length},
+      {.rule = "roce.sender.udp.source-port-constant", .run = one_source_port},
+      {.rule = "roce.sender.udp.length", .variant = "IPv4", .run = udp_length_over_ipv4},
+      {.rule = "roce.sender.udp.length", .variant = "IPv6", .run = udp_length_over_ipv6},
+      {.rule = "roce.sender.icrc.over-ipv4", .run = icrc_of_ipv4},
+      {.rule = "roce.sender.icrc.over-ipv6", .run = icrc_of_ipv6},
+      {.rule = "roce.sender.vlan.priority-is-service-level", .variant = "0", .run = priority_0},
+      {.rule = "roce.sender.vlan.priority-is-service-level", .variant = "5", .run = priority_5},
+      {.rule = "roce.sender.vlan.priority-is-service-level", .variant = "7", .run = priority_7},
+      {.rule = "roce.endpoint.ip.both-versions", .variant = "IPv4", .run = transfer_over_ipv4},
+      {.rule = "roce.endpoint.ip.both-versions", .variant = "IPv6", .run = transfer_over_ipv6},
+      {.rule = "roce.sender.version.as-gid-type", .variant = "IPv4", .run = version_of_ipv4},
+      {.rule = "roce.sender.version.as-gid-type", .variant = "IPv6", .run = version_of_ipv6},
+  };
+  return list;
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,199 @@
+/// Packets that must not be accepted for what stands around the BTH, and their lengths: IBTA vol 1, CA17-24, CA17-27,
+/// A17.3.4.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "conformance/cases/files.hpp"
+#include "dissectors/protocol/ethernet.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/transport.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+constexpr std::size_t ethernet_octets = 14, ipv4_octets = 20, udp_octets = 8, bth_octets = 12, icrc_octets = 4;
+
+// One bit of the ICRC, or of what it covers: no answer. CA17-24
+void flipped(Bench& bench, std::size_t from_end, std::uint8_t bit) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.drops(qp.send_only(psn(+0)).damaged([=](std::vector<std::uint8_t>& b) { b[b.size() - from_end] ^= bit; },
+                                         "with one bit flipped"));
+}
+void last_bit_of_the_icrc(Bench& bench) { flipped(bench, 1, 1); }
+void first_bit_of_the_icrc(Bench& bench) { flipped(bench, icrc_octets, 0x80); }
+void bit_of_the_payload(Bench& bench) { flipped(bench, icrc_octets + 1, 1); }
+void no_icrc(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.drops(qp.send_only(psn(+0)).changed([](Frame& f) { f.with_icrc = false; }, "without an ICRC"));
+}
+// Counted, where the device has a counter for it.
+void bad_icrc_counted(Bench& bench) {
+  constexpr std::array names{"rx_icrc_encapsulated", "icrc_error", "rx_icrc_errors", "icrc_errors"};
+  const auto count = [&] {
+    std::optional<std::uint64_t> sum;
+    const auto all = bench.counters();
+    for (const char* name : names)
+      if (const auto found = all.find(name); found != all.end()) sum = sum.value_or(0) + found->second;
+    return sum;
+  };
+  const auto before = count();
+  if (!before) end_case(Verdict::may, "the device has no counter of wrong ICRCs");
+  flipped(bench, 1, 1);
+  const std::uint64_t after = count().value_or(0);
+  bench.require(after == *before + 1, "the counter of wrong ICRCs one higher", fmt::format("{} more", after - *before));
+}
+
+// A packet that allows fragmenting. CA17-7
+void may_fragment(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.drops(qp.send_only(psn(+0)).with<Ipv4, "df">(0, "with DF 0"));
+}
+
+// Options, or a fragment. CA17-3, CA17-8
+void with_options(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.drops(qp.send_only(psn(+0)).changed(
+      [](Frame& frame) {
+        const auto ip = std::find_if(frame.layers.begin(), frame.layers.end(),
+                                     [](const HeaderValue& layer) { return &layer.header() == &info<Ipv4>; });
+        constexpr int no_operation = 1;
+        for (int i = 0; i < 4; ++i)
+          frame.layers.insert(std::next(ip), HeaderValue(Value<Ipv4OptionOctet>().set<"type">(no_operation)));
+      },
+      "with four IP options of no operation"));
+}
+void more_fragments(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.drops(qp.send_only(psn(+0)).with<Ipv4, "df">(0, "").with<Ipv4, "mf">(1, "with MF 1"));
+}
+void more_fragments_and_df(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.drops(qp.send_only(psn(+0)).with<Ipv4, "mf">(1, "with DF 1 and MF 1"));
+}
+void fragment_offset(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.drops(qp.send_only(psn(+0)).with<Ipv4, "fragment_offset">(1, "with fragment offset 1"));
+}
+
+// The version of IP is not what the EtherType says. CA17-27
+void version_6_as_ipv4(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.drops(qp.send_only(psn(+0)).with<Ipv4, "version">(6, "with IP version 6"));
+}
+void ipv4_as_ipv6(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.drops(qp.send_only(psn(+0)).with<Ethernet, "type">(ethertype::ipv6, "under the EtherType of IPv6"));
+}
+void ipv6_as_ipv4(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1, .over = Over::ipv6});
+  qp.drops(qp.send_only(psn(+0)).with<Ethernet, "type">(ethertype::ipv4, "under the EtherType of IPv4"));
+}
+
+// Lengths that contradict the frame or each other; everything else, the ICRC too, is right around them. CA17-6, CA17-21
+std::uint32_t udp_length(const Stimulus& s) {
+  return static_cast<std::uint32_t>(s.bytes().size() - ethernet_octets - ipv4_octets);
+}
+void total_length_off(Bench& bench, int by) {
+  Connected& qp = bench.rc({.receives = 1});
+  const Stimulus good = qp.send_only(psn(+0));
+  qp.drops(good.with<Ipv4, "total_length">(ipv4_octets + udp_length(good) + static_cast<std::uint64_t>(by),
+                                           fmt::format("with a Total Length that is {:+} octets off", by)));
+}
+void total_length_4_more(Bench& bench) { total_length_off(bench, +4); }
+void total_length_4_less(Bench& bench) { total_length_off(bench, -4); }
+void udp_length_off(Bench& bench, int by) {
+  Connected& qp = bench.rc({.receives = 1});
+  const Stimulus good = qp.send_only(psn(+0));
+  qp.drops(good.with<Udp, "length">(udp_length(good) + static_cast<std::uint64_t>(by),
+                                    fmt::format("with a UDP Length that is {:+} octets off", by)));
+}
+void udp_length_4_more(Bench& bench) { udp_length_off(bench, +4); }
+void udp_length_4_less(Bench& bench) { udp_length_off(bench, -4); }
+void udp_length_0(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.drops(qp.send_only(psn(+0)).with<Udp, "length">(0, "with UDP Length 0"));
+}
+// The datagram goes on behind the ICRC: UDP's end is not IP's.
+void octets_behind_the_icrc(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  const Stimulus good = qp.send_only(psn(+0));
+  qp.drops(
+      good.with<Ipv4, "total_length">(ipv4_octets + udp_length(good) + 4, "")
+          .changed([](Frame& frame) { frame.trailer.assign(4, 0); }, "with 4 octets between the ICRC and IP's end"));
+}
+
+// Packets shorter than their opcode's headers, pad and ICRC: no answer, and the device works on. They are whole frames
+// with right lengths and a right ICRC; only the headers behind the BTH are missing.
+void runt(Bench& bench, std::uint8_t opcode, std::uint32_t octets_kept) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.drops(qp.request(Operation::send, Position::only, psn(+0), {.payload = octets(octets_kept)})
+               .with<Bth, "opcode">(
+                   opcode, fmt::format("with opcode {:#04x} and {} octets behind the BTH", opcode, octets_kept)));
+}
+void write_without_reth(Bench& bench) { runt(bench, 0x0a, 0); }
+void write_with_half_a_reth(Bench& bench) { runt(bench, 0x0a, 8); }
+void read_with_half_a_reth(Bench& bench) { runt(bench, 0x0c, 12); }
+void atomic_with_a_reth(Bench& bench) { runt(bench, 0x14, 16); }
+void immediate_missing(Bench& bench) { runt(bench, 0x05, 0); }
+void pad_without_payload(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.drops(qp.send_only(psn(+0), "").with<Bth, "pad">(3, "with pad count 3 and no payload"));
+}
+// Cut anywhere: in the UDP header, in the BTH, before the ICRC. IP's length is what is left.
+void cut_to(Bench& bench, std::size_t octets_of_udp) {
+  Connected& qp = bench.rc({.receives = 1});
+  const std::size_t length = ipv4_octets + octets_of_udp;
+  qp.drops(qp.send_only(psn(+0))
+               .with<Ipv4, "total_length">(length, "")
+               .with<Udp, "length">(octets_of_udp, "")
+               .damaged([=](std::vector<std::uint8_t>& b) { b.resize(ethernet_octets + length); },
+                        fmt::format("cut to {} octets of UDP", octets_of_udp)));
+}
+void cut_in_udp(Bench& bench) { cut_to(bench, 4); }
+void cut_behind_udp(Bench& bench) { cut_to(bench, udp_octets); }
+void cut_in_the_bth(Bench& bench) { cut_to(bench, udp_octets + 4); }
+void cut_behind_the_bth(Bench& bench) { cut_to(bench, udp_octets + bth_octets); }
+
+}  // namespace
+
+std::span<const Case> headers_lengths_cases() {
+  static constexpr Case list[] = {
+      {.rule = "roce.receiver.icrc.bad-dropped", .variant = "last bit", .run = last_bit_of_the_icrc},
+      {.rule = "roce.receiver.icrc.bad-dropped", .variant = "first bit", .run = first_bit_of_the_icrc},
+      {.rule = "roce.receiver.icrc.bad-dropped", .variant = "payload", .run = bit_of_the_payload},
+      {.rule = "roce.receiver.icrc.bad-dropped", .variant = "no ICRC", .run = no_icrc},
+      {.rule = "roce.receiver.icrc.bad-dropped", .variant = "counted", .run = bad_icrc_counted},
+      {.rule = "roce.receiver.ipv4.may-fragment-dropped", .run = may_fragment},
+      {.rule = "roce.receiver.ipv4.options-or-fragment-dropped", .variant = "options", .run = with_options},
+      {.rule = "roce.receiver.ipv4.options-or-fragment-dropped", .variant = "MF", .run = more_fragments},
+      {.rule = "roce.receiver.ipv4.options-or-fragment-dropped", .variant = "DF and MF", .run = more_fragments_and_df},
+      {.rule = "roce.receiver.ipv4.options-or-fragment-dropped", .variant = "offset", .run = fragment_offset},
+      {.rule = "roce.receiver.ip.version-against-ethertype-dropped", .variant = "version 6", .run = version_6_as_ipv4},
+      {.rule = "roce.receiver.ip.version-against-ethertype-dropped", .variant = "IPv4 as IPv6", .run = ipv4_as_ipv6},
+      {.rule = "roce.receiver.ip.version-against-ethertype-dropped", .variant = "IPv6 as IPv4", .run = ipv6_as_ipv4},
+      {.rule = "roce.receiver.length.inconsistent-dropped", .variant = "IP, more", .run = total_length_4_more},
+      {.rule = "roce.receiver.length.inconsistent-dropped", .variant = "IP, less", .run = total_length_4_less},
+      {.rule = "roce.receiver.length.inconsistent-dropped", .variant = "UDP, more", .run = udp_length_4_more},
+      {.rule = "roce.receiver.length.inconsistent-dropped", .variant = "UDP, less", .run = udp_length_4_less},
+      {.rule = "roce.receiver.length.inconsistent-dropped", .variant = "UDP, 0", .run = udp_length_0},
+      {.rule = "roce.receiver.length.inconsistent-dropped",
+       .variant = "octets behind the ICRC",
+       .run = octets_behind_the_icrc},
+      {.rule = "roce.receiver.length.runt-dropped", .variant = "WRITE without RETH", .run = write_without_reth},
+      {.rule = "roce.receiver.length.runt-dropped", .variant = "WRITE, half a RETH", .run = write_with_half_a_reth},
+      {.rule = "roce.receiver.length.runt-dropped", .variant = "READ, part of a RETH", .run = read_with_half_a_reth},
+      {.rule = "roce.receiver.length.runt-dropped", .variant = "atomic", .run = atomic_with_a_reth},
+      {.rule = "roce.receiver.length.runt-dropped", .variant = "no ImmDt", .run = immediate_missing},
+      {.rule = "roce.receiver.length.runt-dropped", .variant = "pad without payload", .run = pad_without_payload},
+      {.rule = "roce.receiver.length.runt-dropped", .variant = "cut in UDP", .run = cut_in_udp},
+      {.rule = "roce.receiver.length.runt-dropped", .variant = "cut behind UDP", .run = cut_behind_udp},
+      {.rule = "roce.receiver.length.runt-dropped", .variant = "cut in the BTH", .run = cut_in_the_bth},
+      {.rule = "roce.receiver.length.runt-dropped", .variant = "cut behind the BTH", .run = cut_behind_the_bth},
+  };
+  return list;
+}
+
+}  // namespace rdmawire::conformance

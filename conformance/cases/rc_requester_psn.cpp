@@ -1,0 +1,157 @@
+/// The requester's PSNs, and how it makes packets of messages: IBTA vol 1, 9.7.2 (PSNs of requests, number unverified),
+/// 9.4 (lengths), 9.5 (order), 9.7.7 and C9-94 (the longest message).
+
+#include "conformance/cases/files.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s: nothing is sent again while the case looks
+
+bool asks(const Seen& seen) { return seen.stack.get<Bth>()->get<"ack_request">() != 0; }
+
+// The first request has the PSN that was agreed, each packet behind it the next.
+void one_more_for_each_message(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = patient});
+  for (std::uint64_t i = 0; i < 3; ++i) qp.device_sends(i);
+  bench << a_send(psn(+0)) << a_send(psn(+1)) << a_send(psn(+2));
+  bench >> qp.ack(psn(+2), 3);
+  for (std::uint64_t i = 0; i < 3; ++i) qp.completes(i);
+}
+
+void one_more_for_each_packet(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
+  qp.device_writes(0, {.length = 600});
+  qp.device_sends(1);
+  bench << a_write(psn(+0), Position::first) << a_write(psn(+1), Position::middle) << a_write(psn(+2), Position::last)
+        << a_send(psn(+3));
+}
+
+// PSNs count modulo 2^24, inside of a message and between two.
+void psns_wrap(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256, .timeout = patient, .device_psn = 0xfffffe});
+  qp.device_sends(0, {.length = 700});
+  qp.device_sends(1);
+  bench << a_send(psn(+0), Position::first) << a_send(psn(+1), Position::middle) << a_send(psn(+2), Position::last)
+        << a_send(psn(+3));
+  bench >> qp.ack(psn(+3), 2);
+  qp.completes(0);
+  qp.completes(1);
+}
+
+void a_message_without_octets_is_one_packet(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = patient});
+  qp.device_sends(0, {.length = 0});
+  qp.device_writes(1, {.length = 0});
+  qp.device_sends(2);
+  bench << a_send(psn(+0)).carrying("") << a_write(psn(+1)).carrying("") << a_send(psn(+2));
+}
+
+// A READ takes as many PSNs as its response has packets: the next request is behind them.
+void a_read_takes_the_psns_of_its_response(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
+  qp.device_reads(0, {.length = 256});
+  qp.device_reads(1, {.length = 257});
+  qp.device_reads(2, {.length = 768});
+  qp.device_sends(3);
+  bench << a_read(psn(+0), 256, tester_memory) << a_read(psn(+1), 257, tester_memory)
+        << a_read(psn(+3), 768, tester_memory) << a_send(psn(+6));
+}
+
+void a_read_of_nothing_takes_one(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = patient});
+  qp.device_reads(0, {.length = 0});
+  qp.device_sends(1);
+  bench << a_read(psn(+0), 0, tester_memory) << a_send(psn(+1));
+}
+
+// Who wants to know whether a message arrived asks at its last packet at the latest.
+void an_only_packet_asks(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = patient});
+  qp.device_sends(0);
+  bench << a_send(psn(+0)).where("AckReq", asks);
+}
+
+void the_last_packet_asks(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
+  qp.device_writes(0, {.length = 600});
+  bench << a_write(psn(+0), Position::first) << a_write(psn(+1), Position::middle)
+        << a_write(psn(+2), Position::last).where("AckReq", asks);
+}
+
+// Messages leave as they were posted, and none inside of another.
+void messages_leave_as_posted(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256, .timeout = patient});
+  qp.device_writes(0, {.length = 600});
+  qp.device_sends(1, {.length = 400});
+  qp.device_adds(2);
+  qp.device_writes(3);
+  bench << a_write(psn(+0), Position::first) << a_write(psn(+1), Position::middle) << a_write(psn(+2), Position::last);
+  bench << a_send(psn(+3), Position::first) << a_send(psn(+4), Position::last) << a_fetch_add(psn(+5))
+        << a_write(psn(+6));
+}
+
+/// Pieces of one region, again and again, whose lengths make 2^31 and `more`.
+std::vector<peer::Piece> longest(const Connected& qp, std::uint32_t more) {
+  constexpr std::uint32_t pieces = 32, each = (std::uint32_t{1} << 31) / pieces;
+  std::vector<peer::Piece> list(pieces, qp.piece(0, each));
+  list.front() = qp.piece(0, each + more);
+  return list;
+}
+constexpr std::uint64_t long_region = (std::uint64_t{1} << 26) + 4096;
+
+// C9-94: a message has up to 2^31 octets. Its RETH says so; nobody waits for all of it.
+void the_longest_message_is_sent(Bench& bench) {
+  Connected& qp = bench.rc({.region_octets = long_region, .timeout = patient, .send_sge = 32});
+  qp.post({.opcode = "write", .wr_id = 0, .sges = longest(qp, 0), .remote_addr = tester_memory, .rkey = tester_rkey});
+  bench << a_write(psn(+0), Position::first).where("2^31 octets", [](const Seen& seen) {
+    return seen.stack.get<Reth>()->get<"length">() == std::uint64_t{1} << 31;
+  });
+}
+
+void a_longer_message_is_not(Bench& bench) {
+  Connected& qp = bench.rc({.region_octets = long_region, .timeout = patient, .send_sge = 32});
+  const auto posted = qp.qp.post_send(
+      {{.opcode = "write", .wr_id = 0, .sges = longest(qp, 1), .remote_addr = tester_memory, .rkey = tester_rkey}});
+  bench << silence();
+  if (posted) qp.completes(0, "loc_len_err");  // else it was refused at once
+}
+
+}  // namespace
+
+std::span<const Case> rc_requester_psn_cases() {
+  constexpr Role requester = Role::requester;
+  static constexpr Case list[] = {
+      {.rule = "rc.requester.psn.increments",
+       .variant = "messages",
+       .role = requester,
+       .run = one_more_for_each_message},
+      {.rule = "rc.requester.psn.increments", .variant = "packets", .role = requester, .run = one_more_for_each_packet},
+      {.rule = "rc.requester.psn.increments", .variant = "modulo 2^24", .role = requester, .run = psns_wrap},
+      {.rule = "rc.requester.psn.increments",
+       .variant = "no octets",
+       .role = requester,
+       .run = a_message_without_octets_is_one_packet},
+      {.rule = "rc.requester.psn.read-takes-responses",
+       .role = requester,
+       .run = a_read_takes_the_psns_of_its_response},
+      {.rule = "rc.requester.psn.read-takes-responses",
+       .variant = "no octets",
+       .role = requester,
+       .run = a_read_of_nothing_takes_one},
+      {.rule = "rc.requester.ack-request.on-last",
+       .variant = "one packet",
+       .role = requester,
+       .run = an_only_packet_asks},
+      {.rule = "rc.requester.ack-request.on-last",
+       .variant = "three packets",
+       .role = requester,
+       .run = the_last_packet_asks},
+      {.rule = "rc.requester.order.as-posted", .role = requester, .run = messages_leave_as_posted},
+      {.rule = "rc.requester.length.maximum", .variant = "2^31", .role = requester, .run = the_longest_message_is_sent},
+      {.rule = "rc.requester.length.maximum", .variant = "2^31 + 1", .role = requester, .run = a_longer_message_is_not},
+  };
+  return list;
+}
+
+}  // namespace rdmawire::conformance

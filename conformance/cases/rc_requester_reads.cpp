@@ -1,0 +1,440 @@
+/// The requester's READs and atomics: IBTA vol 1, 9.4.4 (READ), 9.7.5 (responses, numbers of statements unverified),
+/// 10.8.3.3 (fence), 11.2.4.2 (READs and atomics at a time), 10.6.5.1 (local invalidate).
+
+#include "conformance/cases/files.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s: what is sent again before is for another reason
+constexpr std::uint8_t hasty = 14;    ///< one of 67 ms
+
+/// A READ of the device of three packets, which has left.
+Connected& three_packets_asked(Bench& bench, std::uint8_t timeout) {
+  Connected& qp = bench.rc({.mtu = 256, .timeout = timeout});
+  qp.device_reads(0, {.length = 700});
+  bench << a_read(psn(+0), 700, tester_memory);
+  return qp;
+}
+std::string part(std::size_t index) { return octets(700).substr(index * 256, 256); }
+
+// An ACK is no answer to a READ: its octets are still missing.
+void an_ack_is_no_response(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  qp.device_reads(0);
+  bench << a_read(psn(+0), 8, tester_memory);
+  bench >> qp.ack(psn(+0), 1);
+  qp.fails_or_is_asked_again(0);
+}
+
+// 9.7.5: an ACK of what is behind a READ tells that the READ's response was lost.
+void the_response_was_lost(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = patient});
+  qp.device_reads(0);
+  qp.device_sends(1);
+  bench << a_read(psn(+0), 8, tester_memory) << a_send(psn(+1));
+  bench >> qp.ack(psn(+1), 2);
+  bench << a_read(psn(+0), 8, tester_memory);
+  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  qp.completes(0);
+  qp.holds(0, octets(8));
+}
+
+void the_second_response_tells_of_the_first(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = patient});
+  qp.device_reads(0);
+  qp.device_reads(1, {.offset = 64});
+  bench << a_read(psn(+0), 8, tester_memory) << a_read(psn(+1), 8, tester_memory);
+  bench >> qp.read_response(Position::only, psn(+1), 2, octets(8));
+  bench << a_read(psn(+0), 8, tester_memory);
+}
+
+void a_lost_atomic_response(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = patient});
+  qp.device_adds(0);
+  qp.device_sends(1);
+  bench << a_fetch_add(psn(+0)) << a_send(psn(+1));
+  bench >> qp.ack(psn(+1), 2);
+  bench << a_fetch_add(psn(+0));
+}
+
+// Good behaviour first: a response of three packets.
+void a_whole_response(Bench& bench) {
+  Connected& qp = three_packets_asked(bench, patient);
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::last, psn(+2), 1, part(2));
+  qp.completes(0);
+  qp.holds(0, octets(700));
+  bench << silence();
+}
+
+void begins_with_a_middle(Bench& bench) {
+  Connected& qp = three_packets_asked(bench, hasty);
+  bench >> qp.read_response(Position::middle, psn(+0), 1, part(0));
+  qp.fails_or_is_asked_again(0);
+}
+void begins_with_a_last(Bench& bench) {
+  Connected& qp = three_packets_asked(bench, hasty);
+  bench >> qp.read_response(Position::last, psn(+0), 1, part(0));
+  qp.fails_or_is_asked_again(0);
+}
+void a_first_where_a_last_belongs(Bench& bench) {
+  Connected& qp = three_packets_asked(bench, hasty);
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::first, psn(+2), 1, part(2));
+  qp.fails_or_is_asked_again(0);
+}
+
+// Fewer octets than were asked for are no response.
+void short_only(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  qp.device_reads(0, {.length = 64});
+  bench << a_read(psn(+0), 64, tester_memory);
+  bench >> qp.read_response(Position::only, psn(+0), 1, octets(60));
+  qp.fails_or_is_asked_again(0);
+}
+void short_last(Bench& bench) {
+  Connected& qp = three_packets_asked(bench, hasty);
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(1)) >>
+      qp.read_response(Position::last, psn(+2), 1, part(2).substr(0, 184));
+  qp.fails_or_is_asked_again(0);
+}
+void ends_too_early(Bench& bench) {
+  Connected& qp = three_packets_asked(bench, hasty);
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
+      qp.read_response(Position::last, psn(+1), 1, part(1));
+  qp.fails_or_is_asked_again(0);
+}
+
+// More octets than were asked for fail the READ, and none is written behind its buffer.
+void long_only(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  qp.fill(64, octets(64, 0x80));
+  qp.device_reads(0, {.length = 64});
+  bench << a_read(psn(+0), 64, tester_memory);
+  bench >> qp.read_response(Position::only, psn(+0), 1, octets(68));
+  qp.fails(0);
+  qp.holds(64, octets(64, 0x80));
+}
+void long_last(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256, .timeout = hasty, .retry_cnt = 1});
+  qp.fill(700, octets(64, 0x80));
+  qp.device_reads(0, {.length = 700});
+  bench << a_read(psn(+0), 700, tester_memory);
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(1)) >>
+      qp.read_response(Position::last, psn(+2), 1, octets(192));
+  qp.fails(0);
+  qp.holds(700, octets(64, 0x80));
+}
+
+// An answer of another operation is none.
+void atomic_acknowledge_for_a_read(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  qp.device_reads(0);
+  bench << a_read(psn(+0), 8, tester_memory);
+  bench >> qp.atomic_acknowledge(psn(+0), 1, 42);
+  qp.fails_or_is_asked_again(0);
+}
+void read_response_for_a_send(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  qp.device_sends(0);
+  bench << a_send(psn(+0));
+  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  qp.fails_or_is_asked_again(0);
+}
+void read_response_for_an_atomic(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  qp.device_adds(0);
+  bench << a_fetch_add(psn(+0));
+  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  qp.fails_or_is_asked_again(0);
+}
+void atomic_acknowledge_for_a_send(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  qp.device_sends(0);
+  bench << a_send(psn(+0));
+  bench >> qp.atomic_acknowledge(psn(+0), 1, 42);
+  qp.fails_or_is_asked_again(0);
+}
+void ack_for_an_atomic(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  qp.device_adds(0);
+  bench << a_fetch_add(psn(+0));
+  bench >> qp.ack(psn(+0), 1);
+  qp.fails_or_is_asked_again(0);
+}
+void reserved_syndrome_of_a_read_response(Bench& bench) {
+  constexpr std::uint8_t read_response_only = 0x10;
+  Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
+  qp.device_reads(0);
+  bench << a_read(psn(+0), 8, tester_memory);
+  bench >> qp.response(read_response_only, psn(+0), 0x40, 1, octets(8));
+  qp.fails_or_is_asked_again(0);
+}
+
+// 11.2.4.2: no more READs and atomics on the wire than max_rd_atomic.
+void one_read_at_a_time(Bench& bench) {
+  Connected& qp = bench.rc({.own_reads = 1, .timeout = patient});
+  qp.device_reads(0);
+  qp.device_reads(1, {.offset = 64});
+  bench << a_read(psn(+0), 8, tester_memory) << silence();
+  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  bench << a_read(psn(+1), 8, tester_memory);
+  bench >> qp.read_response(Position::only, psn(+1), 2, octets(8, 9));
+  qp.completes(0);
+  qp.completes(1);
+  qp.holds(64, octets(8, 9));
+}
+void reads_and_atomics_count_together(Bench& bench) {
+  Connected& qp = bench.rc({.own_reads = 2, .timeout = patient});
+  qp.device_reads(0);
+  qp.device_adds(1, {.offset = 64});
+  qp.device_reads(2, {.offset = 128});
+  bench << a_read(psn(+0), 8, tester_memory) << a_fetch_add(psn(+1)) << silence();
+  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  bench << a_read(psn(+2), 8, tester_memory) << silence();
+}
+
+// 10.8.3.3: a fence holds a request back until the READs and atomics before it are answered; nothing else does.
+void fence_behind_a_read(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = patient});
+  qp.device_reads(0);
+  qp.device_sends(1, {.flags = {"signaled", "fence"}});
+  bench << a_read(psn(+0), 8, tester_memory) << silence();
+  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  bench << a_send(psn(+1));
+}
+void fence_behind_an_atomic(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = patient});
+  qp.device_adds(0);
+  qp.device_writes(1, {.flags = {"signaled", "fence"}});
+  bench << a_fetch_add(psn(+0)) << silence();
+  bench >> qp.atomic_acknowledge(psn(+0), 1, 42);
+  bench << a_write(psn(+1));
+}
+void without_a_fence_nothing_waits(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = patient});
+  qp.device_reads(0);
+  qp.device_sends(1);
+  bench << a_read(psn(+0), 8, tester_memory) << a_send(psn(+1));
+}
+
+// 9.4.4: what came of a READ is kept, and the rest is asked for: its PSN, address and length.
+void the_rest_is_asked_for(Bench& bench) {
+  Connected& qp = three_packets_asked(bench, 16);
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(0));
+  bench << a_read(psn(+1), 700 - 256, tester_memory + 256);
+  bench >> qp.read_response(Position::first, psn(+1), 1, part(1)) >>
+      qp.read_response(Position::last, psn(+2), 1, part(2));
+  qp.completes(0);
+  qp.holds(0, octets(700));
+}
+void the_last_packet_is_asked_for(Bench& bench) {
+  Connected& qp = three_packets_asked(bench, 16);
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(1));
+  bench << a_read(psn(+2), 700 - 512, tester_memory + 512);
+  bench >> qp.read_response(Position::only, psn(+2), 1, part(2));
+  qp.completes(0);
+  qp.holds(0, octets(700));
+}
+
+// What came already does not come again.
+void the_first_packet_twice(Bench& bench) {
+  Connected& qp = three_packets_asked(bench, patient);
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
+      qp.read_response(Position::first, psn(+0), 1, octets(256, 0x77)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::last, psn(+2), 1, part(2));
+  qp.completes(0);
+  qp.holds(0, octets(700));
+}
+void a_whole_response_twice(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = patient});
+  qp.device_reads(0);
+  bench << a_read(psn(+0), 8, tester_memory);
+  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  qp.completes(0);
+  qp.device_reads(1, {.offset = 64});
+  bench << a_read(psn(+1), 8, tester_memory);
+  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8, 0x77));
+  qp.completes_nothing();
+  bench >> qp.read_response(Position::only, psn(+1), 2, octets(8, 9));
+  qp.completes(1);
+  qp.holds(0, octets(8));
+  qp.holds(64, octets(8, 9));
+}
+
+// A gap in the response is seen at once: it is asked for again from there, long before the timeout.
+void the_middle_is_missing(Bench& bench) {
+  Connected& qp = three_packets_asked(bench, patient);
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
+      qp.read_response(Position::last, psn(+2), 1, part(2));
+  bench << a_read(psn(+1), 700 - 256, tester_memory + 256);
+  bench >> qp.read_response(Position::first, psn(+1), 1, part(1)) >>
+      qp.read_response(Position::last, psn(+2), 1, part(2));
+  qp.completes(0);
+  qp.holds(0, octets(700));
+}
+void the_first_is_missing(Bench& bench) {
+  Connected& qp = three_packets_asked(bench, patient);
+  bench >> qp.read_response(Position::middle, psn(+1), 1, part(1));
+  bench << a_read(psn(+0), 700, tester_memory);
+}
+
+// 9.9.2.2: a responder that cannot go on says so in the middle of its response.
+void an_error_between_responses(Bench& bench) {
+  Connected& qp = three_packets_asked(bench, patient);
+  bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >> qp.nak(nak_code::remote_access_error, psn(+1), 1);
+  qp.completes(0, "rem_access_err");
+  qp.is_in("err");
+  bench << silence();
+}
+
+// 10.6.5.1: a fenced local invalidate waits for everything before it. The key is good as long.
+void local_invalidate_waits(Bench& bench) {
+  Connected& qp =
+      bench.rc({.region_access = {"local_write", "remote_write", "remote_read", "mw_bind"}, .timeout = patient});
+  qp.fill(0, octets(64));
+  const peer::MemoryWindow window = bench.take(bench.domain().memory_window(2), "a memory window of type 2");
+  const std::uint32_t key = (window.rkey() & ~0xffU) | 0x5a;
+  qp.post({.opcode = "bind_mw",
+           .wr_id = 0,
+           .more = {{"mw", window.handle()},
+                    {"mr", qp.region.handle()},
+                    {"new_rkey", key},
+                    {"length", 64},
+                    {"access", {"remote_read"}}}});
+  qp.completes(0);
+  qp.device_reads(1, {.offset = 128});
+  qp.post({.opcode = "local_inv", .wr_id = 2, .invalidate_rkey = key, .flags = {"signaled", "fence"}});
+  bench << a_read(psn(+0), 8, tester_memory);
+  bench >> qp.read(psn(+0), {.va = qp.region.addr(), .rkey = key, .length = 8});
+  bench << read_response(Position::only, psn(+0)).carrying(octets(8));
+  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  qp.completes(1);
+  qp.completes(2);
+  bench >> qp.read(psn(+1), {.va = qp.region.addr(), .rkey = key, .length = 8});
+  bench << nak_remote_access(psn(+1));
+}
+
+}  // namespace
+
+std::span<const Case> rc_requester_reads_cases() {
+  constexpr Role requester = Role::requester;
+  static constexpr Case list[] = {
+      {.rule = "rc.requester.read.not-completed-by-ack",
+       .variant = "READ",
+       .role = requester,
+       .run = an_ack_is_no_response},
+      {.rule = "rc.requester.read.not-completed-by-ack",
+       .variant = "atomic",
+       .role = requester,
+       .needs = Need::atomics,
+       .run = ack_for_an_atomic},
+      {.rule = "rc.requester.read.implied-nak",
+       .variant = "ACK of a SEND",
+       .role = requester,
+       .run = the_response_was_lost},
+      {.rule = "rc.requester.read.implied-nak",
+       .variant = "response to the next READ",
+       .role = requester,
+       .run = the_second_response_tells_of_the_first},
+      {.rule = "rc.requester.read.implied-nak",
+       .variant = "atomic",
+       .role = requester,
+       .needs = Need::atomics,
+       .run = a_lost_atomic_response},
+      {.rule = "rc.requester.read.begins-in-the-middle",
+       .variant = "Middle",
+       .role = requester,
+       .run = begins_with_a_middle},
+      {.rule = "rc.requester.read.begins-in-the-middle",
+       .variant = "Last",
+       .role = requester,
+       .run = begins_with_a_last},
+      {.rule = "rc.requester.read.begins-in-the-middle",
+       .variant = "First at the end",
+       .role = requester,
+       .run = a_first_where_a_last_belongs},
+      {.rule = "rc.requester.read.response-short", .variant = "Only", .role = requester, .run = short_only},
+      {.rule = "rc.requester.read.response-short", .variant = "Last", .role = requester, .run = short_last},
+      {.rule = "rc.requester.read.response-short",
+       .variant = "a packet less",
+       .role = requester,
+       .run = ends_too_early},
+      {.rule = "rc.requester.read.response-long", .variant = "Only", .role = requester, .run = long_only},
+      {.rule = "rc.requester.read.response-long", .variant = "Last", .role = requester, .run = long_last},
+      {.rule = "rc.requester.response.wrong-kind",
+       .variant = "Atomic Acknowledge for a READ",
+       .role = requester,
+       .run = atomic_acknowledge_for_a_read},
+      {.rule = "rc.requester.response.wrong-kind",
+       .variant = "READ response for a SEND",
+       .role = requester,
+       .run = read_response_for_a_send},
+      {.rule = "rc.requester.response.wrong-kind",
+       .variant = "READ response for an atomic",
+       .role = requester,
+       .needs = Need::atomics,
+       .run = read_response_for_an_atomic},
+      {.rule = "rc.requester.response.wrong-kind",
+       .variant = "Atomic Acknowledge for a SEND",
+       .role = requester,
+       .run = atomic_acknowledge_for_a_send},
+      {.rule = "rc.requester.response.reserved-syndrome",
+       .variant = "READ response",
+       .role = requester,
+       .run = reserved_syndrome_of_a_read_response},
+      {.rule = "rc.requester.read.at-most-outstanding", .variant = "one", .role = requester, .run = one_read_at_a_time},
+      {.rule = "rc.requester.read.at-most-outstanding",
+       .variant = "two, READs and atomics",
+       .role = requester,
+       .needs = Need::atomics,
+       .run = reads_and_atomics_count_together},
+      {.rule = "rc.requester.order.fence", .variant = "behind a READ", .role = requester, .run = fence_behind_a_read},
+      {.rule = "rc.requester.order.fence",
+       .variant = "behind an atomic",
+       .role = requester,
+       .needs = Need::atomics,
+       .run = fence_behind_an_atomic},
+      {.rule = "rc.requester.order.fence",
+       .variant = "none asked for",
+       .role = requester,
+       .run = without_a_fence_nothing_waits},
+      {.rule = "rc.requester.order.local-invalidate",
+       .role = requester,
+       .needs = Need::memory_windows,
+       .run = local_invalidate_waits},
+      {.rule = "rc.requester.read.rest-asked-again",
+       .variant = "two packets lost",
+       .role = requester,
+       .run = the_rest_is_asked_for},
+      {.rule = "rc.requester.read.rest-asked-again",
+       .variant = "the last lost",
+       .role = requester,
+       .run = the_last_packet_is_asked_for},
+      {.rule = "rc.requester.read.duplicate-ignored",
+       .variant = "nothing repeated",
+       .role = requester,
+       .run = a_whole_response},
+      {.rule = "rc.requester.read.duplicate-ignored",
+       .variant = "First",
+       .role = requester,
+       .run = the_first_packet_twice},
+      {.rule = "rc.requester.read.duplicate-ignored",
+       .variant = "of the READ before",
+       .role = requester,
+       .run = a_whole_response_twice},
+      {.rule = "rc.requester.read.gap-asked-again",
+       .variant = "Middle",
+       .role = requester,
+       .run = the_middle_is_missing},
+      {.rule = "rc.requester.read.gap-asked-again", .variant = "First", .role = requester, .run = the_first_is_missing},
+      {.rule = "rc.requester.read.error-between-responses", .role = requester, .run = an_error_between_responses},
+  };
+  return list;
+}
+
+}  // namespace rdmawire::conformance

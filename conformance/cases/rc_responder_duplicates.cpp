@@ -1,0 +1,353 @@
+/// Requests that came before: IBTA vol 1, 9.7.5.1.4 (number unverified), 9.4.4 (READ), 9.4.5 (atomics); C9-105, C9-110.
+
+#include <fmt/format.h>
+
+#include "conformance/cases/files.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+// A duplicate SEND or WRITE is acknowledged again and not executed again. C9-105
+void duplicate_send(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 2});
+  bench >> qp.send_only(psn(+0), octets(8, 1));
+  bench << ack(psn(+0)).msn(1);
+  bench >> qp.send_only(psn(+0), octets(8, 50));
+  bench << ack(psn(+0)).msn(1);
+  qp.completes(0);
+  qp.completes_nothing();
+  qp.received(0, octets(8, 1));
+}
+
+void duplicate_write(Bench& bench) {
+  Connected& qp = bench.rc();
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(16)));
+  bench << ack(psn(+0)).msn(1);
+  qp.fill(0, octets(16, 90));
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(16)));
+  bench << ack(psn(+0)).msn(1);
+  qp.holds(0, octets(16, 90));
+}
+
+void duplicate_middle(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256, .receives = 1});
+  bench >> qp.send_first(psn(+0), octets(256, 1)) >> qp.send_middle(psn(+1), octets(256, 2));
+  bench << acknowledged(psn(+1)).msn(0);
+  bench >> qp.send_middle(psn(+1), octets(256, 77));
+  bench << ack(psn(+1)).msn(0);
+  bench >> qp.send_last(psn(+2), octets(4, 3));
+  bench << ack(psn(+2)).msn(1);
+  qp.completes(0);
+  qp.received(0, octets(256, 1) + octets(256, 2) + octets(4, 3));
+}
+
+// The ACK of a duplicate carries the newest PSN that was executed, not the duplicate's. C9-105
+void newest_is_acknowledged(Bench& bench) {
+  Connected& qp = bench.rc();
+  for (int i = 0; i < 3; ++i) bench >> qp.write_only(psn(i), qp.at(0, 0, octets(8)));
+  bench << acknowledged(psn(+2)).msn(3);
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
+  bench << ack(psn(+2)).msn(3);
+}
+
+// A READ was the newest: its responses acknowledged it, and the ACK has the PSN of the WRITE before it.
+void newest_is_no_read(Bench& bench) {
+  Connected& qp = bench.rc();
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
+  bench << ack(psn(+0)).msn(1);
+  bench >> qp.read(psn(+1), qp.at(0, 8));
+  bench << read_response(Position::only, psn(+1)).msn(2);
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
+  bench << ack(psn(+0)).msn(2);
+}
+
+// A duplicate READ is executed again and answered in full. 9.4.4
+void duplicate_read(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256});
+  qp.fill(0, octets(512));
+  for (int again = 0; again < 2; ++again) {
+    bench >> qp.read(psn(+0), qp.at(0, 512));
+    bench << read_response(Position::first, psn(+0)).carrying(octets(512).substr(0, 256))
+          << read_response(Position::last, psn(+1)).carrying(octets(512).substr(256)) << silence();
+  }
+}
+
+void duplicate_read_after_a_send(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.fill(0, octets(8));
+  bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.send_only(psn(+1));
+  bench << read_response(Position::only, psn(+0)) << ack(psn(+1)).msn(2);
+  bench >> qp.read(psn(+0), qp.at(0, 8));
+  bench << read_response(Position::only, psn(+0)).carrying(octets(8)) << silence();
+}
+
+// A part of the READ before: that part alone. 9.4.4. Whether it begins with a First or goes on with a Middle is open.
+void part_of_a_read(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256});
+  const std::string memory = octets(768);
+  qp.fill(0, memory);
+  bench >> qp.read(psn(+0), qp.at(0, 768));
+  bench << read_response(Position::first, psn(+0)) << read_response(Position::middle, psn(+1))
+        << read_response(Position::last, psn(+2));
+  bench >> qp.read(psn(+1), qp.at(256, 512));
+  bench << Expectation("READ response with PSN +1, First or Middle", [&](const Seen& seen) {
+    for (const Position position : {Position::first, Position::middle})
+      if (read_response(position, psn(+1)).carrying(memory.substr(256, 256)).judge(seen) == Match::yes)
+        return Match::yes;
+    return Match::no;
+  });
+  bench << read_response(Position::last, psn(+2)).carrying(memory.substr(512)) << silence();
+}
+
+void end_of_a_read(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256});
+  const std::string memory = octets(512);
+  qp.fill(0, memory);
+  bench >> qp.read(psn(+0), qp.at(0, 512));
+  bench << read_response(Position::first, psn(+0)) << read_response(Position::last, psn(+1));
+  bench >> qp.read(psn(+1), qp.at(256, 256));
+  bench << Expectation("READ response with PSN +1, Last or Only", [&](const Seen& seen) {
+    for (const Position position : {Position::last, Position::only})
+      if (read_response(position, psn(+1)).carrying(memory.substr(256)).judge(seen) == Match::yes) return Match::yes;
+    return Match::no;
+  });
+  bench << silence();
+}
+
+// An old READ again leaves a message that is half received as it is. 9.7.4
+void read_again_inside_a_message(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256});
+  bench >> qp.read(psn(+0), qp.at(4096, 8));
+  bench << read_response(Position::only, psn(+0)).msn(1);
+  bench >> qp.write_first(psn(+1), qp.at(0, 768, octets(256, 1)));
+  bench << ack(psn(+1)).msn(1);
+  bench >> qp.read(psn(+0), qp.at(4096, 8));
+  bench << read_response(Position::only, psn(+0));
+  bench >> qp.write_middle(psn(+2), octets(256, 2)) >> qp.write_last(psn(+3), octets(256, 3));
+  bench << acknowledged(psn(+3)).msn(2);
+  qp.holds(0, octets(256, 1) + octets(256, 2) + octets(256, 3));
+}
+
+void atomic_again_inside_a_message(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256});
+  bench >> qp.fetch_add(psn(+0), {.va = qp.region.addr() + 4096, .rkey = qp.region.rkey(), .swap_or_add = 1});
+  bench << atomic_acknowledge(psn(+0), 0);
+  bench >> qp.write_first(psn(+1), qp.at(0, 512, octets(256, 1)));
+  bench << ack(psn(+1)).msn(1);
+  bench >> qp.fetch_add(psn(+0), {.va = qp.region.addr() + 4096, .rkey = qp.region.rkey(), .swap_or_add = 1});
+  bench << atomic_acknowledge(psn(+0), 0);
+  bench >> qp.write_last(psn(+2), octets(256, 2));
+  bench << ack(psn(+2)).msn(2);
+  qp.holds(0, octets(256, 1) + octets(256, 2));
+}
+
+// A READ again, with another range or key, brings nothing from outside of the first. 9.4.4
+void nothing_but(Bench& bench, Connected& qp, const std::string& secret, const Operands& operands) {
+  bench >> qp.read(psn(+0), qp.at(0, 64));
+  bench << read_response(Position::only, psn(+0));
+  bench >> qp.read(psn(+0), operands);
+  for (const Seen& seen : bench.all_until_silence()) {
+    const std::string got(seen.payload.begin(), seen.payload.end());
+    const std::string found = fmt::format("{}, octets that the first READ did not ask for", seen.text());
+    bench.require(got.find(secret.substr(0, 8)) == std::string::npos, "no octet from outside the first READ", found);
+  }
+}
+
+void read_again_beyond_the_range(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256});
+  const std::string secret = octets(64, 0xa0);
+  qp.fill(64, secret);
+  nothing_but(bench, qp, secret, qp.at(64, 64));
+}
+
+void read_again_longer(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256});
+  const std::string secret = octets(64, 0xa0);
+  qp.fill(64, secret);
+  nothing_but(bench, qp, secret, qp.at(0, 128));
+}
+
+void read_again_with_another_key(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256});
+  const std::string secret = octets(64, 0xa0);
+  const peer::Region other = bench.region(4096, {"local_write", "remote_read"});
+  bench.take(other.write(0, Bytes(reinterpret_cast<const std::uint8_t*>(secret.data()), secret.size())), "a secret");
+  nothing_but(bench, qp, secret, Bench::of(other, 0, 64));
+}
+
+// The address wraps around so that a naive test of the range holds.
+void read_again_wrapping(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256});
+  const std::string secret = octets(64, 0xa0);
+  qp.fill(64, secret);
+  Operands operands = qp.at(0, 64);
+  operands.va = ~std::uint64_t{0} - 31;
+  nothing_but(bench, qp, secret, operands);
+  bench >> qp.write_only(psn(+1), qp.at(0, 0, octets(8)));  // the device works on
+  bench << Expectation("an answer", [](const Seen&) { return Match::yes; });
+}
+
+Operands word(const Connected& qp, std::uint64_t swap_or_add, std::uint64_t compare = 0) {
+  return {.va = qp.region.addr(), .rkey = qp.region.rkey(), .swap_or_add = swap_or_add, .compare = compare};
+}
+
+// A duplicate atomic is answered with the value that was saved, and is not executed again. 9.4.5
+void duplicate_fetch_add(Bench& bench) {
+  Connected& qp = bench.rc();
+  bench >> qp.fetch_add(psn(+0), word(qp, 5));
+  bench << atomic_acknowledge(psn(+0), 0).msn(1);
+  bench >> qp.fetch_add(psn(+0), word(qp, 5));
+  bench << atomic_acknowledge(psn(+0), 0).msn(1);
+  bench >> qp.fetch_add(psn(+1), word(qp, 0));
+  bench << atomic_acknowledge(psn(+1), 5).msn(2);
+}
+
+void duplicate_compare_swap(Bench& bench) {
+  Connected& qp = bench.rc();
+  for (int again = 0; again < 2; ++again) {
+    bench >> qp.compare_swap(psn(+0), word(qp, 9, 0));
+    bench << atomic_acknowledge(psn(+0), 0).msn(1);
+  }
+  bench >> qp.fetch_add(psn(+1), word(qp, 0));
+  bench << atomic_acknowledge(psn(+1), 9).msn(2);
+}
+
+// The older of two atomics again: each has its own saved value.
+void older_of_two_atomics(Bench& bench) {
+  Connected& qp = bench.rc();
+  bench >> qp.fetch_add(psn(+0), word(qp, 5)) >> qp.fetch_add(psn(+1), word(qp, 7));
+  bench << atomic_acknowledge(psn(+0), 0) << atomic_acknowledge(psn(+1), 5);
+  bench >> qp.fetch_add(psn(+0), word(qp, 5)) >> qp.fetch_add(psn(+1), word(qp, 7));
+  bench << atomic_acknowledge(psn(+0), 0) << atomic_acknowledge(psn(+1), 5);
+  bench >> qp.fetch_add(psn(+2), word(qp, 0));
+  bench << atomic_acknowledge(psn(+2), 12).msn(3);
+}
+
+void other_value(Bench& bench) {
+  Connected& qp = bench.rc();
+  bench >> qp.fetch_add(psn(+0), word(qp, 5));
+  bench << atomic_acknowledge(psn(+0), 0);
+  bench >> qp.fetch_add(psn(+0), word(qp, 1000));
+  bench << atomic_acknowledge(psn(+0), 0);
+  bench >> qp.fetch_add(psn(+1), word(qp, 0));
+  bench << atomic_acknowledge(psn(+1), 5);
+}
+
+void other_address(Bench& bench) {
+  Connected& qp = bench.rc();
+  bench >> qp.fetch_add(psn(+0), word(qp, 5));
+  bench << atomic_acknowledge(psn(+0), 0);
+  Operands elsewhere = word(qp, 5);
+  elsewhere.va += 64;
+  bench >> qp.fetch_add(psn(+0), elsewhere);
+  bench << atomic_acknowledge(psn(+0), 0);
+  qp.holds(64, std::string(8, '\0'));
+}
+
+// What was saved for a READ or an atomic is gone after as many others as the queue pair allows at once. Class D
+void too_old_atomic(Bench& bench) {
+  Connected& qp = bench.rc({.reads_at_once = 1});
+  for (int i = 0; i < 3; ++i) {
+    bench >> qp.fetch_add(psn(i), word(qp, 1));
+    bench << atomic_acknowledge(psn(i), static_cast<std::uint64_t>(i));
+  }
+  bench >> qp.fetch_add(psn(+0), word(qp, 1));
+  bench << silence();
+  bench >> qp.fetch_add(psn(+3), word(qp, 0));
+  bench << atomic_acknowledge(psn(+3), 3);
+}
+
+void too_old_read(Bench& bench) {
+  Connected& qp = bench.rc({.reads_at_once = 1});
+  for (int i = 0; i < 3; ++i) {
+    bench >> qp.read(psn(i), qp.at(0, 8));
+    bench << read_response(Position::only, psn(i));
+  }
+  bench >> qp.read(psn(+0), qp.at(0, 8));
+  bench << silence();
+  bench >> qp.read(psn(+3), qp.at(0, 8));
+  bench << read_response(Position::only, psn(+3));
+}
+
+// An earlier READ again stops the responses of a later one; what is asked for again is answered in the order of PSNs.
+// C9-110
+void earlier_read_first(Bench& bench) {
+  constexpr std::int32_t packets = 64;
+  constexpr std::uint32_t mtu = 256;
+  Connected& qp = bench.rc({.mtu = mtu, .region_octets = packets * mtu});
+  bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.read(psn(+1), qp.at(0, packets * mtu));
+  bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.read(psn(+1), qp.at(0, packets * mtu));
+  const std::vector<Seen> all = bench.all_until_silence();
+  // The last time that +0 is answered begins what was asked for again: from there, PSNs count up by one to the end.
+  std::size_t again = 0;
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (all[i].at == psn(+0)) again = i;
+  bench.require(again != 0, "the earlier READ answered a second time", "one answer");
+  for (std::size_t i = again; i < all.size(); ++i)
+    bench.require(all[i].at.value == static_cast<std::int32_t>(i - again),
+                  "PSNs in their order after the earlier READ's second answer", all[i].text());
+  bench.require(all.size() - again == packets + 1, "both READs answered in full",
+                fmt::format("{} packets", all.size() - again));
+}
+
+}  // namespace
+
+std::span<const Case> rc_responder_duplicates_cases() {
+  static constexpr Case list[] = {
+      {.rule = "rc.responder.duplicate.not-executed-again", .variant = "SEND", .run = duplicate_send},
+      {.rule = "rc.responder.duplicate.not-executed-again", .variant = "WRITE", .run = duplicate_write},
+      {.rule = "rc.responder.duplicate.not-executed-again", .variant = "a Middle", .run = duplicate_middle},
+      {.rule = "rc.responder.duplicate.newest-psn-acknowledged", .variant = "WRITEs", .run = newest_is_acknowledged},
+      {.rule = "rc.responder.duplicate.newest-psn-acknowledged", .variant = "behind a READ", .run = newest_is_no_read},
+      {.rule = "rc.responder.duplicate.read-replayed", .variant = "at once", .run = duplicate_read},
+      {.rule = "rc.responder.duplicate.read-replayed", .variant = "later", .run = duplicate_read_after_a_send},
+      {.rule = "rc.responder.duplicate.read-part-replayed", .variant = "two of three", .run = part_of_a_read},
+      {.rule = "rc.responder.duplicate.read-part-replayed", .variant = "the last", .run = end_of_a_read},
+      {.rule = "rc.responder.duplicate.open-message-undisturbed",
+       .variant = "READ",
+       .run = read_again_inside_a_message},
+      {.rule = "rc.responder.duplicate.open-message-undisturbed",
+       .variant = "atomic",
+       .needs = Need::atomics,
+       .run = atomic_again_inside_a_message},
+      {.rule = "rc.responder.duplicate.read-within-first",
+       .variant = "other range",
+       .run = read_again_beyond_the_range},
+      {.rule = "rc.responder.duplicate.read-within-first", .variant = "longer", .run = read_again_longer},
+      {.rule = "rc.responder.duplicate.read-within-first",
+       .variant = "other region",
+       .run = read_again_with_another_key},
+      {.rule = "rc.responder.duplicate.read-within-first",
+       .variant = "end of the address space",
+       .run = read_again_wrapping},
+      {.rule = "rc.responder.duplicate.atomic-saved-result",
+       .variant = "FetchAdd",
+       .needs = Need::atomics,
+       .run = duplicate_fetch_add},
+      {.rule = "rc.responder.duplicate.atomic-saved-result",
+       .variant = "CmpSwap",
+       .needs = Need::atomics,
+       .run = duplicate_compare_swap},
+      {.rule = "rc.responder.duplicate.atomic-saved-result",
+       .variant = "older of two",
+       .needs = Need::atomics,
+       .run = older_of_two_atomics},
+      {.rule = "rc.responder.duplicate.atomic-other-operands",
+       .variant = "value",
+       .needs = Need::atomics,
+       .run = other_value},
+      {.rule = "rc.responder.duplicate.atomic-other-operands",
+       .variant = "address",
+       .needs = Need::atomics,
+       .run = other_address},
+      {.rule = "rc.responder.duplicate.too-old-dropped",
+       .variant = "atomic",
+       .needs = Need::atomics,
+       .run = too_old_atomic},
+      {.rule = "rc.responder.duplicate.too-old-dropped", .variant = "READ", .run = too_old_read},
+      {.rule = "rc.responder.duplicate.earlier-read-first", .run = earlier_read_first},
+  };
+  return list;
+}
+
+}  // namespace rdmawire::conformance

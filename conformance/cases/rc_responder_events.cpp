@@ -1,0 +1,268 @@
+/// What the responder's consumer sees: events, completions in error, solicited events, invalidated keys, states. IBTA
+/// vol 1, C9-222.1.1 (9.9.3.1.3), 10.10.2, 9.2 (SE), 11.4.2.2, 9.4.1.1.3, 10.3.1; o11-5.2.5.
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "conformance/cases/files.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+constexpr std::uint8_t send_last_with_invalidate = 0x16, send_only_with_invalidate = 0x17;
+constexpr std::uint8_t write_only_with_immediate = 0x0b;
+constexpr std::uint32_t nobodys_key = 0xdeadbe00;
+
+Operands with_key(Operands operands, std::uint32_t rkey) {
+  operands.rkey = rkey;
+  return operands;
+}
+
+// A WRITE without immediate data that violates its R_Key has no receive to complete in error: an event tells.
+// C9-222.1.1, 10.10.2.3
+void event_of_a_wrong_key(Bench& bench) {
+  Connected& qp = bench.rc();
+  bench >> qp.write_only(psn(+0), with_key(qp.at(0, 0, octets(8)), nobodys_key));
+  bench << nak_remote_access(psn(+0));
+  bench.tells("qp_access_err", "qp", qp.qp.handle());
+}
+void event_of_a_range(Bench& bench) {
+  Connected& qp = bench.rc({.region_octets = 4096});
+  bench >> qp.write_only(psn(+0), qp.at(4090, 0, octets(8)));
+  bench << nak_remote_access(psn(+0));
+  bench.tells("qp_access_err", "qp", qp.qp.handle());
+}
+
+// Where there is a receive, that tells. C9-222.1.1, 10.10.2.2
+void receive_tells_of_a_long_send(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 2, .receive_octets = 64});
+  bench >> qp.send_only(psn(+0), octets(65));
+  bench << nak_invalid_request(psn(+0));
+  qp.fails(0);
+  qp.completes(1, "wr_flush_err");
+  qp.is_in("err");
+}
+void receive_tells_of_a_wrong_key(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 2});
+  bench >> qp.request(write_only_with_immediate, psn(+0), with_key(qp.at(0, 8, octets(8)), nobodys_key));
+  bench << nak_remote_access(psn(+0));
+  qp.fails(0);
+  qp.completes(1, "wr_flush_err");
+  qp.is_in("err");
+}
+
+// SEND with Invalidate: the window's key is no good any more. 9.4.1.1.3
+const ConnectOptions with_windows{.receives = 2,
+                                  .region_access = {"local_write", "remote_write", "remote_read", "mw_bind"},
+                                  .access = {"remote_write", "remote_read", "mw_bind"}};
+void invalidated(Bench& bench, bool long_message) {
+  ConnectOptions options = with_windows;
+  options.mtu = 256;
+  Connected& qp = bench.rc(options);
+  const std::uint32_t rkey = bench.bound_window(qp, 0, 4096, {"remote_read"});
+  bench >> qp.read(psn(+0), with_key(qp.at(0, 8), rkey));
+  bench << read_response(Position::only, psn(+0));
+  psn at(+1);
+  if (long_message) {
+    bench >> qp.send_first(at, octets(256)).without_ack_request();
+    at = at + 1;
+  }
+  bench >> qp.request(long_message ? send_last_with_invalidate : send_only_with_invalidate, at,
+                      {.payload = octets(8), .invalidated_rkey = rkey});
+  bench << acknowledged(at).msn(2);
+  const peer::Completion completion = qp.completes(0);
+  bench.require(completion.invalidated_rkey == rkey, "a completion that names the key that was invalidated",
+                completion.invalidated_rkey ? fmt::format("{:#x}", *completion.invalidated_rkey) : "no key");
+  bench >> qp.read(at + 1, with_key(qp.at(0, 8), rkey));
+  qp.refuses(nak_remote_access(at + 1));
+}
+void invalidated_by_an_only(Bench& bench) { invalidated(bench, false); }
+void invalidated_by_a_last(Bench& bench) { invalidated(bench, true); }
+
+// What may not be invalidated: no success, and the queue pair in error. Whether the SEND is acknowledged is open.
+void not_invalidated(Bench& bench, Connected& qp, std::uint32_t rkey) {
+  bench >> qp.request(send_only_with_invalidate, psn(+0), {.payload = octets(8), .invalidated_rkey = rkey});
+  qp.fails(0);
+  qp.is_in("err");
+}
+void users_region_not_invalidated(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  not_invalidated(bench, qp, qp.region.rkey());
+}
+void nobodys_key_not_invalidated(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  not_invalidated(bench, qp, nobodys_key);
+}
+void region_with_a_window_not_invalidated(Bench& bench) {
+  Connected& qp = bench.rc(with_windows);
+  bench.bound_window(qp, 0, 4096, {"remote_read"});
+  not_invalidated(bench, qp, qp.region.rkey());
+}
+
+// A consumer that waits for solicited completions is woken by SE on the last packet of a SEND, or of a WRITE with
+// immediate data, and by nothing else. 9.2, 11.4.2.2
+void solicited(Bench& bench, const std::function<void(Connected&)>& say, bool woken) {
+  Connected& qp = bench.rc({.mtu = 256, .receives = 1, .notifies = true});
+  qp.ask_for_notification(true);
+  say(qp);
+  qp.is_notified(woken);
+  qp.completes(0);
+}
+void solicited_by_an_only(Bench& bench) {
+  solicited(
+      bench, [&](Connected& qp) { bench >> qp.send_only(psn(+0)).solicited(); }, true);
+}
+void solicited_by_a_last(Bench& bench) {
+  solicited(
+      bench,
+      [&](Connected& qp) {
+        bench >> qp.send_first(psn(+0), octets(256)) >> qp.send_last(psn(+1), octets(8)).solicited();
+      },
+      true);
+}
+void solicited_by_a_write(Bench& bench) {
+  solicited(
+      bench,
+      [&](Connected& qp) {
+        bench >> qp.request(write_only_with_immediate, psn(+0), qp.at(0, 8, octets(8))).solicited();
+      },
+      true);
+}
+void unsolicited_by_an_only(Bench& bench) {
+  solicited(
+      bench, [&](Connected& qp) { bench >> qp.send_only(psn(+0)); }, false);
+}
+void unsolicited_by_a_first(Bench& bench) {
+  solicited(
+      bench,
+      [&](Connected& qp) {
+        bench >> qp.send_first(psn(+0), octets(256)).solicited() >> qp.send_last(psn(+1), octets(8));
+      },
+      false);
+}
+
+// In RTR requests are executed and acknowledged. 10.3.1
+void ready_to_receive(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1, .state = "rtr"});
+  qp.accepts(qp.send_only(psn(+0), octets(8)), octets(8));
+  qp.is_in("rtr");
+}
+void read_while_ready_to_receive(Bench& bench) {
+  Connected& qp = bench.rc({.state = "rtr"});
+  bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.write_only(psn(+1), qp.at(0, 0, octets(8)));
+  bench << read_response(Position::only, psn(+0)) << ack(psn(+1)).msn(2);
+}
+
+// In RESET, INIT and ERR nothing is answered. 10.3.1
+void in_reset(Bench& bench) {
+  Connected& qp = bench.rc({.state = "reset"});
+  bench >> qp.send_only(psn(+0)) >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
+  bench << silence();
+  qp.holds(0, std::string(8, '\0'));
+}
+void in_init(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1, .state = "init"});
+  bench >> qp.send_only(psn(+0)) >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
+  bench << silence();
+  qp.completes_nothing();
+  qp.holds(0, std::string(8, '\0'));
+}
+void in_error(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 1});
+  qp.modify({{"state", "err"}});
+  qp.completes(0, "wr_flush_err");
+  bench >> qp.send_only(psn(+0)) >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
+  bench << silence();
+  qp.holds(0, std::string(8, '\0'));
+}
+
+// An error in the midst of SENDs: each of them used one receive at most, those that were executed come first and are
+// whole, and what is left over is flushed.
+void error_among_sends(Bench& bench) {
+  constexpr std::uint32_t sends = 8, receives = 16;
+  Connected& qp = bench.rc({.receives = receives});
+  for (std::uint32_t i = 0; i < sends; ++i)
+    bench >> qp.send_only(psn(static_cast<std::int32_t>(i)), octets(8, static_cast<std::uint8_t>(16 * i)));
+  qp.modify({{"state", "err"}});
+  const auto completions = bench.take(qp.cq.poll(receives, bench.answer_time()), "poll for completions");
+  std::uint64_t executed = 0;
+  for (const peer::Completion& completion : completions) {
+    if (!completion.good()) continue;
+    bench.require(completion.wr_id == executed, "receives in their order, the executed ones first",
+                  fmt::format("receive {} behind {} executed ones", completion.wr_id, executed));
+    qp.received(executed, octets(8, static_cast<std::uint8_t>(16 * executed)));
+    ++executed;
+  }
+  bench.require(completions.size() == receives, fmt::format("{} completions", receives),
+                fmt::format("{}", completions.size()));
+  bench.require(executed <= sends, fmt::format("at most {} receives used", sends), fmt::format("{}", executed));
+  qp.completes_nothing();
+}
+
+// A queue pair on a shared receive queue that goes to ERR tells when it has taken its last receive. o11-5.2.5
+void last_wqe_by_a_modify(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 2, .shared_receives = true});
+  bench >> qp.send_only(psn(+0));
+  bench << ack(psn(+0)).msn(1);
+  qp.completes(0);
+  qp.modify({{"state", "err"}});
+  bench.tells("qp_last_wqe_reached", "qp", qp.qp.handle());
+}
+void last_wqe_by_an_error(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 2, .shared_receives = true});
+  bench >> qp.read(psn(+0), with_key(qp.at(0, 8), nobodys_key));
+  bench << nak_remote_access(psn(+0));
+  bench.tells("qp_last_wqe_reached", "qp", qp.qp.handle());
+}
+
+}  // namespace
+
+std::span<const Case> rc_responder_events_cases() {
+  static constexpr Case list[] = {
+      {.rule = "rc.responder.access.asynchronous-event", .variant = "key", .run = event_of_a_wrong_key},
+      {.rule = "rc.responder.access.asynchronous-event", .variant = "range", .run = event_of_a_range},
+      {.rule = "rc.responder.access.receive-completes-in-error",
+       .variant = "SEND",
+       .run = receive_tells_of_a_long_send},
+      {.rule = "rc.responder.access.receive-completes-in-error",
+       .variant = "WRITE with immediate",
+       .run = receive_tells_of_a_wrong_key},
+      {.rule = "rc.responder.invalidate.takes-effect",
+       .variant = "Only",
+       .needs = Need::memory_windows,
+       .run = invalidated_by_an_only},
+      {.rule = "rc.responder.invalidate.takes-effect",
+       .variant = "Last",
+       .needs = Need::memory_windows,
+       .run = invalidated_by_a_last},
+      {.rule = "rc.responder.invalidate.refused", .variant = "user's region", .run = users_region_not_invalidated},
+      {.rule = "rc.responder.invalidate.refused", .variant = "nobody's key", .run = nobodys_key_not_invalidated},
+      {.rule = "rc.responder.invalidate.refused",
+       .variant = "region with a window",
+       .needs = Need::memory_windows,
+       .run = region_with_a_window_not_invalidated},
+      {.rule = "rc.responder.solicited.event", .variant = "SEND Only", .run = solicited_by_an_only},
+      {.rule = "rc.responder.solicited.event", .variant = "SEND Last", .run = solicited_by_a_last},
+      {.rule = "rc.responder.solicited.event", .variant = "WRITE with immediate", .run = solicited_by_a_write},
+      {.rule = "rc.responder.solicited.event", .variant = "no SE", .run = unsolicited_by_an_only},
+      {.rule = "rc.responder.solicited.event", .variant = "SE on First", .run = unsolicited_by_a_first},
+      {.rule = "rc.responder.state.ready-to-receive", .variant = "SEND", .run = ready_to_receive},
+      {.rule = "rc.responder.state.ready-to-receive", .variant = "READ, WRITE", .run = read_while_ready_to_receive},
+      {.rule = "rc.responder.state.not-ready-dropped", .variant = "RESET", .run = in_reset},
+      {.rule = "rc.responder.state.not-ready-dropped", .variant = "INIT", .run = in_init},
+      {.rule = "rc.responder.state.not-ready-dropped", .variant = "ERR", .run = in_error},
+      {.rule = "rc.responder.state.error-uses-one-receive", .run = error_among_sends},
+      {.rule = "rc.responder.state.last-wqe-reached",
+       .variant = "ERR asked for",
+       .needs = Need::shared_receive_queues,
+       .run = last_wqe_by_a_modify},
+      {.rule = "rc.responder.state.last-wqe-reached",
+       .variant = "an error",
+       .needs = Need::shared_receive_queues,
+       .run = last_wqe_by_an_error},
+  };
+  return list;
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,84 @@
+/// READs that cannot be answered as they were asked: IBTA vol 1, 9.7.5.1.3, 9.7.5.2.4, Table 63 (too many at once).
+
+#include <algorithm>
+
+#include "conformance/cases/files.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+// More READs at once than max_dest_rd_atomic: refused or served, the device's choice.
+void one_more_than_allowed(Bench& bench) {
+  constexpr std::uint32_t length = 16 * 1024;
+  constexpr std::int32_t packets = length / 256;
+  Connected& qp = bench.rc({.mtu = 256, .region_octets = length, .reads_at_once = 1});
+  bench >> qp.read(psn(+0), qp.at(0, length)) >> qp.read(psn(packets), qp.at(0, 8));
+  const std::vector<Seen> all = bench.all_until_silence();
+  if (all.empty()) end_case(Verdict::fail, "no answer at all");
+  const Seen& last = all.back();
+  if (read_response(Position::only, psn(packets)).judge(last) == Match::yes)
+    end_case(Verdict::may, "both READs were served, though max_dest_rd_atomic is 1");
+  if (nak_invalid_request(psn(packets)).judge(last) == Match::yes)
+    end_case(Verdict::may, "the second READ drew a NAK for an invalid request");
+  bench.require(false, "both READs served, or the second refused as an invalid request", last.text());
+}
+
+// The region goes while the responses flow: then they end with a NAK that has the PSN of the one that failed, and no
+// packet comes of memory that is not there. How much was sent before is the device's; a READ that was faster than the
+// deregistration shows nothing.
+std::vector<Seen> read_while_the_region_goes(Bench& bench, Connected& qp, peer::Region& doomed, std::uint32_t length) {
+  bench >> qp.read(psn(+0), Bench::of(doomed, 0, length));
+  bench.take(doomed.release(), "the region deregistered");
+  std::vector<Seen> all = bench.all_until_silence();
+  if (all.empty()) bench.require(false, "READ responses or a NAK", "nothing");
+  if (all.back().op->position == Position::last && all.back().op->operation == Operation::rdma_read_response)
+    end_case(Verdict::inconclusive, "the whole READ was answered before the region was gone");
+  return all;
+}
+
+constexpr std::uint32_t long_read = 1U << 20;
+
+void error_inside_a_read(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256});
+  peer::Region doomed = bench.region(long_read, {"local_write", "remote_read"});
+  const std::vector<Seen> all = read_while_the_region_goes(bench, qp, doomed, long_read);
+  const psn failed(static_cast<std::int32_t>(all.size()) - 1);
+  const Expectation expected = nak_remote_access(failed);
+  const Match match = expected.judge(all.back());
+  if (match == Match::wrong_code) throw CaseEnd{{Verdict::fail_wrong_code, expected.text(), all.back().text()}};
+  bench.require(match == Match::yes, expected.text(), all.back().text());
+}
+
+void no_stale_data(Bench& bench) {
+  Connected& qp = bench.rc({.mtu = 256});
+  peer::Region doomed = bench.region(long_read, {"local_write", "remote_read"});
+  bench.take(doomed.fill("byte", 0x5a), "the region filled");
+  const std::vector<Seen> all = read_while_the_region_goes(bench, qp, doomed, long_read);
+  for (const Seen& seen : all)
+    bench.require(std::all_of(seen.payload.begin(), seen.payload.end(), [](std::uint8_t o) { return o == 0x5a; }),
+                  "no octet that is not the region's", seen.text());
+  const Expectation expected("NAK remote access error behind what was read", [](const Seen& seen) {
+    if (seen.op->operation != Operation::acknowledge || seen.kind() != syndrome_kind::nak) return Match::no;
+    return seen.code() == nak_code::remote_access_error ? Match::yes : Match::wrong_code;
+  });
+  const Match match = expected.judge(all.back());
+  if (match == Match::wrong_code) throw CaseEnd{{Verdict::fail_wrong_code, expected.text(), all.back().text()}};
+  bench.require(match == Match::yes, expected.text(), all.back().text());
+}
+
+}  // namespace
+
+std::span<const Case> rc_responder_reads_cases() {
+  static constexpr Case list[] = {
+      {.rule = "rc.responder.read.too-many", .run = one_more_than_allowed},
+      {.rule = "rc.responder.read.error-psn",
+       .run = error_inside_a_read,
+       .possible_problems = "the device may put the deregistration off until it has answered"},
+      {.rule = "rc.responder.read.no-stale-data",
+       .run = no_stale_data,
+       .possible_problems = "the device may put the deregistration off until it has answered"},
+  };
+  return list;
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,201 @@
+/// Verbs in any order and frames of any octets: the device never crashes, hangs or grows.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "conformance/device/face.hpp"
+#include "conformance/device/reference.hpp"
+
+namespace rdmawire::device {
+namespace {
+
+/// Numbers out of the input; zeros behind its end.
+class Input {
+ public:
+  explicit Input(Bytes octets) : octets_(octets) {}
+  [[nodiscard]] bool empty() const { return octets_.empty(); }
+  std::uint8_t octet() {
+    if (octets_.empty()) return 0;
+    const std::uint8_t first = octets_[0];
+    octets_ = octets_.subspan(1);
+    return first;
+  }
+  std::uint32_t number() { return static_cast<std::uint32_t>(octet()) << 8 | octet(); }
+  Bytes take(std::size_t count) {
+    const Bytes taken = octets_.first(std::min(count, octets_.size()));
+    octets_ = octets_.subspan(taken.size());
+    return taken;
+  }
+
+ private:
+  Bytes octets_;
+};
+
+/// A device with a queue pair of each service, connected to a tester.
+struct World {
+  World() : device(reference_options()) {
+    tester.mac = {2, 0, 0, 0, 0, 9};
+    tester.gids = {{Gid::ipv4(0x0a000009), GidType::roce_v2}};
+    device.port().learn(tester.gids[0].gid, tester.mac);
+    tester.learn(Gid::ipv4(0x0a000001), device.port().mac);
+    pd = *device.alloc_pd();
+    cq = *device.create_cq(64);
+    buffer = *device.alloc(65'536);
+    region = *device.reg_mr(pd, buffer, 65'536, access::all & ~access::zero_based);
+    const auto xrcd = *device.open_xrcd();
+    srq = *device.create_srq(pd, 32, 4, 2, xrcd, cq);
+    for (const QpType type : machines::queue_pair_services) {
+      QueuePairOptions options{.type = type, .pd = pd, .send_cq = cq, .recv_cq = cq};
+      options.xrcd = type == QpType::xrc_target ? xrcd : 0;
+      qps.push_back(*device.create_qp(options));
+      for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) advance(qps.back(), state);
+    }
+  }
+  void advance(std::uint32_t qp, QpState state) {
+    const QpType type = device.qp(qp)->options.type;
+    QueuePairChange all;
+    AddressVector path;
+    path.sgid_index = 3;
+    path.dgid = tester.gids[0].gid;
+    all.pkey_index = 0;
+    all.port = 1;
+    all.access = access::all & ~(access::zero_based | access::mw_bind | access::local_write);
+    all.qkey = 0x11;
+    all.path = path;
+    all.path_mtu = 256;
+    all.dest_qpn = 0x100;
+    all.rq_psn = 1000;
+    all.sq_psn = 2000;
+    all.max_rd_atomic = all.max_dest_rd_atomic = 4;
+    all.min_rnr_timer = 1;
+    all.timeout = 4;
+    all.retry_count = all.rnr_retry = 3;
+    const auto needed = machines::transition(type, device.qp(qp)->state, state).required;
+    using enum machines::QueuePairAttribute;
+    const auto keep = [&](auto& value, machines::QueuePairAttribute attribute) {
+      if (!needed.contains(attribute)) value.reset();
+    };
+    keep(all.pkey_index, pkey_index);
+    keep(all.port, port);
+    keep(all.access, access_flags);
+    keep(all.qkey, qkey);
+    keep(all.path, address_vector);
+    keep(all.path_mtu, path_mtu);
+    keep(all.dest_qpn, destination_qpn);
+    keep(all.rq_psn, rq_psn);
+    keep(all.sq_psn, sq_psn);
+    keep(all.max_rd_atomic, max_rd_atomic);
+    keep(all.max_dest_rd_atomic, max_dest_rd_atomic);
+    keep(all.min_rnr_timer, min_rnr_timer);
+    keep(all.timeout, timeout);
+    keep(all.retry_count, retry_count);
+    keep(all.rnr_retry, rnr_retry);
+    all.state = state;
+    (void)device.modify_qp(qp, all);
+  }
+  void run(std::int64_t duration) {
+    const std::int64_t until = now + duration;
+    for (int i = 0; i < 64 && device.wakes() <= until; ++i) {
+      now = std::max(now, device.wakes());
+      replay::StationOutput output;
+      device.woken(now, output);
+    }
+    now = std::max(now, until);
+  }
+  void arrives(Bytes frame) {
+    replay::StationOutput output;
+    device.arrived(frame, now, output);
+  }
+
+  Device device;
+  Port tester;
+  std::uint32_t pd, cq, srq;
+  std::uint64_t buffer;
+  const Region* region;
+  std::vector<std::uint32_t> qps;
+  std::int64_t now = 0;
+};
+
+void packet(World& world, Input& input) {
+  const std::uint32_t qp = world.qps[input.octet() % world.qps.size()];
+  const QueuePair* to = world.device.qp(qp);
+  OutgoingPacket out;
+  out.path.dgid = Gid::ipv4(0x0a000001);
+  out.fields.opcode = input.octet();
+  out.fields.dest_qpn = to ? to->qpn : 0;
+  const unsigned how = input.octet();
+  // Near what is expected, mostly.
+  const Psn base = to && (how & 1) != 0                   ? to->requester.window.oldest
+                   : to && to->options.type == QpType::uc ? to->responder.uc.window.expected
+                   : to                                   ? to->responder.state.window.expected
+                                                          : Psn(0);
+  out.fields.psn = base + static_cast<std::int8_t>(input.octet());
+  out.fields.ack_request = (how & 2) != 0;
+  out.fields.solicited = (how & 4) != 0;
+  out.fields.rkey = (how & 8) != 0 ? input.number() : world.region->key;
+  out.fields.va = world.buffer + input.number();
+  out.fields.length = (how & 16) != 0 ? input.number() : input.octet();
+  out.fields.syndrome = input.octet();
+  out.fields.msn = input.octet();
+  out.fields.qkey = 0x11;
+  out.fields.placement = input.octet();
+  out.fields.selectivity = static_cast<std::uint8_t>(how >> 5);
+  out.fields.xrc_srq = world.device.srq(world.srq) ? world.device.srq(world.srq)->number : 0;
+  out.fields.immediate = world.region->key;
+  out.ecn = static_cast<std::uint8_t>(how >> 6);
+  const Bytes payload = input.take((how & 32) != 0 ? 256 : input.octet());
+  out.payload.assign(payload.begin(), payload.end());
+  static const Faults none;
+  if (const auto frame = make_frame(out, world.tester, none)) world.arrives(*frame);
+}
+
+void work(World& world, Input& input) {
+  const std::uint32_t qp = world.qps[input.octet() % world.qps.size()];
+  const Sge sge{world.buffer + input.number(), input.number(), world.region->key};
+  if (input.octet() % 3 == 0) {
+    (void)world.device.post_recv(qp, {.id = 1, .sges = {sge}});
+    (void)world.device.post_srq_recv(world.srq, {.id = 2, .sges = {sge}});
+    return;
+  }
+  SendRequest asked{.id = 3, .opcode = static_cast<WorkOpcode>(input.octet() % 14), .sges = {sge}};
+  asked.fence = input.octet() % 2 == 0;
+  asked.remote_address = world.buffer;
+  asked.rkey = world.region->key;
+  asked.region = world.region->handle;
+  asked.new_key = input.octet();
+  (void)world.device.post_send(qp, asked);
+}
+
+void verbs(World& world, Input& input) {
+  const std::uint32_t qp = world.qps[input.octet() % world.qps.size()];
+  switch (input.octet() % 4) {
+    case 0: world.advance(qp, static_cast<QpState>(input.octet() % 7)); break;
+    case 1: (void)world.device.poll_cq(world.cq, input.octet()); break;
+    case 2: (void)world.device.req_notify_cq(world.cq, false); break;
+    default:
+      while (world.device.get_async_event()) {
+      }
+  }
+}
+
+}  // namespace
+}  // namespace rdmawire::device
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rdmawire::device;
+  Input input({data, std::min<std::size_t>(size, 4096)});
+  World world;
+  if (const std::uint8_t fault = input.octet(); fault < fault_count)
+    world.device.faults().set(static_cast<Fault>(fault));
+  while (!input.empty()) {
+    switch (input.octet() % 5) {
+      case 0: packet(world, input); break;
+      case 1: work(world, input); break;
+      case 2: verbs(world, input); break;
+      case 3: world.arrives(input.take(input.octet())); break;
+      default: world.run(std::int64_t{input.octet()} * 1000); break;
+    }
+  }
+  world.run(1'000'000);
+  return 0;
+}
