@@ -161,7 +161,13 @@ nlohmann::json Connected::attributes_to(const std::string& state) const {
 }
 
 void Connected::modify(const nlohmann::json& attributes) {
-  bench_->take(qp.modify(attributes), fmt::format("queue pair {:#x}: {}", device_qpn, attributes.dump()));
+  auto result = qp.modify(attributes);
+  if (!result && result.error().number == ETIMEDOUT) {
+    // The system asked for the tester's MAC address, and the wire answers only while it is read.
+    bench_->pass(bench_->patience().silence);
+    result = qp.modify(attributes);
+  }
+  bench_->take(std::move(result), fmt::format("queue pair {:#x}: {}", device_qpn, attributes.dump()));
 }
 
 void Connected::bring_to(const std::string& state) {

@@ -32,6 +32,36 @@ bool is(const Seen& seen, Operation operation) { return seen.op->known && seen.o
 
 }  // namespace
 
+Seen& Seen::operator=(const Seen& other) {
+  Seen copy;
+  copy.bytes = other.bytes;
+  copy.payload = other.payload;
+  copy.stack = other.stack;
+  copy.time = other.time;
+  copy.op = other.op;
+  copy.at = other.at;
+  copy.dest_qp = other.dest_qp;
+  copy.has_aeth = other.has_aeth;
+  copy.syndrome = other.syndrome;
+  copy.msn = other.msn;
+  return *this = std::move(copy);
+}
+
+Seen& Seen::operator=(Seen&& other) noexcept {
+  bytes = std::move(other.bytes);
+  payload = std::move(other.payload);
+  stack = other.stack;
+  stack.bytes = bytes;
+  time = other.time;
+  op = other.op;
+  at = other.at;
+  dest_qp = other.dest_qp;
+  has_aeth = other.has_aeth;
+  syndrome = other.syndrome;
+  msn = other.msn;
+  return *this;
+}
+
 std::string Seen::text() const {
   if (!op->known) return fmt::format("opcode {:#04x}, PSN {}", op->value, to_string(at));
   if (op->operation == Operation::congestion_notification) return "CNP";

@@ -16,6 +16,14 @@ namespace rdmawire::conformance {
 
 /// A frame that the device sent, read.
 struct Seen {
+  Seen() = default;
+  // The stack looks into the bytes, wherever they go.
+  Seen(const Seen& other) { *this = other; }
+  Seen(Seen&& other) noexcept { *this = std::move(other); }
+  Seen& operator=(const Seen& other);
+  Seen& operator=(Seen&& other) noexcept;
+  ~Seen() = default;
+
   std::vector<std::uint8_t> bytes;
   HeaderStack stack;  ///< of bytes
   std::int64_t time = 0;

@@ -57,11 +57,11 @@ void with_options(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).changed(
       [](Frame& frame) {
+        constexpr int no_operation = 1;
+        const HeaderValue option = Value<Ipv4OptionOctet>().set<"type">(no_operation);
         const auto ip = std::find_if(frame.layers.begin(), frame.layers.end(),
                                      [](const HeaderValue& layer) { return &layer.header() == &info<Ipv4>; });
-        constexpr int no_operation = 1;
-        for (int i = 0; i < 4; ++i)
-          frame.layers.insert(std::next(ip), HeaderValue(Value<Ipv4OptionOctet>().set<"type">(no_operation)));
+        frame.layers.insert(std::next(ip), 4, option);
       },
       "with four IP options of no operation"));
 }

@@ -60,7 +60,7 @@ void write_last_of(Bench& bench, std::uint32_t announced, std::uint32_t length) 
 }
 void empty_send_last(Bench& bench) { last_of(bench, 0); }
 void long_send_last(Bench& bench) { last_of(bench, mtu + 4); }
-void empty_write_last(Bench& bench) { write_last_of(bench, mtu, 0); }
+void empty_write_last(Bench& bench) { write_last_of(bench, mtu + 4, 0); }
 void long_write_last(Bench& bench) { write_last_of(bench, 2 * mtu + 4, mtu + 4); }
 
 // The packets of a WRITE bring what its RETH announced, no octet less or more.

@@ -159,6 +159,20 @@ TEST(Exchange, NothingIsWrongWithACleanLine) {
   EXPECT_EQ(pair.a.device.counters().retransmitted, 0U);
 }
 
+TEST(Exchange, AReadGivesWhatWasThereBeforeALaterWrite) {
+  Pair pair;
+  pair.a.fill(0, 4096, 77);
+  pair.b.fill(0, 4096, 5);
+  const auto before = pair.b.octets(0, 4096);
+  ASSERT_TRUE(
+      pair.a.device.post_send(pair.a.qp, pair.a.request(WorkOpcode::read, 1, pair.a.at(8192, 4096), pair.b, 0)));
+  ASSERT_TRUE(pair.a.device.post_send(pair.a.qp, pair.a.request(WorkOpcode::write, 2, pair.a.at(0, 4096), pair.b, 0)));
+  pair.line.run();
+  EXPECT_EQ(pair.a.poll().size(), 2U);
+  EXPECT_EQ(pair.a.octets(8192, 4096), before);
+  EXPECT_EQ(pair.b.octets(0, 4096), pair.a.octets(0, 4096));
+}
+
 TEST(Exchange, EverythingArrivesOverABadLine) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "conformance/device/work_request.hpp"
 #include "dissectors/machines/congestion.hpp"
@@ -106,7 +107,9 @@ struct Response {
   std::uint64_t va = 0;
   std::uint32_t rkey = 0;
   std::uint32_t left = 0;
-  Psn request{};  ///< the PSN of the request, or of its part that was asked for again
+  Psn request{};                     ///< the PSN of the request, or of its part that was asked for again
+  std::vector<std::uint8_t> kept{};  ///< what a later request of the queue pair has overwritten, as it was: from
+  std::uint64_t kept_va = 0;         ///< this address on; empty: nothing has
 };
 
 /// The half that answers.

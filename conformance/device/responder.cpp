@@ -124,6 +124,7 @@ std::uint64_t change_memory(Core& core, QueuePair& qp, const Packet& packet, con
   const Opcode& op = *packet.op;
   if (machines::is_atomic(op.operation)) {
     const Reached reached = reach(core, qp, request);
+    keep_for_reads(core, qp, reached.octets);
     return reached.octets.size() == 8 ? operate(core, reached.octets, request) : 0;
   }
   if ((op.operation != Operation::rdma_write && op.operation != Operation::atomic_write) || request.payload == 0)
@@ -131,6 +132,7 @@ std::uint64_t change_memory(Core& core, QueuePair& qp, const Packet& packet, con
   RcRequest part = request;
   if (op.begins_message()) part.length = request.payload;
   const Reached reached = reach(core, qp, part);
+  keep_for_reads(core, qp, reached.octets);
   std::copy_n(packet.payload.begin(), std::min(reached.octets.size(), packet.payload.size()), reached.octets.begin());
   return 0;
 }

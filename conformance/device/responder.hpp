@@ -28,6 +28,10 @@ struct Reached {
 };
 Reached reach(Core& core, QueuePair& qp, const machines::RcRequest& request);
 
+/// Before these octets of the consumer's memory change: READs that were asked for earlier, and are not answered yet,
+/// keep what they hold. Requests are executed in their order: 9.5 (number unverified).
+void keep_for_reads(Core& core, QueuePair& qp, Bytes changing);
+
 /// Puts an answer among those that wait, by PSN: C9-110, o9-30.
 void answer(Core& core, QueuePair& qp, Response response);
 /// The answer to a READ, an atomic, a FLUSH or an ATOMIC WRITE, or to a part of a READ, from what is kept.

@@ -1,6 +1,7 @@
 /// Answers of the responder: in the order of their PSNs, READ responses packet by packet. IBTA vol 1, 9.7.5.1.
 
 #include <algorithm>
+#include <functional>
 
 #include "conformance/device/responder.hpp"
 
@@ -25,7 +26,9 @@ std::optional<std::vector<std::uint8_t>> octets_of_read(Core& core, const QueueP
                                                         std::uint32_t count) {
   if (count == 0) return std::vector<std::uint8_t>{};
   const auto host = core.memory.remote({qp.options.pd, qp.qpn}, response.rkey, response.va, count, access::remote_read);
-  const Bytes found = host ? Bytes(core.memory.at(*host, count)) : Bytes{};
+  Bytes found = host ? Bytes(core.memory.at(*host, count)) : Bytes{};
+  if (!found.empty() && !response.kept.empty())
+    found = Bytes(response.kept).subspan(response.va - response.kept_va, count);
   if (found.empty() && core.faults[Fault::stale_read_data]) return std::vector<std::uint8_t>(count, 0);
   if (found.empty()) return std::nullopt;
   return std::vector<std::uint8_t>(found.begin(), found.end());
@@ -64,6 +67,20 @@ void count_nak(Core& core, std::uint8_t syndrome) {
 }
 
 }  // namespace
+
+void keep_for_reads(Core& core, QueuePair& qp, Bytes changing) {
+  for (Response& waiting : qp.responder.answers) {
+    if (waiting.kind != Response::Kind::read || waiting.left == 0 || !waiting.kept.empty()) continue;
+    const auto host =
+        core.memory.remote({qp.options.pd, qp.qpn}, waiting.rkey, waiting.va, waiting.left, access::remote_read);
+    const Bytes asked = host ? Bytes(core.memory.at(*host, waiting.left)) : Bytes{};
+    const bool overlap = !asked.empty() && std::less<>()(asked.data(), changing.data() + changing.size()) &&
+                         std::less<>()(changing.data(), asked.data() + asked.size());
+    if (!overlap) continue;
+    waiting.kept.assign(asked.begin(), asked.end());
+    waiting.kept_va = waiting.va;
+  }
+}
 
 std::uint8_t credits(const Core& core, QueuePair& qp) {
   constexpr std::uint8_t not_used = 31;

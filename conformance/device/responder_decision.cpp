@@ -169,6 +169,12 @@ void mistake_expected(Core& core, QueuePair& qp, const RcRequest& request, Decis
     reaction = RcReaction::drop;
 }
 
+bool access_allows(Core& core, QueuePair& qp, const RcRequest& request) {
+  const bool may = (qp.attributes.access & access::remote_write) != 0;
+  const Reached reached = reach(core, qp, request);
+  return may && reached.granted && reached.exists;
+}
+
 std::uint8_t nak_of(RcReaction reaction) {
   if (reaction == RcReaction::nak_access) return nak_code::remote_access_error;
   return reaction == RcReaction::nak_operational ? nak_code::remote_operational_error : nak_code::invalid_request;
@@ -230,6 +236,13 @@ Decision decide(Core& core, QueuePair& qp, const Packet& packet, const RcRequest
   Decision decision;
   decision.rc = machines::judge(at, request, settings,
                                 [&](const RcRequest& asked) { return knowledge_of(core, qp, packet, asked); });
+  // A WRITE whose packet before the last has brought all that was announced: the last one will be too much. It is
+  // noticed then.
+  const std::uint64_t before = request.op->begins_message() ? 0 : at.done;
+  const std::uint64_t whole = request.op->begins_message() ? request.length : at.length;
+  if (decision.rc.reaction == RcReaction::nak_invalid && decision.rc.invalid == InvalidRequest::message_length &&
+      !request.op->ends_message() && before + request.payload == whole)
+    decision.rc.reaction = access_allows(core, qp, request) ? RcReaction::execute : RcReaction::nak_access;
   decision.nak = nak_of(decision.rc.reaction);
   if (!core.faults.any() || (request.op->known && request.op->direction != Direction::request)) return decision;
   RcReaction& reaction = decision.rc.reaction;
