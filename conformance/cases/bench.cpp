@@ -224,9 +224,21 @@ void Bench::tells(const std::string& event, const std::string& kind, std::uint64
     return told.name == "async" && told.body.value("type", "") == event &&
            told.body.value(kind, std::uint64_t{0}) == handle;
   };
-  const auto told = device_.peer->next_event(answer_time(), about);
-  if (!told) refused(told.error(), "wait for an asynchronous event");
-  require(told->has_value(), fmt::format("the asynchronous event {} of the {}", event, kind), "no such event");
+  const bool came = next_event(patience().answer, about).has_value();
+  require(came, fmt::format("the asynchronous event {} of the {}", event, kind), "no such event");
+}
+
+std::optional<peer::Event> Bench::next_event(std::int64_t for_ns, const peer::Peer::EventFilter& filter) {
+  constexpr std::int64_t a_while = 2'000'000;
+  const std::int64_t until = now() + for_ns;
+  for (;;) {
+    // A device in virtual time tells with its next answer what has happened.
+    if (const auto alive = device_.peer->call("ping"); !alive) refused(alive.error(), "wait for an event");
+    auto event = device_.peer->next_event(std::chrono::milliseconds(0), filter);
+    if (!event) refused(event.error(), "wait for an event");
+    if (*event || now() >= until) return std::move(*event);
+    pass(a_while);
+  }
 }
 
 void Bench::no_sooner(std::int64_t earlier, std::int64_t later, std::int64_t least, const std::string& what) {
@@ -313,9 +325,8 @@ void Connected::is_notified(bool expected) {
   const auto of_this_queue = [handle = cq.handle()](const peer::Event& event) {
     return event.name == "completion" && event.body.value("cq", std::uint64_t{0}) == handle;
   };
-  const auto within = expected ? bench_->answer_time() : bench_->silence_time();
-  const bool came =
-      bench_->take(bench_->device().peer->next_event(within, of_this_queue), "events of the device").has_value();
+  const std::int64_t within = expected ? bench_->patience().answer : bench_->patience().silence;
+  const bool came = bench_->next_event(within, of_this_queue).has_value();
   const auto words = [](bool yes) { return yes ? "a notification of the completion queue" : "no notification"; };
   bench_->require(came == expected, words(expected), words(came));
 }

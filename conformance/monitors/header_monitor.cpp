@@ -46,21 +46,32 @@ struct HeaderMonitor::Here {
   View<Bth> bth;
   const Opcode& op;
   Judge& judge;
-  Place place;
   bool damaged = false;   // the ICRC is bad: fields may have been changed
   std::uint32_t end = 0;  // behind the ICRC, by the length below
 
   /// What is broken by a damaged packet may be the damage's.
   template <class Tell>
   void holds(RuleId rule, bool holds_it, const Tell& tell) const {
-    draw(judge.judge(rule, Verdict::of(holds_it).unless(damaged, Reason::damaged), place, tell));
+    if (holds_it)
+      judge.judge(rule, Verdict::holds());
+    else
+      blame(rule, Verdict::violated().unless(damaged, Reason::damaged), tell);
+  }
+  template <class Tell>
+  void blame(RuleId rule, Verdict verdict, const Tell& tell) const {
+    Place place;
+    place.by_flow = true;
+    place.flow = flow_of(packet).value_or(tracking::FlowKey{});
+    place.frame = packet.number;
+    place.time = packet.time_ns;
+    draw(judge.judge(rule, verdict, place, tell));
   }
   /// The packet alone, until its connection is known.
   void draw(Violation* violation) const {
     if (!violation) return;
     Rung rung;
-    rung.frame = place.frame;
-    rung.time = place.time;
+    rung.frame = packet.number;
+    rung.time = packet.time_ns;
     rung.opcode = op.value;
     rung.ack_request = bth.get<"ack_request">();
     violation->ladder = {rung};
@@ -76,8 +87,6 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
   const auto layers = stack.layers();
   if (stack.transport >= layers.size() || layers[stack.transport].header != &info<Bth>) return;
-  const auto flow = flow_of(packet);
-  if (!flow) return;
   const View<Bth> bth(stack.bytes.data() + layers[stack.transport].offset);
   const Opcode& op = opcode(bth.get<"opcode">());
   static constexpr Layer no_layer{};
@@ -87,13 +96,8 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
             bth,
             op,
             judge_,
-            {},
             packet.icrc.status == CrcCheck::Status::bad,
             tracking::declared_end(stack)};
-  here.place.flow = *flow;
-  here.place.by_flow = true;
-  here.place.frame = packet.number;
-  here.place.time = packet.time_ns;
   if (stack.wire == Wire::roce_v2) {
     if (here.network.header == &info<Ipv4>) judge_ipv4(here);
     if (here.network.header == &info<Ipv6>) judge_ipv6(here);
@@ -192,10 +196,10 @@ void HeaderMonitor::judge_icrc(const Here& here) {
   // What a sender can do wrong by itself; all else something on the way may have done, or the capturing host, which
   // sees packets before its adapter has written the ICRC.
   const bool senders = cause.kind == IcrcCause::Kind::not_masked || cause.kind == IcrcCause::Kind::octet_order;
-  here.draw(judge_.judge(rule, Verdict::violated().unless(!senders, Reason::changed_on_the_way), here.place, [&] {
+  here.blame(rule, Verdict::violated().unless(!senders, Reason::changed_on_the_way), [&] {
     return Statement{
         fmt::format("ICRC {:#010x}", crc.computed), fmt::format("{:#010x}: {}", crc.value, describe(cause)), {}};
-  }));
+  });
 }
 
 void HeaderMonitor::judge_bth(const Here& here) {

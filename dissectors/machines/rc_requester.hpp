@@ -119,6 +119,8 @@ constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const Req
     }
     const auto at = static_cast<std::uint32_t>(response.psn - asked.first);
     if (at < asked.answered) return {};
+    // First, last and only ones hold an AETH, which can only acknowledge.
+    if (response.has_aeth && response.syndrome >> 5 != syndrome_kind::ack) return bad(RcFailure::bad_response);
     if (at > asked.answered) {
       const Psn missing = asked.first + asked.answered;
       return acknowledge(missing, {.step = RcStep::go_back, .restart = missing, .implied = true});

@@ -82,6 +82,15 @@ TEST(RcRequester, ReadResponsesInOrder) {
   EXPECT_EQ(sender.response(11, Position::middle, 256).failure, RcFailure::bad_response);
 }
 
+TEST(RcRequester, AReadResponseCanOnlyAcknowledge) {
+  const Sender sender;
+  RcResponse response{.op = find_opcode(Transport::rc, Operation::rdma_read_response, Position::first), .psn = Psn(11),
+                      .syndrome = ack, .has_aeth = true, .payload = 256};
+  EXPECT_EQ(sender.gets(response).step, RcStep::progress);
+  response.syndrome = 0x5f;  // reserved
+  EXPECT_EQ(sender.gets(response).failure, RcFailure::bad_response);
+}
+
 TEST(RcRequester, AnswersOfAnotherKindFail) {
   Sender sender;
   sender.outstanding[1].answered = 3;
