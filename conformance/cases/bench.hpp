@@ -172,7 +172,8 @@ class Bench : public Conversation {
   }
   /// The device tells of this asynchronous event: "sq_drained", about that object (its kind and handle).
   void tells(const std::string& event, const std::string& kind, std::uint64_t handle);
-  /// The next event that the filter takes, of the agent's; nothing when none comes within that time of the wire's clock.
+  /// The next event that the filter takes, of the agent's; nothing when none comes within that time of the wire's
+  /// clock.
   std::optional<peer::Event> next_event(std::int64_t for_ns, const peer::Peer::EventFilter& filter);
   /// The device's counters by name.
   std::map<std::string, std::uint64_t> counters() { return take(device_.device->counters(), "the device's counters"); }

@@ -84,8 +84,11 @@ TEST(RcRequester, ReadResponsesInOrder) {
 
 TEST(RcRequester, AReadResponseCanOnlyAcknowledge) {
   const Sender sender;
-  RcResponse response{.op = find_opcode(Transport::rc, Operation::rdma_read_response, Position::first), .psn = Psn(11),
-                      .syndrome = ack, .has_aeth = true, .payload = 256};
+  RcResponse response{.op = find_opcode(Transport::rc, Operation::rdma_read_response, Position::first),
+                      .psn = Psn(11),
+                      .syndrome = ack,
+                      .has_aeth = true,
+                      .payload = 256};
   EXPECT_EQ(sender.gets(response).step, RcStep::progress);
   response.syndrome = 0x5f;  // reserved
   EXPECT_EQ(sender.gets(response).failure, RcFailure::bad_response);

@@ -551,7 +551,7 @@ TEST(Captures, WhatIsNoUpperLayerProtocolIsNeverNamed) {
   int read = 0;
   for (const auto& entry : std::filesystem::directory_iterator(samples)) {
     const std::string name = entry.path().filename().string();
-    if (name.find(".pcap") == std::string::npos || name.starts_with("nvme")) continue;
+    if (name.find(".pcap") == std::string::npos || name.find("nvme") != std::string::npos) continue;
     const Summary summary = summary_of(entry.path());
     EXPECT_EQ(summary.packets.size(), 1U) << name;
     EXPECT_TRUE(summary.packets.contains(Upper::unknown)) << name;
