@@ -149,6 +149,18 @@ void retries_of_a_read(Bench& bench) {
   qp.completes(0, "retry_exc_err");
   bench << silence();
 }
+// NAKs for sequence errors count as much as silence does.
+void retries_after_naks(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = patient, .retry_cnt = 2});
+  qp.device_sends(0);
+  for (int i = 0; i < 3; ++i) {
+    bench << a_send(psn(+0));
+    bench >> qp.nak(nak_code::psn_sequence_error, psn(+0), 0);
+  }
+  qp.completes(0, "retry_exc_err");
+  bench << silence();
+}
+
 // What was answered in time gives all retries back.
 void answered_in_between(Bench& bench) {
   Connected& qp = bench.rc({.timeout = 16, .retry_cnt = 2});
@@ -214,6 +226,7 @@ std::span<const Case> rc_requester_retry_cases() {
       {.rule = "rc.requester.timeout.retry-count", .variant = "1", .role = requester, .run = one_retry},
       {.rule = "rc.requester.timeout.retry-count", .variant = "7", .role = requester, .run = seven_retries},
       {.rule = "rc.requester.timeout.retry-count", .variant = "READ", .role = requester, .run = retries_of_a_read},
+      {.rule = "rc.requester.timeout.retry-count", .variant = "NAKs", .role = requester, .run = retries_after_naks},
       {.rule = "rc.requester.timeout.counter-reloads", .role = requester, .run = answered_in_between},
       {.rule = "rc.requester.timeout.zero-is-none", .role = requester, .run = no_timeout},
   };
