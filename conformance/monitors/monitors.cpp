@@ -9,7 +9,7 @@ std::uint64_t queue_pair_hash(const tracking::ConnectionEnd& end) {
 
 }  // namespace
 
-void Monitors::packet(const tracking::Packet& packet) { headers_.add(packet); }
+void Monitors::take(const tracking::Packet& packet) { headers_.add(packet); }
 
 ConnectionMonitor& Monitors::monitor_of(std::uint64_t id) {
   if (last_ && last_id_ == id) return *last_;

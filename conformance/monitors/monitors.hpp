@@ -20,7 +20,7 @@ struct MonitorOptions {
   std::uint64_t connection = 0;  ///< judge only this one; 0: all
 };
 
-/// Give each packet to packet(), then to a Tracker with TrackerOptions::transport whose sink this is.
+/// Give each packet to take(), then to a Tracker with TrackerOptions::transport whose sink this is.
 ///
 /// Bounded: what is kept of connections goes with the tracker's farewell to them.
 class Monitors final : public tracking::Sink {
@@ -29,7 +29,7 @@ class Monitors final : public tracking::Sink {
       : options_(options), judge_(options.rules), headers_(judge_), cm_(judge_, options_.trust) {}
 
   /// A packet by itself.
-  void packet(const tracking::Packet& packet);
+  void take(const tracking::Packet& packet);
 
   void transport(const Connection& connection, End from, const TransportPacket& t,
                  const tracking::Agreement* agreement) override;

@@ -68,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     dissector.dissect(packet, Bytes(octets, kept), static_cast<std::uint32_t>(length));
     packet.icrc.status = d[10] & 64 ? CrcCheck::Status::bad : CrcCheck::Status::good;
     if (d[10] & 128) packet.icrc.value = d[9];
-    monitors.packet(packet);
+    monitors.take(packet);
     tracker.add(packet);
   }
   tracker.finish();

@@ -50,7 +50,7 @@ class Share final : public analysis::FrameTaker {
     packet_.link = record.link;
     dissector_.dissect(packet_, record.bytes, record.wire_length);
     if (options_.filter && !options_.filter->matches(packet_)) return;
-    if (mine && concerns()) monitors_.packet(packet_);
+    if (mine && concerns()) monitors_.take(packet_);
     tracker_.add(packet_);
   }
   void finish() { tracker_.finish(); }

@@ -116,7 +116,7 @@ class Watched {
     packet_.icrc.status = status;
     if (packet_.stack.icrc.length) packet_.icrc.value = static_cast<std::uint32_t>(0x10000 + packet_.number);
     if (packet_.icrc.status == CrcCheck::Status::bad) packet_.icrc = check_icrc(packet_.stack);
-    monitors.packet(packet_);
+    monitors.take(packet_);
     pairs_.add(packet_);
     return packet_.number;
   }

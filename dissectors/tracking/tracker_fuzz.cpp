@@ -54,8 +54,9 @@ struct Judge final : Sink {
     REQUIRE(m.packets != 0);
     if (m.outcome == Outcome::unanswered) REQUIRE(m.answer_frame == 0);
     // A READ's or atomic's answer that the capture lacks shows in the requester's going on without it.
-    const bool has_response =
-        m.kind == MessageKind::read || m.kind == MessageKind::compare_swap || m.kind == MessageKind::fetch_add;
+    const bool has_response = m.kind == MessageKind::read || m.kind == MessageKind::compare_swap ||
+                              m.kind == MessageKind::fetch_add || m.kind == MessageKind::flush ||
+                              m.kind == MessageKind::atomic_write;
     if (m.outcome == Outcome::completed && !has_response) REQUIRE(m.answer_frame != 0);
     if (m.outcome == Outcome::refused) REQUIRE(m.answer_frame != 0);
     if (m.outcome == Outcome::refused) REQUIRE(m.nak_code != 0);
