@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "conformance/agent/standin/world.hpp"
@@ -23,6 +24,7 @@ namespace {
 
 struct World {
   unsigned fail_at = 0;
+  bool spares_releases = false;
   int fail_number = 0;
   unsigned calls = 0;
   std::string failed;
@@ -49,7 +51,14 @@ struct Gate {
 }
 
 /// Whether this call is the one that is to fail; errno says how.
+bool releases(std::string_view call) {
+  for (const char* prefix : {"ibv_destroy", "ibv_dealloc", "ibv_dereg", "ibv_close", "ibv_free"})
+    if (call.starts_with(prefix)) return true;
+  return false;
+}
+
 bool fails(const char* call) {
+  if (world.spares_releases && releases(call)) return false;
   ++world.calls;
   if (world.calls != world.fail_at) return false;
   world.failed = call;
@@ -645,6 +654,11 @@ void fail_call(unsigned nth, int number) {
   world.fail_number = number;
   world.calls = 0;
   world.failed.clear();
+}
+
+void spare_releases() {
+  const Lock lock;
+  world.spares_releases = true;
 }
 
 unsigned calls() {

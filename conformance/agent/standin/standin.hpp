@@ -19,6 +19,8 @@ std::size_t alive();
 
 /// The nth call of verbs from now on (1: the next) fails with that errno, and no other. 0: none.
 void fail_call(unsigned nth, int number);
+/// From now on, until reset(), calls that release something neither fail nor count.
+void spare_releases();
 /// Calls that could have failed, since fail_call().
 unsigned calls();
 /// The name of the call that failed; empty: none did.
