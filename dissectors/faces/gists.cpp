@@ -35,6 +35,7 @@ constexpr Gist own_rows[] = {
     gist<RouterSolicitation>(""),
     gist<NdOption>("{type}"),
     gist<NdLinkAddress>("{address}"),
+    gist<NdIpoibLinkAddress>("qp {qp}  {gid}"),
     gist<Bth>("{opcode:28} qp {dest_qp:8} psn {psn:8}"),
     gist<Rdeth>("eec {ee_context}"),
     gist<Deth>("from qp {src_qp}  qkey {qkey}"),

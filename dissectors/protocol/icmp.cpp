@@ -5,6 +5,15 @@
 namespace rdmawire {
 namespace {
 
+// A link address is told by its length: an Ethernet's or an InfiniBand's.
+const HeaderInfo& header_of(std::uint8_t type, std::uint32_t octets) {
+  if (type == nd_option::source || type == nd_option::target) {
+    if (octets == NdLinkAddress::size) return info<NdLinkAddress>;
+    if (octets == NdIpoibLinkAddress::size) return info<NdIpoibLinkAddress>;
+  }
+  return info<NdOption>;
+}
+
 // To the end of the message.
 Step decode_nd_options(Cursor& c) {
   while (c.left() > 0) {
@@ -15,9 +24,7 @@ Step decode_nd_options(Cursor& c) {
       c.malformed(info<NdOption>, "an option of length 0", 8, 0);
       break;
     }
-    const bool link = octets == NdLinkAddress::size &&
-                      (option.get<"type">() == nd_option::source || option.get<"type">() == nd_option::target);
-    const HeaderInfo& header = link ? info<NdLinkAddress> : info<NdOption>;
+    const HeaderInfo& header = header_of(option.get<"type">(), octets);
     if (!c.need(header, octets)) return done;
     if (!c.take(header, octets)) break;
   }
@@ -63,5 +70,6 @@ void NdOption::fill(FrameLayout& frame, std::size_t index) {
   frame.at(index).fill("length", frame.at(index).bytes().size() / 8);
 }
 void NdLinkAddress::fill(FrameLayout& frame, std::size_t index) { frame.at(index).fill("length", 1); }
+void NdIpoibLinkAddress::fill(FrameLayout& frame, std::size_t index) { frame.at(index).fill("length", 3); }
 
 }  // namespace rdmawire

@@ -180,6 +180,24 @@ struct NdLinkAddress {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
+/// The same on InfiniBand: the hardware address of RFC 4391 is longer, and two octets keep it aligned.
+struct NdIpoibLinkAddress {
+  static constexpr std::string_view name = "nd_ipoib_link_address", title = "Neighbour discovery link address (IPoIB)",
+                                    section = "RFC 4861, 4.6.1; RFC 4391, 9.1.1";
+  static constexpr std::size_t size = 24;
+  static constexpr std::array fields{
+      field("type", 0, 8, "1 the source's, 2 the target's").of(nd_option_names).alias("icmpv6.opt.type"),
+      field("length", 8, 8, "3").alias("icmpv6.opt.length").computed(),
+      reserved("reserved", 16, 16),
+      field("flags", 32, 8, "what the interface can do beyond datagrams").hex(),
+      field("flags.rc", 32, 1, "connected mode over RC").in("RFC 4755, 3.1"),
+      field("flags.uc", 33, 1, "connected mode over UC").in("RFC 4755, 3.1"),
+      field("qp", 40, 24, "UD queue pair").hex(),
+      field("gid", 64, 128, "port").as(Display::ipv6),
+  };
+  static void fill(FrameLayout& frame, std::size_t index);
+};
+
 Step decode_icmp(Cursor& c);
 Step decode_icmpv6(Cursor& c);
 

@@ -51,6 +51,23 @@ TEST(Icmp, ANeighbourSolicitation) {
   EXPECT_EQ(stack.payload.length, 0U);
 }
 
+// The option is longer on InfiniBand: 20 octets of address after two that are reserved.
+TEST(Icmp, ALinkAddressOnInfiniBand) {
+  const auto bytes = from_hex(
+      "3333ff000003 525400000002 86dd 6000000000303aff fe80000000000000505400fffe000002"
+      "ff0200000000000000000001ff000003 8700 1a57 00000000 fe80000000000000505400fffe000003"
+      "0103 0000 80000405 fe800000000000000002c9020024f636");
+  const HeaderStack stack = decode(bytes);
+  EXPECT_THAT(names_of(stack), ElementsAre("eth", "ipv6", "icmpv6", "nd_ns", "nd_ipoib_link_address"));
+  const auto address = stack.get<NdIpoibLinkAddress>();
+  EXPECT_EQ(address->get<"flags.rc">(), 1);
+  EXPECT_EQ(address->get<"qp">(), 0x405);
+  EXPECT_EQ(address->get<"gid">()[15], 0x36);
+  EXPECT_EQ(stack.payload.length, 0U);
+  Frame frame = Frame::of(stack);
+  EXPECT_EQ(frame.encode(), bytes);
+}
+
 // Checksums and lengths are computed when they are not given: the same octets again.
 TEST(Icmp, WhatIsComputedIsRight) {
   for (const std::string_view text : {ping, solicitation}) {

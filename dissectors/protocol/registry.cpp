@@ -50,7 +50,7 @@ constexpr auto headers = join(
     headers_of<Ipv4, Ipv4Option, Ipv4OptionOctet, Ipv6, Ipv6Extension, Ipv6Fragment, Ipv6Authentication>(),
     headers_of<Arp, ArpEthernet, ArpInfiniband>(),
     headers_of<Icmp, IcmpEcho, Icmpv6, Icmpv6Echo, RouterSolicitation, RouterAdvertisement, NeighbourSolicitation,
-               NeighbourAdvertisement, NdRedirect, NdOption, NdLinkAddress>(),
+               NeighbourAdvertisement, NdRedirect, NdOption, NdLinkAddress, NdIpoibLinkAddress>(),
     headers_of<Udp, Tcp, TcpOption, TcpOptionOctet, TcpMss, TcpWindowScale, TcpTimestamps, TcpSackBlock>(),
     headers_of<Vxlan, Gre, Erspan2, Erspan3>(),
     headers_of<Lrh, Grh, Rwh>(),
