@@ -311,14 +311,20 @@ void Connected::completes_nothing() {
   bench_->require(completions.empty(), "no completion", completions.empty() ? "" : text_of(completions.front()));
 }
 
-peer::Completion Connected::fails(std::uint64_t wr_id) {
+peer::Completion Connected::completes_badly(std::uint64_t wr_id, bool or_flushed) {
   auto completions = bench_->take(cq.poll(1, bench_->answer_time()), "poll for a completion");
-  const bool as_expected = !completions.empty() && completions.front().wr_id == wr_id && !completions.front().good();
-  bench_->require(as_expected, fmt::format("completion of {} with an error", wr_id),
+  const bool as_expected = !completions.empty() && completions.front().wr_id == wr_id && !completions.front().good() &&
+                           (or_flushed || completions.front().status != "wr_flush_err");
+  bench_->require(as_expected,
+                  fmt::format("completion of {} with {}", wr_id, or_flushed ? "an error" : "an error of its own"),
                   completions.empty() ? "no completion" : text_of(completions.front()));
   bench_->note(text_of(completions.front()));
   return completions.front();
 }
+
+peer::Completion Connected::fails(std::uint64_t wr_id) { return completes_badly(wr_id, false); }
+
+peer::Completion Connected::fails_or_is_flushed(std::uint64_t wr_id) { return completes_badly(wr_id, true); }
 
 void Connected::flushes(std::uint64_t first, std::uint64_t last) {
   for (std::uint64_t wr_id = first; wr_id <= last; ++wr_id) completes(wr_id, "wr_flush_err");

@@ -113,8 +113,10 @@ struct Connected : TesterQueuePair {
   void ask_for_notification(bool solicited_only);
   /// The notification comes; or none does.
   void is_notified(bool expected);
-  /// It comes, with any error: those of which the specification names no code.
+  /// It comes, with any error but "flushed": those of which the specification names no code.
   peer::Completion fails(std::uint64_t wr_id);
+  /// It comes, with an error of its own or flushed: whether an error belongs to this request is the device's opinion.
+  peer::Completion fails_or_is_flushed(std::uint64_t wr_id);
   /// These complete as flushed, one after the other.
   void flushes(std::uint64_t first, std::uint64_t last);
   /// It may fail, or be asked for again on the wire, and that it must within some time; but it does not succeed.
@@ -136,6 +138,8 @@ struct Connected : TesterQueuePair {
   void refuses(const Expectation& nak);
 
  private:
+  peer::Completion completes_badly(std::uint64_t wr_id, bool or_flushed);
+
   Bench* bench_;
   std::uint32_t posted_receives_ = 0;
 };

@@ -40,14 +40,6 @@ constexpr Open open_faults[] = {
     {"accepts-ip-options", "not examined yet"},
     {"answers-qp-zero", "not examined yet"},
     {"answers-unknown-qp", "not examined yet"},
-    {"no-error-completion", "not examined yet"},
-    {"read-error-at-request", "not examined yet"},
-    {"error-uses-all-receives", "not examined yet"},
-    {"later-read-first", "not examined yet"},
-    {"stale-read-data", "not examined yet"},
-    {"takes-middle-first", "not examined yet"},
-    {"hides-unknown-operation", "not examined yet"},
-    {"uc-checks-empty-access", "not examined yet"},
     {"anyone-privileged", "the case is inconclusive either way: it does not know the agent's privileges"},
     {"qp1-takes-any-qkey", "the case is inconclusive: the device answers nothing at queue pair 1 yet"},
     {"never-notifies", "to the case, a device that sends no CNP has no congestion management"},
@@ -58,8 +50,6 @@ constexpr Open open_faults[] = {
     {"never-recovers", "the case reports, and judges nothing"},
     {"cnp-for-loss", "the case reports, and judges nothing"},
     {"fecn-slows", "the case does not measure the rate"},
-    {"sends-after-error", "not examined yet"},
-    {"receives-in-init", "not examined yet"},
     {"gid-types-untold", "not examined yet: certify ends at its first transfer"},
 };
 
