@@ -68,12 +68,13 @@ peer::Region Bench::region(std::uint64_t octets, const peer::Names& access, std:
 
 Way Bench::way(Over over) {
   const auto other = [](const std::optional<Way>& way, const char* what) {
-    if (!way) end_case(Verdict::unsupported, fmt::format("the device has no RoCEv2 GID {}", what));
+    if (!way) end_case(Verdict::unsupported, fmt::format("the device has no GID {}", what));
     return *way;
   };
   switch (over) {
-    case Over::ipv6: return other(device_.ipv6, "of an IPv6 address");
-    case Over::vlan: return other(device_.vlan, "of an IPv4 address in a VLAN");
+    case Over::ipv6: return other(device_.ipv6, "of RoCEv2 of an IPv6 address");
+    case Over::vlan: return other(device_.vlan, "of RoCEv2 of an IPv4 address in a VLAN");
+    case Over::roce_v1: return other(device_.roce_v1, "of RoCEv1 of an IPv4 address");
     case Over::ipv4: break;
   }
   return {device_.path, device_.gid_index};

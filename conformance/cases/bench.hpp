@@ -19,7 +19,7 @@ namespace rdmawire::conformance {
 class Bench;
 
 /// Which of the device's GIDs a queue pair speaks over. A device that lacks it makes the case "unsupported".
-enum class Over : std::uint8_t { ipv4, ipv6, vlan };
+enum class Over : std::uint8_t { ipv4, ipv6, vlan, roce_v1 };
 
 /// How a queue pair of the device is made and connected to the tester.
 struct ConnectOptions {

@@ -18,6 +18,7 @@ struct Path {
   /// IPv4 is mapped (::ffff:a.b.c.d), as in GIDs.
   std::array<std::uint8_t, 16> tester_address{}, device_address{};
   std::uint16_t vlan = 0;  ///< 0: no tag
+  bool roce_v1 = false;    ///< a GRH in place of IP and UDP
   std::uint8_t priority = 0;
   std::uint16_t udp_source_port = 0xc123;
   std::uint16_t pkey = 0xffff;
@@ -27,7 +28,7 @@ struct Path {
   [[nodiscard]] bool is_ipv4() const;
 };
 
-/// Ethernet, VLAN where there is one, IP and UDP, from the tester to the device.
+/// Ethernet, VLAN where there is one, IP and UDP or the GRH, from the tester to the device.
 Frame headers_to_device(const Path& path);
 
 /// What a request carries beyond its opcode and PSN.
