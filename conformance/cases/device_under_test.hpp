@@ -31,6 +31,8 @@ struct DeviceUnderTest {
   std::optional<Way> vlan;     ///< another way, with VLAN tags
   std::optional<Way> roce_v1;  ///< another way, of RoCEv1
   Patience patience;
+  bool takes_slow = false;       ///< cases that take more than a minute are run
+  bool takes_dangerous = false;  ///< cases that may leave it hanging are run
 };
 
 }  // namespace rdmawire::conformance

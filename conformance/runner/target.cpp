@@ -121,6 +121,7 @@ class ReferenceTarget final : public Target {
     for (auto* way : {&device_.ipv6, &device_.vlan, &device_.roce_v1})
       if (*way) known((*way)->path);
     device_.patience.upper_bounds = true;
+    device_.takes_slow = device_.takes_dangerous = true;
     return {};
   }
   DeviceUnderTest& device() override { return device_; }
