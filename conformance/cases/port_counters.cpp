@@ -65,11 +65,15 @@ void violations_of_qkeys(Bench& bench) {
 
 std::span<const Case> port_counters_cases() {
   static constexpr Case list[] = {
-      {.rule = "port.verbs.counters.saturate", .variant = "P_Key violations", .run = violations_of_pkeys},
+      {.rule = "port.verbs.counters.saturate",
+       .variant = "P_Key violations",
+       .run = violations_of_pkeys,
+       .caution = Caution::slow},
       {.rule = "port.verbs.counters.saturate",
        .variant = "Q_Key violations",
        .needs = Need::ud,
-       .run = violations_of_qkeys},
+       .run = violations_of_qkeys,
+       .caution = Caution::slow},
   };
   return list;
 }
