@@ -487,7 +487,7 @@ constexpr std::array<FaultRow, fault_count> rows{{
     {windows_keep_queue_pairs, "windows-keep-queue-pairs", {"memory.verbs.window.queue-pair-destroyed"}, false,
      "A queue pair with bound windows cannot be destroyed."},
     {gid_types_untold, "gid-types-untold", {"port.verbs.tables.gid-type"}, false,
-     "The GID table does not tell types."},
+     "The GID table does not tell the types of IPv6 addresses."},
 }};
 // clang-format on
 
