@@ -81,7 +81,7 @@ Stimulus TesterQueuePair::compose(std::uint8_t opcode, Psn absolute, psn at, con
     else if (header == &info<Ieth>)
       frame /= Value<Ieth>().set<"rkey">(operands.invalidated_rkey);
     else if (header == &info<Xrceth>)
-      frame /= Value<Xrceth>().set<"xrcsrq">(operands.xrc_srq);
+      frame /= Value<Xrceth>().set<"xrcsrq">(operands.xrc_srq.value_or(xrc_srq));
     else if (header == &info<Deth>)
       frame /= Value<Deth>().set<"qkey">(operands.qkey).set<"src_qp">(tester_qpn);
     else if (header == &info<Feth>)

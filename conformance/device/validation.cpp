@@ -69,12 +69,16 @@ void deliver(Core& core, QueuePair& qp, const Packet& packet) {
 }
 
 /// Whether the state lets packets in. Faults answer where it does not.
-bool open_to(Core& core, const QueuePair& qp, const Packet& packet) {
+bool open_to(Core& core, QueuePair& qp, const Packet& packet) {
   if (qp.state == QpState::rtr && core.faults[Fault::deaf_until_rts]) return false;
   if (qp.state == QpState::sqe && core.faults[Fault::send_error_ends_receiving]) return false;
   if (qp.takes_requests() || qp.takes_responses()) return true;
-  const bool answers = (qp.state == QpState::err && core.faults[Fault::answers_in_error]) ||
-                       (qp.state == QpState::init && core.faults[Fault::receives_in_init]);
+  if (qp.state == QpState::init && core.faults[Fault::receives_in_init] && !qp.receives.empty()) {
+    const ReceiveRequest request = std::move(qp.receives.front());
+    qp.receives.pop_front();
+    complete_receive(core, qp, request, {.opcode = CompletionOpcode::receive}, false);
+  }
+  const bool answers = qp.state == QpState::err && core.faults[Fault::answers_in_error];
   if (answers && qp.is_reliable() && !is_response(packet))
     answer_wrongly(core, packet, qp.attributes.dest_qpn, ack_without_credits);
   return false;

@@ -27,14 +27,6 @@ constexpr Open open_cases[] = {
     {"congestion.notification-point.cnp.valid-packets-alone/duplicate", "it sends a CNP for a duplicate's mark"},
 };
 constexpr Open open_faults[] = {
-    {"no-error-completion", "not examined yet"},
-    {"read-error-at-request", "not examined yet"},
-    {"error-uses-all-receives", "not examined yet"},
-    {"later-read-first", "not examined yet"},
-    {"stale-read-data", "not examined yet"},
-    {"takes-middle-first", "not examined yet"},
-    {"hides-unknown-operation", "not examined yet"},
-    {"uc-checks-empty-access", "not examined yet"},
     {"anyone-privileged", "the case is inconclusive either way: it does not know the agent's privileges"},
     {"never-notifies", "to the case, a device that sends no CNP has no congestion management"},
     {"two-cnps-a-mark", "the case allows as many CNPs as marks, and pacing leaves two for sixteen"},
@@ -44,8 +36,6 @@ constexpr Open open_faults[] = {
     {"never-recovers", "the case reports, and judges nothing"},
     {"cnp-for-loss", "the case reports, and judges nothing"},
     {"fecn-slows", "the case does not measure the rate"},
-    {"sends-after-error", "not examined yet"},
-    {"receives-in-init", "not examined yet"},
 };
 
 bool is_open(std::span<const Open> list, std::string_view id) {
