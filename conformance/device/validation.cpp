@@ -143,6 +143,10 @@ void receive_packet(Core& core, Packet& packet) {
     return;
   }
   QueuePair* qp = packet.fields.dest_qpn == 0 ? nullptr : core.qp(packet.fields.dest_qpn);
+  if (packet.fields.dest_qpn == 1 && !qp) {
+    receive_management(core, packet);
+    return;
+  }
   if (!qp) {
     ++core.counters.misdirected;
     const bool answers = core.faults[packet.fields.dest_qpn == 0 ? Fault::answers_qp_zero : Fault::answers_unknown_qp];

@@ -18,16 +18,12 @@ struct Open {
   std::string_view reason;
 };
 constexpr Open open_cases[] = {
-    {"bth.receiver.pkey.any-of-table-on-qp1", "it speaks no CM at queue pair 1 yet"},
     {"rc.requester.timeout.retry-count/NAKs", "it takes NAKs of what it has just sent again for one loss, REQ-023"},
     {"uc.responder.length.receive-too-small/shared queue", "it completes nothing of a shared queue for it"},
     {"ud.verbs.qkey.privileged-restricted", "inconclusive: nobody tells the tester what its agent may do"},
-    {"ud.receiver.qkey.of-qp1", "inconclusive: it answers nothing at queue pair 1 yet"},
-    {"ud.endpoint.mad.octets", "likewise"},
 };
 constexpr Open open_faults[] = {
     {"anyone-privileged", "the case is inconclusive either way: it does not know the agent's privileges"},
-    {"qp1-takes-any-qkey", "the case is inconclusive: the device answers nothing at queue pair 1 yet"},
     {"paces-by-port", "the case reports, and judges nothing"},
     {"cnp-for-loss", "the case reports, and judges nothing"},
 };
