@@ -38,7 +38,7 @@ struct Options {
   std::vector<std::string> only, faults;
   std::uint64_t seed = 0;
   std::optional<bool> congestion_management;
-  bool list = false, verbose = false, json = false;
+  bool list = false, slow = false, dangerous = false, verbose = false, json = false;
 };
 
 bool wanted(const Case& which, const std::vector<std::string>& patterns) {
@@ -130,6 +130,8 @@ Exit run(const Options& options) {
     return target.error().usage ? Exit::usage : Exit::trouble;
   }
   conformance::DeviceUnderTest& device = (*target)->device();
+  device.takes_slow |= options.slow;
+  device.takes_dangerous |= options.dangerous;
   report.device = device.name;
   report.details = (*target)->details();
 
@@ -191,6 +193,8 @@ void add_certify(CLI::App& app, Work& work) {
   command->add_option("--expected", options->expected, "results that are known of the device: a JSON file");
   command->add_option("--baseline", options->baseline, "report.json of an earlier run, to be compared with");
   command->add_option("--report", options->report, "a directory for report.json, junit.xml and a capture a case");
+  command->add_flag("--slow", options->slow, "cases that take more than a minute of a real device's time, too");
+  command->add_flag("--dangerous", options->dangerous, "cases that have left a device hanging, too");
   command->add_flag("--list", options->list, "the cases, with their clauses");
   command->add_flag("--json", options->json, "the whole report as JSON");
   command->add_flag("-v,--verbose", options->verbose, "every step of each case");

@@ -36,6 +36,8 @@ struct DeviceUnderTest {
   std::optional<bool> congestion_management;
   /// Switches it, where the tester can.
   std::function<void(bool)> switch_congestion_management{};
+  bool takes_slow = false;       ///< cases that take more than a minute are run
+  bool takes_dangerous = false;  ///< cases that may leave it hanging are run
 };
 
 }  // namespace rdmawire::conformance

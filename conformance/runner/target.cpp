@@ -128,6 +128,7 @@ class ReferenceTarget final : public Target {
     device_.switch_congestion_management = switch_to;
     device_.congestion_management = options.congestion_management.value_or(true);
     switch_to(*device_.congestion_management);
+    device_.takes_slow = device_.takes_dangerous = true;
     return {};
   }
   DeviceUnderTest& device() override { return device_; }
