@@ -37,6 +37,7 @@ struct Options {
   std::string device = "reference", wire, kernel = "debian", agent, report, expected, baseline;
   std::vector<std::string> only, faults;
   std::uint64_t seed = 0;
+  std::optional<bool> congestion_management;
   bool list = false, slow = false, dangerous = false, verbose = false, json = false;
 };
 
@@ -117,6 +118,7 @@ Exit run(const Options& options) {
   target_options.faults = options.faults;
   target_options.wire = options.wire;
   target_options.kernel = options.kernel;
+  target_options.congestion_management = options.congestion_management;
   std::error_code error;
   target_options.agent = options.agent.empty()
                              ? fs::read_symlink("/proc/self/exe", error).parent_path() / "rdmawire-agent"
@@ -176,6 +178,13 @@ void add_certify(CLI::App& app, Work& work) {
   command->add_option("--device", options->device, "reference, lab:rxe, or agent:ADDRESS with --wire")
       ->capture_default_str();
   command->add_option("--wire", options->wire, "which leads to the device: packet:eth1");
+  command
+      ->add_option_function<std::string>(
+          "--congestion-management",
+          [options](const std::string& word) { options->congestion_management = word == "on"; },
+          "whether the device has it switched on, which verbs do not tell: on, off")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->type_name("WORD");
   command->add_option("--kernel", options->kernel, "of the lab: debian, newest")->capture_default_str();
   command->add_option("--agent", options->agent, "the agent's program, for the lab");
   command->add_option("--only", options->only, "rules by id or alias, with * and ?, or cases; several");

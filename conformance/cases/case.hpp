@@ -26,10 +26,9 @@ enum class Need : std::uint32_t {
   memory_windows = 1U << 5,
   flush = 1U << 6,
   atomic_write = 1U << 7,
-  congestion_management = 1U << 8,
-  connection_manager = 1U << 9,
-  multicast = 1U << 10,
-  roce_v1 = 1U << 11,
+  connection_manager = 1U << 8,
+  multicast = 1U << 9,
+  roce_v1 = 1U << 10,
 };
 constexpr Need operator|(Need a, Need b) {
   return static_cast<Need>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));

@@ -1,6 +1,7 @@
 #pragma once
 /// The device that is certified, and how the tester reaches it.
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -31,6 +32,10 @@ struct DeviceUnderTest {
   std::optional<Way> vlan;     ///< another way, with VLAN tags
   std::optional<Way> roce_v1;  ///< another way, of RoCEv1
   Patience patience;
+  /// Whether congestion management is there and switched on. Verbs do not tell; nothing: nobody said.
+  std::optional<bool> congestion_management;
+  /// Switches it, where the tester can.
+  std::function<void(bool)> switch_congestion_management{};
   bool takes_slow = false;       ///< cases that take more than a minute are run
   bool takes_dangerous = false;  ///< cases that may leave it hanging are run
 };

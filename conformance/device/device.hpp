@@ -32,6 +32,8 @@ class Device final : public replay::Station {
   /// Faults take effect with the next thing that happens.
   Faults& faults() { return core_.faults; }
   [[nodiscard]] Counters counters() const;
+  /// Switches congestion management. A17.9: it is optional, and its manager turns it on and off.
+  void set_congestion_control(bool on) { core_.options.congestion_control = on; }
   /// Counters go on from there.
   void set_counters(const Counters& counters) { core_.counters = counters; }
   [[nodiscard]] Port& port() { return core_.port; }

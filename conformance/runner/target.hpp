@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -13,13 +14,14 @@
 namespace rdmawire::conformance {
 
 struct TargetOptions {
-  std::string device = "reference";   ///< "reference", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
-  std::uint64_t seed = 1;             ///< of the reference device
-  std::vector<std::string> faults{};  ///< of the reference device, by name: device/fault_table.hpp
-  std::string wire{};                 ///< "packet:eth0"
-  std::string kernel = "debian";      ///< of the lab
-  std::filesystem::path agent{};      ///< the agent's program, for the lab
-  int stop = -1;                      ///< becomes readable when work is to end
+  std::string device = "reference";             ///< "reference", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
+  std::uint64_t seed = 1;                       ///< of the reference device
+  std::vector<std::string> faults{};            ///< of the reference device, by name: device/fault_table.hpp
+  std::string wire{};                           ///< "packet:eth0"
+  std::string kernel = "debian";                ///< of the lab
+  std::filesystem::path agent{};                ///< the agent's program, for the lab
+  std::optional<bool> congestion_management{};  ///< whether the device has it on; of rxe it is known to have none
+  int stop = -1;                                ///< becomes readable when work is to end
   std::function<void(std::string_view)> progress{};
 };
 
