@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 
@@ -23,9 +24,7 @@ constexpr Open open_cases[] = {
     {"rc.requester.timeout.retry-count/NAKs", "it takes NAKs of what it has just sent again for one loss, REQ-023"},
     {"uc.responder.length.receive-too-small/shared queue", "it completes nothing of a shared queue for it"},
 };
-constexpr Open open_faults[] = {
-    {"anyone-privileged", "the case is inconclusive either way: it does not know the agent's privileges"},
-};
+constexpr std::array<Open, 0> open_faults{};
 
 bool is_open(std::span<const Open> list, std::string_view id) {
   return std::any_of(list.begin(), list.end(), [&](const Open& open) { return open.id == id; });
