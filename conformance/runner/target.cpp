@@ -9,6 +9,7 @@
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/run_directory.hpp"
 #include "replay/host/host.hpp"
+#include "replay/wires/background.hpp"
 
 namespace rdmawire::conformance {
 namespace {
@@ -123,6 +124,8 @@ class AgentTarget : public Target {
       if (way) own.push_back(address_of(way->path.tester_address));
     auto port = replay::open_wire(wire);
     if (!port) return trouble(port.error().message);
+    // A guest whose frames nobody takes stands still while its agent is asked something.
+    if (wire.starts_with("unix:")) port = replay::read_in_background(std::move(*port));
     auto hosted = replay::HostedWire::make(std::move(*port), {.mac = tester_mac, .addresses = std::move(own)});
     if (!hosted) return trouble(hosted.error().message);
     wire_ = std::move(*hosted);
