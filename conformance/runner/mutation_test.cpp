@@ -21,7 +21,6 @@ constexpr Open open_cases[] = {
     {"roce.sender.ip.ecn-clear-without-management/IPv4", "it has congestion management, which the case cannot ask"},
     {"roce.sender.ip.ecn-clear-without-management/IPv6", "likewise"},
     {"bth.receiver.pkey.any-of-table-on-qp1", "it speaks no CM at queue pair 1 yet"},
-    {"rc.requester.timeout.retry-count/NAKs", "it takes NAKs of what it has just sent again for one loss, REQ-023"},
     {"uc.responder.length.receive-too-small/shared queue", "it completes nothing of a shared queue for it"},
     {"ud.verbs.qkey.privileged-restricted", "inconclusive: nobody tells the tester what its agent may do"},
     {"ud.receiver.qkey.of-qp1", "inconclusive: it answers nothing at queue pair 1 yet"},
