@@ -30,6 +30,7 @@ struct DeviceUnderTest {
   std::optional<Way> ipv6;  ///< another way, over IPv6
   std::optional<Way> vlan;  ///< another way, with VLAN tags
   Patience patience;
+  bool multicast = true;  ///< frames to groups may be sent; else cases of multicast are not run
 };
 
 }  // namespace rdmawire::conformance
