@@ -123,10 +123,10 @@ class Look {
     const peer::Gid& gid = device_.device->gid();
     holds(gid.type == "roce_v2", Status::fail, "GID", fmt::format("{}: {}, {}", gid.index, gid.text, gid.type),
           "give the port an IPv4 address, and let its GID table have a RoCEv2 entry for it");
-    holds(device_.ipv6.has_value() || device_.name == "reference", Status::warn, "GID of IPv6",
+    holds(device_.ipv6.has_value(), Status::warn, "GID of IPv6",
           device_.ipv6 ? fmt::format("index {}", device_.ipv6->gid_index) : "none",
           "give the port an IPv6 address too; else the cases over IPv6 are unsupported");
-    holds(device_.vlan.has_value() || device_.name == "reference", Status::warn, "GID of a VLAN",
+    holds(device_.vlan.has_value(), Status::warn, "GID of a VLAN",
           device_.vlan ? fmt::format("VLAN {}, index {}", device_.vlan->path.vlan, device_.vlan->gid_index) : "none",
           "give the port a VLAN interface with an IPv4 address; else the cases with VLAN tags are unsupported");
   }
