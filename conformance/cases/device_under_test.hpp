@@ -31,6 +31,7 @@ struct DeviceUnderTest {
   std::optional<Way> vlan;     ///< another way, with VLAN tags
   std::optional<Way> roce_v1;  ///< another way, of RoCEv1
   Patience patience;
+  bool multicast = true;  ///< frames to groups may be sent; else cases of multicast are not run
 };
 
 }  // namespace rdmawire::conformance

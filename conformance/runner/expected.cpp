@@ -18,12 +18,6 @@ constexpr std::array verdicts{Verdict::pass, Verdict::fail,        Verdict::fail
                               Verdict::may,  Verdict::unsupported, Verdict::inconclusive,
                               Verdict::error};
 
-std::optional<Verdict> verdict_of(std::string_view text) {
-  for (const Verdict verdict : verdicts)
-    if (to_string(verdict) == text) return verdict;
-  return std::nullopt;
-}
-
 bool deviates(Verdict verdict) {
   return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code || verdict == Verdict::error;
 }
@@ -48,6 +42,12 @@ std::string text_member(const Json& object, const char* name) {
 }
 
 }  // namespace
+
+std::optional<Verdict> verdict_of(std::string_view text) {
+  for (const Verdict verdict : verdicts)
+    if (to_string(verdict) == text) return verdict;
+  return std::nullopt;
+}
 
 tl::expected<ExpectedResults, std::string> ExpectedResults::read(const std::filesystem::path& path) {
   const auto text = text_of_file(path);
@@ -80,17 +80,28 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::str
   return results;
 }
 
-const Known* ExpectedResults::find(const Case& which, const std::string& today) const {
+template <class Takes>
+const Known* ExpectedResults::first(const Case& which, const Takes& takes) const {
   for (const std::string& id : {which.id(), std::string(which.rule->id), std::string(which.rule->alias)}) {
     const auto found = known_.find(id);
-    if (found != known_.end() && (found->second.until.empty() || found->second.until >= today)) return &found->second;
+    if (found != known_.end() && takes(found->second)) return &found->second;
   }
   return nullptr;
 }
 
-bool ExpectedResults::expects(const CaseResult& result, const std::string& today) const {
-  const Known* known = find(*result.of, today);
-  return known ? known->verdict == result.judgement.verdict : !deviates(result.judgement.verdict);
+const Known* ExpectedResults::find(const Case& which, const std::string& today) const {
+  return first(which, [&](const Known& known) { return known.until.empty() || known.until >= today; });
+}
+
+const Known* ExpectedResults::expired(const Case& which, const std::string& today) const {
+  return first(which, [&](const Known& known) { return !known.until.empty() && known.until < today; });
+}
+
+bool ExpectedResults::expects(const CaseResult& result, const std::string& today, bool strict) const {
+  const Verdict verdict = result.judgement.verdict;
+  if (const Known* known = find(*result.of, today)) return known->verdict == verdict;
+  if (!strict && result.of->rule->level == Level::should && verdict != Verdict::error) return true;
+  return !deviates(verdict);
 }
 
 tl::expected<std::vector<Change>, std::string> compare(const std::filesystem::path& before,
@@ -123,7 +134,7 @@ tl::expected<std::vector<Change>, std::string> compare(const std::filesystem::pa
                          : bad_now             ? Change::Kind::worse
                                                : Change::Kind::better});
     else if (bad_now && was->second.actual != result.judgement.actual)
-      changes.push_back({id, now, now, Change::Kind::other_reason});
+      changes.push_back({id, now, now, Change::Kind::other_reason, was->second.actual, result.judgement.actual});
     earlier.erase(was);
   }
   for (const auto& [id, was] : earlier) changes.push_back({id, was.verdict, "", Change::Kind::gone});

@@ -4,7 +4,9 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 
 #include "conformance/runner/run.hpp"
@@ -33,12 +35,20 @@ class ExpectedResults {
 
   /// What is known of the case on that day (YYYY-MM-DD), or nullptr.
   [[nodiscard]] const Known* find(const Case& which, const std::string& today) const;
-  /// Whether the result is what one had to expect: as known, else no deviation and no error.
-  [[nodiscard]] bool expects(const CaseResult& result, const std::string& today) const;
+  /// What was known of it until a day that is past, or nullptr.
+  [[nodiscard]] const Known* expired(const Case& which, const std::string& today) const;
+  /// Whether the result is what one had to expect: as known, else no deviation and no error. A deviation from what a
+  /// device only should do counts with `strict` alone.
+  [[nodiscard]] bool expects(const CaseResult& result, const std::string& today, bool strict = false) const;
 
  private:
+  template <class Takes>
+  const Known* first(const Case& which, const Takes& takes) const;
   std::map<std::string, Known, std::less<>> known_;
 };
+
+/// The verdict that is called so.
+std::optional<Verdict> verdict_of(std::string_view text);
 
 /// What changed between two versions of a device's firmware, by the reports of two runs.
 struct Change {
@@ -46,6 +56,7 @@ struct Change {
   std::string before;  ///< verdict; empty: it was not run
   std::string after;
   enum class Kind : std::uint8_t { worse, better, other_reason, appeared, gone } kind = Kind::worse;
+  std::string was = {}, is = {};  ///< what was seen, where that is what differs
 };
 /// `before`: a report.json of an earlier run. Cases that ended alike are left out.
 tl::expected<std::vector<Change>, std::string> compare(const std::filesystem::path& before,

@@ -46,6 +46,21 @@ TEST(ExpectedResults, AWaiverEnds) {
   ASSERT_TRUE(known) << known.error();
   EXPECT_TRUE(known->expects(ended(Verdict::fail), today));
   EXPECT_FALSE(known->expects(ended(Verdict::fail), "2027-01-01"));
+  EXPECT_EQ(known->expired(gap, today), nullptr);
+  EXPECT_EQ(known->find(gap, "2027-01-01"), nullptr);
+  ASSERT_NE(known->expired(gap, "2027-01-01"), nullptr);
+  EXPECT_EQ(known->expired(gap, "2027-01-01")->reason, "being mended");
+}
+
+TEST(ExpectedResults, WhatADeviceOnlyShouldDoIsStrict) {
+  static constexpr Case should{.rule = "roce.sender.udp.checksum-zero", .run = nothing};
+  CaseResult result = ended(Verdict::fail);
+  result.of = &should;
+  const ExpectedResults none;
+  EXPECT_TRUE(none.expects(result, today));
+  EXPECT_FALSE(none.expects(result, today, true));
+  result.judgement.verdict = Verdict::error;
+  EXPECT_FALSE(none.expects(result, today)) << "of the tester's troubles none is free";
 }
 
 TEST(ExpectedResults, WhatIsWrongIsSaid) {
