@@ -243,6 +243,12 @@ class LabTarget final : public AgentTarget {
     wire_.reset();
   }
 
+  // Of "6.1.0-56-amd64" the first two numbers.
+  [[nodiscard]] std::string known_as() const override {
+    const std::string kernel = peer_->hello().value("kernel", "");
+    const std::size_t dot = kernel.find('.');
+    return "rxe-" + kernel.substr(0, dot == std::string::npos ? dot : kernel.find_first_not_of("0123456789", dot + 1));
+  }
   [[nodiscard]] std::optional<Gone> gone() const override {
     if (const auto ended = guest_->ended()) return Gone{true, ended->message};
     return Target::gone();

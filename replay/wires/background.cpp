@@ -12,27 +12,27 @@
 #include "replay/wires/clock.hpp"
 #include "replay/wires/descriptor.hpp"
 #include "replay/wires/error.hpp"
+#include "replay/wires/forwarding.hpp"
 
 namespace rdmawire::replay {
 namespace {
 
 constexpr std::int64_t look_up = 50'000'000;  // between two looks at whether to end
 
-class BackgroundWire final : public Wire {
+class BackgroundWire final : public ForwardingWire {
  public:
   BackgroundWire(std::unique_ptr<Wire> wire, const BackgroundOptions& options)
-      : wire_(std::move(wire)), options_(options), ready_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      : ForwardingWire(*wire),
+        wire_(std::move(wire)),
+        options_(options),
+        ready_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     thread_ = std::thread([this] { read(); });
   }
   ~BackgroundWire() override { close(); }
 
-  [[nodiscard]] const std::string& name() const override { return wire_->name(); }
-  [[nodiscard]] const WireCapabilities& capabilities() const override { return wire_->capabilities(); }
-  [[nodiscard]] std::int64_t now() const override { return wire_->now(); }
   [[nodiscard]] int descriptor() const override { return ready_.get(); }
   using Wire::send;
   WireResult<std::size_t> send(std::span<const Outgoing> frames) override;
-  WireResult<bool> writable(std::int64_t deadline) override { return wire_->writable(deadline); }
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override;
   [[nodiscard]] WireCounters counters() const override;
   void close() override;
