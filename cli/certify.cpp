@@ -49,7 +49,7 @@ Exit status: 0 all as expected, 1 an unexpected result (--preflight: something t
 
 struct Options {
   conformance::TargetOptions target;
-  std::string agent, report, resume, expected, baseline;
+  std::string agent, report, resume, html, expected, baseline;
   std::vector<std::string> only;
   std::uint64_t seed = 0;
   unsigned jobs = 0, repeat = 1, most_losses = 5;
@@ -237,6 +237,9 @@ Exit finish(const Options& options, conformance::Report& report, Output& output,
       complain("certify: " + changes.error());
       return Exit::usage;
     }
+    // Of a selection, what was not asked for is no change.
+    if (!options.only.empty())
+      std::erase_if(*changes, [](const auto& one) { return one.kind == conformance::Change::Kind::gone; });
     report.changes = std::move(*changes);
   }
   if (options.json) {
@@ -250,6 +253,11 @@ Exit finish(const Options& options, conformance::Report& report, Output& output,
   if (lost) complain("certify: " + journal_error);
   if (!directory.empty())
     if (const auto written = conformance::write(report, directory); !written) {
+      complain("certify: " + written.error());
+      lost = true;
+    }
+  if (!options.html.empty())
+    if (const auto written = conformance::write_text(options.html, to_html(report, "")); !written) {
       complain("certify: " + written.error());
       lost = true;
     }
@@ -400,6 +408,7 @@ void add_certify(CLI::App& app, Work& work) {
   command->add_option("--baseline", options->baseline, "report.json of an earlier run, to be compared with");
   auto* report = command->add_option("--report", options->report,
                                      "a directory for report.json, junit.xml, index.html and a capture a case");
+  command->add_option("--html", options->html, "a file for the report as one page, without the captures");
   command->add_option("--resume", options->resume, "go on with the run whose report directory this is")
       ->excludes(report);
   command->add_flag("--list", options->list, "the cases, with their clauses");

@@ -55,6 +55,15 @@ std::optional<CaseResult> result_of(const nlohmann::json& json);
 /// device lacks or nothing can be said of.
 std::string to_junit(const Report& report);
 
+/// One page that needs nothing else: the whole report, with the frames and their headers. `captures`: where those of
+/// the cases are, from the page; empty: nowhere. Its size is bounded: of a case the first 400 steps, of a frame the
+/// first 256 octets.
+std::string to_html(const Report& report, std::string_view captures);
+/// A case's id, as the name of the file of its capture.
+std::string capture_name(const CaseResult& result);
+
+/// Writes text to a file. The error says which, and why it could not be written.
+tl::expected<void, std::string> write_text(const std::filesystem::path& path, const std::string& text);
 /// Writes report.json, junit.xml, index.html and, in `captures`, a pcapng a case with what was said at each frame. The
 /// directory is made. The error says what could not be written and why.
 tl::expected<void, std::string> write(const Report& report, const std::filesystem::path& directory);
