@@ -388,6 +388,13 @@ void add_certify(CLI::App& app, Work& work) {
       ->capture_default_str()
       ->type_name("PPS");
   command->add_option("--kernel", target.kernel, "of the lab: debian, newest")->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--congestion-management",
+          [options](const std::string& word) { options->target.congestion_management = word == "on"; },
+          "whether the device has it switched on, which verbs do not tell: on, off")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->type_name("WORD");
   command->add_option("--agent", options->agent, "the agent's program, for the lab");
   command->add_option("--only", options->only, "rules by id or alias, with * and ?, or cases; several");
   command->add_option("--fault", target.faults, "break the reference device on purpose; several; `list` names them");
@@ -411,6 +418,8 @@ void add_certify(CLI::App& app, Work& work) {
   command->add_option("--html", options->html, "a file for the report as one page, without the captures");
   command->add_option("--resume", options->resume, "go on with the run whose report directory this is")
       ->excludes(report);
+  command->add_flag("--slow", target.slow, "cases that take more than a minute of a real device's time, too");
+  command->add_flag("--dangerous", target.dangerous, "cases that have left a device hanging, too");
   command->add_flag("--list", options->list, "the cases, with their clauses");
   command->add_flag("--json", options->json, "the whole report as JSON");
   command->add_flag("-v,--verbose", options->verbose, "every step of each case");

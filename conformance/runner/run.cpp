@@ -56,6 +56,8 @@ CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t se
     try {
       if (const std::string reason = lacking(device, which.needs); !reason.empty())
         end_case(Verdict::unsupported, reason);
+      if (const std::string reason = left_out(device, which.caution); !reason.empty())
+        end_case(Verdict::inconclusive, reason);
       which.run(bench);
     } catch (const CaseEnd& end) {
       result.judgement = end.judgement;
