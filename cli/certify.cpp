@@ -138,11 +138,18 @@ Exit run(const Options& options) {
     const bool news = !expected.expects(result, day);
     unexpected |= news;
     if (options.json) return;
-    if (news || options.verbose || result.judgement.verdict != Verdict::pass)
+    if (news || options.verbose || !result.observed.violations.empty() || result.judgement.verdict != Verdict::pass)
       output.text() += conformance::text_of(result, options.verbose) + comment_on(result, expected, day);
     for (const std::string& complaint : (*target)->complaints())
       output.text() += fmt::format("    the device complains: {}\n", complaint);
   });
+  if (options.only.empty())
+    for (const conformance::Rule* rule : expected.held_unexpectedly(report.results, day)) {
+      unexpected = true;
+      if (!options.json)
+        output.text() += fmt::format("{} {}\n    UNEXPECTED: monitors saw it held, and it is known to be broken\n",
+                                     rule->alias, rule->id);
+    }
   for (const CaseResult& result : report.results) report.nanoseconds += result.nanoseconds;
   if (options.json)
     output.text() += to_json(report).dump(1) + "\n";

@@ -130,6 +130,9 @@ struct Connected : TesterQueuePair {
   void refuses(const Expectation& nak);
 
  private:
+  /// By the attributes with which it goes to RTR; those of RTS as the options have them.
+  [[nodiscard]] Pairing pairing(const nlohmann::json& attributes) const;
+
   Bench* bench_;
   std::uint32_t posted_receives_ = 0;
 };

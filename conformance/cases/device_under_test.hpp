@@ -30,6 +30,9 @@ struct DeviceUnderTest {
   std::optional<Way> ipv6;  ///< another way, over IPv6
   std::optional<Way> vlan;  ///< another way, with VLAN tags
   Patience patience;
+  /// Nanoseconds on the way, in each direction, where they are always the same and nothing is lost or overtaken: then
+  /// what the tester's end shows is what the device's does.
+  std::optional<std::int64_t> wire_delay;
 };
 
 }  // namespace rdmawire::conformance

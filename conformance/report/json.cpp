@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "conformance/monitors/monitored.hpp"
 #include "conformance/report/report.hpp"
 
 namespace rdmawire::conformance {
@@ -42,8 +43,34 @@ Json case_of(const CaseResult& result) {
   if (!result.judgement.actual.empty()) json["actual"] = result.judgement.actual;
   json["seed"] = result.seed;
   json["duration_ns"] = result.nanoseconds;
+  Json observed = Json::array();
+  for (const Violation& violation : result.observed.violations)
+    observed.push_back({{"rule", violation.of().id},
+                        {"alias", violation.of().alias},
+                        {"clauses", clauses_of(violation.of())},
+                        {"frame", violation.place.frame},
+                        {"count", violation.count},
+                        {"expected", violation.statement.expected},
+                        {"actual", violation.statement.actual}});
+  json["observed"] = std::move(observed);
   json["steps"] = std::move(steps);
   return json;
+}
+
+/// Every rule that monitors judge, and how it fared over the whole run.
+Json rules_of(const Observation& observed) {
+  Json list = Json::array();
+  for (const RuleId rule : monitored) {
+    const auto found = observed.tallies.find(rule.index());
+    const Tally tally = found == observed.tallies.end() ? Tally{} : found->second;
+    list.push_back({{"rule", rule->id},
+                    {"alias", rule->alias},
+                    {"state", tally.state()},
+                    {"held", tally.holds},
+                    {"violated", tally.violated},
+                    {"inconclusive", tally.inconclusive()}});
+  }
+  return list;
 }
 
 }  // namespace
@@ -60,6 +87,7 @@ Json to_json(const Report& report) {
           {"seed", report.seed},
           {"duration_ns", report.nanoseconds},
           {"verdicts", std::move(counts)},
+          {"rules", rules_of(report.observed())},
           {"cases", std::move(cases)}};
 }
 

@@ -26,12 +26,14 @@ struct Report {
   std::vector<CaseResult> results;
 
   [[nodiscard]] std::map<Verdict, std::size_t> counts() const;
+  /// What monitors saw in all cases: how often each rule held, was broken, or nothing could be said.
+  [[nodiscard]] Observation observed() const;
 };
 
 /// A case in the words of a terminal: its verdict, and what was expected and seen where it deviates. `steps`: the whole
 /// conversation, as a ladder.
 std::string text_of(const CaseResult& result, bool steps);
-/// How many cases ended how, one line.
+/// How many cases ended how, one line; another one of what monitors saw.
 std::string summary(const Report& report);
 
 /// docs/certify.md describes the keys.

@@ -28,7 +28,10 @@ bool deviates(Verdict verdict) {
   return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code || verdict == Verdict::error;
 }
 
-bool names_something(const std::string& id) {
+constexpr std::string_view as_observed = "/as observed";
+
+bool names_something(std::string_view id) {
+  if (id.ends_with(as_observed)) id.remove_suffix(as_observed.size());
   if (find_rule(id)) return true;
   const auto all = cases();
   return std::any_of(all.begin(), all.end(), [&](const Case& which) { return which.id() == id; });
@@ -80,17 +83,43 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::str
   return results;
 }
 
-const Known* ExpectedResults::find(const Case& which, const std::string& today) const {
-  for (const std::string& id : {which.id(), std::string(which.rule->id), std::string(which.rule->alias)}) {
-    const auto found = known_.find(id);
+template <std::size_t count>
+const Known* ExpectedResults::first_of(const std::array<std::string, count>& names, const std::string& today) const {
+  for (const std::string& name : names) {
+    const auto found = known_.find(name);
     if (found != known_.end() && (found->second.until.empty() || found->second.until >= today)) return &found->second;
   }
   return nullptr;
 }
 
+const Known* ExpectedResults::find(const Case& which, const std::string& today) const {
+  return first_of(std::array{which.id(), std::string(which.rule->id), std::string(which.rule->alias)}, today);
+}
+
+const Known* ExpectedResults::find_observed(const Rule& rule, const std::string& today) const {
+  return first_of(std::array{std::string(rule.id).append(as_observed), std::string(rule.alias).append(as_observed)},
+                  today);
+}
+
+std::vector<const Rule*> ExpectedResults::held_unexpectedly(std::span<const CaseResult> results,
+                                                            const std::string& today) const {
+  Observation all;
+  for (const CaseResult& result : results) all.add(result.observed);
+  std::vector<const Rule*> unexpected;
+  for (const auto& [rule, tally] : all.tallies)
+    if (tally.holds != 0 && tally.violated == 0 && find_observed(rules[rule], today))
+      unexpected.push_back(&rules[rule]);
+  return unexpected;
+}
+
 bool ExpectedResults::expects(const CaseResult& result, const std::string& today) const {
   const Known* known = find(*result.of, today);
-  return known ? known->verdict == result.judgement.verdict : !deviates(result.judgement.verdict);
+  const bool as_known = known ? known->verdict == result.judgement.verdict : !deviates(result.judgement.verdict);
+  const auto& seen = result.observed.violations;
+  return as_known && std::all_of(seen.begin(), seen.end(), [&](const Violation& violation) {
+           const Known* observed = find_observed(violation.of(), today);
+           return observed && observed->verdict == Verdict::fail;
+         });
 }
 
 tl::expected<std::vector<Change>, std::string> compare(const std::filesystem::path& before,

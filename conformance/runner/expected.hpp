@@ -2,8 +2,10 @@
 /// Results that are known of a device and version: deviations that were examined. What is not as written here is
 /// unexpected, a pass among it.
 
+#include <array>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <tl/expected.hpp>
 
@@ -24,7 +26,8 @@ struct Known {
 ///
 ///     {"format": 1, "device": "Linux rxe 6.1", "cases": {"rc.responder.…": {"verdict": "fail", "reason": "…", …}}}
 ///
-/// A case is named by its id; a rule's id or alias stands for all of its cases.
+/// A case is named by its id; a rule's id or alias stands for all of its cases. "RSP-009/as observed" is what monitors
+/// see of the rule, in whatever case: verdict "fail".
 class ExpectedResults {
  public:
   /// An error: the file cannot be read, is not of this form, or names a rule, case or verdict that does not exist.
@@ -33,10 +36,19 @@ class ExpectedResults {
 
   /// What is known of the case on that day (YYYY-MM-DD), or nullptr.
   [[nodiscard]] const Known* find(const Case& which, const std::string& today) const;
-  /// Whether the result is what one had to expect: as known, else no deviation and no error.
+  /// What is known of a rule as monitors see it, or nullptr.
+  [[nodiscard]] const Known* find_observed(const Rule& rule, const std::string& today) const;
+  /// Whether the case ended as one had to expect: as known, else no deviation and no error; and whether what monitors
+  /// saw in it is known.
   [[nodiscard]] bool expects(const CaseResult& result, const std::string& today) const;
+  /// Rules that are known to be broken as observed, were judged in these cases, and held in all of them: an unexpected
+  /// pass, if the cases are all that there are.
+  [[nodiscard]] std::vector<const Rule*> held_unexpectedly(std::span<const CaseResult> results,
+                                                           const std::string& today) const;
 
  private:
+  template <std::size_t count>
+  [[nodiscard]] const Known* first_of(const std::array<std::string, count>& names, const std::string& today) const;
   std::map<std::string, Known, std::less<>> known_;
 };
 

@@ -64,6 +64,7 @@ class ReferenceTarget final : public Target {
     device_.path.tester_address = device::Gid::ipv4(tester_ip).octets;
     device_.path.device_address = device::Gid::ipv4(device_ip).octets;
     device_.patience.upper_bounds = true;
+    device_.wire_delay = reference_->wire().delay();
     return {};
   }
   DeviceUnderTest& device() override { return device_; }
