@@ -19,7 +19,7 @@ namespace rdmawire::conformance {
 class Bench;
 
 /// Which of the device's GIDs a queue pair speaks over. A device that lacks it makes the case "unsupported".
-enum class Over : std::uint8_t { ipv4, ipv6, vlan };
+enum class Over : std::uint8_t { ipv4, ipv6, vlan, roce_v1 };
 
 /// How a queue pair of the device is made and connected to the tester.
 struct ConnectOptions {
@@ -40,6 +40,8 @@ struct ConnectOptions {
   std::uint32_t send_sge = 1;
   std::uint32_t completions = 256;  ///< that its queue holds
   bool shared_receives = false;     ///< a shared receive queue takes the receive requests
+  bool xrc_target = false;          ///< of XRC: it receives, by a shared receive queue of its own; else it sends
+  std::size_t xrc_domain = 0;       ///< of a target; by number
   std::uint32_t qkey = 0x11111111;  ///< of UD
   std::string state = "rts";        ///< where it is left: "reset", "init", "rtr" or "rts"
   std::uint8_t hop_limit = 64, traffic_class = 0, service_level = 0;
@@ -58,6 +60,8 @@ struct Message {
 /// What the device's requests say of the tester's memory. Nothing looks at it but the tester.
 inline constexpr std::uint64_t tester_memory = 0x10000;
 inline constexpr std::uint32_t tester_rkey = 0x4321;
+/// The tester's shared receive queue that the device's requests of XRC name.
+inline constexpr std::uint32_t tester_srq = 0x5a1c3;
 
 /// A queue pair of the device, in RTS unless its options say otherwise, and the tester's end of it.
 struct Connected : TesterQueuePair {
@@ -66,7 +70,7 @@ struct Connected : TesterQueuePair {
   peer::CompletionQueue cq;
   peer::Region region;           ///< for READs, WRITEs and atomics of both sides
   peer::Region inbox;            ///< receive request n has octets n * receive_octets and on
-  peer::SharedReceiveQueue srq;  ///< if the options ask for one; outlives the queue pair
+  peer::SharedReceiveQueue srq;  ///< if the options ask for one; outlives the queue pair. A target of XRC has one
   peer::QueuePair qp;
   ConnectOptions options;
 
@@ -94,7 +98,9 @@ struct Connected : TesterQueuePair {
 
   /// Attributes for modify_qp with which it goes to that state in the usual order: RESET, INIT, RTR, RTS.
   [[nodiscard]] nlohmann::json attributes_to(const std::string& state) const;
-  /// Modifies exactly these, or the case ends.
+  /// Modifies exactly these.
+  [[nodiscard]] peer::PeerResult<void> try_to_modify(const nlohmann::json& attributes) const;
+  /// The same, or the case ends.
   void modify(const nlohmann::json& attributes);
   /// In the usual order from RESET up to that state.
   void bring_to(const std::string& state);
@@ -107,8 +113,10 @@ struct Connected : TesterQueuePair {
   void ask_for_notification(bool solicited_only);
   /// The notification comes; or none does.
   void is_notified(bool expected);
-  /// It comes, with any error: those of which the specification names no code.
+  /// It comes, with any error but "flushed": those of which the specification names no code.
   peer::Completion fails(std::uint64_t wr_id);
+  /// It comes, with an error of its own or flushed: whether an error belongs to this request is the device's opinion.
+  peer::Completion fails_or_is_flushed(std::uint64_t wr_id);
   /// These complete as flushed, one after the other.
   void flushes(std::uint64_t first, std::uint64_t last);
   /// It may fail, or be asked for again on the wire, and that it must within some time; but it does not succeed.
@@ -132,6 +140,7 @@ struct Connected : TesterQueuePair {
  private:
   /// By the attributes with which it goes to RTR; those of RTS as the options have them.
   [[nodiscard]] Pairing pairing(const nlohmann::json& attributes) const;
+  peer::Completion completes_badly(std::uint64_t wr_id, bool or_flushed);
 
   Bench* bench_;
   std::uint32_t posted_receives_ = 0;
@@ -153,8 +162,20 @@ class Bench : public Conversation {
     options.transport = Transport::ud;
     return connect(options);
   }
+  /// XRC: the device's end receives, or sends.
+  Connected& xrc_target(ConnectOptions options = {}) {
+    options.transport = Transport::xrc;
+    options.xrc_target = true;
+    return connect(options);
+  }
+  Connected& xrc_initiator(ConnectOptions options = {}) {
+    options.transport = Transport::xrc;
+    return connect(options);
+  }
   /// A protection domain, by number; the queue pairs of this case belong to 0.
   const peer::ProtectionDomain& domain(std::size_t number = 0);
+  /// An XRC domain, by number; or the case ends "unsupported".
+  const peer::XrcDomain& xrc_domain(std::size_t number = 0);
   /// Memory of its own.
   peer::Region region(std::uint64_t octets, const peer::Names& access, std::size_t domain = 0);
   /// For a request into any region.
@@ -206,10 +227,13 @@ class Bench : public Conversation {
 
  private:
   [[noreturn]] void refused(const peer::PeerError& error, const std::string& what);
+  void make_receive_queue(Connected& of);
+  void make_queue_pair(Connected& made);
 
   DeviceUnderTest& device_;
   std::mt19937_64 random_;
   std::deque<peer::ProtectionDomain> domains_;
+  std::deque<peer::XrcDomain> xrc_domains_;
   std::deque<peer::CompletionChannel> channels_;
   std::deque<Connected> connected_;
   std::deque<peer::MemoryWindow> windows_;  // go first: before the queue pairs and regions that they are bound to

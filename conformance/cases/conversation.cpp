@@ -66,9 +66,10 @@ std::optional<Seen> Conversation::read(const replay::Received& received) const {
   seen.dest_qp = bth->get<"dest_qp">();
   const auto ours = std::find_if(queue_pairs_.begin(), queue_pairs_.end(),
                                  [&](const TesterQueuePair& qp) { return qp.tester_qpn == seen.dest_qp; });
-  if (ours == queue_pairs_.end()) return std::nullopt;
+  if (ours == queue_pairs_.end() && !to_all_) return std::nullopt;
   const bool response = seen.op->known && seen.op->direction == Direction::response;
-  seen.at = psn(Psn(bth->get<"psn">()) - (response ? ours->ours : ours->theirs));
+  const Psn first = ours == queue_pairs_.end() ? Psn(0) : response ? ours->ours : ours->theirs;
+  seen.at = psn(Psn(bth->get<"psn">()) - first);
   if (const auto aeth = seen.stack.get<Aeth>()) {
     seen.has_aeth = true;
     seen.syndrome = aeth->get<"syndrome">();

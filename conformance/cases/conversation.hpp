@@ -32,6 +32,8 @@ class Conversation {
 
   /// Frames to this queue pair are heard from now on.
   void listen_to(const TesterQueuePair& queue_pair) { queue_pairs_.push_back(queue_pair); }
+  /// And every other frame of RoCE that comes, whatever queue pair it is for; its PSNs count from 0.
+  void listen_to_all() { to_all_ = true; }
 
   Conversation& operator>>(const Stimulus& stimulus);
   /// Waits for the next frame to one of the queue pairs; another one than expected ends the case.
@@ -71,6 +73,7 @@ class Conversation {
   replay::Wire& wire_;
   Patience patience_;
   std::vector<TesterQueuePair> queue_pairs_;
+  bool to_all_ = false;
   std::deque<Seen> kept_;
   Transcript transcript_;
 };

@@ -27,8 +27,9 @@ struct DeviceUnderTest {
   replay::Wire* wire = nullptr;
   Path path;  ///< over the GID that the tests use
   std::uint32_t gid_index = 0;
-  std::optional<Way> ipv6;  ///< another way, over IPv6
-  std::optional<Way> vlan;  ///< another way, with VLAN tags
+  std::optional<Way> ipv6;     ///< another way, over IPv6
+  std::optional<Way> vlan;     ///< another way, with VLAN tags
+  std::optional<Way> roce_v1;  ///< another way, of RoCEv1
   Patience patience;
   /// Nanoseconds on the way, in each direction, where they are always the same and nothing is lost or overtaken: then
   /// what the tester's end shows is what the device's does.

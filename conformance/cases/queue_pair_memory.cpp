@@ -147,7 +147,8 @@ void first_entries(Bench& bench) {
 }
 // CA17-26
 void every_gid_has_a_type(Bench& bench) {
-  for (const auto& gid : port(bench).at("gids")) {
+  const json tables = port(bench);
+  for (const auto& gid : tables.at("gids")) {
     const std::string type = gid.value("type", "");
     bench.require(type == "roce_v1" || type == "roce_v2", "a type of RoCE for each GID", gid.dump());
   }

@@ -190,6 +190,15 @@ void quiet_after(Bench& bench, const std::string& state) {
 }
 void quiet_after_error(Bench& bench) { quiet_after(bench, "err"); }
 void quiet_after_reset(Bench& bench) { quiet_after(bench, "reset"); }
+void what_waits_is_never_sent(Bench& bench) {
+  Connected& qp = bench.rc();
+  qp.modify({{"state", "sqd"}});
+  qp.device_sends(0);
+  bench << silence();
+  qp.modify({{"state", "err"}});
+  qp.completes(0, "wr_flush_err");
+  bench << silence(150'000'000);
+}
 
 // A queue pair that was reset is a new one: the PSNs that it is given, MSN 0. What is late is nobody's.
 void reset_is_a_fresh_start(Bench& bench) {
@@ -329,6 +338,10 @@ std::span<const Case> queue_pair_states_cases() {
        .needs = Need::uc,
        .run = send_error_of_uc},
       {.rule = "qp.sender.state.quiet-after-error", .variant = "ERR", .role = verbs, .run = quiet_after_error},
+      {.rule = "qp.sender.state.quiet-after-error",
+       .variant = "a request that waits",
+       .role = verbs,
+       .run = what_waits_is_never_sent},
       {.rule = "qp.sender.state.quiet-after-error", .variant = "RESET", .role = verbs, .run = quiet_after_reset},
       {.rule = "qp.endpoint.reset.fresh-start", .role = verbs, .run = reset_is_a_fresh_start},
       {.rule = "qp.verbs.cq.overflow", .role = verbs, .run = completion_queue_overflow},

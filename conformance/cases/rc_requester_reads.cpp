@@ -70,7 +70,8 @@ void a_whole_response(Bench& bench) {
 
 void begins_with_a_middle(Bench& bench) {
   Connected& qp = three_packets_asked(bench, hasty);
-  bench >> qp.read_response(Position::middle, psn(+0), 1, part(0));
+  bench >> qp.read_response(Position::middle, psn(+0), 1, part(0)) >>
+      qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::last, psn(+2), 1, part(2));
   qp.fails_or_is_asked_again(0);
 }
 void begins_with_a_last(Bench& bench) {

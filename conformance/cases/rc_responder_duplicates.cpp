@@ -290,6 +290,27 @@ void earlier_read_first(Bench& bench) {
                 fmt::format("{} packets", all.size() - again));
 }
 
+// The earlier one alone comes again, while a very long one is answered: it is not kept waiting for that one's end.
+void earlier_read_between_responses(Bench& bench) {
+  constexpr std::int32_t packets = 4096;
+  constexpr std::uint32_t mtu = 256;
+  Connected& qp = bench.rc({.mtu = mtu, .region_octets = packets * mtu});
+  bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.read(psn(+1), qp.at(0, packets * mtu));
+  bench << read_response(Position::only, psn(+0)) << read_response(Position::first, psn(+1));
+  bench >> qp.read(psn(+0), qp.at(0, 8));
+  for (bool later_ended = false;;) {
+    const auto seen = bench.next();
+    bench.require(seen.has_value(), "the earlier READ answered a second time", "nothing");
+    if (seen->at == psn(+0)) {
+      // How fast it is, and what waits in the network, only a clock of ours tells apart.
+      bench.require(!later_ended, "the earlier READ before the end of the later one", "behind it",
+                    bench.patience().upper_bounds ? Verdict::fail : Verdict::inconclusive);
+      return;
+    }
+    later_ended |= seen->at == psn(packets);
+  }
+}
+
 }  // namespace
 
 std::span<const Case> rc_responder_duplicates_cases() {
@@ -345,7 +366,10 @@ std::span<const Case> rc_responder_duplicates_cases() {
        .needs = Need::atomics,
        .run = too_old_atomic},
       {.rule = "rc.responder.duplicate.too-old-dropped", .variant = "READ", .run = too_old_read},
-      {.rule = "rc.responder.duplicate.earlier-read-first", .run = earlier_read_first},
+      {.rule = "rc.responder.duplicate.earlier-read-first", .variant = "both again", .run = earlier_read_first},
+      {.rule = "rc.responder.duplicate.earlier-read-first",
+       .variant = "while the later one is answered",
+       .run = earlier_read_between_responses},
   };
   return list;
 }

@@ -215,6 +215,16 @@ void last_wqe_by_an_error(Bench& bench) {
   bench.tells("qp_last_wqe_reached", "qp", qp.qp.handle());
 }
 
+// The same by a request that is refused: its own receive fails, and the others are flushed.
+void error_of_a_send(Bench& bench) {
+  Connected& qp = bench.rc({.receives = 4, .receive_octets = 64});
+  bench >> qp.send_only(psn(+0)) >> qp.send_only(psn(+1), octets(65));
+  qp.completes(0);
+  qp.fails(1);
+  qp.flushes(2, 3);
+  qp.completes_nothing();
+}
+
 }  // namespace
 
 std::span<const Case> rc_responder_events_cases() {
@@ -251,7 +261,8 @@ std::span<const Case> rc_responder_events_cases() {
       {.rule = "rc.responder.state.not-ready-dropped", .variant = "RESET", .run = in_reset},
       {.rule = "rc.responder.state.not-ready-dropped", .variant = "INIT", .run = in_init},
       {.rule = "rc.responder.state.not-ready-dropped", .variant = "ERR", .run = in_error},
-      {.rule = "rc.responder.state.error-uses-one-receive", .run = error_among_sends},
+      {.rule = "rc.responder.state.error-uses-one-receive", .variant = "ERR asked for", .run = error_among_sends},
+      {.rule = "rc.responder.state.error-uses-one-receive", .variant = "a SEND refused", .run = error_of_a_send},
       {.rule = "rc.responder.state.last-wqe-reached",
        .variant = "ERR asked for",
        .needs = Need::shared_receive_queues,

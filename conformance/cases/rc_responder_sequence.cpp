@@ -14,7 +14,7 @@ void begins(Bench& bench, Operation operation, Position position, std::size_t le
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
   bench >> qp.request(operation, position, psn(+0), {.payload = octets(length)});
   qp.refuses(nak_invalid_request(psn(+0)));
-  qp.fails(0);
+  qp.fails_or_is_flushed(0);
 }
 void send_middle(Bench& bench) { begins(bench, Operation::send, Position::middle, mtu); }
 void send_last(Bench& bench) { begins(bench, Operation::send, Position::last, 8); }

@@ -1,6 +1,8 @@
 /// Unreliable connections: IBTA vol 1, 9.8.2 (PSNs and messages), Table 63 (errors of the responder), Table 38
 /// (opcodes); numbers of most statements unverified.
 
+#include <fmt/format.h>
+
 #include "conformance/cases/files.hpp"
 
 namespace rdmawire::conformance {
@@ -159,6 +161,14 @@ void nothing_with_a_wrong_rkey(Bench& bench) {
   receives(bench, qp, psn(+1), 0);
   qp.is_in("rts");
 }
+void nothing_but_an_immediate_with_a_wrong_rkey(Bench& bench) {
+  constexpr std::uint8_t write_only_with_immediate = 0x2b;
+  Connected& qp = bench.uc({.receives = 1});
+  bench >> qp.request(write_only_with_immediate, psn(+0), {.va = 0x1234, .rkey = 0xdead00, .immediate = 0x12345678});
+  const peer::Completion completion = qp.completes(0);
+  bench.require(completion.byte_len == 0 && completion.imm == 0x12345678U, "0 octets, and the immediate data",
+                fmt::format("{} octets, immediate {:#x}", completion.byte_len, completion.imm.value_or(0)));
+}
 
 // Table 38: UC has SENDs and WRITEs, and no others.
 void undefined(Bench& bench, std::uint8_t opcode) {
@@ -233,7 +243,14 @@ std::span<const Case> uc_cases() {
        .variant = "shared queue",
        .needs = Need::uc | Need::shared_receive_queues,
        .run = longer_than_the_shared_receive},
-      {.rule = "uc.responder.access.zero-length-unchecked", .needs = Need::uc, .run = nothing_with_a_wrong_rkey},
+      {.rule = "uc.responder.access.zero-length-unchecked",
+       .variant = "WRITE",
+       .needs = Need::uc,
+       .run = nothing_with_a_wrong_rkey},
+      {.rule = "uc.responder.access.zero-length-unchecked",
+       .variant = "WRITE with immediate",
+       .needs = Need::uc,
+       .run = nothing_but_an_immediate_with_a_wrong_rkey},
       {.rule = "uc.responder.opcode.undefined-dropped", .variant = "READ", .needs = Need::uc, .run = a_read},
       {.rule = "uc.responder.opcode.undefined-dropped", .variant = "atomic", .needs = Need::uc, .run = an_atomic},
       {.rule = "uc.responder.opcode.undefined-dropped",

@@ -16,7 +16,7 @@ void notify(Core& core, QueuePair& qp, const Packet& packet) {
   }
   if (!qp.is_connected()) {
     cnp.path.dgid = packet.sgid;
-    cnp.path.sgid_index = core.port.find(packet.dgid, packet.type).value_or(0);
+    cnp.path.sgid_index = core.port.find(packet.dgid, packet.type, packet.vlan).value_or(0);
     cnp.fields.dest_qpn = packet.fields.source_qpn;
   }
   if (core.faults[Fault::two_cnps_a_mark]) core.control.push_back(cnp);

@@ -220,8 +220,9 @@ Json Face::port_json() {
   for (std::size_t i = 0; i < at.gids.size(); ++i) {
     if (at.gids[i].gid.is_zero()) continue;
     const char* type = at.gids[i].type == GidType::roce_v2 ? "roce_v2" : "roce_v1";
-    if (faults[Fault::gid_types_untold]) type = "ib";
-    gids.push_back({{"index", i}, {"gid", gid_text(at.gids[i].gid)}, {"type", type}, {"netdev", "reference"}});
+    if (faults[Fault::gid_types_untold] && !at.gids[i].gid.is_ipv4()) type = "ib";
+    const std::string netdev = at.gids[i].vlan == 0 ? "reference" : fmt::format("reference.{}", at.gids[i].vlan);
+    gids.push_back({{"index", i}, {"gid", gid_text(at.gids[i].gid)}, {"type", type}, {"netdev", netdev}});
   }
   for (const std::uint16_t pkey : at.pkeys) pkeys.push_back(pkey);
   if (faults[Fault::no_default_pkey]) pkeys[0] = 0x8001;

@@ -482,12 +482,12 @@ constexpr std::array<FaultRow, fault_count> rows{{
      "Port counters begin anew after all ones."},
     {transport_counters_stand, "transport-counters-stand", {"port.verbs.counters.as-the-wire"}, false,
      "Counters of duplicates, gaps and retries stand still."},
-    {receives_in_init, "receives-in-init", {"qp.receiver.init.nothing-accepted"}, true,
-     "Requests are acknowledged in INIT."},
+    {receives_in_init, "receives-in-init", {"qp.receiver.init.nothing-accepted"}, false,
+     "Packets use receives in INIT."},
     {windows_keep_queue_pairs, "windows-keep-queue-pairs", {"memory.verbs.window.queue-pair-destroyed"}, false,
      "A queue pair with bound windows cannot be destroyed."},
     {gid_types_untold, "gid-types-untold", {"port.verbs.tables.gid-type"}, false,
-     "The GID table does not tell types."},
+     "The GID table does not tell the types of IPv6 addresses."},
 }};
 // clang-format on
 

@@ -2,10 +2,10 @@
 
 namespace rdmawire::device {
 
-std::optional<std::uint8_t> Port::find(const Gid& gid, GidType type) const {
+std::optional<std::uint8_t> Port::find(const Gid& gid, GidType type, std::uint16_t vlan) const {
   if (gid.is_zero()) return std::nullopt;
   for (std::size_t i = 0; i < gids.size(); ++i)
-    if (gids[i].gid == gid && gids[i].type == type) return static_cast<std::uint8_t>(i);
+    if (gids[i].gid == gid && gids[i].type == type && gids[i].vlan == vlan) return static_cast<std::uint8_t>(i);
   return std::nullopt;
 }
 

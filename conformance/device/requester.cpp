@@ -253,7 +253,7 @@ void fail(Core& core, QueuePair& qp, std::size_t index, Status status) {
   at.queue.pop_front();
   at.at -= std::min(at.at, index + 1);
   at.packet = 0;
-  if (failed.opcode == WorkOpcode::unknown && core.faults[Fault::hides_unknown_operation]) return;
+  if (status == Status::local_qp_operation && core.faults[Fault::hides_unknown_operation]) return;
   complete_send(core, qp, failed, status, 0);
   if (qp.state == QpState::err) return;
   if (machines::after_send_error(qp.options.type) == QpState::err)

@@ -14,7 +14,7 @@ bool from_peer(const Core& core, const QueuePair& qp, const Packet& packet) {
   if (packet.sgid != qp.attributes.path.dgid && !core.faults[Fault::ignores_source_address]) return false;
   const GidEntry& own = core.port.gids[qp.attributes.path.sgid_index];
   if (packet.type != own.type && !core.faults[Fault::connected_takes_v1]) return false;
-  return packet.dgid == own.gid || core.faults[Fault::ignores_destination_address];
+  return (packet.dgid == own.gid && packet.vlan == own.vlan) || core.faults[Fault::ignores_destination_address];
 }
 
 /// The partition: the queue pair's own; QP1 takes any of the port's table (C9-42).
@@ -38,7 +38,7 @@ void answer_wrongly(Core& core, const Packet& packet, std::uint32_t dest_qpn, st
   if (core.control.size() >= Core::most_control) return;
   OutgoingPacket answer;
   answer.path.dgid = packet.sgid;
-  answer.path.sgid_index = core.port.find(packet.dgid, packet.type).value_or(0);
+  answer.path.sgid_index = core.port.find(packet.dgid, packet.type, packet.vlan).value_or(0);
   answer.fields.opcode = acknowledge;
   answer.fields.pkey = packet.fields.pkey;
   answer.fields.dest_qpn = dest_qpn;
@@ -69,12 +69,16 @@ void deliver(Core& core, QueuePair& qp, const Packet& packet) {
 }
 
 /// Whether the state lets packets in. Faults answer where it does not.
-bool open_to(Core& core, const QueuePair& qp, const Packet& packet) {
+bool open_to(Core& core, QueuePair& qp, const Packet& packet) {
   if (qp.state == QpState::rtr && core.faults[Fault::deaf_until_rts]) return false;
   if (qp.state == QpState::sqe && core.faults[Fault::send_error_ends_receiving]) return false;
   if (qp.takes_requests() || qp.takes_responses()) return true;
-  const bool answers = (qp.state == QpState::err && core.faults[Fault::answers_in_error]) ||
-                       (qp.state == QpState::init && core.faults[Fault::receives_in_init]);
+  if (qp.state == QpState::init && core.faults[Fault::receives_in_init] && !qp.receives.empty()) {
+    const ReceiveRequest request = std::move(qp.receives.front());
+    qp.receives.pop_front();
+    complete_receive(core, qp, request, {.opcode = CompletionOpcode::receive}, false);
+  }
+  const bool answers = qp.state == QpState::err && core.faults[Fault::answers_in_error];
   if (answers && qp.is_reliable() && !is_response(packet))
     answer_wrongly(core, packet, qp.attributes.dest_qpn, ack_without_credits);
   return false;
@@ -114,7 +118,7 @@ void receive_multicast(Core& core, const Packet& packet) {
 bool is_acceptable(const Core& core, const Packet& packet) {
   constexpr std::uint32_t multicast_qpn = 0xffffff;
   const bool multicast = packet.dgid.is_multicast();
-  const bool listed = multicast || core.port.find(packet.dgid, packet.type);  // CA17-41
+  const bool listed = multicast || core.port.find(packet.dgid, packet.type, packet.vlan);  // CA17-41
   if (!listed && !core.faults[Fault::ignores_destination_address]) return false;
   if (packet.tver != 0 && !core.faults[Fault::ignores_header_version]) return false;
   if (packet.reserved_bits && core.faults[Fault::minds_reserved_bits]) return false;

@@ -15,7 +15,7 @@ tracking::PairEvidence evidence_of(const Pairing& pairing) {
   constexpr double timeout_unit_ns = 4096;  // IBTA vol 1, 9.7.6.1.3 (number unverified): 4.096 µs * 2^code
   tracking::PairEvidence evidence;
   evidence.by = tracking::JoinedBy::told;
-  evidence.service = pairing.transport == Transport::uc ? tracking::Service::uc : tracking::Service::rc;
+  evidence.service = tracking::service_of(pairing.transport);
   auto& [tester, device] = evidence.sides;
   tester.address = address_of(pairing.tester);
   tester.qp = pairing.tester.qpn;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "conformance/device/fault_table.hpp"
@@ -37,44 +38,6 @@ std::array<std::uint8_t, 16> gid_octets(const replay::IpAddress& address) {
   return octets;
 }
 
-/// In this process, in virtual time.
-class ReferenceTarget final : public Target {
- public:
-  tl::expected<void, TargetError> start(const TargetOptions& options) {
-    auto started = device::Reference::start(device::reference_options(options.seed));
-    if (!started) return trouble(started.error().message);
-    reference_ = std::move(*started);
-    for (const std::string& name : options.faults) {
-      const device::FaultRow* fault = device::find_fault(name);
-      if (!fault) return tl::unexpected(TargetError{true, fmt::format("there is no fault \"{}\"", name)});
-      reference_->device().faults().set(fault->fault);
-    }
-    auto opened = peer::Device::open(reference_->peer());
-    if (!opened) return trouble(opened.error().message);
-    verbs_.emplace(std::move(*opened));
-    constexpr std::uint32_t tester_ip = 0x0a0000c8, device_ip = 0x0a000001;
-    reference_->learn(device::Gid::ipv4(tester_ip), octets_of(tester_mac));
-    device_.name = options.device;
-    device_.peer = &reference_->peer();
-    device_.device = &*verbs_;
-    device_.wire = &reference_->wire();
-    device_.gid_index = verbs_->gid().index;
-    device_.path.tester_mac = octets_of(tester_mac);
-    device_.path.device_mac = reference_->device().options().port.mac;
-    device_.path.tester_address = device::Gid::ipv4(tester_ip).octets;
-    device_.path.device_address = device::Gid::ipv4(device_ip).octets;
-    device_.patience.upper_bounds = true;
-    device_.wire_delay = reference_->wire().delay();
-    return {};
-  }
-  DeviceUnderTest& device() override { return device_; }
-  [[nodiscard]] std::string details() const override { return "rdmawire's reference device"; }
-
- private:
-  std::unique_ptr<device::Reference> reference_;
-  std::optional<peer::Device> verbs_;
-  DeviceUnderTest device_;
-};
 /// The address that a GID holds.
 replay::IpAddress address_of(const std::array<std::uint8_t, 16>& gid) {
   constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -97,6 +60,79 @@ std::uint16_t vlan_of(const std::string& netdev) {
   return id;
 }
 
+Path path_to(const replay::IpAddress& address) {
+  Path path;
+  path.tester_mac = octets_of(tester_mac);
+  path.tester_address = gid_octets(beside(address));
+  path.device_address = gid_octets(address);
+  return path;
+}
+
+/// Entries of the GID table beside the one that the cases use: over IPv6, of a VLAN, of RoCEv1.
+void find_other_ways(DeviceUnderTest& device, const peer::Port& port) {
+  for (const peer::Gid& gid : port.gids) {
+    const auto address = replay::IpAddress::parse(gid.text);
+    if (!address) continue;
+    const replay::IpAddress plain = address_of(address->octets);
+    const std::uint16_t vlan = vlan_of(gid.netdev);
+    const Way way{path_to(plain), gid.index};
+    if (gid.type == "roce_v1" && vlan == 0 && !plain.v6 && !device.roce_v1) {
+      device.roce_v1 = way;
+      device.roce_v1->path.roce_v1 = true;
+    }
+    if (gid.type != "roce_v2") continue;
+    if (vlan != 0 && !plain.v6 && !device.vlan) {
+      device.vlan = way;
+      device.vlan->path.vlan = vlan;
+    }
+    // A routable address goes before a link-local one.
+    if (vlan == 0 && plain.v6 && (!device.ipv6 || device.ipv6->path.device_address[0] == 0xfe)) device.ipv6 = way;
+  }
+}
+
+/// In this process, in virtual time.
+class ReferenceTarget final : public Target {
+ public:
+  tl::expected<void, TargetError> start(const TargetOptions& options) {
+    auto started = device::Reference::start(device::reference_options(options.seed));
+    if (!started) return trouble(started.error().message);
+    reference_ = std::move(*started);
+    for (const std::string& name : options.faults) {
+      const device::FaultRow* fault = device::find_fault(name);
+      if (!fault) return tl::unexpected(TargetError{true, fmt::format("there is no fault \"{}\"", name)});
+      reference_->device().faults().set(fault->fault);
+    }
+    auto opened = peer::Device::open(reference_->peer());
+    if (!opened) return trouble(opened.error().message);
+    verbs_.emplace(std::move(*opened));
+    constexpr std::uint32_t device_ip = 0x0a000001;
+    device_.name = options.device;
+    device_.peer = &reference_->peer();
+    device_.device = &*verbs_;
+    device_.wire = &reference_->wire();
+    device_.gid_index = verbs_->gid().index;
+    device_.path = path_to(replay::IpAddress::v4(device_ip));
+    find_other_ways(device_, verbs_->port());
+    const auto known = [this](Path& path) {
+      path.device_mac = reference_->device().options().port.mac;
+      reference_->learn({path.tester_address}, path.tester_mac);
+    };
+    known(device_.path);
+    for (auto* way : {&device_.ipv6, &device_.vlan, &device_.roce_v1})
+      if (*way) known((*way)->path);
+    device_.patience.upper_bounds = true;
+    device_.wire_delay = reference_->wire().delay();
+    return {};
+  }
+  DeviceUnderTest& device() override { return device_; }
+  [[nodiscard]] std::string details() const override { return "rdmawire's reference device"; }
+
+ private:
+  std::unique_ptr<device::Reference> reference_;
+  std::optional<peer::Device> verbs_;
+  DeviceUnderTest device_;
+};
+
 /// What every device behind an agent needs: the session, the wire, addresses found out.
 class AgentTarget : public Target {
  public:
@@ -118,10 +154,11 @@ class AgentTarget : public Target {
     if (!address) return trouble(fmt::format("{}: the device's address {} is none", name, verbs_->address()));
     if (address->v6) return trouble(fmt::format("{}: the device has no IPv4 address; give its port one", name));
     device_.gid_index = verbs_->gid().index;
-    find_other_ways();
+    find_other_ways(device_, verbs_->port());
     std::vector<replay::IpAddress> own{beside(*address)};
-    for (const auto& way : {device_.ipv6, device_.vlan})
-      if (way) own.push_back(address_of(way->path.tester_address));
+    for (const auto& way : {device_.ipv6, device_.vlan, device_.roce_v1})
+      if (way && std::ranges::find(own, address_of(way->path.tester_address)) == own.end())
+        own.push_back(address_of(way->path.tester_address));
     auto port = replay::open_wire(wire);
     if (!port) return trouble(port.error().message);
     auto hosted = replay::HostedWire::make(std::move(*port), {.mac = tester_mac, .addresses = std::move(own)});
@@ -135,35 +172,9 @@ class AgentTarget : public Target {
     device_.wire = wire_.get();
     device_.path = path_to(*address);
     device_.path.device_mac = octets_of(*mac);
-    for (auto* way : {&device_.ipv6, &device_.vlan})
+    for (auto* way : {&device_.ipv6, &device_.vlan, &device_.roce_v1})
       if (*way) (*way)->path.device_mac = octets_of(*mac);
     return {};
-  }
-
-  static Path path_to(const replay::IpAddress& address) {
-    Path path;
-    path.tester_mac = octets_of(tester_mac);
-    path.tester_address = gid_octets(beside(address));
-    path.device_address = gid_octets(address);
-    return path;
-  }
-
-  // Entries of the GID table beside the one that the cases use: over IPv6, and of a VLAN.
-  void find_other_ways() {
-    const peer::Port& port = verbs_->port();
-    for (const peer::Gid& gid : port.gids) {
-      const auto address = replay::IpAddress::parse(gid.text);
-      if (gid.type != "roce_v2" || !address) continue;
-      const replay::IpAddress plain = address_of(address->octets);
-      const std::uint16_t vlan = vlan_of(gid.netdev);
-      if (vlan != 0 && !plain.v6 && !device_.vlan) {
-        device_.vlan = {path_to(plain), gid.index};
-        device_.vlan->path.vlan = vlan;
-      }
-      // A routable address goes before a link-local one.
-      if (vlan == 0 && plain.v6 && (!device_.ipv6 || device_.ipv6->path.device_address[0] == 0xfe))
-        device_.ipv6 = {path_to(plain), gid.index};
-    }
   }
 
   DeviceUnderTest device_;
