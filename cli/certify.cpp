@@ -159,7 +159,7 @@ class Teller {
     if (options_.json) return {};
     const bool news = !report_.expected->expects(result, report_.date, report_.strict);
     if (!news && !options_.verbose && result.judgement.verdict == Verdict::pass && !result.flaky() &&
-        result.complaints.empty())
+        result.complaints.empty() && result.observed.violations.empty())
       return {};
     return conformance::text_of(result, options_.verbose) + comment_on(result, report_);
   }
@@ -263,9 +263,16 @@ Exit finish(const Options& options, conformance::Report& report, Output& output,
     }
   if (!output.finish() || lost) return Exit::trouble;
   if (!report.partial.empty()) return status_of_signal();
-  const bool news = std::any_of(report.results.begin(), report.results.end(), [&](const CaseResult& result) {
+  bool news = std::any_of(report.results.begin(), report.results.end(), [&](const CaseResult& result) {
     return !report.expected->expects(result, report.date, report.strict);
   });
+  // Of all cases alone one can say that a rule held.
+  if (options.only.empty() && report.partial.empty())
+    for (const conformance::Rule* rule : report.expected->held_unexpectedly(report.results, report.date)) {
+      news = true;
+      complain(fmt::format("certify: UNEXPECTED: {} {}: monitors saw it held, and it is known to be broken",
+                           rule->alias, rule->id));
+    }
   return news ? Exit::found : Exit::fine;
 }
 
@@ -329,10 +336,12 @@ Exit run(Options options) {
   Teller teller(chosen, options, report);
   std::map<const Case*, CaseResult> results;
   if (*journal)
-    for (const CaseResult& result : (*journal)->results())
+    for (CaseResult result : (*journal)->results()) {
+      result.observed = conformance::observe(result.transcript, (*target)->device().wire_delay);
       if (std::find(chosen.begin(), chosen.end(), result.of) != chosen.end() &&
           results.emplace(result.of, result).second)
         teller.take(result, true);
+    }
   std::vector<const Case*> left;
   for (const Case* which : chosen)
     if (!results.contains(which)) left.push_back(which);

@@ -39,6 +39,9 @@ struct DeviceUnderTest {
   std::function<void(bool)> switch_congestion_management{};
   bool takes_slow = false;       ///< cases that take more than a minute are run
   bool takes_dangerous = false;  ///< cases that may leave it hanging are run
+  /// Nanoseconds on the way, in each direction, where they are always the same and nothing is lost or overtaken: then
+  /// what the tester's end shows is what the device's does.
+  std::optional<std::int64_t> wire_delay;
 };
 
 }  // namespace rdmawire::conformance

@@ -35,6 +35,8 @@ struct Report {
   bool strict = false;  ///< deviations from what a device only should do are unexpected, too
 
   [[nodiscard]] std::map<Verdict, std::size_t> counts() const;
+  /// What monitors saw in all cases: how often each rule held, was broken, or nothing could be said.
+  [[nodiscard]] Observation observed() const;
 };
 
 /// A case in the words of a terminal: its verdict, and what was expected and seen where it deviates. `steps`: the whole
@@ -42,7 +44,7 @@ struct Report {
 std::string text_of(const CaseResult& result, bool steps);
 /// "of 3 runs 2 pass, 1 fail"
 std::string attempts_of(const CaseResult& result);
-/// How many cases ended how, one line; and another one where not all ran.
+/// How many cases ended how, one line; another one of what monitors saw, and one where not all ran.
 std::string summary(const Report& report);
 
 /// docs/certify.md describes the keys, docs/certify.schema.json their form.

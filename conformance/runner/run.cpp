@@ -5,6 +5,9 @@
 namespace rdmawire::conformance {
 namespace {
 
+/// Without a frame after which nothing is on the way any more, nanoseconds.
+constexpr std::int64_t a_moment = 1'000'000;
+
 /// Throws away what is left of the case before.
 void drain(replay::Wire& wire, std::int64_t quiet) {
   for (std::size_t left = 65536; left > 0; --left) {
@@ -49,7 +52,7 @@ CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t se
   CaseResult result;
   result.of = &which;
   result.seed = seed;
-  drain(*device.wire, 1'000'000);
+  drain(*device.wire, a_moment);
   const std::int64_t begin = device.wire->now();
   {
     Bench bench(device, seed);
@@ -62,8 +65,10 @@ CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t se
     } catch (const CaseEnd& end) {
       result.judgement = end.judgement;
     }
+    bench.hear_out(a_moment);
     result.transcript = bench.transcript();
   }
+  result.observed = observe(result.transcript, device.wire_delay);
   result.nanoseconds = device.wire->now() - begin;
   return result;
 }

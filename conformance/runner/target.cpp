@@ -122,6 +122,7 @@ class ReferenceTarget final : public Target {
     for (auto* way : {&device_.ipv6, &device_.vlan, &device_.roce_v1})
       if (*way) known((*way)->path);
     device_.patience.upper_bounds = true;
+    device_.wire_delay = reference_->wire().delay();
     const auto switch_to = [this](bool on) {
       const std::lock_guard lock(reference_->wire().mutex());
       reference_->device().set_congestion_control(on);
