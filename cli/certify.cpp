@@ -49,7 +49,7 @@ Exit status: 0 all as expected, 1 an unexpected result (--preflight: something t
 
 struct Options {
   conformance::TargetOptions target;
-  std::string agent, report, resume, expected, baseline;
+  std::string agent, report, resume, html, expected, baseline;
   std::vector<std::string> only;
   std::uint64_t seed = 0;
   unsigned jobs = 0, repeat = 1, most_losses = 5;
@@ -160,7 +160,7 @@ class Teller {
     if (options_.json) return {};
     const bool news = !report_.expected->expects(result, report_.date, report_.strict);
     if (!news && !options_.verbose && result.judgement.verdict == Verdict::pass && !result.flaky() &&
-        result.complaints.empty())
+        result.complaints.empty() && result.observed.violations.empty())
       return {};
     return conformance::text_of(result, options_.verbose) + comment_on(result, report_);
   }
@@ -238,6 +238,9 @@ Exit finish(const Options& options, conformance::Report& report, Output& output,
       complain("certify: " + changes.error());
       return Exit::usage;
     }
+    // Of a selection, what was not asked for is no change.
+    if (!options.only.empty())
+      std::erase_if(*changes, [](const auto& one) { return one.kind == conformance::Change::Kind::gone; });
     report.changes = std::move(*changes);
   }
   if (options.json) {
@@ -254,11 +257,23 @@ Exit finish(const Options& options, conformance::Report& report, Output& output,
       complain("certify: " + written.error());
       lost = true;
     }
+  if (!options.html.empty())
+    if (const auto written = conformance::write_text(options.html, to_html(report, "")); !written) {
+      complain("certify: " + written.error());
+      lost = true;
+    }
   if (!output.finish() || lost) return Exit::trouble;
   if (!report.partial.empty()) return status_of_signal();
-  const bool news = std::any_of(report.results.begin(), report.results.end(), [&](const CaseResult& result) {
+  bool news = std::any_of(report.results.begin(), report.results.end(), [&](const CaseResult& result) {
     return !report.expected->expects(result, report.date, report.strict);
   });
+  // Of all cases alone one can say that a rule held.
+  if (options.only.empty() && report.partial.empty())
+    for (const conformance::Rule* rule : report.expected->held_unexpectedly(report.results, report.date)) {
+      news = true;
+      complain(fmt::format("certify: UNEXPECTED: {} {}: monitors saw it held, and it is known to be broken",
+                           rule->alias, rule->id));
+    }
   return news ? Exit::found : Exit::fine;
 }
 
@@ -337,10 +352,12 @@ Exit run(Options options) {
   Teller teller(chosen, options, report);
   std::map<const Case*, CaseResult> results;
   if (*journal)
-    for (const CaseResult& result : (*journal)->results())
+    for (CaseResult result : (*journal)->results()) {
+      result.observed = conformance::observe(result.transcript, (*target)->device().wire_delay);
       if (std::find(chosen.begin(), chosen.end(), result.of) != chosen.end() &&
           results.emplace(result.of, result).second)
         teller.take(result, true);
+    }
   std::vector<const Case*> left;
   for (const Case* which : chosen)
     if (!results.contains(which)) left.push_back(which);
@@ -396,6 +413,13 @@ void add_certify(CLI::App& app, Work& work) {
       ->capture_default_str()
       ->type_name("PPS");
   command->add_option("--kernel", target.kernel, "of the lab: debian, newest")->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--congestion-management",
+          [options](const std::string& word) { options->target.congestion_management = word == "on"; },
+          "whether the device has it switched on, which verbs do not tell: on, off")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->type_name("WORD");
   command->add_option("--agent", options->agent, "the agent's program, for the lab");
   command->add_option("--only", options->only, "rules by id or alias, with * and ?, or cases; several");
   command->add_option("--fault", target.faults, "break the reference device on purpose; several; `list` names them");
@@ -418,8 +442,11 @@ void add_certify(CLI::App& app, Work& work) {
   command->add_option("--baseline", options->baseline, "report.json of an earlier run, to be compared with");
   auto* report = command->add_option("--report", options->report,
                                      "a directory for report.json, junit.xml, index.html and a capture a case");
+  command->add_option("--html", options->html, "a file for the report as one page, without the captures");
   command->add_option("--resume", options->resume, "go on with the run whose report directory this is")
       ->excludes(report);
+  command->add_flag("--slow", target.slow, "cases that take more than a minute of a real device's time, too");
+  command->add_flag("--dangerous", target.dangerous, "cases that have left a device hanging, too");
   command->add_flag("--list", options->list, "the cases, with their clauses");
   command->add_flag("--json", options->json, "the whole report as JSON");
   command->add_flag("-v,--verbose", options->verbose, "every step of each case");

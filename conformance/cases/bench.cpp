@@ -45,6 +45,24 @@ std::string gid_text(const std::array<std::uint8_t, 16>& address) {
 
 }  // namespace
 
+Bench::~Bench() {
+  if (switched_) device_.switch_congestion_management(*device_.congestion_management);
+}
+
+bool Bench::congestion_management(bool on) {
+  const auto& usual = device_.congestion_management;
+  if (usual == on) return true;
+  if (usual && device_.switch_congestion_management) {
+    device_.switch_congestion_management(on);
+    note(on ? "congestion management switched on" : "congestion management switched off");
+    return switched_ = true;
+  }
+  if (usual)
+    end_case(Verdict::unsupported,
+             on ? "the device has no congestion management" : "the device has congestion management");
+  return false;
+}
+
 void Bench::refused(const peer::PeerError& error, const std::string& what) {
   const bool lacking = error.number == EOPNOTSUPP || error.number == ENOSYS || error.number == ENOTSUP;
   end_case(lacking ? Verdict::unsupported : Verdict::error, fmt::format("{}: {}", what, error.message));
@@ -211,6 +229,20 @@ peer::PeerResult<void> Connected::try_to_modify(const nlohmann::json& attributes
 
 void Connected::modify(const nlohmann::json& attributes) {
   bench_->take(try_to_modify(attributes), fmt::format("queue pair {:#x}: {}", device_qpn, attributes.dump()));
+  if (attributes.value("state", "") == "rtr" && transport != Transport::ud) bench_->record(pairing(attributes));
+}
+
+Pairing Connected::pairing(const nlohmann::json& attributes) const {
+  return {.transport = transport,
+          .tester = {path.tester_address, attributes.value("dest_qp_num", tester_qpn),
+                     attributes.value("rq_psn", ours.value())},
+          .device = {path.device_address, device_qpn, theirs.value()},
+          .mtu = attributes.value("path_mtu", options.mtu),
+          .timeout = options.timeout,
+          .retry_cnt = options.retry_cnt,
+          .rnr_retry = options.rnr_retry,
+          .reads_at_once = options.reads_at_once,
+          .own_reads = options.own_reads};
 }
 
 void Connected::bring_to(const std::string& state) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "conformance/monitors/monitored.hpp"
 #include "conformance/report/report.hpp"
 
 namespace rdmawire::conformance {
@@ -75,6 +76,16 @@ Json to_json(const CaseResult& result) {
     json["flaky"] = result.flaky();
   }
   if (!result.complaints.empty()) json["complaints"] = result.complaints;
+  Json observed = Json::array();
+  for (const Violation& violation : result.observed.violations)
+    observed.push_back({{"rule", violation.of().id},
+                        {"alias", violation.of().alias},
+                        {"clauses", clauses_of(violation.of())},
+                        {"frame", violation.place.frame},
+                        {"count", violation.count},
+                        {"expected", violation.statement.expected},
+                        {"actual", violation.statement.actual}});
+  json["observed"] = std::move(observed);
   json["steps"] = std::move(steps);
   return json;
 }
@@ -109,6 +120,22 @@ std::optional<CaseResult> result_of(const nlohmann::json& json) {
 }
 
 namespace {
+
+/// Every rule that monitors judge, and how it fared over the whole run.
+Json rules_of(const Observation& observed) {
+  Json list = Json::array();
+  for (const RuleId rule : monitored) {
+    const auto found = observed.tallies.find(rule.index());
+    const Tally tally = found == observed.tallies.end() ? Tally{} : found->second;
+    list.push_back({{"rule", rule->id},
+                    {"alias", rule->alias},
+                    {"state", tally.state()},
+                    {"held", tally.holds},
+                    {"violated", tally.violated},
+                    {"inconclusive", tally.inconclusive()}});
+  }
+  return list;
+}
 
 /// What one has to know beside the result: whether it was expected, and by which words.
 void add_known(Json& json, const CaseResult& result, const Report& report) {
@@ -149,7 +176,8 @@ Json to_json(const Report& report) {
             {"details", report.details},
             {"seed", report.seed},
             {"duration_ns", report.nanoseconds},
-            {"verdicts", std::move(counts)}};
+            {"verdicts", std::move(counts)},
+            {"rules", rules_of(report.observed())}};
   if (!report.date.empty()) json["date"] = report.date;
   if (!report.partial.empty()) json["partial"] = report.partial;
   if (!report.preflight.empty()) {

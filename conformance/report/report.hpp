@@ -35,6 +35,8 @@ struct Report {
   bool strict = false;  ///< deviations from what a device only should do are unexpected, too
 
   [[nodiscard]] std::map<Verdict, std::size_t> counts() const;
+  /// What monitors saw in all cases: how often each rule held, was broken, or nothing could be said.
+  [[nodiscard]] Observation observed() const;
 };
 
 /// A case in the words of a terminal: its verdict, and what was expected and seen where it deviates. `steps`: the whole
@@ -42,7 +44,7 @@ struct Report {
 std::string text_of(const CaseResult& result, bool steps);
 /// "of 3 runs 2 pass, 1 fail"
 std::string attempts_of(const CaseResult& result);
-/// How many cases ended how, one line; and another one where not all ran.
+/// How many cases ended how, one line; another one of what monitors saw, and one where not all ran.
 std::string summary(const Report& report);
 
 /// docs/certify.md describes the keys, docs/certify.schema.json their form.
@@ -55,6 +57,15 @@ std::optional<CaseResult> result_of(const nlohmann::json& json);
 /// device lacks or nothing can be said of.
 std::string to_junit(const Report& report);
 
+/// One page that needs nothing else: the whole report, with the frames and their headers. `captures`: where those of
+/// the cases are, from the page; empty: nowhere. Its size is bounded: of a case the first 400 steps, of a frame the
+/// first 256 octets.
+std::string to_html(const Report& report, std::string_view captures);
+/// A case's id, as the name of the file of its capture.
+std::string capture_name(const CaseResult& result);
+
+/// Writes text to a file. The error says which, and why it could not be written.
+tl::expected<void, std::string> write_text(const std::filesystem::path& path, const std::string& text);
 /// Writes report.json, junit.xml, index.html and, in `captures`, a pcapng a case with what was said at each frame. The
 /// directory is made. The error says what could not be written and why.
 tl::expected<void, std::string> write(const Report& report, const std::filesystem::path& directory);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "conformance/monitors/monitored.hpp"
 #include "conformance/report/report.hpp"
 
 namespace rdmawire::conformance {
@@ -39,6 +40,12 @@ std::string attempts_of(const CaseResult& result) {
   return text;
 }
 
+Observation Report::observed() const {
+  Observation all;
+  for (const CaseResult& result : results) all.add(result.observed);
+  return all;
+}
+
 std::string text_of(const CaseResult& result, bool steps) {
   const Rule& rule = *result.of->rule;
   const Judgement& judgement = result.judgement;
@@ -48,6 +55,10 @@ std::string text_of(const CaseResult& result, bool steps) {
   if (!judgement.expected.empty()) text += fmt::format("    expected  {}\n", judgement.expected);
   if (!judgement.actual.empty())
     text += fmt::format("    {}  {}\n", deviates ? "actual  " : "because ", judgement.actual);
+  for (const Violation& violation : result.observed.violations)
+    text += fmt::format("    observed  {} {}: deviates from {} as we read it\n    expected  {}\n    actual    {}\n",
+                        violation.of().alias, violation.of().id, clauses_of(violation.of()),
+                        violation.statement.expected, violation.statement.actual);
   if (result.flaky()) text += fmt::format("    flaky     {}\n", attempts_of(result));
   for (const std::string& complaint : result.complaints)
     text += fmt::format("    the device complains: {}\n", complaint);
@@ -71,6 +82,16 @@ std::string summary(const Report& report) {
                                    [](const CaseResult& result) { return result.flaky(); });
   if (flaky) text += fmt::format("; {} flaky", flaky);
   text += fmt::format("; {}, seed {}\n", report.device, report.seed);
+  const Observation observed = report.observed();
+  const auto count = [&](auto which) {
+    return std::count_if(observed.tallies.begin(), observed.tallies.end(),
+                         [&](const auto& entry) { return which(entry.second); });
+  };
+  text += fmt::format("observed in their frames: {} rules held, {} violated, {} inconclusive, {} not exercised\n",
+                      count([](const Tally& t) { return t.holds != 0 && t.violated == 0; }),
+                      count([](const Tally& t) { return t.violated != 0; }),
+                      count([](const Tally& t) { return t.holds == 0 && t.violated == 0; }),
+                      monitored.size() - observed.tallies.size());
   if (!report.partial.empty()) text += fmt::format("PARTIAL: {}\n", report.partial);
   return text;
 }

@@ -25,7 +25,17 @@ bool deviates(Verdict verdict) {
   return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code || verdict == Verdict::error;
 }
 
-bool names_something(const std::string& id) {
+constexpr std::string_view as_observed = "/as observed";
+
+/// What a case is called in a file of results, the closest first.
+std::array<std::string, 3> names_of(const Case& which) {
+  return {which.id(), std::string(which.rule->id), std::string(which.rule->alias)};
+}
+
+bool holds_on(const Known& known, const std::string& day) { return known.until.empty() || known.until >= day; }
+
+bool names_something(std::string_view id) {
+  if (id.ends_with(as_observed)) id.remove_suffix(as_observed.size());
   if (find_rule(id)) return true;
   const auto all = cases();
   return std::any_of(all.begin(), all.end(), [&](const Case& which) { return which.id() == id; });
@@ -115,28 +125,50 @@ std::vector<std::string> ExpectedResults::keys() const {
 std::size_t ExpectedResults::size() const { return keys().size(); }
 
 template <class Takes>
-const Known* ExpectedResults::first(const Case& which, const Takes& takes) const {
+const Known* ExpectedResults::first(std::span<const std::string> names, const Takes& takes) const {
   for (const Layer& layer : layers_)
-    for (const std::string& id : {which.id(), std::string(which.rule->id), std::string(which.rule->alias)}) {
-      const auto found = layer.find(id);
+    for (const std::string& name : names) {
+      const auto found = layer.find(name);
       if (found != layer.end() && takes(found->second)) return &found->second;
     }
   return nullptr;
 }
 
 const Known* ExpectedResults::find(const Case& which, const std::string& today) const {
-  return first(which, [&](const Known& known) { return known.until.empty() || known.until >= today; });
+  return first(names_of(which), [&](const Known& known) { return holds_on(known, today); });
 }
 
 const Known* ExpectedResults::expired(const Case& which, const std::string& today) const {
-  return first(which, [&](const Known& known) { return !known.until.empty() && known.until < today; });
+  return first(names_of(which), [&](const Known& known) { return !holds_on(known, today); });
+}
+
+const Known* ExpectedResults::find_observed(const Rule& rule, const std::string& today) const {
+  const std::array names{std::string(rule.id).append(as_observed), std::string(rule.alias).append(as_observed)};
+  return first(names, [&](const Known& known) { return holds_on(known, today); });
+}
+
+std::vector<const Rule*> ExpectedResults::held_unexpectedly(std::span<const CaseResult> results,
+                                                            const std::string& today) const {
+  Observation all;
+  for (const CaseResult& result : results) all.add(result.observed);
+  std::vector<const Rule*> unexpected;
+  for (const auto& [rule, tally] : all.tallies)
+    if (tally.holds != 0 && tally.violated == 0 && find_observed(rules[rule], today))
+      unexpected.push_back(&rules[rule]);
+  return unexpected;
 }
 
 bool ExpectedResults::expects(const CaseResult& result, const std::string& today, bool strict) const {
   const Verdict verdict = result.judgement.verdict;
-  if (const Known* known = find(*result.of, today)) return known->verdict == verdict || known->instead == verdict;
-  if (!strict && result.of->rule->level == Level::should && verdict != Verdict::error) return true;
-  return !deviates(verdict);
+  const Known* known = find(*result.of, today);
+  const auto weighs = [&](const Rule& rule) { return strict || rule.level != Level::should; };
+  const bool as_known = known ? known->verdict == verdict || known->instead == verdict
+                              : !deviates(verdict) || (verdict != Verdict::error && !weighs(*result.of->rule));
+  const auto& seen = result.observed.violations;
+  return as_known && std::all_of(seen.begin(), seen.end(), [&](const Violation& violation) {
+           const Known* observed = find_observed(violation.of(), today);
+           return observed ? observed->verdict == Verdict::fail : !weighs(violation.of());
+         });
 }
 
 tl::expected<std::vector<Change>, std::string> compare(const std::filesystem::path& before,

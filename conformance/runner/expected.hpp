@@ -2,9 +2,11 @@
 /// Results that are known of a device and version: deviations that were examined. What is not as written here is
 /// unexpected, a pass among it.
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -28,7 +30,8 @@ struct Known {
 ///
 ///     {"format": 1, "device": "Linux rxe 6.1", "cases": {"rc.responder.…": {"verdict": "fail", "reason": "…", …}}}
 ///
-/// A case is named by its id; a rule's id or alias stands for all of its cases. Later ones go before earlier ones.
+/// A case is named by its id; a rule's id or alias stands for all of its cases. "RSP-009/as observed" is what monitors
+/// see of the rule, in whatever case: verdict "fail".
 class ExpectedResults {
  public:
   /// What this product itself knows of a device, conformance/expected: "rxe-6.1". Nothing where it knows none.
@@ -50,13 +53,19 @@ class ExpectedResults {
   [[nodiscard]] const Known* find(const Case& which, const std::string& today) const;
   /// What was known of it until a day that is past, or nullptr.
   [[nodiscard]] const Known* expired(const Case& which, const std::string& today) const;
-  /// Whether the result is what one had to expect: as known, else no deviation and no error. A deviation from what a
-  /// device only should do counts with `strict` alone.
+  /// What is known of a rule as monitors see it, or nullptr.
+  [[nodiscard]] const Known* find_observed(const Rule& rule, const std::string& today) const;
+  /// Whether the case ended as one had to expect: as known, else no deviation and no error; and whether what monitors
+  /// saw in it is known. A deviation from what a device only should do counts with `strict` alone.
   [[nodiscard]] bool expects(const CaseResult& result, const std::string& today, bool strict = false) const;
+  /// Rules that are known to be broken as observed, were judged in these cases, and held in all of them: an unexpected
+  /// pass, if the cases are all that there are.
+  [[nodiscard]] std::vector<const Rule*> held_unexpectedly(std::span<const CaseResult> results,
+                                                           const std::string& today) const;
 
  private:
   template <class Takes>
-  const Known* first(const Case& which, const Takes& takes) const;
+  const Known* first(std::span<const std::string> names, const Takes& takes) const;
   using Layer = std::map<std::string, Known, std::less<>>;
   std::vector<Layer> layers_;  ///< the first that says something counts
 };

@@ -87,6 +87,23 @@ TEST(ExpectedResults, WhatADeviceOnlyShouldDoIsStrict) {
   EXPECT_FALSE(none.expects(result, today)) << "of the tester's troubles none is free";
 }
 
+TEST(ExpectedResults, WhatMonitorsSeeIsNewsUnlessItIsKnown) {
+  const std::size_t rule = RuleId("rc.responder.ack.asked-for-once").index();
+  CaseResult result = ended(Verdict::pass);
+  result.observed.violations.emplace_back().rule = rule;
+  result.observed.tallies[rule].violated = 1;
+  EXPECT_FALSE(ExpectedResults().expects(result, today));
+  const auto known = ExpectedResults::parse(
+      R"({"format":1,"cases":{"RSP-003/as observed":{"verdict":"fail","reason":"it acknowledges twice"}}})", "x");
+  ASSERT_TRUE(known) << known.error();
+  EXPECT_TRUE(known->expects(result, today));
+  EXPECT_TRUE(known->held_unexpectedly({&result, 1}, today).empty());
+  result.observed = {};
+  EXPECT_TRUE(known->held_unexpectedly({&result, 1}, today).empty()) << "it was not exercised";
+  result.observed.tallies[rule].holds = 1;
+  EXPECT_EQ(known->held_unexpectedly({&result, 1}, today), (std::vector{&rules[rule]}));
+}
+
 TEST(ExpectedResults, WhatIsWrongIsSaid) {
   const auto error = [](const std::string& text) {
     const auto parsed = ExpectedResults::parse(text, "known.json");

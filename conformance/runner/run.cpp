@@ -5,6 +5,9 @@
 namespace rdmawire::conformance {
 namespace {
 
+/// Without a frame after which nothing is on the way any more, nanoseconds.
+constexpr std::int64_t a_moment = 1'000'000;
+
 /// Throws away what is left of the case before.
 void drain(replay::Wire& wire, std::int64_t quiet) {
   for (std::size_t left = 65536; left > 0; --left) {
@@ -49,19 +52,23 @@ CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t se
   CaseResult result;
   result.of = &which;
   result.seed = seed;
-  drain(*device.wire, 1'000'000);
+  drain(*device.wire, a_moment);
   const std::int64_t begin = device.wire->now();
   {
     Bench bench(device, seed);
     try {
       if (const std::string reason = lacking(device, which.needs); !reason.empty())
         end_case(Verdict::unsupported, reason);
+      if (const std::string reason = left_out(device, which.caution); !reason.empty())
+        end_case(Verdict::inconclusive, reason);
       which.run(bench);
     } catch (const CaseEnd& end) {
       result.judgement = end.judgement;
     }
+    bench.hear_out(a_moment);
     result.transcript = bench.transcript();
   }
+  result.observed = observe(result.transcript, device.wire_delay);
   result.nanoseconds = device.wire->now() - begin;
   return result;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "conformance/cases/case.hpp"
+#include "conformance/runner/observe.hpp"
 
 namespace rdmawire::conformance {
 
@@ -22,6 +23,7 @@ struct CaseResult {
   const Case* of = nullptr;  ///< not nullptr
   Judgement judgement;
   Transcript transcript;
+  Observation observed;  ///< what the monitors say of the device in it
   std::uint64_t seed = 0;
   std::int64_t nanoseconds = 0;         ///< of the wire's clock
   std::vector<Attempt> attempts;        ///< if it was run several times; what is told is that of the worst

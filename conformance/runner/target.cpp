@@ -123,6 +123,15 @@ class ReferenceTarget final : public Target {
     for (auto* way : {&device_.ipv6, &device_.vlan, &device_.roce_v1})
       if (*way) known((*way)->path);
     device_.patience.upper_bounds = true;
+    device_.wire_delay = reference_->wire().delay();
+    const auto switch_to = [this](bool on) {
+      const std::lock_guard lock(reference_->wire().mutex());
+      reference_->device().set_congestion_control(on);
+    };
+    device_.switch_congestion_management = switch_to;
+    device_.congestion_management = options.congestion_management.value_or(true);
+    switch_to(*device_.congestion_management);
+    device_.takes_slow = device_.takes_dangerous = true;
     guard();
     return {};
   }
@@ -185,6 +194,8 @@ class AgentTarget : public Target {
     device_.path.device_mac = octets_of(*mac);
     for (auto* way : {&device_.ipv6, &device_.vlan, &device_.roce_v1})
       if (*way) (*way)->path.device_mac = octets_of(*mac);
+    device_.takes_slow = options.slow;
+    device_.takes_dangerous = options.dangerous;
     if (is_on_bench(name)) {
       device_.multicast = options.multicast;
       restrained_.emplace(*wire_, replay::Restraint{.frames_per_second = options.frames_per_second,
@@ -234,6 +245,7 @@ class LabTarget final : public AgentTarget {
     if (!guest) return failed(guest.error());
     guest_.emplace(std::move(*guest));
     if (guest_->agents().empty()) return trouble("lab: the guest has no agent; it is a program beside this one");
+    device_.congestion_management = options.congestion_management.value_or(false);  // rxe has none
     return reach(options, guest_->agents().front(), guest_->ports().front().wire);
   }
   ~LabTarget() override {
@@ -272,6 +284,7 @@ class BenchTarget final : public AgentTarget {
     if (options.wire.empty())
       return tl::unexpected(
           TargetError{true, fmt::format("{}: which wire leads to the device? --wire names it", options.device)});
+    device_.congestion_management = options.congestion_management;
     return reach(options, agent, options.wire);
   }
 };

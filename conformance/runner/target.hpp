@@ -16,17 +16,20 @@
 namespace rdmawire::conformance {
 
 struct TargetOptions {
-  std::string device = "reference";          ///< "reference", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
-  std::uint64_t seed = 1;                    ///< of the reference device
-  std::vector<std::string> faults{};         ///< of the reference device, by name: device/fault_table.hpp
-  std::string wire{};                        ///< "packet:eth0"
-  std::string kernel = "debian";             ///< of the lab
-  std::filesystem::path agent{};             ///< the agent's program, for the lab
-  std::string secret_file{};                 ///< that the agent shares with us; empty: none
-  std::vector<std::string> allowed{};        ///< addresses that may be sent to; the reference and the lab need none
-  bool multicast = false;                    ///< frames to groups may be sent; likewise
-  std::uint32_t frames_per_second = 10'000;  ///< at most, on a real wire; 0: as many as it takes
-  int stop = -1;                             ///< becomes readable when work is to end
+  std::string device = "reference";             ///< "reference", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
+  std::uint64_t seed = 1;                       ///< of the reference device
+  std::vector<std::string> faults{};            ///< of the reference device, by name: device/fault_table.hpp
+  std::string wire{};                           ///< "packet:eth0"
+  std::string kernel = "debian";                ///< of the lab
+  std::filesystem::path agent{};                ///< the agent's program, for the lab
+  std::string secret_file{};                    ///< that the agent shares with us; empty: none
+  std::vector<std::string> allowed{};           ///< addresses that may be sent to; the reference and the lab need none
+  bool multicast = false;                       ///< frames to groups may be sent; likewise
+  std::uint32_t frames_per_second = 10'000;     ///< at most, on a real wire; 0: as many as it takes
+  std::optional<bool> congestion_management{};  ///< whether the device has it on; of rxe it is known to have none
+  bool slow = false;                            ///< cases that take more than a minute of a real device's time are run
+  bool dangerous = false;                       ///< cases that have left a device hanging are run
+  int stop = -1;                                ///< becomes readable when work is to end
   std::function<void(std::string_view)> progress{};
 };
 
