@@ -18,7 +18,6 @@ struct Open {
   std::string_view reason;
 };
 constexpr Open open_cases[] = {
-    {"rc.requester.timeout.retry-count/NAKs", "it takes NAKs of what it has just sent again for one loss, REQ-023"},
     {"uc.responder.length.receive-too-small/shared queue", "it completes nothing of a shared queue for it"},
     {"ud.verbs.qkey.privileged-restricted", "inconclusive: nobody tells the tester what its agent may do"},
 };
