@@ -27,7 +27,6 @@ struct DeviceOptions {
       true;  ///< it answers marks with notifications, and heeds them; else its packets are not ECT
   std::int64_t cnp_interval = 50'000;  ///< nanoseconds between notifications to one queue pair
   machines::ReactionSettings reaction;
-  std::int64_t soonest_answer = 1000;  ///< nanoseconds within which nobody can have answered what was sent
   CmSettings cm;
   std::uint32_t most_objects = 4096;
   std::uint32_t most_work = 16'384;  ///< requests of a queue, entries of a completion queue

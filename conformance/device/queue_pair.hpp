@@ -83,7 +83,6 @@ struct Requester {
   std::uint32_t packet = 0;  ///< and which of its packets
   machines::RcRetries retries;
   std::optional<Psn> went_back_to;    ///< for a NAK; further ones of the same loss are of no interest
-  std::int64_t went_back_at = 0;
   std::int64_t ack_deadline = never;  ///< when the ACK timer ends
   std::int64_t rnr_until = 0;         ///< nothing is sent before
   Psn highest_sent{};                 ///< the PSN after the newest that was on the wire, for counting what goes again

@@ -94,22 +94,12 @@ void retry(Core& core, QueuePair& qp, Psn psn) {
   restart_timer(core, qp);
 }
 
-/// The PSN that is sent next of what was begun; nothing: it was all sent.
-std::optional<Psn> next_psn(const Requester& at) {
-  if (at.at >= at.queue.size() || !at.queue[at.at].started || at.queue[at.at].psns == 0) return std::nullopt;
-  return at.queue[at.at].first + at.packet;
-}
-
 /// A sequence error's NAK, or a missing response.
 void go_back_for(Core& core, QueuePair& qp, const machines::RcProgress& progress) {
   Requester& at = qp.requester;
-  // Of the same loss: no second round. What was sent again can be lost again, which a NAK tells no sooner than the
-  // packet could be answered; of responses those that are under way tell the same.
-  const bool sent_again = next_psn(at) != progress.restart && core.now - at.went_back_at >= core.options.soonest_answer;
-  const bool same_loss = at.went_back_to == progress.restart && (progress.implied || !sent_again);
-  if (same_loss && !core.faults[Fault::retries_for_every_nak]) return;
+  // Of the same loss: no second round.
+  if (at.went_back_to == progress.restart && !core.faults[Fault::retries_for_every_nak]) return;
   at.went_back_to = progress.restart;
-  at.went_back_at = core.now;
   if (progress.implied) ++core.counters.implied_naks;
   const auto before = std::pair(at.at, at.packet);
   retry(core, qp,
