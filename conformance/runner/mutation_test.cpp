@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+#include <string>
+
 #include "conformance/runner/run.hpp"
 #include "conformance/runner/target.hpp"
 
@@ -9,6 +13,18 @@ namespace rdmawire::conformance {
 namespace {
 
 constexpr std::uint64_t seed = 20261121;
+
+TEST(Cases, ThereIsOneForEachRuleThatCanBeProvoked) {
+  for (const Rule& rule : rules) {
+    if (rule.mode == Mode::passive || rule.mode == Mode::unit) continue;
+    EXPECT_TRUE(std::ranges::any_of(cases(), [&](const Case& which) { return which.rule->id == rule.id; })) << rule.id;
+  }
+}
+
+TEST(Cases, HaveNamesOfTheirOwn) {
+  std::set<std::string> ids;
+  for (const Case& which : cases()) EXPECT_TRUE(ids.insert(which.id()).second) << which.id();
+}
 
 TEST(ReferenceDevice, PassesEverything) {
   for (const Case& which : cases()) {
