@@ -55,6 +55,7 @@ struct Options {
   std::uint64_t seed = 0;
   unsigned jobs = 0, repeat = 1, most_losses = 5;
   double case_timeout = 60, timeout = 0;
+  bool known = true;
   bool list = false, verbose = false, json = false, preflight = false, strict = false, coverage = false;
 };
 
@@ -283,6 +284,20 @@ Exit show_coverage() {
   return output.finish() ? Exit::fine : Exit::trouble;
 }
 
+/// Below what the user says, what this product knows of the device.
+void add_known(const std::string& name, conformance::ExpectedResults& expected) {
+  if (name.empty()) return;
+  const auto known = conformance::ExpectedResults::of_device(name);
+  if (known) {
+    expected.add_below(*known);
+    complain(fmt::format("certify: results of {} that are known and examined are no news; --no-expected forgets them",
+                         name));
+  } else {
+    complain(fmt::format("certify: nothing is known of {}; of {} it is", name,
+                         fmt::join(conformance::ExpectedResults::devices(), ", ")));
+  }
+}
+
 Exit run(Options options) {
   if (options.coverage) return show_coverage();
   if (options.list) return list(options);
@@ -334,6 +349,7 @@ Exit run(Options options) {
   if (!target) return complained(target.error());
   report.device = (*target)->device().name;
   report.details = (*target)->details();
+  if (options.known) add_known((*target)->known_as(), expected);
   if (const auto fit = look_first(**target, options, report); !fit) return fit.error();
   auto journal = journal_of(options, report);
   if (!journal) {
@@ -428,7 +444,9 @@ void add_certify(CLI::App& app, Work& work) {
   command->add_option("--losses", options->most_losses, "give up when the device was lost so often in a row (5)")
       ->check(CLI::Range(1, 1000));
   command->add_flag("--strict", options->strict, "what a device should do counts like what it shall do");
-  command->add_option("--expected", options->expected, "results that are known of the device: a JSON file");
+  command->add_option("--expected", options->expected,
+                      "results that are known of the device: a JSON file; it goes before what is built in");
+  command->add_flag("!--no-expected", options->known, "what is built in of the lab's devices does not count");
   command->add_option("--baseline", options->baseline, "report.json of an earlier run, to be compared with");
   auto* report = command->add_option("--report", options->report,
                                      "a directory for report.json, junit.xml, index.html and a capture a case");

@@ -78,6 +78,26 @@ void waits_for_as_long_as_the_mra_says(Bench& bench) {
   cm.ends(connection);
 }
 
+// 12.7.34: the queue pair of the passive side waits for ACKs as long as the REQ says.
+void the_timeout_is_that_of_the_req(Bench& bench) {
+  constexpr std::uint8_t code = 17;  // 537 ms
+  TesterCm cm(bench);
+  const peer::Listener listener = cm.device_listens();
+  bench >> cm.req(listener.port()).with<CmReq, "primary_local_ack_timeout">(code, "local ACK timeout 537 ms");
+  peer::CmConnection connection = cm.requested(listener);
+  bench.take(connection.accept(cm.qp.qp), "the device's consumer accepts");
+  cm.hears<CmRep>();
+  bench >> cm.rtu();
+  cm.is_told(connection, "established");
+  cm.qp.device_sends(0);
+  const Seen first = bench.wait(a_send(psn(+0)));
+  const Seen again = bench.wait(a_send(psn(+0)));
+  bench.no_sooner(first.time, again.time, nearly(cm_time(code)), "the SEND again");
+  bench >> cm.qp.ack(psn(+0), 1);
+  cm.qp.completes(0);
+  cm.ends(connection);
+}
+
 // The consumer waits no longer: a REJ because of the timeout, whose remote id is 0, unless an MRA told it.
 void gives_up(Bench& bench, bool was_told) {
   TesterCm cm(bench);
@@ -116,6 +136,11 @@ std::span<const Case> connection_manager_timeouts_cases() {
        .role = verbs,
        .needs = manager,
        .run = waits_for_as_long_as_the_mra_says},
+      {.rule = "cm.endpoint.timeout.as-announced",
+       .variant = "the device is asked",
+       .role = verbs,
+       .needs = manager,
+       .run = the_timeout_is_that_of_the_req},
       {.rule = "cm.active-side.reject.remote-id",
        .variant = "no MRA",
        .role = verbs,

@@ -35,6 +35,9 @@ std::string left_behind(DeviceUnderTest& device, std::uint64_t before) {
   return fmt::format("{} of the case's objects could not be released", objects - before);
 }
 
+/// One says more than what came of it: a device that does not answer any more.
+bool is_deviation(Verdict verdict) { return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code; }
+
 /// The one to be told of, of two ends of a case.
 bool is_worse(Verdict a, Verdict b) {
   constexpr std::array order{Verdict::pass,         Verdict::may,   Verdict::unsupported,
@@ -65,8 +68,7 @@ struct Run {
     if (!lost) {
       const auto trouble = [&](std::string what) {
         broken = true;
-        // A deviation says more than what came of it.
-        if (made.judgement.verdict == Verdict::fail || made.judgement.verdict == Verdict::fail_wrong_code)
+        if (is_deviation(made.judgement.verdict))
           made.judgement.actual += "; after the case " + what;
         else
           made.judgement = {Verdict::error, {}, "after the case " + what};
@@ -282,7 +284,11 @@ class Work {
     } else if (gone) {
       std::string how = "the device went away: " + gone->why;
       lost(how);
-      result.judgement = {gone->device ? Verdict::fail : Verdict::error, gone->device ? "the device goes on" : "", how};
+      if (is_deviation(result.judgement.verdict))
+        result.judgement.actual += "; after the case " + how;
+      else
+        result.judgement = {gone->device ? Verdict::fail : Verdict::error, gone->device ? "the device goes on" : "",
+                            how};
     } else {
       const std::lock_guard lock(mutex_);
       losses_ = 0;

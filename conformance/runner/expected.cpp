@@ -7,7 +7,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <sstream>
+
+#include "conformance/runner/expected_files.hpp"
 
 namespace rdmawire::conformance {
 namespace {
@@ -72,7 +75,7 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::str
   if (!json.is_object() || json.value("format", Json()) != 1) return wrong("\"format\": 1 is missing");
   const auto list = json.find("cases");
   if (list == json.end() || !list->is_object()) return wrong("\"cases\", an object by case or rule, is missing");
-  ExpectedResults results;
+  Layer known_here;
   for (const auto& [id, entry] : list->items()) {
     if (!names_something(id)) return wrong(fmt::format("there is no case or rule \"{}\"", id));
     if (!entry.is_object()) return wrong(fmt::format("{}: what is known must be an object", id));
@@ -80,22 +83,54 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::str
     const auto verdict = verdict_of(text_member(entry, "verdict"));
     if (!verdict) return wrong(fmt::format("{}: \"verdict\" is none: \"{}\"", id, text_member(entry, "verdict")));
     known.verdict = *verdict;
+    if (const std::string instead = text_member(entry, "or"); !instead.empty())
+      if (known.instead = verdict_of(instead); !known.instead)
+        return wrong(fmt::format("{}: \"or\" is no verdict: \"{}\"", id, instead));
     known.reason = text_member(entry, "reason");
     if (known.reason.empty()) return wrong(fmt::format("{}: \"reason\" is missing", id));
     known.evidence = text_member(entry, "evidence");
     known.right = text_member(entry, "right");
     known.until = text_member(entry, "until");
-    results.known_.emplace(id, std::move(known));
+    known_here.emplace(id, std::move(known));
   }
+  ExpectedResults results;
+  results.layers_.push_back(std::move(known_here));
   return results;
 }
 
+std::optional<ExpectedResults> ExpectedResults::of_device(std::string_view name) {
+  for (const ExpectedFile& file : expected_files)
+    if (file.name == name)
+      if (auto known = parse(std::string(file.text), std::string(name))) return std::move(*known);
+  return std::nullopt;
+}
+
+std::vector<std::string> ExpectedResults::devices() {
+  std::vector<std::string> names;
+  for (const ExpectedFile& file : expected_files) names.emplace_back(file.name);
+  return names;
+}
+
+void ExpectedResults::add_below(const ExpectedResults& more) {
+  layers_.insert(layers_.end(), more.layers_.begin(), more.layers_.end());
+}
+
+std::vector<std::string> ExpectedResults::keys() const {
+  std::set<std::string> all;
+  for (const Layer& layer : layers_)
+    for (const auto& [key, known] : layer) all.insert(key);
+  return {all.begin(), all.end()};
+}
+
+std::size_t ExpectedResults::size() const { return keys().size(); }
+
 template <class Takes>
 const Known* ExpectedResults::first(std::span<const std::string> names, const Takes& takes) const {
-  for (const std::string& name : names) {
-    const auto found = known_.find(name);
-    if (found != known_.end() && takes(found->second)) return &found->second;
-  }
+  for (const Layer& layer : layers_)
+    for (const std::string& name : names) {
+      const auto found = layer.find(name);
+      if (found != layer.end() && takes(found->second)) return &found->second;
+    }
   return nullptr;
 }
 
@@ -127,7 +162,7 @@ bool ExpectedResults::expects(const CaseResult& result, const std::string& today
   const Verdict verdict = result.judgement.verdict;
   const Known* known = find(*result.of, today);
   const auto weighs = [&](const Rule& rule) { return strict || rule.level != Level::should; };
-  const bool as_known = known ? known->verdict == verdict
+  const bool as_known = known ? known->verdict == verdict || known->instead == verdict
                               : !deviates(verdict) || (verdict != Verdict::error && !weighs(*result.of->rule));
   const auto& seen = result.observed.violations;
   return as_known && std::all_of(seen.begin(), seen.end(), [&](const Violation& violation) {

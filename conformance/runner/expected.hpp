@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "conformance/runner/run.hpp"
 
@@ -18,10 +19,11 @@ namespace rdmawire::conformance {
 /// What is known of one case.
 struct Known {
   Verdict verdict = Verdict::fail;
-  std::string reason;    ///< what the device does instead
-  std::string evidence;  ///< where it was seen: a capture, a line of the device's source
-  std::string right;     ///< "specification", "device", "unclear"
-  std::string until;     ///< of a waiver: YYYY-MM-DD, after which it does not count; empty: always
+  std::optional<Verdict> instead{};  ///< that it may have, too: where times decide whether the case shows anything
+  std::string reason;                ///< what the device does instead
+  std::string evidence;              ///< where it was seen: a capture, a line of the device's source
+  std::string right;                 ///< "specification", "device", "unclear"
+  std::string until;                 ///< of a waiver: YYYY-MM-DD, after which it does not count; empty: always
 };
 
 /// A file of results, docs/certify.md:
@@ -32,9 +34,20 @@ struct Known {
 /// see of the rule, in whatever case: verdict "fail".
 class ExpectedResults {
  public:
+  /// What this product itself knows of a device, conformance/expected: "rxe-6.1". Nothing where it knows none.
+  static std::optional<ExpectedResults> of_device(std::string_view name);
+  /// The devices that it knows.
+  static std::vector<std::string> devices();
   /// An error: the file cannot be read, is not of this form, or names a rule, case or verdict that does not exist.
   static tl::expected<ExpectedResults, std::string> read(const std::filesystem::path& path);
   static tl::expected<ExpectedResults, std::string> parse(const std::string& text, const std::string& name);
+
+  /// What is known already, where these say nothing of a case.
+  void add_below(const ExpectedResults& more);
+  /// All keys: ids of cases and rules, aliases.
+  [[nodiscard]] std::vector<std::string> keys() const;
+  /// How many there are.
+  [[nodiscard]] std::size_t size() const;
 
   /// What is known of the case on that day (YYYY-MM-DD), or nullptr.
   [[nodiscard]] const Known* find(const Case& which, const std::string& today) const;
@@ -53,7 +66,8 @@ class ExpectedResults {
  private:
   template <class Takes>
   const Known* first(std::span<const std::string> names, const Takes& takes) const;
-  std::map<std::string, Known, std::less<>> known_;
+  using Layer = std::map<std::string, Known, std::less<>>;
+  std::vector<Layer> layers_;  ///< the first that says something counts
 };
 
 /// The verdict that is called so.

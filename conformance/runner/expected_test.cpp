@@ -38,6 +38,30 @@ TEST(ExpectedResults, AnUnexpectedPassIsOneToo) {
   EXPECT_EQ(known->find(gap, today)->reason, "two NAKs");
 }
 
+TEST(ExpectedResults, WhereTimesDecideAnotherVerdictIsGoodToo) {
+  const auto known = ExpectedResults::parse(
+      R"({"format":1,"cases":{"RSP-009":{"verdict":"fail","or":"inconclusive","reason":"two NAKs"}}})", "x");
+  ASSERT_TRUE(known) << known.error();
+  EXPECT_TRUE(known->expects(ended(Verdict::fail), today));
+  EXPECT_TRUE(known->expects(ended(Verdict::inconclusive), today));
+  EXPECT_FALSE(known->expects(ended(Verdict::pass), today));
+}
+
+TEST(ExpectedResults, WhatTheUserSaysGoesBeforeWhatIsBuiltIn) {
+  const auto parse = [](const std::string& key, const std::string& verdict) {
+    return *ExpectedResults::parse(
+        R"({"format":1,"cases":{")" + key + R"(":{"verdict":")" + verdict + R"(","reason":"it was seen"}}})", "x");
+  };
+  ExpectedResults known = parse("RSP-009", "fail-wrong-code");  // of the whole rule
+  known.add_below(parse("rc.responder.psn.sequence-error", "fail"));
+  EXPECT_TRUE(known.expects(ended(Verdict::fail_wrong_code), today));
+  EXPECT_FALSE(known.expects(ended(Verdict::fail), today));
+  EXPECT_EQ(known.size(), 2U);
+  ExpectedResults other = parse("RSP-010", "fail");
+  other.add_below(parse("RSP-009", "fail"));
+  EXPECT_TRUE(other.expects(ended(Verdict::fail), today));
+}
+
 TEST(ExpectedResults, AWaiverEnds) {
   const auto known = ExpectedResults::parse(
       R"({"format":1,"cases":{"rc.responder.psn.sequence-error":
@@ -93,6 +117,8 @@ TEST(ExpectedResults, WhatIsWrongIsSaid) {
             "known.json: RSP-009: \"verdict\" is none: \"bad\"");
   EXPECT_EQ(error(R"({"format":1,"cases":{"RSP-009":{"verdict":"fail"}}})"),
             "known.json: RSP-009: \"reason\" is missing");
+  EXPECT_EQ(error(R"({"format":1,"cases":{"RSP-009":{"verdict":"fail","or":"maybe","reason":"r"}}})"),
+            "known.json: RSP-009: \"or\" is no verdict: \"maybe\"");
 }
 
 TEST(Compare, TwoRuns) {

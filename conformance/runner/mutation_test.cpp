@@ -18,14 +18,11 @@ struct Open {
   std::string_view reason;
 };
 constexpr Open open_cases[] = {
-    {"rc.requester.timeout.retry-count/NAKs", "it takes NAKs of what it has just sent again for one loss, REQ-023"},
     {"uc.responder.length.receive-too-small/shared queue", "it completes nothing of a shared queue for it"},
     {"ud.verbs.qkey.privileged-restricted", "inconclusive: nobody tells the tester what its agent may do"},
 };
 constexpr Open open_faults[] = {
     {"anyone-privileged", "the case is inconclusive either way: it does not know the agent's privileges"},
-    {"paces-by-port", "the case reports, and judges nothing"},
-    {"cnp-for-loss", "the case reports, and judges nothing"},
 };
 
 bool is_open(std::span<const Open> list, std::string_view id) {

@@ -10,6 +10,7 @@
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/run_directory.hpp"
 #include "replay/host/host.hpp"
+#include "replay/wires/background.hpp"
 #include "replay/wires/restrained.hpp"
 
 namespace rdmawire::conformance {
@@ -178,6 +179,8 @@ class AgentTarget : public Target {
         own.push_back(address_of(way->path.tester_address));
     auto port = replay::open_wire(wire);
     if (!port) return trouble(port.error().message);
+    // A guest whose frames nobody takes stands still while its agent is asked something.
+    if (wire.starts_with("unix:")) port = replay::read_in_background(std::move(*port));
     auto hosted = replay::HostedWire::make(std::move(*port), {.mac = tester_mac, .addresses = std::move(own)});
     if (!hosted) return trouble(hosted.error().message);
     wire_ = std::move(*hosted);
@@ -252,6 +255,12 @@ class LabTarget final : public AgentTarget {
     wire_.reset();
   }
 
+  // Of "6.1.0-56-amd64" the first two numbers.
+  [[nodiscard]] std::string known_as() const override {
+    const std::string kernel = peer_->hello().value("kernel", "");
+    const std::size_t dot = kernel.find('.');
+    return "rxe-" + kernel.substr(0, dot == std::string::npos ? dot : kernel.find_first_not_of("0123456789", dot + 1));
+  }
   [[nodiscard]] std::optional<Gone> gone() const override {
     if (const auto ended = guest_->ended()) return Gone{true, ended->message};
     return Target::gone();

@@ -57,6 +57,8 @@ class Target {
   [[nodiscard]] virtual const DeviceUnderTest& device() const = 0;
   /// What it says of itself, one line.
   [[nodiscard]] virtual std::string details() const = 0;
+  /// Under which name results are known of it: "rxe-6.1"; empty: none that this product knows.
+  [[nodiscard]] virtual std::string known_as() const { return {}; }
   /// Who is sent frames: MAC, IP addresses and queue pairs, one line.
   [[nodiscard]] std::string destinations();
   /// What the device itself complained of since this was asked last: a kernel's warnings.
