@@ -229,6 +229,20 @@ peer::PeerResult<void> Connected::try_to_modify(const nlohmann::json& attributes
 
 void Connected::modify(const nlohmann::json& attributes) {
   bench_->take(try_to_modify(attributes), fmt::format("queue pair {:#x}: {}", device_qpn, attributes.dump()));
+  if (attributes.value("state", "") == "rtr" && transport != Transport::ud) bench_->record(pairing(attributes));
+}
+
+Pairing Connected::pairing(const nlohmann::json& attributes) const {
+  return {.transport = transport,
+          .tester = {path.tester_address, attributes.value("dest_qp_num", tester_qpn),
+                     attributes.value("rq_psn", ours.value())},
+          .device = {path.device_address, device_qpn, theirs.value()},
+          .mtu = attributes.value("path_mtu", options.mtu),
+          .timeout = options.timeout,
+          .retry_cnt = options.retry_cnt,
+          .rnr_retry = options.rnr_retry,
+          .reads_at_once = options.reads_at_once,
+          .own_reads = options.own_reads};
 }
 
 void Connected::bring_to(const std::string& state) {

@@ -141,6 +141,8 @@ struct Connected : TesterQueuePair {
   void refuses(const Expectation& nak);
 
  private:
+  /// By the attributes with which it goes to RTR; those of RTS as the options have them.
+  [[nodiscard]] Pairing pairing(const nlohmann::json& attributes) const;
   peer::Completion completes_badly(std::uint64_t wr_id, bool or_flushed);
 
   Bench* bench_;

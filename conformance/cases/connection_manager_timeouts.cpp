@@ -70,6 +70,8 @@ void until_the_end(Bench& bench) {
     bench.require(!more->stack.get<CmReq>(), "no REQ beyond Max CM Retries", more->text());
   const peer::CmEvent event = cm.is_told(connection, "unreachable", 4 * announced.wait);
   bench.require(event.name == "ETIMEDOUT", "unreachable, ETIMEDOUT", event.body.dump());
+  while (const auto late = bench.next(bench.patience().silence))
+    bench.require(!late->stack.get<CmReq>(), fmt::format("{} REQs", announced.retries + 1), "one more");
 }
 
 // 12.6.6: an MRA in place of the REP: now the REQ is not said again before the MRA's time is over.

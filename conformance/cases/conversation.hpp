@@ -60,6 +60,10 @@ class Conversation {
   void require(bool holds, const std::string& expected, const std::string& actual, Verdict otherwise = Verdict::fail);
   void note(std::string text) { record(Step::Kind::note, std::move(text)); }
   void record(Step::Kind kind, std::string text, Bytes frame = {});
+  /// A queue pair is connected.
+  void record(const Pairing& pairing);
+  /// What still comes at the end of a case, until there is silence for so long: it belongs to what happened.
+  void hear_out(std::int64_t silence);
 
   [[nodiscard]] std::int64_t now() const { return wire_.now(); }
   [[nodiscard]] const Patience& patience() const { return patience_; }

@@ -46,6 +46,8 @@ std::string left_out(const DeviceUnderTest& device, Caution caution) {
 }
 
 std::string lacking(const DeviceUnderTest& device, Need needed) {
+  if (needs(needed, Need::multicast) && !device.multicast)
+    return "multicast is not sent unasked: --allow-multicast allows it";
   const bool asks = std::any_of(std::begin(questions), std::end(questions),
                                 [&](const Question& question) { return needs(needed, question.need); });
   if (!asks) return {};

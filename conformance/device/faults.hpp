@@ -268,9 +268,10 @@ enum class Fault : std::uint16_t {
   cm_timeout_unheeded,
   rejects_anonymously,
   minds_lids,
-  cm_names_ipv4_alone,
+  cm_over_ipv4_alone,
+  short_mads,
 };
-inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::cm_names_ipv4_alone) + 1;
+inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::short_mads) + 1;
 
 /// Those that are on.
 class Faults {
