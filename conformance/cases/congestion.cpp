@@ -22,6 +22,19 @@ Stimulus marked(const Stimulus& stimulus) {
       },
       "marked \"congestion experienced\"");
 }
+/// What the device's maker documents of its notifications, as `describe` gives it. What is not said is nobody's
+/// promise, and only reported.
+struct Documented {
+  bool paces_by_queue_pair = false;  ///< each queue pair's marks are answered by themselves
+  bool nothing_on_loss = false;      ///< a loss draws no CNP
+};
+Documented documented(Bench& bench) {
+  const auto said = bench.device().peer->call("describe", {{"device", bench.device().device->handle()}});
+  if (!said) return {};
+  const nlohmann::json more = said->value("congestion", nlohmann::json::object());
+  return {more.value("pacing", "") == "queue_pair", !more.value("on_loss", true)};
+}
+
 bool is_cnp(const Seen& seen) { return seen.op->known && seen.op->operation == Operation::congestion_notification; }
 
 /// CNPs among what comes until there is silence.
@@ -91,6 +104,9 @@ void two_queue_pairs(Bench& bench) {
   const auto of = [&](const Connected& qp) {
     return std::count_if(seen.begin(), seen.end(), [&](const Seen& cnp) { return cnp.dest_qp == qp.tester_qpn; });
   };
+  if (documented(bench).paces_by_queue_pair)
+    return bench.require(of(one) > 0 && of(other) > 0, "a CNP for each of the two queue pairs",
+                         fmt::format("{} and {}", of(one), of(other)));
   end_case(Verdict::may, fmt::format("{} and {} CNPs for the two queue pairs", of(one), of(other)));
 }
 
@@ -203,11 +219,12 @@ void a_cnp_with_reserved_octets(Bench& bench) {
 }
 void a_cnp_with_reserved_octets_slows(Bench& bench) { slows(bench, with_reserved_octets); }
 
-// Some devices send CNPs for losses: reported.
+// Some devices send CNPs for losses, and document it: reported.
 void a_loss_without_a_mark(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2});
   bench >> qp.send_only(psn(+1));
   const std::size_t count = cnps(bench).size();
+  if (documented(bench).nothing_on_loss) return bench.require(count == 0, "no CNP for a loss", "a CNP");
   end_case(Verdict::may, count ? "a loss draws a CNP" : "a loss draws no CNP");
 }
 

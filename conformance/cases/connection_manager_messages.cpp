@@ -185,7 +185,10 @@ void an_alternate_path_of_lids(Bench& bench) {
 void connects_over(Bench& bench, Over over) {
   TesterCm cm(bench, over);
   peer::CmConnection connection = cm.device_connects();
-  const Seen seen = cm.hears<CmReq>();
+  const Seen seen = cm.hears<CmReq>("of a path between both GIDs", [&](const View<CmReq>& req) {
+    return same(req.get<"primary_local_gid">(), cm.qp.path.device_address) &&
+           same(req.get<"primary_remote_gid">(), cm.qp.path.tester_address);
+  });
   const bool v4 = seen.stack.find(info<Ipv4>) != nullptr;
   bench.require(v4 == cm.qp.path.is_ipv4() && seen.stack.find(info<Udp>) != nullptr,
                 cm.qp.path.is_ipv4() ? "a REQ over IPv4" : "a REQ over IPv6", v4 ? "over IPv4" : "over IPv6");

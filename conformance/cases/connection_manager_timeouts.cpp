@@ -57,10 +57,17 @@ void until_the_end(Bench& bench) {
   const peer::CmConnection connection = cm.device_connects();
   Seen seen = cm.hears<CmReq>();
   const Announced announced = announced_by(seen);
-  for (std::uint32_t retry = 0; retry < announced.retries; ++retry) seen = asks_again(bench, seen);
-  cm.hears_nothing(nearly(announced.wait));
+  std::int64_t spacing = 0;
+  for (std::uint32_t retry = 0; retry < announced.retries; ++retry) {
+    Seen again = asks_again(bench, seen);
+    spacing = again.time - seen.time;
+    seen = std::move(again);
+  }
+  cm.hears_nothing(spacing + spacing / 2);
   const peer::CmEvent event = cm.is_told(connection, "unreachable", 4 * announced.wait);
   bench.require(event.name == "ETIMEDOUT", "unreachable, ETIMEDOUT", event.body.dump());
+  while (const auto late = bench.next(bench.patience().silence))
+    bench.require(!late->stack.get<CmReq>(), fmt::format("{} REQs", announced.retries + 1), "one more");
 }
 
 // 12.6.6: an MRA in place of the REP: now the REQ is not said again before the MRA's time is over.
@@ -75,6 +82,26 @@ void waits_for_as_long_as_the_mra_says(Bench& bench) {
   bench >> cm.rep();
   cm.hears<CmRtu>();
   cm.is_told(connection, "established");
+  cm.ends(connection);
+}
+
+// 12.7.34: the queue pair of the passive side waits for ACKs as long as the REQ says.
+void the_timeout_is_that_of_the_req(Bench& bench) {
+  constexpr std::uint8_t code = 17;  // 537 ms
+  TesterCm cm(bench);
+  const peer::Listener listener = cm.device_listens();
+  bench >> cm.req(listener.port()).with<CmReq, "primary_local_ack_timeout">(code, "local ACK timeout 537 ms");
+  peer::CmConnection connection = cm.requested(listener);
+  bench.take(connection.accept(cm.qp.qp), "the device's consumer accepts");
+  cm.hears<CmRep>();
+  bench >> cm.rtu();
+  cm.is_told(connection, "established");
+  cm.qp.device_sends(0);
+  const Seen first = bench.wait(a_send(psn(+0)));
+  const Seen again = bench.wait(a_send(psn(+0)));
+  bench.no_sooner(first.time, again.time, nearly(cm_time(code)), "the SEND again");
+  bench >> cm.qp.ack(psn(+0), 1);
+  cm.qp.completes(0);
   cm.ends(connection);
 }
 
@@ -116,6 +143,11 @@ std::span<const Case> connection_manager_timeouts_cases() {
        .role = verbs,
        .needs = manager,
        .run = waits_for_as_long_as_the_mra_says},
+      {.rule = "cm.endpoint.timeout.as-announced",
+       .variant = "the device is asked",
+       .role = verbs,
+       .needs = manager,
+       .run = the_timeout_is_that_of_the_req},
       {.rule = "cm.active-side.reject.remote-id",
        .variant = "no MRA",
        .role = verbs,

@@ -268,7 +268,8 @@ enum class Fault : std::uint16_t {
   cm_timeout_unheeded,
   rejects_anonymously,
   minds_lids,
-  cm_names_ipv4_alone,
+  cm_over_ipv4_alone,
+  short_mads,
   // What Linux's rxe once did
   icrc_leaves_pad_out,
   bind_range_wraps,
