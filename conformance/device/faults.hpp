@@ -270,8 +270,11 @@ enum class Fault : std::uint16_t {
   minds_lids,
   cm_over_ipv4_alone,
   short_mads,
+  // What Linux's rxe once did
+  icrc_leaves_pad_out,
+  bind_range_wraps,
 };
-inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::short_mads) + 1;
+inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::bind_range_wraps) + 1;
 
 /// Those that are on.
 class Faults {
