@@ -79,7 +79,16 @@ class Memory {
   /// looked at.
   [[nodiscard]] std::optional<std::uint64_t> remote(const Accessor& who, std::uint32_t rkey, std::uint64_t va,
                                                     std::uint64_t octets, std::uint32_t rights,
-                                                    bool whole_region = false);
+                                                    bool whole_region = false) {
+    return open(who, rkey, va, octets, rights, whole_region).address;
+  }
+  /// The same, with the reason of a refusal.
+  struct Opened {
+    std::optional<std::uint64_t> address{};  ///< in the consumer's memory; nothing: refused
+    machines::AccessDecision decision{};
+  };
+  [[nodiscard]] Opened open(const Accessor& who, std::uint32_t rkey, std::uint64_t va, std::uint64_t octets,
+                            std::uint32_t rights, bool whole_region = false);
   /// Whether the key stands for anything.
   [[nodiscard]] bool knows(std::uint32_t key) { return region_by_key(key) || window_by_key(key); }
   /// What a local key opens. `writes`: the device writes there.
