@@ -93,7 +93,7 @@ bool Memory::key_in_use(std::uint32_t key) const {
 
 std::uint32_t Memory::new_key() {
   for (;;) {
-    const std::uint32_t key = random_.bits(32);
+    const std::uint32_t key = predictable_keys ? last_key_ += 0x100 : random_.bits(32);
     if (key >> 8 != 0 && !key_in_use(key)) return key;
   }
 }

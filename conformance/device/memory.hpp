@@ -110,6 +110,7 @@ class Memory {
 
   static constexpr std::uint64_t page = 4096;
   std::uint64_t most_octets = 256ULL << 20;  ///< of all pieces together
+  bool predictable_keys = false;             ///< a fault: each key is the next one
 
  private:
   struct Piece {
@@ -132,6 +133,7 @@ class Memory {
   std::map<std::uint64_t, Piece> pieces_;
   std::uint64_t next_address_ = 0x7f00'0000'0000;
   std::uint64_t allocated_ = 0;
+  std::uint32_t last_key_ = 0;
   std::map<std::uint32_t, Region> regions_;
   std::map<std::uint32_t, Window> windows_;
 };
