@@ -55,7 +55,7 @@ constexpr std::array<FaultRow, fault_count> rows{{
      "Markers are sent to who did not ask for them."},
     {responder_sends_first, "responder-sends-first", "MPA-022", octets,
      "A responder sends FPDUs before it received one."},
-    {loses_what_follows_setup, "loses-what-follows-setup", "MPA-023", octets,
+    {loses_what_follows_setup, "loses-what-follows-setup", "MPA-023", verbs,
      "Octets behind a set-up frame in its TCP segment are lost."},
     {replies_unenhanced, "replies-unenhanced", "MPA-024", octets,
      "An enhanced request has an unenhanced reply."},

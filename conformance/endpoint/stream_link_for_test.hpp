@@ -77,8 +77,10 @@ class StreamLink {
 
 /// A consumer with memory, one completion queue and an endpoint.
 struct Consumer {
-  explicit Consumer(const machines::MpaSettings& mpa = {}, RnicOptions options = {}, std::uint32_t emss = 1460)
+  explicit Consumer(const machines::MpaSettings& mpa = {}, RnicOptions options = {}, std::uint32_t emss = 1460,
+                    std::optional<Fault> fault = std::nullopt)
       : own(std::make_unique<Rnic>(options)), rnic(*own) {
+    if (fault) rnic.set_fault(*fault);
     begin(mpa, emss);
   }
   /// A second stream of the same RNIC, with a protection domain of its own.
