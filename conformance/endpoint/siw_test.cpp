@@ -23,7 +23,7 @@ using testing::Consumer;
 using ::testing::HasSubstr;
 using Type = ConnectionEvent::Type;
 
-constexpr auto patience = 60s;
+constexpr auto patience = 30s;
 
 /// What rping tells the other side of its memory: address, key, octets, all of them big endian.
 struct Advertisement {
@@ -56,6 +56,10 @@ class Rping {
     if (receives_.empty()) return std::nullopt;
     const auto first = receives_.front();
     receives_.pop_front();
+    while (const auto told = end().next_event())
+      ADD_FAILURE() << "event " << int{static_cast<std::uint8_t>(told->type)} << ", error " << int{told->error.layer}
+                    << ' ' << int{told->error.type} << ' ' << int{told->error.code};
+    if (first.status != Status::success) return std::nullopt;
     return first;
   }
   bool sent(std::uint64_t id) {
@@ -165,6 +169,13 @@ TEST_P(SiwNegotiated, rping_in_the_guest_as_client_finds_in_us_its_server) {
   ASSERT_TRUE(us.end().await(steady_now()));
   const auto asked = us.event();
   ASSERT_TRUE(asked);
+  if (GetParam().revision == 1) {
+    // siw asks for enhanced set-up, and does not try again without: RFC 6581, 10.
+    EXPECT_EQ(asked->type, Type::failed);
+    (void)us.event();
+    EXPECT_NE(program.get()->status, 0);
+    return;
+  }
   ASSERT_EQ(asked->type, Type::request);
   us.post_receive();
   ASSERT_TRUE(us.end().accept({}));
@@ -206,6 +217,8 @@ TEST_P(SiwNegotiated, rping_in_the_guest_as_client_finds_in_us_its_server) {
 }
 
 TEST_P(SiwNegotiated, rping_in_the_guest_as_server_finds_in_us_its_client) {
+  if (GetParam().revision == 1)
+    GTEST_SKIP() << "revision 1 tells no depths, and rping's server ends at its first read (seen with siw of 6.1)";
   const auto port = guest().tcp_ports().at(0);
   auto program = start({"rping", "-s", "-v", "-a", "10.0.2.15", "-p", std::to_string(port.guest), "-C",
                         std::to_string(rounds), "-S", std::to_string(octets)});
@@ -226,9 +239,13 @@ TEST_P(SiwNegotiated, rping_in_the_guest_as_server_finds_in_us_its_client) {
   EXPECT_EQ(us->end().agreement().crc, GetParam().crc);
   Consumer& memory = us->consumer();
   us->post_receive();
+  // A Send on the heels of the MPA Reply Frame is never answered (seen three times of three with siw of 6.1 and rping;
+  // whose fault that is, is open): the guest is given time.
+  std::this_thread::sleep_for(500ms);
   for (int round = 0; round < rounds; ++round) {
     std::string ping = "rdma-ping-" + std::to_string(round) + ": ";
-    ping.resize(octets, static_cast<char>('A' + round));
+    ping.resize(octets - 1, static_cast<char>('A' + round));
+    ping.push_back('\0');  // rping writes back what is before it
     memory.fill(Rping::source_at, ping);
     us->send({memory.buffer + Rping::source_at, memory.stag, octets});
     ASSERT_TRUE(us->received());  // it has read the source
