@@ -31,6 +31,7 @@ std::string type_of(Transport transport) {
   switch (transport) {
     case Transport::uc: return "uc";
     case Transport::ud: return "ud";
+    case Transport::xrc: return "xrc_send";
     default: return "rc";
   }
 }
@@ -44,6 +45,24 @@ std::string gid_text(const std::array<std::uint8_t, 16>& address) {
 
 }  // namespace
 
+Bench::~Bench() {
+  if (switched_) device_.switch_congestion_management(*device_.congestion_management);
+}
+
+bool Bench::congestion_management(bool on) {
+  const auto& usual = device_.congestion_management;
+  if (usual == on) return true;
+  if (usual && device_.switch_congestion_management) {
+    device_.switch_congestion_management(on);
+    note(on ? "congestion management switched on" : "congestion management switched off");
+    return switched_ = true;
+  }
+  if (usual)
+    end_case(Verdict::unsupported,
+             on ? "the device has no congestion management" : "the device has congestion management");
+  return false;
+}
+
 void Bench::refused(const peer::PeerError& error, const std::string& what) {
   const bool lacking = error.number == EOPNOTSUPP || error.number == ENOSYS || error.number == ENOTSUP;
   end_case(lacking ? Verdict::unsupported : Verdict::error, fmt::format("{}: {}", what, error.message));
@@ -55,6 +74,11 @@ const peer::ProtectionDomain& Bench::domain(std::size_t number) {
   return domains_[number];
 }
 
+const peer::XrcDomain& Bench::xrc_domain(std::size_t number) {
+  while (xrc_domains_.size() <= number) xrc_domains_.push_back(take(device_.device->xrc_domain(), "an XRC domain"));
+  return xrc_domains_[number];
+}
+
 peer::Region Bench::region(std::uint64_t octets, const peer::Names& access, std::size_t in) {
   return take(domain(in).region(octets, access),
               fmt::format("a memory region of {} octets: {}", octets, fmt::join(access, ", ")));
@@ -62,12 +86,13 @@ peer::Region Bench::region(std::uint64_t octets, const peer::Names& access, std:
 
 Way Bench::way(Over over) {
   const auto other = [](const std::optional<Way>& way, const char* what) {
-    if (!way) end_case(Verdict::unsupported, fmt::format("the device has no RoCEv2 GID {}", what));
+    if (!way) end_case(Verdict::unsupported, fmt::format("the device has no GID {}", what));
     return *way;
   };
   switch (over) {
-    case Over::ipv6: return other(device_.ipv6, "of an IPv6 address");
-    case Over::vlan: return other(device_.vlan, "of an IPv4 address in a VLAN");
+    case Over::ipv6: return other(device_.ipv6, "of RoCEv2 of an IPv6 address");
+    case Over::vlan: return other(device_.vlan, "of RoCEv2 of an IPv4 address in a VLAN");
+    case Over::roce_v1: return other(device_.roce_v1, "of RoCEv1 of an IPv4 address");
     case Over::ipv4: break;
   }
   return {device_.path, device_.gid_index};
@@ -99,6 +124,37 @@ std::optional<std::uint64_t> Bench::counter(std::initializer_list<const char*> n
   return sum;
 }
 
+void Bench::make_receive_queue(Connected& of) {
+  peer::SharedReceiveQueueOptions asked{.max_wr = 64};
+  if (of.options.xrc_target) {
+    asked.xrcd = &xrc_domain(of.options.xrc_domain);
+    asked.cq = &of.cq;
+  } else if (!of.options.shared_receives) {
+    return;
+  }
+  of.srq = take(domain().shared_receive_queue(asked), "a shared receive queue");
+  of.xrc_srq = of.srq.number();
+}
+
+void Bench::make_queue_pair(Connected& made) {
+  const ConnectOptions& options = made.options;
+  if (options.xrc_target) {
+    made.qp = take(domain().receiving_xrc(xrc_domain(options.xrc_domain)), "a target of XRC");
+    return;
+  }
+  const bool own_receives = !options.shared_receives && options.transport != Transport::xrc;
+  made.qp = take(domain().queue_pair({.type = type_of(options.transport),
+                                      .send_cq = &made.cq,
+                                      .srq = options.shared_receives ? &made.srq : nullptr,
+                                      .max_send_wr = options.send_wr,
+                                      .max_recv_wr = own_receives ? 64U : 0U,
+                                      .max_send_sge = options.send_sge,
+                                      .max_recv_sge = own_receives ? 1U : 0U,
+                                      .max_inline_data = options.inline_octets,
+                                      .send_ops = options.send_ops}),
+                 "a queue pair");
+}
+
 Connected& Bench::connect(const ConnectOptions& options) {
   const peer::Device& device = *device_.device;
   Connected& made = connected_.emplace_back(*this, options);
@@ -109,17 +165,8 @@ Connected& Bench::connect(const ConnectOptions& options) {
   made.region = region(options.region_octets, options.region_access);
   const std::uint64_t inbox_octets = std::max<std::uint64_t>(std::uint64_t{64} * options.receive_octets, 64);
   made.inbox = take(domain().region(inbox_octets, {"local_write"}), "memory for receive requests");
-  if (options.shared_receives) made.srq = take(domain().shared_receive_queue({.max_wr = 64}), "a shared receive queue");
-  made.qp = take(domain().queue_pair({.type = type_of(options.transport),
-                                      .send_cq = &made.cq,
-                                      .srq = options.shared_receives ? &made.srq : nullptr,
-                                      .max_send_wr = options.send_wr,
-                                      .max_recv_wr = options.shared_receives ? 0U : 64U,
-                                      .max_send_sge = options.send_sge,
-                                      .max_recv_sge = options.shared_receives ? 0U : 1U,
-                                      .max_inline_data = options.inline_octets,
-                                      .send_ops = options.send_ops}),
-                 "a queue pair");
+  make_receive_queue(made);
+  make_queue_pair(made);
   constexpr std::uint32_t psns = 1U << 24, first_qpn = 0x100000, qpns = 0x700000;
   made.transport = options.transport;
   made.path = way.path;
@@ -136,7 +183,9 @@ Connected& Bench::connect(const ConnectOptions& options) {
 }
 
 nlohmann::json Connected::attributes_to(const std::string& state) const {
-  const bool datagrams = transport == Transport::ud, reliable = transport == Transport::rc;
+  const bool datagrams = transport == Transport::ud, xrc = transport == Transport::xrc;
+  const bool reliable = transport == Transport::rc || xrc;
+  const bool answers = reliable && (!xrc || options.xrc_target), asks = reliable && !options.xrc_target;
   nlohmann::json attributes = {{"state", state}};
   if (state == "init") {
     attributes.update({{"pkey_index", 0}, {"port", bench_->device().device->port().number}});
@@ -156,27 +205,44 @@ nlohmann::json Connected::attributes_to(const std::string& state) const {
                            {"sgid_index", bench_->way(options.over).gid_index},
                            {"hop_limit", options.hop_limit},
                            {"traffic_class", options.traffic_class}}}}}});
-    if (reliable)
+    if (answers)
       attributes.update({{"max_dest_rd_atomic", options.reads_at_once}, {"min_rnr_timer", options.min_rnr_timer}});
   } else if (state == "rts") {
     attributes["sq_psn"] = theirs.value();
-    if (reliable)
-      attributes.update({{"timeout", options.timeout},
-                         {"retry_cnt", options.retry_cnt},
-                         {"rnr_retry", options.rnr_retry},
-                         {"max_rd_atomic", options.own_reads}});
+    if (reliable) attributes["timeout"] = options.timeout;
+    if (asks)
+      attributes.update(
+          {{"retry_cnt", options.retry_cnt}, {"rnr_retry", options.rnr_retry}, {"max_rd_atomic", options.own_reads}});
   }
   return attributes;
 }
 
-void Connected::modify(const nlohmann::json& attributes) {
+peer::PeerResult<void> Connected::try_to_modify(const nlohmann::json& attributes) const {
   auto result = qp.modify(attributes);
   if (!result && result.error().number == ETIMEDOUT) {
     // The system asked for the tester's MAC address, and the wire answers only while it is read.
     bench_->pass(bench_->patience().silence);
     result = qp.modify(attributes);
   }
-  bench_->take(std::move(result), fmt::format("queue pair {:#x}: {}", device_qpn, attributes.dump()));
+  return result;
+}
+
+void Connected::modify(const nlohmann::json& attributes) {
+  bench_->take(try_to_modify(attributes), fmt::format("queue pair {:#x}: {}", device_qpn, attributes.dump()));
+  if (attributes.value("state", "") == "rtr" && transport != Transport::ud) bench_->record(pairing(attributes));
+}
+
+Pairing Connected::pairing(const nlohmann::json& attributes) const {
+  return {.transport = transport,
+          .tester = {path.tester_address, attributes.value("dest_qp_num", tester_qpn),
+                     attributes.value("rq_psn", ours.value())},
+          .device = {path.device_address, device_qpn, theirs.value()},
+          .mtu = attributes.value("path_mtu", options.mtu),
+          .timeout = options.timeout,
+          .retry_cnt = options.retry_cnt,
+          .rnr_retry = options.rnr_retry,
+          .reads_at_once = options.reads_at_once,
+          .own_reads = options.own_reads};
 }
 
 void Connected::bring_to(const std::string& state) {
@@ -252,11 +318,12 @@ void Connected::post_receives(std::uint32_t count) {
     requests.push_back(
         {posted_receives_,
          {inbox.piece(std::uint64_t{posted_receives_} * options.receive_octets, options.receive_octets)}});
-  bench_->take(options.shared_receives ? srq.post_recv(requests) : qp.post_recv(requests),
+  bench_->take(options.shared_receives || options.xrc_target ? srq.post_recv(requests) : qp.post_recv(requests),
                fmt::format("{} receive requests of {} octets", count, options.receive_octets));
 }
 
 void Connected::post(peer::SendRequest request) {
+  if (transport == Transport::xrc && !request.remote_srqn) request.remote_srqn = tester_srq;
   const std::string what = fmt::format("send request {}: {}", request.wr_id, request.opcode);
   bench_->take(qp.post_send({std::move(request)}), what);
 }

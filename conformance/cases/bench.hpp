@@ -19,7 +19,7 @@ namespace rdmawire::conformance {
 class Bench;
 
 /// Which of the device's GIDs a queue pair speaks over. A device that lacks it makes the case "unsupported".
-enum class Over : std::uint8_t { ipv4, ipv6, vlan };
+enum class Over : std::uint8_t { ipv4, ipv6, vlan, roce_v1 };
 
 /// How a queue pair of the device is made and connected to the tester.
 struct ConnectOptions {
@@ -40,6 +40,8 @@ struct ConnectOptions {
   std::uint32_t send_sge = 1;
   std::uint32_t completions = 256;  ///< that its queue holds
   bool shared_receives = false;     ///< a shared receive queue takes the receive requests
+  bool xrc_target = false;          ///< of XRC: it receives, by a shared receive queue of its own; else it sends
+  std::size_t xrc_domain = 0;       ///< of a target; by number
   std::uint32_t qkey = 0x11111111;  ///< of UD
   std::string state = "rts";        ///< where it is left: "reset", "init", "rtr" or "rts"
   std::uint8_t hop_limit = 64, traffic_class = 0, service_level = 0;
@@ -58,6 +60,8 @@ struct Message {
 /// What the device's requests say of the tester's memory. Nothing looks at it but the tester.
 inline constexpr std::uint64_t tester_memory = 0x10000;
 inline constexpr std::uint32_t tester_rkey = 0x4321;
+/// The tester's shared receive queue that the device's requests of XRC name.
+inline constexpr std::uint32_t tester_srq = 0x5a1c3;
 
 /// A queue pair of the device, in RTS unless its options say otherwise, and the tester's end of it.
 struct Connected : TesterQueuePair {
@@ -66,7 +70,7 @@ struct Connected : TesterQueuePair {
   peer::CompletionQueue cq;
   peer::Region region;           ///< for READs, WRITEs and atomics of both sides
   peer::Region inbox;            ///< receive request n has octets n * receive_octets and on
-  peer::SharedReceiveQueue srq;  ///< if the options ask for one; outlives the queue pair
+  peer::SharedReceiveQueue srq;  ///< if the options ask for one; outlives the queue pair. A target of XRC has one
   peer::QueuePair qp;
   ConnectOptions options;
 
@@ -94,7 +98,9 @@ struct Connected : TesterQueuePair {
 
   /// Attributes for modify_qp with which it goes to that state in the usual order: RESET, INIT, RTR, RTS.
   [[nodiscard]] nlohmann::json attributes_to(const std::string& state) const;
-  /// Modifies exactly these, or the case ends.
+  /// Modifies exactly these.
+  [[nodiscard]] peer::PeerResult<void> try_to_modify(const nlohmann::json& attributes) const;
+  /// The same, or the case ends.
   void modify(const nlohmann::json& attributes);
   /// In the usual order from RESET up to that state.
   void bring_to(const std::string& state);
@@ -132,6 +138,8 @@ struct Connected : TesterQueuePair {
   void refuses(const Expectation& nak);
 
  private:
+  /// By the attributes with which it goes to RTR; those of RTS as the options have them.
+  [[nodiscard]] Pairing pairing(const nlohmann::json& attributes) const;
   peer::Completion completes_badly(std::uint64_t wr_id, bool or_flushed);
 
   Bench* bench_;
@@ -142,6 +150,9 @@ class Bench : public Conversation {
  public:
   Bench(DeviceUnderTest& device, std::uint64_t seed)
       : Conversation(*device.wire, device.patience), device_(device), random_(seed) {}
+  ~Bench();
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
 
   Connected& connect(const ConnectOptions& options);
   Connected& rc(ConnectOptions options = {}) { return connect(options); }
@@ -154,8 +165,20 @@ class Bench : public Conversation {
     options.transport = Transport::ud;
     return connect(options);
   }
+  /// XRC: the device's end receives, or sends.
+  Connected& xrc_target(ConnectOptions options = {}) {
+    options.transport = Transport::xrc;
+    options.xrc_target = true;
+    return connect(options);
+  }
+  Connected& xrc_initiator(ConnectOptions options = {}) {
+    options.transport = Transport::xrc;
+    return connect(options);
+  }
   /// A protection domain, by number; the queue pairs of this case belong to 0.
   const peer::ProtectionDomain& domain(std::size_t number = 0);
+  /// An XRC domain, by number; or the case ends "unsupported".
+  const peer::XrcDomain& xrc_domain(std::size_t number = 0);
   /// Memory of its own.
   peer::Region region(std::uint64_t octets, const peer::Names& access, std::size_t domain = 0);
   /// For a request into any region.
@@ -179,6 +202,9 @@ class Bench : public Conversation {
   /// The next event that the filter takes, of the agent's; nothing when none comes within that time of the wire's
   /// clock.
   std::optional<peer::Event> next_event(std::int64_t for_ns, const peer::Peer::EventFilter& filter);
+  /// The device's congestion management is on, or off, as is asked: switched where the tester can, else as somebody
+  /// said. The case ends "unsupported" where it is known to be the other way. False: nobody knows.
+  bool congestion_management(bool on);
   /// The device's counters by name.
   std::map<std::string, std::uint64_t> counters() { return take(device_.device->counters(), "the device's counters"); }
   /// The sum of those named that the device has; nothing where it has none of them.
@@ -207,12 +233,16 @@ class Bench : public Conversation {
 
  private:
   [[noreturn]] void refused(const peer::PeerError& error, const std::string& what);
+  void make_receive_queue(Connected& of);
+  void make_queue_pair(Connected& made);
 
   DeviceUnderTest& device_;
   std::mt19937_64 random_;
   std::deque<peer::ProtectionDomain> domains_;
+  std::deque<peer::XrcDomain> xrc_domains_;
   std::deque<peer::CompletionChannel> channels_;
   std::deque<Connected> connected_;
+  bool switched_ = false;                   // congestion management, to what it usually is not
   std::deque<peer::MemoryWindow> windows_;  // go first: before the queue pairs and regions that they are bound to
 };
 

@@ -15,6 +15,22 @@ void Conversation::record(Step::Kind kind, std::string text, Bytes frame) {
   transcript_.push_back({kind, wire_.now(), std::move(text), {frame.begin(), frame.end()}});
 }
 
+void Conversation::record(const Pairing& pairing) {
+  record(Step::Kind::verbs, fmt::format("queue pair {:#x} of the device speaks to {:#x} of the tester",
+                                        pairing.device.qpn, pairing.tester.qpn));
+  transcript_.back().pairing = pairing;
+}
+
+void Conversation::hear_out(std::int64_t silence) {
+  kept_.clear();
+  constexpr std::size_t most = 65'536;
+  try {
+    for (std::size_t left = most; left > 0 && next(silence); --left) kept_.clear();
+  } catch (const CaseEnd&) {
+    // A wire that fails has nothing more to tell.
+  }
+}
+
 void Conversation::deviate(Verdict verdict, const std::string& expected, const std::string& actual) {
   record(Step::Kind::deviation, fmt::format("expected {}; got {}", expected, actual));
   throw CaseEnd{{verdict, expected, actual}};
@@ -32,6 +48,7 @@ Conversation& Conversation::operator>>(const Stimulus& stimulus) {
   for (;;) {
     const auto sent = wire_.send(bytes);
     if (sent) return *this;
+    if (sent.error().kind == replay::WireError::Kind::forbidden) end_case(Verdict::unsupported, sent.error().message);
     if (sent.error().kind != replay::WireError::Kind::full || wire_.now() >= until)
       end_case(Verdict::error, fmt::format("the tester could not send: {}", sent.error().message));
   }
@@ -50,9 +67,10 @@ std::optional<Seen> Conversation::read(const replay::Received& received) const {
   seen.dest_qp = bth->get<"dest_qp">();
   const auto ours = std::find_if(queue_pairs_.begin(), queue_pairs_.end(),
                                  [&](const TesterQueuePair& qp) { return qp.tester_qpn == seen.dest_qp; });
-  if (ours == queue_pairs_.end()) return std::nullopt;
+  if (ours == queue_pairs_.end() && !to_all_) return std::nullopt;
   const bool response = seen.op->known && seen.op->direction == Direction::response;
-  seen.at = psn(Psn(bth->get<"psn">()) - (response ? ours->ours : ours->theirs));
+  const Psn first = ours == queue_pairs_.end() ? Psn(0) : response ? ours->ours : ours->theirs;
+  seen.at = psn(Psn(bth->get<"psn">()) - first);
   if (const auto aeth = seen.stack.get<Aeth>()) {
     seen.has_aeth = true;
     seen.syndrome = aeth->get<"syndrome">();
@@ -74,11 +92,11 @@ std::optional<Seen> Conversation::next(std::int64_t for_ns) {
     const auto received = wire_.receive(until);
     if (!received) end_case(Verdict::error, fmt::format("the tester's wire failed: {}", received.error().message));
     if (!*received) return std::nullopt;
-    if (auto seen = read(**received)) {
-      record(Step::Kind::received, seen->text(), seen->bytes);
-      transcript_.back().time = seen->time;
-      return seen;
-    }
+    auto seen = read(**received);
+    if (!seen) continue;
+    record(Step::Kind::received, seen->text(), seen->bytes);
+    transcript_.back().time = seen->time;
+    return seen;
   }
 }
 

@@ -30,8 +30,14 @@ class Conversation {
   /// `wire` gives only what is for the tester (see replay/host), and must outlive this.
   Conversation(replay::Wire& wire, const Patience& patience) : wire_(wire), patience_(patience) {}
 
-  /// Frames to this queue pair are heard from now on.
-  void listen_to(const TesterQueuePair& queue_pair) { queue_pairs_.push_back(queue_pair); }
+  /// Frames to this queue pair are heard from now on. It takes the place of one with its number.
+  void listen_to(const TesterQueuePair& queue_pair) {
+    std::erase_if(queue_pairs_,
+                  [&](const TesterQueuePair& other) { return other.tester_qpn == queue_pair.tester_qpn; });
+    queue_pairs_.push_back(queue_pair);
+  }
+  /// And every other frame of RoCE that comes, whatever queue pair it is for; its PSNs count from 0.
+  void listen_to_all() { to_all_ = true; }
 
   Conversation& operator>>(const Stimulus& stimulus);
   /// Waits for the next frame to one of the queue pairs; another one than expected ends the case.
@@ -54,6 +60,10 @@ class Conversation {
   void require(bool holds, const std::string& expected, const std::string& actual, Verdict otherwise = Verdict::fail);
   void note(std::string text) { record(Step::Kind::note, std::move(text)); }
   void record(Step::Kind kind, std::string text, Bytes frame = {});
+  /// A queue pair is connected.
+  void record(const Pairing& pairing);
+  /// What still comes at the end of a case, until there is silence for so long: it belongs to what happened.
+  void hear_out(std::int64_t silence);
 
   [[nodiscard]] std::int64_t now() const { return wire_.now(); }
   [[nodiscard]] const Patience& patience() const { return patience_; }
@@ -67,6 +77,7 @@ class Conversation {
   replay::Wire& wire_;
   Patience patience_;
   std::vector<TesterQueuePair> queue_pairs_;
+  bool to_all_ = false;
   std::deque<Seen> kept_;
   Transcript transcript_;
 };

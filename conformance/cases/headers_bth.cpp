@@ -58,20 +58,24 @@ void version_15(Bench& bench) {
   dropped(bench, [](const Stimulus& s) { return s.with<Bth, "tver">(15, "with TVer 15"); });
 }
 
-// Queue pair 0, or one that nobody has. CA17-33, 9.6.1
+// Queue pair 0, or one that nobody has. CA17-33, 9.6.1. An answer would not know whom to go to: any counts.
 void queue_pair_0(Bench& bench) {
+  bench.listen_to_all();
   dropped(bench, [](const Stimulus& s) { return s.with<Bth, "dest_qp">(0, "to queue pair 0"); });
 }
 void nobodys_queue_pair(Bench& bench) {
+  bench.listen_to_all();
   dropped(bench, [](const Stimulus& s) { return s.with<Bth, "dest_qp">(0xabcdef, "to queue pair 0xabcdef"); });
 }
 void multicast_queue_pair(Bench& bench) {
+  bench.listen_to_all();
   dropped(bench, [](const Stimulus& s) { return s.with<Bth, "dest_qp">(0xffffff, "to queue pair 0xffffff"); });
 }
 // One that was there a moment ago.
 void destroyed_queue_pair(Bench& bench) {
   Connected& gone = bench.rc({.receives = 1});
   bench.take(gone.qp.release(), "the queue pair destroyed");
+  bench.listen_to_all();
   bench >> gone.send_only(psn(+0));
   bench << silence();
 }

@@ -61,10 +61,19 @@ void dscp_of_ipv6(Bench& bench) {
 }
 
 // Without congestion management ECN is 00, whatever the traffic class's low bits are. CA17-5, CA17-14
-void ecn_of_ipv4(Bench& bench) { each_has<Ipv4, "tos.ecn">(bench, some_frames(bench, {.traffic_class = 2}), 0); }
-void ecn_of_ipv6(Bench& bench) {
-  each_has<Ipv6, "traffic_class.ecn">(bench, some_frames(bench, {.traffic_class = 2, .over = Over::ipv6}), 0);
+void ecn_is_clear(Bench& bench, Over over, std::uint64_t (*ecn_of)(const Seen&)) {
+  const bool known = bench.congestion_management(false);
+  for (const Seen& seen : some_frames(bench, {.traffic_class = 2, .over = over})) {
+    const std::uint64_t ecn = ecn_of(seen);
+    bench.require(ecn == 0, "ECN 00",
+                  fmt::format("ECN {} in {}; {}", ecn, seen.text(),
+                              known ? "the device is known to have no congestion management"
+                                    : "nobody said whether it has congestion management"),
+                  known ? Verdict::fail : Verdict::inconclusive);
+  }
 }
+void ecn_of_ipv4(Bench& bench) { ecn_is_clear(bench, Over::ipv4, field_of<Ipv4, "tos.ecn">); }
+void ecn_of_ipv6(Bench& bench) { ecn_is_clear(bench, Over::ipv6, field_of<Ipv6, "traffic_class.ecn">); }
 // The mark "congestion experienced" is the network's. RFC 3168, 5
 void never_marked(Bench& bench) {
   for (const Seen& seen : some_frames(bench, {.traffic_class = 3}))
@@ -73,27 +82,20 @@ void never_marked(Bench& bench) {
 
 // IP and UDP lengths count to the end of the ICRC. CA17-6, CA17-15, CA17-21
 constexpr std::size_t ethernet_octets = 14, ipv4_octets = 20, ipv6_octets = 40;
-std::size_t icrc_end(const Seen& seen) { return seen.stack.icrc.end(); }
-void length_is(Bench& bench, const Seen& seen, const char* what, std::uint64_t found, std::size_t expected) {
-  bench.require(found == expected, fmt::format("{} {}", what, expected), fmt::format("{} in {}", found, seen.text()));
+/// UDP, BTH, AETH, payload with pad, ICRC: of the ACK, and of the READ responses with 5, 256 and 1 octets.
+constexpr std::uint64_t udp_lengths[] = {8 + 12 + 4 + 4, 8 + 12 + 4 + 8 + 4, 8 + 12 + 4 + 256 + 4, 8 + 12 + 4 + 4 + 4};
+void lengths_are(Bench& bench, Over over, std::uint64_t (*length)(const Seen&), std::uint64_t more_than_udp) {
+  const std::deque<Seen> frames = some_frames(bench, {.over = over});
+  for (std::size_t i = 0; i < std::size(udp_lengths); ++i) {
+    const std::uint64_t found = length(frames[i]), expected = udp_lengths[i] + more_than_udp;
+    bench.require(found == expected, fmt::format("length {}", expected),
+                  fmt::format("{} in {}", found, frames[i].text()));
+  }
 }
-void total_length(Bench& bench) {
-  for (const Seen& seen : some_frames(bench))
-    length_is(bench, seen, "Total Length", field_of<Ipv4, "total_length">(seen), icrc_end(seen) - ethernet_octets);
-}
-void payload_length(Bench& bench) {
-  for (const Seen& seen : some_frames(bench, {.over = Over::ipv6}))
-    length_is(bench, seen, "Payload Length", field_of<Ipv6, "payload_length">(seen),
-              icrc_end(seen) - ethernet_octets - ipv6_octets);
-}
-void udp_length_over_ipv4(Bench& bench) {
-  for (const Seen& seen : some_frames(bench))
-    length_is(bench, seen, "UDP Length", field_of<Udp, "length">(seen), icrc_end(seen) - ethernet_octets - ipv4_octets);
-}
-void udp_length_over_ipv6(Bench& bench) {
-  for (const Seen& seen : some_frames(bench, {.over = Over::ipv6}))
-    length_is(bench, seen, "UDP Length", field_of<Udp, "length">(seen), icrc_end(seen) - ethernet_octets - ipv6_octets);
-}
+void total_length(Bench& bench) { lengths_are(bench, Over::ipv4, field_of<Ipv4, "total_length">, ipv4_octets); }
+void payload_length(Bench& bench) { lengths_are(bench, Over::ipv6, field_of<Ipv6, "payload_length">, 0); }
+void udp_length_over_ipv4(Bench& bench) { lengths_are(bench, Over::ipv4, field_of<Udp, "length">, 0); }
+void udp_length_over_ipv6(Bench& bench) { lengths_are(bench, Over::ipv6, field_of<Udp, "length">, 0); }
 
 // "Do not fragment", and no fragment. CA17-7, CA17-8
 void never_a_fragment(Bench& bench) {
@@ -178,10 +180,13 @@ void priority_7(Bench& bench) { priority(bench, 7); }
 void transfer_over_ipv4(Bench& bench) { static_cast<void>(some_frames(bench)); }
 void transfer_over_ipv6(Bench& bench) { static_cast<void>(some_frames(bench, {.over = Over::ipv6})); }
 
-// A packet is of RoCEv2 over the version of IP that the GID says. CA17-40
+// A packet is of RoCEv1, or of RoCEv2 over the version of IP, as the GID says. CA17-40
 void version_of_ipv4(Bench& bench) { each_has<Ethernet, "type">(bench, some_frames(bench), ethertype::ipv4); }
 void version_of_ipv6(Bench& bench) {
   each_has<Ethernet, "type">(bench, some_frames(bench, {.over = Over::ipv6}), ethertype::ipv6);
+}
+void version_of_roce_v1(Bench& bench) {
+  each_has<Ethernet, "type">(bench, some_frames(bench, {.over = Over::roce_v1}), ethertype::roce_v1);
 }
 
 }  // namespace
@@ -194,11 +199,13 @@ std::span<const Case> headers_ip_cases() {
       {.rule = "roce.sender.ip.ecn-clear-without-management",
        .variant = "IPv4",
        .run = ecn_of_ipv4,
-       .possible_problems = "a device with congestion management may set ECT; it does not say so to verbs"},
+       .possible_problems =
+           "a device with congestion management may set ECT; verbs do not tell, so --congestion-management does"},
       {.rule = "roce.sender.ip.ecn-clear-without-management",
        .variant = "IPv6",
        .run = ecn_of_ipv6,
-       .possible_problems = "a device with congestion management may set ECT; it does not say so to verbs"},
+       .possible_problems =
+           "a device with congestion management may set ECT; verbs do not tell, so --congestion-management does"},
       {.rule = "roce.sender.ip.ecn-never-marked", .run = never_marked},
       {.rule = "roce.sender.ipv4.total-length", .run = total_length},
       {.rule = "roce.sender.ipv4.never-a-fragment", .run = never_a_fragment},
@@ -222,6 +229,7 @@ std::span<const Case> headers_ip_cases() {
       {.rule = "roce.endpoint.ip.both-versions", .variant = "IPv6", .run = transfer_over_ipv6},
       {.rule = "roce.sender.version.as-gid-type", .variant = "IPv4", .run = version_of_ipv4},
       {.rule = "roce.sender.version.as-gid-type", .variant = "IPv6", .run = version_of_ipv6},
+      {.rule = "roce.sender.version.as-gid-type", .variant = "RoCEv1", .run = version_of_roce_v1},
   };
   return list;
 }

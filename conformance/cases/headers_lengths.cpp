@@ -51,11 +51,8 @@ void with_options(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).changed(
       [](Frame& frame) {
-        constexpr int no_operation = 1;
-        const HeaderValue option = Value<Ipv4OptionOctet>().set<"type">(no_operation);
-        const auto ip = std::find_if(frame.layers.begin(), frame.layers.end(),
-                                     [](const HeaderValue& layer) { return &layer.header() == &info<Ipv4>; });
-        frame.layers.insert(std::next(ip), 4, option);
+        constexpr std::uint8_t no_operations[] = {1, 1, 1, 1};
+        frame.find(info<Ipv4>)->set_tail(no_operations);
       },
       "with four IP options of no operation"));
 }

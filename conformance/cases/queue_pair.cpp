@@ -33,6 +33,12 @@ Frame headers_to_device(const Path& path) {
   frame /=
       Value<Ethernet>().set<"dst">(load_be<6>(path.device_mac.data())).set<"src">(load_be<6>(path.tester_mac.data()));
   if (path.vlan != 0) frame /= Value<Vlan>().set<"priority">(path.priority).set<"id">(path.vlan);
+  if (path.roce_v1)
+    return frame /= Value<Grh>()
+                        .set<"traffic_class">(path.traffic_class)
+                        .set<"hop_limit">(path.hop_limit)
+                        .set<"sgid">(Bytes(path.tester_address))
+                        .set<"dgid">(Bytes(path.device_address));
   if (path.is_ipv4())
     frame /= Value<Ipv4>()
                  .set<"tos">(path.traffic_class)
@@ -75,7 +81,7 @@ Stimulus TesterQueuePair::compose(std::uint8_t opcode, Psn absolute, psn at, con
     else if (header == &info<Ieth>)
       frame /= Value<Ieth>().set<"rkey">(operands.invalidated_rkey);
     else if (header == &info<Xrceth>)
-      frame /= Value<Xrceth>().set<"xrcsrq">(operands.xrc_srq);
+      frame /= Value<Xrceth>().set<"xrcsrq">(operands.xrc_srq.value_or(xrc_srq));
     else if (header == &info<Deth>)
       frame /= Value<Deth>().set<"qkey">(operands.qkey).set<"src_qp">(tester_qpn);
     else if (header == &info<Feth>)

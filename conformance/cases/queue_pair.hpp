@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "conformance/cases/stimulus.hpp"
@@ -17,6 +18,7 @@ struct Path {
   /// IPv4 is mapped (::ffff:a.b.c.d), as in GIDs.
   std::array<std::uint8_t, 16> tester_address{}, device_address{};
   std::uint16_t vlan = 0;  ///< 0: no tag
+  bool roce_v1 = false;    ///< a GRH in place of IP and UDP
   std::uint8_t priority = 0;
   std::uint16_t udp_source_port = 0xc123;
   std::uint16_t pkey = 0xffff;
@@ -26,7 +28,7 @@ struct Path {
   [[nodiscard]] bool is_ipv4() const;
 };
 
-/// Ethernet, VLAN where there is one, IP and UDP, from the tester to the device.
+/// Ethernet, VLAN where there is one, IP and UDP or the GRH, from the tester to the device.
 Frame headers_to_device(const Path& path);
 
 /// What a request carries beyond its opcode and PSN.
@@ -38,10 +40,10 @@ struct Operands {
   std::uint64_t swap_or_add = 0, compare = 0;
   std::uint32_t immediate = 0;
   std::uint32_t invalidated_rkey = 0;
-  std::uint32_t xrc_srq = 0;
-  std::uint32_t qkey = 0;        ///< of UD, with the tester's queue pair as the source
-  std::uint8_t placement = 1;    ///< FLUSH: bit 0 global visibility, bit 1 persistence
-  std::uint8_t selectivity = 0;  ///< FLUSH: 0 range, 1 memory region
+  std::optional<std::uint32_t> xrc_srq{};  ///< of XRC; else the queue pair's
+  std::uint32_t qkey = 0;                  ///< of UD, with the tester's queue pair as the source
+  std::uint8_t placement = 1;              ///< FLUSH: bit 0 global visibility, bit 1 persistence
+  std::uint8_t selectivity = 0;            ///< FLUSH: 0 range, 1 memory region
 };
 
 /// The tester's end of a queue pair, of any service.
@@ -52,6 +54,7 @@ struct TesterQueuePair {
   Psn ours;    ///< first PSN of our requests
   Psn theirs;  ///< first PSN of the device's requests
   std::uint32_t mtu = 1024;
+  std::uint32_t xrc_srq = 0;  ///< of XRC: the device's shared receive queue that our requests name
 
   // As requester: requests with our PSNs. All ask for an acknowledgement.
   [[nodiscard]] Stimulus request(std::uint8_t opcode, psn at, const Operands& operands = {}) const;

@@ -46,6 +46,7 @@ enum class GidType : std::uint8_t { roce_v1, roce_v2 };
 struct GidEntry {
   Gid gid;
   GidType type = GidType::roce_v2;
+  std::uint16_t vlan = 0;  ///< tag of what is sent from it, and of what is taken for it; 0: no tag
 };
 
 /// Where packets of a queue pair or an address handle go: an address vector. 11.2.2.1 (number unverified), A17.4.

@@ -10,13 +10,14 @@ void notify(Core& core, QueuePair& qp, const Packet& packet) {
   OutgoingPacket cnp = packet_of(core, qp, notification, Psn(0));
   cnp.ecn = core.faults[Fault::cnp_ecn_capable] ? 2 : 0;
   cnp.fields.pkey = packet.fields.pkey;
+  cnp.fields.migrated = false;  // Figure 6: M 0
   if (core.faults[Fault::cnp_with_psn]) {
     cnp.fields.psn = packet.fields.psn;
     cnp.fields.cnp_reserved = 1;
   }
   if (!qp.is_connected()) {
     cnp.path.dgid = packet.sgid;
-    cnp.path.sgid_index = core.port.find(packet.dgid, packet.type).value_or(0);
+    cnp.path.sgid_index = core.port.find(packet.dgid, packet.type, packet.vlan).value_or(0);
     cnp.fields.dest_qpn = packet.fields.source_qpn;
   }
   if (core.faults[Fault::two_cnps_a_mark]) core.control.push_back(cnp);

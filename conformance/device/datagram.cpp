@@ -25,7 +25,7 @@ void answer_not_ready(Core& core, QueuePair& qp, const Packet& packet) {
   constexpr std::uint8_t acknowledge = 0x11;
   OutgoingPacket answer = packet_of(core, qp, acknowledge, packet.fields.psn);
   answer.path.dgid = packet.sgid;
-  answer.path.sgid_index = core.port.find(packet.dgid, packet.type).value_or(0);
+  answer.path.sgid_index = core.port.find(packet.dgid, packet.type, packet.vlan).value_or(0);
   answer.fields.dest_qpn = packet.fields.source_qpn;
   answer.fields.syndrome = 0x20;
   if (core.control.size() < Core::most_control) core.control.push_back(std::move(answer));

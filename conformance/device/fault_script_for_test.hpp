@@ -23,13 +23,13 @@ class Script {
       : device(std::move(options)) {
     for (std::uint64_t i = faults_from; i < faults_to; ++i) device.faults().set(static_cast<Fault>(i));
     port.mac = {2, 0, 0, 0, 0, 9};
-    port.vlan = device.port().vlan;
     Gid global = device.port().gids[5].gid;
     global.octets[15] = 9;
     port.gids = {{Gid::ipv4(0x0a000009), GidType::roce_v2},
                  {global, GidType::roce_v2},
                  {Gid::ipv4(0x0a000009), GidType::roce_v1},
                  {Gid::ipv4(0x0a000008), GidType::roce_v2}};
+    for (GidEntry& entry : port.gids) entry.vlan = device.port().gids[3].vlan;
     for (const GidEntry& entry : port.gids) device.port().learn(entry.gid, port.mac);
     for (const GidEntry& entry : device.port().gids) port.learn(entry.gid, device.port().mac);
     pd = *device.alloc_pd();

@@ -19,7 +19,7 @@ struct Trace {
 std::vector<DeviceOptions> kinds() {
   std::vector<DeviceOptions> all(3, reference_options());
   all[1].congestion_control = false;
-  all[2].port.vlan = 7;
+  for (GidEntry& entry : all[2].port.gids) entry.vlan = 7;
   return all;
 }
 

@@ -33,15 +33,13 @@ Refusal read_network(Packet& packet, const HeaderStack& stack, const Port& port,
   packet.source_mac = mac_of(stack.bytes.data() + 6);
   std::size_t next = 1;
   std::uint16_t type = ethernet.get<"type">();
-  std::optional<std::uint16_t> vlan;
   if (layers.size() > next && layers[next].header == &info<Vlan>) {
     const View<Vlan> tag(stack.bytes.data() + layers[next].offset);
-    if (tag.get<"id">() != 0) vlan = tag.get<"id">();
+    packet.vlan = tag.get<"id">();
     packet.sl = tag.get<"priority">();
     type = tag.get<"type">();
     ++next;
   }
-  if (vlan != port.vlan) return Refusal::not_ours;
   if (type != ethertype::ipv4 && type != ethertype::ipv6 && type != ethertype::roce_v1) return Refusal::not_roce;
   // CA17-27: the version and the EtherType agree; decoding stops where they do not.
   if (layers.size() <= next) return Refusal::malformed;
@@ -336,7 +334,7 @@ std::optional<std::vector<std::uint8_t>> make_frame(const OutgoingPacket& packet
   Frame frame;
   frame /= Value<Ethernet>().set<"dst">(load_be(mac->data(), 6)).set<"src">(load_be(port.mac.data(), 6));
   const unsigned priority = faults[Fault::vlan_priority_zero] ? 0 : packet.path.sl & 7U;
-  if (port.vlan) frame /= Value<Vlan>().set<"priority">(priority).set<"id">(*port.vlan);
+  if (source.vlan != 0) frame /= Value<Vlan>().set<"priority">(priority).set<"id">(source.vlan);
   frame /= network_header(packet, source, faults);
   if (source.type == GidType::roce_v2 || faults[Fault::always_roce_v2]) frame /= udp_header(packet, faults);
   frame /= base_header(from, faults);
@@ -351,7 +349,7 @@ std::optional<std::vector<std::uint8_t>> make_frame(const OutgoingPacket& packet
   if (faults[Fault::wrong_pad_count]) frame.pad.emplace();
   std::vector<std::uint8_t> octets = frame.encode();
   if (!faults.any()) return octets;
-  const std::size_t network_at = port.vlan ? 18 : 14;
+  const std::size_t network_at = source.vlan != 0 ? 18 : 14;
   miscount(frame, octets.size(), network_at, faults);
   octets = frame.encode();
   constexpr std::size_t icrc_octets = 4;

@@ -46,6 +46,7 @@ struct Packet {
   Gid sgid, dgid;
   GidType type = GidType::roce_v2;
   bool is_ipv4 = false;
+  std::uint16_t vlan = 0;  ///< 0: no tag, or one of priority alone
   std::uint8_t traffic_class = 0, sl = 0;
   bool reserved_bits = false;           ///< one of the BTH's, or FECN or BECN, is set
   std::vector<std::uint8_t> storage{};  ///< of a frame that a fault makes out of another one

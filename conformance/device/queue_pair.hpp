@@ -106,6 +106,7 @@ struct Response {
   // Of a READ: what is left.
   std::uint64_t va = 0;
   std::uint32_t rkey = 0;
+  std::uint32_t pd = 0;  ///< that the R_Key is held against
   std::uint32_t left = 0;
   Psn request{};                     ///< the PSN of the request, or of its part that was asked for again
   std::vector<std::uint8_t> kept{};  ///< what a later request of the queue pair has overwritten, as it was: from
@@ -115,6 +116,7 @@ struct Response {
 /// The half that answers.
 struct Responder {
   machines::RcResponder state;
+  std::uint32_t pd = 0;                   ///< that the keys of the request in work are held against
   std::deque<Response> answers;           ///< in the order of their PSNs
   std::optional<ReceiveRequest> receive;  ///< the one that the open message fills
   std::uint32_t receive_srq = 0;          ///< the handle of the shared queue that it came from; 0: its own

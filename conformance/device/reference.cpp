@@ -15,6 +15,9 @@ DeviceOptions reference_options(std::uint64_t seed) {
   global.octets = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   for (const Gid& gid : {Gid::link_local(options.port.mac), Gid::ipv4(0x0a000001), global})
     for (const GidType type : {GidType::roce_v1, GidType::roce_v2}) options.port.gids.push_back({gid, type});
+  constexpr std::uint16_t vlan = 7;
+  for (const GidType type : {GidType::roce_v1, GidType::roce_v2})
+    options.port.gids.push_back({Gid::ipv4(0x0a000701), type, vlan});
   return options;
 }
 

@@ -11,7 +11,8 @@
 
 namespace rdmawire::device {
 
-/// A device at 10.0.0.1, fd00::1 and its link-local address (02:00:00:00:00:01).
+/// A device at 10.0.0.1, fd00::1 and its link-local address (02:00:00:00:00:01), and in VLAN 7 at 10.0.7.1; each as a
+/// GID of RoCEv1 and one of RoCEv2.
 DeviceOptions reference_options(std::uint64_t seed = 1);
 
 /// The client's commands and what happens on the wire take turns: a run with one thread of the tester's is the same

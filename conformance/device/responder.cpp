@@ -107,7 +107,7 @@ bool deliver(Core& core, QueuePair& qp, const Packet& packet) {
   }
   at.written += packet.payload.size();
   if (!op.ends_message() || !at.receive) return true;
-  if (op.invalidate && !core.memory.invalidate_remote(packet.fields.immediate, {qp.options.pd, qp.qpn})) {
+  if (op.invalidate && !core.memory.invalidate_remote(packet.fields.immediate, {qp.responder.pd, qp.qpn})) {
     condemn(core, qp, packet, nak_code::remote_operational_error, Status::bind);
     return false;
   }
@@ -254,11 +254,20 @@ void react(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& req
   }
 }
 
+/// What keys are held against. A target of XRC has no protection domain: that of the shared receive queue counts, which
+/// the request names. Annex A14 (number unverified).
+std::uint32_t domain_of(Core& core, const QueuePair& qp, const Packet& packet) {
+  if (qp.options.type != QpType::xrc_target) return qp.options.pd;
+  const auto queue = receive_queue(core, qp, packet);
+  return queue ? core.srq(*queue)->pd : 0;
+}
+
 }  // namespace
 
 void receive_request(Core& core, QueuePair& qp, const Packet& packet) {
   if (!qp.takes_requests() || qp.responder.condemned) return;
   const RcRequest request = request_of(packet);
+  qp.responder.pd = domain_of(core, qp, packet);
   const Decision decision = decide(core, qp, packet, request);
   if (decision.rc.reaction == RcReaction::execute && qp.state == QpState::rtr && !qp.established_told) {
     qp.established_told = true;

@@ -25,7 +25,7 @@ OutgoingPacket packet_for(Core& core, QueuePair& qp, const Response& response, O
 std::optional<std::vector<std::uint8_t>> octets_of_read(Core& core, const QueuePair& qp, const Response& response,
                                                         std::uint32_t count) {
   if (count == 0) return std::vector<std::uint8_t>{};
-  const auto host = core.memory.remote({qp.options.pd, qp.qpn}, response.rkey, response.va, count, access::remote_read);
+  const auto host = core.memory.remote({response.pd, qp.qpn}, response.rkey, response.va, count, access::remote_read);
   Bytes found = host ? Bytes(core.memory.at(*host, count)) : Bytes{};
   if (!found.empty() && !response.kept.empty())
     found = Bytes(response.kept).subspan(response.va - response.kept_va, count);
@@ -72,7 +72,7 @@ void keep_for_reads(Core& core, QueuePair& qp, Bytes changing) {
   for (Response& waiting : qp.responder.answers) {
     if (waiting.kind != Response::Kind::read || waiting.left == 0 || !waiting.kept.empty()) continue;
     const auto host =
-        core.memory.remote({qp.options.pd, qp.qpn}, waiting.rkey, waiting.va, waiting.left, access::remote_read);
+        core.memory.remote({waiting.pd, qp.qpn}, waiting.rkey, waiting.va, waiting.left, access::remote_read);
     const Bytes asked = host ? Bytes(core.memory.at(*host, waiting.left)) : Bytes{};
     const bool overlap = !asked.empty() && std::less<>()(asked.data(), changing.data() + changing.size()) &&
                          std::less<>()(changing.data(), asked.data() + asked.size());
@@ -95,6 +95,7 @@ void answer(Core& core, QueuePair& qp, Response response) {
   auto& answers = qp.responder.answers;
   if (answers.size() >= most_answers) return;
   if (response.syndrome >> 5 != syndrome_kind::ack) response.msn = qp.responder.state.msn;
+  response.pd = qp.responder.pd;
   auto place = std::ranges::find_if(answers, [&](const Response& waiting) { return waiting.psn - response.psn > 0; });
   if (core.faults[Fault::later_read_first]) place = answers.end();
   const bool overtakes = core.faults[Fault::answers_newest_first] || (response.kind == Response::Kind::acknowledge &&

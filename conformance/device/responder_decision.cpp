@@ -208,7 +208,7 @@ std::optional<std::uint32_t> receive_queue(Core& core, const QueuePair& qp, cons
 
 Reached reach(Core& core, QueuePair& qp, const RcRequest& request) {
   const Opcode& op = *request.op;
-  const Accessor who{qp.options.pd, qp.qpn};
+  const Accessor who{qp.responder.pd, qp.qpn};
   const std::uint32_t rights = rights_for(request, core.faults);
   std::uint64_t va = request.va, octets = request.length;
   std::uint32_t rkey = request.rkey;

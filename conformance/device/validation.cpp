@@ -14,7 +14,7 @@ bool from_peer(const Core& core, const QueuePair& qp, const Packet& packet) {
   if (packet.sgid != qp.attributes.path.dgid && !core.faults[Fault::ignores_source_address]) return false;
   const GidEntry& own = core.port.gids[qp.attributes.path.sgid_index];
   if (packet.type != own.type && !core.faults[Fault::connected_takes_v1]) return false;
-  return packet.dgid == own.gid || core.faults[Fault::ignores_destination_address];
+  return (packet.dgid == own.gid && packet.vlan == own.vlan) || core.faults[Fault::ignores_destination_address];
 }
 
 /// The partition: the queue pair's own; QP1 takes any of the port's table (C9-42).
@@ -38,7 +38,7 @@ void answer_wrongly(Core& core, const Packet& packet, std::uint32_t dest_qpn, st
   if (core.control.size() >= Core::most_control) return;
   OutgoingPacket answer;
   answer.path.dgid = packet.sgid;
-  answer.path.sgid_index = core.port.find(packet.dgid, packet.type).value_or(0);
+  answer.path.sgid_index = core.port.find(packet.dgid, packet.type, packet.vlan).value_or(0);
   answer.fields.opcode = acknowledge;
   answer.fields.pkey = packet.fields.pkey;
   answer.fields.dest_qpn = dest_qpn;
@@ -47,8 +47,14 @@ void answer_wrongly(Core& core, const Packet& packet, std::uint32_t dest_qpn, st
   core.control.push_back(std::move(answer));
 }
 
+/// CA17-44 speaks of valid packets: a request that comes again draws no notification.
+bool is_duplicate(const QueuePair& qp, const Packet& packet) {
+  return qp.is_reliable() && !is_response(packet) &&
+         qp.responder.state.window.place(packet.fields.psn) == machines::RequestPlace::duplicate;
+}
+
 void deliver(Core& core, QueuePair& qp, const Packet& packet) {
-  if (packet.congestion_experienced()) notice_mark(core, qp, packet);
+  if (packet.congestion_experienced() && !is_duplicate(qp, packet)) notice_mark(core, qp, packet);
   if (packet.fields.fecn && core.faults[Fault::fecn_slows]) slow_down(core, qp);
   switch (qp.options.type) {
     case QpType::uc: receive_unreliable(core, qp, packet); break;
@@ -118,7 +124,7 @@ void receive_multicast(Core& core, const Packet& packet) {
 bool is_acceptable(const Core& core, const Packet& packet) {
   constexpr std::uint32_t multicast_qpn = 0xffffff;
   const bool multicast = packet.dgid.is_multicast();
-  const bool listed = multicast || core.port.find(packet.dgid, packet.type);  // CA17-41
+  const bool listed = multicast || core.port.find(packet.dgid, packet.type, packet.vlan);  // CA17-41
   if (!listed && !core.faults[Fault::ignores_destination_address]) return false;
   if (packet.tver != 0 && !core.faults[Fault::ignores_header_version]) return false;
   if (packet.reserved_bits && core.faults[Fault::minds_reserved_bits]) return false;
@@ -137,6 +143,10 @@ void receive_packet(Core& core, Packet& packet) {
     return;
   }
   QueuePair* qp = packet.fields.dest_qpn == 0 ? nullptr : core.qp(packet.fields.dest_qpn);
+  if (packet.fields.dest_qpn == 1 && !qp) {
+    receive_management(core, packet);
+    return;
+  }
   if (!qp) {
     ++core.counters.misdirected;
     const bool answers = core.faults[packet.fields.dest_qpn == 0 ? Fault::answers_qp_zero : Fault::answers_unknown_qp];

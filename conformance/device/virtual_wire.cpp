@@ -37,7 +37,9 @@ replay::WireResult<std::size_t> VirtualWire::send(std::span<const replay::Outgoi
           WireError{WireError::Kind::frame, 0,
                     name_ + ": a frame of " + std::to_string(frame.frame.size()) + " octets; it takes 14 to 65536"});
     }
-    last_sent_ = std::max({frame.time, now_, last_sent_});
+    // No two frames leave at once: their times say which one arrived first.
+    last_sent_ = std::max({frame.time, now_, last_sent_ + 1});
+    if (frame.time <= now_) now_ = last_sent_ + 1;
     to_station_.push_back({last_sent_ + delay_, {frame.frame.begin(), frame.frame.end()}});
     counters_.sent_octets += frame.frame.size();
     ++sent;

@@ -23,6 +23,8 @@ class VirtualWire final : public replay::Wire {
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] const replay::WireCapabilities& capabilities() const override { return capabilities_; }
+  /// Nanoseconds on the way.
+  [[nodiscard]] std::int64_t delay() const { return delay_; }
   [[nodiscard]] std::int64_t now() const override;
   [[nodiscard]] replay::WireCounters counters() const override;
   using Wire::send;
@@ -50,7 +52,7 @@ class VirtualWire final : public replay::Wire {
   replay::WireCapabilities capabilities_;
   mutable std::mutex mutex_;
   replay::WireCounters counters_;
-  std::int64_t now_ = 0, last_sent_ = 0;
+  std::int64_t now_ = 0, last_sent_ = -1;
   std::deque<Flying> to_station_;  ///< by time
   std::multimap<std::int64_t, std::vector<std::uint8_t>> here_;
   std::vector<std::uint8_t> current_;

@@ -44,7 +44,7 @@ class CmMonitor {
   void ready(const Message& m);
   void reject(const Message& m);
   template <class Tell>
-  void say(const Message& m, RuleId rule, Verdict verdict, const Tell& tell);
+  void say(const Message& m, RuleId rule, Ruling ruling, const Tell& tell);
 
   Judge& judge_;
   const Trust& trust_;

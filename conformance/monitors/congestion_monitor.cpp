@@ -28,14 +28,14 @@ void CongestionMonitor::packet(const Watch& watch, std::array<CongestionMonitor,
   watch.holds("congestion.notification-point.cnp.answers-mark");
   watch.say(
       "congestion.notification-point.pacing.interval",
-      Verdict::of(notifications_ <= marks.marked_).unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_behind),
+      Ruling::of(notifications_ <= marks.marked_).unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_behind),
       watch.from, [&] {
         return Statement{fmt::format("at most {} CNPs, one a marked packet", marks.marked_),
                          fmt::format("{} CNPs", notifications_),
                          {marks.marked_frame_}};
       });
   constexpr std::uint16_t base = 0x7fff;  // membership may differ
-  watch.say("congestion.notification-point.cnp.format", Verdict::of(((t.pkey ^ marks.marked_pkey_) & base) == 0),
+  watch.say("congestion.notification-point.cnp.format", Ruling::of(((t.pkey ^ marks.marked_pkey_) & base) == 0),
             watch.from, [&] {
               return Statement{fmt::format("P_Key {:#06x}, of the marked packet", marks.marked_pkey_),
                                fmt::format("P_Key {:#06x}", t.pkey),

@@ -14,6 +14,10 @@ bool Trust::covers(const tracking::PortAddress& address) const {
   return everywhere || std::find(at.begin(), at.end(), address) != at.end();
 }
 
+bool Trust::judges(const tracking::PortAddress& address) const {
+  return judged.empty() || std::find(judged.begin(), judged.end(), address) != judged.end();
+}
+
 Place Watch::place(End judged) const {
   return {connection.id, judged, false, {}, t.frame, t.time, monitor.relative_psn(from, t, agreement)};
 }
@@ -74,7 +78,10 @@ void ConnectionMonitor::packet(Judge& judge, const Trust& trust, const Connectio
   const bool sure = connection.confidence == tracking::Confidence::certain ||
                     (connection.confidence == tracking::Confidence::high && connection.contradicting == 0 &&
                      connection.agreeing >= 8);
-  const bool copy = is_copy(from, t);
+  // Where nothing is unseen nobody makes copies.
+  const bool copy = !trust.covers(connection.at(from).address) && is_copy(from, t);
+  judged_ = {trust.judges(connection.at(End::a).address), trust.judges(connection.at(End::b).address)};
+  judge.hear({judged_, from, t.is_response()});
   Watch watch{judge, connection,
               t,     agreement,
               *this, from,
@@ -97,6 +104,8 @@ void ConnectionMonitor::packet(Judge& judge, const Trust& trust, const Connectio
   const bool notification = t.op->operation == Operation::congestion_notification;
   if (t.traffic_class != 0 || notification) congestion_[static_cast<std::size_t>(from)].packet(watch, congestion_);
   if (notification) return;
+  // What is cut short, or is of another service, its receiver drops.
+  if (t.truncated || (!t.is_response() && tracking::service_of(t.op->transport) != connection.service)) return;
   switch (connection.service) {
     case Service::rc:
     case Service::xrc: {
@@ -127,7 +136,7 @@ void ConnectionMonitor::judge_migration(const Watch& watch, bool alternate_path)
   before = t.migrated;
   const bool seen = watch.agreement && watch.agreement->by == tracking::JoinedBy::connection_manager;
   watch.say("bth.sender.migration.state-constant",
-            Verdict::of(t.migrated).unless(!seen, Reason::start_not_seen).unless(alternate_path, Reason::device_knows),
+            Ruling::of(t.migrated).unless(!seen, Reason::start_not_seen).unless(alternate_path, Reason::device_knows),
             watch.from, [&] {
               return Statement{"MigReq 1: no alternate path was loaded, so the queue pair counts as migrated",
                                fmt::format("MigReq 0 in {}", t.op->name),
@@ -147,8 +156,7 @@ void ConnectionMonitor::judge_ecn(const Watch& watch) {
     marked = ecn == congestion_experienced;
     // A switch between the sender and the capture may have marked it.
     watch.say("roce.sender.ip.ecn-never-marked",
-              Verdict::of(!*marked).unless(!watch.sees_all_of(watch.from), Reason::changed_on_the_way), watch.from,
-              [&] {
+              Ruling::of(!*marked).unless(!watch.sees_all_of(watch.from), Reason::changed_on_the_way), watch.from, [&] {
                 return Statement{"an ECN field of 00, 01 or 10", "11, congestion experienced", {}};
               });
   }
@@ -157,7 +165,7 @@ void ConnectionMonitor::judge_ecn(const Watch& watch) {
   if (before == capable) return;
   before = capable;
   watch.judge.judge("roce.sender.ip.ecn-clear-without-management",
-                    capable ? Verdict::open(Reason::capability_unknown) : Verdict::holds());
+                    capable ? Ruling::open(Reason::capability_unknown) : Ruling::holds());
 }
 
 void ConnectionMonitor::judge_source_port(const Watch& watch) {
@@ -165,7 +173,7 @@ void ConnectionMonitor::judge_source_port(const Watch& watch) {
   if (t.source_port == 0 || t.crc_bad || watch.copy) return;
   const auto side = static_cast<std::size_t>(watch.from);
   if (port_[side] != 0)
-    watch.say("roce.sender.udp.source-port-constant", Verdict::of(port_[side] == t.source_port), watch.from, [&] {
+    watch.say("roce.sender.udp.source-port-constant", Ruling::of(port_[side] == t.source_port), watch.from, [&] {
       return Statement{fmt::format("UDP source port {}, as in frame {}", port_[side], port_frame_[side]),
                        fmt::format("port {}", t.source_port),
                        {port_frame_[side]}};
@@ -173,7 +181,7 @@ void ConnectionMonitor::judge_source_port(const Watch& watch) {
   constexpr std::uint16_t dynamic = 49152;
   if (port_[side] != t.source_port)
     watch.judge.judge("roce.sender.udp.source-port-dynamic",
-                      t.source_port >= dynamic ? Verdict::holds() : Verdict::open(Reason::device_knows));
+                      t.source_port >= dynamic ? Ruling::holds() : Ruling::open(Reason::device_knows));
   port_[side] = t.source_port;
   port_frame_[side] = t.frame;
 }
@@ -186,8 +194,8 @@ void ConnectionMonitor::judge_life(const Watch& watch) {
   const bool notification = t.op->operation == Operation::congestion_notification;
   if (failed_[side].frame != 0 && !notification) {
     const bool sure = t.time - failed_[side].time >= limits::reorder_ns || watch.sees_all_of(watch.from);
-    watch.say("qp.sender.state.quiet-after-error", Verdict::violated().unless(!sure, Reason::order_not_sure),
-              watch.from, [&] {
+    watch.say("qp.sender.state.quiet-after-error", Ruling::violated().unless(!sure, Reason::order_not_sure), watch.from,
+              [&] {
                 return Statement{fmt::format("silence after the NAK of frame {}, which puts the queue pair into the "
                                              "error state",
                                              failed_[side].frame),
@@ -204,7 +212,7 @@ void ConnectionMonitor::judge_life(const Watch& watch) {
   } else if (refused_[side].frame != 0 && !t.is_response() && !notification) {
     // The requester's queue pair fails when the NAK arrives.
     watch.say("qp.sender.state.quiet-after-error",
-              Verdict::violated().unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_behind), watch.from, [&] {
+              Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_behind), watch.from, [&] {
                 return Statement{fmt::format("no request after the NAK of frame {}", refused_[side].frame),
                                  std::string(t.op->name),
                                  {refused_[side].frame}};
@@ -215,7 +223,7 @@ void ConnectionMonitor::judge_life(const Watch& watch) {
     const End answered = tracking::other(closed_->by);
     const bool sure = t.time - closed_->time >= limits::reorder_ns && watch.from == answered;
     watch.say("cm.endpoint.disconnect.nothing-accepted",
-              Verdict::violated().unless(!t.is_response() || !sure, Reason::in_flight), watch.from, [&] {
+              Ruling::violated().unless(!t.is_response() || !sure, Reason::in_flight), watch.from, [&] {
                 return Statement{fmt::format("no answer after the DREP of frame {}", closed_->frame),
                                  std::string(t.op->name),
                                  {closed_->frame}};
@@ -225,7 +233,8 @@ void ConnectionMonitor::judge_life(const Watch& watch) {
 
 void ConnectionMonitor::closed(Judge& judge, std::uint64_t reply_frame, std::int64_t reply_time, End by) {
   closed_ = Closed{reply_frame, reply_time, by};
-  judge.judge("cm.endpoint.disconnect.nothing-accepted", Verdict::holds());
+  judge.hear({judged_, tracking::other(by), true});
+  judge.judge("cm.endpoint.disconnect.nothing-accepted", Ruling::holds());
 }
 
 void ConnectionMonitor::adopt(ConnectionMonitor&& other) {
@@ -239,7 +248,10 @@ void ConnectionMonitor::adopt(ConnectionMonitor&& other) {
 }
 
 void ConnectionMonitor::finish(Judge& judge) {
-  for (RcExchange& exchange : exchanges_) exchange.finish(judge);
+  for (const End requester : {End::a, End::b}) {
+    judge.hear({judged_, requester, false});
+    exchanges_[static_cast<std::size_t>(requester)].finish(judge);
+  }
 }
 
 }  // namespace rdmawire::conformance

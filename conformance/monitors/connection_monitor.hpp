@@ -41,7 +41,11 @@ struct Trust {
   bool everywhere = false;  ///< of every address: nothing is lost or changes its order anywhere but before our eyes,
                             ///< and programs leave their buffers alone: a simulation, or a bench
 
+  /// These alone are judged; empty: everybody. A tester breaks rules on purpose.
+  std::vector<tracking::PortAddress> judged = {};
+
   [[nodiscard]] bool covers(const tracking::PortAddress& address) const;
+  [[nodiscard]] bool judges(const tracking::PortAddress& address) const;
 };
 
 class ConnectionMonitor;
@@ -61,17 +65,17 @@ struct Watch {
 
   [[nodiscard]] bool sees_all_of(End end) const { return whole[static_cast<std::size_t>(end)]; }
   [[nodiscard]] Place place(End judged) const;
-  void holds(RuleId rule) const { judge.judge(rule, Verdict::holds()); }
-  void open(RuleId rule, Reason why) const { judge.judge(rule, Verdict::open(why)); }
-  /// A verdict on `judged`, by this packet. `tell` gives a Statement.
+  void holds(RuleId rule) const { judge.judge(rule, Ruling::holds()); }
+  void open(RuleId rule, Reason why) const { judge.judge(rule, Ruling::open(why)); }
+  /// A ruling on `judged`, by this packet. `tell` gives a Statement.
   template <class Tell>
-  void say(RuleId rule, Verdict verdict, End judged, const Tell& tell) const {
-    draw(judge.judge(rule, verdict, place(judged), tell));
+  void say(RuleId rule, Ruling ruling, End judged, const Tell& tell) const {
+    draw(judge.judge(rule, ruling, place(judged), tell));
   }
   /// Of what needs both directions: inconclusive while it is not sure that they belong together.
   template <class Tell>
-  void say_of_both(RuleId rule, Verdict verdict, End judged, const Tell& tell) const {
-    say(rule, verdict.unless(!joined, Reason::joined_by_inference).unless(t.damaged, Reason::damaged), judged, tell);
+  void say_of_both(RuleId rule, Ruling ruling, End judged, const Tell& tell) const {
+    say(rule, ruling.unless(!joined, Reason::joined_by_inference).unless(t.damaged, Reason::damaged), judged, tell);
   }
 
  private:
@@ -112,7 +116,8 @@ class ConnectionMonitor {
   void judge_source_port(const Watch& watch);
   void judge_life(const Watch& watch);
 
-  std::array<RcExchange, 2> exchanges_;  // by requester
+  std::array<RcExchange, 2> exchanges_;     // by requester
+  std::array<bool, 2> judged_{true, true};  // by end
   std::array<UnreliableSender, 2> senders_;
   std::array<Rung, kept> rungs_;
   struct Last {

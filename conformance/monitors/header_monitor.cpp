@@ -53,18 +53,18 @@ struct HeaderMonitor::Here {
   template <class Tell>
   void holds(RuleId rule, bool holds_it, const Tell& tell) const {
     if (holds_it)
-      judge.judge(rule, Verdict::holds());
+      judge.judge(rule, Ruling::holds());
     else
-      blame(rule, Verdict::violated().unless(damaged, Reason::damaged), tell);
+      blame(rule, Ruling::violated().unless(damaged, Reason::damaged), tell);
   }
   template <class Tell>
-  void blame(RuleId rule, Verdict verdict, const Tell& tell) const {
+  void blame(RuleId rule, Ruling ruling, const Tell& tell) const {
     Place place;
     place.by_flow = true;
     place.flow = flow_of(packet).value_or(tracking::FlowKey{});
     place.frame = packet.number;
     place.time = packet.time_ns;
-    draw(judge.judge(rule, verdict, place, tell));
+    draw(judge.judge(rule, ruling, place, tell));
   }
   /// The packet alone, until its connection is known.
   void draw(Violation* violation) const {
@@ -119,7 +119,7 @@ void HeaderMonitor::judge_total(const Here& here, RuleId rule, const char* name,
   if (!udp || udp->header != &info<Udp>) return;
   const std::uint32_t on_wire = here.stack.wire_length - here.network.offset - counted_from;
   if (length > on_wire) {
-    judge_.judge(rule, Verdict::open(Reason::cut));
+    judge_.judge(rule, Ruling::open(Reason::cut));
     return;
   }
   const std::uint32_t by_udp = udp->offset - here.network.offset - counted_from +
@@ -145,13 +145,13 @@ void HeaderMonitor::judge_ipv4(const Here& here) {
     return Statement{
         "DF 1, MF 0, fragment offset 0", fmt::format("DF {:d}, MF {:d}, fragment offset {}", df, mf, offset), {}};
   });
-  judge_.judge("roce.sender.ip.protocol-is-udp", Verdict::holds());
+  judge_.judge("roce.sender.ip.protocol-is-udp", Ruling::holds());
 }
 
 void HeaderMonitor::judge_ipv6(const Here& here) {
   const View<Ipv6> ip(here.at(here.network));
   judge_total(here, "roce.sender.ipv6.payload-length", "Payload Length", ip.get<"payload_length">(), Ipv6::size);
-  judge_.judge("roce.sender.ip.protocol-is-udp", Verdict::holds());
+  judge_.judge("roce.sender.ip.protocol-is-udp", Ruling::holds());
 }
 
 void HeaderMonitor::judge_udp(const Here& here) {
@@ -181,12 +181,12 @@ void HeaderMonitor::judge_icrc(const Here& here) {
                                                                              : RuleId("roce.sender.icrc.over-ipv6");
   const CrcCheck& crc = here.packet.icrc;
   switch (crc.status) {
-    case CrcCheck::Status::good: judge_.judge(rule, Verdict::holds()); return;
+    case CrcCheck::Status::good: judge_.judge(rule, Ruling::holds()); return;
     case CrcCheck::Status::bad: break;
     case CrcCheck::Status::unverifiable:
       // Our own rule: this is no pass.
-      judge_.judge("roce.tester.icrc.cut-off-inconclusive", Verdict::holds());
-      judge_.judge(rule, Verdict::open(Reason::cut));
+      judge_.judge("roce.tester.icrc.cut-off-inconclusive", Ruling::holds());
+      judge_.judge(rule, Ruling::open(Reason::cut));
       return;
     case CrcCheck::Status::absent: return;
   }
@@ -196,7 +196,7 @@ void HeaderMonitor::judge_icrc(const Here& here) {
   // What a sender can do wrong by itself; all else something on the way may have done, or the capturing host, which
   // sees packets before its adapter has written the ICRC.
   const bool senders = cause.kind == IcrcCause::Kind::not_masked || cause.kind == IcrcCause::Kind::octet_order;
-  here.blame(rule, Verdict::violated().unless(!senders, Reason::changed_on_the_way), [&] {
+  here.blame(rule, Ruling::violated().unless(!senders, Reason::changed_on_the_way), [&] {
     return Statement{
         fmt::format("ICRC {:#010x}", crc.computed), fmt::format("{:#010x}: {}", crc.value, describe(cause)), {}};
   });
@@ -251,7 +251,7 @@ void HeaderMonitor::judge_service(const Here& here) {
     clear("bth.sender.ack-request.clear-if-unacknowledged");
   if (here.op.transport == Transport::ud) {
     clear("ud.sender.ack-request.clear");
-    judge_.judge("ud.receiver.psn.unchecked", Verdict::holds());
+    judge_.judge("ud.receiver.psn.unchecked", Ruling::holds());
     const std::uint32_t qp = here.bth.get<"dest_qp">();
     const Layer* deth = here.stack.find(info<Deth>);
     if (qp <= management_qps && deth && !here.stack.fragment) {
@@ -274,7 +274,7 @@ void HeaderMonitor::judge_service(const Here& here) {
 void HeaderMonitor::judge_cnp(const Here& here) {
   const Layer* body = here.stack.find(info<Cnp>);
   if (!body) {
-    judge_.judge("congestion.notification-point.cnp.format", Verdict::open(Reason::cut));
+    judge_.judge("congestion.notification-point.cnp.format", Ruling::open(Reason::cut));
     return;
   }
   const Bytes reserved = here.stack.bytes_of(*body);
@@ -296,7 +296,7 @@ void HeaderMonitor::judge_cnp(const Here& here) {
     return;
   // Which DSCP was configured only the device knows.
   judge_.judge("congestion.notification-point.cnp.network-headers",
-               (traffic_class & 3U) == 0 ? Verdict::holds() : Verdict::open(Reason::device_knows));
+               (traffic_class & 3U) == 0 ? Ruling::holds() : Ruling::open(Reason::device_knows));
 }
 
 }  // namespace rdmawire::conformance

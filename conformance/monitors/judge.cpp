@@ -21,6 +21,14 @@ void RuleSet::at_least(Level level) {
   for (std::size_t i = 0; i < rules.size(); ++i) chosen_[i] = chosen_[i] && rules[i].level <= level;
 }
 
+bool Hearing::concerns(RuleId rule) const {
+  const std::string_view id = rule->id, behind_group = id.substr(id.find('.') + 1);
+  const bool of_requester = behind_group.starts_with("requester.");
+  const bool of_responder = behind_group.starts_with("responder.") || behind_group.starts_with("receiver.");
+  const bool of_sender = of_requester ? !response : !of_responder || response;
+  return judged[static_cast<std::size_t>(of_sender ? from : tracking::other(from))];
+}
+
 std::uint64_t Judge::key_of(std::size_t rule, const Place& place) {
   const std::uint64_t where = place.by_flow ? place.flow.hash() : place.connection * 0x9e3779b97f4a7c15;
   return (where ^ where >> 31 ^ (rule * 2 + static_cast<std::uint64_t>(place.end) + 1)) * 0xbf58476d1ce4e5b9;

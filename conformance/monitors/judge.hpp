@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "conformance/monitors/verdict.hpp"
+#include "conformance/monitors/ruling.hpp"
 #include "conformance/rules/rules.hpp"
 #include "dissectors/tracking/address.hpp"
 #include "dissectors/tracking/event.hpp"
@@ -82,6 +82,17 @@ class RuleSet {
   std::array<bool, rules.size()> chosen_ = all;
 };
 
+/// Whose packet is being judged, and who of its connection is to be judged at all.
+struct Hearing {
+  std::array<bool, 2> judged{true, true};  ///< by end
+  End from = End::a;                       ///< the packet's sender
+  bool response = false;
+
+  /// Whether the rule's subject is judged: of responders the end that answers, or is asked; of requesters the other
+  /// one; else the packet's sender.
+  [[nodiscard]] bool concerns(RuleId rule) const;
+};
+
 class Judge {
  public:
   /// So many violations are told one by one; more are counted.
@@ -89,13 +100,21 @@ class Judge {
 
   explicit Judge(const RuleSet& chosen = {}) : chosen_(chosen) {}
 
-  /// Counts a verdict that is no violation.
-  void judge(RuleId rule, Verdict verdict) { count(rule, verdict); }
-  /// Counts a verdict; `tell`, a function that gives a Statement, is called for the first violation of its kind, which
+  /// What comes is of this packet. Everybody is judged until this is called first.
+  void hear(const Hearing& hearing) {
+    hearing_ = hearing;
+    hears_all_ = hearing.judged[0] && hearing.judged[1];
+  }
+  /// Counts a ruling that is no violation.
+  void judge(RuleId rule, Ruling ruling) {
+    if (hears_all_ || hearing_.concerns(rule)) count(rule, ruling);
+  }
+  /// Counts a ruling; `tell`, a function that gives a Statement, is called for the first violation of its kind, which
   /// is returned so that its ladder can be drawn; else nullptr.
   template <class Tell>
-  Violation* judge(RuleId rule, Verdict verdict, const Place& place, const Tell& tell) {
-    if (!count(rule, verdict) || verdict.kind() != Verdict::Kind::violated) return nullptr;
+  Violation* judge(RuleId rule, Ruling ruling, const Place& place, const Tell& tell) {
+    if (!hears_all_ && !hearing_.judged[static_cast<std::size_t>(place.end)]) return nullptr;
+    if (!count(rule, ruling) || ruling.kind() != Ruling::Kind::violated) return nullptr;
     Violation* violation = find(rule, place);
     if (!violation || violation->count++ != 0) return nullptr;
     violation->statement = tell();
@@ -127,13 +146,13 @@ class Judge {
   [[nodiscard]] std::uint64_t untold() const { return untold_; }
 
  private:
-  bool count(RuleId rule, Verdict verdict) {
+  bool count(RuleId rule, Ruling ruling) {
     if (!chosen_.has(rule)) return false;
     Tally& tally = tallies_[rule.index()];
-    switch (verdict.kind()) {
-      case Verdict::Kind::holds: ++tally.holds; break;
-      case Verdict::Kind::violated: ++tally.violated; break;
-      case Verdict::Kind::inconclusive: ++tally.open[static_cast<std::size_t>(verdict.reason())]; break;
+    switch (ruling.kind()) {
+      case Ruling::Kind::holds: ++tally.holds; break;
+      case Ruling::Kind::violated: ++tally.violated; break;
+      case Ruling::Kind::inconclusive: ++tally.open[static_cast<std::size_t>(ruling.reason())]; break;
     }
     return true;
   }
@@ -141,6 +160,8 @@ class Judge {
   [[nodiscard]] static std::uint64_t key_of(std::size_t rule, const Place& place);
 
   RuleSet chosen_;
+  Hearing hearing_;
+  bool hears_all_ = true;
   std::array<Tally, rules.size()> tallies_{};
   std::deque<Violation> violations_;  // their places in memory stay
   std::unordered_map<std::uint64_t, Violation*> known_;

@@ -18,10 +18,10 @@ constexpr RuleId rule = "rc.responder.psn.sequence-error";
 
 TEST(Judge, CountsEveryVerdict) {
   Judge judge;
-  judge.judge(rule, Verdict::holds());
-  judge.judge(rule, Verdict::open(Reason::cut));
-  judge.judge(rule, Verdict::open(Reason::cut));
-  judge.judge(rule, Verdict::violated(), Place{7, End::b, false, {}, 12, 0, 0}, [] { return Statement{"x", "y", {}}; });
+  judge.judge(rule, Ruling::holds());
+  judge.judge(rule, Ruling::open(Reason::cut));
+  judge.judge(rule, Ruling::open(Reason::cut));
+  judge.judge(rule, Ruling::violated(), Place{7, End::b, false, {}, 12, 0, 0}, [] { return Statement{"x", "y", {}}; });
   const Tally& tally = judge.tallies()[rule.index()];
   EXPECT_EQ(tally.holds, 1U);
   EXPECT_EQ(tally.violated, 1U);
@@ -38,9 +38,9 @@ TEST(Judge, TellsOneRuleOfOneEndOfOneConnectionOnce) {
     return Statement{"x", "y", {}};
   };
   for (const std::uint64_t frame : {12U, 15U, 19U})
-    judge.judge(rule, Verdict::violated(), Place{7, End::b, false, {}, frame, 0, 0}, tell);
-  judge.judge(rule, Verdict::violated(), Place{7, End::a, false, {}, 20, 0, 0}, tell);
-  judge.judge(rule, Verdict::violated(), Place{8, End::b, false, {}, 21, 0, 0}, tell);
+    judge.judge(rule, Ruling::violated(), Place{7, End::b, false, {}, frame, 0, 0}, tell);
+  judge.judge(rule, Ruling::violated(), Place{7, End::a, false, {}, 20, 0, 0}, tell);
+  judge.judge(rule, Ruling::violated(), Place{8, End::b, false, {}, 21, 0, 0}, tell);
   EXPECT_EQ(told, 3);
   ASSERT_EQ(judge.violations().size(), 3U);
   EXPECT_EQ(judge.violations()[0].count, 3U);
@@ -49,9 +49,9 @@ TEST(Judge, TellsOneRuleOfOneEndOfOneConnectionOnce) {
 }
 
 TEST(Judge, DoubtMakesAViolationInconclusiveAndNothingElse) {
-  EXPECT_EQ(Verdict::violated().unless(true, Reason::cut).kind(), Verdict::Kind::inconclusive);
-  EXPECT_EQ(Verdict::violated().unless(false, Reason::cut).kind(), Verdict::Kind::violated);
-  EXPECT_EQ(Verdict::holds().unless(true, Reason::cut).kind(), Verdict::Kind::holds);
+  EXPECT_EQ(Ruling::violated().unless(true, Reason::cut).kind(), Ruling::Kind::inconclusive);
+  EXPECT_EQ(Ruling::violated().unless(false, Reason::cut).kind(), Ruling::Kind::violated);
+  EXPECT_EQ(Ruling::holds().unless(true, Reason::cut).kind(), Ruling::Kind::holds);
 }
 
 TEST(RuleSet, ChoosesAndTakesAway) {

@@ -9,7 +9,15 @@ std::uint64_t queue_pair_hash(const tracking::ConnectionEnd& end) {
 
 }  // namespace
 
-void Monitors::take(const tracking::Packet& packet) { headers_.add(packet); }
+void Monitors::take(const tracking::Packet& packet) {
+  if (!options_.trust.judged.empty()) {
+    const auto ports = tracking::ports_of(packet.stack);
+    const bool judged = ports && options_.trust.judges(ports->from);
+    judge_.hear({{judged, judged}, End::a, false});
+  }
+  headers_.add(packet);
+  cm_.add(packet);
+}
 
 ConnectionMonitor& Monitors::monitor_of(std::uint64_t id) {
   if (last_ && last_id_ == id) return *last_;

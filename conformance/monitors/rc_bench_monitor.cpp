@@ -31,7 +31,9 @@ void RcExchange::judge_received(const Watch& watch) {
   if (!watch.sees_all_of(responder) || !watch.joined || watch.copy || t.damaged || bench_.failed) return;
   if (!bench_.active) {
     bench_.active = true;
-    bench_.next = started_ ? next_ : t.psn;
+    const auto agreed = watch.agreement ? watch.agreement->ends[static_cast<std::size_t>(watch.from)].first_psn
+                                        : std::optional<std::uint32_t>();
+    bench_.next = started_ ? next_ : Psn(agreed.value_or(t.psn.value()));
   }
   const std::int32_t ahead = t.psn - bench_.next;
   if (ahead > 0) {
@@ -45,7 +47,7 @@ void RcExchange::judge_received(const Watch& watch) {
   if (ahead == 0) {
     if (bench_.gap && !bench_.reported) {
       watch.say(naked_ ? RuleId("rc.responder.psn.sequence-error-again") : RuleId("rc.responder.psn.sequence-error"),
-                Verdict::violated(), responder, [&] {
+                Ruling::violated(), responder, [&] {
                   return Statement{
                       fmt::format("a NAK with relative PSN {} after frame {}", bench_.next - first_, bench_.gap_frame),
                       "none, until what was missing came by itself",
@@ -67,7 +69,7 @@ void RcExchange::judge_received(const Watch& watch) {
   const bool waited = t.time - known->last_time >= patience && response_frame_ < known->last_frame;
   if (!waited) return;
   watch.say(known->times > 1 ? rule_of_duplicate(known->op()) : RuleId("rc.responder.ack.asked-for-once"),
-            Verdict::violated(), responder, [&] {
+            Ruling::violated(), responder, [&] {
               return Statement{fmt::format("an answer to frame {}", known->last_frame),
                                fmt::format("silence for {:.3f} ms, until it was sent again",
                                            static_cast<double>(t.time - known->last_time) / 1e6),
@@ -82,7 +84,7 @@ void RcExchange::judge_sent(const Watch& watch) {
   const std::uint8_t kind = t.syndrome >> 5 & 3, code = t.syndrome & 31;
   const bool acknowledge = t.op->operation == Operation::acknowledge;
   if (acknowledge && kind == syndrome_kind::nak && code == nak_code::psn_sequence_error) {
-    watch.say("rc.responder.psn.sequence-error", Verdict::of(bench_.gap && t.psn == bench_.next), watch.from, [&] {
+    watch.say("rc.responder.psn.sequence-error", Ruling::of(bench_.gap && t.psn == bench_.next), watch.from, [&] {
       return Statement{bench_.gap ? fmt::format("a NAK with relative PSN {}", bench_.next - first_)
                                   : std::string("no NAK: no PSN is missing"),
                        fmt::format("a NAK with relative PSN {}", t.psn - first_),
@@ -103,7 +105,7 @@ void RcExchange::judge_sent(const Watch& watch) {
   }
   if (t.psn - bench_.next < 0 || (!bench_.gap && !bench_.not_ready)) return;
   watch.say(bench_.gap ? RuleId("rc.responder.psn.sequence-error") : RuleId("rc.responder.rnr.then-executed-once"),
-            Verdict::violated(), watch.from, [&] {
+            Ruling::violated(), watch.from, [&] {
               return Statement{fmt::format("no answer to relative PSN {} or any behind it before that has come{}",
                                            bench_.next - first_, bench_.gap ? "" : " again"),
                                fmt::format("{} with relative PSN {}", t.op->name, t.psn - first_),
@@ -126,7 +128,7 @@ void RcExchange::judge_credits(const Watch& watch) {
   }
   ++credits_.beyond;
   watch.say("rc.requester.credits.kept",
-            Verdict::of(credits_.beyond <= 1).unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from,
+            Ruling::of(credits_.beyond <= 1).unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from,
             [&] {
               return Statement{fmt::format("one message beyond the credits of frame {}", credits_.frame),
                                fmt::format("{} messages", credits_.beyond),

@@ -22,13 +22,13 @@ void RcExchange::begin(const Watch& watch) {
   }
   if (watch.agreement->by == tracking::JoinedBy::connection_manager)
     watch.say("cm.endpoint.messages.hold-for-data",
-              missed > 0 ? Verdict::open(Reason::capture_lost) : Verdict::of(missed == 0), watch.from, [&] {
+              missed > 0 ? Ruling::open(Reason::capture_lost) : Ruling::of(missed == 0), watch.from, [&] {
                 return Statement{"the starting PSN that the CM's message named",
                                  "a first request " + std::to_string(-missed) + " PSNs before it",
                                  {watch.agreement->frame}};
               });
-  watch.say("rc.requester.psn.increments", Verdict::of(missed >= 0).unless(watch.t.damaged, Reason::damaged),
-            watch.from, [&] {
+  watch.say("rc.requester.psn.increments", Ruling::of(missed >= 0).unless(watch.t.damaged, Reason::damaged), watch.from,
+            [&] {
               return Statement{"the first request with the agreed PSN, or one behind it",
                                "a request " + std::to_string(-missed) + " PSNs before the agreed one",
                                {watch.agreement->frame}};
@@ -156,10 +156,10 @@ void RcExchange::forget(const Watch& watch) {
 
 void RcExchange::finish(Judge& judge) {
   for (std::size_t i = 0; i < sent_.size(); ++i) {
-    if (sent_[i].skipped) judge.judge("rc.requester.read.implied-nak", Verdict::open(Reason::capture_lost));
-    if (sent_[i].response_gap) judge.judge("rc.requester.read.gap-asked-again", Verdict::open(Reason::capture_lost));
+    if (sent_[i].skipped) judge.judge("rc.requester.read.implied-nak", Ruling::open(Reason::capture_lost));
+    if (sent_[i].response_gap) judge.judge("rc.requester.read.gap-asked-again", Ruling::open(Reason::capture_lost));
   }
-  if (pending_msn_.active) judge.judge(RuleId::at(pending_msn_.rule), Verdict::open(Reason::capture_lost));
+  if (pending_msn_.active) judge.judge(RuleId::at(pending_msn_.rule), Ruling::open(Reason::capture_lost));
 }
 
 void RcExchange::request(const Watch& watch) {

@@ -29,7 +29,8 @@ struct SeenRequest {
   std::uint8_t opcode = 0;
   std::uint8_t times = 1;  ///< it was sent, copies apart
   bool payload_known = false, ack_request = false, solicited = false;
-  bool vague = false;  ///< a READ whose PSNs are not known
+  bool vague = false;     ///< a READ whose PSNs are not known
+  bool doubtful = false;  ///< it came again as another one: which of them the responder took is not known
 
   // Its message, through it
   bool sequence_known = false;  ///< `after` is

@@ -18,17 +18,17 @@ std::string name_of(std::uint8_t opcode_value) { return std::string(opcode(opcod
 }  // namespace
 
 void RcExchange::judge_order(const Watch& watch, std::int32_t gap) const {
-  const Verdict verdict =
-      gap == 0 ? Verdict::holds() : Verdict::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost);
+  const Ruling ruling =
+      gap == 0 ? Ruling::holds() : Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost);
   const auto tell = [&] {
     return Statement{fmt::format("the PSN behind the last one's, {} further back", gap),
                      fmt::format("{} PSNs are left out", gap),
                      {sent_.empty() ? 0 : sent_.back().frame}};
   };
-  watch.say("rc.requester.psn.increments", verdict, watch.from, tell);
+  watch.say("rc.requester.psn.increments", ruling, watch.from, tell);
   if (sent_.empty() || !sent_.back().is_read()) return;
   watch.say("rc.requester.psn.read-takes-responses",
-            verdict.unless(!watch.connection.mtu_negotiated, Reason::not_agreed), watch.from, tell);
+            ruling.unless(!watch.connection.mtu_negotiated, Reason::not_agreed), watch.from, tell);
 }
 
 // A packet after the one with the PSN before it: what it is, and how long.
@@ -61,7 +61,7 @@ void RcExchange::judge_chain(const Watch& watch, std::size_t at) {
 
   if (known) {
     const bool allowed = sequence.allows(op);
-    watch.say("rc.requester.order.as-posted", Verdict::of(allowed), watch.from, [&] {
+    watch.say("rc.requester.order.as-posted", Ruling::of(allowed), watch.from, [&] {
       return Statement{sequence.inside ? fmt::format("the open {} goes on", to_string(sequence.operation))
                                        : std::string("a packet that begins a message"),
                        name_of(r.opcode), before ? std::vector{before->frame} : std::vector<std::uint64_t>{}};
@@ -89,7 +89,7 @@ void RcExchange::judge_chain(const Watch& watch, std::size_t at) {
   const bool full = op.position == Position::first || op.position == Position::middle;
   const bool certain = watch.connection.mtu_negotiated || r.invalid != InvalidRequest::payload ||
                        (full && !machines::is_path_mtu(r.payload));
-  watch.say("rc.requester.length.packets-filled", Verdict::of(!r.invalid).unless(!certain, Reason::not_agreed),
+  watch.say("rc.requester.length.packets-filled", Ruling::of(!r.invalid).unless(!certain, Reason::not_agreed),
             watch.from, [&] {
               if (r.invalid == InvalidRequest::message_length)
                 return Statement{fmt::format("{} octets in all, as the RETH says", r.announced),
@@ -109,7 +109,7 @@ void RcExchange::judge_ack_request(const Watch& watch) const {
   const Opcode& op = *watch.t.op;
   if (!op.ends_message() || machines::keeps_answer(op.operation)) return;
   watch.judge.judge("rc.requester.ack-request.on-last",
-                    watch.t.ack_request ? Verdict::holds() : Verdict::open(Reason::device_knows));
+                    watch.t.ack_request ? Ruling::holds() : Ruling::open(Reason::device_knows));
 }
 
 // The same PSN once more.
@@ -130,21 +130,22 @@ void RcExchange::judge_again(const Watch& watch, SeenRequest& known) {
   const bool comparable = now.payload_known && known.payload_known;
   // A program that does not leave its buffer alone changes what is sent again, and the device is not to blame.
   const bool other_octets = other.empty() && comparable && now.payload_crc != known.payload_crc;
-  const Verdict same = !other.empty()  ? Verdict::violated()
-                       : !comparable   ? Verdict::open(Reason::cut)
-                       : !other_octets ? Verdict::holds()
-                                       : Verdict::violated().unless(!watch.bench, Reason::device_knows);
+  const Ruling same = !other.empty()  ? Ruling::violated()
+                      : !comparable   ? Ruling::open(Reason::cut)
+                      : !other_octets ? Ruling::holds()
+                                      : Ruling::violated().unless(!watch.bench, Reason::device_knows);
   const auto tell = [&](const std::string& what) {
     return Statement{fmt::format("the packet of frame {} again", known.frame), what, {known.frame}};
   };
   // A READ may be asked for again in part; its beginning, alone, is no part that is missing.
   watch.say("rc.requester.retry.identical", same, watch.from,
             [&] { return tell(other_octets ? "other payload" : other); });
+  known.doubtful = known.doubtful || !other.empty();
   const Opcode& op = now.op();
   if (now.opcode == known.opcode && (op.immediate || op.invalidate || machines::is_atomic(op.operation))) {
     const bool equal = now.immediate == known.immediate && now.invalidated == known.invalidated &&
                        now.operand == known.operand && now.compare == known.compare;
-    watch.say("rc.requester.retry.same-operands", Verdict::of(equal), watch.from, [&] {
+    watch.say("rc.requester.retry.same-operands", Ruling::of(equal), watch.from, [&] {
       return tell(op.immediate    ? fmt::format("immediate data {:#x} instead of {:#x}", now.immediate, known.immediate)
                   : op.invalidate ? fmt::format("IETH {:#x} instead of {:#x}", now.invalidated, known.invalidated)
                                   : fmt::format("operands {:#x}, {:#x} instead of {:#x}, {:#x}", now.operand,
@@ -160,7 +161,7 @@ void RcExchange::judge_part_of_read(const Watch& watch, SeenRequest& known) {
   const auto& t = watch.t;
   if (t.op->operation != Operation::rdma_read_request) {
     watch.say("rc.requester.psn.read-takes-responses",
-              Verdict::violated().unless(!watch.connection.mtu_negotiated || known.vague, Reason::not_agreed),
+              Ruling::violated().unless(!watch.connection.mtu_negotiated || known.vague, Reason::not_agreed),
               watch.from, [&] {
                 return Statement{fmt::format("PSNs from {} on: the READ of frame {} takes {}", (known.end() - first_),
                                              known.frame, known.psns),
@@ -174,7 +175,7 @@ void RcExchange::judge_part_of_read(const Watch& watch, SeenRequest& known) {
   const bool rest = t.key == known.key && t.address == known.va + octets && octets <= known.length &&
                     t.length == known.length - octets;
   watch.say("rc.requester.read.rest-asked-again",
-            Verdict::of(rest).unless(!watch.connection.mtu_negotiated, Reason::not_agreed), watch.from, [&] {
+            Ruling::of(rest).unless(!watch.connection.mtu_negotiated, Reason::not_agreed), watch.from, [&] {
               return Statement{
                   fmt::format("address {:#x}, key {:#x}, length {}: what is missing behind {} packets of the response",
                               known.va + octets, known.key, known.length - octets, into),
@@ -210,12 +211,11 @@ void RcExchange::judge_round(const Watch& watch, const SeenRequest* known, std::
     if (skips) {
       const RuleId rule = t.psn.value() < round_.start.value() ? RuleId("rc.requester.retry.psn-wraps")
                                                                : RuleId("rc.requester.retry.go-back-n");
-      watch.say(rule, Verdict::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from,
-                [&] {
-                  return Statement{fmt::format("relative PSN {} next", round_.next - first_),
-                                   fmt::format("{} PSNs are left out of the round", t.psn - round_.next),
-                                   {round_.frame}};
-                });
+      watch.say(rule, Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
+        return Statement{fmt::format("relative PSN {} next", round_.next - first_),
+                         fmt::format("{} PSNs are left out of the round", t.psn - round_.next),
+                         {round_.frame}};
+      });
     } else {
       judge_round_begin(watch, known);
     }
@@ -242,7 +242,7 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
 
   if (nak_.active && watch.joined) {
     const bool far_enough_back = t.psn - nak_.psn <= 0;
-    watch.say("rc.requester.retry.begins-at-nak", Verdict::of(far_enough_back).unless(!whole, Reason::capture_lost),
+    watch.say("rc.requester.retry.begins-at-nak", Ruling::of(far_enough_back).unless(!whole, Reason::capture_lost),
               watch.from, [&] {
                 return Statement{
                     fmt::format("relative PSN {}, which the NAK asks for, or one before it", nak_.psn - first_),
@@ -256,7 +256,7 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
     const bool maybe_under_way = waited < limits::in_flight_ns && !whole;
     watch.say(
         "rc.requester.rnr.timer-kept",
-        Verdict::of(waited >= rnr_.timer - limits::clock_error(rnr_.timer)).unless(maybe_under_way, Reason::in_flight),
+        Ruling::of(waited >= rnr_.timer - limits::clock_error(rnr_.timer)).unless(maybe_under_way, Reason::in_flight),
         watch.from, [&] {
           return Statement{fmt::format("nothing for {:.3f} ms", static_cast<double>(rnr_.timer) / 1e6),
                            fmt::format("sent again after {:.3f} ms", static_cast<double>(waited) / 1e6),
@@ -265,7 +265,7 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
     if (agreed && agreed->rnr_retries && *agreed->rnr_retries < machines::RcRetries::without_limit) {
       const std::uint32_t limit = *agreed->rnr_retries;
       watch.say("rc.requester.rnr.retry-count",
-                Verdict::of(round_.rnr_at_start <= limit).unless(!whole, Reason::capture_lost), watch.from, [&] {
+                Ruling::of(round_.rnr_at_start <= limit).unless(!whole, Reason::capture_lost), watch.from, [&] {
                   return Statement{fmt::format("at most {} times again", limit),
                                    fmt::format("{} times again after RNR NAKs", round_.rnr_at_start),
                                    {rnr_.frame}};
@@ -282,7 +282,7 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
         watch.holds("cm.endpoint.timeout.as-announced");
       watch.say(
           "rc.requester.timeout.window",
-          Verdict::of(t.time - since >= timeout - limits::clock_error(timeout)).unless(!whole, Reason::capture_lost),
+          Ruling::of(t.time - since >= timeout - limits::clock_error(timeout)).unless(!whole, Reason::capture_lost),
           watch.from, [&] {
             return Statement{fmt::format("no sooner than {:.3f} ms", static_cast<double>(timeout) / 1e6),
                              fmt::format("again after {:.3f} ms, and nothing asked for it",
@@ -292,7 +292,7 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
     }
     if (same_place) {
       const bool soon = timeout > 0 && t.time - round_.time < timeout;
-      watch.say("rc.requester.retry.once-for-a-loss", Verdict::of(!soon).unless(!whole, Reason::capture_lost),
+      watch.say("rc.requester.retry.once-for-a-loss", Ruling::of(!soon).unless(!whole, Reason::capture_lost),
                 watch.from, [&] {
                   return Statement{
                       "one round for one loss", "a second round from the same PSN, for no new reason", {round_.frame}};
@@ -304,7 +304,7 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
   const bool too_often = round_.at_start - round_.rnr_at_start > retries;
   const bool beyond_both = rnr_retries < machines::RcRetries::without_limit && round_.at_start > retries + rnr_retries;
   watch.say("rc.requester.timeout.retry-count",
-            Verdict::of(!too_often).unless(!whole && !beyond_both, Reason::capture_lost), watch.from, [&] {
+            Ruling::of(!too_often).unless(!whole && !beyond_both, Reason::capture_lost), watch.from, [&] {
               return Statement{fmt::format("{} times again at most", retries),
                                fmt::format("{} times again, and nothing was acknowledged", round_.at_start),
                                {known ? known->frame : 0}};
@@ -327,7 +327,7 @@ void RcExchange::end_round(const Watch& watch) {
     return;
   }
   watch.say("rc.requester.retry.go-back-n",
-            Verdict::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
+            Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from, [&] {
               return Statement{
                   "all PSNs up to the last one that was sent", fmt::format("{} are left out", left), {round_.frame}};
             });

@@ -47,9 +47,15 @@ void RcExchange::response(const Watch& watch) {
     if (!start_known_) msn_known_ = false;
     return;
   }
+  SeenRequest* request = covering(t.psn);
+  if (request && request->doubtful) {
+    watch.open("rc.responder.ack.in-order", Reason::other_end_deviates);
+    bench_.failed = true;
+    msn_known_ = false;
+    return;
+  }
   judge_sent(watch);
   response_frame_ = t.frame;
-  SeenRequest* request = covering(t.psn);
   const std::uint8_t kind = t.syndrome >> 5 & 3;
   switch (t.op->operation) {
     case Operation::rdma_read_response: judge_read_response(watch, request); break;
@@ -67,7 +73,7 @@ void RcExchange::response(const Watch& watch) {
     default: return;
   }
   if (t.op->operation != Operation::acknowledge && t.has_aeth) {
-    watch.say_of_both("rc.responder.nak.opcode-acknowledge", Verdict::of(kind == syndrome_kind::ack), watch.from, [&] {
+    watch.say_of_both("rc.responder.nak.opcode-acknowledge", Ruling::of(kind == syndrome_kind::ack), watch.from, [&] {
       return Statement{"a NAK in a packet with opcode Acknowledge",
                        fmt::format("syndrome {:#04x} in {}", t.syndrome, t.op->name),
                        {}};
@@ -118,7 +124,7 @@ void RcExchange::judge_invalid(const Watch& watch, Psn executed) {
     const bool inside = at > 0 && sent_[at - 1].after.inside;
     const auto rule = rule_of(*r.invalid, r.op(), inside);
     if (!rule) continue;
-    watch.say_of_both(*rule, Verdict::violated(), watch.from, [&] {
+    watch.say_of_both(*rule, Ruling::violated(), watch.from, [&] {
       return Statement{fmt::format("a NAK for an invalid request to the {} of frame {}", r.op().name, r.frame),
                        fmt::format("{} with a PSN behind it: it was accepted", watch.t.op->name),
                        {r.frame}};
@@ -147,6 +153,8 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
   const auto& t = watch.t;
   const Psn executed = t.psn + 1;
   const std::size_t at = before_or_at(t.psn);
+  // To the requester, an ACK where an answer with data was due says that the answer is lost.
+  if (request && request->has_own_answer() && request->answered_frame == 0) response_gap_frame_ = t.frame;
   if (request && request->has_own_answer() && !request->is_read()) {
     // Linux acknowledges a duplicate so; whether that is right the sources that we have do not say.
     watch.open("rc.responder.duplicate.newest-psn-acknowledged", Reason::device_knows);
@@ -157,8 +165,8 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
     // A READ is answered by its response; an ACK of a later request has that one's PSN.
     watch.say_of_both(
         "rc.responder.duplicate.newest-psn-acknowledged",
-        Verdict::violated().unless(request->vague || (!watch.connection.mtu_negotiated && t.psn - request->psn > 0),
-                                   Reason::not_agreed),
+        Ruling::violated().unless(request->vague || (!watch.connection.mtu_negotiated && t.psn - request->psn > 0),
+                                  Reason::not_agreed),
         watch.from, [&] {
           return Statement{"the PSN of a SEND or RDMA WRITE",
                            fmt::format("an ACK with a PSN of the {} of frame {}", request->op().name, request->frame),
@@ -182,7 +190,7 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
         watch.holds("rc.responder.duplicate.newest-psn-acknowledged");
       } else {
         watch.say_of_both("rc.responder.ack.asked-for-once",
-                          Verdict::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from,
+                          Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost), watch.from,
                           [&] {
                             return Statement{"one acknowledgement of a request that came once",
                                              fmt::format("a second one; the first in frame {}", proven_frame_),
@@ -205,7 +213,7 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
   }
   const bool order_sure = t.time - proven_time_ >= limits::reorder_ns || watch.sees_all_of(watch.from);
   watch.say_of_both("rc.responder.duplicate.newest-psn-acknowledged",
-                    Verdict::violated().unless(!order_sure, Reason::order_not_sure), watch.from, [&] {
+                    Ruling::violated().unless(!order_sure, Reason::order_not_sure), watch.from, [&] {
                       return Statement{
                           fmt::format("relative PSN {}, of the newest SEND or RDMA WRITE that was executed (frame {})",
                                       sent_[newest].psn - first_, proven_frame_),
@@ -219,7 +227,7 @@ void RcExchange::judge_sequence_nak(const Watch& watch) {
   const RuleId rule = "rc.responder.psn.sequence-error";
   if (proven_known_ && t.psn - proven_ < 0) {
     const bool order_sure = t.time - proven_time_ >= limits::reorder_ns || watch.sees_all_of(watch.from);
-    watch.say_of_both(rule, Verdict::violated().unless(!order_sure, Reason::order_not_sure), watch.from, [&] {
+    watch.say_of_both(rule, Ruling::violated().unless(!order_sure, Reason::order_not_sure), watch.from, [&] {
       return Statement{fmt::format("relative PSN {} or one behind it: what is before it was executed (frame {})",
                                    proven_ - first_, proven_frame_),
                        fmt::format("a NAK for relative PSN {}", t.psn - first_),
@@ -230,7 +238,7 @@ void RcExchange::judge_sequence_nak(const Watch& watch) {
   if (nak_.times > 0 && nak_.psn == t.psn) {
     // Once more. The network may have made a copy of the first.
     const bool sure = t.time - nak_.time >= limits::reorder_ns || watch.sees_all_of(watch.from);
-    watch.say_of_both(rule, Verdict::violated().unless(!sure, Reason::order_not_sure), watch.from, [&] {
+    watch.say_of_both(rule, Ruling::violated().unless(!sure, Reason::order_not_sure), watch.from, [&] {
       return Statement{"one NAK, then silence until the expected PSN arrives",
                        fmt::format("a further NAK with the same PSN; the last one in frame {}", nak_.frame),
                        {nak_.frame}};
@@ -250,7 +258,7 @@ void RcExchange::judge_rnr_nak(const Watch& watch, const SeenRequest* request) {
   const auto& t = watch.t;
   // Adapters answer page faults of other requests with an RNR NAK too.
   const bool takes = request && machines::takes_receive(request->op());
-  watch.judge.judge("rc.responder.rnr.no-receive", takes ? Verdict::holds() : Verdict::open(Reason::device_knows));
+  watch.judge.judge("rc.responder.rnr.no-receive", takes ? Ruling::holds() : Ruling::open(Reason::device_knows));
   prove(watch, t.psn);
   rnr_ = {true, t.psn, t.frame, t.time, static_cast<std::int64_t>(rnr_timer_ns(t.syndrome & 31)), rnr_.times + 1};
   nak_.active = false;
@@ -279,7 +287,7 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
   if (asked == Operation::flush || asked == Operation::atomic_write) {
     const RuleId rule = asked == Operation::flush ? RuleId("rc.responder.flush.answered")
                                                   : RuleId("rc.responder.atomic-write.executed");
-    watch.say_of_both(rule, Verdict::of(t.op->position == Position::only && t.payload == 0), watch.from, [&] {
+    watch.say_of_both(rule, Ruling::of(t.op->position == Position::only && t.payload == 0), watch.from, [&] {
       return Statement{"an RDMA READ response Only without payload",
                        fmt::format("{} with {} octets", t.op->name, t.payload),
                        {request->frame}};
@@ -290,7 +298,7 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
     return;
   }
   if (asked != Operation::rdma_read_request) {
-    watch.say_of_both("rc.responder.read.response-packets", Verdict::violated(), watch.from, [&] {
+    watch.say_of_both("rc.responder.read.response-packets", Ruling::violated(), watch.from, [&] {
       return Statement{fmt::format("an answer to the {} of frame {}", request->op().name, request->frame),
                        std::string(t.op->name),
                        {request->frame}};
@@ -302,11 +310,11 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
   const std::uint32_t mtu = watch.connection.mtu;
   const bool sized = !request->vague && (mtu != 0 || at == 0);
   const bool last = at + 1 == request->psns;
-  const Verdict doubt = Verdict::violated().unless(
+  const Ruling doubt = Ruling::violated().unless(
       request->vague || (!watch.connection.mtu_negotiated && request->length > 256), Reason::not_agreed);
   if (sized) {
     const std::uint32_t wanted = last ? request->length - at * mtu : mtu;
-    watch.say_of_both("rc.responder.read.response-packets", t.payload == wanted ? Verdict::holds() : doubt, watch.from,
+    watch.say_of_both("rc.responder.read.response-packets", t.payload == wanted ? Ruling::holds() : doubt, watch.from,
                       [&] {
                         return Statement{fmt::format("{} octets in packet {} of {}", wanted, at + 1, request->psns),
                                          fmt::format("{} octets", t.payload),
@@ -318,7 +326,7 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
     const bool maybe_again = ends && at != 0;  // the request for the rest was not seen
     watch.say_of_both(
         "rc.responder.read.aeth-on-first-and-last",
-        ends && begins ? Verdict::holds() : doubt.unless(maybe_again, Reason::capture_lost), watch.from, [&] {
+        ends && begins ? Ruling::holds() : doubt.unless(maybe_again, Reason::capture_lost), watch.from, [&] {
           const char* position = request->psns == 1 ? "Only" : at == 0 ? "First" : last ? "Last" : "Middle";
           return Statement{fmt::format("an RDMA READ response {}: packet {} of {}", position, at + 1, request->psns),
                            std::string(t.op->name),
@@ -343,7 +351,7 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
     // Its first answer, and one behind it came before.
     const bool sure = t.time - request->skipped_time >= limits::reorder_ns || watch.sees_all_of(watch.from);
     watch.say_of_both("rc.responder.order.behind-read",
-                      Verdict::violated()
+                      Ruling::violated()
                           .unless(!watch.sees_all_of(watch.from), Reason::capture_lost)
                           .unless(!sure, Reason::order_not_sure),
                       watch.from, [&] {
@@ -364,7 +372,7 @@ void RcExchange::judge_atomic_response(const Watch& watch, SeenRequest* request)
     return;
   }
   if (!machines::is_atomic(request->op().operation)) {
-    watch.say_of_both("rc.responder.atomic.result", Verdict::violated(), watch.from, [&] {
+    watch.say_of_both("rc.responder.atomic.result", Ruling::violated(), watch.from, [&] {
       return Statement{fmt::format("an answer to the {} of frame {}", request->op().name, request->frame),
                        std::string(t.op->name),
                        {request->frame}};
@@ -374,7 +382,7 @@ void RcExchange::judge_atomic_response(const Watch& watch, SeenRequest* request)
   judge_order_of(watch);
   if (request->has_original) {
     watch.say_of_both(
-        "rc.responder.duplicate.atomic-saved-result", Verdict::of(request->original == t.operand), watch.from, [&] {
+        "rc.responder.duplicate.atomic-saved-result", Ruling::of(request->original == t.operand), watch.from, [&] {
           return Statement{fmt::format("the saved value {:#x} of frame {}", request->original, request->answered_frame),
                            fmt::format("{:#x}", t.operand),
                            {request->frame, request->answered_frame}};
@@ -404,7 +412,7 @@ void RcExchange::judge_reads_out(const Watch& watch, SeenRequest& request) {
   const std::uint32_t limit = std::min(*own, *peer);
   if (limit == 0) return;  // some say 0 and mean that they do not say it
   watch.say_of_both("rc.requester.read.at-most-outstanding",
-                    Verdict::of(out <= limit).unless(lost_, Reason::capture_lost), requester, [&] {
+                    Ruling::of(out <= limit).unless(lost_, Reason::capture_lost), requester, [&] {
                       return Statement{fmt::format("{} at most, as the two ends agreed", limit),
                                        fmt::format("{} READs and atomics were on the wire, unanswered", out),
                                        {watch.agreement->frame, request.frame}};
@@ -452,7 +460,7 @@ void RcExchange::judge_msn(const Watch& watch, const SeenRequest* request) {
   };
   if (above < 0) {
     // Responses that others overtook have the MSN of their time, and so its PSN.
-    watch.say_of_both(rule, Verdict::violated(), watch.from, tell);
+    watch.say_of_both(rule, Ruling::violated(), watch.from, tell);
     msn_known_ = false;
     return;
   }
@@ -484,7 +492,7 @@ void RcExchange::settle_msn(const Watch& watch, bool contiguous) {
   if (!pending_msn_.active) return;
   pending_msn_.active = false;
   const RuleId rule = RuleId::at(pending_msn_.rule);
-  Violation* violation = watch.judge.judge(rule, Verdict::violated().unless(!contiguous, Reason::capture_lost),
+  Violation* violation = watch.judge.judge(rule, Ruling::violated().unless(!contiguous, Reason::capture_lost),
                                            pending_msn_.place, [&] { return pending_msn_.statement; });
   if (violation) watch.monitor.draw(violation);
 }

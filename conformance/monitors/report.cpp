@@ -108,10 +108,7 @@ Json violation_json(const Violation& violation, const CheckResult& result, std::
 Json rule_json_of(std::size_t index, const Tally& tally) {
   Json json = rule_head(rules[index]);
   json["monitored"] = is_monitored(RuleId::at(index));
-  json["state"] = tally.violated           ? "violated"
-                  : tally.holds            ? "held"
-                  : tally.evaluated() != 0 ? "inconclusive"
-                                           : "not exercised";
+  json["state"] = tally.state();
   json["evaluated"] = tally.evaluated();
   json["held"] = tally.holds;
   json["violated"] = tally.violated;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "captures/analysis/findings.hpp"
 #include "captures/analysis/text_page.hpp"
 #include "conformance/monitors/report.hpp"
 
@@ -11,6 +12,7 @@ namespace rdmawire::conformance {
 namespace {
 
 namespace analysis = captures::analysis;
+using analysis::counted;
 using analysis::number;
 using analysis::word;
 using faces::Ink;
@@ -79,8 +81,8 @@ class Printer : analysis::TextPage {
     std::string name = files.empty() ? std::string("nothing") : word(files[0].at("name"));
     if (files.size() > 1) name += fmt::format(" and {} more", files.size() - 1);
     page_.put(Ink::strong, name).line();
-    labelled("traffic",
-             fmt::format("{} packets, {} connections", number(s.at("packets")), number(s.at("connections"))));
+    labelled("traffic", fmt::format("{}, {}", counted(number(s.at("packets")), "packet", "packets"),
+                                    counted(number(s.at("connections")), "connection", "connections")));
     const Json& states = s.at("rules");
     labelled("rules", fmt::format("{} held, {} violated, {} inconclusive, {} not exercised", number(states.at("held")),
                                   number(states.at("violated")), number(states.at("inconclusive")),
@@ -93,8 +95,9 @@ class Printer : analysis::TextPage {
       labelled("result", "no deviation seen", 14, Ink::good);
     else
       labelled("result",
-               fmt::format("{} deviations, of {} rules, {} of them what a device shall do", number(s.at("violations")),
-                           number(states.at("violated")), shall),
+               fmt::format("{}, of {}, {} of them what a device shall do",
+                           counted(number(s.at("violations")), "deviation", "deviations"),
+                           counted(number(states.at("violated")), "rule", "rules"), shall),
                14, shall ? Ink::bad : Ink::notice);
     if (number(report_.at("input").at("evicted_packets")) != 0)
       labelled("inexact", "some connections found no room and were not judged to their end", 14, Ink::notice);

@@ -31,14 +31,14 @@ void UnreliableSender::packet(const Watch& watch) {
       watch.open("uc.requester.psn.increments", Reason::order_not_sure);
       return;
     }
-    watch.say("uc.requester.completion.when-sent", Verdict::violated(), watch.from, [&] {
+    watch.say("uc.requester.completion.when-sent", Ruling::violated(), watch.from, [&] {
       return Statement{"nothing is sent again", fmt::format("the PSN of {} packets before once more", back + 1), {}};
     });
     return;
   }
   if (ahead > 0) {
     watch.say(
-        "uc.requester.psn.increments", Verdict::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost),
+        "uc.requester.psn.increments", Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::capture_lost),
         watch.from, [&] {
           return Statement{"the PSN behind the last one's", fmt::format("{} PSNs are left out", ahead), {last_frame_}};
         });
@@ -59,7 +59,7 @@ void UnreliableSender::packet(const Watch& watch) {
 void judge_unreliable_response(const Watch& watch) {
   watch.say(
       "uc.responder.response.none",
-      Verdict::violated().unless(watch.t.damaged, Reason::damaged).unless(!watch.joined, Reason::joined_by_inference),
+      Ruling::violated().unless(watch.t.damaged, Reason::damaged).unless(!watch.joined, Reason::joined_by_inference),
       watch.from, [&] {
         return Statement{"no response of any kind", std::string(watch.t.op->name), {}};
       });

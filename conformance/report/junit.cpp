@@ -19,6 +19,9 @@ void add_outcome(pugi::xml_node test, const CaseResult& result) {
     node.append_attribute("message") = message.c_str();
     node.text() = text_of(result, true).c_str();
   };
+  for (const Violation& violation : result.observed.violations)
+    add("failure", fmt::format("observed {}: expected {}; got {}", violation.of().alias, violation.statement.expected,
+                               violation.statement.actual));
   switch (judgement.verdict) {
     case Verdict::pass:
     case Verdict::may: break;
@@ -53,7 +56,11 @@ std::string to_junit(const Report& report) {
     };
     suite.append_attribute("name") = std::string(name).c_str();
     suite.append_attribute("tests") = static_cast<unsigned>(results.size());
-    suite.append_attribute("failures") = count(Verdict::fail, Verdict::fail_wrong_code);
+    suite.append_attribute(
+        "failures") = static_cast<unsigned>(std::count_if(results.begin(), results.end(), [](const CaseResult* result) {
+      const Verdict verdict = result->judgement.verdict;
+      return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code || !result->observed.violations.empty();
+    }));
     suite.append_attribute("errors") = count(Verdict::error);
     suite.append_attribute("skipped") = count(Verdict::unsupported, Verdict::inconclusive);
     for (const CaseResult* result : results) {

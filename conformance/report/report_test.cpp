@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "captures/io/reader.hpp"
+#include "conformance/monitors/monitored.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 
 namespace rdmawire::conformance {
@@ -23,6 +25,7 @@ Report a_report() {
   failed.judgement = {Verdict::fail_wrong_code, "NAK PSN sequence error, PSN +0", "NAK invalid request, PSN +0"};
   failed.seed = 7;
   failed.nanoseconds = 1'500'000;
+  failed.observed.tallies[RuleId("rc.responder.ack.in-order").index()].holds = 2;
   failed.transcript = {{Step::Kind::verbs, 1000, "a queue pair", {}},
                        {Step::Kind::sent, 2000, "RC SEND Only, PSN +1", ours},
                        {Step::Kind::received, 3000, "NAK invalid request, PSN +0", theirs},
@@ -49,7 +52,10 @@ TEST(Report, InWords) {
   EXPECT_EQ(text_of(report.results[1], true),
             "unsupported      RSP-011   rc.responder.psn.wraps\n"
             "    because   the device has no queue pairs\n");
-  EXPECT_EQ(summary(report), "2 cases in 2.0 s: 1 fail-wrong-code, 1 unsupported; a <device>, seed 7\n");
+  EXPECT_EQ(summary(report),
+            "2 cases in 2.0 s: 1 fail-wrong-code, 1 unsupported; a <device>, seed 7\n"
+            "observed in their frames: 1 rules held, 0 violated, 0 inconclusive, " +
+                std::to_string(monitored.size() - 1) + " not exercised\n");
 }
 
 TEST(Report, AsJson) {
@@ -60,6 +66,12 @@ TEST(Report, AsJson) {
   EXPECT_EQ(json["cases"][0]["steps"][2]["frame"].get<std::string>().substr(0, 4), "2222");
   EXPECT_FALSE(json["cases"][1].contains("expected"));
   EXPECT_EQ(json["note"], disclaimer);
+  const auto rule = std::find_if(json["rules"].begin(), json["rules"].end(),
+                                 [](const auto& one) { return one["rule"] == "rc.responder.ack.in-order"; });
+  ASSERT_NE(rule, json["rules"].end());
+  EXPECT_EQ((*rule)["state"], "held");
+  EXPECT_EQ((*rule)["held"], 2);
+  EXPECT_EQ(json["rules"].size(), monitored.size());
 }
 
 TEST(Report, AsJunit) {

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "conformance/monitors/monitored.hpp"
 #include "conformance/report/report.hpp"
 
 namespace rdmawire::conformance {
@@ -25,6 +28,24 @@ std::map<Verdict, std::size_t> Report::counts() const {
   return counts;
 }
 
+std::string attempts_of(const CaseResult& result) {
+  std::map<Verdict, std::size_t> counts;
+  for (const Attempt& one : result.attempts) ++counts[one.verdict];
+  std::string text = fmt::format("of {} runs", result.attempts.size());
+  const char* separator = " ";
+  for (const auto& [verdict, count] : counts) {
+    text += fmt::format("{}{} {}", separator, count, to_string(verdict));
+    separator = ", ";
+  }
+  return text;
+}
+
+Observation Report::observed() const {
+  Observation all;
+  for (const CaseResult& result : results) all.add(result.observed);
+  return all;
+}
+
 std::string text_of(const CaseResult& result, bool steps) {
   const Rule& rule = *result.of->rule;
   const Judgement& judgement = result.judgement;
@@ -34,6 +55,13 @@ std::string text_of(const CaseResult& result, bool steps) {
   if (!judgement.expected.empty()) text += fmt::format("    expected  {}\n", judgement.expected);
   if (!judgement.actual.empty())
     text += fmt::format("    {}  {}\n", deviates ? "actual  " : "because ", judgement.actual);
+  for (const Violation& violation : result.observed.violations)
+    text += fmt::format("    observed  {} {}: deviates from {} as we read it\n    expected  {}\n    actual    {}\n",
+                        violation.of().alias, violation.of().id, clauses_of(violation.of()),
+                        violation.statement.expected, violation.statement.actual);
+  if (result.flaky()) text += fmt::format("    flaky     {}\n", attempts_of(result));
+  for (const std::string& complaint : result.complaints)
+    text += fmt::format("    the device complains: {}\n", complaint);
   if (!steps) return text;
   const std::int64_t begin = result.transcript.empty() ? 0 : result.transcript.front().time;
   for (const Step& step : result.transcript)
@@ -50,7 +78,22 @@ std::string summary(const Report& report) {
     text += fmt::format("{}{} {}", separator, count, to_string(verdict));
     separator = ", ";
   }
-  return text + fmt::format("; {}, seed {}\n", report.device, report.seed);
+  const auto flaky = std::count_if(report.results.begin(), report.results.end(),
+                                   [](const CaseResult& result) { return result.flaky(); });
+  if (flaky) text += fmt::format("; {} flaky", flaky);
+  text += fmt::format("; {}, seed {}\n", report.device, report.seed);
+  const Observation observed = report.observed();
+  const auto count = [&](auto which) {
+    return std::count_if(observed.tallies.begin(), observed.tallies.end(),
+                         [&](const auto& entry) { return which(entry.second); });
+  };
+  text += fmt::format("observed in their frames: {} rules held, {} violated, {} inconclusive, {} not exercised\n",
+                      count([](const Tally& t) { return t.holds != 0 && t.violated == 0; }),
+                      count([](const Tally& t) { return t.violated != 0; }),
+                      count([](const Tally& t) { return t.holds == 0 && t.violated == 0; }),
+                      monitored.size() - observed.tallies.size());
+  if (!report.partial.empty()) text += fmt::format("PARTIAL: {}\n", report.partial);
+  return text;
 }
 
 }  // namespace rdmawire::conformance

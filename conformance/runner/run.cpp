@@ -1,7 +1,12 @@
 #include "conformance/runner/run.hpp"
 
+#include <algorithm>
+
 namespace rdmawire::conformance {
 namespace {
+
+/// Without a frame after which nothing is on the way any more, nanoseconds.
+constexpr std::int64_t a_moment = 1'000'000;
 
 /// Throws away what is left of the case before.
 void drain(replay::Wire& wire, std::int64_t quiet) {
@@ -12,6 +17,18 @@ void drain(replay::Wire& wire, std::int64_t quiet) {
 }
 
 }  // namespace
+
+bool CaseResult::flaky() const {
+  return std::any_of(attempts.begin(), attempts.end(),
+                     [&](const Attempt& one) { return one.verdict != attempts.front().verdict; });
+}
+
+std::uint64_t seed_of(const Case& which, std::uint64_t seed_of_run) {
+  // FNV-1a: the same on every machine, so that a seed in a report is one elsewhere.
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char letter : which.id()) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  return seed_of_run ^ hash;
+}
 
 Judgement sanity(DeviceUnderTest& device, std::uint64_t seed) {
   try {
@@ -35,47 +52,25 @@ CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t se
   CaseResult result;
   result.of = &which;
   result.seed = seed;
-  drain(*device.wire, 1'000'000);
+  drain(*device.wire, a_moment);
   const std::int64_t begin = device.wire->now();
   {
     Bench bench(device, seed);
     try {
       if (const std::string reason = lacking(device, which.needs); !reason.empty())
         end_case(Verdict::unsupported, reason);
+      if (const std::string reason = left_out(device, which.caution); !reason.empty())
+        end_case(Verdict::inconclusive, reason);
       which.run(bench);
     } catch (const CaseEnd& end) {
       result.judgement = end.judgement;
     }
+    bench.hear_out(a_moment);
     result.transcript = bench.transcript();
   }
+  result.observed = observe(result.transcript, device.wire_delay);
   result.nanoseconds = device.wire->now() - begin;
   return result;
-}
-
-std::vector<CaseResult> run_cases(std::span<const Case* const> which, DeviceUnderTest& device, std::uint64_t seed,
-                                  const std::function<void(const CaseResult&)>& on_result) {
-  std::vector<CaseResult> results;
-  Judgement works = sanity(device, seed);
-  for (const Case* one : which) {
-    CaseResult result;
-    if (works.verdict == Verdict::pass) {
-      // Each case has its own numbers, and the same ones whatever runs before it.
-      result = run_case(*one, device, seed ^ std::hash<std::string>()(one->id()));
-      works = sanity(device, seed + results.size() + 1);
-      if (works.verdict != Verdict::pass) {
-        const Judgement after = works;
-        works = sanity(device, seed);  // once more: it may have needed time
-        if (result.judgement.verdict == Verdict::pass || works.verdict != Verdict::pass)
-          result.judgement = {Verdict::error, {}, "after the case " + after.actual};
-      }
-    } else {
-      result.of = one;
-      result.judgement = works;
-    }
-    if (on_result) on_result(result);
-    results.push_back(std::move(result));
-  }
-  return results;
 }
 
 }  // namespace rdmawire::conformance

@@ -18,6 +18,7 @@ enum class JoinedBy : std::uint8_t {
   nothing,             ///< one direction was seen, or nothing joins the two
   connection_manager,  ///< the CM's REQ and REP name both queue pairs
   text,                ///< the programs told each other their queue pairs in plain text (perftest, ibv_*_pingpong)
+  told,                ///< who made the queue pairs told the tracker: Tracker::pair()
   source_port,         ///< the UDP source ports are those that the sender's stack computes from these queue pairs
   answers,             ///< one direction's acknowledgements and responses answer the other's requests
   stream,              ///< both are the same TCP connection (iWARP)
@@ -30,6 +31,16 @@ std::string_view to_string(Confidence confidence);
 
 enum class Service : std::uint8_t { rc, uc, ud, xrc, rd, iwarp, vendor };
 std::string_view to_string(Service service);
+/// Whose opcodes these are.
+constexpr Service service_of(Transport transport) {
+  switch (transport) {
+    case Transport::uc: return Service::uc;
+    case Transport::ud: return Service::ud;
+    case Transport::rd: return Service::rd;
+    case Transport::xrc: return Service::xrc;
+    default: return Service::rc;
+  }
+}
 
 struct ConnectionEnd {
   PortAddress address;

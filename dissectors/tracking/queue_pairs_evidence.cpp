@@ -7,7 +7,8 @@
 namespace rdmawire::tracking {
 
 void QueuePairs::pair(const PairEvidence& evidence) {
-  if (evidence.by == JoinedBy::connection_manager ? !options_.use_connection_manager : !options_.use_text) return;
+  if (evidence.by == JoinedBy::connection_manager && !options_.use_connection_manager) return;
+  if (evidence.by == JoinedBy::text && !options_.use_text) return;
   if (evidence.sides[0].qp == 0 || evidence.sides[1].qp == 0 || evidence.service == Service::ud) return;
   for (std::size_t side : {std::size_t{0}, std::size_t{1}}) {
     Slot* slot = find(evidence.to(side));
@@ -44,7 +45,8 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   c.first_time = evidence.request_time;
   c.last_frame = evidence.frame;
   c.last_time = evidence.time;
-  if (evidence.by == JoinedBy::text) c.id = 0;  // one segment can tell of many: the first packet names it
+  // One segment can tell of many, and what is told has no frame: the first packet names it.
+  if (evidence.by != JoinedBy::connection_manager) c.id = 0;
   c.service = evidence.service_known ? evidence.service : Service::rc;
   c.joined_by = evidence.by;
   c.confidence = Confidence::certain;

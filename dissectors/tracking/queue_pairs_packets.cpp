@@ -65,10 +65,10 @@ void QueuePairs::add(const Packet& packet) {
     end = End::a;
   }
   if (f.info.id == 0) {
-    // Text told of it, and not of which service it is.
+    // Text told of it, perhaps not of which service it is; or who made the queue pairs.
     f.info.id = f.info.first_frame = t.frame;
     f.info.first_time = t.time;
-    f.info.service = service_of(t.op->transport);
+    if (f.info.joined_by == JoinedBy::text) f.info.service = service_of(t.op->transport);
   }
   f.recent = true;
   // A damaged PSN says nothing of a new connection.
@@ -91,8 +91,9 @@ void QueuePairs::take(Index at, End end, const Packet& packet, const TransportPa
   if (f.info.upper.protocol == Upper::unknown && packet.upper.protocol != Upper::unknown) f.info.upper = packet.upper;
   count(f, end, t);
   const bool whole = judge_crc(f, end, packet, t);
-  // What was damaged may say anything; but where every CRC is bad, the capture shows them so.
-  if (!whole && f.good_crcs != 0) {
+  // What was damaged may say anything; but where every CRC is bad, the capture shows them so. Who made the queue pairs
+  // sees the wire itself.
+  if (!whole && (f.good_crcs != 0 || f.info.joined_by == JoinedBy::told)) {
     const Requester& requester = f.requesters[static_cast<std::size_t>(t.is_response() ? other(end) : end)];
     const bool plausible = !t.is_response() && requester.started() && t.psn == requester.window().next;
     if (!plausible) return;

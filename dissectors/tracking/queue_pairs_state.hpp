@@ -24,16 +24,6 @@ inline constexpr std::uint32_t explained = 4096;
 
 inline constexpr std::uint32_t congestion_experienced = 3;
 
-constexpr Service service_of(Transport transport) {
-  switch (transport) {
-    case Transport::uc: return Service::uc;
-    case Transport::ud: return Service::ud;
-    case Transport::rd: return Service::rd;
-    case Transport::xrc: return Service::xrc;
-    default: return Service::rc;
-  }
-}
-
 inline bool has_answers(Service service) { return service == Service::rc || service == Service::xrc; }
 
 /// A direction whose requests these responses may answer.

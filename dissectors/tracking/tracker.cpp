@@ -43,6 +43,8 @@ void Tracker::add(const Packet& packet) {
   state_->queue_pairs.add(packet);
 }
 
+void Tracker::pair(const PairEvidence& evidence) { state_->queue_pairs.pair(evidence); }
+
 void Tracker::note_addresses(const PortAddress& from, const PortAddress& to) {
   state_->queue_pairs.note_addresses(from, to);
 }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "dissectors/tracking/connection.hpp"
+#include "dissectors/tracking/pair_evidence.hpp"
 
 namespace rdmawire::tracking {
 
@@ -32,6 +33,9 @@ class Tracker {
 
   /// Packets come in the capture's order, as Dissector gives them. Frame numbers must rise.
   void add(const Packet& packet);
+  /// Two queue pairs that the caller connected: what a CM's exchange would have told, with JoinedBy::told. What used
+  /// them before is over.
+  void pair(const PairEvidence& evidence);
   /// Addresses of a packet, whether add() gets it or not: where an address was changed on the way, those that were
   /// seen are tried. Not needed when TrackerOptions::notes_addresses is set.
   void note_addresses(const PortAddress& from, const PortAddress& to);

@@ -23,6 +23,7 @@ enum class Reason : std::uint8_t {
   capability_unknown,   ///< whether the device has the optional feature is not known
   in_flight,            ///< it may have been sent before what forbids it arrived
   too_far_back,         ///< what it refers to is no longer remembered
+  other_end_deviates,   ///< what the other end sent breaks the protocol, and what becomes of it is not laid down
   device_knows,         ///< only the device knows: memory, receive queues, other queue pairs
 };
 inline constexpr std::size_t reasons = static_cast<std::size_t>(Reason::device_knows) + 1;
@@ -33,24 +34,24 @@ std::string_view to_string(Reason reason);
 std::string_view sentence_of(Reason reason);
 
 /// How a rule fared: it held, it was broken, or nothing can be said.
-class Verdict {
+class Ruling {
  public:
   enum class Kind : std::uint8_t { holds, violated, inconclusive };
 
-  static constexpr Verdict holds() { return {Kind::holds, {}}; }
-  static constexpr Verdict violated() { return {Kind::violated, {}}; }
-  static constexpr Verdict open(Reason reason) { return {Kind::inconclusive, reason}; }
-  static constexpr Verdict of(bool holds_it) { return holds_it ? holds() : violated(); }
+  static constexpr Ruling holds() { return {Kind::holds, {}}; }
+  static constexpr Ruling violated() { return {Kind::violated, {}}; }
+  static constexpr Ruling open(Reason reason) { return {Kind::inconclusive, reason}; }
+  static constexpr Ruling of(bool holds_it) { return holds_it ? holds() : violated(); }
 
   [[nodiscard]] constexpr Kind kind() const { return kind_; }
   [[nodiscard]] constexpr Reason reason() const { return reason_; }
   /// A violation becomes inconclusive where `doubt` holds.
-  [[nodiscard]] constexpr Verdict unless(bool doubt, Reason why) const {
+  [[nodiscard]] constexpr Ruling unless(bool doubt, Reason why) const {
     return kind_ == Kind::violated && doubt ? open(why) : *this;
   }
 
  private:
-  constexpr Verdict(Kind kind, Reason reason) : kind_(kind), reason_(reason) {}
+  constexpr Ruling(Kind kind, Reason reason) : kind_(kind), reason_(reason) {}
   Kind kind_;
   Reason reason_;
 };
@@ -63,6 +64,8 @@ struct Tally {
   [[nodiscard]] std::uint64_t inconclusive() const;
   [[nodiscard]] std::uint64_t evaluated() const { return holds + violated + inconclusive(); }
   void add(const Tally& other);
+  /// "held", "violated", "inconclusive" or "not exercised", which is no pass.
+  [[nodiscard]] std::string_view state() const;
 };
 
 }  // namespace rdmawire::conformance

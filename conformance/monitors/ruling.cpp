@@ -1,4 +1,4 @@
-#include "conformance/monitors/verdict.hpp"
+#include "conformance/monitors/ruling.hpp"
 
 #include <numeric>
 
@@ -22,6 +22,7 @@ constexpr std::array<Row, reasons> rows{{
     {"capability_unknown", "whether the device has the optional feature is not known"},
     {"in_flight", "it may have been sent before what forbids it arrived"},
     {"too_far_back", "what it refers to is no longer remembered"},
+    {"other_end_deviates", "what the other end sent breaks the protocol, and what becomes of it is not laid down"},
     {"device_knows", "only the device knows: memory, receive queues, other queue pairs"},
 }};
 
@@ -31,6 +32,11 @@ std::string_view to_string(Reason reason) { return rows[static_cast<std::size_t>
 std::string_view sentence_of(Reason reason) { return rows[static_cast<std::size_t>(reason)].sentence; }
 
 std::uint64_t Tally::inconclusive() const { return std::accumulate(open.begin(), open.end(), std::uint64_t{0}); }
+std::string_view Tally::state() const {
+  if (violated != 0) return "violated";
+  if (holds != 0) return "held";
+  return inconclusive() != 0 ? "inconclusive" : "not exercised";
+}
 void Tally::add(const Tally& other) {
   holds += other.holds;
   violated += other.violated;

@@ -1,0 +1,102 @@
+#include "conformance/runner/observe.hpp"
+
+#include <algorithm>
+
+#include "conformance/monitors/monitors.hpp"
+#include "dissectors/tracking/dissector.hpp"
+#include "dissectors/tracking/tracker.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+tracking::PortAddress address_of(const Pairing::End& end) { return tracking::PortAddress::of_gid(end.address.data()); }
+
+tracking::PairEvidence evidence_of(const Pairing& pairing) {
+  constexpr double timeout_unit_ns = 4096;  // IBTA vol 1, 9.7.6.1.3 (number unverified): 4.096 µs * 2^code
+  tracking::PairEvidence evidence;
+  evidence.by = tracking::JoinedBy::told;
+  evidence.service = tracking::service_of(pairing.transport);
+  auto& [tester, device] = evidence.sides;
+  tester.address = address_of(pairing.tester);
+  tester.qp = pairing.tester.qpn;
+  tester.first_psn = pairing.tester.first_psn;
+  device.address = address_of(pairing.device);
+  device.qp = pairing.device.qpn;
+  device.first_psn = pairing.device.first_psn;
+  device.reads_as_responder = pairing.reads_at_once;
+  device.reads_as_requester = pairing.own_reads;
+  device.retries = pairing.retry_cnt;
+  device.rnr_retries = pairing.rnr_retry;
+  if (pairing.timeout != 0)
+    device.acknowledgement_timeout =
+        static_cast<std::int64_t>(timeout_unit_ns * static_cast<double>(1ULL << pairing.timeout));
+  evidence.mtu = pairing.mtu;
+  return evidence;
+}
+
+/// A step at the place where it is looked at.
+struct Event {
+  std::int64_t time;
+  const Step* step;
+};
+
+/// Frames and pairings in their order: at the device, where the way to it always takes the same time, else as the
+/// tester had them.
+std::vector<Event> in_order(const Transcript& transcript, std::int64_t delay) {
+  std::vector<Event> events;
+  for (const Step& step : transcript) {
+    const std::int64_t shift = step.kind == Step::Kind::sent ? delay : step.kind == Step::Kind::received ? -delay : 0;
+    if (step.pairing || !step.frame.empty()) events.push_back({step.time + shift, &step});
+  }
+  // What the device sends at the time at which something arrives, it sends knowing that.
+  const auto order = [](const Event& event) { return std::pair(event.time, event.step->kind == Step::Kind::received); };
+  std::stable_sort(events.begin(), events.end(), [&](const Event& x, const Event& y) { return order(x) < order(y); });
+  return events;
+}
+
+}  // namespace
+
+void Observation::add(const Observation& other) {
+  for (const auto& [rule, tally] : other.tallies) tallies[rule].add(tally);
+}
+
+Observation observe(const Transcript& transcript, std::optional<std::int64_t> wire_delay) {
+  MonitorOptions options;
+  for (const Step& step : transcript) {
+    if (!step.pairing) continue;
+    options.trust.judged.push_back(address_of(step.pairing->device));
+    if (!wire_delay) options.trust.at.push_back(address_of(step.pairing->tester));
+  }
+  if (options.trust.judged.empty()) return {};  // nobody was connected
+  options.trust.everywhere = wire_delay.has_value();
+  tracking::TrackerOptions tracker_options;
+  tracker_options.transport = true;
+  Monitors monitors(options);
+  tracking::Tracker tracker(monitors, tracker_options);
+  tracking::Dissector dissector;
+  tracking::Packet packet;
+  for (const Event& event : in_order(transcript, wire_delay.value_or(0))) {
+    if (event.step->pairing) {
+      tracker.pair(evidence_of(*event.step->pairing));
+      continue;
+    }
+    ++packet.number;
+    packet.time_ns = event.time;
+    packet.link = LinkType::ethernet;
+    dissector.dissect(packet, event.step->frame, static_cast<std::uint32_t>(event.step->frame.size()));
+    monitors.take(packet);
+    tracker.add(packet);
+  }
+  tracker.finish();
+  Observation observation;
+  const Judge& judge = monitors.judge();
+  for (std::size_t rule = 0; rule < rules.size(); ++rule)
+    if (judge.tallies()[rule].evaluated() != 0) observation.tallies.emplace(rule, judge.tallies()[rule]);
+  for (const Violation& violation : judge.violations())
+    if (violation.count != 0) observation.violations.push_back(violation);
+  std::sort(observation.violations.begin(), observation.violations.end(),
+            [](const Violation& x, const Violation& y) { return x.place.frame < y.place.frame; });
+  return observation;
+}
+
+}  // namespace rdmawire::conformance
