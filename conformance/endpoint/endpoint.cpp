@@ -327,7 +327,7 @@ void Endpoint::apply(const machines::StreamStep& step, Type told, IwarpError err
   }
 }
 
-void Endpoint::flush() {
+void Endpoint::flush_sends() {
   // What was sent behind a request that fails may or may not have arrived. RFC 5040, 6.2.1
   bool behind = false;
   for (Work& work : work_) {
@@ -336,16 +336,20 @@ void Endpoint::flush() {
     behind = behind || work.status != device::Status::success;
   }
   complete_sends();
-  while (!receives_.empty()) {
-    complete(
-        options_.receive_cq,
-        {.id = receives_.front().id, .status = device::Status::flushed, .opcode = device::CompletionOpcode::receive},
-        false);
-    receives_.pop_front();
-  }
   requested_.clear();
+  depth_.outstanding = 0;
+}
+
+void Endpoint::flush() {
+  flush_sends();
+  while (!receives_.empty()) {
+    const std::uint64_t id = receives_.front().id;
+    receives_.pop_front();
+    complete(options_.receive_cq,
+             {.id = id, .status = device::Status::flushed, .opcode = device::CompletionOpcode::receive}, false);
+  }
   answers_.clear();
-  depth_.outstanding = depth_.serving = 0;
+  depth_.serving = 0;
 }
 
 void Endpoint::complete(std::uint32_t cq, device::Completion completion, bool solicited) {
@@ -414,8 +418,8 @@ void Endpoint::peer_closed(std::int64_t now) {
   apply(machines::after(stream_, inside ? StreamEvent::fin_in_message : StreamEvent::fin), Type::error,
         machines::iwarp_error::tcp_lost);
   if (stream_ != StreamState::peer_closed) return;
-  // What was asked for will not come.
-  if (!requested_.empty()) flush();
+  // What was asked for will not come; what the other end asked for is still sent.
+  if (!requested_.empty()) flush_sends();
   if (options_.closes_with_peer) closing_ = true;
 }
 

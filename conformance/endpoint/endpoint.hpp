@@ -170,6 +170,7 @@ class Endpoint {
   void fail(machines::IwarpError error, const machines::TerminateCause& cause = {});
   void apply(const machines::StreamStep& step, ConnectionEvent::Type told, machines::IwarpError error);
   void flush();
+  void flush_sends();
   void complete_sends();
   void complete(std::uint32_t cq, device::Completion completion, bool solicited);
   void write_deferred();

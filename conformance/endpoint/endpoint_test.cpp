@@ -332,6 +332,19 @@ TEST(Endpoints, CloseInOrder) {
   EXPECT_THAT(told(pair.b.poll()), ElementsAre(std::pair(1U, Status::success), std::pair(2U, Status::flushed)));
 }
 
+TEST(Endpoints, AnswerReadsOfAnEndThatSendsNoMore) {
+  Pair pair;
+  pair.connect();
+  pair.b.fill(0, "still there");
+  pair.post(work(1, WorkOpcode::read, {pair.a.piece(0, 11)}, &pair.b, 0));
+  // The request and the FIN arrive together.
+  for (const auto& segment : pair.a.end->take(0).segments) pair.b.end->received(segment, 0);
+  pair.b.end->peer_closed(0);
+  pair.link.run();
+  EXPECT_THAT(told(pair.a.poll()), ElementsAre(std::pair(1U, Status::success)));
+  EXPECT_EQ(pair.a.text(0, 11), "still there");
+}
+
 TEST(Endpoints, TellErrorsByTerminatesAndClose) {
   Pair pair;
   pair.connect();

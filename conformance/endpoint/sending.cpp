@@ -141,7 +141,7 @@ bool Endpoint::choose_answer() {
 }
 
 bool Endpoint::answer_atomic(const Answer& answer) {
-  --depth_.serving;
+  if (depth_.serving != 0) --depth_.serving;
   const View<RdmapAtomicRequest> asked(answer.header.data());
   const auto opened =
       rnic_.memory().open(accessor(), asked.get<"stag">(), asked.get<"to">(), 8, device::access::remote_atomic);
@@ -368,7 +368,7 @@ void Endpoint::end_message() {
   const Outgoing out = std::move(*outgoing_);
   outgoing_.reset();
   ++messages_sent_;
-  if (out.answer) --depth_.serving;
+  if (out.answer && depth_.serving != 0) --depth_.serving;
   if (out.operation == RdmapOperation::terminate) {
     if (has(terminates_twice) && fin_ && messages_sent_ < 1U << 31) {
       messages_sent_ |= 1U << 31;
