@@ -39,7 +39,7 @@ void require_send(Bench& bench, const Seen& seen, std::uint16_t attribute) {
 
 void req_names_the_service(Bench& bench) {
   TesterCm cm(bench);
-  const peer::CmConnection connection = cm.device_connects();
+  peer::CmConnection connection = cm.device_connects();
   const Seen seen =
       cm.hears<CmReq>(fmt::format("service id 0x000000000106{:04x}, RC, queue pair {:#x}", cm.port(), cm.qp.device_qpn),
                       [&](const View<CmReq>& req) {
@@ -47,10 +47,11 @@ void req_names_the_service(Bench& bench) {
                                req.get<"transport_service_type">() == 0 && req.get<"local_qpn">() == cm.qp.device_qpn;
                       });
   require_send(bench, seen, 0x0010);
+  bench.take(connection.release(), "the connection given up");
 }
 void req_names_both_ends(Bench& bench) {
   TesterCm cm(bench);
-  const peer::CmConnection connection = cm.device_connects();
+  peer::CmConnection connection = cm.device_connects();
   const Seen seen = cm.hears<CmReq>("GIDs of both ends, P_Key 0xffff", [&](const View<CmReq>& req) {
     return same(req.get<"primary_local_gid">(), cm.qp.path.device_address) &&
            same(req.get<"primary_remote_gid">(), cm.qp.path.tester_address) && req.get<"pkey">() == 0xffff &&
@@ -61,16 +62,18 @@ void req_names_both_ends(Bench& bench) {
                     std::equal(cm.qp.path.tester_address.begin() + 12, cm.qp.path.tester_address.end(),
                                ip->get<"dst">().begin() + 12),
                 "private data that begins with the IP addresses, version 4", "other private data");
+  bench.take(connection.release(), "the connection given up");
 }
 void req_says_what_is_asked(Bench& bench) {
   TesterCm cm(bench);
-  const peer::CmConnection connection =
+  peer::CmConnection connection =
       cm.device_connects({.responder_resources = 3, .initiator_depth = 2, .retry_count = 5, .rnr_retry_count = 6});
   cm.hears<CmReq>("3 and 2 READs at a time, retry counts 5 and 6, a path MTU", [](const View<CmReq>& req) {
     const std::uint64_t mtu = req.get<"path_mtu">();
     return req.get<"responder_resources">() == 3 && req.get<"initiator_depth">() == 2 &&
            req.get<"retry_count">() == 5 && req.get<"rnr_retry_count">() == 6 && mtu >= 1 && mtu <= accepted_mtu_codes;
   });
+  bench.take(connection.release(), "the connection given up");
 }
 void rtu_names_the_communication(Bench& bench) {
   TesterCm cm(bench);
