@@ -185,7 +185,7 @@ TEST(Certify, TheTimeForAllIsKept) {
 
 TEST(Certify, WithoutATransferNothingIsJudged) {
   CertifyOptions options = options_for();
-  options.open = [] { return Target::open({.faults = {"gid-types-untold"}}); };
+  options.open = [] { return Target::open({.faults = {"wrong-udp-port"}}); };
   const Certification all = certify(std::vector<const Case*>{&good, &good}, options);
   ASSERT_EQ(all.results.size(), 2U);
   for (const CaseResult& result : all.results) {
