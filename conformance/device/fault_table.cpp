@@ -510,6 +510,10 @@ constexpr std::array<FaultRow, fault_count> rows{{
      "Messages of the CM go over IPv4, whatever the network of the connection is."},
     {short_mads, "short-mads", {"ud.endpoint.mad.octets"}, true,
      "Management datagrams leave without the zeros at their end."},
+    {icrc_leaves_pad_out, "icrc-leaves-pad-out", {"roce.sender.icrc.over-ipv4", "roce.sender.icrc.over-ipv6"}, true,
+     "The ICRC ends with the payload, before its pad octets."},
+    {bind_range_wraps, "bind-range-wraps", {"memory.verbs.window.bind-refused"}, false,
+     "A bind whose range wraps around 2^64 and ends in the region is granted."},
 }};
 // clang-format on
 
