@@ -17,6 +17,7 @@
 #include "cli/command.hpp"
 #include "cli/lab.hpp"
 #include "cli/terminal.hpp"
+#include "conformance/coverage/coverage.hpp"
 #include "conformance/device/fault_table.hpp"
 #include "conformance/report/journal.hpp"
 #include "conformance/report/report.hpp"
@@ -55,7 +56,7 @@ struct Options {
   unsigned jobs = 0, repeat = 1, most_losses = 5;
   double case_timeout = 60, timeout = 0;
   bool known = true;
-  bool list = false, verbose = false, json = false, preflight = false, strict = false;
+  bool list = false, verbose = false, json = false, preflight = false, strict = false, coverage = false;
 };
 
 bool wanted(const Case& which, const std::vector<std::string>& patterns) {
@@ -277,6 +278,12 @@ Exit finish(const Options& options, conformance::Report& report, Output& output,
   return news ? Exit::found : Exit::fine;
 }
 
+Exit show_coverage() {
+  Output output;
+  output.text() = conformance::coverage_page();
+  return output.finish() ? Exit::fine : Exit::trouble;
+}
+
 /// Below what the user says, what this product knows of the device.
 void add_known(const std::string& name, conformance::ExpectedResults& expected) {
   if (name.empty()) return;
@@ -292,6 +299,7 @@ void add_known(const std::string& name, conformance::ExpectedResults& expected) 
 }
 
 Exit run(Options options) {
+  if (options.coverage) return show_coverage();
   if (options.list) return list(options);
   if (options.target.faults == std::vector<std::string>{"list"}) return list_faults();
   std::error_code error;
@@ -448,6 +456,7 @@ void add_certify(CLI::App& app, Work& work) {
   command->add_flag("--slow", target.slow, "cases that take more than a minute of a real device's time, too");
   command->add_flag("--dangerous", target.dangerous, "cases that have left a device hanging, too");
   command->add_flag("--list", options->list, "the cases, with their clauses");
+  command->add_flag("--coverage", options->coverage, "of every rule its cases, monitor and faults: docs/coverage.md");
   command->add_flag("--json", options->json, "the whole report as JSON");
   command->add_flag("-v,--verbose", options->verbose, "every step of each case");
   command->footer(examples);

@@ -188,6 +188,7 @@ Result<Json> Face::hello(Given& given) {
               {"agent", "rdmawire reference device"},
               {"host", "reference"},
               {"kernel", "none"},
+              {"privileged", false},
               {"authentication", "none"}};
 }
 
@@ -323,6 +324,7 @@ Result<Json> Face::describe(Given& given) {
               {"atomic", "hca"},
               {"comp_vectors", 1},
               {"congestion_control", o.congestion_control},
+              {"privileged", false},
               {"congestion", {{"pacing", "queue_pair"}, {"interval_ns", o.cnp_interval}, {"on_loss", false}}},
               {"ports", Json::array({port_json()})}};
 }

@@ -266,9 +266,13 @@ enum class Fault : std::uint16_t {
   cm_timeout_unheeded,
   rejects_anonymously,
   minds_lids,
-  cm_names_ipv4_alone,
+  cm_over_ipv4_alone,
+  short_mads,
+  // What Linux's rxe once did
+  icrc_leaves_pad_out,
+  bind_range_wraps,
 };
-inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::cm_names_ipv4_alone) + 1;
+inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::bind_range_wraps) + 1;
 
 /// Those that are on.
 using Faults = FaultSet<Fault, fault_count>;

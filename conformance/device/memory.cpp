@@ -262,7 +262,10 @@ Status Memory::bind(const SendRequest& request, std::uint32_t pd, std::uint32_t 
                                             .rights = rights_of(request.rights),
                                             .zero_based = (request.rights & access::zero_based) != 0,
                                             .domain = pd});
-  if (answer != machines::BindAnswer::done && !(faults_[Fault::binds_anything] && onto)) return Status::bind;
+  const std::uint64_t end = request.address + request.octets_bound;
+  const bool wraps = onto && request.address >= onto->iova && end < request.address && end <= onto->iova + onto->length;
+  const bool granted = (faults_[Fault::binds_anything] && onto) || (faults_[Fault::bind_range_wraps] && wraps);
+  if (answer != machines::BindAnswer::done && !granted) return Status::bind;
   unbind(*bound);
   // Of type 1 the key was chosen when the request was posted, of type 2 its low octet is the consumer's.
   bound->key = bound->type == 1 ? request.new_key : (bound->key & ~0xffU) | (request.new_key & 0xff);
