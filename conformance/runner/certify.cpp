@@ -22,10 +22,10 @@ constexpr auto glance = 50ms;
 constexpr auto grace = 3s;
 
 /// What the device still holds for us, of what it held before the case; empty: no more than that. Releases are not
-/// waited for one by one, and verbs may take their time.
+/// waited for one by one, and verbs may take their time: those of a connection by the CM seconds.
 std::string left_behind(DeviceUnderTest& device, std::uint64_t before) {
   std::uint64_t objects = 0;
-  for (int tries = 0; tries < 20; ++tries) {
+  for (int tries = 0; tries < 500; ++tries) {
     const auto answer = device.peer->call("ping");
     if (!answer) return {};  // it is lost, or the transfer behind will tell
     objects = answer->value("objects", before);
