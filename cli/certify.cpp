@@ -54,7 +54,7 @@ struct Options {
   std::vector<std::string> only;
   std::uint64_t seed = 0;
   unsigned jobs = 0, repeat = 1, most_losses = 5;
-  double case_timeout = 60, timeout = 0;
+  double case_timeout = 0, timeout = 0;
   bool known = true;
   bool list = false, verbose = false, json = false, preflight = false, strict = false, coverage = false;
 };
@@ -360,12 +360,10 @@ Exit run(Options options) {
   Teller teller(chosen, options, report);
   std::map<const Case*, CaseResult> results;
   if (*journal)
-    for (CaseResult result : (*journal)->results()) {
-      result.observed = conformance::observe(result.transcript, (*target)->device().wire_delay);
+    for (const CaseResult& result : (*journal)->results())
       if (std::find(chosen.begin(), chosen.end(), result.of) != chosen.end() &&
           results.emplace(result.of, result).second)
         teller.take(result, true);
-    }
   std::vector<const Case*> left;
   for (const Case* which : chosen)
     if (!results.contains(which)) left.push_back(which);
@@ -376,7 +374,10 @@ Exit run(Options options) {
   how.fresh = conformance::is_cheap(device);
   how.jobs = options.jobs ? options.jobs : usual_jobs(device);
   how.repeat = options.repeat;
-  how.case_timeout = milliseconds_of(options.case_timeout);
+  constexpr double usual = 60, of_slow_cases = 600;
+  how.case_timeout = milliseconds_of(options.case_timeout > 0 ? options.case_timeout
+                                     : options.target.slow    ? of_slow_cases
+                                                              : usual);
   how.timeout = milliseconds_of(options.timeout);
   how.most_losses = options.most_losses;
   how.stop = options.target.stop;
@@ -437,7 +438,9 @@ void add_certify(CLI::App& app, Work& work) {
       ->check(CLI::Range(1, 64));
   command->add_option("--repeat", options->repeat, "run each case so often; those that end differently are flaky")
       ->check(CLI::Range(1, 1000));
-  command->add_option("--case-timeout", options->case_timeout, "seconds of the real clock, for a case (60)")
+  command
+      ->add_option("--case-timeout", options->case_timeout,
+                   "seconds of the real clock, for a case (60; with --slow 600)")
       ->check(CLI::PositiveNumber);
   command->add_option("--timeout", options->timeout, "seconds for all; the report is of what ran; 0: none")
       ->check(CLI::NonNegativeNumber);

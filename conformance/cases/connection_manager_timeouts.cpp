@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "conformance/cases/connection_manager.hpp"
 #include "conformance/cases/files.hpp"
 
@@ -63,7 +65,9 @@ void until_the_end(Bench& bench) {
     spacing = again.time - seen.time;
     seen = std::move(again);
   }
-  cm.hears_nothing(spacing + spacing / 2);
+  const std::int64_t until = bench.now() + spacing + spacing / 2;
+  while (const auto more = bench.next(std::max<std::int64_t>(until - bench.now(), 1)))
+    bench.require(!more->stack.get<CmReq>(), "no REQ beyond Max CM Retries", more->text());
   const peer::CmEvent event = cm.is_told(connection, "unreachable", 4 * announced.wait);
   bench.require(event.name == "ETIMEDOUT", "unreachable, ETIMEDOUT", event.body.dump());
   while (const auto late = bench.next(bench.patience().silence))

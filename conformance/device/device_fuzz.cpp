@@ -5,32 +5,14 @@
 
 #include "conformance/device/cm_messages.hpp"
 #include "conformance/device/face.hpp"
+#include "conformance/device/input_for_test.hpp"
 #include "conformance/device/reference.hpp"
 
 namespace rdmawire::device {
+
+using testing::Input;
+
 namespace {
-
-/// Numbers out of the input; zeros behind its end.
-class Input {
- public:
-  explicit Input(Bytes octets) : octets_(octets) {}
-  [[nodiscard]] bool empty() const { return octets_.empty(); }
-  std::uint8_t octet() {
-    if (octets_.empty()) return 0;
-    const std::uint8_t first = octets_[0];
-    octets_ = octets_.subspan(1);
-    return first;
-  }
-  std::uint32_t number() { return static_cast<std::uint32_t>(octet()) << 8 | octet(); }
-  Bytes take(std::size_t count) {
-    const Bytes taken = octets_.first(std::min(count, octets_.size()));
-    octets_ = octets_.subspan(taken.size());
-    return taken;
-  }
-
- private:
-  Bytes octets_;
-};
 
 /// A device with a queue pair of each service, connected to a tester.
 struct World {

@@ -324,7 +324,6 @@ Result<Json> Face::describe(Given& given) {
               {"atomic", "hca"},
               {"comp_vectors", 1},
               {"congestion_control", o.congestion_control},
-              {"privileged", false},
               {"congestion", {{"pacing", "queue_pair"}, {"interval_ns", o.cnp_interval}, {"on_loss", false}}},
               {"ports", Json::array({port_json()})}};
 }

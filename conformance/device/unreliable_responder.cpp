@@ -83,7 +83,8 @@ void deliver(Core& core, QueuePair& qp, const Packet& packet) {
     const std::uint32_t pd = shared ? shared->pd : qp.options.pd;
     const std::uint64_t room = at.receive->octets() - std::min(at.receive->octets(), at.written);
     const Bytes payload = packet.payload.first(std::min<std::uint64_t>(room, packet.payload.size()));
-    if (const Status status = scatter(core, pd, at.receive->sges, at.written, payload); status != Status::success) {
+    if (const Status status = scatter(core.memory, pd, at.receive->sges, at.written, payload);
+        status != Status::success) {
       const ReceiveRequest failed = std::move(*at.receive);
       at.receive.reset();
       complete_receive(core, qp, failed, {.status = status, .opcode = CompletionOpcode::receive}, false);
