@@ -3,15 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 #include <filesystem>
 #include <random>
+#include <thread>
 
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
 #include "conformance/device/fault_table.hpp"
 #include "conformance/report/report.hpp"
 #include "conformance/runner/expected.hpp"
+#include "conformance/runner/mutation.hpp"
 #include "conformance/runner/target.hpp"
 
 namespace rdmawire::cli {
@@ -37,7 +40,7 @@ struct Options {
   std::string device = "reference", wire, kernel = "debian", agent, report, expected, baseline;
   std::vector<std::string> only, faults;
   std::uint64_t seed = 0;
-  bool list = false, verbose = false, json = false;
+  bool list = false, verbose = false, json = false, mutations = false;
 };
 
 bool wanted(const Case& which, const std::vector<std::string>& patterns) {
@@ -90,7 +93,24 @@ Exit list_faults() {
   return output.finish() ? Exit::fine : Exit::trouble;
 }
 
+Exit mutations(std::uint64_t seed) {
+  constexpr std::uint64_t usual_seed = 20261121;
+  std::atomic<std::size_t> done = 0;
+  const auto all = conformance::mutate_all(conformance::Breadth::all, seed ? seed : usual_seed,
+                                           std::max(1U, std::thread::hardware_concurrency()), [&](const auto&) {
+                                             if (const std::size_t count = ++done; count % 25 == 0)
+                                               complain(fmt::format("{} of {} faults", count, device::fault_count));
+                                           });
+  Output output;
+  output.text() += conformance::document_of(all);
+  const bool whole =
+      std::none_of(all.begin(), all.end(), [](const auto& m) { return m.missed() || !m.unrelated().empty(); });
+  if (!output.finish()) return Exit::trouble;
+  return whole ? Exit::fine : Exit::found;
+}
+
 Exit run(const Options& options) {
+  if (options.mutations) return mutations(options.seed);
   if (options.list) return list(options);
   if (options.faults == std::vector<std::string>{"list"}) return list_faults();
   conformance::ExpectedResults expected;
@@ -189,6 +209,8 @@ void add_certify(CLI::App& app, Work& work) {
   command->add_option("--expected", options->expected, "results that are known of the device: a JSON file");
   command->add_option("--baseline", options->baseline, "report.json of an earlier run, to be compared with");
   command->add_option("--report", options->report, "a directory for report.json, junit.xml and a capture a case");
+  command->add_flag("--mutations", options->mutations,
+                    "every case against every fault of the reference device: docs/mutations.md; takes minutes");
   command->add_flag("--list", options->list, "the cases, with their clauses");
   command->add_flag("--json", options->json, "the whole report as JSON");
   command->add_flag("-v,--verbose", options->verbose, "every step of each case");

@@ -198,6 +198,8 @@ void RcExchange::request(const Watch& watch) {
       last.vague = false;
     }
     end_round(watch);
+    if (acknowledged_) watch.holds("rc.requester.ack.completes-up-to");
+    acknowledged_ = false;
     settle_msn(watch, gap == 0);
     judge_order(watch, gap);
     if (gap == 0) judge_credits(watch);

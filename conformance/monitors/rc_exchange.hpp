@@ -92,6 +92,7 @@ class RcExchange {
   void judge_again(const Watch& watch, SeenRequest& known);
   void judge_part_of_read(const Watch& watch, SeenRequest& read);
   void judge_round(const Watch& watch, const SeenRequest* known, std::uint32_t psns);
+  void judge_completed(const Watch& watch, const SeenRequest* known);
   void judge_round_begin(const Watch& watch, const SeenRequest* known);
   void end_round(const Watch& watch);
 
@@ -127,6 +128,7 @@ class RcExchange {
   Psn proven_;
   std::uint64_t proven_frame_ = 0;
   std::int64_t proven_time_ = 0;
+  bool acknowledged_ = false;  // an ACK came, and nothing was sent since
 
   struct Refusal {
     bool active = false;
@@ -137,6 +139,7 @@ class RcExchange {
     std::uint32_t times = 0;
   };
   Refusal nak_, rnr_;
+  std::optional<Psn> not_ready_;   // refused with an RNR NAK, and not executed since
   bool naked_ = false;             // some gap was reported before
   std::uint64_t again_frame_ = 0;  // the last request that came again
   std::uint64_t again_ = 0;        // requests that came again, and ACKs that came again: not more than those

@@ -217,6 +217,7 @@ void RcExchange::judge_round(const Watch& watch, const SeenRequest* known, std::
                          {round_.frame}};
       });
     } else {
+      judge_completed(watch, known);
       judge_round_begin(watch, known);
     }
   }
@@ -228,6 +229,30 @@ void RcExchange::judge_round(const Watch& watch, const SeenRequest* known, std::
     again.last_frame = t.frame;
     again.last_time = t.time;
   }
+}
+
+// A message that an ACK completed is not sent again: who saw the ACK has nothing to send. A NAK may be answered by more
+// than it asked for.
+void RcExchange::judge_completed(const Watch& watch, const SeenRequest* known) {
+  const bool asked = nak_.active || rnr_.active || response_gap_frame_ != 0;
+  if (!known || known->has_own_answer() || !proven_known_ || !watch.joined || asked) return;
+  std::size_t end = before_or_at(watch.t.psn);
+  while (end + 1 < sent_.size() && !sent_[end].op().ends_message()) ++end;
+  const bool completed = end < sent_.size() && sent_[end].op().ends_message() && sent_[end].psn - proven_ < 0;
+  const bool knew = watch.t.time - proven_time_ >= limits::in_flight_ns;
+  if (!completed && !acknowledged_) return;
+  acknowledged_ = false;
+  watch.say_of_both(
+      "rc.requester.ack.completes-up-to",
+      Ruling::of(!completed)
+          .unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_behind)
+          .unless(!knew, Reason::in_flight),
+      watch.from, [&] {
+        return Statement{
+            fmt::format("nothing of the messages before relative PSN {}, which are acknowledged", proven_ - first_),
+            fmt::format("relative PSN {} again", watch.t.psn - first_),
+            {proven_frame_}};
+      });
 }
 
 // Why it is sent again, and whether in time.

@@ -109,8 +109,9 @@ void RcExchange::prove(const Watch& watch, Psn executed) {
   proven_frame_ = watch.t.frame;
   proven_time_ = watch.t.time;
   if (nak_.active && proven_ - nak_.psn > 0) nak_.active = false;
-  if (rnr_.active && proven_ - rnr_.psn > 0) {
+  if (not_ready_ && proven_ - *not_ready_ > 0) {
     watch.holds("rc.responder.rnr.then-executed-once");
+    not_ready_.reset();
     rnr_.active = false;
   }
 }
@@ -199,6 +200,7 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
       }
     }
     judge_order_of(watch);
+    acknowledged_ = true;
     ack_frame_ = t.frame;
     prove(watch, executed);
     return;
@@ -261,6 +263,7 @@ void RcExchange::judge_rnr_nak(const Watch& watch, const SeenRequest* request) {
   watch.judge.judge("rc.responder.rnr.no-receive", takes ? Ruling::holds() : Ruling::open(Reason::device_knows));
   prove(watch, t.psn);
   rnr_ = {true, t.psn, t.frame, t.time, static_cast<std::int64_t>(rnr_timer_ns(t.syndrome & 31)), rnr_.times + 1};
+  not_ready_ = t.psn;
   nak_.active = false;
 }
 
@@ -292,6 +295,8 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
                        fmt::format("{} with {} octets", t.op->name, t.payload),
                        {request->frame}};
     });
+    // It was taken, so its ICRC was found right.
+    if (asked == Operation::flush) watch.holds("rc.endpoint.icrc.flush");
     if (request->times > 1 && asked == Operation::atomic_write) watch.holds("rc.responder.atomic-write.duplicate");
     prove(watch, request->end());
     judge_reads_out(watch, *request);

@@ -59,12 +59,14 @@ TEST(ReferenceDevice, PassesEverything) {
   }
 }
 
-TEST(SeededFaults, AreCaughtByTheCasesMeantForThem) {
-  std::vector<Mutation> mutations;
-  for (const device::FaultRow& fault : device::fault_rows) mutations.push_back(mutate(fault, false, seed));
-  for (const Mutation& mutation : mutations)
+TEST(SeededFaults, AreCaughtByTheCasesMeantForThemOrByMonitors) {
+  const auto mutations = mutate_all(Breadth::meant, seed, 2);
+  for (const Mutation& mutation : mutations) {
     EXPECT_EQ(mutation.missed(), is_open(open_faults, mutation.fault->name))
         << mutation.fault->name << ": " << mutation.fault->sentence;
+    EXPECT_EQ(mutation.unseen(), !device::notes_of(mutation.fault->fault).unseen.empty())
+        << mutation.fault->name << ": whether monitors see it";
+  }
   std::printf("%s", table_of(mutations).c_str());
 }
 

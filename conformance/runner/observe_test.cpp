@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "conformance/monitors/monitored.hpp"
+#include "conformance/monitors/run.hpp"
 #include "conformance/runner/run.hpp"
 #include "conformance/runner/target.hpp"
 
@@ -32,6 +35,21 @@ std::string words(const Violation& violation) {
 
 /// What the reference device is known to do wrong: the case of the rule sees it too.
 bool is_known(const Violation& violation) { return violation.of().alias == "CNP-002"; }
+
+/// Rules that no capture or case here exercises, with the reason.
+struct Unexercised {
+  std::string_view rule, reason;
+};
+constexpr Unexercised unexercised[] = {
+    {"roce.tester.icrc.cut-off-inconclusive", "no capture here is cut; the monitor's own tests cut packets"},
+    {"congestion.notification-point.cnp.on-loss", "no device here sends CNPs for losses"},
+    {"cm.active-side.reject.remote-id", "no capture here has a REJ"},
+    {"cm.endpoint.reject.no-lid-reasons", "likewise"},
+};
+bool is_open_monitor(std::string_view rule) {
+  return std::any_of(std::begin(unexercised), std::end(unexercised),
+                     [&](const Unexercised& u) { return u.rule == rule; });
+}
 
 TEST(Observe, NothingIsSaidAgainstADeviceThatBreaksNoRule) {
   Observation all;
@@ -65,6 +83,29 @@ TEST(Observe, TheTesterIsNotJudged) {
   EXPECT_TRUE(result.observed.violations.empty());
   EXPECT_FALSE(result.observed.tallies.contains(RuleId("rc.requester.psn.increments").index()));
   EXPECT_GT(result.observed.tallies.at(RuleId("rc.responder.psn.sequence-error").index()).holds, 0U);
+}
+
+TEST(Observe, EveryRuleThatCapturesCanShowHasAMonitor) {
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const bool shows = rules[i].mode == Mode::passive || rules[i].mode == Mode::both;
+    EXPECT_TRUE(!shows || is_monitored(RuleId::at(i))) << rules[i].alias << " " << rules[i].id;
+  }
+}
+
+TEST(Observe, EveryMonitorHasSomethingToSayOfTheCasesOrTheSamples) {
+  Observation all;
+  for (const Case& which : cases()) all.add(run(which).observed);
+  for (const auto& file : std::filesystem::directory_iterator(RDMAWIRE_SOURCE_DIR "/captures/samples")) {
+    if (file.path().extension() == ".md") continue;
+    CheckOptions options;
+    options.files = {file.path().string()};
+    const CheckResult result = check(options);
+    EXPECT_TRUE(result.troubles.empty()) << file.path();
+    for (std::size_t i = 0; i < rules.size(); ++i)
+      if (result.tallies[i].evaluated() != 0) all.tallies[i].add(result.tallies[i]);
+  }
+  for (const RuleId rule : monitored)
+    EXPECT_EQ(all.tallies.contains(rule.index()), !is_open_monitor(rule->id)) << rule->alias << " " << rule->id;
 }
 
 }  // namespace
