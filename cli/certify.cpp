@@ -1,20 +1,35 @@
 /// rdmawire certify: judges a device clause by clause.
 
+#include "conformance/runner/certify.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+<<<<<<< HEAD
 #include <atomic>
+=======
+#include <cstdio>
+#include <cstdlib>
+>>>>>>> main
 #include <ctime>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <random>
 #include <thread>
 
 #include "cli/command.hpp"
+#include "cli/lab.hpp"
 #include "cli/terminal.hpp"
 #include "conformance/device/fault_table.hpp"
+#include "conformance/report/journal.hpp"
 #include "conformance/report/report.hpp"
 #include "conformance/runner/expected.hpp"
+<<<<<<< HEAD
 #include "conformance/runner/mutation.hpp"
+=======
+#include "conformance/runner/preflight.hpp"
+>>>>>>> main
 #include "conformance/runner/target.hpp"
 
 namespace rdmawire::cli {
@@ -31,16 +46,28 @@ constexpr const char* examples = R"(Examples:
   rdmawire certify --device lab:rxe --report out        against Linux's rxe in a virtual machine; evidence in out/
   rdmawire certify --only 'RSP-*' --only rc.requester.psn.wraps -v
   rdmawire certify --device lab:rxe --expected known.json       what is known of it is no news
-  rdmawire certify --device agent:10.0.0.2:7400 --wire packet:eth1 --baseline last/report.json
+  rdmawire certify --device agent:tcp:10.0.0.2:18515 --secret-file s --wire packet:eth1 --preflight
+  rdmawire certify --device agent:tcp:10.0.0.2:18515 --secret-file s --wire packet:eth1 --allow 192.0.2.2 \
+                   --repeat 3 --report new --baseline old/report.json
+  rdmawire certify --device lab:rxe --resume new        goes on where that run was cut off
 
 No certification by IBTA, UNH-IOL or any other body: clauses are named as we read them.
-Exit status: 0 all as expected, 1 an unexpected result, 2 wrong usage, 3 the device could not be reached.)";
+Exit status: 0 all as expected, 1 an unexpected result (--preflight: something that has to be mended), 2 wrong usage,
+3 the device could not be reached, or was lost too often; 130 ended by ctrl-C, the report is of what ran.)";
 
 struct Options {
-  std::string device = "reference", wire, kernel = "debian", agent, report, expected, baseline;
-  std::vector<std::string> only, faults;
+  conformance::TargetOptions target;
+  std::string agent, report, resume, html, expected, baseline;
+  std::vector<std::string> only;
   std::uint64_t seed = 0;
+<<<<<<< HEAD
   bool list = false, verbose = false, json = false, mutations = false;
+=======
+  unsigned jobs = 0, repeat = 1, most_losses = 5;
+  double case_timeout = 60, timeout = 0;
+  bool known = true;
+  bool list = false, verbose = false, json = false, preflight = false, strict = false;
+>>>>>>> main
 };
 
 bool wanted(const Case& which, const std::vector<std::string>& patterns) {
@@ -67,11 +94,16 @@ Exit list(const Options& options) {
 }
 
 /// One line on what is known of a result, or on its being news.
-std::string comment_on(const CaseResult& result, const conformance::ExpectedResults& expected, const std::string& day) {
-  const conformance::Known* known = expected.find(*result.of, day);
-  if (expected.expects(result, day)) return known ? fmt::format("    known     {}\n", known->reason) : "";
-  return known ? fmt::format("    UNEXPECTED: {} is known of it: {}\n", to_string(known->verdict), known->reason)
-               : "    UNEXPECTED\n";
+std::string comment_on(const CaseResult& result, const conformance::Report& report) {
+  const conformance::Known* known = report.expected->find(*result.of, report.date);
+  std::string text;
+  if (const conformance::Known* over = report.expected->expired(*result.of, report.date))
+    text = fmt::format("    was waived until {}: {}\n", over->until, over->reason);
+  if (report.expected->expects(result, report.date, report.strict))
+    return known ? text + fmt::format("    known     {}\n", known->reason) : text;
+  return text + (known
+                     ? fmt::format("    UNEXPECTED: {} is known of it: {}\n", to_string(known->verdict), known->reason)
+                     : "    UNEXPECTED\n");
 }
 
 std::string words(const conformance::Change& change) {
@@ -79,7 +111,9 @@ std::string words(const conformance::Change& change) {
   switch (change.kind) {
     case Kind::worse: return fmt::format("worse     {}: {} → {}\n", change.id, change.before, change.after);
     case Kind::better: return fmt::format("better    {}: {} → {}\n", change.id, change.before, change.after);
-    case Kind::other_reason: return fmt::format("other     {}: {} → {}\n", change.id, change.before, change.after);
+    case Kind::other_reason:
+      return fmt::format("other     {}: {} → {}\n", change.id, change.was.empty() ? change.before : change.was,
+                         change.is.empty() ? change.after : change.is);
     case Kind::appeared: return fmt::format("new       {}: {}\n", change.id, change.after);
     case Kind::gone: return fmt::format("not run   {}: was {}\n", change.id, change.before);
   }
@@ -93,6 +127,7 @@ Exit list_faults() {
   return output.finish() ? Exit::fine : Exit::trouble;
 }
 
+<<<<<<< HEAD
 Exit mutations(std::uint64_t seed) {
   constexpr std::uint64_t usual_seed = 20261121;
   std::atomic<std::size_t> done = 0;
@@ -111,8 +146,198 @@ Exit mutations(std::uint64_t seed) {
 
 Exit run(const Options& options) {
   if (options.mutations) return mutations(options.seed);
+=======
+Exit complained(const conformance::TargetError& error) {
+  complain("certify: " + error.message);
+  return error.usage ? Exit::usage : Exit::trouble;
+}
+
+Exit run_preflight(const Options& options) {
+  conformance::TargetOptions how = options.target;
+  const auto target = conformance::Target::open(how);
+  Output output;
+  const auto findings = target ? conformance::preflight(**target)
+                               : std::vector<conformance::Finding>{conformance::unreachable(target.error())};
+  if (!target && target.error().usage) return complained(target.error());
+  output.text() = conformance::text_of(findings);
+  if (!output.finish() || !target) return Exit::trouble;
+  return conformance::has_failure(findings) ? Exit::found : Exit::fine;
+}
+
+/// Prints results in the cases' order while they come in any, and how far the work is.
+class Teller {
+ public:
+  Teller(std::span<const Case* const> chosen, const Options& options, const conformance::Report& report)
+      : chosen_(chosen), options_(options), report_(report), began_(std::chrono::steady_clock::now()) {}
+
+  void take(const CaseResult& result, bool from_earlier = false) {
+    const std::lock_guard lock(mutex_);
+    texts_[result.of] = text_of(result);
+    ++counts_[result.judgement.verdict];
+    ++(from_earlier ? earlier_ : done_);
+    while (next_ < chosen_.size() && texts_.contains(chosen_[next_])) print(texts_[chosen_[next_++]]);
+    progress_.tell(line());
+  }
+  /// Those behind one that never came.
+  void rest() {
+    const std::lock_guard lock(mutex_);
+    for (; next_ < chosen_.size(); ++next_)
+      if (texts_.contains(chosen_[next_])) print(texts_[chosen_[next_]]);
+    progress_.clear();
+  }
+  Output& output() { return output_; }
+
+ private:
+  [[nodiscard]] std::string text_of(const CaseResult& result) const {
+    if (options_.json) return {};
+    const bool news = !report_.expected->expects(result, report_.date, report_.strict);
+    if (!news && !options_.verbose && result.judgement.verdict == Verdict::pass && !result.flaky() &&
+        result.complaints.empty() && result.observed.violations.empty())
+      return {};
+    return conformance::text_of(result, options_.verbose) + comment_on(result, report_);
+  }
+  void print(const std::string& text) {
+    if (text.empty()) return;
+    progress_.clear();
+    output_.text() += text;
+    output_.settle(true);
+  }
+  [[nodiscard]] std::string line() const {
+    std::string text = fmt::format("certify: {}/{}", done_ + earlier_, chosen_.size());
+    for (const auto& [verdict, count] : counts_) text += fmt::format(", {} {}", count, to_string(verdict));
+    const std::chrono::duration<double> gone = std::chrono::steady_clock::now() - began_;
+    const auto left = static_cast<double>(chosen_.size() - done_ - earlier_);
+    return text +
+           fmt::format("; {:.0f} s left", gone.count() / static_cast<double>(std::max<std::size_t>(1, done_)) * left);
+  }
+
+  std::span<const Case* const> chosen_;
+  const Options& options_;
+  const conformance::Report& report_;
+  const std::chrono::steady_clock::time_point began_;
+  std::mutex mutex_;
+  Output output_;
+  Progress progress_{true};
+  std::map<const Case*, std::string> texts_;
+  std::map<Verdict, std::size_t> counts_;
+  std::size_t next_ = 0, done_ = 0, earlier_ = 0;
+};
+
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+/// What can run at once when nothing was said: in this process a device a core, else one.
+unsigned usual_jobs(const std::string& device) {
+  return conformance::is_cheap(device) ? std::max(1U, std::thread::hardware_concurrency()) : 1;
+}
+
+/// Who will be sent what, and on a bench whether it is fit for it.
+tl::expected<void, Exit> look_first(conformance::Target& target, const Options& options, conformance::Report& report) {
+  const std::string& device = options.target.device;
+  if (conformance::is_cheap(device)) return {};
+  const bool bench = conformance::is_on_bench(device);
+  complain(fmt::format(
+      "certify: crafted frames go over {} to {}{}", target.device().wire->name(), target.destinations(),
+      bench && options.target.frames_per_second ? fmt::format("; at most {} a second", options.target.frames_per_second)
+                                                : ""));
+  if (!bench) return {};
+  report.preflight = conformance::preflight(target, {.listening = 100'000'000, .clocks = 100'000'000});
+  for (const conformance::Finding& finding : report.preflight)
+    if (finding.status != conformance::Finding::Status::pass)
+      complain(fmt::format("certify: {}: {}: {}; {}", to_string(finding.status), finding.what, finding.found,
+                           finding.advice));
+  if (conformance::has_failure(report.preflight)) return tl::unexpected(Exit::trouble);
+  return {};
+}
+
+/// What goes on with what an earlier run left, or begins; nothing where no directory is asked for.
+tl::expected<std::optional<conformance::Journal>, std::string> journal_of(const Options& options,
+                                                                          const conformance::Report& report) {
+  const conformance::RunIdentity identity{report.device, report.details, report.seed, options.repeat};
+  if (options.resume.empty() && options.report.empty()) return std::nullopt;
+  auto journal = options.resume.empty() ? conformance::Journal::begin(options.report, identity)
+                                        : conformance::Journal::resume(options.resume, identity);
+  if (!journal) return tl::unexpected(journal.error());
+  return std::move(*journal);
+}
+
+/// Everything that is said and written of a run that is over.
+Exit finish(const Options& options, conformance::Report& report, Output& output, const std::string& journal_error) {
+  if (!options.baseline.empty()) {
+    auto changes = conformance::compare(options.baseline, report.results);
+    if (!changes) {
+      complain("certify: " + changes.error());
+      return Exit::usage;
+    }
+    // Of a selection, what was not asked for is no change.
+    if (!options.only.empty())
+      std::erase_if(*changes, [](const auto& one) { return one.kind == conformance::Change::Kind::gone; });
+    report.changes = std::move(*changes);
+  }
+  if (options.json) {
+    output.text() += to_json(report).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  } else {
+    output.text() += summary(report);
+    for (const conformance::Change& change : report.changes) output.text() += words(change);
+  }
+  const std::string& directory = options.resume.empty() ? options.report : options.resume;
+  bool lost = !journal_error.empty();
+  if (lost) complain("certify: " + journal_error);
+  if (!directory.empty())
+    if (const auto written = conformance::write(report, directory); !written) {
+      complain("certify: " + written.error());
+      lost = true;
+    }
+  if (!options.html.empty())
+    if (const auto written = conformance::write_text(options.html, to_html(report, "")); !written) {
+      complain("certify: " + written.error());
+      lost = true;
+    }
+  if (!output.finish() || lost) return Exit::trouble;
+  if (!report.partial.empty()) return status_of_signal();
+  bool news = std::any_of(report.results.begin(), report.results.end(), [&](const CaseResult& result) {
+    return !report.expected->expects(result, report.date, report.strict);
+  });
+  // Of all cases alone one can say that a rule held.
+  if (options.only.empty() && report.partial.empty())
+    for (const conformance::Rule* rule : report.expected->held_unexpectedly(report.results, report.date)) {
+      news = true;
+      complain(fmt::format("certify: UNEXPECTED: {} {}: monitors saw it held, and it is known to be broken",
+                           rule->alias, rule->id));
+    }
+  return news ? Exit::found : Exit::fine;
+}
+
+/// Below what the user says, what this product knows of the device.
+void add_known(const std::string& name, conformance::ExpectedResults& expected) {
+  if (name.empty()) return;
+  const auto known = conformance::ExpectedResults::of_device(name);
+  if (known) {
+    expected.add_below(*known);
+    complain(fmt::format("certify: results of {} that are known and examined are no news; --no-expected forgets them",
+                         name));
+  } else {
+    complain(fmt::format("certify: nothing is known of {}; of {} it is", name,
+                         fmt::join(conformance::ExpectedResults::devices(), ", ")));
+  }
+}
+
+Exit run(Options options) {
+>>>>>>> main
   if (options.list) return list(options);
-  if (options.faults == std::vector<std::string>{"list"}) return list_faults();
+  if (options.target.faults == std::vector<std::string>{"list"}) return list_faults();
+  std::error_code error;
+  options.target.agent = options.agent.empty()
+                             ? fs::read_symlink("/proc/self/exe", error).parent_path() / "rdmawire-agent"
+                             : fs::path(options.agent);
+  options.target.progress = [](std::string_view line) { complain(line); };
+  options.target.stop = catch_signals();
+  const std::string& device = options.target.device;
+  if (options.jobs > 1 && conformance::is_on_bench(device)) {
+    complain("certify: --jobs: there is one device on the bench, and one tester for it");
+    return Exit::usage;
+  }
   conformance::ExpectedResults expected;
   if (!options.expected.empty()) {
     auto read = conformance::ExpectedResults::read(options.expected);
@@ -129,68 +354,76 @@ Exit run(const Options& options) {
     complain("certify: no case has such a name; --list names them all");
     return Exit::usage;
   }
+  if (options.preflight) return run_preflight(options);
   conformance::Report report;
-  report.seed = options.seed ? options.seed : std::random_device()();
-  conformance::TargetOptions target_options;
-  target_options.device = options.device;
-  target_options.seed = report.seed;
-  target_options.faults = options.faults;
-  target_options.wire = options.wire;
-  target_options.kernel = options.kernel;
-  std::error_code error;
-  target_options.agent = options.agent.empty()
-                             ? fs::read_symlink("/proc/self/exe", error).parent_path() / "rdmawire-agent"
-                             : fs::path(options.agent);
-  target_options.progress = [](std::string_view line) { complain(line); };
-  auto target = conformance::Target::open(target_options);
-  if (!target) {
-    complain("certify: " + target.error().message);
-    return target.error().usage ? Exit::usage : Exit::trouble;
-  }
-  conformance::DeviceUnderTest& device = (*target)->device();
-  report.device = device.name;
-  report.details = (*target)->details();
-
-  Output output;
-  const std::string day = today();
-  bool unexpected = false;
-  report.results = conformance::run_cases(chosen, device, report.seed, [&](const CaseResult& result) {
-    const bool news = !expected.expects(result, day);
-    unexpected |= news;
-    if (options.json) return;
-    if (news || options.verbose || !result.observed.violations.empty() || result.judgement.verdict != Verdict::pass)
-      output.text() += conformance::text_of(result, options.verbose) + comment_on(result, expected, day);
-    for (const std::string& complaint : (*target)->complaints())
-      output.text() += fmt::format("    the device complains: {}\n", complaint);
-  });
-  if (options.only.empty())
-    for (const conformance::Rule* rule : expected.held_unexpectedly(report.results, day)) {
-      unexpected = true;
-      if (!options.json)
-        output.text() += fmt::format("{} {}\n    UNEXPECTED: monitors saw it held, and it is known to be broken\n",
-                                     rule->alias, rule->id);
-    }
-  for (const CaseResult& result : report.results) report.nanoseconds += result.nanoseconds;
-  if (options.json)
-    output.text() += to_json(report).dump(1) + "\n";
-  else
-    output.text() += summary(report);
-  if (!options.baseline.empty()) {
-    const auto changes = conformance::compare(options.baseline, report.results);
-    if (!changes) {
-      complain("certify: " + changes.error());
+  report.expected = &expected;
+  report.date = today();
+  report.strict = options.strict;
+  report.seed = options.seed;
+  if (!options.resume.empty() && report.seed == 0) {
+    const auto seed = conformance::Journal::seed_of(options.resume);
+    if (!seed) {
+      complain("certify: " + seed.error());
       return Exit::usage;
     }
-    if (!options.json)
-      for (const conformance::Change& change : *changes) output.text() += words(change);
+    report.seed = *seed;
   }
-  if (!options.report.empty())
-    if (const auto written = conformance::write(report, options.report); !written) {
-      complain("certify: " + written.error());
-      return Exit::trouble;
+  if (report.seed == 0) report.seed = std::random_device()();
+  options.target.seed = report.seed;
+  auto target = conformance::Target::open(options.target);
+  if (!target) return complained(target.error());
+  report.device = (*target)->device().name;
+  report.details = (*target)->details();
+  if (options.known) add_known((*target)->known_as(), expected);
+  if (const auto fit = look_first(**target, options, report); !fit) return fit.error();
+  auto journal = journal_of(options, report);
+  if (!journal) {
+    complain("certify: " + journal.error());
+    return options.resume.empty() ? Exit::trouble : Exit::usage;
+  }
+
+  Teller teller(chosen, options, report);
+  std::map<const Case*, CaseResult> results;
+  if (*journal)
+    for (CaseResult result : (*journal)->results()) {
+      result.observed = conformance::observe(result.transcript, (*target)->device().wire_delay);
+      if (std::find(chosen.begin(), chosen.end(), result.of) != chosen.end() &&
+          results.emplace(result.of, result).second)
+        teller.take(result, true);
     }
-  if (!output.finish()) return Exit::trouble;
-  return unexpected ? Exit::found : Exit::fine;
+  std::vector<const Case*> left;
+  for (const Case* which : chosen)
+    if (!results.contains(which)) left.push_back(which);
+
+  conformance::CertifyOptions how;
+  how.seed = report.seed;
+  how.open = [&] { return conformance::Target::open(options.target); };
+  how.fresh = conformance::is_cheap(device);
+  how.jobs = options.jobs ? options.jobs : usual_jobs(device);
+  how.repeat = options.repeat;
+  how.case_timeout = milliseconds_of(options.case_timeout);
+  how.timeout = milliseconds_of(options.timeout);
+  how.most_losses = options.most_losses;
+  how.stop = options.target.stop;
+  how.on_end = [&](const CaseResult& result) {
+    if (*journal) (*journal)->append(result);
+    teller.take(result);
+  };
+  conformance::Certification all = conformance::certify(left, how, std::move(*target));
+  teller.rest();
+  for (CaseResult& result : all.results) results.emplace(result.of, std::move(result));
+  for (const Case* which : chosen)
+    if (const auto found = results.find(which); found != results.end())
+      report.results.push_back(std::move(found->second));
+  for (const CaseResult& result : report.results) report.nanoseconds += result.nanoseconds;
+  report.partial = all.partial;
+  const Exit end = finish(options, report, teller.output(), *journal ? (*journal)->error() : std::string());
+  if (all.abandoned > 0) {
+    // What hangs in this process would outlive what it uses.
+    std::fflush(nullptr);
+    std::_Exit(static_cast<int>(end));
+  }
+  return end;
 }
 
 }  // namespace
@@ -198,19 +431,61 @@ Exit run(const Options& options) {
 void add_certify(CLI::App& app, Work& work) {
   auto* command = app.add_subcommand("certify", "Judges a device clause by clause: sends frames, watches its answers.");
   auto options = std::make_shared<Options>();
-  command->add_option("--device", options->device, "reference, lab:rxe, or agent:ADDRESS with --wire")
+  conformance::TargetOptions& target = options->target;
+  command->add_option("--device", target.device, "reference, lab:rxe, or agent:ADDRESS with --wire")
       ->capture_default_str();
-  command->add_option("--wire", options->wire, "which leads to the device: packet:eth1");
-  command->add_option("--kernel", options->kernel, "of the lab: debian, newest")->capture_default_str();
+  command->add_option("--wire", target.wire, "which leads to the device: packet:eth1");
+  command->add_option("--secret-file", target.secret_file, "that the agent was started with");
+  command
+      ->add_option("--allow", target.allowed,
+                   "the address of the device, as a real one may only be sent frames by name")
+      ->allow_extra_args(false)
+      ->type_name("ADDRESS");
+  command->add_flag("--allow-multicast", target.multicast, "a real device may be sent multicast, too");
+  command->add_option("--rate", target.frames_per_second, "frames a second to a real device, at most; 0: no cap")
+      ->capture_default_str()
+      ->type_name("PPS");
+  command->add_option("--kernel", target.kernel, "of the lab: debian, newest")->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--congestion-management",
+          [options](const std::string& word) { options->target.congestion_management = word == "on"; },
+          "whether the device has it switched on, which verbs do not tell: on, off")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->type_name("WORD");
   command->add_option("--agent", options->agent, "the agent's program, for the lab");
   command->add_option("--only", options->only, "rules by id or alias, with * and ?, or cases; several");
-  command->add_option("--fault", options->faults, "break the reference device on purpose; several; `list` names them");
+  command->add_option("--fault", target.faults, "break the reference device on purpose; several; `list` names them");
   command->add_option("--seed", options->seed, "of what is chosen by chance; 0: another one each time");
-  command->add_option("--expected", options->expected, "results that are known of the device: a JSON file");
+  command->add_flag("--preflight", options->preflight, "look at the bench, and judge nothing");
+  command->add_option("--jobs", options->jobs, "devices at once: references (one a core), guests of the lab (1)")
+      ->check(CLI::Range(1, 64));
+  command->add_option("--repeat", options->repeat, "run each case so often; those that end differently are flaky")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--case-timeout", options->case_timeout, "seconds of the real clock, for a case (60)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--timeout", options->timeout, "seconds for all; the report is of what ran; 0: none")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--losses", options->most_losses, "give up when the device was lost so often in a row (5)")
+      ->check(CLI::Range(1, 1000));
+  command->add_flag("--strict", options->strict, "what a device should do counts like what it shall do");
+  command->add_option("--expected", options->expected,
+                      "results that are known of the device: a JSON file; it goes before what is built in");
+  command->add_flag("!--no-expected", options->known, "what is built in of the lab's devices does not count");
   command->add_option("--baseline", options->baseline, "report.json of an earlier run, to be compared with");
+<<<<<<< HEAD
   command->add_option("--report", options->report, "a directory for report.json, junit.xml and a capture a case");
   command->add_flag("--mutations", options->mutations,
                     "every case against every fault of the reference device: docs/mutations.md; takes minutes");
+=======
+  auto* report = command->add_option("--report", options->report,
+                                     "a directory for report.json, junit.xml, index.html and a capture a case");
+  command->add_option("--html", options->html, "a file for the report as one page, without the captures");
+  command->add_option("--resume", options->resume, "go on with the run whose report directory this is")
+      ->excludes(report);
+  command->add_flag("--slow", target.slow, "cases that take more than a minute of a real device's time, too");
+  command->add_flag("--dangerous", target.dangerous, "cases that have left a device hanging, too");
+>>>>>>> main
   command->add_flag("--list", options->list, "the cases, with their clauses");
   command->add_flag("--json", options->json, "the whole report as JSON");
   command->add_flag("-v,--verbose", options->verbose, "every step of each case");

@@ -73,17 +73,27 @@ bool Output::finish() {
   return false;
 }
 
-Progress::Progress()
-    : on_(::isatty(STDERR_FILENO) == 1 && ::isatty(STDOUT_FILENO) != 1),
+Progress::Progress(bool beside_output)
+    : on_(::isatty(STDERR_FILENO) == 1 && (beside_output || ::isatty(STDOUT_FILENO) != 1)),
       next_(std::chrono::steady_clock::now() + std::chrono::seconds(1)) {}
 
 Progress::~Progress() { clear(); }
 
-void Progress::show(std::uint64_t packets, std::uint64_t done, std::uint64_t total, const std::string& name) {
+bool Progress::time_to_show() {
   const auto now = std::chrono::steady_clock::now();
-  if (now < next_) return;
+  if (!on_ || now < next_) return false;
   next_ = now + std::chrono::milliseconds(200);
-  shown_ = true;
+  return shown_ = true;
+}
+
+void Progress::tell(const std::string& line) {
+  if (!time_to_show()) return;
+  fmt::print(stderr, "\r{}\033[K", line);
+  std::fflush(stderr);
+}
+
+void Progress::show(std::uint64_t packets, std::uint64_t done, std::uint64_t total, const std::string& name) {
+  if (!time_to_show()) return;
   if (total != 0)
     fmt::print(stderr, "\r{}: {} packets, {} %\033[K", name, packets, done * 100 / total);
   else

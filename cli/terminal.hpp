@@ -46,7 +46,8 @@ class Output {
 /// a terminal and standard output is not (there the output itself is seen).
 class Progress {
  public:
-  Progress();
+  /// `beside_output`: also where standard output is a terminal; then clear() comes before each of its lines.
+  explicit Progress(bool beside_output = false);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -57,10 +58,13 @@ class Progress {
   void at(std::uint64_t packets, std::uint64_t done, std::uint64_t total, const std::string& name) {
     if (due(packets)) show(packets, done, total, name);
   }
+  /// Any line; not more often than can be read.
+  void tell(const std::string& line);
   /// Takes the line away.
   void clear();
 
  private:
+  bool time_to_show();
   void show(std::uint64_t packets, std::uint64_t done, std::uint64_t total, const std::string& name);
   bool on_;
   bool shown_ = false;

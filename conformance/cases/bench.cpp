@@ -45,6 +45,24 @@ std::string gid_text(const std::array<std::uint8_t, 16>& address) {
 
 }  // namespace
 
+Bench::~Bench() {
+  if (switched_) device_.switch_congestion_management(*device_.congestion_management);
+}
+
+bool Bench::congestion_management(bool on) {
+  const auto& usual = device_.congestion_management;
+  if (usual == on) return true;
+  if (usual && device_.switch_congestion_management) {
+    device_.switch_congestion_management(on);
+    note(on ? "congestion management switched on" : "congestion management switched off");
+    return switched_ = true;
+  }
+  if (usual)
+    end_case(Verdict::unsupported,
+             on ? "the device has no congestion management" : "the device has congestion management");
+  return false;
+}
+
 void Bench::refused(const peer::PeerError& error, const std::string& what) {
   const bool lacking = error.number == EOPNOTSUPP || error.number == ENOSYS || error.number == ENOTSUP;
   end_case(lacking ? Verdict::unsupported : Verdict::error, fmt::format("{}: {}", what, error.message));

@@ -150,6 +150,9 @@ class Bench : public Conversation {
  public:
   Bench(DeviceUnderTest& device, std::uint64_t seed)
       : Conversation(*device.wire, device.patience), device_(device), random_(seed) {}
+  ~Bench();
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
 
   Connected& connect(const ConnectOptions& options);
   Connected& rc(ConnectOptions options = {}) { return connect(options); }
@@ -199,6 +202,9 @@ class Bench : public Conversation {
   /// The next event that the filter takes, of the agent's; nothing when none comes within that time of the wire's
   /// clock.
   std::optional<peer::Event> next_event(std::int64_t for_ns, const peer::Peer::EventFilter& filter);
+  /// The device's congestion management is on, or off, as is asked: switched where the tester can, else as somebody
+  /// said. The case ends "unsupported" where it is known to be the other way. False: nobody knows.
+  bool congestion_management(bool on);
   /// The device's counters by name.
   std::map<std::string, std::uint64_t> counters() { return take(device_.device->counters(), "the device's counters"); }
   /// The sum of those named that the device has; nothing where it has none of them.
@@ -236,6 +242,7 @@ class Bench : public Conversation {
   std::deque<peer::XrcDomain> xrc_domains_;
   std::deque<peer::CompletionChannel> channels_;
   std::deque<Connected> connected_;
+  bool switched_ = false;                   // congestion management, to what it usually is not
   std::deque<peer::MemoryWindow> windows_;  // go first: before the queue pairs and regions that they are bound to
 };
 

@@ -35,7 +35,10 @@ constexpr std::span<const Case> (*files[])() = {
     xrc_cases,
     congestion_cases,
     queue_pair_states_cases,
-    queue_pair_memory_cases,
+    port_counters_cases,
+    connection_manager_messages_cases,
+    connection_manager_timeouts_cases,
+    queue_pair_memory_cases,  // last: one of them may leave a device hanging
 };
 // clang-format on
 

@@ -26,10 +26,9 @@ enum class Need : std::uint32_t {
   memory_windows = 1U << 5,
   flush = 1U << 6,
   atomic_write = 1U << 7,
-  congestion_management = 1U << 8,
-  connection_manager = 1U << 9,
-  multicast = 1U << 10,
-  roce_v1 = 1U << 11,
+  connection_manager = 1U << 8,
+  multicast = 1U << 9,
+  roce_v1 = 1U << 10,
 };
 constexpr Need operator|(Need a, Need b) {
   return static_cast<Need>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
@@ -38,12 +37,20 @@ constexpr bool needs(Need set, Need one) {
   return (static_cast<std::uint32_t>(set) & static_cast<std::uint32_t>(one)) != 0;
 }
 
+/// What a case may cost a real device. The reference device runs every case.
+enum class Caution : std::uint8_t {
+  none,
+  slow,       ///< takes more than a minute of the device's clock
+  dangerous,  ///< is known to have left a device hanging, its system with it
+};
+
 struct Case {
   RuleId rule;                 ///< that its verdict is about
   std::string_view variant{};  ///< tells cases of one rule apart: "two packets missing"; empty: the only one
   Role role = Role::responder;
   Need needs = Need::nothing;
   void (*run)(Bench&) = nullptr;
+  Caution caution = Caution::none;
   std::string_view possible_problems{};  ///< when a deviation says less than it seems
 
   /// "rc.responder.psn.sequence-error", "rc.responder.psn.sequence-error/two packets missing"
@@ -54,6 +61,9 @@ struct Case {
 
 /// What of `needed` the device says it lacks, in words; empty: nothing. What no device can say of itself is not asked.
 std::string lacking(const DeviceUnderTest& device, Need needed);
+
+/// Why the case is not run unless it is asked for, in words; empty: it is run.
+std::string left_out(const DeviceUnderTest& device, Caution caution);
 
 /// All cases, by file, in the rules' order.
 std::span<const Case> cases();

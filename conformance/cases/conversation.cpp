@@ -48,6 +48,7 @@ Conversation& Conversation::operator>>(const Stimulus& stimulus) {
   for (;;) {
     const auto sent = wire_.send(bytes);
     if (sent) return *this;
+    if (sent.error().kind == replay::WireError::Kind::forbidden) end_case(Verdict::unsupported, sent.error().message);
     if (sent.error().kind != replay::WireError::Kind::full || wire_.now() >= until)
       end_case(Verdict::error, fmt::format("the tester could not send: {}", sent.error().message));
   }

@@ -30,8 +30,12 @@ class Conversation {
   /// `wire` gives only what is for the tester (see replay/host), and must outlive this.
   Conversation(replay::Wire& wire, const Patience& patience) : wire_(wire), patience_(patience) {}
 
-  /// Frames to this queue pair are heard from now on.
-  void listen_to(const TesterQueuePair& queue_pair) { queue_pairs_.push_back(queue_pair); }
+  /// Frames to this queue pair are heard from now on. It takes the place of one with its number.
+  void listen_to(const TesterQueuePair& queue_pair) {
+    std::erase_if(queue_pairs_,
+                  [&](const TesterQueuePair& other) { return other.tester_qpn == queue_pair.tester_qpn; });
+    queue_pairs_.push_back(queue_pair);
+  }
   /// And every other frame of RoCE that comes, whatever queue pair it is for; its PSNs count from 0.
   void listen_to_all() { to_all_ = true; }
 

@@ -1,6 +1,7 @@
 #pragma once
 /// The device that is certified, and how the tester reaches it.
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -31,6 +32,13 @@ struct DeviceUnderTest {
   std::optional<Way> vlan;     ///< another way, with VLAN tags
   std::optional<Way> roce_v1;  ///< another way, of RoCEv1
   Patience patience;
+  bool multicast = true;  ///< frames to groups may be sent; else cases of multicast are not run
+  /// Whether congestion management is there and switched on. Verbs do not tell; nothing: nobody said.
+  std::optional<bool> congestion_management;
+  /// Switches it, where the tester can.
+  std::function<void(bool)> switch_congestion_management{};
+  bool takes_slow = false;       ///< cases that take more than a minute are run
+  bool takes_dangerous = false;  ///< cases that may leave it hanging are run
   /// Nanoseconds on the way, in each direction, where they are always the same and nothing is lost or overtaken: then
   /// what the tester's end shows is what the device's does.
   std::optional<std::int64_t> wire_delay;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/mad.hpp"
 
 namespace rdmawire::conformance {
 
@@ -71,6 +72,8 @@ std::string Seen::text() const {
     text += fmt::format(", {}", name_of_syndrome(kind(), code()));
   if (has_aeth) text += fmt::format(", MSN {}", msn);
   if (op->payload) text += fmt::format(", {} octets", payload.size());
+  if (const Layer* mad = stack.find(info<Mad>); mad && mad != &stack.layers().back())
+    text += fmt::format(", {}", (mad + 1)->header->title);
   return text;
 }
 

@@ -34,5 +34,8 @@ std::span<const Case> xrc_cases();
 std::span<const Case> congestion_cases();
 std::span<const Case> queue_pair_states_cases();
 std::span<const Case> queue_pair_memory_cases();
+std::span<const Case> port_counters_cases();
+std::span<const Case> connection_manager_messages_cases();
+std::span<const Case> connection_manager_timeouts_cases();
 
 }  // namespace rdmawire::conformance

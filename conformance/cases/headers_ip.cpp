@@ -61,10 +61,19 @@ void dscp_of_ipv6(Bench& bench) {
 }
 
 // Without congestion management ECN is 00, whatever the traffic class's low bits are. CA17-5, CA17-14
-void ecn_of_ipv4(Bench& bench) { each_has<Ipv4, "tos.ecn">(bench, some_frames(bench, {.traffic_class = 2}), 0); }
-void ecn_of_ipv6(Bench& bench) {
-  each_has<Ipv6, "traffic_class.ecn">(bench, some_frames(bench, {.traffic_class = 2, .over = Over::ipv6}), 0);
+void ecn_is_clear(Bench& bench, Over over, std::uint64_t (*ecn_of)(const Seen&)) {
+  const bool known = bench.congestion_management(false);
+  for (const Seen& seen : some_frames(bench, {.traffic_class = 2, .over = over})) {
+    const std::uint64_t ecn = ecn_of(seen);
+    bench.require(ecn == 0, "ECN 00",
+                  fmt::format("ECN {} in {}; {}", ecn, seen.text(),
+                              known ? "the device is known to have no congestion management"
+                                    : "nobody said whether it has congestion management"),
+                  known ? Verdict::fail : Verdict::inconclusive);
+  }
 }
+void ecn_of_ipv4(Bench& bench) { ecn_is_clear(bench, Over::ipv4, field_of<Ipv4, "tos.ecn">); }
+void ecn_of_ipv6(Bench& bench) { ecn_is_clear(bench, Over::ipv6, field_of<Ipv6, "traffic_class.ecn">); }
 // The mark "congestion experienced" is the network's. RFC 3168, 5
 void never_marked(Bench& bench) {
   for (const Seen& seen : some_frames(bench, {.traffic_class = 3}))
@@ -190,11 +199,13 @@ std::span<const Case> headers_ip_cases() {
       {.rule = "roce.sender.ip.ecn-clear-without-management",
        .variant = "IPv4",
        .run = ecn_of_ipv4,
-       .possible_problems = "a device with congestion management may set ECT; it does not say so to verbs"},
+       .possible_problems =
+           "a device with congestion management may set ECT; verbs do not tell, so --congestion-management does"},
       {.rule = "roce.sender.ip.ecn-clear-without-management",
        .variant = "IPv6",
        .run = ecn_of_ipv6,
-       .possible_problems = "a device with congestion management may set ECT; it does not say so to verbs"},
+       .possible_problems =
+           "a device with congestion management may set ECT; verbs do not tell, so --congestion-management does"},
       {.rule = "roce.sender.ip.ecn-never-marked", .run = never_marked},
       {.rule = "roce.sender.ipv4.total-length", .run = total_length},
       {.rule = "roce.sender.ipv4.never-a-fragment", .run = never_a_fragment},

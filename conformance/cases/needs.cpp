@@ -37,7 +37,17 @@ constexpr Question questions[] = {
 
 }  // namespace
 
+std::string left_out(const DeviceUnderTest& device, Caution caution) {
+  if (caution == Caution::slow && !device.takes_slow)
+    return "it takes more than a minute, and is run with --slow alone";
+  if (caution == Caution::dangerous && !device.takes_dangerous)
+    return "it has left a device hanging, and is run with --dangerous alone";
+  return {};
+}
+
 std::string lacking(const DeviceUnderTest& device, Need needed) {
+  if (needs(needed, Need::multicast) && !device.multicast)
+    return "multicast is not sent unasked: --allow-multicast allows it";
   const bool asks = std::any_of(std::begin(questions), std::end(questions),
                                 [&](const Question& question) { return needs(needed, question.need); });
   if (!asks) return {};

@@ -237,15 +237,24 @@ Stimulus to_group(const Connected& qp, std::uint32_t qpn, const std::string& pay
       .with<Ipv4, "dst">(group, "to 239.1.2.3")
       .with<Bth, "dest_qp">(qpn, fmt::format("to queue pair {:#x}", qpn));
 }
-void attach(Bench& bench, Connected& qp) {
-  bench.take(bench.device().peer->call("attach_multicast", {{"qp", qp.qp.handle()}, {"gid", group_gid}}),
-             "the queue pair attached to 239.1.2.3");
-}
+/// A queue pair in the group for as long as this lives: one that is in it cannot be destroyed.
+class Attached {
+ public:
+  Attached(Bench& bench, const Connected& qp)
+      : peer_(*bench.device().peer), membership_({{"qp", qp.qp.handle()}, {"gid", group_gid}}) {
+    bench.take(peer_.call("attach_multicast", membership_), "the queue pair attached to 239.1.2.3");
+  }
+  Attached(const Attached&) = delete;
+  Attached& operator=(const Attached&) = delete;
+  ~Attached() { static_cast<void>(peer_.call("detach_multicast", membership_)); }
+
+ private:
+  peer::Peer& peer_;
+  const nlohmann::json membership_;
+};
 
 /// Two queue pairs of a group get a datagram to it; else the port does not listen to the group.
 void reaches(Bench& bench, Connected& one, Connected& other) {
-  attach(bench, one);
-  attach(bench, other);
   bench >> to_group(one, 0xffffff, octets(32));
   const auto first = bench.take(one.cq.poll(1, bench.silence_time()), "poll for a completion");
   const auto second = bench.take(other.cq.poll(1, bench.silence_time()), "poll for a completion");
@@ -259,6 +268,7 @@ void one_copy_each(Bench& bench) {
   Connected& one = bench.ud({.receives = 2});
   Connected& other = bench.ud({.receives = 2});
   Connected& none = bench.ud({.receives = 1});
+  const Attached first(bench, one), second(bench, other);
   reaches(bench, one, other);
   one.completes_nothing();
   other.completes_nothing();
@@ -267,6 +277,7 @@ void one_copy_each(Bench& bench) {
 void to_an_ordinary_queue_pair(Bench& bench) {
   Connected& one = bench.ud({.receives = 2});
   Connected& other = bench.ud({.receives = 2});
+  const Attached first(bench, one), second(bench, other);
   reaches(bench, one, other);
   bench >> to_group(one, one.device_qpn, octets(32));
   bench << silence();
@@ -274,7 +285,7 @@ void to_an_ordinary_queue_pair(Bench& bench) {
 }
 void unicast_to_the_multicast_queue_pair(Bench& bench) {
   Connected& qp = bench.ud({.receives = 1});
-  attach(bench, qp);
+  const Attached membership(bench, qp);
   bench >> qp.datagram(psn(+0), qkey).with<Bth, "dest_qp">(0xffffff, "to queue pair 0xffffff");
   bench << silence();
   qp.completes_nothing();
@@ -283,7 +294,7 @@ void unicast_to_the_multicast_queue_pair(Bench& bench) {
 // o10-2.2.3: it has to be detached before.
 void destroy_while_attached(Bench& bench) {
   Connected& qp = bench.ud();
-  attach(bench, qp);
+  const Attached membership(bench, qp);
   const auto destroyed = bench.device().peer->call("destroy", {{"object", qp.qp.handle()}});
   bench.is_refused(destroyed, "destroying a queue pair that is attached to a group");
   bench.take(bench.device().peer->call("detach_multicast", {{"qp", qp.qp.handle()}, {"gid", group_gid}}),

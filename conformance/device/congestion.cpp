@@ -10,6 +10,7 @@ void notify(Core& core, QueuePair& qp, const Packet& packet) {
   OutgoingPacket cnp = packet_of(core, qp, notification, Psn(0));
   cnp.ecn = core.faults[Fault::cnp_ecn_capable] ? 2 : 0;
   cnp.fields.pkey = packet.fields.pkey;
+  cnp.fields.migrated = false;  // Figure 6: M 0
   if (core.faults[Fault::cnp_with_psn]) {
     cnp.fields.psn = packet.fields.psn;
     cnp.fields.cnp_reserved = 1;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "conformance/device/cm.hpp"
 #include "conformance/device/completion_queue.hpp"
 #include "conformance/device/counters.hpp"
 #include "conformance/device/faults.hpp"
@@ -26,6 +27,7 @@ struct DeviceOptions {
       true;  ///< it answers marks with notifications, and heeds them; else its packets are not ECT
   std::int64_t cnp_interval = 50'000;  ///< nanoseconds between notifications to one queue pair
   machines::ReactionSettings reaction;
+  CmSettings cm;
   std::uint32_t most_objects = 4096;
   std::uint32_t most_work = 16'384;  ///< requests of a queue, entries of a completion queue
   std::uint32_t most_rd_atomic = 16;
@@ -62,6 +64,7 @@ struct Core {
   std::map<std::uint32_t, std::uint32_t> pds, xrcds;  ///< handle to number of users
   std::vector<Group> groups;
   std::deque<AsyncEvent> events;
+  CmService cm;
   std::deque<OutgoingPacket> control;        ///< that leave before what queue pairs have: notifications, management
   std::int64_t port_free = 0;                ///< the line is busy until then
   std::uint32_t last_sender = 0;             ///< whose turn it was
@@ -138,6 +141,29 @@ void receive_datagram(Core& core, QueuePair& qp, const Packet& packet);
 
 // validation.cpp
 void receive_frame(Core& core, Bytes frame);
+
+// management.cpp
+/// A datagram to queue pair 1, which no consumer has.
+void receive_management(Core& core, const Packet& packet);
+/// To where a management datagram came from.
+CmWay way_back(const Core& core, const Packet& packet);
+void send_mad(Core& core, const CmWay& way, std::vector<std::uint8_t> mad);
+
+// cm.cpp
+/// A message of the communication manager, of 256 octets.
+void receive_cm(Core& core, const Packet& packet);
+void cm_timers(Core& core);
+std::int64_t next_cm(const Core& core);
+/// The consumers' wishes. Handles are the caller's; a port of 0 is any, and given.
+Result<std::uint16_t> cm_listen(Core& core, std::uint32_t handle, CmEndpoint at, std::uint32_t backlog);
+/// `source`: zeros: whatever leads there. That nobody is there comes as an event.
+Result<void> cm_connect(Core& core, std::uint32_t handle, const CmEndpoint& to, const Gid& source, CmParameters with);
+Result<void> cm_accept(Core& core, CmConnection& at, CmParameters with);
+Result<void> cm_establish(Core& core, CmConnection& at);
+Result<void> cm_reject(Core& core, CmConnection& at, Bytes private_data);
+Result<void> cm_disconnect(Core& core, CmConnection& at);
+/// Its consumer lets go of it: it is rejected or ended, without a word to the consumer.
+void cm_forget(Core& core, CmConnection& at);
 
 // congestion.cpp
 void notice_mark(Core& core, QueuePair& qp, const Packet& packet);

@@ -196,6 +196,7 @@ void Device::forget_everything() {
   core_.groups.clear();
   core_.events.clear();
   core_.control.clear();
+  core_.cm = {};
   core_.memory.clear();
   qpns_.clear();
   objects_ = 0;

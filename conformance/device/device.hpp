@@ -32,6 +32,8 @@ class Device final : public replay::Station {
   /// Faults take effect with the next thing that happens.
   Faults& faults() { return core_.faults; }
   [[nodiscard]] Counters counters() const;
+  /// Switches congestion management. A17.9: it is optional, and its manager turns it on and off.
+  void set_congestion_control(bool on) { core_.options.congestion_control = on; }
   /// Counters go on from there.
   void set_counters(const Counters& counters) { core_.counters = counters; }
   [[nodiscard]] Port& port() { return core_.port; }
@@ -93,6 +95,22 @@ class Device final : public replay::Station {
   Result<std::uint32_t> bind_mw(std::uint32_t qp, SendRequest request);
   Result<void> attach_mcast(std::uint32_t qp, const Gid& group);
   Result<void> detach_mcast(std::uint32_t qp, const Gid& group);
+
+  // Connections by the communication manager. A handle of its own for each listener and each connection.
+  struct Listening {
+    std::uint32_t cm_id;
+    std::uint16_t port;
+  };
+  Result<Listening> cm_listen(const CmEndpoint& at, std::uint32_t backlog);
+  Result<std::uint32_t> cm_connect(const CmEndpoint& to, const Gid& source, CmParameters with);
+  Result<void> cm_accept(std::uint32_t cm_id, CmParameters with);
+  Result<void> cm_establish(std::uint32_t cm_id);
+  Result<void> cm_reject(std::uint32_t cm_id, Bytes private_data);
+  Result<void> cm_disconnect(std::uint32_t cm_id);
+  Result<void> cm_destroy(std::uint32_t cm_id);
+  /// What happened next. A request that finds no room for its handle is rejected.
+  std::optional<CmEvent> get_cm_event();
+
   /// A number that no object has or will have.
   std::uint32_t reserve_handle() { return ++last_handle_; }
   /// Destroys everything, whatever uses it; addresses, counters and faults stay.
@@ -102,6 +120,8 @@ class Device final : public replay::Station {
 
  private:
   Result<std::uint32_t> new_object(const char* call);
+  Result<CmConnection*> find_cm(std::uint32_t cm_id, const char* call);
+  Result<CmParameters> with_queue_pair(CmParameters with, const char* call);
   Result<QueuePair*> find_qp(std::uint32_t qp, const char* call);
   std::uint32_t new_qpn();
   void send_out(replay::StationOutput& output);

@@ -66,6 +66,12 @@ const std::map<std::string, Face::Command, std::less<>>& Face::commands() {
       {"detach_multicast", &Face::detach_multicast},
       {"post_send", &Face::post_send},
       {"post_recv", &Face::post_recv},
+      {"cm_listen", &Face::cm_listen},
+      {"cm_connect", &Face::cm_connect},
+      {"cm_accept", &Face::cm_accept},
+      {"cm_establish", &Face::cm_establish},
+      {"cm_reject", &Face::cm_reject},
+      {"cm_disconnect", &Face::cm_disconnect},
   };
   return all;
 }
@@ -110,6 +116,10 @@ std::vector<Json> Face::events() {
     json[kind->second == Kind::qp ? "qp" : kind->second == Kind::cq ? "cq" : "srq"] = event->object;
     told.push_back(std::move(json));
   }
+  while (const auto event = device_.get_cm_event()) {
+    if (event->type == CmEventType::connect_request) add(Kind::cm_id, event->cm_id);
+    told.push_back(cm_json(*event));
+  }
   for (const auto& [handle, kind] : kinds_) {
     if (kind != Kind::channel) continue;
     for (auto cq = device_.get_cq_event(handle); cq && *cq; cq = device_.get_cq_event(handle))
@@ -143,6 +153,7 @@ Result<void> Face::release(Kind kind, std::uint32_t handle) {
     case Kind::srq: return device_.destroy_srq(handle);
     case Kind::ah: return device_.destroy_ah(handle);
     case Kind::qp: return device_.destroy_qp(handle);
+    case Kind::cm_id: return device_.cm_destroy(handle);
   }
   return {};
 }
@@ -194,7 +205,8 @@ Result<Json> Face::reset(Given& given) {
 
 Result<Json> Face::objects(Given& given) {
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  static constexpr const char* words[] = {"device", "pd", "xrcd", "mr", "mw", "channel", "cq", "srq", "ah", "qp"};
+  static constexpr const char* words[] = {"device", "pd",  "xrcd", "mr", "mw",   "channel",
+                                          "cq",     "srq", "ah",   "qp", "cm_id"};
   Json all = Json::array();
   for (const auto& [handle, kind] : kinds_)
     all.push_back({{"handle", handle}, {"kind", words[static_cast<unsigned>(kind)]}, {"uses", Json::array()}});
@@ -311,6 +323,7 @@ Result<Json> Face::describe(Given& given) {
               {"atomic", "hca"},
               {"comp_vectors", 1},
               {"congestion_control", o.congestion_control},
+              {"congestion", {{"pacing", "queue_pair"}, {"interval_ns", o.cnp_interval}, {"on_loss", false}}},
               {"ports", Json::array({port_json()})}};
 }
 

@@ -69,6 +69,14 @@ class Face {
   Result<Json> query_qp(Given& given);
   Result<Json> attach_multicast(Given& given);
   Result<Json> detach_multicast(Given& given);
+  // face_cm.cpp
+  Result<Json> cm_listen(Given& given);
+  Result<Json> cm_connect(Given& given);
+  Result<Json> cm_accept(Given& given);
+  Result<Json> cm_establish(Given& given);
+  Result<Json> cm_reject(Given& given);
+  Result<Json> cm_disconnect(Given& given);
+  static Json cm_json(const CmEvent& event);
   // face_work.cpp
   Result<Json> post_send(Given& given);
   Result<Json> post_recv(Given& given);
@@ -84,7 +92,7 @@ class Face {
   Json port_json();
   void release_all();
 
-  enum class Kind : std::uint8_t { device, pd, xrcd, mr, mw, channel, cq, srq, ah, qp };
+  enum class Kind : std::uint8_t { device, pd, xrcd, mr, mw, channel, cq, srq, ah, qp, cm_id };
   Json add(Kind kind, std::uint32_t handle);
   Result<void> release(Kind kind, std::uint32_t handle);
 

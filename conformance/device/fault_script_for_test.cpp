@@ -442,6 +442,7 @@ void play(Script& s) {
   parts::requester_answers(s);
   parts::requester_patience(s);
   parts::unreliable(s);
+  parts::connections(s);
   parts::datagrams(s);
   parts::xrc(s);
   parts::congestion(s);

@@ -31,6 +31,7 @@ void requester_sends(Script& s);
 void requester_answers(Script& s);
 void requester_patience(Script& s);
 void unreliable(Script& s);
+void connections(Script& s);
 void datagrams(Script& s);
 void xrc(Script& s);
 void congestion(Script& s);

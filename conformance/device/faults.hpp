@@ -259,8 +259,18 @@ enum class Fault : std::uint16_t {
   receives_in_init,
   windows_keep_queue_pairs,
   gid_types_untold,
+  rep_names_another,
+  cm_psn_unheeded,
+  stays_connected,
+  one_request_more,
+  new_id_each_request,
+  ignores_mra,
+  cm_timeout_unheeded,
+  rejects_anonymously,
+  minds_lids,
+  cm_names_ipv4_alone,
 };
-inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::gid_types_untold) + 1;
+inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::cm_names_ipv4_alone) + 1;
 
 /// Those that are on.
 class Faults {

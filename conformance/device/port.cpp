@@ -1,5 +1,7 @@
 #include "conformance/device/port.hpp"
 
+#include <bit>
+
 namespace rdmawire::device {
 
 std::optional<std::uint8_t> Port::find(const Gid& gid, GidType type, std::uint16_t vlan) const {
@@ -7,6 +9,27 @@ std::optional<std::uint8_t> Port::find(const Gid& gid, GidType type, std::uint16
   for (std::size_t i = 0; i < gids.size(); ++i)
     if (gids[i].gid == gid && gids[i].type == type && gids[i].vlan == vlan) return static_cast<std::uint8_t>(i);
   return std::nullopt;
+}
+
+std::optional<std::uint8_t> Port::source_for(const Gid& to, const Gid& source) const {
+  std::optional<std::uint8_t> best;
+  int most = -1;
+  for (std::size_t i = 0; i < gids.size(); ++i) {
+    const Gid& own = gids[i].gid;
+    const bool fits = gids[i].type == GidType::roce_v2 && !own.is_zero() && own.is_ipv4() == to.is_ipv4() &&
+                      (source.is_zero() || source == own);
+    if (!fits) continue;
+    int common = 0;
+    for (std::size_t at = 0; at < own.octets.size(); ++at) {
+      const auto differs = static_cast<std::uint8_t>(own.octets[at] ^ to.octets[at]);
+      common += std::countl_zero(differs);
+      if (differs != 0) break;
+    }
+    if (common <= most) continue;
+    most = common;
+    best = static_cast<std::uint8_t>(i);
+  }
+  return best;
 }
 
 std::optional<Mac> Port::mac_of(const Gid& gid) const {

@@ -22,6 +22,9 @@ struct Port {
 
   /// The index of a GID of that type and VLAN, or nothing. A17.4.4, CA17-41.
   [[nodiscard]] std::optional<std::uint8_t> find(const Gid& gid, GidType type, std::uint16_t vlan) const;
+  /// Which entry of RoCEv2 leads to an address: the one that has most bits in common with it, of the same version of
+  /// IP. `source`: that address alone; zeros: any.
+  [[nodiscard]] std::optional<std::uint8_t> source_for(const Gid& to, const Gid& source) const;
   [[nodiscard]] std::optional<Mac> mac_of(const Gid& gid) const;
   /// What a packet taught; the first to come stay when there are too many.
   void learn(const Gid& gid, const Mac& mac);

@@ -5,10 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/testing.hpp"
 #include "dissectors/protocol/transport.hpp"
+#include "replay/peer/connection_manager.hpp"
 #include "replay/peer/queue_pair.hpp"
 #include "replay/peer/verbs.hpp"
 
@@ -151,6 +153,112 @@ TEST_F(ReferenceDevice, GivesUpInVirtualTime) {
   int sent = 0;
   while (!next().empty()) ++sent;
   EXPECT_EQ(sent, 8);  // once, and seven times again
+}
+
+// The tester asks for a connection by the CM, and gets one.
+TEST_F(ReferenceDevice, AcceptsAConnection) {
+  const auto listener = take(peer::Listener::listen(reference->peer(), {.address = "10.0.0.1", .port = 7471}));
+  EXPECT_EQ(listener.port(), 7471);
+  auto fresh = take(pd->queue_pair({.send_cq = &*cq}));
+  // From the tester's queue pair 1: a MAD of 256 octets.
+  const auto say = [&](std::uint16_t attribute, const HeaderValue& body, const std::string& private_data = {}) {
+    Frame frame = Value<Ethernet>().set<"dst">(0x020000000001).set<"src">(0x020000000009) /
+                  Value<Ipv4>().set<"df">(1).set<"src">(0x0a000009).set<"dst">(0x0a000001) / Value<Udp>() /
+                  Value<Bth>().set<"opcode">(0x64).set<"pkey">(0xffff).set<"dest_qp">(1) /
+                  Value<Deth>().set<"qkey">(0x80010000).set<"src_qp">(1);
+    const auto header = Value<Mad>()
+                            .set<"base_version">(1)
+                            .set<"class">(7)
+                            .set<"class_version">(2)
+                            .set<"method">(3)
+                            .set<"transaction_id">(0x1234)
+                            .set<"attribute_id">(attribute);
+    frame.payload.assign(header.bytes().begin(), header.bytes().end());
+    frame.payload.insert(frame.payload.end(), body.bytes().begin(), body.bytes().end());
+    for (const std::uint8_t octet : from_hex(private_data)) frame.payload.push_back(octet);
+    frame.payload.resize(256);
+    send(frame);
+  };
+  const Gid own = Gid::ipv4(0x0a000009), its = Gid::ipv4(0x0a000001);
+  say(0x10,
+      Value<CmReq>()
+          .set<"local_comm_id">(0x11)
+          .set<"service_id">(0x0000000001061d2f)
+          .set<"local_qpn">(0x22)
+          .set<"starting_psn">(200)
+          .set<"responder_resources">(2)
+          .set<"initiator_depth">(1)
+          .set<"local_cm_response_timeout">(14)
+          .set<"retry_count">(3)
+          .set<"rnr_retry_count">(6)
+          .set<"path_mtu">(3)
+          .set<"max_cm_retries">(2)
+          .set<"primary_local_gid">(Bytes(own.octets))
+          .set<"primary_remote_gid">(Bytes(its.octets))
+          .set<"primary_hop_limit">(64)
+          .set<"primary_local_ack_timeout">(12),
+      // RDMA-CM's header: version 4, port 1000, both addresses; then "hi".
+      "0040 03e8 000000000000000000000000 0a000009 000000000000000000000000 0a000001 6869");
+  EXPECT_EQ(next(), "");
+  // A device in virtual time tells with its next answer what has happened.
+  ASSERT_TRUE(reference->peer().call("ping"));
+  auto connection = take(listener.request(100ms));
+  EXPECT_EQ(connection.request().private_data.at(1), 'i');
+  EXPECT_EQ(connection.request().body.value("remote_port", 0), 1000);
+  EXPECT_EQ(connection.request().body.value("remote_address", ""), "10.0.0.9");
+  ASSERT_TRUE(connection.accept(fresh, {.private_data = {'y', 'o'}}));
+  EXPECT_EQ(take(fresh.state()), "rts");
+  const std::string reply = next();
+  // BTH and DETH to queue pair 1; a REP of the same transaction, for 0x11, of the queue pair.
+  EXPECT_EQ(reply.substr(0, 16), "6440ffff00000001");
+  EXPECT_EQ(reply.substr(24, 16), "8001000000000001");
+  EXPECT_EQ(reply.substr(40, 48), "010702030000000000000000000012340013000000000000");
+  EXPECT_EQ(reply.substr(96, 8), "00000011");
+  EXPECT_EQ(reply.substr(112, 6), fmt::format("{:06x}", fresh.qp_num()));
+  const std::uint32_t id = static_cast<std::uint32_t>(std::stoul(reply.substr(88, 8), nullptr, 16));
+  const std::uint32_t psn = static_cast<std::uint32_t>(std::stoul(reply.substr(128, 6), nullptr, 16));
+  say(0x14, Value<CmRtu>().set<"local_comm_id">(0x11).set<"remote_comm_id">(id));
+  EXPECT_EQ(next(), "");
+  ASSERT_TRUE(reference->peer().call("ping"));
+  EXPECT_TRUE(connection.wait_established(100ms));
+
+  // What both ends said is what the queue pair does.
+  const auto attributes = take(fresh.query());
+  EXPECT_EQ(attributes.value("dest_qp_num", 0U), 0x22U);
+  EXPECT_EQ(attributes.value("sq_psn", 0U), 200U);
+  EXPECT_EQ(attributes.value("rq_psn", 0U), psn);
+  EXPECT_EQ(attributes.value("path_mtu", 0U), 1024U);
+  EXPECT_EQ(attributes.value("max_dest_rd_atomic", 0U), 1U);
+  EXPECT_EQ(attributes.value("max_rd_atomic", 0U), 2U);
+  EXPECT_EQ(attributes.value("timeout", 0U), 12U);
+  EXPECT_EQ(attributes.value("retry_cnt", 0U), 3U);
+  EXPECT_EQ(attributes.value("rnr_retry", 0U), 6U);
+
+  say(0x15, Value<CmDreq>().set<"local_comm_id">(0x11).set<"remote_comm_id">(id).set<"remote_qpn">(fresh.qp_num()));
+  EXPECT_EQ(next().substr(72, 4), "0016");  // DREP
+  EXPECT_EQ(take(fresh.state()), "err");
+  EXPECT_TRUE(connection.wait_for("disconnected", 100ms));
+}
+
+// The device asks, and the tester refuses.
+TEST_F(ReferenceDevice, AsksForAConnection) {
+  auto fresh = take(pd->queue_pair({.send_cq = &*cq}));
+  const auto connection =
+      take(peer::CmConnection::connect(reference->peer(), fresh, {.address = "10.0.0.9", .port = 7471}));
+  EXPECT_EQ(take(connection.next_event(100ms)).type, "addr_resolved");
+  EXPECT_EQ(take(connection.next_event(100ms)).type, "route_resolved");
+  EXPECT_EQ(take(fresh.state()), "init");
+  const std::string request = next();
+  EXPECT_EQ(request.substr(72, 4), "0010");  // REQ
+  // Its service: TCP port 7471 of RDMA-CM.
+  EXPECT_EQ(request.substr(104, 16), "0000000001061d2f");
+  // RDMA-CM's header: version 4, then its port, and both addresses.
+  EXPECT_EQ(request.substr(368, 4), "0040");
+  EXPECT_EQ(request.substr(376 + 24, 8), "0a000001");
+  EXPECT_EQ(request.substr(376 + 56, 8), "0a000009");
+  EXPECT_TRUE(connection.disconnect().error().message.find("not in a state") != std::string::npos);
+  EXPECT_FALSE(peer::CmConnection::connect(reference->peer(), fresh,
+                                           {.address = "10.0.0.9", .port = 7471, .port_space = "udp"}));
 }
 
 }  // namespace

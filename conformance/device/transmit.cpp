@@ -46,6 +46,7 @@ std::optional<std::vector<std::uint8_t>> next_frame(Core& core) {
 
 void transmit(Core& core, std::vector<std::vector<std::uint8_t>>& frames) {
   for (auto& [qpn, qp] : core.qps) requester_timers(core, qp);
+  cm_timers(core);
   while (core.port_free <= core.now) {
     auto frame = next_frame(core);
     if (!frame) return;
@@ -61,7 +62,7 @@ void transmit(Core& core, std::vector<std::vector<std::uint8_t>>& frames) {
 
 std::int64_t next_wake(const Core& core) {
   // The line is busy: something may wait for it.
-  std::int64_t next = core.port_free > core.now ? core.port_free : never;
+  std::int64_t next = std::min(core.port_free > core.now ? core.port_free : never, next_cm(core));
   for (const auto& [qpn, qp] : core.qps) {
     next = std::min(next, next_timer(core, qp));
     if (!qp.responder.answers.empty() && qp.next_send > core.now) next = std::min(next, qp.next_send);

@@ -47,8 +47,14 @@ void answer_wrongly(Core& core, const Packet& packet, std::uint32_t dest_qpn, st
   core.control.push_back(std::move(answer));
 }
 
+/// CA17-44 speaks of valid packets: a request that comes again draws no notification.
+bool is_duplicate(const QueuePair& qp, const Packet& packet) {
+  return qp.is_reliable() && !is_response(packet) &&
+         qp.responder.state.window.place(packet.fields.psn) == machines::RequestPlace::duplicate;
+}
+
 void deliver(Core& core, QueuePair& qp, const Packet& packet) {
-  if (packet.congestion_experienced()) notice_mark(core, qp, packet);
+  if (packet.congestion_experienced() && !is_duplicate(qp, packet)) notice_mark(core, qp, packet);
   if (packet.fields.fecn && core.faults[Fault::fecn_slows]) slow_down(core, qp);
   switch (qp.options.type) {
     case QpType::uc: receive_unreliable(core, qp, packet); break;
@@ -137,6 +143,10 @@ void receive_packet(Core& core, Packet& packet) {
     return;
   }
   QueuePair* qp = packet.fields.dest_qpn == 0 ? nullptr : core.qp(packet.fields.dest_qpn);
+  if (packet.fields.dest_qpn == 1 && !qp) {
+    receive_management(core, packet);
+    return;
+  }
   if (!qp) {
     ++core.counters.misdirected;
     const bool answers = core.faults[packet.fields.dest_qpn == 0 ? Fault::answers_qp_zero : Fault::answers_unknown_qp];

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "conformance/monitors/monitored.hpp"
 #include "conformance/report/report.hpp"
 
@@ -8,19 +11,42 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+struct KindName {
+  Step::Kind kind;
+  std::string_view name;
+};
+constexpr KindName kind_names[] = {
+    {Step::Kind::sent, "sent"},         {Step::Kind::received, "received"}, {Step::Kind::verbs, "verbs"},
+    {Step::Kind::expected, "expected"}, {Step::Kind::note, "note"},         {Step::Kind::deviation, "deviation"},
+};
+
 std::string_view to_string(Step::Kind kind) {
-  switch (kind) {
-    case Step::Kind::sent: return "sent";
-    case Step::Kind::received: return "received";
-    case Step::Kind::verbs: return "verbs";
-    case Step::Kind::expected: return "expected";
-    case Step::Kind::note: return "note";
-    case Step::Kind::deviation: return "deviation";
-  }
-  return "note";
+  return std::find_if(std::begin(kind_names), std::end(kind_names), [&](const KindName& n) { return n.kind == kind; })
+      ->name;
 }
 
-Json case_of(const CaseResult& result) {
+std::optional<std::vector<std::uint8_t>> octets_of(const std::string& hex) {
+  std::vector<std::uint8_t> octets(hex.size() / 2);
+  for (std::size_t i = 0; i < octets.size(); ++i) {
+    const char* digits = hex.data() + 2 * i;
+    if (const auto read = std::from_chars(digits, digits + 2, octets[i], 16); read.ptr != digits + 2)
+      return std::nullopt;
+  }
+  return octets;
+}
+
+std::optional<Step> step_of(const nlohmann::json& json) {
+  const std::string kind = json.value("kind", "");
+  const auto known =
+      std::find_if(std::begin(kind_names), std::end(kind_names), [&](const KindName& n) { return n.name == kind; });
+  auto frame = octets_of(json.value("frame", ""));
+  if (known == std::end(kind_names) || !frame) return std::nullopt;
+  return Step{known->kind, json.value("time_ns", std::int64_t{0}), json.value("text", ""), std::move(*frame)};
+}
+
+}  // namespace
+
+Json to_json(const CaseResult& result) {
   const Rule& rule = *result.of->rule;
   Json steps = Json::array();
   for (const Step& step : result.transcript) {
@@ -43,6 +69,13 @@ Json case_of(const CaseResult& result) {
   if (!result.judgement.actual.empty()) json["actual"] = result.judgement.actual;
   json["seed"] = result.seed;
   json["duration_ns"] = result.nanoseconds;
+  if (!result.attempts.empty()) {
+    Json& attempts = json["attempts"] = Json::array();
+    for (const Attempt& one : result.attempts)
+      attempts.push_back({{"verdict", to_string(one.verdict)}, {"seed", one.seed}});
+    json["flaky"] = result.flaky();
+  }
+  if (!result.complaints.empty()) json["complaints"] = result.complaints;
   Json observed = Json::array();
   for (const Violation& violation : result.observed.violations)
     observed.push_back({{"rule", violation.of().id},
@@ -56,6 +89,37 @@ Json case_of(const CaseResult& result) {
   json["steps"] = std::move(steps);
   return json;
 }
+
+std::optional<CaseResult> result_of(const nlohmann::json& json) {
+  try {
+    const auto all = cases();
+    const std::string id = json.value("id", "");
+    const auto which = std::find_if(all.begin(), all.end(), [&](const Case& one) { return one.id() == id; });
+    const auto verdict = verdict_of(json.value("verdict", ""));
+    if (which == all.end() || !verdict) return std::nullopt;
+    CaseResult result;
+    result.of = &*which;
+    result.judgement = {*verdict, json.value("expected", ""), json.value("actual", "")};
+    result.seed = json.value("seed", std::uint64_t{0});
+    result.nanoseconds = json.value("duration_ns", std::int64_t{0});
+    for (const nlohmann::json& one : json.value("attempts", nlohmann::json::array())) {
+      const auto ended = verdict_of(one.value("verdict", ""));
+      if (!ended) return std::nullopt;
+      result.attempts.push_back({*ended, one.value("seed", std::uint64_t{0})});
+    }
+    result.complaints = json.value("complaints", std::vector<std::string>());
+    for (const nlohmann::json& one : json.value("steps", nlohmann::json::array())) {
+      auto step = step_of(one);
+      if (!step) return std::nullopt;
+      result.transcript.push_back(std::move(*step));
+    }
+    return result;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;  // of another form
+  }
+}
+
+namespace {
 
 /// Every rule that monitors judge, and how it fared over the whole run.
 Json rules_of(const Observation& observed) {
@@ -73,22 +137,67 @@ Json rules_of(const Observation& observed) {
   return list;
 }
 
+/// What one has to know beside the result: whether it was expected, and by which words.
+void add_known(Json& json, const CaseResult& result, const Report& report) {
+  static const ExpectedResults nothing;
+  const ExpectedResults& expected = report.expected ? *report.expected : nothing;
+  json["unexpected"] = !expected.expects(result, report.date, report.strict);
+  const auto words = [](const Known& known) {
+    Json object{{"verdict", to_string(known.verdict)}, {"reason", known.reason}};
+    for (const auto& [key, text] :
+         {std::pair("evidence", &known.evidence), std::pair("right", &known.right), std::pair("until", &known.until)})
+      if (!text->empty()) object[key] = *text;
+    return object;
+  };
+  if (const Known* known = expected.find(*result.of, report.date)) json["known"] = words(*known);
+  if (const Known* over = expected.expired(*result.of, report.date)) json["expired"] = words(*over);
+}
+
+std::string_view to_string(Change::Kind kind) {
+  switch (kind) {
+    case Change::Kind::worse: return "worse";
+    case Change::Kind::better: return "better";
+    case Change::Kind::other_reason: return "other";
+    case Change::Kind::appeared: return "new";
+    case Change::Kind::gone: return "gone";
+  }
+  return "other";
+}
+
 }  // namespace
 
 Json to_json(const Report& report) {
   Json counts = Json::object();
   for (const auto& [verdict, count] : report.counts()) counts[std::string(to_string(verdict))] = count;
-  Json cases = Json::array();
-  for (const CaseResult& result : report.results) cases.push_back(case_of(result));
-  return {{"format", 1},
-          {"note", disclaimer},
-          {"device", report.device},
-          {"details", report.details},
-          {"seed", report.seed},
-          {"duration_ns", report.nanoseconds},
-          {"verdicts", std::move(counts)},
-          {"rules", rules_of(report.observed())},
-          {"cases", std::move(cases)}};
+  Json json{{"format", 1},
+            {"program", "rdmawire " RDMAWIRE_VERSION},
+            {"note", disclaimer},
+            {"device", report.device},
+            {"details", report.details},
+            {"seed", report.seed},
+            {"duration_ns", report.nanoseconds},
+            {"verdicts", std::move(counts)},
+            {"rules", rules_of(report.observed())}};
+  if (!report.date.empty()) json["date"] = report.date;
+  if (!report.partial.empty()) json["partial"] = report.partial;
+  if (!report.preflight.empty()) {
+    Json& lines = json["preflight"] = Json::array();
+    for (const Finding& one : report.preflight) {
+      lines.push_back({{"status", to_string(one.status)}, {"what", one.what}, {"found", one.found}});
+      if (!one.advice.empty()) lines.back()["advice"] = one.advice;
+    }
+  }
+  if (!report.changes.empty()) {
+    Json& changes = json["changes"] = Json::array();
+    for (const Change& one : report.changes)
+      changes.push_back({{"kind", to_string(one.kind)}, {"id", one.id}, {"before", one.before}, {"after", one.after}});
+  }
+  Json& cases = json["cases"] = Json::array();
+  for (const CaseResult& result : report.results) {
+    cases.push_back(to_json(result));
+    add_known(cases.back(), result, report);
+  }
+  return json;
 }
 
 }  // namespace rdmawire::conformance

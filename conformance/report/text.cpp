@@ -28,6 +28,18 @@ std::map<Verdict, std::size_t> Report::counts() const {
   return counts;
 }
 
+std::string attempts_of(const CaseResult& result) {
+  std::map<Verdict, std::size_t> counts;
+  for (const Attempt& one : result.attempts) ++counts[one.verdict];
+  std::string text = fmt::format("of {} runs", result.attempts.size());
+  const char* separator = " ";
+  for (const auto& [verdict, count] : counts) {
+    text += fmt::format("{}{} {}", separator, count, to_string(verdict));
+    separator = ", ";
+  }
+  return text;
+}
+
 Observation Report::observed() const {
   Observation all;
   for (const CaseResult& result : results) all.add(result.observed);
@@ -47,6 +59,9 @@ std::string text_of(const CaseResult& result, bool steps) {
     text += fmt::format("    observed  {} {}: deviates from {} as we read it\n    expected  {}\n    actual    {}\n",
                         violation.of().alias, violation.of().id, clauses_of(violation.of()),
                         violation.statement.expected, violation.statement.actual);
+  if (result.flaky()) text += fmt::format("    flaky     {}\n", attempts_of(result));
+  for (const std::string& complaint : result.complaints)
+    text += fmt::format("    the device complains: {}\n", complaint);
   if (!steps) return text;
   const std::int64_t begin = result.transcript.empty() ? 0 : result.transcript.front().time;
   for (const Step& step : result.transcript)
@@ -63,6 +78,9 @@ std::string summary(const Report& report) {
     text += fmt::format("{}{} {}", separator, count, to_string(verdict));
     separator = ", ";
   }
+  const auto flaky = std::count_if(report.results.begin(), report.results.end(),
+                                   [](const CaseResult& result) { return result.flaky(); });
+  if (flaky) text += fmt::format("; {} flaky", flaky);
   text += fmt::format("; {}, seed {}\n", report.device, report.seed);
   const Observation observed = report.observed();
   const auto count = [&](auto which) {
@@ -74,6 +92,7 @@ std::string summary(const Report& report) {
                       count([](const Tally& t) { return t.violated != 0; }),
                       count([](const Tally& t) { return t.holds == 0 && t.violated == 0; }),
                       monitored.size() - observed.tallies.size());
+  if (!report.partial.empty()) text += fmt::format("PARTIAL: {}\n", report.partial);
   return text;
 }
 

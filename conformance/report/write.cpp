@@ -11,22 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-tl::expected<void, std::string> write_text(const fs::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) return tl::unexpected(fmt::format("{}: could not be written", path.string()));
-  return {};
-}
-
-/// A case's id, as a name of a file.
-std::string file_name(const CaseResult& result) {
-  std::string name = result.of->id();
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '/' || c == ' '; }, '-');
-  return name + ".pcapng";
-}
-
 tl::expected<void, std::string> write_capture(const CaseResult& result, const fs::path& path) {
   const Rule& rule = *result.of->rule;
   captures::Writer::Options options;
@@ -69,15 +53,32 @@ tl::expected<void, std::string> write_capture(const CaseResult& result, const fs
 
 }  // namespace
 
+tl::expected<void, std::string> write_text(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) return tl::unexpected(fmt::format("{}: could not be written", path.string()));
+  return {};
+}
+
+std::string capture_name(const CaseResult& result) {
+  std::string name = result.of->id();
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '/' || c == ' '; }, '-');
+  return name + ".pcapng";
+}
+
 tl::expected<void, std::string> write(const Report& report, const fs::path& directory) {
   std::error_code error;
   fs::create_directories(directory / "captures", error);
   if (error) return tl::unexpected(fmt::format("{}: {}", (directory / "captures").string(), error.message()));
   for (const auto& [name, text] :
-       {std::pair("report.json", to_json(report).dump(1) + "\n"), std::pair("junit.xml", to_junit(report))})
+       {std::pair("report.json",
+                  to_json(report).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"),
+        std::pair("junit.xml", to_junit(report)), std::pair("index.html", to_html(report, "captures"))})
     if (auto written = write_text(directory / name, text); !written) return written;
   for (const CaseResult& result : report.results)
-    if (auto written = write_capture(result, directory / "captures" / file_name(result)); !written) return written;
+    if (auto written = write_capture(result, directory / "captures" / capture_name(result)); !written) return written;
   return {};
 }
 

@@ -7,7 +7,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <sstream>
+
+#include "conformance/runner/expected_files.hpp"
 
 namespace rdmawire::conformance {
 namespace {
@@ -18,17 +21,18 @@ constexpr std::array verdicts{Verdict::pass, Verdict::fail,        Verdict::fail
                               Verdict::may,  Verdict::unsupported, Verdict::inconclusive,
                               Verdict::error};
 
-std::optional<Verdict> verdict_of(std::string_view text) {
-  for (const Verdict verdict : verdicts)
-    if (to_string(verdict) == text) return verdict;
-  return std::nullopt;
-}
-
 bool deviates(Verdict verdict) {
   return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code || verdict == Verdict::error;
 }
 
 constexpr std::string_view as_observed = "/as observed";
+
+/// What a case is called in a file of results, the closest first.
+std::array<std::string, 3> names_of(const Case& which) {
+  return {which.id(), std::string(which.rule->id), std::string(which.rule->alias)};
+}
+
+bool holds_on(const Known& known, const std::string& day) { return known.until.empty() || known.until >= day; }
 
 bool names_something(std::string_view id) {
   if (id.ends_with(as_observed)) id.remove_suffix(as_observed.size());
@@ -52,6 +56,12 @@ std::string text_member(const Json& object, const char* name) {
 
 }  // namespace
 
+std::optional<Verdict> verdict_of(std::string_view text) {
+  for (const Verdict verdict : verdicts)
+    if (to_string(verdict) == text) return verdict;
+  return std::nullopt;
+}
+
 tl::expected<ExpectedResults, std::string> ExpectedResults::read(const std::filesystem::path& path) {
   const auto text = text_of_file(path);
   if (!text) return tl::unexpected(text.error());
@@ -65,7 +75,7 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::str
   if (!json.is_object() || json.value("format", Json()) != 1) return wrong("\"format\": 1 is missing");
   const auto list = json.find("cases");
   if (list == json.end() || !list->is_object()) return wrong("\"cases\", an object by case or rule, is missing");
-  ExpectedResults results;
+  Layer known_here;
   for (const auto& [id, entry] : list->items()) {
     if (!names_something(id)) return wrong(fmt::format("there is no case or rule \"{}\"", id));
     if (!entry.is_object()) return wrong(fmt::format("{}: what is known must be an object", id));
@@ -73,32 +83,68 @@ tl::expected<ExpectedResults, std::string> ExpectedResults::parse(const std::str
     const auto verdict = verdict_of(text_member(entry, "verdict"));
     if (!verdict) return wrong(fmt::format("{}: \"verdict\" is none: \"{}\"", id, text_member(entry, "verdict")));
     known.verdict = *verdict;
+    if (const std::string instead = text_member(entry, "or"); !instead.empty())
+      if (known.instead = verdict_of(instead); !known.instead)
+        return wrong(fmt::format("{}: \"or\" is no verdict: \"{}\"", id, instead));
     known.reason = text_member(entry, "reason");
     if (known.reason.empty()) return wrong(fmt::format("{}: \"reason\" is missing", id));
     known.evidence = text_member(entry, "evidence");
     known.right = text_member(entry, "right");
     known.until = text_member(entry, "until");
-    results.known_.emplace(id, std::move(known));
+    known_here.emplace(id, std::move(known));
   }
+  ExpectedResults results;
+  results.layers_.push_back(std::move(known_here));
   return results;
 }
 
-template <std::size_t count>
-const Known* ExpectedResults::first_of(const std::array<std::string, count>& names, const std::string& today) const {
-  for (const std::string& name : names) {
-    const auto found = known_.find(name);
-    if (found != known_.end() && (found->second.until.empty() || found->second.until >= today)) return &found->second;
-  }
+std::optional<ExpectedResults> ExpectedResults::of_device(std::string_view name) {
+  for (const ExpectedFile& file : expected_files)
+    if (file.name == name)
+      if (auto known = parse(std::string(file.text), std::string(name))) return std::move(*known);
+  return std::nullopt;
+}
+
+std::vector<std::string> ExpectedResults::devices() {
+  std::vector<std::string> names;
+  for (const ExpectedFile& file : expected_files) names.emplace_back(file.name);
+  return names;
+}
+
+void ExpectedResults::add_below(const ExpectedResults& more) {
+  layers_.insert(layers_.end(), more.layers_.begin(), more.layers_.end());
+}
+
+std::vector<std::string> ExpectedResults::keys() const {
+  std::set<std::string> all;
+  for (const Layer& layer : layers_)
+    for (const auto& [key, known] : layer) all.insert(key);
+  return {all.begin(), all.end()};
+}
+
+std::size_t ExpectedResults::size() const { return keys().size(); }
+
+template <class Takes>
+const Known* ExpectedResults::first(std::span<const std::string> names, const Takes& takes) const {
+  for (const Layer& layer : layers_)
+    for (const std::string& name : names) {
+      const auto found = layer.find(name);
+      if (found != layer.end() && takes(found->second)) return &found->second;
+    }
   return nullptr;
 }
 
 const Known* ExpectedResults::find(const Case& which, const std::string& today) const {
-  return first_of(std::array{which.id(), std::string(which.rule->id), std::string(which.rule->alias)}, today);
+  return first(names_of(which), [&](const Known& known) { return holds_on(known, today); });
+}
+
+const Known* ExpectedResults::expired(const Case& which, const std::string& today) const {
+  return first(names_of(which), [&](const Known& known) { return !holds_on(known, today); });
 }
 
 const Known* ExpectedResults::find_observed(const Rule& rule, const std::string& today) const {
-  return first_of(std::array{std::string(rule.id).append(as_observed), std::string(rule.alias).append(as_observed)},
-                  today);
+  const std::array names{std::string(rule.id).append(as_observed), std::string(rule.alias).append(as_observed)};
+  return first(names, [&](const Known& known) { return holds_on(known, today); });
 }
 
 std::vector<const Rule*> ExpectedResults::held_unexpectedly(std::span<const CaseResult> results,
@@ -112,13 +158,16 @@ std::vector<const Rule*> ExpectedResults::held_unexpectedly(std::span<const Case
   return unexpected;
 }
 
-bool ExpectedResults::expects(const CaseResult& result, const std::string& today) const {
+bool ExpectedResults::expects(const CaseResult& result, const std::string& today, bool strict) const {
+  const Verdict verdict = result.judgement.verdict;
   const Known* known = find(*result.of, today);
-  const bool as_known = known ? known->verdict == result.judgement.verdict : !deviates(result.judgement.verdict);
+  const auto weighs = [&](const Rule& rule) { return strict || rule.level != Level::should; };
+  const bool as_known = known ? known->verdict == verdict || known->instead == verdict
+                              : !deviates(verdict) || (verdict != Verdict::error && !weighs(*result.of->rule));
   const auto& seen = result.observed.violations;
   return as_known && std::all_of(seen.begin(), seen.end(), [&](const Violation& violation) {
            const Known* observed = find_observed(violation.of(), today);
-           return observed && observed->verdict == Verdict::fail;
+           return observed ? observed->verdict == Verdict::fail : !weighs(violation.of());
          });
 }
 
@@ -152,7 +201,7 @@ tl::expected<std::vector<Change>, std::string> compare(const std::filesystem::pa
                          : bad_now             ? Change::Kind::worse
                                                : Change::Kind::better});
     else if (bad_now && was->second.actual != result.judgement.actual)
-      changes.push_back({id, now, now, Change::Kind::other_reason});
+      changes.push_back({id, now, now, Change::Kind::other_reason, was->second.actual, result.judgement.actual});
     earlier.erase(was);
   }
   for (const auto& [id, was] : earlier) changes.push_back({id, was.verdict, "", Change::Kind::gone});

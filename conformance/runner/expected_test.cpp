@@ -38,6 +38,30 @@ TEST(ExpectedResults, AnUnexpectedPassIsOneToo) {
   EXPECT_EQ(known->find(gap, today)->reason, "two NAKs");
 }
 
+TEST(ExpectedResults, WhereTimesDecideAnotherVerdictIsGoodToo) {
+  const auto known = ExpectedResults::parse(
+      R"({"format":1,"cases":{"RSP-009":{"verdict":"fail","or":"inconclusive","reason":"two NAKs"}}})", "x");
+  ASSERT_TRUE(known) << known.error();
+  EXPECT_TRUE(known->expects(ended(Verdict::fail), today));
+  EXPECT_TRUE(known->expects(ended(Verdict::inconclusive), today));
+  EXPECT_FALSE(known->expects(ended(Verdict::pass), today));
+}
+
+TEST(ExpectedResults, WhatTheUserSaysGoesBeforeWhatIsBuiltIn) {
+  const auto parse = [](const std::string& key, const std::string& verdict) {
+    return *ExpectedResults::parse(
+        R"({"format":1,"cases":{")" + key + R"(":{"verdict":")" + verdict + R"(","reason":"it was seen"}}})", "x");
+  };
+  ExpectedResults known = parse("RSP-009", "fail-wrong-code");  // of the whole rule
+  known.add_below(parse("rc.responder.psn.sequence-error", "fail"));
+  EXPECT_TRUE(known.expects(ended(Verdict::fail_wrong_code), today));
+  EXPECT_FALSE(known.expects(ended(Verdict::fail), today));
+  EXPECT_EQ(known.size(), 2U);
+  ExpectedResults other = parse("RSP-010", "fail");
+  other.add_below(parse("RSP-009", "fail"));
+  EXPECT_TRUE(other.expects(ended(Verdict::fail), today));
+}
+
 TEST(ExpectedResults, AWaiverEnds) {
   const auto known = ExpectedResults::parse(
       R"({"format":1,"cases":{"rc.responder.psn.sequence-error":
@@ -46,6 +70,21 @@ TEST(ExpectedResults, AWaiverEnds) {
   ASSERT_TRUE(known) << known.error();
   EXPECT_TRUE(known->expects(ended(Verdict::fail), today));
   EXPECT_FALSE(known->expects(ended(Verdict::fail), "2027-01-01"));
+  EXPECT_EQ(known->expired(gap, today), nullptr);
+  EXPECT_EQ(known->find(gap, "2027-01-01"), nullptr);
+  ASSERT_NE(known->expired(gap, "2027-01-01"), nullptr);
+  EXPECT_EQ(known->expired(gap, "2027-01-01")->reason, "being mended");
+}
+
+TEST(ExpectedResults, WhatADeviceOnlyShouldDoIsStrict) {
+  static constexpr Case should{.rule = "roce.sender.udp.checksum-zero", .run = nothing};
+  CaseResult result = ended(Verdict::fail);
+  result.of = &should;
+  const ExpectedResults none;
+  EXPECT_TRUE(none.expects(result, today));
+  EXPECT_FALSE(none.expects(result, today, true));
+  result.judgement.verdict = Verdict::error;
+  EXPECT_FALSE(none.expects(result, today)) << "of the tester's troubles none is free";
 }
 
 TEST(ExpectedResults, WhatMonitorsSeeIsNewsUnlessItIsKnown) {
@@ -78,6 +117,8 @@ TEST(ExpectedResults, WhatIsWrongIsSaid) {
             "known.json: RSP-009: \"verdict\" is none: \"bad\"");
   EXPECT_EQ(error(R"({"format":1,"cases":{"RSP-009":{"verdict":"fail"}}})"),
             "known.json: RSP-009: \"reason\" is missing");
+  EXPECT_EQ(error(R"({"format":1,"cases":{"RSP-009":{"verdict":"fail","or":"maybe","reason":"r"}}})"),
+            "known.json: RSP-009: \"or\" is no verdict: \"maybe\"");
 }
 
 TEST(Compare, TwoRuns) {

@@ -18,28 +18,11 @@ struct Open {
   std::string_view reason;
 };
 constexpr Open open_cases[] = {
-    {"roce.sender.ip.ecn-clear-without-management/IPv4", "it has congestion management, which the case cannot ask"},
-    {"roce.sender.ip.ecn-clear-without-management/IPv6", "likewise"},
-    {"bth.receiver.pkey.any-of-table-on-qp1", "it speaks no CM at queue pair 1 yet"},
-    {"rc.requester.timeout.retry-count/NAKs", "it takes NAKs of what it has just sent again for one loss, REQ-023"},
     {"uc.responder.length.receive-too-small/shared queue", "it completes nothing of a shared queue for it"},
     {"ud.verbs.qkey.privileged-restricted", "inconclusive: nobody tells the tester what its agent may do"},
-    {"ud.receiver.qkey.of-qp1", "inconclusive: it answers nothing at queue pair 1 yet"},
-    {"ud.endpoint.mad.octets", "likewise"},
-    {"congestion.notification-point.cnp.format", "its CNPs have M 1"},
-    {"congestion.notification-point.cnp.valid-packets-alone/duplicate", "it sends a CNP for a duplicate's mark"},
 };
 constexpr Open open_faults[] = {
     {"anyone-privileged", "the case is inconclusive either way: it does not know the agent's privileges"},
-    {"qp1-takes-any-qkey", "the case is inconclusive: the device answers nothing at queue pair 1 yet"},
-    {"never-notifies", "to the case, a device that sends no CNP has no congestion management"},
-    {"two-cnps-a-mark", "the case allows as many CNPs as marks, and pacing leaves two for sixteen"},
-    {"paces-by-port", "the case reports, and judges nothing"},
-    {"ignores-cnp", "the case reports, and judges nothing"},
-    {"minds-cnp-reserved", "the case sees that nothing breaks, and does not measure the rate"},
-    {"never-recovers", "the case reports, and judges nothing"},
-    {"cnp-for-loss", "the case reports, and judges nothing"},
-    {"fecn-slows", "the case does not measure the rate"},
 };
 
 bool is_open(std::span<const Open> list, std::string_view id) {

@@ -1,5 +1,7 @@
 #include "conformance/runner/run.hpp"
 
+#include <algorithm>
+
 namespace rdmawire::conformance {
 namespace {
 
@@ -15,6 +17,18 @@ void drain(replay::Wire& wire, std::int64_t quiet) {
 }
 
 }  // namespace
+
+bool CaseResult::flaky() const {
+  return std::any_of(attempts.begin(), attempts.end(),
+                     [&](const Attempt& one) { return one.verdict != attempts.front().verdict; });
+}
+
+std::uint64_t seed_of(const Case& which, std::uint64_t seed_of_run) {
+  // FNV-1a: the same on every machine, so that a seed in a report is one elsewhere.
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char letter : which.id()) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  return seed_of_run ^ hash;
+}
 
 Judgement sanity(DeviceUnderTest& device, std::uint64_t seed) {
   try {
@@ -45,6 +59,8 @@ CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t se
     try {
       if (const std::string reason = lacking(device, which.needs); !reason.empty())
         end_case(Verdict::unsupported, reason);
+      if (const std::string reason = left_out(device, which.caution); !reason.empty())
+        end_case(Verdict::inconclusive, reason);
       which.run(bench);
     } catch (const CaseEnd& end) {
       result.judgement = end.judgement;
@@ -55,32 +71,6 @@ CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t se
   result.observed = observe(result.transcript, device.wire_delay);
   result.nanoseconds = device.wire->now() - begin;
   return result;
-}
-
-std::vector<CaseResult> run_cases(std::span<const Case* const> which, DeviceUnderTest& device, std::uint64_t seed,
-                                  const std::function<void(const CaseResult&)>& on_result) {
-  std::vector<CaseResult> results;
-  Judgement works = sanity(device, seed);
-  for (const Case* one : which) {
-    CaseResult result;
-    if (works.verdict == Verdict::pass) {
-      // Each case has its own numbers, and the same ones whatever runs before it.
-      result = run_case(*one, device, seed ^ std::hash<std::string>()(one->id()));
-      works = sanity(device, seed + results.size() + 1);
-      if (works.verdict != Verdict::pass) {
-        const Judgement after = works;
-        works = sanity(device, seed);  // once more: it may have needed time
-        if (result.judgement.verdict == Verdict::pass || works.verdict != Verdict::pass)
-          result.judgement = {Verdict::error, {}, "after the case " + after.actual};
-      }
-    } else {
-      result.of = one;
-      result.judgement = works;
-    }
-    if (on_result) on_result(result);
-    results.push_back(std::move(result));
-  }
-  return results;
 }
 
 }  // namespace rdmawire::conformance

@@ -10,6 +10,8 @@
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/run_directory.hpp"
 #include "replay/host/host.hpp"
+#include "replay/wires/background.hpp"
+#include "replay/wires/restrained.hpp"
 
 namespace rdmawire::conformance {
 namespace {
@@ -122,9 +124,19 @@ class ReferenceTarget final : public Target {
       if (*way) known((*way)->path);
     device_.patience.upper_bounds = true;
     device_.wire_delay = reference_->wire().delay();
+    const auto switch_to = [this](bool on) {
+      const std::lock_guard lock(reference_->wire().mutex());
+      reference_->device().set_congestion_control(on);
+    };
+    device_.switch_congestion_management = switch_to;
+    device_.congestion_management = options.congestion_management.value_or(true);
+    switch_to(*device_.congestion_management);
+    device_.takes_slow = device_.takes_dangerous = true;
+    guard();
     return {};
   }
   DeviceUnderTest& device() override { return device_; }
+  [[nodiscard]] const DeviceUnderTest& device() const override { return device_; }
   [[nodiscard]] std::string details() const override { return "rdmawire's reference device"; }
 
  private:
@@ -137,14 +149,19 @@ class ReferenceTarget final : public Target {
 class AgentTarget : public Target {
  public:
   DeviceUnderTest& device() override { return device_; }
+  [[nodiscard]] const DeviceUnderTest& device() const override { return device_; }
   [[nodiscard]] std::string details() const override {
     const nlohmann::json& hello = peer_->hello();
     return fmt::format("{} at {}, kernel {}", verbs_->name(), hello.value("host", "?"), hello.value("kernel", "?"));
   }
 
  protected:
-  tl::expected<void, TargetError> reach(const std::string& name, const std::string& agent, const std::string& wire) {
-    auto connected = peer::Peer::connect(agent);
+  tl::expected<void, TargetError> reach(const TargetOptions& options, const std::string& agent,
+                                        const std::string& wire) {
+    const std::string& name = options.device;
+    peer::Options session;
+    session.secret_file = options.secret_file;
+    auto connected = peer::Peer::connect(agent, session);
     if (!connected) return trouble(connected.error().message);
     peer_.emplace(std::move(*connected));
     auto opened = peer::Device::open(*peer_);
@@ -153,6 +170,7 @@ class AgentTarget : public Target {
     const auto address = replay::IpAddress::parse(verbs_->address());
     if (!address) return trouble(fmt::format("{}: the device's address {} is none", name, verbs_->address()));
     if (address->v6) return trouble(fmt::format("{}: the device has no IPv4 address; give its port one", name));
+    if (auto allowed = may_send(options, to_string(*address)); !allowed) return allowed;
     device_.gid_index = verbs_->gid().index;
     find_other_ways(device_, verbs_->port());
     std::vector<replay::IpAddress> own{beside(*address)};
@@ -161,6 +179,8 @@ class AgentTarget : public Target {
         own.push_back(address_of(way->path.tester_address));
     auto port = replay::open_wire(wire);
     if (!port) return trouble(port.error().message);
+    // A guest whose frames nobody takes stands still while its agent is asked something.
+    if (wire.starts_with("unix:")) port = replay::read_in_background(std::move(*port));
     auto hosted = replay::HostedWire::make(std::move(*port), {.mac = tester_mac, .addresses = std::move(own)});
     if (!hosted) return trouble(hosted.error().message);
     wire_ = std::move(*hosted);
@@ -174,13 +194,33 @@ class AgentTarget : public Target {
     device_.path.device_mac = octets_of(*mac);
     for (auto* way : {&device_.ipv6, &device_.vlan, &device_.roce_v1})
       if (*way) (*way)->path.device_mac = octets_of(*mac);
+    device_.takes_slow = options.slow;
+    device_.takes_dangerous = options.dangerous;
+    if (is_on_bench(name)) {
+      device_.multicast = options.multicast;
+      restrained_.emplace(*wire_, replay::Restraint{.frames_per_second = options.frames_per_second,
+                                                    .destinations = {*mac},
+                                                    .groups = options.multicast});
+      device_.wire = &*restrained_;
+    }
+    guard();
     return {};
+  }
+
+  static tl::expected<void, TargetError> may_send(const TargetOptions& options, const std::string& address) {
+    const auto& allowed = options.allowed;
+    if (!is_on_bench(options.device) || std::find(allowed.begin(), allowed.end(), address) != allowed.end()) return {};
+    return tl::unexpected(TargetError{
+        true, fmt::format("{}: crafted frames would go to {}, and that was not allowed; if it is the device that is "
+                          "meant, and nobody works with it, say --allow {}",
+                          options.device, address, address)});
   }
 
   DeviceUnderTest device_;
   std::optional<peer::Peer> peer_;
   std::optional<peer::Device> verbs_;
   std::unique_ptr<replay::HostedWire> wire_;
+  std::optional<replay::RestrainedWire> restrained_;  ///< in front of it
 };
 
 class LabTarget final : public AgentTarget {
@@ -205,7 +245,8 @@ class LabTarget final : public AgentTarget {
     if (!guest) return failed(guest.error());
     guest_.emplace(std::move(*guest));
     if (guest_->agents().empty()) return trouble("lab: the guest has no agent; it is a program beside this one");
-    return reach(options.device, guest_->agents().front(), guest_->ports().front().wire);
+    device_.congestion_management = options.congestion_management.value_or(false);  // rxe has none
+    return reach(options, guest_->agents().front(), guest_->ports().front().wire);
   }
   ~LabTarget() override {
     // The session and the wire end before the guest does.
@@ -214,6 +255,16 @@ class LabTarget final : public AgentTarget {
     wire_.reset();
   }
 
+  // Of "6.1.0-56-amd64" the first two numbers.
+  [[nodiscard]] std::string known_as() const override {
+    const std::string kernel = peer_->hello().value("kernel", "");
+    const std::size_t dot = kernel.find('.');
+    return "rxe-" + kernel.substr(0, dot == std::string::npos ? dot : kernel.find_first_not_of("0123456789", dot + 1));
+  }
+  [[nodiscard]] std::optional<Gone> gone() const override {
+    if (const auto ended = guest_->ended()) return Gone{true, ended->message};
+    return Target::gone();
+  }
   std::vector<std::string> complaints() override {
     const auto all = guest_->complaints();
     std::vector<std::string> fresh;
@@ -233,11 +284,39 @@ class BenchTarget final : public AgentTarget {
     if (options.wire.empty())
       return tl::unexpected(
           TargetError{true, fmt::format("{}: which wire leads to the device? --wire names it", options.device)});
-    return reach(options.device, agent, options.wire);
+    device_.congestion_management = options.congestion_management;
+    return reach(options, agent, options.wire);
   }
 };
 
 }  // namespace
+
+bool is_cheap(const std::string& device) { return device == "reference"; }
+bool is_on_bench(const std::string& device) { return device.starts_with("agent:"); }
+
+std::string Target::destinations() {
+  const DeviceUnderTest& under_test = device();
+  std::string text = fmt::format("{}, {}", replay::mac_text(load_be(under_test.path.device_mac.data(), 6)),
+                                 to_string(address_of(under_test.path.device_address)));
+  for (const auto* way : {&under_test.ipv6, &under_test.vlan})
+    if (*way) text += ", " + to_string(address_of((*way)->path.device_address));
+  return text + fmt::format(", queue pairs 0x0 to 0xffffff{}", under_test.multicast ? "; and to groups" : "");
+}
+
+void Target::guard() {
+  guarded_ = std::make_unique<InterruptibleWire>(*device().wire);
+  device().wire = guarded_.get();
+}
+
+void Target::interrupt() {
+  if (guarded_) guarded_->interrupt();
+  if (peer::Peer* peer = device().peer) peer->close();
+}
+
+std::optional<Gone> Target::gone() const {
+  if (const auto lost = device().peer->lost()) return Gone{false, lost->message};
+  return std::nullopt;
+}
 
 tl::expected<std::unique_ptr<Target>, TargetError> Target::open(const TargetOptions& options) {
   constexpr std::string_view agent = "agent:";

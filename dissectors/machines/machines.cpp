@@ -1,4 +1,5 @@
 // The machines are pure functions in headers; each must compile by itself.
+#include "dissectors/machines/cm.hpp"
 #include "dissectors/machines/congestion.hpp"
 #include "dissectors/machines/memory_access.hpp"
 #include "dissectors/machines/message_sequence.hpp"

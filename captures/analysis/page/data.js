@@ -1,15 +1,5 @@
 // The two objects of JSON that the page carries, and what is looked up in them.
 
-async function carried(id) {
-  const text = document.getElementById(id).textContent.trim();
-  const octets = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
-  const stream = new Blob([octets]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).text();
-}
-
-const list = value => Array.isArray(value) ? value.filter(known) : [];
-const object = value => value && typeof value === "object" && !Array.isArray(value) ? value : {};
-
 const data = {report: {}, details: {}, start: null, connections: new Map(), plotted: new Map(), ladders: new Map()};
 
 /** Reads both; throws an Error that says which could not be read. */

@@ -1,107 +1,15 @@
 #include "captures/analysis/page/page.hpp"
 
-#include <zlib.h>
-
-#include <algorithm>
 #include <array>
-#include <cstdint>
-#include <limits>
-#include <new>
 
 #include "captures/analysis/page/template.hpp"
+#include "captures/html/html.hpp"
 
 namespace rdmawire::captures {
-namespace {
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (const char letter : text) {
-    switch (letter) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += letter;
-    }
-  }
-  return out;
-}
-
-std::string gzip(std::string_view text) {
-  constexpr int gzip_header = 16 + MAX_WBITS;
-  constexpr int memory_level = 8;
-  z_stream state{};
-  if (deflateInit2(&state, Z_DEFAULT_COMPRESSION, Z_DEFLATED, gzip_header, memory_level, Z_DEFAULT_STRATEGY) != Z_OK) {
-    throw std::bad_alloc();
-  }
-  // Ends the state on every way out.
-  struct Guard {
-    z_stream* state;
-    ~Guard() { deflateEnd(state); }
-  } guard{&state};
-
-  std::string out;
-  std::array<char, 65536> room{};
-  constexpr std::size_t most = std::numeric_limits<uInt>::max();
-  int result = Z_OK;
-  do {
-    if (state.avail_in == 0) {
-      const std::string_view piece = text.substr(0, most);
-      text.remove_prefix(piece.size());
-      // zlib does not write to its input; its type says const only when ZLIB_CONST is set.
-      state.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));
-      state.avail_in = static_cast<uInt>(piece.size());
-    }
-    state.next_out = reinterpret_cast<Bytef*>(room.data());
-    state.avail_out = static_cast<uInt>(room.size());
-    result = deflate(&state, text.empty() ? Z_FINISH : Z_NO_FLUSH);
-    out.append(room.data(), room.size() - state.avail_out);
-  } while (result != Z_STREAM_END);
-  return out;
-}
-
-/// RFC 4648, section 4.
-std::string base64(std::string_view octets) {
-  constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((octets.size() + 2) / 3 * 4);
-  for (std::size_t at = 0; at < octets.size(); at += 3) {
-    const std::size_t count = std::min<std::size_t>(3, octets.size() - at);
-    std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      bits = bits << 8 | (i < count ? static_cast<unsigned char>(octets[at + i]) : 0U);
-    }
-    for (std::size_t i = 0; i < 4; ++i) out += i <= count ? alphabet[bits >> (18 - 6 * i) & 63] : '=';
-  }
-  return out;
-}
-
-}  // namespace
 
 std::string html_page(std::string_view report_json, std::string_view details_json, std::string_view title) {
-  struct Part {
-    std::string_view place;
-    std::string text;
-  };
-  const std::array<Part, 3> parts{{{"{{title}}", escaped(title)},
-                                   {"{{report}}", base64(gzip(report_json))},
-                                   {"{{details}}", base64(gzip(details_json))}}};
-  std::string_view rest = page_template();
-  std::string page;
-  std::size_t size = rest.size();
-  for (const Part& part : parts) size += part.text.size();
-  page.reserve(size);
-  // Only the template is searched, never what was put in.
-  for (const Part& part : parts) {
-    const std::size_t at = rest.find(part.place);
-    page += rest.substr(0, at);
-    page += part.text;
-    rest.remove_prefix(at + part.place.size());
-  }
-  page += rest;
-  return page;
+  return fill_page(page_template(), title,
+                   std::array{Carried{"{{report}}", report_json}, Carried{"{{details}}", details_json}});
 }
 
 }  // namespace rdmawire::captures

@@ -1,26 +1,5 @@
 // Puts the page together, and follows links within it.
 
-const themes = {auto: "Auto", light: "Light", dark: "Dark"};
-
-function set_theme(name) {
-  document.documentElement.dataset.theme = name;
-  document.getElementById("theme").textContent = themes[name];
-  try {
-    localStorage.setItem("rdmawire-theme", name);
-  } catch {
-    // Not remembered then.
-  }
-}
-
-function remembered_theme() {
-  try {
-    const name = localStorage.getItem("rdmawire-theme");
-    return themes[name] ? name : "auto";
-  } catch {
-    return "auto";
-  }
-}
-
 /** #connection=214, #finding=3, #table=flows; other hashes are the browser's. */
 function follow() {
   const match = /^#(connection|finding|table)=(\w+)$/.exec(location.hash);
@@ -47,18 +26,12 @@ function follow() {
 
 async function begin() {
   const wait = document.getElementById("wait");
-  set_theme(remembered_theme());
-  document.getElementById("theme").addEventListener("click", () => {
-    const names = Object.keys(themes);
-    set_theme(names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length]);
-    redraw_all();
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw_all);
+  begin_theme(redraw_all);
   try {
     await read_data();
   } catch (error) {
     wait.className = "note error";
-    wait.textContent = typeof DecompressionStream === "undefined" ? "This browser is too old for this page: it cannot decompress (Chromium 80, Firefox 113 and Safari 16.4 can)." : error.message;
+    wait.textContent = why_unreadable(error);
     document.documentElement.dataset.ready = "failed";
     return;
   }

@@ -1,8 +1,9 @@
 # Puts the page's template together, with everything it needs inside, and writes it as C++.
 #
-#   cmake -D SOURCE=<this folder> -D LIBRARIES=<files> -D SCRIPTS=<files> -D OUT=<template.cpp> -P embed.cmake
+#   cmake -D PAGE=<page.html> -D STYLES=<files> -D LICENCES=<file or nothing> -D LIBRARIES=<files> -D SCRIPTS=<files>
+#         -D HEADER=<template.hpp> -D NAMESPACE=<of page_template()> -D OUT=<template.cpp> -P embed.cmake
 #
-# In page.html, @name@ on a line of its own stands for what is put in here; {{name}} for what page.cpp puts in.
+# In the page, @name@ on a line of its own stands for what is put in here; {{name}} for what fill_page() puts in.
 
 cmake_minimum_required(VERSION 3.25)
 
@@ -45,9 +46,16 @@ function(base64_of_hex variable hex)
   set(${variable} "${text}" PARENT_SCOPE)
 endfunction()
 
-file(READ ${SOURCE}/page.html page)
-file(READ ${SOURCE}/page.css style)
-file(READ ${SOURCE}/licences.txt licences)
+file(READ ${PAGE} page)
+set(style "")
+foreach(file IN LISTS STYLES)
+  file(READ ${file} text)
+  string(APPEND style "${text}")
+endforeach()
+set(licences "")
+if(LICENCES)
+  file(READ ${LICENCES} licences)
+endif()
 add_scripts(library_script ${LIBRARIES})
 add_scripts(own_script ${SCRIPTS})
 set(script "\n${library_script}\"use strict\";(() => {\n${own_script}})();\n")
@@ -64,9 +72,9 @@ file(READ ${OUT}.html octets HEX)
 string(REGEX REPLACE "(................................)" "\\1\n" octets "${octets}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," octets "${octets}")
 file(WRITE ${OUT} "// Made by embed.cmake.
-#include \"captures/analysis/page/template.hpp\"
+#include \"${HEADER}\"
 
-namespace rdmawire::captures {
+namespace ${NAMESPACE} {
 namespace {
 constexpr unsigned char octets[] = {
 ${octets}};
@@ -74,5 +82,5 @@ ${octets}};
 
 std::string_view page_template() { return {reinterpret_cast<const char*>(octets), sizeof octets}; }
 
-}  // namespace rdmawire::captures
+}  // namespace ${NAMESPACE}
 ")

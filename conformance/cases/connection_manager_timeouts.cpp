@@ -1,0 +1,158 @@
+/// When the CM waits, and says something again: IBTA vol 1, 12.7.27 (Max CM Retries), 12.6.6 (MRA), 12.6.7 (REJ).
+
+#include <fmt/format.h>
+
+#include "conformance/cases/connection_manager.hpp"
+#include "conformance/cases/files.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+constexpr std::uint8_t of_req = 0;  // which message an MRA acknowledges
+constexpr std::uint16_t timeout = 4;
+constexpr double margin = 0.98;  // of the tester's clock against the device's
+
+std::int64_t nearly(std::int64_t time) { return static_cast<std::int64_t>(static_cast<double>(time) * margin); }
+
+/// What a REQ announces: how long its sender waits for an answer, at least, and how often it says it again.
+struct Announced {
+  std::int64_t wait = 0;
+  std::uint32_t retries = 0;
+};
+Announced announced_by(const Seen& req) {
+  const auto header = *req.stack.get<CmReq>();
+  return {cm_time(header.get<"remote_cm_response_timeout">()), header.get<"max_cm_retries">()};
+}
+
+/// The REQ comes once more: the same, and no sooner than it announced. It waits for the network as well; how long it
+/// may take at most nobody says, so the tester gives it four times as long.
+Seen asks_again(Bench& bench, const Seen& before) {
+  const Announced announced = announced_by(before);
+  const std::int64_t until = bench.now() + 4 * announced.wait;
+  const auto first = *before.stack.get<CmReq>();
+  std::optional<Seen> seen;
+  do seen = bench.next(std::max<std::int64_t>(until - bench.now(), 1));
+  while (seen && !seen->stack.get<CmReq>());
+  const auto again = seen ? seen->stack.get<CmReq>() : std::nullopt;
+  const bool same = again && again->get<"local_comm_id">() == first.get<"local_comm_id">() &&
+                    again->get<"service_id">() == first.get<"service_id">() &&
+                    seen->stack.get<Mad>()->get<"transaction_id">() == before.stack.get<Mad>()->get<"transaction_id">();
+  bench.require(same, "the REQ again, with the same ids", seen ? seen->text() : "nothing");
+  bench.no_sooner(before.time, seen->time, nearly(announced.wait), "the REQ again");
+  return *seen;
+}
+void twice_again(Bench& bench) {
+  TesterCm cm(bench);
+  peer::CmConnection connection = cm.device_connects();
+  const Seen first = cm.hears<CmReq>();
+  asks_again(bench, asks_again(bench, first));
+  bench >> cm.rep();
+  cm.hears<CmRtu>();
+  cm.is_told(connection, "established");
+  cm.ends(connection);
+}
+// As often as it announced, and then the consumer is told.
+void until_the_end(Bench& bench) {
+  TesterCm cm(bench);
+  const peer::CmConnection connection = cm.device_connects();
+  Seen seen = cm.hears<CmReq>();
+  const Announced announced = announced_by(seen);
+  for (std::uint32_t retry = 0; retry < announced.retries; ++retry) seen = asks_again(bench, seen);
+  cm.hears_nothing(nearly(announced.wait));
+  const peer::CmEvent event = cm.is_told(connection, "unreachable", 4 * announced.wait);
+  bench.require(event.name == "ETIMEDOUT", "unreachable, ETIMEDOUT", event.body.dump());
+}
+
+// 12.6.6: an MRA in place of the REP: now the REQ is not said again before the MRA's time is over.
+void waits_for_as_long_as_the_mra_says(Bench& bench) {
+  TesterCm cm(bench);
+  peer::CmConnection connection = cm.device_connects();
+  const Seen req = cm.hears<CmReq>();
+  const std::uint8_t longer = req.stack.get<CmReq>()->get<"remote_cm_response_timeout">() + 1;
+  if (longer > 21) end_case(Verdict::inconclusive, "the device waits for more than 8 s of itself");
+  bench >> cm.mra(of_req, longer);
+  cm.hears_nothing(nearly(cm_time(longer)));
+  bench >> cm.rep();
+  cm.hears<CmRtu>();
+  cm.is_told(connection, "established");
+  cm.ends(connection);
+}
+
+// 12.7.34: the queue pair of the passive side waits for ACKs as long as the REQ says.
+void the_timeout_is_that_of_the_req(Bench& bench) {
+  constexpr std::uint8_t code = 17;  // 537 ms
+  TesterCm cm(bench);
+  const peer::Listener listener = cm.device_listens();
+  bench >> cm.req(listener.port()).with<CmReq, "primary_local_ack_timeout">(code, "local ACK timeout 537 ms");
+  peer::CmConnection connection = cm.requested(listener);
+  bench.take(connection.accept(cm.qp.qp), "the device's consumer accepts");
+  cm.hears<CmRep>();
+  bench >> cm.rtu();
+  cm.is_told(connection, "established");
+  cm.qp.device_sends(0);
+  const Seen first = bench.wait(a_send(psn(+0)));
+  const Seen again = bench.wait(a_send(psn(+0)));
+  bench.no_sooner(first.time, again.time, nearly(cm_time(code)), "the SEND again");
+  bench >> cm.qp.ack(psn(+0), 1);
+  cm.qp.completes(0);
+  cm.ends(connection);
+}
+
+// The consumer waits no longer: a REJ because of the timeout, whose remote id is 0, unless an MRA told it.
+void gives_up(Bench& bench, bool was_told) {
+  TesterCm cm(bench);
+  peer::CmConnection connection = cm.device_connects();
+  cm.hears<CmReq>();
+  if (was_told) bench >> cm.mra(of_req, 20);
+  bench.pass(bench.patience().silence);
+  bench.take(connection.release(), "the device's consumer gives the connection up");
+  const std::uint32_t expected = was_told ? cm.local_id() : 0;
+  cm.hears<CmRej>(fmt::format("reason 4 (timeout), remote id {:#x}", expected), [&](const View<CmRej>& rej) {
+    return rej.get<"reason">() == timeout && rej.get<"remote_comm_id">() == expected &&
+           rej.get<"local_comm_id">() == cm.remote_id();
+  });
+}
+void gives_up_without_an_answer(Bench& bench) { gives_up(bench, false); }
+void gives_up_after_an_mra(Bench& bench) { gives_up(bench, true); }
+
+}  // namespace
+
+std::span<const Case> connection_manager_timeouts_cases() {
+  constexpr Role verbs = Role::verbs;
+  constexpr Need manager = Need::connection_manager;
+  static constexpr Case list[] = {
+      {.rule = "cm.active-side.request.retries",
+       .variant = "the same again",
+       .role = verbs,
+       .needs = manager,
+       .run = twice_again},
+      {.rule = "cm.active-side.request.retries",
+       .variant = "Max CM Retries",
+       .role = verbs,
+       .needs = manager,
+       .run = until_the_end,
+       .caution = Caution::slow},
+      {.rule = "cm.active-side.mra.extends-timeout",
+       .role = verbs,
+       .needs = manager,
+       .run = waits_for_as_long_as_the_mra_says},
+      {.rule = "cm.endpoint.timeout.as-announced",
+       .variant = "the device is asked",
+       .role = verbs,
+       .needs = manager,
+       .run = the_timeout_is_that_of_the_req},
+      {.rule = "cm.active-side.reject.remote-id",
+       .variant = "no MRA",
+       .role = verbs,
+       .needs = manager,
+       .run = gives_up_without_an_answer},
+      {.rule = "cm.active-side.reject.remote-id",
+       .variant = "an MRA",
+       .role = verbs,
+       .needs = manager,
+       .run = gives_up_after_an_mra},
+  };
+  return list;
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,131 @@
+#include "conformance/report/journal.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "conformance/report/report.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+fs::path file_in(const fs::path& directory) { return directory / "results.ndjson"; }
+
+Json to_json(const RunIdentity& identity) {
+  return {{"format", 1},
+          {"device", identity.device},
+          {"details", identity.details},
+          {"seed", identity.seed},
+          {"repeat", identity.repeat}};
+}
+
+tl::expected<Json, std::string> first_line(std::ifstream& file, const fs::path& path) {
+  std::string line;
+  Json head = std::getline(file, line) ? Json::parse(line, nullptr, false) : Json();
+  if (!head.is_object() || head.value("format", Json()) != 1 || !head.contains("seed") ||
+      !head["seed"].is_number_unsigned())
+    return tl::unexpected(fmt::format("{}: there is no run to go on with", path.string()));
+  return head;
+}
+
+}  // namespace
+
+Journal::Journal(Journal&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      results_(std::move(other.results_)),
+      error_(std::move(other.error_)) {}
+
+Journal& Journal::operator=(Journal&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(results_, other.results_);
+  std::swap(error_, other.error_);
+  return *this;
+}
+
+Journal::~Journal() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+tl::expected<Journal, std::string> Journal::begin(const fs::path& directory, const RunIdentity& identity) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) return tl::unexpected(fmt::format("{}: {}", directory.string(), error.message()));
+  const fs::path path = file_in(directory);
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor < 0) return tl::unexpected(fmt::format("{}: {}", path.string(), std::strerror(errno)));
+  Journal journal(path, descriptor);
+  journal.write(to_json(identity).dump());
+  if (!journal.error().empty()) return tl::unexpected(journal.error());
+  return journal;
+}
+
+tl::expected<std::uint64_t, std::string> Journal::seed_of(const fs::path& directory) {
+  std::ifstream file(file_in(directory), std::ios::binary);
+  const auto head = first_line(file, file_in(directory));
+  if (!head) return tl::unexpected(head.error());
+  return head->at("seed").get<std::uint64_t>();
+}
+
+tl::expected<Journal, std::string> Journal::resume(const fs::path& directory, const RunIdentity& identity) {
+  const fs::path path = file_in(directory);
+  std::ifstream file(path, std::ios::binary);
+  const auto head = first_line(file, path);
+  if (!head) return tl::unexpected(head.error());
+  const Json ours = to_json(identity);
+  for (const char* key : {"device", "details", "seed", "repeat"})
+    if (head->value(key, Json()) != ours[key])
+      return tl::unexpected(fmt::format("{}: that run's {} is {}, and this one's {}: they cannot be one", path.string(),
+                                        key, head->value(key, Json()).dump(), ours[key].dump()));
+  std::vector<CaseResult> results;
+  std::streamoff whole = file.tellg();
+  std::size_t number = 1;
+  for (std::string line; std::getline(file, line); ++number) {
+    if (file.eof()) break;  // without its end: the process died in it
+    auto result = result_of(Json::parse(line, nullptr, false));
+    if (!result)
+      return tl::unexpected(
+          fmt::format("{}: line {} is no result of a case that this program has", path.string(), number + 1));
+    results.push_back(std::move(*result));
+    whole = file.tellg();
+  }
+  std::error_code error;
+  fs::resize_file(path, static_cast<std::uintmax_t>(whole), error);
+  const int descriptor = error ? -1 : ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (descriptor < 0) return tl::unexpected(fmt::format("{}: it cannot be written to", path.string()));
+  Journal journal(path, descriptor);
+  journal.results_ = std::move(results);
+  return journal;
+}
+
+void Journal::append(const CaseResult& result) {
+  // What a kernel said may be no UTF-8.
+  write(conformance::to_json(result).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+void Journal::write(const std::string& line) {
+  if (!error_.empty()) return;
+  const std::string text = line + '\n';
+  for (std::string_view left = text; !left.empty();) {
+    const ssize_t count = ::write(descriptor_, left.data(), left.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      error_ = fmt::format("{}: {}", path_.string(), std::strerror(errno));
+      return;
+    }
+    left.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace rdmawire::conformance

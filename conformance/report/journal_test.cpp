@@ -1,0 +1,98 @@
+#include "conformance/report/journal.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "conformance/report/report.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+using testing::HasSubstr;
+
+class JournalTest : public testing::Test {
+ protected:
+  JournalTest()
+      : directory_(std::filesystem::path(testing::TempDir()) / ("journal_test." + std::to_string(::getpid()))) {}
+  ~JournalTest() override { std::filesystem::remove_all(directory_); }
+
+  static CaseResult a_result(std::size_t index) {
+    CaseResult result;
+    result.of = &cases()[index];
+    result.judgement = {Verdict::fail_wrong_code, "one \"thing\"", "another\nthing"};
+    result.transcript = {{Step::Kind::sent, 7, "a frame", {1, 2, 255}}, {Step::Kind::deviation, 9, "wrong", {}}};
+    result.seed = 0xfedcba9876543210;
+    result.nanoseconds = 12;
+    result.attempts = {{Verdict::pass, 3}, {Verdict::fail_wrong_code, 4}};
+    result.complaints = {"a kernel's words"};
+    return result;
+  }
+
+  const RunIdentity identity_{"lab:rxe", "rxe0 at guest, kernel 6.1", 5, 2};
+  const std::filesystem::path directory_;
+};
+
+TEST_F(JournalTest, GivesBackWhatWasWritten) {
+  {
+    auto journal = Journal::begin(directory_, identity_);
+    ASSERT_TRUE(journal) << journal.error();
+    journal->append(a_result(0));
+    journal->append(a_result(7));
+    EXPECT_EQ(journal->error(), "");
+  }
+  EXPECT_EQ(Journal::seed_of(directory_).value(), 5U);
+  auto again = Journal::resume(directory_, identity_);
+  ASSERT_TRUE(again) << again.error();
+  ASSERT_EQ(again->results().size(), 2U);
+  const CaseResult& result = again->results()[1];
+  EXPECT_EQ(to_json(result), to_json(a_result(7)));
+  EXPECT_EQ(result.of, &cases()[7]);
+  EXPECT_EQ(result.transcript[0].frame, (std::vector<std::uint8_t>{1, 2, 255}));
+  EXPECT_TRUE(result.flaky());
+  again->append(a_result(9));
+  EXPECT_EQ(Journal::resume(directory_, identity_)->results().size(), 3U);
+}
+
+TEST_F(JournalTest, ALineThatWasCutOffIsPassedOver) {
+  Journal::begin(directory_, identity_)->append(a_result(0));
+  std::ofstream(directory_ / "results.ndjson", std::ios::app) << R"({"id":"rc.respon)";
+  auto again = Journal::resume(directory_, identity_);
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(again->results().size(), 1U);
+  again->append(a_result(1));
+  EXPECT_EQ(Journal::resume(directory_, identity_)->results().size(), 2U) << "the stump is gone";
+}
+
+TEST_F(JournalTest, AnotherRunIsRefused) {
+  EXPECT_THAT(Journal::resume(directory_, identity_).error(), HasSubstr("there is no run to go on with"));
+  Journal::begin(directory_, identity_)->append(a_result(0));
+  const auto refusal = [&](auto change) {
+    RunIdentity other = identity_;
+    change(other);
+    const auto journal = Journal::resume(directory_, other);
+    return journal ? std::string() : journal.error();
+  };
+  EXPECT_THAT(refusal([](RunIdentity& run) { run.device = "reference"; }),
+              HasSubstr("that run's device is \"lab:rxe\", and this one's \"reference\": they cannot be one"));
+  EXPECT_THAT(refusal([](RunIdentity& run) { run.details = "6.12"; }), HasSubstr("details"));
+  EXPECT_THAT(refusal([](RunIdentity& run) { run.seed = 6; }), HasSubstr("seed is 5, and this one's 6"));
+  EXPECT_THAT(refusal([](RunIdentity& run) { run.repeat = 1; }), HasSubstr("repeat"));
+}
+
+TEST_F(JournalTest, DamageIsSaid) {
+  Journal::begin(directory_, identity_)->append(a_result(0));
+  for (const char* line :
+       {"{}", "nonsense", R"({"id":"no.such.case.here","verdict":"pass"})", R"({"id":7,"verdict":"pass"})"}) {
+    Journal::begin(directory_, identity_)->append(a_result(0));
+    std::ofstream(directory_ / "results.ndjson", std::ios::app) << line << '\n';
+    EXPECT_THAT(Journal::resume(directory_, identity_).error(), HasSubstr("line 3 is no result")) << line;
+  }
+  EXPECT_FALSE(Journal::begin("/proc/none", identity_));
+}
+
+}  // namespace
+}  // namespace rdmawire::conformance

@@ -1,0 +1,99 @@
+// The head of the page: the device, how many cases ended how, what was looked at before, and the groups.
+
+/** Verdicts in the order in which they matter, each with the tone that shows it. */
+const verdicts = {
+  "fail": "error", "fail-wrong-code": "error", "error": "warning", "inconclusive": "warning", "unsupported": "plain",
+  "may": "info", "pass": "ok",
+};
+const deviates = verdict => verdict === "fail" || verdict === "fail-wrong-code";
+const badge = verdict => element("span", {class: `badge ${verdicts[verdict] ?? "plain"}`}, verdict);
+
+const data = {report: {}, frames: [], cases: []};
+
+async function read_data() {
+  const report = JSON.parse(await carried("report-data"));
+  data.report = object(report);
+  data.cases = list(data.report.cases);
+  try {
+    data.frames = list(JSON.parse(await carried("frames-data")));
+  } catch (error) {
+    console.error(error);  // without decoded headers the rest still holds
+  }
+}
+
+function whole_verdict() {
+  const news = data.cases.filter(row => row.unexpected);
+  const failed = data.cases.filter(row => deviates(row.verdict));
+  if (data.report.partial) return {tone: "warning", text: "Not all cases ran"};
+  if (news.length) return {tone: "error", text: plural(news.length, "unexpected result")};
+  if (failed.length) return {tone: "warning", text: `${plural(failed.length, "deviation")}, all of them known or of what should be`};
+  if (!data.cases.length) return {tone: "info", text: "No case ran"};
+  return {tone: "ok", text: "No deviation was seen"};
+}
+
+function show_summary() {
+  const {report} = data;
+  const {tone, text} = whole_verdict();
+  const cards = [["cases", data.cases.length, () => choose_cases({})]]
+      .concat(Object.keys(verdicts).map(name => [name, object(report.verdicts)[name] || 0, () => choose_cases({verdict: name})]))
+      .filter(([name, count]) => count || name === "fail" || name === "pass");
+  const facts = [
+    ["Device", element("code", {}, report.device ?? "?")],
+    ["It says", report.details],
+    ["Seed", element("code", {}, report.seed)],
+    ["Run on", report.date],
+    ["Took", known(report.duration_ns) && `${duration(report.duration_ns)} of the wire's clock`],
+    ["Program", report.program],
+    ["Flaky", plural(data.cases.filter(row => row.flaky).length, "case")],
+  ].filter(([name, value]) => value && (name !== "Flaky" || data.cases.some(row => row.attempts)));
+  const preflight = list(report.preflight);
+  const place = document.getElementById("summary");
+  place.hidden = false;
+  place.append(
+      element("div", {class: `verdict ${tone}`}, element("div", {}, element("h1", {id: "title"}, document.title), element("p", {class: "program"}, report.program)),
+              element("strong", {id: "verdict"}, text)),
+      element("p", {class: "note info", id: "disclaimer"}, report.note),
+      report.partial ? element("p", {class: "note warning", id: "partial"}, `This report is of a part: ${report.partial}.`) : "",
+      element("div", {class: "cards"}, cards.map(([name, count, choose]) =>
+          element("button", {type: "button", class: `card ${verdicts[name] ?? ""}`, "data-count": name, on: {click: choose}}, element("span", {}, name), element("b", {}, integer.format(count))))),
+      element("dl", {class: "facts panel"}, facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)))),
+      preflight.length ? element("details", {class: "panel"}, element("summary", {}, `What was looked at before: ${plural(preflight.filter(row => row.status !== "pass").length, "remark")}`),
+          element("table", {class: "plain preflight"}, element("tbody", {}, preflight.map(row => element("tr", {},
+              element("td", {}, element("span", {class: `badge ${{pass: "ok", warn: "warning"}[row.status] ?? "error"}`}, row.status)),
+              element("th", {scope: "row"}, row.what), element("td", {}, row.found, row.advice && element("p", {class: "hint"}, sentence(row.advice)))))))) : "");
+}
+
+/** Groups against verdicts; each number leads to its cases. */
+function show_groups() {
+  const groups = list(data.report.groups);
+  const shown = Object.keys(verdicts).filter(name => data.cases.some(row => row.verdict === name));
+  if (!groups.length || !shown.length) return;
+  const count = (group, verdict) => data.cases.filter(row => row.group === group && row.verdict === verdict).length;
+  const cell = (group, name) => {
+    const number = count(group, name);
+    return element("td", {class: `number ${number ? verdicts[name] : "none"}`},
+        number ? element("button", {type: "button", "data-group": group, "data-verdict": name, "aria-label": `${group}: ${number} ${name}`, on: {click: () => choose_cases({group, verdict: name})}}, String(number)) : "·");
+  };
+  const place = document.getElementById("groups");
+  place.hidden = false;
+  place.append(element("div", {class: "heading"}, element("h2", {id: "groups-heading"}, "Groups"), element("p", {class: "hint"}, "A number leads to its cases.")),
+      element("div", {class: "scroll panel"}, element("table", {class: "matrix"},
+          element("thead", {}, element("tr", {}, element("th", {scope: "col"}, "group"), shown.map(name => element("th", {scope: "col", class: "number"}, name)), element("th", {scope: "col", class: "number"}, "cases"))),
+          element("tbody", {}, groups.filter(group => data.cases.some(row => row.group === group.name)).map(group => element("tr", {},
+              element("th", {scope: "row"}, element("b", {}, group.name), " ", element("span", {class: "hint"}, group.title)),
+              shown.map(name => cell(group.name, name)),
+              element("td", {class: "number"}, String(data.cases.filter(row => row.group === group.name).length))))))));
+}
+
+function show_changes() {
+  const changes = list(data.report.changes);
+  if (!changes.length) return;
+  const tones = {worse: "error", better: "ok", other: "warning"};
+  const place = document.getElementById("changes");
+  place.hidden = false;
+  place.append(element("div", {class: "heading"}, element("h2", {id: "changes-heading"}, "Changes since the run before"), element("p", {class: "hint"}, plural(changes.length, "case"))),
+      element("div", {class: "panel scroll"}, element("table", {class: "plain"}, element("tbody", {}, changes.map(row => element("tr", {},
+          element("td", {}, element("span", {class: `badge ${tones[row.kind] ?? "plain"}`}, row.kind)),
+          element("td", {}, element("a", {href: `#case=${encodeURIComponent(row.id)}`}, row.id)),
+          element("td", {}, `${row.before || "not run"} → ${row.after || "not run"}`)))))));
+}

@@ -1,0 +1,335 @@
+#include "conformance/runner/certify.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace rdmawire::conformance {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+/// How often a waiting worker looks whether it is to end.
+constexpr auto glance = 50ms;
+/// For a case that was interrupted to come back.
+constexpr auto grace = 3s;
+
+/// What the device still holds for us, of what it held before the case; empty: no more than that. Releases are not
+/// waited for one by one, and verbs may take their time.
+std::string left_behind(DeviceUnderTest& device, std::uint64_t before) {
+  std::uint64_t objects = 0;
+  for (int tries = 0; tries < 20; ++tries) {
+    const auto answer = device.peer->call("ping");
+    if (!answer) return {};  // it is lost, or the transfer behind will tell
+    objects = answer->value("objects", before);
+    if (objects <= before) return {};
+    if (!device.wire->capabilities().virtual_time) std::this_thread::sleep_for(10ms);
+  }
+  return fmt::format("{} of the case's objects could not be released", objects - before);
+}
+
+/// One says more than what came of it: a device that does not answer any more.
+bool is_deviation(Verdict verdict) { return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code; }
+
+/// The one to be told of, of two ends of a case.
+bool is_worse(Verdict a, Verdict b) {
+  constexpr std::array order{Verdict::pass,         Verdict::may,   Verdict::unsupported,
+                             Verdict::inconclusive, Verdict::error, Verdict::fail_wrong_code,
+                             Verdict::fail};
+  return std::find(order.begin(), order.end(), a) > std::find(order.begin(), order.end(), b);
+}
+
+/// One run of one case, in a thread of its own, so that one that hangs can be left there.
+struct Run {
+  const Case* which = nullptr;
+  std::uint64_t seed_of_run = 0;
+  std::shared_ptr<Target> target;
+  std::uint64_t objects = 0;  ///< that the target holds between cases
+
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool done = false;
+  CaseResult result;
+  bool spoilt = false;  ///< the target cannot be used for another case
+  std::optional<Gone> gone;
+
+  void operator()() {
+    DeviceUnderTest& device = target->device();
+    CaseResult made = run_case(*which, device, seed_of(*which, seed_of_run));
+    std::optional<Gone> lost = target->gone();
+    bool broken = lost.has_value();
+    if (!lost) {
+      const auto trouble = [&](std::string what) {
+        broken = true;
+        if (is_deviation(made.judgement.verdict))
+          made.judgement.actual += "; after the case " + what;
+        else
+          made.judgement = {Verdict::error, {}, "after the case " + what};
+      };
+      if (std::string left = left_behind(device, objects); !left.empty()) {
+        trouble(std::move(left));
+      } else if (Judgement works = sanity(device, seed_of_run); works.verdict != Verdict::pass) {
+        if (works = sanity(device, seed_of_run + 1); works.verdict == Verdict::pass) {
+          // It needed time: said, and nothing to open it anew for.
+          trouble("one transfer failed, and the next did not");
+          broken = false;
+        } else {
+          trouble(works.actual);
+        }
+        lost = target->gone();
+        broken |= lost.has_value();
+      }
+    }
+    made.complaints = target->complaints();
+    const std::lock_guard lock(mutex);
+    result = std::move(made);
+    spoilt = broken;
+    gone = std::move(lost);
+    done = true;
+    ended.notify_all();
+  }
+};
+
+class Work {
+ public:
+  Work(std::span<const Case* const> which, const CertifyOptions& options)
+      : which_(which), options_(options), results_(which.size()) {
+    if (options.timeout > 0ms) until_ = Clock::now() + options.timeout;
+  }
+
+  Certification go(std::unique_ptr<Target> first) {
+    if (options_.fresh && !works_at_all(first)) return take();
+    const std::size_t workers = std::clamp<std::size_t>(options_.jobs, 1, std::max<std::size_t>(1, which_.size()));
+    std::vector<std::thread> threads;
+    for (std::size_t i = 1; i < workers; ++i) threads.emplace_back([this] { work(nullptr); });
+    work(std::shared_ptr<Target>(std::move(first)));
+    for (std::thread& thread : threads) thread.join();
+    return take();
+  }
+
+ private:
+  /// Why nothing more is to begin; empty: it is.
+  std::string over() {
+    const std::lock_guard lock(mutex_);
+    if (why_.empty()) {
+      pollfd waiting{options_.stop, POLLIN, 0};
+      if (options_.stop >= 0 && ::poll(&waiting, 1, 0) > 0)
+        why_ = "it was interrupted";
+      else if (until_ && Clock::now() >= *until_)
+        why_ = fmt::format("the time for all of it, {:.0f} s, was over",
+                           std::chrono::duration<double>(options_.timeout).count());
+    }
+    return why_;
+  }
+  void end(std::string why) {
+    const std::lock_guard lock(mutex_);
+    if (why_.empty()) why_ = std::move(why);
+  }
+
+  /// Devices that are cheap are not tried before each case, but once: a fault of the tester's would else show as one of
+  /// every case.
+  bool works_at_all(std::unique_ptr<Target>& first) {
+    std::shared_ptr<Target> tried(std::move(first));
+    std::string trouble;
+    if (!tried && !(tried = opened(trouble))) {
+      end(trouble);
+      return false;
+    }
+    const Judgement works = sanity(tried->device(), options_.seed);
+    if (works.verdict == Verdict::pass) return true;
+    for (std::size_t i = 0; i < which_.size(); ++i) {
+      CaseResult result;
+      result.of = which_[i];
+      result.judgement = works;
+      keep(i, std::move(result));
+    }
+    return false;
+  }
+
+  std::shared_ptr<Target> opened(std::string& trouble) {
+    const std::lock_guard lock(opening_);
+    auto target = options_.open();
+    if (target) return std::move(*target);
+    trouble = target.error().message;
+    return nullptr;
+  }
+
+  /// A device that works, or nullptr when there will be none.
+  std::shared_ptr<Target> ready() {
+    while (over().empty()) {
+      std::string trouble;
+      std::shared_ptr<Target> target = opened(trouble);
+      if (target && options_.fresh) return target;
+      if (target) {
+        const Judgement works = sanity(target->device(), options_.seed);
+        if (works.verdict == Verdict::pass) return target;
+        trouble = works.actual;
+      }
+      lost(trouble);
+      for (auto waited = 0ms; waited < 1s && over().empty(); waited += glance) std::this_thread::sleep_for(glance);
+    }
+    return nullptr;
+  }
+
+  void lost(const std::string& how) {
+    const std::lock_guard lock(mutex_);
+    if (++losses_ >= options_.most_losses && why_.empty())
+      why_ = fmt::format("the device was lost {} times in a row, at last: {}", losses_, how);
+  }
+
+  std::optional<std::size_t> next() {
+    if (!over().empty()) return std::nullopt;
+    const std::lock_guard lock(mutex_);
+    if (next_ == which_.size()) return std::nullopt;
+    return next_++;
+  }
+
+  void work(std::shared_ptr<Target> target) {
+    if (target && !options_.fresh && sanity(target->device(), options_.seed).verdict != Verdict::pass) {
+      lost("the first transfer failed");
+      target = nullptr;
+    }
+    while (const auto index = next()) {
+      CaseResult told;
+      for (unsigned attempt = 0; attempt < options_.repeat; ++attempt) {
+        if (options_.fresh) target = nullptr;
+        if (!target && !(target = ready())) return;
+        std::optional<CaseResult> result = once(*which_[*index], options_.seed + attempt, target);
+        if (!result) return;  // it was ended from outside
+        std::vector<Attempt> attempts = std::move(told.attempts);
+        if (options_.repeat > 1) attempts.push_back({result->judgement.verdict, options_.seed + attempt});
+        if (attempt == 0 || is_worse(result->judgement.verdict, told.judgement.verdict)) told = std::move(*result);
+        told.attempts = std::move(attempts);
+      }
+      keep(*index, std::move(told));
+    }
+  }
+
+  /// Runs it on the target, which is nullptr afterwards if it cannot be used again. Nothing: it was ended from outside.
+  std::optional<CaseResult> once(const Case& which, std::uint64_t seed, std::shared_ptr<Target>& target) {
+    auto run = std::make_shared<Run>();
+    run->which = &which;
+    run->seed_of_run = seed;
+    run->target = target;
+    if (const auto before = target->device().peer->call("ping")) run->objects = before->value("objects", 0U);
+    std::thread thread([run] { (*run)(); });
+    const auto until = Clock::now() + options_.case_timeout;
+    bool ended = false, late = false;
+    {
+      std::unique_lock lock(run->mutex);
+      const auto is_done = [&] { return run->done; };
+      while (!run->ended.wait_for(lock, glance, is_done)) {
+        lock.unlock();
+        ended = !over().empty();
+        late = Clock::now() >= until;
+        lock.lock();
+        if (ended || late) break;
+      }
+      if (!run->done) {
+        lock.unlock();
+        target->interrupt();
+        lock.lock();
+        run->ended.wait_for(lock, grace, is_done);
+        target = nullptr;
+      }
+      if (run->done) late = late && !target;  // it may have ended while we looked at the clock
+    }
+    return ended && !target ? left(*run, thread, {}) : judged(*run, thread, late, target);
+  }
+
+  /// Joins the thread, or leaves it where it hangs.
+  std::optional<CaseResult> left(Run& run, std::thread& thread, std::optional<CaseResult> with) {
+    bool done = false;
+    {
+      const std::lock_guard lock(run.mutex);
+      done = run.done;
+    }
+    if (done) {
+      thread.join();
+    } else {
+      thread.detach();
+      const std::lock_guard lock(mutex_);
+      ++abandoned_;
+    }
+    return with;
+  }
+
+  std::optional<CaseResult> judged(Run& run, std::thread& thread, bool late, std::shared_ptr<Target>& target) {
+    CaseResult result;
+    std::optional<Gone> gone;
+    bool done = false;
+    {
+      const std::lock_guard lock(run.mutex);
+      if ((done = run.done)) {
+        result = std::move(run.result);
+        gone = std::move(run.gone);
+        if (run.spoilt) target = nullptr;
+      }
+    }
+    result.of = run.which;
+    result.seed = seed_of(*run.which, run.seed_of_run);
+    if (late) {
+      result.judgement = {Verdict::error,
+                          {},
+                          fmt::format("the case took longer than {:.1f} s{}",
+                                      std::chrono::duration<double>(options_.case_timeout).count(),
+                                      done ? "" : ", and could not be interrupted")};
+    } else if (gone) {
+      std::string how = "the device went away: " + gone->why;
+      lost(how);
+      if (is_deviation(result.judgement.verdict))
+        result.judgement.actual += "; after the case " + how;
+      else
+        result.judgement = {gone->device ? Verdict::fail : Verdict::error, gone->device ? "the device goes on" : "",
+                            how};
+    } else {
+      const std::lock_guard lock(mutex_);
+      losses_ = 0;
+    }
+    return left(run, thread, std::move(result));
+  }
+
+  void keep(std::size_t index, CaseResult result) {
+    const std::lock_guard lock(telling_);
+    results_[index] = std::move(result);
+    if (options_.on_end) options_.on_end(*results_[index]);
+  }
+
+  Certification take() {
+    Certification all;
+    std::size_t ran = 0;
+    for (std::optional<CaseResult>& result : results_)
+      if (result) {
+        ++ran;
+        all.results.push_back(std::move(*result));
+      }
+    if (ran < results_.size()) all.partial = fmt::format("{} of {} cases ran: {}", ran, results_.size(), over());
+    all.abandoned = abandoned_;
+    return all;
+  }
+
+  const std::span<const Case* const> which_;
+  const CertifyOptions& options_;
+  std::optional<Clock::time_point> until_;
+  std::mutex mutex_, opening_, telling_;
+  std::vector<std::optional<CaseResult>> results_;
+  std::size_t next_ = 0, abandoned_ = 0;
+  unsigned losses_ = 0;
+  std::string why_;
+};
+
+}  // namespace
+
+Certification certify(std::span<const Case* const> which, const CertifyOptions& options,
+                      std::unique_ptr<Target> first) {
+  return Work(which, options).go(std::move(first));
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,198 @@
+#include "conformance/runner/certify.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+namespace rdmawire::conformance {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr RuleId rule = "rc.responder.psn.sequence-error";
+
+CertifyOptions options_for(std::uint64_t seed = 11) {
+  CertifyOptions options;
+  options.seed = seed;
+  options.fresh = true;
+  options.open = [] { return Target::open({.seed = 3}); };
+  return options;
+}
+
+void passes(Bench& bench) { bench.note("fine"); }
+constexpr Case good{.rule = rule, .variant = "good", .run = passes};
+
+std::vector<std::string> told(const Certification& all) {
+  std::vector<std::string> lines;
+  for (const CaseResult& result : all.results) {
+    std::string line = result.of->id() + ": " + std::string(to_string(result.judgement.verdict)) + " " +
+                       result.judgement.actual + " " + std::to_string(result.seed);
+    for (const Step& step : result.transcript) line += "\n" + std::to_string(step.time) + " " + step.text;
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+TEST(Certify, ManyWorkersSayWhatOneSays) {
+  std::vector<const Case*> some;
+  for (const Case& which : cases())
+    if (some.size() < 120) some.push_back(&which);
+  CertifyOptions options = options_for();
+  const Certification one = certify(some, options);
+  options.jobs = 4;
+  std::size_t ends = 0;
+  options.on_end = [&](const CaseResult&) { ++ends; };
+  const Certification four = certify(some, options);
+  ASSERT_EQ(one.results.size(), some.size());
+  EXPECT_EQ(told(one), told(four));
+  EXPECT_EQ(ends, some.size());
+  EXPECT_EQ(four.partial, "");
+  for (std::size_t i = 0; i < some.size(); ++i) EXPECT_EQ(four.results[i].of, some[i]);
+}
+
+void waits_for_ever(Bench& bench) {
+  for (;;) bench.pass(1'000'000);
+}
+constexpr Case endless{.rule = rule, .variant = "endless", .run = waits_for_ever};
+
+TEST(Certify, ACaseThatHangsIsAnErrorAndTheOthersRun) {
+  CertifyOptions options = options_for();
+  options.case_timeout = 200ms;
+  const std::vector<const Case*> both{&good, &endless, &good};
+  const Certification all = certify(both, options);
+  ASSERT_EQ(all.results.size(), 3U);
+  EXPECT_EQ(all.results[0].judgement.verdict, Verdict::pass);
+  EXPECT_EQ(all.results[1].judgement, (Judgement{Verdict::error, "", "the case took longer than 0.2 s"}));
+  EXPECT_EQ(all.results[2].judgement.verdict, Verdict::pass);
+  EXPECT_EQ(all.abandoned, 0U);
+}
+
+std::atomic<bool> released = false;
+void never_returns(Bench&) {
+  while (!released) std::this_thread::sleep_for(5ms);
+}
+constexpr Case stuck{.rule = rule, .variant = "stuck", .run = never_returns};
+
+TEST(Certify, ACaseThatCannotBeInterruptedIsLeftBehind) {
+  CertifyOptions options = options_for();
+  options.case_timeout = 100ms;
+  const Certification all = certify(std::vector<const Case*>{&stuck, &good}, options);
+  ASSERT_EQ(all.results.size(), 2U);
+  EXPECT_THAT(all.results[0].judgement.actual, HasSubstr("could not be interrupted"));
+  EXPECT_EQ(all.results[0].of, &stuck);
+  EXPECT_EQ(all.results[1].judgement.verdict, Verdict::pass);
+  EXPECT_EQ(all.abandoned, 1U);
+  released = true;
+  std::this_thread::sleep_for(100ms);  // it has nothing left to do, but its device
+}
+
+std::atomic<int> turn = 0;
+void changes_its_mind(Bench& bench) { bench.require(++turn % 3 != 2, "the same as before", "something else"); }
+constexpr Case moody{.rule = rule, .variant = "moody", .run = changes_its_mind};
+
+TEST(Certify, RepeatsShowWhatIsFlaky) {
+  turn = 0;
+  CertifyOptions options = options_for();
+  options.repeat = 3;
+  const Certification all = certify(std::vector<const Case*>{&moody, &good}, options);
+  ASSERT_EQ(all.results.size(), 2U);
+  const CaseResult& flaky = all.results[0];
+  EXPECT_TRUE(flaky.flaky());
+  EXPECT_EQ(flaky.attempts, (std::vector<Attempt>{{Verdict::pass, 11}, {Verdict::fail, 12}, {Verdict::pass, 13}}));
+  EXPECT_EQ(flaky.judgement.verdict, Verdict::fail) << "the worst is told";
+  EXPECT_EQ(flaky.seed, seed_of(moody, 12));
+  EXPECT_FALSE(all.results[1].flaky());
+  EXPECT_EQ(all.results[1].attempts.size(), 3U);
+}
+
+void keeps_a_domain(Bench& bench) {
+  (void)bench.device().peer->call("alloc_pd", {{"device", bench.device().device->handle()}});
+}
+constexpr Case leaving{.rule = rule, .variant = "leaves something", .run = keeps_a_domain};
+
+TEST(Certify, WhatACaseLeavesBehindIsAnErrorAndTheDeviceIsOpenedAnew) {
+  CertifyOptions options = options_for();
+  options.fresh = false;
+  int opened = 0;
+  options.open = [&] {
+    ++opened;
+    return Target::open({.seed = 3});
+  };
+  const Certification all = certify(std::vector<const Case*>{&leaving, &good, &good}, options);
+  ASSERT_EQ(all.results.size(), 3U);
+  EXPECT_EQ(all.results[0].judgement,
+            (Judgement{Verdict::error, "", "after the case 1 of the case's objects could not be released"}));
+  EXPECT_EQ(all.results[2].judgement.verdict, Verdict::pass);
+  EXPECT_EQ(opened, 2);
+}
+
+void loses_the_agent(Bench& bench) { bench.device().peer->close(); }
+constexpr Case fatal{.rule = rule, .variant = "fatal", .run = loses_the_agent};
+
+TEST(Certify, ALostDeviceIsOpenedAnew) {
+  CertifyOptions options = options_for();
+  options.fresh = false;
+  const Certification all = certify(std::vector<const Case*>{&good, &fatal, &good}, options);
+  ASSERT_EQ(all.results.size(), 3U);
+  EXPECT_EQ(all.results[1].judgement.verdict, Verdict::error);
+  EXPECT_THAT(all.results[1].judgement.actual, HasSubstr("the device went away"));
+  EXPECT_EQ(all.results[2].judgement.verdict, Verdict::pass);
+  EXPECT_EQ(all.partial, "");
+}
+
+TEST(Certify, TooManyLossesEndIt) {
+  CertifyOptions options = options_for();
+  options.most_losses = 2;
+  const Certification all = certify(std::vector<const Case*>{&good, &fatal, &fatal, &good, &good}, options);
+  EXPECT_EQ(all.results.size(), 3U);
+  EXPECT_THAT(all.partial, HasSubstr("3 of 5 cases ran: the device was lost 2 times in a row"));
+}
+
+TEST(Certify, ADeviceThatCannotBeOpenedEndsIt) {
+  CertifyOptions options = options_for();
+  options.open = [] { return tl::unexpected(TargetError{false, "no such cable"}); };
+  const Certification all = certify(std::vector<const Case*>{&good}, options);
+  EXPECT_TRUE(all.results.empty());
+  EXPECT_EQ(all.partial, "0 of 1 cases ran: no such cable");
+}
+
+TEST(Certify, AStopEndsTheCaseThatRuns) {
+  CertifyOptions options = options_for();
+  options.stop = eventfd(0, EFD_CLOEXEC);
+  options.on_end = [&](const CaseResult& result) {
+    if (result.of == &good) eventfd_write(options.stop, 1);
+  };
+  const auto began = std::chrono::steady_clock::now();
+  const Certification all = certify(std::vector<const Case*>{&good, &endless, &good}, options);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);
+  ASSERT_EQ(all.results.size(), 1U);
+  EXPECT_EQ(all.partial, "1 of 3 cases ran: it was interrupted");
+  ::close(options.stop);
+}
+
+TEST(Certify, TheTimeForAllIsKept) {
+  CertifyOptions options = options_for();
+  options.timeout = 300ms;
+  const Certification all = certify(std::vector<const Case*>{&good, &endless, &good}, options);
+  EXPECT_EQ(all.results.size(), 1U);
+  EXPECT_THAT(all.partial, HasSubstr("the time for all of it, 0 s, was over"));
+}
+
+TEST(Certify, WithoutATransferNothingIsJudged) {
+  CertifyOptions options = options_for();
+  options.open = [] { return Target::open({.faults = {"gid-types-untold"}}); };
+  const Certification all = certify(std::vector<const Case*>{&good, &good}, options);
+  ASSERT_EQ(all.results.size(), 2U);
+  for (const CaseResult& result : all.results) {
+    EXPECT_EQ(result.judgement.verdict, Verdict::error);
+    EXPECT_THAT(result.judgement.actual, HasSubstr("the transfer that shows that everything works failed"));
+  }
+}
+
+}  // namespace
+}  // namespace rdmawire::conformance

@@ -1,0 +1,41 @@
+#pragma once
+/// A wire whose use another thread can end: a case that hangs in it comes back.
+
+#include <algorithm>
+#include <atomic>
+
+#include "replay/wires/forwarding.hpp"
+
+namespace rdmawire::conformance {
+
+class InterruptibleWire final : public replay::ForwardingWire {
+ public:
+  using ForwardingWire::ForwardingWire;
+
+  /// Every later call gives WireError::Kind::closed, and one that waits soon does.
+  void interrupt() { interrupted_ = true; }
+
+  using Wire::send;
+  replay::WireResult<std::size_t> send(std::span<const replay::Outgoing> frames) override {
+    if (interrupted_) return tl::unexpected(ended());
+    return next().send(frames);
+  }
+  replay::WireResult<std::optional<replay::Received>> receive(std::int64_t deadline) override {
+    constexpr std::int64_t slice = 100'000'000;
+    for (;;) {
+      if (interrupted_) return tl::unexpected(ended());
+      // Nobody waits in virtual time.
+      const std::int64_t until = capabilities().virtual_time ? deadline : std::min(deadline, next().now() + slice);
+      auto received = next().receive(until);
+      if (!received || *received || until == deadline) return received;
+    }
+  }
+
+ private:
+  [[nodiscard]] replay::WireError ended() const {
+    return {replay::WireError::Kind::closed, 0, name() + ": the case was ended from outside"};
+  }
+  std::atomic<bool> interrupted_ = false;
+};
+
+}  // namespace rdmawire::conformance

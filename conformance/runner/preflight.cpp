@@ -1,0 +1,254 @@
+#include "conformance/runner/preflight.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "conformance/runner/run.hpp"
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+using Json = nlohmann::json;
+using Status = Finding::Status;
+
+constexpr std::uint32_t mtu_of_cases = 1024;
+constexpr std::uint32_t room_for_headers =
+    200;  // Ethernet with a VLAN tag, IPv6, UDP, BTH, the largest extensions, ICRC
+constexpr std::uint16_t full_member = 0x8000;
+
+/// Both clocks at one time: the agent's lies within half of the time that the answer took.
+struct Reading {
+  std::int64_t ours = 0, theirs = 0, half_trip = 0;
+};
+
+std::optional<Reading> read_clocks(DeviceUnderTest& device) {
+  std::optional<Reading> best;
+  for (int i = 0; i < 8; ++i) {
+    const std::int64_t before = device.wire->now();
+    const auto answer = device.peer->call("ping");
+    const std::int64_t after = device.wire->now();
+    if (!answer || !answer->contains("time_ns")) return best;
+    const Reading reading{before + (after - before) / 2, answer->value("time_ns", std::int64_t{0}),
+                          (after - before) / 2};
+    if (!best || reading.half_trip < best->half_trip) best = reading;
+  }
+  return best;
+}
+
+class Look {
+ public:
+  Look(Target& target, const PreflightOptions& options)
+      : target_(target), device_(target.device()), options_(options) {}
+
+  std::vector<Finding> all() {
+    agent();
+    port();
+    gids();
+    pkeys();
+    reach();
+    if (device_.wire->capabilities().virtual_time)
+      found("clocks", "one virtual clock for tester and device");
+    else
+      clocks();
+    quiet();
+    rights();
+    transfer();
+    return std::move(findings_);
+  }
+
+ private:
+  void add(Status status, std::string what, std::string found, std::string advice = {}) {
+    findings_.push_back({status, std::move(what), std::move(found), std::move(advice)});
+  }
+  void found(std::string what, std::string is) { add(Status::pass, std::move(what), std::move(is)); }
+  /// Passes where it holds.
+  void holds(bool it_does, Status otherwise, std::string what, std::string is, std::string advice) {
+    add(it_does ? Status::pass : otherwise, std::move(what), std::move(is),
+        it_does ? std::string() : std::move(advice));
+  }
+
+  void agent() {
+    const Json& hello = device_.peer->hello();
+    const int protocol = hello.value("protocol", 0);
+    const std::string program = hello.value("agent", "?");
+    holds(protocol == 1, Status::fail, "agent's protocol", fmt::format("version {}", protocol),
+          "install the rdmawire-agent of this version beside the device");
+    if (device_.name == "reference") return;
+    holds(program.ends_with(" " RDMAWIRE_VERSION), Status::warn, "agent", program,
+          "it is of another version than this program, " RDMAWIRE_VERSION
+          "; commands that it does not know make cases "
+          "unsupported");
+    if (is_on_bench(device_.name))
+      holds(hello.value("authentication", "none") != "none", Status::warn, "agent's secret",
+            hello.value("authentication", "none"),
+            "whoever reaches the agent can use the device's memory; start it with --secret-file where others can");
+  }
+
+  void port() {
+    const auto asked =
+        device_.peer->call("port", {{"device", device_.device->handle()}, {"port", device_.device->port().number}});
+    if (!asked) {
+      add(Status::fail, "port", asked.error().message, "see whether the agent may open the device's verbs");
+      return;
+    }
+    port_ = *asked;
+    const auto text = [&](const char* key) {
+      const auto at = port_.find(key);
+      return at != port_.end() && at->is_string() ? at->get<std::string>() : std::string("?");
+    };
+    holds(text("state") == "active", Status::fail, "link", text("state"),
+          "plug the cable in, bring the interface up, and see that both ends agree on speed and FEC");
+    holds(!device_.device->iwarp() && text("link_layer") == "ethernet", Status::fail, "link layer",
+          device_.device->iwarp() ? "iWARP" : text("link_layer"),
+          "these cases are for RoCEv2: set the port's type to Ethernet, and the device's protocol to RoCE");
+    const std::uint32_t mtu = port_.value("active_mtu", 0U);
+    holds(mtu >= mtu_of_cases, Status::fail, "path MTU", fmt::format("{} octets", mtu),
+          fmt::format("cases use {}: set the interface's MTU to {} or more", mtu_of_cases,
+                      mtu_of_cases + room_for_headers));
+    const std::uint32_t wire = device_.wire->capabilities().most_octets;
+    holds(wire >= mtu_of_cases + room_for_headers, Status::fail, "tester's frames",
+          fmt::format("up to {} octets", wire),
+          fmt::format("set the MTU of the tester's port to {} or more", mtu_of_cases + room_for_headers));
+  }
+
+  void gids() {
+    const peer::Gid& gid = device_.device->gid();
+    holds(gid.type == "roce_v2", Status::fail, "GID", fmt::format("{}: {}, {}", gid.index, gid.text, gid.type),
+          "give the port an IPv4 address, and let its GID table have a RoCEv2 entry for it");
+    holds(device_.ipv6.has_value(), Status::warn, "GID of IPv6",
+          device_.ipv6 ? fmt::format("index {}", device_.ipv6->gid_index) : "none",
+          "give the port an IPv6 address too; else the cases over IPv6 are unsupported");
+    holds(device_.vlan.has_value(), Status::warn, "GID of a VLAN",
+          device_.vlan ? fmt::format("VLAN {}, index {}", device_.vlan->path.vlan, device_.vlan->gid_index) : "none",
+          "give the port a VLAN interface with an IPv4 address; else the cases with VLAN tags are unsupported");
+  }
+
+  void pkeys() {
+    const Json table = port_.value("pkeys", Json::array());
+    std::string text;
+    std::size_t used = 0;
+    for (const Json& key : table) {
+      const auto number = key.is_number_unsigned() ? key.get<std::uint32_t>() : 0;
+      if (number == 0) continue;
+      if (++used <= 8) text += fmt::format("{}{:#06x}", text.empty() ? "" : ", ", number);
+    }
+    const bool full = !table.empty() && table[0].is_number_unsigned() && (table[0].get<std::uint32_t>() & full_member);
+    holds(full, Status::fail, "P_Key table", used == 0 ? "empty" : text,
+          "entry 0 has to be a full member's, 0xffff of the default partition; see the port's configuration");
+  }
+
+  void reach() { found("wire", fmt::format("{} leads to {}", device_.wire->name(), target_.destinations())); }
+
+  void clocks() {
+    const auto first = read_clocks(device_);
+    std::this_thread::sleep_for(std::chrono::nanoseconds(options_.clocks));
+    const auto second = read_clocks(device_);
+    if (!first || !second) {
+      add(Status::warn, "clocks", "the agent does not tell the time", "install the rdmawire-agent of this version");
+      return;
+    }
+    const auto ours = static_cast<double>(second->ours - first->ours);
+    const auto theirs = static_cast<double>(second->theirs - first->theirs);
+    const double parts = (theirs - ours) / ours * 1e6;
+    const double sure = static_cast<double>(first->half_trip + second->half_trip) / ours * 1e6;
+    constexpr double most_parts = 1000;  // timers of cases are judged to much less than that
+    holds(std::abs(parts) <= most_parts + sure, Status::warn, "clocks",
+          fmt::format("the device's host runs {:+.0f} parts per million beside ours (sure to {:.0f}); {:.1f} µs to an "
+                      "answer of the agent and back",
+                      parts, sure, static_cast<double>(2 * second->half_trip) / 1e3),
+          "times that are measured here cannot be blamed on the device: look at both hosts' clock sources");
+  }
+
+  void quiet() {
+    std::map<std::string, std::size_t> seen;
+    std::size_t rdma = 0;
+    const std::int64_t until = device_.wire->now() + options_.listening;
+    for (std::size_t most = 100'000; most > 0; --most) {
+      const auto received = device_.wire->receive(until);
+      if (!received) {
+        add(Status::fail, "quiet", received.error().message, "see that the tester's port stays up");
+        return;
+      }
+      if (!*received) break;
+      if ((*received)->own) continue;
+      const HeaderStack stack = decode((*received)->frame);
+      const bool is_rdma = static_cast<bool>(stack.get<Bth>());
+      rdma += is_rdma;
+      ++seen[is_rdma ? "RoCE" : "other"];
+    }
+    std::string text;
+    for (const auto& [kind, count] : seen) text += fmt::format("{}{} {} frames", text.empty() ? "" : ", ", count, kind);
+    const auto time = static_cast<double>(options_.listening) / 1e6;
+    holds(rdma == 0, Status::warn, "quiet", fmt::format("{} in {:.0f} ms", text.empty() ? "no frame" : text, time),
+          "somebody else speaks RDMA on this link: end it, cases would take its frames for the device's");
+  }
+
+  void rights() {
+    constexpr std::uint64_t some_memory = 1U << 20;
+    std::string lacks;
+    const auto domain = device_.device->protection_domain();
+    if (!domain) {
+      lacks = domain.error().message;
+    } else if (const auto region = domain->region(some_memory, {"local_write", "remote_write", "remote_read"});
+               !region) {
+      lacks = region.error().message;
+    }
+    holds(lacks.empty(), Status::fail, "agent's rights", lacks.empty() ? "verbs, and 1 MiB of locked memory" : lacks,
+          "the agent needs /dev/infiniband/uverbs* and locked memory (ulimit -l); CAP_NET_RAW for privileged Q_Keys");
+  }
+
+  void transfer() {
+    const Judgement works = sanity(device_, options_.seed);
+    holds(works.verdict == Verdict::pass, Status::fail, "transfer",
+          works.verdict == Verdict::pass ? "a SEND was executed and acknowledged" : works.actual,
+          "nothing can be judged before that works: look for filters (iptables, switches, flow rules) between the two, "
+          "and for another host with the tester's addresses");
+  }
+
+  Target& target_;
+  DeviceUnderTest& device_;
+  const PreflightOptions options_;
+  Json port_ = Json::object();
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+std::string_view to_string(Finding::Status status) {
+  switch (status) {
+    case Status::pass: return "pass";
+    case Status::warn: return "warn";
+    case Status::fail: return "fail";
+  }
+  return "fail";
+}
+
+std::vector<Finding> preflight(Target& target, const PreflightOptions& options) { return Look(target, options).all(); }
+
+Finding unreachable(const TargetError& error) {
+  return {Status::fail, "device", error.message, "docs/certify.md says how a bench is set up"};
+}
+
+bool has_failure(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& finding) { return finding.status == Status::fail; });
+}
+
+std::string text_of(const std::vector<Finding>& findings) {
+  std::string text;
+  for (const Finding& finding : findings) {
+    text += fmt::format("{}  {:<18} {}\n", to_string(finding.status), finding.what, finding.found);
+    if (!finding.advice.empty()) text += fmt::format("      {:<18} {}\n", "", finding.advice);
+  }
+  return text;
+}
+
+}  // namespace rdmawire::conformance
