@@ -6,6 +6,7 @@
 
 #include "conformance/monitors/connection_monitor.hpp"
 #include "conformance/monitors/header_monitor.hpp"
+#include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 
 namespace rdmawire::conformance {

@@ -90,14 +90,9 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
   const View<Bth> bth(stack.bytes.data() + layers[stack.transport].offset);
   const Opcode& op = opcode(bth.get<"opcode">());
   static constexpr Layer no_layer{};
-  Here here{packet,
-            stack,
-            stack.network < layers.size() ? layers[stack.network] : no_layer,
-            bth,
-            op,
-            judge_,
-            packet.icrc.status == CrcCheck::Status::bad,
-            tracking::declared_end(stack)};
+  Here here{
+      packet, stack,  stack.network < layers.size() ? layers[stack.network] : no_layer, bth,
+      op,     judge_, !untouched_ && packet.icrc.status == CrcCheck::Status::bad,       tracking::declared_end(stack)};
   if (stack.wire == Wire::roce_v2) {
     if (here.network.header == &info<Ipv4>) judge_ipv4(here);
     if (here.network.header == &info<Ipv6>) judge_ipv6(here);

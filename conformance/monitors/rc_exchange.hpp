@@ -44,9 +44,10 @@ struct SeenRequest {
 
   // Its own answer: of a READ or an atomic
   std::uint64_t answered_frame = 0;
-  std::uint32_t responses = 0;  ///< of a READ: PSNs that were answered in order, from the first on
-  bool response_gap = false;    ///< of a READ: a response is missing before one that came
-  bool skipped = false;         ///< later requests were answered, and this one was not seen to be
+  std::uint32_t responses = 0;   ///< of a READ: PSNs that were answered in order, from the first on
+  std::uint32_t asked_from = 0;  ///< of a READ: the PSN, from its first on, at which it was asked for last
+  bool response_gap = false;     ///< of a READ: a response is missing before one that came
+  bool skipped = false;          ///< later requests were answered, and this one was not seen to be
   std::int64_t skipped_time = 0;
   std::uint64_t original = 0;  ///< what an atomic's answer said
   bool has_original = false;
@@ -146,10 +147,11 @@ class RcExchange {
   std::uint64_t acks_again_ = 0;
   std::uint64_t response_gap_frame_ = 0;  // a response that shows one before it to be missing: an implied NAK
   std::uint64_t ack_frame_ = 0;           // the last ACK
-  Psn last_response_;                     // the furthest response that was seen
+  std::optional<Psn> last_response_;      // the furthest response that was seen
 
   // MSN: what it was before the first request that was seen, as bounds
   bool msn_known_ = false;
+  bool msn_judged_ = false;  // once
   Msn msn_low_;
   std::uint32_t msn_width_ = 0;
   struct PendingMsn {

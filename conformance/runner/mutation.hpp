@@ -39,8 +39,9 @@ enum class Breadth : std::uint8_t {
   all,
 };
 
-/// Runs cases against a reference device with that fault.
-Mutation mutate(const device::FaultRow& fault, Breadth breadth, std::uint64_t seed);
+/// Runs cases against a reference device with that fault; not those in `clean`, which deviate without it too.
+Mutation mutate(const device::FaultRow& fault, Breadth breadth, std::uint64_t seed,
+                const std::set<std::string>& clean = {});
 
 /// All faults, by so many threads. `progress`: called after each, by whichever thread.
 std::vector<Mutation> mutate_all(Breadth breadth, std::uint64_t seed, unsigned threads,
