@@ -17,6 +17,7 @@ TEST_F(Conversing, HelloSaysWhoAnswers) {
   EXPECT_EQ(hello["protocol"], 1);
   EXPECT_EQ(hello["agent"], "rdmawire-agent 0");
   EXPECT_EQ(hello["authentication"], "none");
+  EXPECT_TRUE(hello["privileged"].is_boolean());
   EXPECT_FALSE(hello.contains("challenge"));
 }
 

@@ -5,65 +5,21 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
 
-#include "conformance/lab/guest.hpp"
-#include "conformance/lab/process.hpp"
-#include "conformance/lab/run_directory.hpp"
+#include "conformance/lab/guest_for_test.hpp"
 #include "replay/peer/connection_manager.hpp"
 
 namespace rdmawire::peer::testing {
 
-/// A guest with one device, in a directory that goes with it.
-class TestGuest {
- public:
-  static lab::Result<TestGuest> boot(bool siw) {
-    const auto tell = [](std::string_view line) {
-      std::fprintf(stderr, "  %.*s\n", static_cast<int>(line.size()), line.data());
-    };
-    if (lab::find_program("qemu-system-x86_64").empty())
-      return lab::failure(lab::LabError::Kind::missing, "needs qemu-system-x86_64 (package qemu-system-x86)");
-    lab::ImageOptions wanted;
-    wanted.siw = siw;
-    wanted.progress = tell;
-    const auto image = lab::provide_image(wanted);
-    if (!image) return tl::unexpected(image.error());
-    auto directory = lab::RunDirectory::create("");
-    if (!directory) return tl::unexpected(directory.error());
-    lab::GuestOptions options;
-    options.rxe = !siw;
-    options.siw = siw;
-    options.agent = RDMAWIRE_AGENT;
-    options.progress = tell;
-    auto guest = lab::Guest::boot(*image, directory->path(), options);
-    if (!guest) return tl::unexpected(guest.error());
-    return TestGuest(std::move(*directory), std::move(*guest));
-  }
-
-  [[nodiscard]] std::string agent() const { return guest.agents().at(0); }
-  [[nodiscard]] std::string address() const {
-    const std::string& first = guest.ports().at(0).addresses.at(0);
-    return first.substr(0, first.find('/'));
-  }
-
- private:
-  TestGuest(lab::RunDirectory directory, lab::Guest booted)
-      : directory_(std::move(directory)), guest(std::move(booted)) {}
-  lab::RunDirectory directory_;
-
- public:
-  lab::Guest guest;
-};
-
 /// The guest with rxe or with siw; the reason why there is none.
-inline lab::Result<TestGuest>& test_guest(bool siw) {
-  static std::map<bool, lab::Result<TestGuest>> guests;
+inline lab::Result<lab::TestGuest>& test_guest(bool siw) {
+  static std::map<bool, lab::Result<lab::TestGuest>> guests;
   auto found = guests.find(siw);
-  if (found == guests.end()) found = guests.emplace(siw, TestGuest::boot(siw)).first;
+  if (found == guests.end()) found = guests.emplace(siw, lab::TestGuest::boot(siw, RDMAWIRE_AGENT)).first;
   return found->second;
 }
 

@@ -1,7 +1,12 @@
 /// hello, authenticate, ping, objects, destroy, reset, bye.
 
+#include <linux/capability.h>
 #include <sodium.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "conformance/agent/commands.hpp"
 #include "conformance/agent/conversation.hpp"
@@ -10,6 +15,17 @@ namespace rdmawire::agent {
 namespace {
 
 constexpr unsigned most_guesses = 3;
+
+/// Whether the kernel takes this program for a privileged consumer (IBTA vol 1, 10.2.5): CAP_NET_RAW, and of the
+/// machine itself, not of a container with users of its own.
+bool is_privileged() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3]{};
+  if (syscall(SYS_capget, &header, data) != 0 || (data[0].effective >> CAP_NET_RAW & 1) == 0) return false;
+  std::ifstream map("/proc/self/uid_map");
+  std::uint64_t inside = 0, outside = 0, count = 0;
+  return map >> inside >> outside >> count && inside == 0 && outside == 0 && count == 0xffffffff;
+}
 
 Result<Json> hello(Session& session, Arguments& arguments) {
   const auto protocol = arguments.number<std::uint32_t>("protocol");
@@ -24,11 +40,9 @@ Result<Json> hello(Session& session, Arguments& arguments) {
 
   utsname name{};
   static_cast<void>(uname(&name));
-  Json result = {{"protocol", protocol_version},
-                 {"agent", "rdmawire-agent " + session.settings().version},
-                 {"host", name.nodename},
-                 {"kernel", name.release},
-                 {"authentication", "none"}};
+  Json result = {{"protocol", protocol_version},  {"agent", "rdmawire-agent " + session.settings().version},
+                 {"host", name.nodename},         {"kernel", name.release},
+                 {"privileged", is_privileged()}, {"authentication", "none"}};
   if (session.settings().secret) {
     session.challenge.resize(32);
     randombytes_buf(session.challenge.data(), session.challenge.size());
@@ -120,10 +134,13 @@ std::span<const Command> session_commands() {
         {"agent", "program and version"},
         {"host", "name of the machine"},
         {"kernel", "release of its kernel"},
+        {"privileged",
+         "boolean: whether the kernel takes it for a privileged consumer (CAP_NET_RAW), who may use Q_Keys "
+         "with the high bit set"},
         {"authentication", "`none` or `hmac-sha256`"},
         {"challenge", "octets, only with `hmac-sha256`"}},
        R"({"protocol":1,"controller":"certify","heartbeat_ms":5000})",
-       R"({"protocol":1,"agent":"rdmawire-agent 0.1.0","host":"guest","kernel":"6.1.0-30-amd64","authentication":"none"})",
+       R"({"protocol":1,"agent":"rdmawire-agent 0.1.0","host":"guest","kernel":"6.1.0-30-amd64","privileged":true,"authentication":"none"})",
        &hello},
       {"authenticate",
        "Proves that the controller knows the secret. A wrong response is answered late, with EACCES; after the third a "

@@ -253,6 +253,12 @@ void Connected::bring_to(const std::string& state) {
   }
 }
 
+peer::AddressHandle Connected::address_handle_of_tester() const {
+  return bench_->take(
+      bench_->domain().address_handle(gid_text(path.tester_address), bench_->way(options.over).gid_index),
+      "an address handle of the tester's address");
+}
+
 void Connected::device_sends(std::uint64_t wr_id, Message message) {
   post({.opcode = "send",
         .wr_id = wr_id,

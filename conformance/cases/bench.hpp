@@ -96,6 +96,9 @@ struct Connected : TesterQueuePair {
   /// Fetches and adds 5; what was there comes to the region.
   void device_adds(std::uint64_t wr_id, Message message = {});
 
+  /// For a request of UD to the tester.
+  [[nodiscard]] peer::AddressHandle address_handle_of_tester() const;
+
   /// Attributes for modify_qp with which it goes to that state in the usual order: RESET, INIT, RTR, RTS.
   [[nodiscard]] nlohmann::json attributes_to(const std::string& state) const;
   /// Modifies exactly these.

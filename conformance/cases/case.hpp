@@ -41,7 +41,7 @@ constexpr bool needs(Need set, Need one) {
 enum class Caution : std::uint8_t {
   none,
   slow,       ///< takes more than a minute of the device's clock
-  dangerous,  ///< is known to have left a device hanging, its system with it
+  dangerous,  ///< is known to have left a device hanging or deaf
 };
 
 struct Case {
@@ -65,7 +65,7 @@ std::string lacking(const DeviceUnderTest& device, Need needed);
 /// Why the case is not run unless it is asked for, in words; empty: it is run.
 std::string left_out(const DeviceUnderTest& device, Caution caution);
 
-/// All cases, by file, in the rules' order.
+/// All cases, by file, in the rules' order; the dangerous ones last.
 std::span<const Case> cases();
 
 }  // namespace rdmawire::conformance

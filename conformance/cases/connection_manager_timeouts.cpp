@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "conformance/cases/connection_manager.hpp"
 #include "conformance/cases/files.hpp"
 
@@ -57,10 +59,19 @@ void until_the_end(Bench& bench) {
   const peer::CmConnection connection = cm.device_connects();
   Seen seen = cm.hears<CmReq>();
   const Announced announced = announced_by(seen);
-  for (std::uint32_t retry = 0; retry < announced.retries; ++retry) seen = asks_again(bench, seen);
-  cm.hears_nothing(nearly(announced.wait));
+  std::int64_t spacing = 0;
+  for (std::uint32_t retry = 0; retry < announced.retries; ++retry) {
+    Seen again = asks_again(bench, seen);
+    spacing = again.time - seen.time;
+    seen = std::move(again);
+  }
+  const std::int64_t until = bench.now() + spacing + spacing / 2;
+  while (const auto more = bench.next(std::max<std::int64_t>(until - bench.now(), 1)))
+    bench.require(!more->stack.get<CmReq>(), "no REQ beyond Max CM Retries", more->text());
   const peer::CmEvent event = cm.is_told(connection, "unreachable", 4 * announced.wait);
   bench.require(event.name == "ETIMEDOUT", "unreachable, ETIMEDOUT", event.body.dump());
+  while (const auto late = bench.next(bench.patience().silence))
+    bench.require(!late->stack.get<CmReq>(), fmt::format("{} REQs", announced.retries + 1), "one more");
 }
 
 // 12.6.6: an MRA in place of the REP: now the REQ is not said again before the MRA's time is over.

@@ -183,6 +183,18 @@ void the_key_before_is_bad(Bench& bench) {
   reads_with(bench, qp, psn(+1), region, 1);
   bench << nak_remote_access(psn(+1));
 }
+// 10.6.5
+void not_behind_the_regions_invalidate(Bench& bench) {
+  const FastRegion region(bench);
+  Connected& qp = bench.rc();
+  region.registers(qp, 0, 1);
+  reads_with(bench, qp, psn(+0), region, 1);
+  bench << read_response(Position::only, psn(+0));
+  qp.post({.opcode = "local_inv", .wr_id = 1, .invalidate_rkey = region.key(1)});
+  qp.completes(1);
+  reads_with(bench, qp, psn(+1), region, 1);
+  bench << nak_remote_access(psn(+1));
+}
 // o10-2.2.5
 void its_queue_pair_can_go(Bench& bench) {
   Connected& qp = bench.rc({.region_access = bindable});
@@ -249,9 +261,20 @@ void gaps_are_counted(Bench& bench) {
 }
 void rnr_naks_are_counted(Bench& bench) {
   Connected& qp = bench.rc();
-  counts(bench, {"send_rnr_err"}, 1, [&] {
+  counts(bench, {"send_rnr_err", "rnr_nak_sent"}, 1, [&] {
     bench >> qp.send_only(psn(+0));
     bench << rnr_nak(psn(+0));
+  });
+}
+void received_rnr_naks_are_counted(Bench& bench) {
+  Connected& qp = bench.rc({.timeout = 20});
+  counts(bench, {"rcvd_rnr_err", "rnr_nak_received"}, 1, [&] {
+    qp.device_sends(0);
+    bench << a_send(psn(+0));
+    bench >> qp.rnr_nak(1, psn(+0), 0);
+    bench << a_send(psn(+0));
+    bench >> qp.ack(psn(+0), 1);
+    qp.completes(0);
   });
 }
 void exhausted_retries_are_counted(Bench& bench) {
@@ -318,11 +341,18 @@ std::span<const Case> queue_pair_memory_cases() {
        .variant = "window",
        .needs = windows,
        .run = not_behind_its_invalidate},
+      {.rule = "memory.responder.region.local-invalidate",
+       .variant = "region",
+       .run = not_behind_the_regions_invalidate},
       {.rule = "port.verbs.tables.first-entries", .role = verbs, .run = first_entries},
       {.rule = "port.verbs.tables.gid-type", .role = verbs, .run = every_gid_has_a_type},
       {.rule = "port.verbs.counters.as-the-wire", .variant = "duplicates", .run = duplicates_are_counted},
       {.rule = "port.verbs.counters.as-the-wire", .variant = "out of sequence", .run = gaps_are_counted},
       {.rule = "port.verbs.counters.as-the-wire", .variant = "RNR NAKs", .run = rnr_naks_are_counted},
+      {.rule = "port.verbs.counters.as-the-wire",
+       .variant = "RNR NAKs received",
+       .role = Role::requester,
+       .run = received_rnr_naks_are_counted},
       {.rule = "port.verbs.counters.as-the-wire",
        .variant = "retries exhausted",
        .role = Role::requester,

@@ -67,6 +67,19 @@ void required_for_rts_of_uc(Bench& bench) {
   Connected& qp = bench.uc({.state = "rtr"});
   bench.is_refused(qp.qp.modify({{"state", "rts"}}), "rtr to rts of UC without sq_psn");
 }
+void required_for_rtr_of_uc(Bench& bench) {
+  Connected& qp = bench.uc({.state = "init"});
+  const json all = qp.attributes_to("rtr");
+  for (const char* name : {"ah_attr", "path_mtu", "dest_qp_num", "rq_psn"}) {
+    json attributes = all;
+    attributes.erase(name);
+    bench.is_refused(qp.qp.modify(attributes), fmt::format("init to rtr of UC without {}", name));
+  }
+}
+void required_for_rts_of_ud(Bench& bench) {
+  Connected& qp = bench.ud({.state = "rtr"});
+  bench.is_refused(qp.qp.modify({{"state", "rts"}}), "rtr to rts of UD without sq_psn");
+}
 void required_of_ud(Bench& bench) {
   Connected& qp = bench.ud({.state = "reset"});
   json attributes = qp.attributes_to("init");
@@ -172,6 +185,22 @@ void send_error_of_uc(Bench& bench) {
   qp.fails(7);
   stopped_send_queue(qp, [&] {
     bench >> qp.send_only(psn(+0)).without_ack_request();
+    qp.completes(0);
+  });
+}
+
+void send_error_of_ud(Bench& bench) {
+  Connected& qp = bench.ud({.receives = 1});
+  const peer::AddressHandle ah = qp.address_handle_of_tester();
+  qp.post({.opcode = "send",
+           .wr_id = 7,
+           .sges = {{.addr = qp.region.addr(), .length = 8, .lkey = 0xdead00}},
+           .ah = &ah,
+           .remote_qpn = qp.tester_qpn,
+           .remote_qkey = qp.options.qkey});
+  qp.fails(7);
+  stopped_send_queue(qp, [&] {
+    bench >> qp.datagram(psn(+0), qp.options.qkey);
     qp.completes(0);
   });
 }
@@ -310,6 +339,16 @@ std::span<const Case> queue_pair_states_cases() {
        .needs = Need::uc,
        .run = required_for_rts_of_uc},
       {.rule = "qp.verbs.modify.required-attributes",
+       .variant = "INIT to RTR, UC",
+       .role = verbs,
+       .needs = Need::uc,
+       .run = required_for_rtr_of_uc},
+      {.rule = "qp.verbs.modify.required-attributes",
+       .variant = "RTR to RTS, UD",
+       .role = verbs,
+       .needs = Need::ud,
+       .run = required_for_rts_of_ud},
+      {.rule = "qp.verbs.modify.required-attributes",
        .variant = "RESET to INIT, UD",
        .role = verbs,
        .needs = Need::ud,
@@ -337,6 +376,11 @@ std::span<const Case> queue_pair_states_cases() {
        .role = verbs,
        .needs = Need::uc,
        .run = send_error_of_uc},
+      {.rule = "qp.verbs.send-error.receives-on",
+       .variant = "UD",
+       .role = verbs,
+       .needs = Need::ud,
+       .run = send_error_of_ud},
       {.rule = "qp.sender.state.quiet-after-error", .variant = "ERR", .role = verbs, .run = quiet_after_error},
       {.rule = "qp.sender.state.quiet-after-error",
        .variant = "a request that waits",

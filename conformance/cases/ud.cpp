@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "conformance/cases/connection_manager.hpp"
 #include "conformance/cases/files.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/ip.hpp"
@@ -64,14 +65,6 @@ void wrong_qkey(Bench& bench, std::uint32_t flip) {
 void lowest_bit(Bench& bench) { wrong_qkey(bench, 1); }
 void highest_bit(Bench& bench) { wrong_qkey(bench, 0x80000000); }
 
-peer::AddressHandle to_tester(Bench& bench, const Connected& qp) {
-  std::string address = "::ffff:";
-  for (std::size_t i = 12; i < 16; i += 2)
-    address +=
-        fmt::format("{}{:02x}{:02x}", i > 12 ? ":" : "", qp.path.tester_address[i], qp.path.tester_address[i + 1]);
-  return bench.take(bench.domain().address_handle(address, bench.way(qp.options.over).gid_index),
-                    "an address handle of the tester's address");
-}
 void device_sends(Bench& bench, Connected& qp, const peer::AddressHandle& ah, std::uint32_t key,
                   std::uint32_t length = 8) {
   qp.post({.opcode = "send",
@@ -87,66 +80,79 @@ std::uint64_t qkey_of(const Seen& seen) { return seen.stack.get<Deth>()->get<"qk
 // 10.2.5: a Q_Key with its high bit set in the work request means the queue pair's own.
 void high_bit_means_own(Bench& bench) {
   Connected& qp = bench.ud();
-  const peer::AddressHandle ah = to_tester(bench, qp);
+  const peer::AddressHandle ah = qp.address_handle_of_tester();
   device_sends(bench, qp, ah, 0x80000001);
   bench << a_send(psn(+0)).where("the queue pair's own Q_Key", [](const Seen& seen) { return qkey_of(seen) == qkey; });
 }
 void without_it_the_requests(Bench& bench) {
   Connected& qp = bench.ud();
-  const peer::AddressHandle ah = to_tester(bench, qp);
+  const peer::AddressHandle ah = qp.address_handle_of_tester();
   device_sends(bench, qp, ah, 0x00001234);
   bench << a_send(psn(+0)).where("the work request's Q_Key", [](const Seen& seen) { return qkey_of(seen) == 0x1234; });
 }
 
-// A consumer without privileges cannot have a privileged Q_Key of its own. The lab's agent has them.
+// A consumer without privileges cannot have a privileged Q_Key of its own: 10.2.5. One that has them may.
 void privileged_of_its_own(Bench& bench) {
   Connected& qp = bench.ud({.state = "reset"});
   nlohmann::json attributes = qp.attributes_to("init");
   attributes["qkey"] = 0x80010000;
-  const auto done = qp.qp.modify(attributes);
-  end_case(Verdict::inconclusive,
-           done ? "it was granted, to an agent whose privileges the tester cannot see" : "it was refused");
+  const nlohmann::json& hello = bench.device().peer->hello();
+  const auto privileged = hello.find("privileged");
+  if (privileged == hello.end()) end_case(Verdict::inconclusive, "the agent does not say whether it is privileged");
+  if (*privileged == true)
+    end_case(Verdict::unsupported, "the agent is privileged, and may have such a Q_Key; run it without CAP_NET_RAW");
+  bench.is_refused(qp.qp.modify(attributes), "a Q_Key of 0x80010000, which is a privileged one");
 }
 
+/// A REQ for a service that nobody offers, to the device's QP1: what its CM hears it answers by a REJ.
+void unheard_by_qp1(Bench& bench, const std::function<Stimulus(const Stimulus&)>& changed) {
+  TesterCm cm(bench);
+  static_cast<void>(cm.device_listens());  // it has a CM; and then listens no more
+  bench >> changed(cm.req(cm.port()));
+  cm.hears_nothing(bench.patience().silence);
+  bench >> cm.req(cm.port());
+  cm.hears<CmRej>();
+}
 // 9.6.1.4.1: QP1 hears one Q_Key alone.
-Stimulus mad(const Connected& qp, std::uint32_t key, std::size_t size) {
-  // Get(ClassPortInfo) of communication management.
-  std::string octets_of_mad(size, '\0');
-  octets_of_mad[0] = 1;
-  octets_of_mad[1] = 7;
-  octets_of_mad[2] = 2;
-  octets_of_mad[3] = 1;
-  octets_of_mad[17] = 1;
-  return qp.datagram(psn(+0), key, octets_of_mad)
-      .with<Bth, "dest_qp">(1, "to QP1")
-      .changed([](Frame& frame) { frame.find(info<Deth>)->set(*info<Deth>.find("src_qp"), 1); }, "from QP1");
-}
-/// Whether the device's QP1 answers, with which other MADs can be compared.
-void qp1_answers(Bench& bench, const Connected& qp) {
-  TesterQueuePair general = qp;
-  general.tester_qpn = 1;
-  bench.listen_to(general);
-  bench >> mad(qp, 0x80010000, 256);
-  if (!bench.next(bench.patience().answer / 4))
-    end_case(Verdict::inconclusive, "QP1 answers nothing that the tester asks: so silence tells nothing");
-}
 void wrong_qkey_to_qp1(Bench& bench) {
-  Connected& qp = bench.ud();
-  qp1_answers(bench, qp);
-  bench >> mad(qp, 0x80010001, 256);
-  bench << silence();
+  unheard_by_qp1(bench, [](const Stimulus& s) { return s.with<Deth, "qkey">(0x80010001, "with Q_Key 0x80010001"); });
 }
-// C13-3: what QP1 answers has 256 octets.
+void ordinary_qkey_to_qp1(Bench& bench) {
+  unheard_by_qp1(bench, [](const Stimulus& s) { return s.with<Deth, "qkey">(qkey, "with Q_Key 0x11111111"); });
+}
+/// A REQ in so many octets; what its sender announces is whole.
+Stimulus mad_of(const TesterCm& cm, std::size_t octets) {
+  constexpr std::size_t usual = 256;
+  return cm.req(cm.port()).changed(
+      [&](Frame& frame) {
+        frame.payload.resize(frame.payload.size() + octets - usual);
+        frame.pad = std::vector<std::uint8_t>{};
+      },
+      fmt::format("{} octets long", octets));
+}
+// C13-3: a MAD has 256 octets. What becomes of others the clause does not say, as far as we know it.
+void a_mad_too_short(Bench& bench) {
+  TesterCm cm(bench);
+  static_cast<void>(cm.device_listens());
+  bench >> mad_of(cm, 252);
+  end_case(Verdict::may, bench.all_until_silence().empty() ? "a MAD of 252 octets is dropped" : "it is answered");
+}
+// C9-205: one that does not fit into QP1's receives is dropped at most. QP1 goes on.
+void a_mad_too_long(Bench& bench) {
+  TesterCm cm(bench);
+  static_cast<void>(cm.device_listens());
+  bench >> mad_of(cm, 260);
+  bench.all_until_silence();
+  bench >> cm.req(cm.port());
+  cm.hears<CmRej>();
+}
 void answers_have_256_octets(Bench& bench) {
-  Connected& qp = bench.ud();
-  TesterQueuePair general = qp;
-  general.tester_qpn = 1;
-  bench.listen_to(general);
-  bench >> mad(qp, 0x80010000, 256);
-  const auto answer = bench.next(bench.patience().answer / 4);
-  if (!answer) end_case(Verdict::inconclusive, "QP1 answers nothing that the tester asks");
+  TesterCm cm(bench);
+  static_cast<void>(cm.device_listens());
+  bench >> cm.req(cm.port());
+  const Seen answer = cm.hears<CmRej>();
   constexpr std::uint64_t udp_header = 8, bth = 12, deth = 8, icrc = 4, mad_octets = 256;
-  const std::uint64_t length = answer->stack.get<Udp>()->get<"length">();
+  const std::uint64_t length = answer.stack.get<Udp>()->get<"length">();
   bench.require(length == udp_header + bth + deth + mad_octets + icrc, "a MAD of 256 octets",
                 fmt::format("{} octets", length - udp_header - bth - deth - icrc));
 }
@@ -175,7 +181,7 @@ void above_the_mtu(Bench& bench) {
 void a_request_above_the_mtu(Bench& bench) {
   const std::uint32_t mtu = bench.device().device->port().active_mtu;
   Connected& qp = bench.ud();
-  const peer::AddressHandle ah = to_tester(bench, qp);
+  const peer::AddressHandle ah = qp.address_handle_of_tester();
   device_sends(bench, qp, ah, qkey, mtu + 1);
   bench << silence();
   const auto completions = bench.take(qp.cq.poll(1, bench.silence_time()), "poll for a completion");
@@ -185,7 +191,7 @@ void a_request_above_the_mtu(Bench& bench) {
 void a_request_of_the_mtu(Bench& bench) {
   const std::uint32_t mtu = bench.device().device->port().active_mtu;
   Connected& qp = bench.ud();
-  const peer::AddressHandle ah = to_tester(bench, qp);
+  const peer::AddressHandle ah = qp.address_handle_of_tester();
   device_sends(bench, qp, ah, qkey, mtu);
   bench << a_send(psn(+0)).where("as many octets as the MTU",
                                  [mtu](const Seen& seen) { return seen.payload.size() == mtu; });
@@ -201,6 +207,7 @@ void undefined(Bench& bench, std::uint8_t opcode) {
   receives(bench, qp, psn(+1), 0, octets(8));
 }
 void a_first(Bench& bench) { undefined(bench, 0x60); }
+void a_middle(Bench& bench) { undefined(bench, 0x61); }
 void a_last(Bench& bench) { undefined(bench, 0x62); }
 void a_write(Bench& bench) { undefined(bench, 0x6a); }
 
@@ -343,6 +350,7 @@ void other_version_to_a_connection(Bench& bench) {
 }  // namespace
 
 std::span<const Case> ud_cases() {
+  constexpr Need manager = Need::ud | Need::connection_manager;
   static constexpr Case list[] = {
       {.rule = "ud.receiver.delivery.network-header-first",
        .variant = "IPv4",
@@ -369,8 +377,13 @@ std::span<const Case> ud_cases() {
        .role = Role::verbs,
        .needs = Need::ud,
        .run = privileged_of_its_own,
-       .possible_problems = "needs an agent without privileges, which the tester cannot see"},
-      {.rule = "ud.receiver.qkey.of-qp1", .needs = Need::ud, .run = wrong_qkey_to_qp1},
+       .possible_problems =
+           "where the administrator has switched privileged Q_Keys on for everybody, the system grants it"},
+      {.rule = "ud.receiver.qkey.of-qp1",
+       .variant = "another privileged one",
+       .needs = manager,
+       .run = wrong_qkey_to_qp1},
+      {.rule = "ud.receiver.qkey.of-qp1", .variant = "an ordinary one", .needs = manager, .run = ordinary_qkey_to_qp1},
       {.rule = "ud.receiver.length.receive-too-small",
        .variant = "one octet",
        .needs = Need::ud,
@@ -379,6 +392,12 @@ std::span<const Case> ud_cases() {
        .variant = "exactly as much",
        .needs = Need::ud,
        .run = exactly_as_much},
+      {.rule = "ud.receiver.length.receive-too-small",
+       .variant = "a MAD of 260 octets",
+       .needs = manager,
+       .run = a_mad_too_long,
+       .caution = Caution::dangerous,
+       .possible_problems = "a device whose QP1 goes to error by it hears no CM any more"},
       {.rule = "ud.sender.length.above-mtu",
        .variant = "one octet more",
        .role = Role::requester,
@@ -390,12 +409,14 @@ std::span<const Case> ud_cases() {
        .needs = Need::ud,
        .run = a_request_of_the_mtu},
       {.rule = "ud.receiver.opcode.undefined-dropped", .variant = "First", .needs = Need::ud, .run = a_first},
+      {.rule = "ud.receiver.opcode.undefined-dropped", .variant = "Middle", .needs = Need::ud, .run = a_middle},
       {.rule = "ud.receiver.opcode.undefined-dropped", .variant = "Last", .needs = Need::ud, .run = a_last},
       {.rule = "ud.receiver.opcode.undefined-dropped", .variant = "WRITE", .needs = Need::ud, .run = a_write},
       {.rule = "ud.receiver.receive.none-posted", .needs = Need::ud, .run = no_receive},
       {.rule = "ud.receiver.completion.immediate-data", .needs = Need::ud, .run = immediate_data},
       {.rule = "ud.receiver.psn.unchecked", .needs = Need::ud, .run = any_psn},
-      {.rule = "ud.endpoint.mad.octets", .needs = Need::ud, .run = answers_have_256_octets},
+      {.rule = "ud.endpoint.mad.octets", .variant = "of the device", .needs = manager, .run = answers_have_256_octets},
+      {.rule = "ud.endpoint.mad.octets", .variant = "252 octets to it", .needs = manager, .run = a_mad_too_short},
       {.rule = "ud.receiver.multicast.one-copy-each", .needs = Need::ud | Need::multicast, .run = one_copy_each},
       {.rule = "ud.receiver.multicast.malformed-dropped",
        .variant = "to an ordinary queue pair",

@@ -66,10 +66,14 @@ QueuePair* queue_pair_of(Core& core, const CmConnection& at) {
   return qp && qp->handle == at.own.qp ? qp : nullptr;
 }
 
-Result<void> to_init(Core& core, QueuePair& qp) {
+Result<void> to_init(Core& core, const CmConnection& at, QueuePair& qp) {
   if (qp.state != QpState::reset) return {};
+  const auto entry =
+      std::ranges::find_if(core.port.pkeys, [&](std::uint16_t own) { return pkeys_match(own, at.pkey); });
+  const auto index = entry == core.port.pkeys.end() ? 0 : entry - core.port.pkeys.begin();
   constexpr std::uint32_t rights = access::remote_write | access::remote_read | access::remote_atomic;
-  return modify(core, qp, {.state = QpState::init, .pkey_index = 0, .port = 1, .access = rights});
+  return modify(core, qp,
+                {.state = QpState::init, .pkey_index = static_cast<std::uint16_t>(index), .port = 1, .access = rights});
 }
 
 /// To RTS, with what both ends said. 12.7: who connects listens from the PSN that it named.
@@ -118,7 +122,7 @@ std::vector<std::uint8_t> message_of(Core& core, CmConnection& at, const CmStep&
     case CmMessage::req: {
       const QueuePair* qp = core.qp(at.own.qpn);
       return request_of(at, settings, mtu_code(core.port.mtu), !qp || qp->is_reliable(),
-                        core.port.gids[at.data_path.sgid_index].gid, core.faults);
+                        core.port.gids[at.data_path.sgid_index].gid);
     }
     case CmMessage::mra: return receipt_of(at, settings);
     case CmMessage::rep: return reply_of(at, settings, core.faults);
@@ -168,8 +172,14 @@ void follow(Core& core, CmConnection& at, CmTold told, std::uint16_t reason = 0)
     }
     case CmTold::response: {
       CmEvent event = event_of(at, CmEventType::connect_response);
-      if (at.own.establishes && establish(core, at)) event.type = CmEventType::established;
+      const auto done = at.own.establishes ? establish(core, at) : Result<void>();
+      if (at.own.establishes && done) event.type = CmEventType::established;
       tell(core, at, std::move(event));
+      if (done) break;
+      CmEvent failed{CmEventType::failed};
+      failed.error = done.error().number;
+      failed.message = done.error().message;
+      tell(core, at, std::move(failed));
       break;
     }
     case CmTold::established: tell(core, at, CmEvent{CmEventType::established}); break;
@@ -291,6 +301,7 @@ void receive_request(Core& core, const Packet& packet, const CmIncoming& message
   at.local = request.to;
   at.remote = request.from;
   at.peer = request.peer;
+  at.pkey = request.pkey;
   at.data_path = {.dgid = request.local_gid,
                   .sgid_index = *core.port.find(request.remote_gid, packet.type, packet.vlan),
                   .hop_limit = std::max<std::uint8_t>(request.hop_limit, 1),
@@ -463,7 +474,8 @@ Result<void> cm_connect(Core& core, std::uint32_t handle, const CmEndpoint& to, 
   }
   at.local = {core.port.gids[*from].gid, static_cast<std::uint16_t>(0x8000 | core.random.bits(14))};
   at.data_path = {.dgid = to.address, .sgid_index = *from, .traffic_class = with.traffic_class};
-  at.way = {.path = at.data_path, .pkey = core.port.pkeys[0]};
+  at.pkey = core.port.pkeys[0];
+  at.way = {.path = at.data_path, .pkey = at.pkey};
   at.transaction = new_transaction(core);
   at.peer.path_mtu = mtu_code(core.port.mtu);
   limit(with, core.options.most_rd_atomic, 255, 255);
@@ -477,7 +489,7 @@ Result<void> cm_connect(Core& core, std::uint32_t handle, const CmEndpoint& to, 
   tell(core, at, CmEvent{CmEventType::addr_resolved});
   tell(core, at, CmEvent{CmEventType::route_resolved});
   if (QueuePair* qp = queue_pair_of(core, at))
-    if (auto done = to_init(core, *qp); !done) return done;
+    if (auto done = to_init(core, at, *qp); !done) return done;
   return call(core, at, machines::CmCall::connect, "cm_connect");
 }
 
@@ -487,7 +499,7 @@ Result<void> cm_accept(Core& core, CmConnection& at, CmParameters with) {
   limit(with, core.options.most_rd_atomic, at.peer.initiator_depth, at.peer.responder_resources);
   at.own = std::move(with);
   if (QueuePair* qp = queue_pair_of(core, at)) {
-    if (auto done = to_init(core, *qp); !done) return done;
+    if (auto done = to_init(core, at, *qp); !done) return done;
     if (auto done = to_rts(core, at, *qp); !done) return done;
   }
   return call(core, at, machines::CmCall::accept, "cm_accept");

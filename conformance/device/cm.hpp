@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "conformance/device/addresses.hpp"
@@ -76,6 +77,7 @@ enum class CmEventType : std::uint8_t {
   established,
   disconnected,
   timewait_exit,
+  failed,  ///< what the device itself could not do on the way: `error` and `message` say what
 };
 
 /// What a consumer is told.
@@ -86,6 +88,7 @@ struct CmEvent {
   std::uint32_t cm_id = 0;       ///< handle of the connection
   int error = 0;                 ///< an error number of Linux, or 0
   std::uint16_t reason = 0;      ///< of a rejection: 12.6.7.2
+  std::string message{};         ///< of a failure
   CmEndpoint local{}, remote{};
   CmPeer peer{};  ///< connect_request, connect_response, established, rejected (private data alone)
 };
@@ -106,7 +109,8 @@ struct CmConnection {
   machines::Cm machine;
   CmWay way;
   CmEndpoint local, remote;
-  AddressVector data_path;  ///< of the queue pair's packets
+  AddressVector data_path;      ///< of the queue pair's packets
+  std::uint16_t pkey = 0xffff;  ///< likewise
   std::uint64_t transaction = 0, last_transaction = 0;
   std::uint64_t guid = 0;          ///< of this device
   std::uint32_t starting_psn = 0;  ///< that the other end begins to send with

@@ -148,10 +148,9 @@ CmPeer read_reply(const CmIncoming& message) {
 }
 
 std::vector<std::uint8_t> request_of(const CmConnection& at, const CmSettings& settings, std::uint8_t mtu_code,
-                                     bool reliable, const Gid& own, const Faults& faults) {
+                                     bool reliable, const Gid& own) {
   constexpr std::uint16_t by_gid = 0xffff;
   constexpr std::uint8_t rate_of_100_gb = 16;
-  const Gid told = faults[Fault::cm_names_ipv4_alone] ? Gid::ipv4(0x0a000001) : own;
   auto req = Value<CmReq>()
                  .set<"local_comm_id">(at.id)
                  .set<"service_id">(service_of_port(at.remote.port))
@@ -172,7 +171,7 @@ std::vector<std::uint8_t> request_of(const CmConnection& at, const CmSettings& s
                  .set<"srq">(at.own.srq)
                  .set<"primary_local_lid">(by_gid)
                  .set<"primary_remote_lid">(by_gid)
-                 .set<"primary_local_gid">(Bytes(told.octets))
+                 .set<"primary_local_gid">(Bytes(own.octets))
                  .set<"primary_remote_gid">(Bytes(at.data_path.dgid.octets))
                  .set<"primary_packet_rate">(rate_of_100_gb)
                  .set<"primary_traffic_class">(at.data_path.traffic_class)

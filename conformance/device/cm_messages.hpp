@@ -46,7 +46,7 @@ CmPeer read_reply(const CmIncoming& message);
 
 // Whole management datagrams, of 256 octets.
 std::vector<std::uint8_t> request_of(const CmConnection& at, const CmSettings& settings, std::uint8_t mtu_code,
-                                     bool reliable, const Gid& own, const Faults& faults);
+                                     bool reliable, const Gid& own);
 std::vector<std::uint8_t> reply_of(const CmConnection& at, const CmSettings& settings, const Faults& faults);
 /// RTU and DREP, which are alike.
 std::vector<std::uint8_t> short_of(const CmConnection& at, std::uint16_t attribute, std::uint64_t transaction);

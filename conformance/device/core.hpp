@@ -11,6 +11,7 @@
 #include "conformance/device/completion_queue.hpp"
 #include "conformance/device/counters.hpp"
 #include "conformance/device/faults.hpp"
+#include "conformance/device/local_memory.hpp"
 #include "conformance/device/memory.hpp"
 #include "conformance/device/packet.hpp"
 #include "conformance/device/port.hpp"
@@ -103,15 +104,6 @@ void enter_error(Core& core, QueuePair& qp);
 /// The send queue error state of UC and UD: what waits to be sent is flushed, receiving goes on.
 void enter_send_error(Core& core, QueuePair& qp);
 void check_drained(Core& core, QueuePair& qp);
-
-// local_memory.cpp
-/// Copies octets of a request's message, from `offset` on. A failure is the status of the request.
-Status gather(Core& core, std::uint32_t pd, const SendRequest& request, std::uint64_t offset, std::uint64_t count,
-              std::vector<std::uint8_t>& to);
-/// Places octets at `offset` of what the elements describe.
-Status scatter(Core& core, std::uint32_t pd, const std::vector<Sge>& sges, std::uint64_t offset, Bytes octets);
-/// Whether all elements are the consumer's to use.
-Status check_local(Core& core, std::uint32_t pd, const std::vector<Sge>& sges, bool writes);
 
 // receives.cpp
 /// Takes the next receive request; `srq`: of that shared queue instead of the queue pair's own. Nothing: none is there.

@@ -60,7 +60,7 @@ void receive_datagram(Core& core, QueuePair& qp, const Packet& packet) {
   qp.responder.receive_srq = qp.options.srq;
   Completion completion;
   completion.opcode = CompletionOpcode::receive;
-  completion.status = scatter(core, pd, request->sges, 0, octets);
+  completion.status = scatter(core.memory, pd, request->sges, 0, octets);
   completion.octets =
       core.faults[Fault::byte_len_without_header] ? octets_there : static_cast<std::uint32_t>(octets.size());
   completion.has_immediate = packet.op->immediate && !core.faults[Fault::loses_ud_immediate];

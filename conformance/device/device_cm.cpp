@@ -55,7 +55,8 @@ Result<std::uint32_t> Device::cm_connect(const CmEndpoint& to, const Gid& source
   if (!handle) return handle;
   auto done = device::cm_connect(core_, *handle, to, source, std::move(*whole));
   if (!done) {
-    (void)cm_destroy(*handle);
+    // It may have gone wrong before there was a connection.
+    if (!cm_destroy(*handle)) --objects_;
     return tl::unexpected(done.error());
   }
   core_.poked = true;
@@ -91,15 +92,17 @@ Result<void> Device::cm_disconnect(std::uint32_t cm_id) {
 Result<void> Device::cm_destroy(std::uint32_t cm_id) {
   if (core_.cm.listeners.erase(cm_id) != 0) {
     // Requests that nobody has been told of yet go with it.
-    for (auto& [id, connection] : core_.cm.connections)
-      if (connection.listener == cm_id && connection.handle == 0) connection.forgotten = true;
+    std::vector<std::uint32_t> unknown;
+    for (const auto& [id, connection] : core_.cm.connections)
+      if (connection.listener == cm_id && connection.handle == 0) unknown.push_back(id);
+    for (const std::uint32_t id : unknown)
+      if (const auto found = core_.cm.connections.find(id); found != core_.cm.connections.end())
+        cm_forget(core_, found->second);
     --objects_;
     return {};
   }
   const auto at = find_cm(cm_id, "destroy");
-  if (!at) {
-    return tl::unexpected(at.error());
-  }
+  if (!at) return tl::unexpected(at.error());
   cm_forget(core_, **at);
   --objects_;
   return {};

@@ -3,33 +3,16 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "conformance/device/cm_messages.hpp"
 #include "conformance/device/face.hpp"
+#include "conformance/device/input_for_test.hpp"
 #include "conformance/device/reference.hpp"
 
 namespace rdmawire::device {
+
+using testing::Input;
+
 namespace {
-
-/// Numbers out of the input; zeros behind its end.
-class Input {
- public:
-  explicit Input(Bytes octets) : octets_(octets) {}
-  [[nodiscard]] bool empty() const { return octets_.empty(); }
-  std::uint8_t octet() {
-    if (octets_.empty()) return 0;
-    const std::uint8_t first = octets_[0];
-    octets_ = octets_.subspan(1);
-    return first;
-  }
-  std::uint32_t number() { return static_cast<std::uint32_t>(octet()) << 8 | octet(); }
-  Bytes take(std::size_t count) {
-    const Bytes taken = octets_.first(std::min(count, octets_.size()));
-    octets_ = octets_.subspan(taken.size());
-    return taken;
-  }
-
- private:
-  Bytes octets_;
-};
 
 /// A device with a queue pair of each service, connected to a tester.
 struct World {
@@ -40,6 +23,7 @@ struct World {
     tester.learn(Gid::ipv4(0x0a000001), device.port().mac);
     pd = *device.alloc_pd();
     cq = *device.create_cq(64);
+    listener = device.cm_listen({{}, 7}, 4)->cm_id;
     buffer = *device.alloc(65'536);
     region = *device.reg_mr(pd, buffer, 65'536, access::all & ~access::zero_based);
     const auto xrcd = *device.open_xrcd();
@@ -113,6 +97,8 @@ struct World {
   std::uint64_t buffer;
   const Region* region;
   std::vector<std::uint32_t> qps;
+  std::uint32_t listener = 0;
+  std::vector<CmEvent> told;  ///< by the communication manager
   std::int64_t now = 0;
 };
 
@@ -166,6 +152,61 @@ void work(World& world, Input& input) {
   (void)world.device.post_send(qp, asked);
 }
 
+/// A connection as the tester knows it, from what the device told.
+CmConnection tester_end(const World& world, Input& input) {
+  CmConnection end;
+  end.id = 1 + input.octet() % 4U;
+  if (!world.told.empty()) end.remote_id = world.told[input.octet() % world.told.size()].connection;
+  end.guid = 0x77;
+  end.transaction = end.id;
+  end.own.qpn = 0x100 + end.id;
+  end.local = {world.tester.gids[0].gid, 1000};
+  end.remote = {Gid::ipv4(0x0a000001), 7};
+  end.data_path.dgid = end.remote.address;
+  return end;
+}
+
+/// A management datagram to queue pair 1: a message of the CM with some octets changed.
+void management(World& world, Input& input) {
+  static const Faults none;
+  const CmSettings settings;
+  const CmConnection end = tester_end(world, input);
+  OutgoingPacket out;
+  switch (input.octet() % 8) {
+    case 0: out.payload = request_of(end, settings, 1, true, world.tester.gids[0].gid); break;
+    case 1: out.payload = reply_of(end, settings, none); break;
+    case 2: out.payload = short_of(end, cm_attribute::rtu, end.transaction); break;
+    case 3: out.payload = disconnect_of(end); break;
+    case 4: out.payload = short_of(end, cm_attribute::drep, end.transaction); break;
+    case 5: out.payload = receipt_of(end, settings); break;
+    case 6: out.payload = rejection_of(end.id, end.remote_id, end.transaction, 0, input.octet()); break;
+    default: out.payload = short_of(end, static_cast<std::uint16_t>(input.octet() % 0x20), end.transaction); break;
+  }
+  for (unsigned changes = input.octet() % 4U; changes > 0; --changes) out.payload[input.octet()] = input.octet();
+  out.fields.opcode = 0x64;
+  out.fields.dest_qpn = out.fields.source_qpn = 1;
+  out.fields.qkey = 0x80010000;
+  out.path.dgid = Gid::ipv4(0x0a000001);
+  if (const auto frame = make_frame(out, world.tester, none)) world.arrives(*frame);
+}
+
+void connections(World& world, Input& input) {
+  while (const auto event = world.device.get_cm_event())
+    if (world.told.size() < 64) world.told.push_back(*event);
+  const std::uint32_t id = world.told.empty() ? 0 : world.told[input.octet() % world.told.size()].cm_id;
+  CmParameters with;
+  with.qp = world.qps[input.octet() % world.qps.size()];
+  if (input.octet() % 2 == 0) (void)world.device.modify_qp(with.qp, {.state = QpState::reset});
+  switch (input.octet() % 6) {
+    case 0: (void)world.device.cm_connect({world.tester.gids[0].gid, 9}, {}, with); break;
+    case 1: (void)world.device.cm_accept(id, with); break;
+    case 2: (void)world.device.cm_reject(id, {}); break;
+    case 3: (void)world.device.cm_disconnect(id); break;
+    case 4: (void)world.device.cm_destroy(id); break;
+    default: (void)world.device.cm_establish(id); break;
+  }
+}
+
 void verbs(World& world, Input& input) {
   const std::uint32_t qp = world.qps[input.octet() % world.qps.size()];
   switch (input.octet() % 4) {
@@ -188,7 +229,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const std::uint8_t fault = input.octet(); fault < fault_count)
     world.device.faults().set(static_cast<Fault>(fault));
   while (!input.empty()) {
-    switch (input.octet() % 5) {
+    const std::uint8_t what = input.octet();
+    if (what >= 250) {
+      if (what % 2 == 0)
+        management(world, input);
+      else
+        connections(world, input);
+      continue;
+    }
+    switch (what % 5) {
       case 0: packet(world, input); break;
       case 1: work(world, input); break;
       case 2: verbs(world, input); break;

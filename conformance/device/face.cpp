@@ -188,6 +188,7 @@ Result<Json> Face::hello(Given& given) {
               {"agent", "rdmawire reference device"},
               {"host", "reference"},
               {"kernel", "none"},
+              {"privileged", false},
               {"authentication", "none"}};
 }
 

@@ -116,6 +116,10 @@ Json Face::cm_json(const CmEvent& event) {
     case CmEventType::rejected: json["reason"] = event.reason; [[fallthrough]];
     case CmEventType::disconnected:
     case CmEventType::unreachable: json["private_data"] = to_hex(event.peer.private_data); break;
+    case CmEventType::failed:
+      json["step"] = "establish";
+      json["message"] = event.message;
+      break;
     default: break;
   }
   return json;

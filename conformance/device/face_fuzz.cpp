@@ -11,7 +11,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   DeviceOptions options = reference_options();
   options.most_objects = 64;
   Device device(options);
-  Face face(device, [](std::int64_t) { return false; });
+  device.port().learn(Gid::ipv4(0x0a000009), {2, 0, 0, 0, 0, 9});
+  // Time goes on, and whatever is sent gets lost.
+  Face face(device, [&](std::int64_t until) {
+    if (device.wakes() > until) return false;
+    rdmawire::replay::StationOutput output;
+    device.woken(device.wakes(), output);
+    return true;
+  });
   (void)face.ask(R"({"id":1,"do":"hello","protocol":1})");
   (void)face.ask(R"({"id":2,"do":"open","name":"reference"})");
   std::string_view left(reinterpret_cast<const char*>(data), size);

@@ -35,8 +35,6 @@ constexpr FaultNotes rows[] = {
     {executes_duplicate_atomic_write, memory},
     {read_takes_one_psn, "a READ inside another one's PSNs counts as its rest, REQ-035"},
     {newest_request_first, "which request was posted first no packet says"},
-    {retransmits_without_immediate, "no case makes it send immediate data again"},
-    {uc_psn_by_message, "no case makes it send a UC message of several packets"},
     {never_asks_acknowledge, "some requesters ask once for several messages"},
     {skips_missing_reads, silence},
     {slow_timer, "a requester that is late may have waited for its turn"},

@@ -8,7 +8,6 @@ namespace rdmawire::device::testing::parts {
 namespace {
 
 const CmSettings settings;
-const Faults none;
 
 void say(Script& s, std::vector<std::uint8_t> mad) {
   OutgoingPacket out;
@@ -45,7 +44,7 @@ std::optional<CmEvent> told(Script& s) {
 
 void answers(Script& s) {
   s.tell("listen", s.device.cm_listen({{}, 7}, 4));
-  const std::vector<std::uint8_t> request = request_of(end_of(s, 0x11), settings, 1, true, s.port.gids[0].gid, none);
+  const std::vector<std::uint8_t> request = request_of(end_of(s, 0x11), settings, 1, true, s.port.gids[0].gid);
   say(s, request);
   const auto asked = told(s);
   if (asked) {
@@ -62,7 +61,7 @@ void answers(Script& s) {
     s.run(20 * us);
   }
   // By LIDs, which mean nothing here.
-  std::vector<std::uint8_t> by_lid = request_of(end_of(s, 0x12), settings, 1, true, s.port.gids[0].gid, none);
+  std::vector<std::uint8_t> by_lid = request_of(end_of(s, 0x12), settings, 1, true, s.port.gids[0].gid);
   constexpr std::size_t remote_lid_at = 24 + 54;
   by_lid[remote_lid_at] = 0;
   say(s, by_lid);

@@ -293,9 +293,9 @@ void xrc(Script& s) {
   };
   const auto qp = s.connect(how);
   s.send(qp, 0xa4, 1000, 8, to(srq));
-  s.send(qp, 0xac, 1001, 0, [](PacketFields& f) { f.length = 700; });
-  s.send(qp, 0xaa, 1004, 8);
-  s.send(qp, 0xb4, 1005, 0);
+  s.send(qp, 0xac, 1001, 0, [&](PacketFields& f) { f.length = 700, f.xrc_srq = s.device.srq(srq)->number; });
+  s.send(qp, 0xaa, 1004, 8, to(srq));
+  s.send(qp, 0xb4, 1005, 0, to(srq));
   s.run(20 * us);
   const auto elsewhere = s.connect(how);
   s.send(elsewhere, 0xa4, 1000, 8, to(foreign));

@@ -273,6 +273,9 @@ void windows(Script& s) {
   s.post(binder, bind(type_1, 9000, access::remote_read));
   s.post(unbinder, bind(type_1, 4096, access::remote_read));
   s.run(20 * us);
+  const auto wrapper = s.connect({});
+  s.post(wrapper, bind(*s.device.alloc_mw(s.pd, 2), std::uint64_t{0} - s.buffer / 2, access::remote_read));
+  s.run(20 * us);
   SendRequest invalidate = s.request(WorkOpcode::local_inv, 0);
   invalidate.sges.clear();
   invalidate.rkey = type_1->key;

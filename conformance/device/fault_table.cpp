@@ -506,8 +506,14 @@ constexpr std::array<FaultRow, fault_count> rows{{
      "A REJ for a REP's timeout has no Remote Communication ID, though an MRA told it."},
     {minds_lids, "minds-lids", {"cm.endpoint.reject.no-lid-reasons", "cm.endpoint.messages.fields"}, true,
      "A REQ is rejected for its LID."},
-    {cm_names_ipv4_alone, "cm-names-ipv4-alone", {"cm.endpoint.messages.over-the-same-network"}, true,
-     "A REQ over IPv6 names a path over IPv4."},
+    {cm_over_ipv4_alone, "cm-over-ipv4-alone", {"cm.endpoint.messages.over-the-same-network"}, true,
+     "Messages of the CM go over IPv4, whatever the network of the connection is."},
+    {short_mads, "short-mads", {"ud.endpoint.mad.octets"}, true,
+     "Management datagrams leave without the zeros at their end."},
+    {icrc_leaves_pad_out, "icrc-leaves-pad-out", {"roce.sender.icrc.over-ipv4", "roce.sender.icrc.over-ipv6"}, true,
+     "The ICRC ends with the payload, before its pad octets."},
+    {bind_range_wraps, "bind-range-wraps", {"memory.verbs.window.bind-refused"}, false,
+     "A bind whose range wraps around 2^64 and ends in the region is granted."},
 }};
 // clang-format on
 

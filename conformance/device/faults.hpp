@@ -2,9 +2,7 @@
 /// Ways to break the specification on purpose: what proves that the cases and the monitors see it. Which rules each one
 /// breaks stands in fault_table.hpp.
 
-#include <bitset>
-#include <cstddef>
-#include <cstdint>
+#include "conformance/device/fault_set.hpp"
 
 namespace rdmawire::device {
 
@@ -268,27 +266,15 @@ enum class Fault : std::uint16_t {
   cm_timeout_unheeded,
   rejects_anonymously,
   minds_lids,
-  cm_names_ipv4_alone,
+  cm_over_ipv4_alone,
+  short_mads,
+  // What Linux's rxe once did
+  icrc_leaves_pad_out,
+  bind_range_wraps,
 };
-inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::cm_names_ipv4_alone) + 1;
+inline constexpr std::size_t fault_count = static_cast<std::size_t>(Fault::bind_range_wraps) + 1;
 
 /// Those that are on.
-class Faults {
- public:
-  [[nodiscard]] bool operator[](Fault fault) const { return any_ && on_[static_cast<std::size_t>(fault)]; }
-  void set(Fault fault, bool on = true) {
-    on_[static_cast<std::size_t>(fault)] = on;
-    any_ = on_.any();
-  }
-  void clear() {
-    on_.reset();
-    any_ = false;
-  }
-  [[nodiscard]] bool any() const { return any_; }
-
- private:
-  std::bitset<fault_count> on_;
-  bool any_ = false;
-};
+using Faults = FaultSet<Fault, fault_count>;
 
 }  // namespace rdmawire::device

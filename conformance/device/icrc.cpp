@@ -23,6 +23,9 @@ std::uint32_t icrc_with(Bytes datagram, bool ipv4, const IcrcMasks& masks) {
   }
   at(ip + 6) = at(ip + 7) = 0xff;
   if (masks.reserved) at(ip + udp + 4) = 0xff;
+  const std::size_t open = datagram.size() - ip - udp - bth;
+  covered.erase(covered.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(open, masks.left_out)),
+                covered.end());
   const Bytes behind = datagram.subspan(ip + udp + bth);
   const Bytes again = behind.first(std::min<std::size_t>(behind.size(), masks.headers_again));
   return __builtin_bswap32(crc32(again, crc32(covered)));

@@ -1,6 +1,6 @@
-#include <algorithm>
+#include "conformance/device/local_memory.hpp"
 
-#include "conformance/device/core.hpp"
+#include <algorithm>
 
 namespace rdmawire::device {
 
@@ -8,7 +8,7 @@ namespace {
 
 /// Calls `each(host address, octets)` for the parts of [offset, offset + count) in order.
 template <class Each>
-Status walk(Core& core, std::uint32_t pd, const std::vector<Sge>& sges, std::uint64_t offset, std::uint64_t count,
+Status walk(Memory& memory, std::uint32_t pd, const std::vector<Sge>& sges, std::uint64_t offset, std::uint64_t count,
             bool writes, const Each& each) {
   for (const Sge& sge : sges) {
     if (count == 0) break;
@@ -17,9 +17,9 @@ Status walk(Core& core, std::uint32_t pd, const std::vector<Sge>& sges, std::uin
       continue;
     }
     const std::uint64_t part = std::min<std::uint64_t>(count, sge.length - offset);
-    const auto host = core.memory.local(pd, sge, writes);
+    const auto host = memory.local(pd, sge, writes);
     if (!host) return Status::local_protection;
-    const MutableBytes octets = core.memory.at(*host + offset, part);
+    const MutableBytes octets = memory.at(*host + offset, part);
     if (octets.empty()) return Status::local_protection;
     each(octets);
     count -= part;
@@ -30,7 +30,7 @@ Status walk(Core& core, std::uint32_t pd, const std::vector<Sge>& sges, std::uin
 
 }  // namespace
 
-Status gather(Core& core, std::uint32_t pd, const SendRequest& request, std::uint64_t offset, std::uint64_t count,
+Status gather(Memory& memory, std::uint32_t pd, const SendRequest& request, std::uint64_t offset, std::uint64_t count,
               std::vector<std::uint8_t>& to) {
   if (request.is_inline) {
     if (!inside(offset, count, 0, request.octets.size())) return Status::local_length;
@@ -38,20 +38,20 @@ Status gather(Core& core, std::uint32_t pd, const SendRequest& request, std::uin
               request.octets.begin() + static_cast<std::ptrdiff_t>(offset + count));
     return Status::success;
   }
-  return walk(core, pd, request.sges, offset, count, false,
+  return walk(memory, pd, request.sges, offset, count, false,
               [&](MutableBytes octets) { to.insert(to.end(), octets.begin(), octets.end()); });
 }
 
-Status scatter(Core& core, std::uint32_t pd, const std::vector<Sge>& sges, std::uint64_t offset, Bytes octets) {
-  return walk(core, pd, sges, offset, octets.size(), true, [&](MutableBytes to) {
+Status scatter(Memory& memory, std::uint32_t pd, const std::vector<Sge>& sges, std::uint64_t offset, Bytes octets) {
+  return walk(memory, pd, sges, offset, octets.size(), true, [&](MutableBytes to) {
     std::copy_n(octets.begin(), to.size(), to.begin());
     octets = octets.subspan(to.size());
   });
 }
 
-Status check_local(Core& core, std::uint32_t pd, const std::vector<Sge>& sges, bool writes) {
+Status check_local(Memory& memory, std::uint32_t pd, const std::vector<Sge>& sges, bool writes) {
   for (const Sge& sge : sges)
-    if (sge.length != 0 && !core.memory.local(pd, sge, writes)) return Status::local_protection;
+    if (sge.length != 0 && !memory.local(pd, sge, writes)) return Status::local_protection;
   return Status::success;
 }
 

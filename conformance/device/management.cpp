@@ -34,6 +34,22 @@ CmWay way_back(const Core& core, const Packet& packet) {
   return way;
 }
 
+namespace {
+
+/// What only a fault does: over IPv4 to a neighbour that has an address of it.
+void go_over_ipv4(const Core& core, AddressVector& path) {
+  const auto mac = core.port.mac_of(path.dgid);
+  if (path.dgid.is_ipv4() || !mac) return;
+  for (const auto& [gid, of] : core.port.neighbours)
+    if (gid.is_ipv4() && of == *mac) {
+      path.dgid = gid;
+      path.sgid_index = core.port.source_for(gid, {}).value_or(path.sgid_index);
+      return;
+    }
+}
+
+}  // namespace
+
 void send_mad(Core& core, const CmWay& way, std::vector<std::uint8_t> mad) {
   constexpr std::uint8_t ud_send_only = 0x64;
   if (core.control.size() >= Core::most_control) return;
@@ -44,8 +60,11 @@ void send_mad(Core& core, const CmWay& way, std::vector<std::uint8_t> mad) {
   packet.fields.psn = Psn(core.cm.datagrams++);
   packet.fields.qkey = machines::gsi_qkey;
   packet.fields.source_qpn = 1;
-  packet.path = way.path;
   packet.payload = std::move(mad);
+  packet.path = way.path;
+  if (core.faults[Fault::short_mads])
+    while (packet.payload.size() > Mad::size && packet.payload.back() == 0) packet.payload.pop_back();
+  if (core.faults[Fault::cm_over_ipv4_alone]) go_over_ipv4(core, packet.path);
   core.control.push_back(std::move(packet));
   core.poked = true;
 }

@@ -93,7 +93,7 @@ bool Memory::key_in_use(std::uint32_t key) const {
 
 std::uint32_t Memory::new_key() {
   for (;;) {
-    const std::uint32_t key = random_.bits(32);
+    const std::uint32_t key = predictable_keys ? last_key_ += 0x100 : random_.bits(32);
     if (key >> 8 != 0 && !key_in_use(key)) return key;
   }
 }
@@ -220,8 +220,8 @@ std::optional<machines::MemoryObject> Memory::object_of_key(std::uint32_t key, R
   return object;
 }
 
-std::optional<std::uint64_t> Memory::remote(const Accessor& who, std::uint32_t rkey, std::uint64_t va,
-                                            std::uint64_t octets, std::uint32_t rights, bool whole_region) {
+Memory::Opened Memory::open(const Accessor& who, std::uint32_t rkey, std::uint64_t va, std::uint64_t octets,
+                            std::uint32_t rights, bool whole_region) {
   Region* region = nullptr;
   auto object = object_of_key(rkey, region);
   machines::RemoteAccess asked{.address = va,
@@ -237,8 +237,8 @@ std::optional<std::uint64_t> Memory::remote(const Accessor& who, std::uint32_t r
   if (object && faults_[Fault::bounds_off_by_one]) ++object->length;
   if (faults_[Fault::bounds_wrap] && va + octets < va) asked.address = object ? object->base : 0;
   const auto decision = machines::judge_access(object ? &*object : nullptr, asked);
-  if (decision.answer != machines::AccessAnswer::allowed || !region) return std::nullopt;
-  return region->address + (va - region->iova);
+  if (decision.answer != machines::AccessAnswer::allowed || !region) return {.decision = decision};
+  return {.address = region->address + (va - region->iova), .decision = decision};
 }
 
 std::optional<std::uint64_t> Memory::local(std::uint32_t pd, const Sge& sge, bool writes) {
@@ -262,7 +262,10 @@ Status Memory::bind(const SendRequest& request, std::uint32_t pd, std::uint32_t 
                                             .rights = rights_of(request.rights),
                                             .zero_based = (request.rights & access::zero_based) != 0,
                                             .domain = pd});
-  if (answer != machines::BindAnswer::done && !(faults_[Fault::binds_anything] && onto)) return Status::bind;
+  const std::uint64_t end = request.address + request.octets_bound;
+  const bool wraps = onto && request.address >= onto->iova && end < request.address && end <= onto->iova + onto->length;
+  const bool granted = (faults_[Fault::binds_anything] && onto) || (faults_[Fault::bind_range_wraps] && wraps);
+  if (answer != machines::BindAnswer::done && !granted) return Status::bind;
   unbind(*bound);
   // Of type 1 the key was chosen when the request was posted, of type 2 its low octet is the consumer's.
   bound->key = bound->type == 1 ? request.new_key : (bound->key & ~0xffU) | (request.new_key & 0xff);

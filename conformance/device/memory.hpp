@@ -79,7 +79,16 @@ class Memory {
   /// looked at.
   [[nodiscard]] std::optional<std::uint64_t> remote(const Accessor& who, std::uint32_t rkey, std::uint64_t va,
                                                     std::uint64_t octets, std::uint32_t rights,
-                                                    bool whole_region = false);
+                                                    bool whole_region = false) {
+    return open(who, rkey, va, octets, rights, whole_region).address;
+  }
+  /// The same, with the reason of a refusal.
+  struct Opened {
+    std::optional<std::uint64_t> address{};  ///< in the consumer's memory; nothing: refused
+    machines::AccessDecision decision{};
+  };
+  [[nodiscard]] Opened open(const Accessor& who, std::uint32_t rkey, std::uint64_t va, std::uint64_t octets,
+                            std::uint32_t rights, bool whole_region = false);
   /// Whether the key stands for anything.
   [[nodiscard]] bool knows(std::uint32_t key) { return region_by_key(key) || window_by_key(key); }
   /// What a local key opens. `writes`: the device writes there.
@@ -101,6 +110,7 @@ class Memory {
 
   static constexpr std::uint64_t page = 4096;
   std::uint64_t most_octets = 256ULL << 20;  ///< of all pieces together
+  bool predictable_keys = false;             ///< a fault: each key is the next one
 
  private:
   struct Piece {
@@ -123,6 +133,7 @@ class Memory {
   std::map<std::uint64_t, Piece> pieces_;
   std::uint64_t next_address_ = 0x7f00'0000'0000;
   std::uint64_t allocated_ = 0;
+  std::uint32_t last_key_ = 0;
   std::map<std::uint32_t, Region> regions_;
   std::map<std::uint32_t, Window> windows_;
 };

@@ -247,8 +247,11 @@ void miscount(Frame& frame, std::size_t size, std::size_t network_at, const Faul
 std::optional<std::uint32_t> wrong_icrc(Bytes datagram, bool ipv4, const Opcode& op, const Faults& faults) {
   const bool hops = faults[ipv4 ? Fault::icrc_covers_ttl : Fault::icrc_covers_hop_limit];
   const bool flush = op.operation == Operation::flush && faults[Fault::flush_icrc_twice];
-  if (!hops && !flush) return std::nullopt;
-  return icrc_with(datagram, ipv4, {.hops = !hops, .headers_again = flush ? op.header_octets : 0U});
+  const std::size_t pad_at = (ipv4 ? Ipv4::size : Ipv6::size) + Udp::size + 1;
+  const std::uint32_t pad =
+      faults[Fault::icrc_leaves_pad_out] && datagram.size() > pad_at ? datagram[pad_at] >> 4U & 3U : 0U;
+  if (!hops && !flush && pad == 0) return std::nullopt;
+  return icrc_with(datagram, ipv4, {.hops = !hops, .headers_again = flush ? op.header_octets : 0U, .left_out = pad});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "conformance/device/addresses.hpp"
+#include "conformance/device/faults.hpp"
 #include "dissectors/protocol/bits.hpp"
 #include "dissectors/protocol/modular.hpp"
 #include "dissectors/protocol/opcode.hpp"
@@ -13,7 +14,6 @@
 namespace rdmawire::device {
 
 struct Port;
-class Faults;
 
 /// BTH and what follows it. Only what the opcode has is meant.
 struct PacketFields {

@@ -32,7 +32,7 @@ Status prepare(Core& core, QueuePair& qp, SendWork& work) {
   if (eight && work.length != 8) return Status::local_length;
   if (!work.request.is_inline) {
     const bool writes_here = reads || machines::is_atomic(words->operation);
-    const Status status = check_local(core, qp.options.pd, work.request.sges, writes_here);
+    const Status status = check_local(core.memory, qp.options.pd, work.request.sges, writes_here);
     if (status != Status::success) return status;
   }
   const auto octets = static_cast<std::uint32_t>(work.length);
@@ -142,7 +142,7 @@ std::optional<OutgoingPacket> build(Core& core, QueuePair& qp) {
     const std::uint64_t chunk = is_segmented(words.operation) ? chunk_of(core, qp) : work.length;
     const std::uint64_t from = index * chunk;
     const Status status =
-        gather(core, qp.options.pd, work.request, from, std::min(chunk, work.length - from), packet.payload);
+        gather(core.memory, qp.options.pd, work.request, from, std::min(chunk, work.length - from), packet.payload);
     if (status != Status::success) {
       fail(core, qp, at.at, status);
       return std::nullopt;

@@ -38,7 +38,8 @@ Status take_payload(Core& core, QueuePair& qp, SendWork& work, const Packet& pac
     // Memory holds the value in the host's order.
     std::array<std::uint8_t, 8> value;
     store_le(value.data(), 8, packet.fields.original);
-    return asked == Operation::rdma_read_request ? Status::success : scatter(core, qp.options.pd, sges, 0, value);
+    return asked == Operation::rdma_read_request ? Status::success
+                                                 : scatter(core.memory, qp.options.pd, sges, 0, value);
   }
   if (asked != Operation::rdma_read_request) {
     work.answered = 1;  // FLUSH and ATOMIC WRITE are answered by an empty READ response
@@ -50,7 +51,7 @@ Status take_payload(Core& core, QueuePair& qp, SendWork& work, const Packet& pac
   Bytes payload = packet.payload;
   if (from + payload.size() > work.length && core.faults[Fault::takes_long_responses])
     payload = payload.first(work.length - from);
-  return scatter(core, qp.options.pd, sges, from, payload);
+  return scatter(core.memory, qp.options.pd, sges, from, payload);
 }
 
 Status status_of(RcFailure failure) {
@@ -203,7 +204,7 @@ void mind_ghost(Core& core, QueuePair& qp, const Packet& packet) {
   const SendWork& work = at.queue[index];
   const auto from = std::uint64_t{static_cast<std::uint32_t>(packet.fields.psn - work.first)} * qp.attributes.path_mtu;
   if (outstanding_of(work).operation == Operation::rdma_read_request)
-    (void)scatter(core, qp.options.pd, work.request.sges, from, packet.payload);
+    (void)scatter(core.memory, qp.options.pd, work.request.sges, from, packet.payload);
 }
 
 void note_credits(Requester& at, const Packet& packet) {

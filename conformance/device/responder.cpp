@@ -98,7 +98,8 @@ bool deliver(Core& core, QueuePair& qp, const Packet& packet) {
     Bytes payload = packet.payload;
     if (core.faults[Fault::truncates_long_sends] && at.written + payload.size() > room)
       payload = payload.first(room - std::min(room, at.written));
-    const Status status = scatter(core, shared ? shared->pd : qp.options.pd, at.receive->sges, at.written, payload);
+    const Status status =
+        scatter(core.memory, shared ? shared->pd : qp.options.pd, at.receive->sges, at.written, payload);
     if (status != Status::success) {
       condemn(core, qp, packet, nak_code::remote_operational_error, status);
       return false;

@@ -20,7 +20,8 @@ Status prepare(Core& core, const QueuePair& qp, SendWork& work) {
   if (!is_send(work.request.opcode) && !(uc && is_write(work.request.opcode))) return Status::local_qp_operation;
   if (work.length > machines::longest_message) return Status::local_length;
   if (!work.request.is_inline)
-    if (const Status status = check_local(core, qp.options.pd, work.request.sges, false); status != Status::success)
+    if (const Status status = check_local(core.memory, qp.options.pd, work.request.sges, false);
+        status != Status::success)
       return status;
   work.psns = uc ? machines::psns_of_read(static_cast<std::uint32_t>(work.length), qp.attributes.path_mtu) : 1;
   work.first = qp.requester.window.next;
@@ -100,8 +101,8 @@ std::optional<OutgoingPacket> next_unreliable(Core& core, QueuePair& qp) {
     packet.fields.solicited = ends && request.solicited && (is_send(request.opcode) || immediate);
     if (ud) address_datagram(core, qp, request, packet);
     const std::uint64_t from = std::uint64_t{at.packet} * mtu;
-    const Status status =
-        gather(core, qp.options.pd, request, from, std::min<std::uint64_t>(mtu, work.length - from), packet.payload);
+    const Status status = gather(core.memory, qp.options.pd, request, from,
+                                 std::min<std::uint64_t>(mtu, work.length - from), packet.payload);
     if (status != Status::success) {
       fail(core, qp, 0, status);
       return std::nullopt;

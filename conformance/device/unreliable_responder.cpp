@@ -51,12 +51,21 @@ machines::RcKnowledge knowledge_of(Core& core, QueuePair& qp, const machines::Rc
 
 /// The open message is lost: class D1 with a queue of its own (the receive is kept for the next), class E with a shared
 /// one (it completes in error).
-void abandon(Core& core, QueuePair& qp) {
+void abandon(Core& core, QueuePair& qp, Status status = Status::remote_operation) {
   Responder& at = qp.responder;
   if (!at.receive || at.receive_srq == 0) return;
   const ReceiveRequest lost = std::move(*at.receive);
   at.receive.reset();
-  complete_receive(core, qp, lost, {.status = Status::remote_operation, .opcode = CompletionOpcode::receive}, false);
+  complete_receive(core, qp, lost, {.status = status, .opcode = CompletionOpcode::receive}, false);
+}
+
+/// A message that does not fit: it was the shared queue's receive that it found, and that is used up.
+void spoil(Core& core, QueuePair& qp) {
+  Responder& at = qp.responder;
+  if (qp.options.srq == 0) return;
+  if (!at.receive) at.receive = take_receive(core, qp, qp.options.srq);
+  at.receive_srq = qp.options.srq;
+  abandon(core, qp, Status::local_length);
 }
 
 void deliver(Core& core, QueuePair& qp, const Packet& packet) {
@@ -74,7 +83,8 @@ void deliver(Core& core, QueuePair& qp, const Packet& packet) {
     const std::uint32_t pd = shared ? shared->pd : qp.options.pd;
     const std::uint64_t room = at.receive->octets() - std::min(at.receive->octets(), at.written);
     const Bytes payload = packet.payload.first(std::min<std::uint64_t>(room, packet.payload.size()));
-    if (const Status status = scatter(core, pd, at.receive->sges, at.written, payload); status != Status::success) {
+    if (const Status status = scatter(core.memory, pd, at.receive->sges, at.written, payload);
+        status != Status::success) {
       const ReceiveRequest failed = std::move(*at.receive);
       at.receive.reset();
       complete_receive(core, qp, failed, {.status = status, .opcode = CompletionOpcode::receive}, false);
@@ -129,7 +139,7 @@ void mistake(Core& core, QueuePair& qp, const machines::RcRequest& request, mach
   if (!begins && !inside && op.known && op.operation == Operation::send && core.faults[Fault::takes_uc_middle_first])
     take();
   if (begins && inside && core.faults[Fault::drops_uc_restart]) decision = {machines::UcReaction::drop, false};
-  if (core.faults[Fault::keeps_shared_receive]) decision.abandons = false;
+  if (core.faults[Fault::keeps_shared_receive]) decision.abandons = decision.too_long = false;
   const bool no_receive = takes && !qp.responder.receive && !next_receive(core, qp, qp.options.srq);
   if (dropped && no_receive && in_order && core.faults[Fault::uc_sends_rnr])
     answer_wrongly(core, qp, request.psn, 0x20);
@@ -154,7 +164,9 @@ void receive_unreliable(Core& core, QueuePair& qp, const Packet& packet) {
       machines::judge(at.uc, request, qp.attributes.path_mtu,
                       [&](const machines::RcRequest& asked) { return knowledge_of(core, qp, asked, reuses); });
   if (core.faults.any()) mistake(core, qp, request, decision);
-  if (decision.abandons) abandon(core, qp);
+  const bool begins = packet.op->known && packet.op->begins_message();
+  if (decision.abandons && (begins || !decision.too_long)) abandon(core, qp);
+  if (decision.too_long && decision.reaction == machines::UcReaction::drop) spoil(core, qp);
   if (decision.reaction == machines::UcReaction::drop) {
     if (packet.op->known && machines::takes_receive(*packet.op)) ++core.counters.no_receive;
     if (!core.faults[Fault::waits_for_lost_uc]) at.uc = machines::dropped(at.uc, request);

@@ -68,6 +68,9 @@ struct SendRequest {
   std::uint32_t immediate = 0;                    ///< of *_imm; of send_inv: the remote key to invalidate
   std::uint64_t compare = 0;                      ///< of compare_swap
   std::uint64_t swap_add = 0;                     ///< the swapped value, or what is added
+  std::uint64_t swap_add_mask = 0;                ///< of iWARP: RFC 7306, 5.1; FetchAdd without fields has 0
+  std::uint64_t compare_mask = ~0ULL;             ///< of iWARP
+  std::uint64_t immediate_data = 0;               ///< of *_imm over iWARP, which has 64 bits: RFC 7306, 6
   std::uint32_t length = 0;                       ///< of flush: octets of the range
   std::uint8_t placement = 1;                     ///< of flush: bit 0 global visibility, bit 1 persistence
   std::uint8_t selectivity = 0;                   ///< of flush: 0 range, 1 region
@@ -139,8 +142,9 @@ struct Completion {
   std::uint32_t source_qpn = 0;
   std::uint16_t pkey_index = 0;
   std::uint8_t sl = 0;
-  bool is_ipv4 = false;  ///< of a datagram's network header
-  Mac source_mac{};      ///< of a datagram
+  bool is_ipv4 = false;              ///< of a datagram's network header
+  Mac source_mac{};                  ///< of a datagram
+  std::uint64_t immediate_data = 0;  ///< over iWARP
 
   friend bool operator==(const Completion&, const Completion&) = default;
 };

@@ -52,8 +52,9 @@ std::string_view how(Mode mode) {
   return {};
 }
 
-/// What would end a table's cell or begin an element.
-std::string cell(std::string_view text) {
+}  // namespace
+
+std::string table_cell(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '<') {
@@ -65,8 +66,6 @@ std::string cell(std::string_view text) {
   }
   return out;
 }
-
-}  // namespace
 
 std::string explain_rule(const Rule& rule, bool colours) {
   std::string out;
@@ -161,7 +160,7 @@ std::string rules_page() {
       rules.size(), unverified);
   const auto count = [](const Group& group, Mode mode) { return std::ranges::count(group.rules(), mode, &Rule::mode); };
   for (const Group& group : groups)
-    fmt::format_to(to, "| {} ({}) | {} | {} | {} | {} | {} |\n", cell(group.title), group.prefix, group.size,
+    fmt::format_to(to, "| {} ({}) | {} | {} | {} | {} | {} |\n", table_cell(group.title), group.prefix, group.size,
                    count(group, Mode::active), count(group, Mode::passive), count(group, Mode::both),
                    count(group, Mode::unit));
   for (const Group& group : groups) {
@@ -171,8 +170,9 @@ std::string rules_page() {
                    group.title);
     for (const Rule& rule : group.rules()) {
       fmt::format_to(to, "| {}{}`{}` | {} | {}{}{} | {} | {} | {} |\n", rule.alias, rule.alias.empty() ? "" : " ",
-                     rule.id, cell(rule.sentence), to_string(rule.services), rule.applies.empty() ? "" : "; ",
-                     cell(rule.applies), to_string(rule.level), to_string(rule.mode), cell(clauses_of(rule)));
+                     rule.id, table_cell(rule.sentence), to_string(rule.services), rule.applies.empty() ? "" : "; ",
+                     table_cell(rule.applies), to_string(rule.level), to_string(rule.mode),
+                     table_cell(clauses_of(rule)));
     }
   }
   return out;

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "conformance/rules/rules.hpp"
 
@@ -16,6 +17,8 @@ std::string list_rules(std::span<const Rule* const> chosen, bool colours = false
 /// "stimulus","applies"}. Each of `clauses` has "document", "number", "title", "verified".
 std::string rule_json(const Rule& rule);
 
+/// Text for a cell of a table in Markdown: what would end it, or begin an element, is written otherwise.
+std::string table_cell(std::string_view text);
 /// All rules in Markdown, by group: docs/rules.md.
 std::string rules_page();
 

@@ -21,6 +21,7 @@ struct UcDecision {
   /// A message was open, and is lost: with a queue of its own the receive is used again (class D1), one of a shared
   /// queue completes in error (class E).
   bool abandons = false;
+  bool too_long = false;  ///< for the receive that is there; one of a shared queue completes in error (class E)
 
   friend constexpr bool operator==(const UcDecision&, const UcDecision&) = default;
 };
@@ -73,8 +74,9 @@ constexpr UcDecision judge(const UcResponder& at, const RcRequest& request, std:
   const bool receives = op.operation == Operation::send || op.immediate;
   if (receives) {
     const std::uint64_t through = (begins ? 0 : std::uint64_t{at.done}) + request.payload;
-    if (!known.receive || (op.operation == Operation::send && through > known.receive_octets))
-      return {.abandons = at.sequence.inside};
+    if (!known.receive) return {.abandons = at.sequence.inside};
+    if (op.operation == Operation::send && through > known.receive_octets)
+      return {.abandons = at.sequence.inside, .too_long = true};
   }
   if (asks_access(request) && known.access != Access::granted) return {.abandons = at.sequence.inside};
   return decision;

@@ -59,7 +59,7 @@ TEST(UcResponder, DropsWhatItsMemoryOrReceivesRefuse) {
   receiver.knowledge.receive = false;
   EXPECT_EQ(receiver.takes(send_only, 102, 8), dropped_alone);
   receiver.knowledge = {.receive = true, .receive_octets = 4, .access = Access::granted};
-  EXPECT_EQ(receiver.takes(send_only, 103, 5), dropped_alone);
+  EXPECT_EQ(receiver.takes(send_only, 103, 5), (UcDecision{.too_long = true}));
   EXPECT_EQ(receiver.takes(send_only, 104, 4), taken);
 }
 

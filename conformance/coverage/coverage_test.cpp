@@ -1,0 +1,54 @@
+#include "conformance/coverage/coverage.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace rdmawire::conformance {
+namespace {
+
+using testing::HasSubstr;
+
+std::string content(const std::string& path) {
+  std::ifstream file(std::string(RDMAWIRE_SOURCE_DIR) + "/" + path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(Coverage, EveryRuleIsJudged) { EXPECT_EQ(gaps(coverage()), ""); }
+
+TEST(Coverage, AGapIsSaid) {
+  Coverage one;
+  const auto said = [&](const char* id) {
+    one.rule = find_rule(id);
+    return gaps({&one, 1});
+  };
+  EXPECT_EQ(said("roce.tester.icrc.sample-packet"),
+            "HDR-016 roce.tester.icrc.sample-packet: it is judged unit, and has no unit check\n");
+  EXPECT_THAT(said("rc.responder.psn.sequence-error"), HasSubstr("it is judged both, and has no case and no monitor"));
+  EXPECT_THAT(said("roce.sender.udp.checksum-zero"), HasSubstr("passive, and has no monitor"));
+  one.cases = {"a case"};
+  EXPECT_THAT(said("roce.sender.udp.checksum-zero"), HasSubstr("passive, and has no monitor"));
+  EXPECT_EQ(said("rc.responder.psn.sequence-error"), "");
+  const LeftOut reason{"rc.responder.psn.sequence-error", "For a reason."};
+  one.without = &reason;
+  EXPECT_THAT(said("rc.responder.psn.sequence-error"), HasSubstr("it is said to be left out, and is not"));
+}
+
+TEST(Coverage, UnitChecksAreThere) {
+  for (const UnitCheck& check : unit_checks()) {
+    std::string declared = "TEST(" + std::string(check.test) + ")";
+    declared.replace(declared.find('.'), 1, ", ");
+    EXPECT_THAT(content(std::string(check.file)), HasSubstr(declared));
+  }
+}
+
+TEST(Coverage, ThePageIsTheCommittedOne) {
+  EXPECT_EQ(coverage_page(), content("docs/coverage.md")) << "rdmawire certify --coverage >docs/coverage.md";
+}
+
+}  // namespace
+}  // namespace rdmawire::conformance

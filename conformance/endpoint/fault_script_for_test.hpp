@@ -1,0 +1,24 @@
+#pragma once
+/// For tests only: everything that shows a fault of the endpoint, played against it.
+
+#include <optional>
+#include <string>
+
+#include "conformance/endpoint/faults.hpp"
+
+namespace rdmawire::endpoint::testing {
+
+/// What a script saw.
+struct Trace {
+  std::string octets;  ///< that the endpoint sent, with its FINs and resets
+  std::string timing;  ///< when
+  std::string verbs;   ///< completions, events, memory
+};
+
+/// An endpoint with the fault among endpoints that have none: every operation, in both roles.
+void play_exchanges(std::optional<Fault> fault, Trace& trace);
+/// An endpoint with the fault and a peer whose octets are made by hand, wrong ones among them.
+void play_setup(std::optional<Fault> fault, Trace& trace);
+void play_wrongs(std::optional<Fault> fault, Trace& trace);
+
+}  // namespace rdmawire::endpoint::testing

@@ -1,0 +1,169 @@
+#pragma once
+/// DDP: which segments may be placed, which messages are whole, and how a message becomes segments. Pure functions of
+/// small values; buffers and memory are the caller's. RFC 5041, 4, 5 and 7; RFC 7306, 4.1 (queue 3).
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "dissectors/machines/iwarp_error.hpp"
+#include "dissectors/machines/memory_access.hpp"
+#include "dissectors/protocol/ddp.hpp"
+#include "dissectors/protocol/modular.hpp"
+
+namespace rdmawire::machines {
+
+/// Octets of a segment's header, RDMAP's part of it counted. RFC 5041, 4.2 and 4.3.
+constexpr std::uint32_t ddp_header_octets(bool tagged) {
+  return static_cast<std::uint32_t>(Ddp::size + Rdmap::size + (tagged ? DdpTagged::size : DdpUntagged::size));
+}
+
+struct DdpSegment {
+  bool tagged = false, last = false;
+  std::uint8_t version = 1;
+  std::uint8_t control = 0;           ///< RDMAP's octet
+  std::uint32_t invalidate_stag = 0;  ///< RDMAP's four octets of an untagged one
+  std::uint32_t stag = 0;
+  std::uint64_t to = 0;
+  std::uint32_t qn = 0, msn = 0, mo = 0;
+  std::uint32_t octets = 0;  ///< of payload
+};
+
+/// A ULPDU's DDP header; nothing: it is too short for one. Reserved bits are not looked at. RFC 5041, 4.1.
+inline std::optional<DdpSegment> read_segment(Bytes ulpdu) {
+  if (ulpdu.empty()) return std::nullopt;
+  const View<Ddp> ddp(ulpdu.data());
+  DdpSegment segment{.tagged = ddp.get<"tagged">() != 0, .last = ddp.get<"last">() != 0, .version = ddp.get<"dv">()};
+  const std::uint32_t header = ddp_header_octets(segment.tagged);
+  if (ulpdu.size() < header) return std::nullopt;
+  segment.control = ulpdu[Ddp::size];
+  segment.octets = static_cast<std::uint32_t>(ulpdu.size()) - header;
+  const std::uint8_t* model = ulpdu.data() + Ddp::size + Rdmap::size;
+  if (segment.tagged) {
+    const View<DdpTagged> view(model);
+    segment.stag = view.get<"stag">();
+    segment.to = view.get<"to">();
+  } else {
+    const View<DdpUntagged> view(model);
+    segment.invalidate_stag = view.get<"invalidate_stag">();
+    segment.qn = view.get<"qn">();
+    segment.msn = view.get<"msn">();
+    segment.mo = view.get<"mo">();
+  }
+  return segment;
+}
+
+/// One untagged queue. TCP keeps the order, so one message is open at a time.
+struct UntaggedQueue {
+  DdpMsn expected{1};  ///< of the message that is open, or that comes next
+  bool open = false;   ///< some of it was placed
+  std::uint32_t placed = 0;
+  // Of the open one's first segment:
+  std::uint8_t control = 0;
+  std::uint32_t invalidate_stag = 0;
+};
+
+/// Queues 0 to 2; with RFC 7306 also 3.
+struct DdpReceiver {
+  std::array<UntaggedQueue, 4> queues;
+  std::uint32_t queue_count = 3;
+  std::uint8_t version = 1;  ///< what the stream speaks: segments of another are errors. RFC 5041, 4.1
+};
+
+/// The buffer of the message that is open or comes next.
+struct UntaggedBuffer {
+  bool available = false;
+  std::uint64_t octets = 0;
+};
+
+struct DdpVerdict {
+  bool valid = true;
+  IwarpError error{};     ///< of an invalid one
+  bool delivers = false;  ///< its message is whole
+
+  friend constexpr bool operator==(const DdpVerdict&, const DdpVerdict&) = default;
+};
+constexpr DdpVerdict ddp_refused(IwarpError error) { return {.valid = false, .error = error}; }
+
+constexpr IwarpError version_error(bool tagged) {
+  return tagged ? iwarp_error::tagged_version : iwarp_error::untagged_version;
+}
+
+/// Whether an untagged segment is placed. `buffer`: queue number → UntaggedBuffer, called at most once, of a queue that
+/// exists. The checks of the offset are made of segments with payload alone (7.1); a message needs its buffer even
+/// when it is empty (RFC 5040, 5.3). Segments of a message out of their order are refused by their offset.
+template <class Buffer>
+constexpr DdpVerdict judge_untagged(const DdpReceiver& at, const DdpSegment& segment, const Buffer& buffer) {
+  if (segment.version != at.version) return ddp_refused(iwarp_error::untagged_version);
+  if (segment.qn >= at.queue_count) return ddp_refused(iwarp_error::untagged_invalid_qn);
+  const UntaggedQueue& queue = at.queues[segment.qn];
+  if (DdpMsn(segment.msn) != queue.expected) return ddp_refused(iwarp_error::untagged_msn_range);
+  const UntaggedBuffer room = buffer(segment.qn);
+  if (!room.available) return ddp_refused(iwarp_error::untagged_no_buffer);
+  if (segment.octets != 0) {
+    if (segment.mo != queue.placed) return ddp_refused(iwarp_error::untagged_invalid_mo);
+    if (std::uint64_t{segment.mo} + segment.octets > room.octets) return ddp_refused(iwarp_error::untagged_too_long);
+  }
+  return {.delivers = segment.last};
+}
+
+/// After an untagged segment was placed.
+constexpr DdpReceiver placed(DdpReceiver at, const DdpSegment& segment) {
+  UntaggedQueue& queue = at.queues[segment.qn];
+  if (segment.last) {
+    queue = {.expected = queue.expected + 1};
+    return at;
+  }
+  if (!queue.open) {
+    queue.open = true;
+    queue.control = segment.control;
+    queue.invalidate_stag = segment.invalidate_stag;
+  }
+  queue.placed += segment.octets;
+  return at;
+}
+
+/// What a tagged segment is told whose memory is refused. The codes know no missing right: like a buffer that does not
+/// allow placement (7.1, item 2) it is an invalid STag.
+constexpr IwarpError tagged_error(AccessReason reason, std::uint64_t to, std::uint64_t octets) {
+  switch (reason) {
+    case AccessReason::other_domain:
+    case AccessReason::other_queue_pair: return iwarp_error::tagged_other_stream;
+    case AccessReason::beyond_address_space:
+    case AccessReason::out_of_bounds:
+      // The sum itself must not wrap, so one of exactly 2^64 has. 7.1, item 5
+      return to + octets < to ? iwarp_error::tagged_to_wrap : iwarp_error::tagged_bounds;
+    default: return iwarp_error::tagged_invalid_stag;
+  }
+}
+
+/// Whether a tagged segment is placed. `memory`: () → AccessDecision of what STag and TO open, called only for a
+/// segment with payload: of one without, neither is looked at (5.2).
+template <class Memory>
+constexpr DdpVerdict judge_tagged(std::uint8_t version, const DdpSegment& segment, const Memory& memory) {
+  if (segment.version != version) return ddp_refused(iwarp_error::tagged_version);
+  if (segment.octets != 0) {
+    const AccessDecision decision = memory();
+    if (decision.answer != AccessAnswer::allowed)
+      return ddp_refused(tagged_error(decision.reason, segment.to, segment.octets));
+  }
+  return {.delivers = segment.last};
+}
+
+/// One segment of a message that is sent: its offset is added to the message's first TO, or is the MO.
+struct DdpPiece {
+  std::uint64_t offset = 0;
+  std::uint32_t octets = 0;
+  bool last = true;
+
+  friend constexpr bool operator==(const DdpPiece&, const DdpPiece&) = default;
+};
+/// The segment that follows `done` octets of a message of `whole`; an empty message is one segment. RFC 5041, 5.2.
+constexpr DdpPiece next_piece(std::uint64_t done, std::uint64_t whole, std::uint32_t mulpdu, bool tagged) {
+  const std::uint64_t room = mulpdu - ddp_header_octets(tagged);
+  const std::uint64_t octets = std::min(room, whole - done);
+  return {done, static_cast<std::uint32_t>(octets), done + octets == whole};
+}
+
+}  // namespace rdmawire::machines

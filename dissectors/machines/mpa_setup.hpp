@@ -1,0 +1,292 @@
+#pragma once
+/// How a TCP connection becomes iWARP: the MPA Request and Reply Frames, what both ends agree on by them, and who may
+/// send when. Pure functions of small values; making and reading the consumer's private data is the caller's.
+///
+/// RFC 5044, 7.1 (revision 1) and appendix C (revision 0, the RDMA Consortium's); RFC 6581, 6 to 10 (revision 2).
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "dissectors/machines/iwarp_error.hpp"
+#include "dissectors/protocol/mpa.hpp"
+
+namespace rdmawire::machines {
+
+enum class MpaRole : std::uint8_t { initiator, responder };
+
+/// The ready-to-receive indication: the initiator's first FPDU in the peer-to-peer model. RFC 6581, 9.2.
+enum class Rtr : std::uint8_t { none, send, write, read };
+struct RtrKinds {
+  bool send = false, write = false, read = false;
+
+  [[nodiscard]] constexpr bool any() const { return send || write || read; }
+  friend constexpr RtrKinds operator&(RtrKinds a, RtrKinds b) {
+    return {a.send && b.send, a.write && b.write, a.read && b.read};
+  }
+  friend constexpr bool operator==(const RtrKinds&, const RtrKinds&) = default;
+};
+
+/// What an end is set up to do.
+struct MpaSettings {
+  std::uint8_t revision = 2;       ///< the highest that it speaks: 1 or 2
+  bool markers = false;            ///< it requires them in what it receives
+  bool crc = true;                 ///< without: only where the administrator asked for it. RFC 5044, 4.4
+  bool enhanced = true;            ///< of an initiator of revision 2: it asks for enhanced set-up
+  bool peer_to_peer = false;       ///< of an initiator: control flag A
+  RtrKinds rtr{true, true, true};  ///< that it can send or take
+  bool rdmac = false;              ///< "permissive": it can speak revision 0. RFC 5044, C.1
+  std::uint16_t ird = 1, ord = 1;  ///< what its consumer wants; mpa::no_negotiation: they are the ULP's
+  std::uint16_t most_ird = 128;    ///< what it has resources for
+};
+
+/// The enhanced connection establishment data. RFC 6581, 9.
+struct MpaEnhancedData {
+  bool peer_to_peer = false;
+  RtrKinds rtr{};
+  std::uint16_t ird = 0, ord = 0;
+
+  friend constexpr bool operator==(const MpaEnhancedData&, const MpaEnhancedData&) = default;
+};
+
+/// An MPA Request or Reply Frame without its private data.
+struct MpaSetupFrame {
+  MpaRole sender = MpaRole::initiator;
+  bool markers = false, crc = false, reject = false;
+  bool enhanced = false;  ///< S, in revision 2: `data` stands before the consumer's private data
+  std::uint8_t revision = 1;
+  MpaEnhancedData data{};
+
+  friend constexpr bool operator==(const MpaSetupFrame&, const MpaSetupFrame&) = default;
+};
+
+/// What of a frame has arrived.
+struct MpaSetupArrival {
+  enum class State : std::uint8_t {
+    more,      ///< `octets` of it must be there to go on
+    whole,     ///< it ends after `octets`
+    improper,  ///< TCP is closed; the error is told locally. RFC 5044, 7.1.2 rules 2, 3, 5, 9
+  };
+  State state = State::more;
+  std::uint32_t octets = MpaFrame::size;
+  MpaSetupFrame frame{};
+  std::uint32_t private_at = 0;  ///< of a whole one: where the consumer's private data begins
+};
+
+/// Reads the octets with which the other end's stream begins. A wrong key shows with its first wrong octet: a request
+/// where a reply is due is one (both ends are initiators: rule 8). Res bits, and R of a request, are not looked at.
+inline MpaSetupArrival read_setup(Bytes octets, MpaRole sender) {
+  using State = MpaSetupArrival::State;
+  MpaSetupArrival arrival;
+  const std::string_view key = sender == MpaRole::initiator ? mpa::request_key : mpa::reply_key;
+  const std::size_t compared = std::min(octets.size(), key.size());
+  arrival.state = State::improper;
+  if (!std::equal(octets.begin(), octets.begin() + static_cast<std::ptrdiff_t>(compared), key.begin())) return arrival;
+  arrival.state = State::more;
+  if (octets.size() < MpaFrame::size) return arrival;
+  const View<MpaFrame> view(octets.data());
+  const std::uint32_t private_octets = view.get<"private_data_length">();
+  arrival.frame = {.sender = sender,
+                   .markers = view.get<"markers">() != 0,
+                   .crc = view.get<"crc">() != 0,
+                   .reject = sender == MpaRole::responder && view.get<"reject">() != 0,
+                   .enhanced = view.get<"enhanced">() != 0 && view.get<"revision">() >= 2,
+                   .revision = view.get<"revision">(),
+                   .data = {}};
+  arrival.state = State::improper;
+  if (private_octets > mpa::max_private_data) return arrival;
+  if (arrival.frame.enhanced && private_octets < MpaEnhanced::size) return arrival;
+  arrival.octets = MpaFrame::size + private_octets;
+  arrival.state = State::more;
+  if (octets.size() < arrival.octets) return arrival;
+  arrival.state = State::whole;
+  arrival.private_at = MpaFrame::size;
+  if (!arrival.frame.enhanced) return arrival;
+  const View<MpaEnhanced> data(octets.data() + MpaFrame::size);
+  arrival.private_at += MpaEnhanced::size;
+  arrival.frame.data = {.peer_to_peer = data.get<"peer_to_peer">() != 0,
+                        .rtr = {data.get<"rtr_send">() != 0, data.get<"rtr_write">() != 0, data.get<"rtr_read">() != 0},
+                        .ird = data.get<"ird">(),
+                        .ord = data.get<"ord">()};
+  // Without A the other flags mean nothing. RFC 6581, 9.2
+  if (!arrival.frame.data.peer_to_peer) arrival.frame.data.rtr = {};
+  return arrival;
+}
+
+/// Octets of private data that a consumer can give; enhanced set-up takes four of the 512. RFC 6581, 9.
+constexpr std::uint32_t most_private_data(bool enhanced) {
+  return mpa::max_private_data - (enhanced ? static_cast<std::uint32_t>(MpaEnhanced::size) : 0);
+}
+
+/// What both ends hold to, as one of them sees it.
+struct MpaAgreement {
+  bool send_markers = false, receive_markers = false;
+  bool crc = true;           ///< generated and checked, in both directions
+  std::uint8_t version = 1;  ///< of DDP and RDMAP; 0: the RDMA Consortium's. RFC 5044, C.1
+  std::uint16_t ird = 0, ord = 0;
+  bool peer_to_peer = false;
+  Rtr rtr = Rtr::none;  ///< of the initiator: what it sends first
+
+  friend constexpr bool operator==(const MpaAgreement&, const MpaAgreement&) = default;
+};
+
+constexpr MpaSetupFrame request_of(const MpaSettings& own) {
+  MpaSetupFrame request{.sender = MpaRole::initiator, .markers = own.markers, .crc = own.crc};
+  request.enhanced = own.enhanced && own.revision >= 2;
+  // Without enhancements there is nothing to gain by a higher revision. RFC 6581, 6 and 10
+  request.revision = request.enhanced ? 2 : 1;
+  if (request.enhanced)
+    request.data = {.peer_to_peer = own.peer_to_peer,
+                    .rtr = own.peer_to_peer ? own.rtr : RtrKinds{},
+                    .ird = own.ird,
+                    .ord = own.ord};
+  return request;
+}
+
+/// What a responder does with a whole request.
+enum class MpaRequestVerdict : std::uint8_t {
+  ask_consumer,      ///< who accepts or rejects
+  close,             ///< a revision that it does not speak. RFC 5044, 7.1.1; RFC 6581, 10
+  answer_and_close,  ///< revision 0 at one that is not permissive: a reply of revision 1, a graceful close. C.2.1
+};
+constexpr MpaRequestVerdict judge_request(const MpaSettings& own, const MpaSetupFrame& request) {
+  if (request.revision == 0) return own.rdmac ? MpaRequestVerdict::ask_consumer : MpaRequestVerdict::answer_and_close;
+  return request.revision <= own.revision ? MpaRequestVerdict::ask_consumer : MpaRequestVerdict::close;
+}
+
+struct MpaAnswer {
+  MpaSetupFrame reply{};
+  MpaAgreement agreement{};
+};
+
+/// The reply of a responder whose consumer accepts, and what it holds to then.
+constexpr MpaAnswer accept_request(const MpaSettings& own, const MpaSetupFrame& request) {
+  MpaAnswer answer;
+  MpaSetupFrame& reply = answer.reply;
+  MpaAgreement& agreed = answer.agreement;
+  const bool rdmac = request.revision == 0;
+  reply = {.sender = MpaRole::responder, .markers = own.markers || rdmac, .crc = own.crc || rdmac};
+  reply.revision = std::min(request.revision, own.revision);
+  agreed = {.send_markers = request.markers || rdmac,
+            .receive_markers = reply.markers,
+            .crc = reply.crc || request.crc,
+            .version = static_cast<std::uint8_t>(rdmac ? 0 : 1),
+            .ird = own.ird,
+            .ord = own.ord};
+  if (!request.enhanced) return answer;
+  reply.enhanced = true;
+  MpaEnhancedData& data = reply.data;
+  // RFC 6581, 9.1
+  if (request.data.ord == mpa::no_negotiation) {
+    data.ird = mpa::no_negotiation;
+  } else {
+    agreed.ird = std::max(own.ird, std::min(request.data.ord, own.most_ird));
+    data.ird = agreed.ird;
+  }
+  if (request.data.ird == mpa::no_negotiation)
+    data.ord = mpa::no_negotiation;
+  else
+    data.ord = agreed.ord = std::min(own.ord, request.data.ird);
+  // 9.2
+  data.peer_to_peer = agreed.peer_to_peer = request.data.peer_to_peer;
+  if (!data.peer_to_peer) return answer;
+  const RtrKinds common = request.data.rtr & own.rtr;
+  data.rtr = common.any() ? common : own.rtr;
+  // An RTR by a read needs room for it.
+  if (data.rtr.read && agreed.ird == 0) data.ird = agreed.ird = 1;
+  return answer;
+}
+
+/// The reply of a responder whose consumer rejects; `needed_ord`: what it would have needed. RFC 6581, 9.1.
+constexpr MpaSetupFrame reject_request(const MpaSettings& own, const MpaSetupFrame& request) {
+  MpaSetupFrame reply = accept_request(own, request).reply;
+  reply.reject = true;
+  if (reply.enhanced && reply.data.ord != mpa::no_negotiation) reply.data.ord = own.ord;
+  return reply;
+}
+
+/// What an initiator does with a whole reply.
+struct MpaReplyVerdict {
+  enum class Kind : std::uint8_t {
+    operate,    ///< Full Operation Phase, as `agreement` says
+    rejected,   ///< MPA ends; TCP is the consumer's. RFC 5044, 7.1.2 rule 3
+    close,      ///< no revision in common, or not the reply to what was asked
+    terminate,  ///< Full Operation begins with a Terminate that tells `error`, and ends. RFC 6581, 9.1 and 9.2
+  };
+  Kind kind = Kind::close;
+  MpaAgreement agreement{};
+  IwarpError error{};
+};
+constexpr MpaReplyVerdict judge_reply(const MpaSettings& own, const MpaSetupFrame& request,
+                                      const MpaSetupFrame& reply) {
+  using Kind = MpaReplyVerdict::Kind;
+  MpaReplyVerdict verdict;
+  const bool rdmac = reply.revision == 0;
+  if (reply.revision > own.revision || (rdmac && !own.rdmac)) return verdict;
+  if (reply.reject) {
+    verdict.kind = Kind::rejected;
+    return verdict;
+  }
+  // An enhanced request has an enhanced reply, or none. RFC 6581, 10
+  if (reply.enhanced != request.enhanced && !rdmac) return verdict;
+  verdict.kind = Kind::operate;
+  MpaAgreement& agreed = verdict.agreement;
+  agreed = {.send_markers = reply.markers || rdmac,
+            .receive_markers = request.markers || rdmac,
+            .crc = request.crc || reply.crc || rdmac,
+            .version = static_cast<std::uint8_t>(rdmac ? 0 : 1),
+            .ird = own.ird,
+            .ord = own.ord};
+  if (!reply.enhanced) return verdict;
+  const auto fails = [&](IwarpError error) {
+    verdict.kind = Kind::terminate;
+    verdict.error = error;
+    return verdict;
+  };
+  if (reply.data.ird != mpa::no_negotiation) agreed.ord = std::min(own.ord, reply.data.ird);
+  if (reply.data.ord != mpa::no_negotiation) {
+    if (reply.data.ord > std::max(own.most_ird, own.ird)) return fails(iwarp_error::insufficient_ird);
+    agreed.ird = std::max(own.ird, reply.data.ord);
+  }
+  if (!request.data.peer_to_peer) return verdict;
+  if (!reply.data.peer_to_peer) return fails(iwarp_error::no_rtr_option);
+  agreed.peer_to_peer = true;
+  const RtrKinds common = reply.data.rtr & own.rtr;
+  // A read of no octets counts like any other: it needs room at the responder.
+  const bool may_read = common.read && reply.data.ird > 0;
+  agreed.rtr = common.write ? Rtr::write : may_read ? Rtr::read : common.send ? Rtr::send : Rtr::none;
+  return agreed.rtr == Rtr::none ? fails(iwarp_error::no_rtr_option) : verdict;
+}
+
+/// Where an end's set-up stands.
+enum class MpaPhase : std::uint8_t {
+  awaits_request,     ///< a responder, from the beginning
+  awaits_consumer,    ///< a responder: the request was whole
+  awaits_reply,       ///< an initiator, from the beginning
+  awaits_first_fpdu,  ///< a responder that has replied: it receives FPDUs, and sends none. RFC 5044, 7.1.2 rule 4
+  full_operation,
+  ended,  ///< closed, rejected or torn down
+};
+enum class MpaSetupEvent : std::uint8_t { request, accepted, reply, first_fpdu, ended };
+
+constexpr MpaPhase begins(MpaRole role) {
+  return role == MpaRole::initiator ? MpaPhase::awaits_reply : MpaPhase::awaits_request;
+}
+/// The phase after an event; nothing: it cannot happen there.
+constexpr std::optional<MpaPhase> after(MpaPhase phase, MpaSetupEvent event) {
+  using enum MpaPhase;
+  if (event == MpaSetupEvent::ended) return ended;
+  if (phase == awaits_request && event == MpaSetupEvent::request) return awaits_consumer;
+  if (phase == awaits_consumer && event == MpaSetupEvent::accepted) return awaits_first_fpdu;
+  if (phase == awaits_reply && event == MpaSetupEvent::reply) return full_operation;
+  if (phase == awaits_first_fpdu && event == MpaSetupEvent::first_fpdu) return full_operation;
+  return std::nullopt;
+}
+constexpr bool may_send_fpdus(MpaPhase phase) { return phase == MpaPhase::full_operation; }
+constexpr bool takes_fpdus(MpaPhase phase) {
+  return phase == MpaPhase::full_operation || phase == MpaPhase::awaits_first_fpdu;
+}
+/// Whether a timer runs: the other end owes its frame. RFC 5044, 7.1.2 rules 8 and 10.
+constexpr bool is_timed(MpaPhase phase) { return phase == MpaPhase::awaits_request || phase == MpaPhase::awaits_reply; }
+
+}  // namespace rdmawire::machines

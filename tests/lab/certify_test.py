@@ -1,0 +1,116 @@
+"""`rdmawire certify --device lab:rxe`: the whole suite against real kernels, and what is known of them.
+
+RDMAWIRE_LAB=1 runs it on the release's kernel, RDMAWIRE_FULL=1 on the newest one, too, and holds the two against the
+kernel's history.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+import switch_faults
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RDMAWIRE = switch_faults.RDMAWIRE
+FULL = os.environ.get("RDMAWIRE_FULL") == "1"
+LAB = FULL or os.environ.get("RDMAWIRE_LAB") == "1"
+
+pytestmark = [
+    pytest.mark.skipif(not pathlib.Path(RDMAWIRE).exists(), reason=f"needs the command, built at {RDMAWIRE}"),
+    pytest.mark.skipif(not LAB, reason="needs RDMAWIRE_LAB=1: it boots virtual machines"),
+]
+needs_full = pytest.mark.skipif(not FULL, reason="needs RDMAWIRE_FULL=1: it fetches the newest kernel, and runs all twice")
+
+DEVIATIONS = {"fail", "fail-wrong-code"}
+# What patches between 6.1.192 and 7.2.13 changed, as linux-rdma has them: docs/deviations.md. Each rule deviates in one
+# case at least before, and in none after; the last one the other way round.
+MENDED = ["RSP-018", "RSP-026", "RSP-027", "RSP-028", "RSP-030", "RSP-038", "RSP-069", "REQ-044", "UD-007"]
+ADDED = ["RSP-061", "RSP-062", "RSP-063", "RSP-064"]
+BROKEN = ["QPS-010"]
+
+
+def certify(*arguments, timeout=900):
+    return subprocess.run([RDMAWIRE, "certify", "--device", "lab:rxe", *arguments],
+                          capture_output=True, text=True, timeout=timeout)  # fmt: skip
+
+
+class Runs:
+    """Runs of the whole suite, one a kernel, made when they are asked for."""
+
+    def __init__(self, directory):
+        self.directory, self.reports = directory, {}
+
+    def of(self, kernel):
+        if kernel not in self.reports:
+            directory = self.directory / kernel
+            run = certify("--kernel", kernel, "--report", str(directory))
+            assert run.returncode in (0, 1), run.stderr[-4000:]
+            report = json.loads((directory / "report.json").read_text())
+            self.reports[kernel] = (run, report)
+        return self.reports[kernel]
+
+    def verdicts(self, kernel, alias):
+        return {case["verdict"] for case in self.of(kernel)[1]["cases"] if case["alias"] == alias}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return Runs(tmp_path_factory.mktemp("certify"))
+
+
+def all_is_as_known(run, report):
+    assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
+    assert len(report["cases"]) > 500
+    counts = {}
+    for case in report["cases"]:
+        counts[case["verdict"]] = counts.get(case["verdict"], 0) + 1
+    assert counts["pass"] > 350, counts
+    assert "error" not in counts, counts
+
+
+def test_the_releases_kernel_does_what_is_known_of_it(runs):
+    all_is_as_known(*runs.of("debian"))
+
+
+@needs_full
+def test_the_newest_kernel_does_what_is_known_of_it(runs):
+    run, report = runs.of("newest")
+    if "nothing is known of" in run.stderr:
+        pytest.skip("Debian has a newer kernel by now: " + report["details"])
+    all_is_as_known(run, report)
+
+
+@needs_full
+def test_verdicts_flip_where_the_kernels_history_says_so(runs):
+    for alias in MENDED:
+        assert runs.verdicts("debian", alias) & DEVIATIONS, alias
+        assert not runs.verdicts("newest", alias) & DEVIATIONS, alias
+    for alias in ADDED:
+        assert runs.verdicts("debian", alias) == {"unsupported"}, alias
+        assert runs.verdicts("newest", alias) == {"pass"}, alias
+    for alias in BROKEN:
+        assert runs.verdicts("debian", alias) == {"pass"}, alias
+        assert runs.verdicts("newest", alias) & DEVIATIONS, alias
+
+
+def test_what_is_known_can_be_left_out_and_overruled(tmp_path):
+    def expecting(cases):
+        path = tmp_path / "expected.json"
+        path.write_text(json.dumps({"format": 1, "device": "rxe", "cases": cases}))
+        return ["--expected", str(path)]
+
+    reserved = ["--only", "HDR-038", "--only", "rc.responder.length.receive-too-small"]
+    assert certify(*reserved).returncode == 0
+    without = certify(*reserved, "--no-expected")
+    assert without.returncode == 1
+    assert without.stdout.count("UNEXPECTED") == 5, without.stdout
+    # What the user says goes before; a pass where a deviation is said to be is one too.
+    overruled = certify(*reserved, *expecting({"HDR-038": {"verdict": "pass", "reason": "mended here"}}))
+    assert overruled.returncode == 1
+    assert overruled.stdout.count("UNEXPECTED: pass is known of it: mended here") == 3, overruled.stdout
+    passes = certify("--only", "rc.responder.psn.sequence-error",
+                     *expecting({"RSP-009": {"verdict": "fail", "reason": "never seen"}}))  # fmt: skip
+    assert passes.returncode == 1, passes.stdout
