@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -22,6 +23,7 @@
 #include "conformance/report/journal.hpp"
 #include "conformance/report/report.hpp"
 #include "conformance/runner/expected.hpp"
+#include "conformance/runner/mutation.hpp"
 #include "conformance/runner/preflight.hpp"
 #include "conformance/runner/target.hpp"
 
@@ -56,7 +58,8 @@ struct Options {
   unsigned jobs = 0, repeat = 1, most_losses = 5;
   double case_timeout = 0, timeout = 0;
   bool known = true;
-  bool list = false, verbose = false, json = false, preflight = false, strict = false, coverage = false;
+  bool list = false, verbose = false, json = false, preflight = false, strict = false, coverage = false,
+       mutations = false;
 };
 
 bool wanted(const Case& which, const std::vector<std::string>& patterns) {
@@ -298,7 +301,23 @@ void add_known(const std::string& name, conformance::ExpectedResults& expected) 
   }
 }
 
+Exit show_mutations(std::uint64_t seed) {
+  constexpr std::uint64_t usual_seed = 20261121;
+  std::atomic<std::size_t> done = 0;
+  const auto all = conformance::mutate_all(conformance::Breadth::all, seed ? seed : usual_seed,
+                                           std::max(1U, std::thread::hardware_concurrency()), [&](const auto&) {
+                                             if (const std::size_t count = ++done; count % 25 == 0)
+                                               complain(fmt::format("{} of {} faults", count, device::fault_count));
+                                           });
+  Output output;
+  output.text() += conformance::document_of(all);
+  const bool whole = std::none_of(all.begin(), all.end(), [](const auto& m) { return m.missed(); });
+  if (!output.finish()) return Exit::trouble;
+  return whole ? Exit::fine : Exit::found;
+}
+
 Exit run(Options options) {
+  if (options.mutations) return show_mutations(options.seed);
   if (options.coverage) return show_coverage();
   if (options.list) return list(options);
   if (options.target.faults == std::vector<std::string>{"list"}) return list_faults();
@@ -460,6 +479,8 @@ void add_certify(CLI::App& app, Work& work) {
   command->add_flag("--dangerous", target.dangerous, "cases that have left a device hanging, too");
   command->add_flag("--list", options->list, "the cases, with their clauses");
   command->add_flag("--coverage", options->coverage, "of every rule its cases, monitor and faults: docs/coverage.md");
+  command->add_flag("--mutations", options->mutations,
+                    "every case against every fault of the reference device: a page; takes minutes");
   command->add_flag("--json", options->json, "the whole report as JSON");
   command->add_flag("-v,--verbose", options->verbose, "every step of each case");
   command->footer(examples);
