@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -22,6 +23,7 @@
 #include "conformance/report/journal.hpp"
 #include "conformance/report/report.hpp"
 #include "conformance/runner/expected.hpp"
+#include "conformance/runner/mutation.hpp"
 #include "conformance/runner/preflight.hpp"
 #include "conformance/runner/target.hpp"
 
@@ -54,9 +56,10 @@ struct Options {
   std::vector<std::string> only;
   std::uint64_t seed = 0;
   unsigned jobs = 0, repeat = 1, most_losses = 5;
-  double case_timeout = 60, timeout = 0;
+  double case_timeout = 0, timeout = 0;
   bool known = true;
-  bool list = false, verbose = false, json = false, preflight = false, strict = false, coverage = false;
+  bool list = false, verbose = false, json = false, preflight = false, strict = false, coverage = false,
+       mutations = false;
 };
 
 bool wanted(const Case& which, const std::vector<std::string>& patterns) {
@@ -298,7 +301,23 @@ void add_known(const std::string& name, conformance::ExpectedResults& expected) 
   }
 }
 
+Exit show_mutations(std::uint64_t seed) {
+  constexpr std::uint64_t usual_seed = 20261121;
+  std::atomic<std::size_t> done = 0;
+  const auto all = conformance::mutate_all(conformance::Breadth::all, seed ? seed : usual_seed,
+                                           std::max(1U, std::thread::hardware_concurrency()), [&](const auto&) {
+                                             if (const std::size_t count = ++done; count % 25 == 0)
+                                               complain(fmt::format("{} of {} faults", count, device::fault_count));
+                                           });
+  Output output;
+  output.text() += conformance::document_of(all);
+  const bool whole = std::none_of(all.begin(), all.end(), [](const auto& m) { return m.missed(); });
+  if (!output.finish()) return Exit::trouble;
+  return whole ? Exit::fine : Exit::found;
+}
+
 Exit run(Options options) {
+  if (options.mutations) return show_mutations(options.seed);
   if (options.coverage) return show_coverage();
   if (options.list) return list(options);
   if (options.target.faults == std::vector<std::string>{"list"}) return list_faults();
@@ -360,12 +379,10 @@ Exit run(Options options) {
   Teller teller(chosen, options, report);
   std::map<const Case*, CaseResult> results;
   if (*journal)
-    for (CaseResult result : (*journal)->results()) {
-      result.observed = conformance::observe(result.transcript, (*target)->device().wire_delay);
+    for (const CaseResult& result : (*journal)->results())
       if (std::find(chosen.begin(), chosen.end(), result.of) != chosen.end() &&
           results.emplace(result.of, result).second)
         teller.take(result, true);
-    }
   std::vector<const Case*> left;
   for (const Case* which : chosen)
     if (!results.contains(which)) left.push_back(which);
@@ -376,7 +393,10 @@ Exit run(Options options) {
   how.fresh = conformance::is_cheap(device);
   how.jobs = options.jobs ? options.jobs : usual_jobs(device);
   how.repeat = options.repeat;
-  how.case_timeout = milliseconds_of(options.case_timeout);
+  constexpr double usual = 60, of_slow_cases = 600;
+  how.case_timeout = milliseconds_of(options.case_timeout > 0 ? options.case_timeout
+                                     : options.target.slow    ? of_slow_cases
+                                                              : usual);
   how.timeout = milliseconds_of(options.timeout);
   how.most_losses = options.most_losses;
   how.stop = options.target.stop;
@@ -437,7 +457,9 @@ void add_certify(CLI::App& app, Work& work) {
       ->check(CLI::Range(1, 64));
   command->add_option("--repeat", options->repeat, "run each case so often; those that end differently are flaky")
       ->check(CLI::Range(1, 1000));
-  command->add_option("--case-timeout", options->case_timeout, "seconds of the real clock, for a case (60)")
+  command
+      ->add_option("--case-timeout", options->case_timeout,
+                   "seconds of the real clock, for a case (60; with --slow 600)")
       ->check(CLI::PositiveNumber);
   command->add_option("--timeout", options->timeout, "seconds for all; the report is of what ran; 0: none")
       ->check(CLI::NonNegativeNumber);
@@ -457,6 +479,8 @@ void add_certify(CLI::App& app, Work& work) {
   command->add_flag("--dangerous", target.dangerous, "cases that have left a device hanging, too");
   command->add_flag("--list", options->list, "the cases, with their clauses");
   command->add_flag("--coverage", options->coverage, "of every rule its cases, monitor and faults: docs/coverage.md");
+  command->add_flag("--mutations", options->mutations,
+                    "every case against every fault of the reference device: a page; takes minutes");
   command->add_flag("--json", options->json, "the whole report as JSON");
   command->add_flag("-v,--verbose", options->verbose, "every step of each case");
   command->footer(examples);

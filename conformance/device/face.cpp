@@ -184,12 +184,9 @@ Result<Json> Face::hello(Given& given) {
     return tl::unexpected(Error{EPROTONOSUPPORT, fmt::format("protocol: {} is not version {}", version, protocol)});
   release_all();
   begun_ = true;
-  return Json{{"protocol", protocol},
-              {"agent", "rdmawire reference device"},
-              {"host", "reference"},
-              {"kernel", "none"},
-              {"privileged", false},
-              {"authentication", "none"}};
+  return Json{{"protocol", protocol}, {"agent", "rdmawire reference device"},
+              {"host", "reference"},  {"kernel", "none"},
+              {"privileged", false},  {"authentication", "none"}};
 }
 
 Result<Json> Face::ping(Given& given) {

@@ -6,6 +6,7 @@
 
 #include "conformance/monitors/connection_monitor.hpp"
 #include "conformance/monitors/header_monitor.hpp"
+#include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 
 namespace rdmawire::conformance {
@@ -47,8 +48,8 @@ void CmMonitor::say(const Message& m, RuleId rule, Ruling ruling, const Tell& te
 void CmMonitor::add(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
   constexpr std::uint32_t gsi = 1;
-  const auto flow = flow_of(packet);
-  if (!flow || (flow->number & 0xffffff) != gsi) return;
+  if (stack.transport >= stack.layers().size() || stack.layers()[stack.transport].header != &info<Bth>) return;
+  if (View<Bth>(stack.bytes.data() + stack.layers()[stack.transport].offset).get<"dest_qp">() != gsi) return;
   const tracking::CmMessage cm = tracking::read_cm_message(stack);
   if (!cm.kind) return;
   const auto ports = tracking::ports_of(stack);

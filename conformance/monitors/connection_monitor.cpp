@@ -134,7 +134,7 @@ void ConnectionMonitor::judge_migration(const Watch& watch, bool alternate_path)
   auto& before = migrated_[static_cast<std::size_t>(watch.from)];
   if (before == t.migrated) return;
   before = t.migrated;
-  const bool seen = watch.agreement && watch.agreement->by == tracking::JoinedBy::connection_manager;
+  const bool seen = watch.agreement && watch.agreement->by != tracking::JoinedBy::text;
   watch.say("bth.sender.migration.state-constant",
             Ruling::of(t.migrated).unless(!seen, Reason::start_not_seen).unless(alternate_path, Reason::device_knows),
             watch.from, [&] {

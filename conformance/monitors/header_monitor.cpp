@@ -90,14 +90,9 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
   const View<Bth> bth(stack.bytes.data() + layers[stack.transport].offset);
   const Opcode& op = opcode(bth.get<"opcode">());
   static constexpr Layer no_layer{};
-  Here here{packet,
-            stack,
-            stack.network < layers.size() ? layers[stack.network] : no_layer,
-            bth,
-            op,
-            judge_,
-            packet.icrc.status == CrcCheck::Status::bad,
-            tracking::declared_end(stack)};
+  Here here{
+      packet, stack,  stack.network < layers.size() ? layers[stack.network] : no_layer, bth,
+      op,     judge_, !untouched_ && packet.icrc.status == CrcCheck::Status::bad,       tracking::declared_end(stack)};
   if (stack.wire == Wire::roce_v2) {
     if (here.network.header == &info<Ipv4>) judge_ipv4(here);
     if (here.network.header == &info<Ipv6>) judge_ipv6(here);
@@ -195,7 +190,8 @@ void HeaderMonitor::judge_icrc(const Here& here) {
   ++explanations_;
   // What a sender can do wrong by itself; all else something on the way may have done, or the capturing host, which
   // sees packets before its adapter has written the ICRC.
-  const bool senders = cause.kind == IcrcCause::Kind::not_masked || cause.kind == IcrcCause::Kind::octet_order;
+  const bool senders =
+      untouched_ || cause.kind == IcrcCause::Kind::not_masked || cause.kind == IcrcCause::Kind::octet_order;
   here.blame(rule, Ruling::violated().unless(!senders, Reason::changed_on_the_way), [&] {
     return Statement{
         fmt::format("ICRC {:#010x}", crc.computed), fmt::format("{:#010x}: {}", crc.value, describe(cause)), {}};
@@ -295,8 +291,10 @@ void HeaderMonitor::judge_cnp(const Here& here) {
   else
     return;
   // Which DSCP was configured only the device knows.
-  judge_.judge("congestion.notification-point.cnp.network-headers",
-               (traffic_class & 3U) == 0 ? Ruling::holds() : Ruling::open(Reason::device_knows));
+  here.blame("congestion.notification-point.cnp.network-headers",
+             Ruling::of((traffic_class & 3U) == 0).unless(!untouched_, Reason::changed_on_the_way), [&] {
+               return Statement{"an ECN field of 00", fmt::format("{:02b}", traffic_class & 3U), {}};
+             });
 }
 
 }  // namespace rdmawire::conformance

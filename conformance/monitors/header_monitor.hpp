@@ -10,7 +10,8 @@ namespace rdmawire::conformance {
 
 class HeaderMonitor {
  public:
-  explicit HeaderMonitor(Judge& judge) : judge_(judge) {}
+  /// `untouched`: nothing on the way changes packets, and the capturing host sees them as they leave.
+  explicit HeaderMonitor(Judge& judge, bool untouched = false) : judge_(judge), untouched_(untouched) {}
 
   /// A packet of InfiniBand's transport; others change nothing. Violations name the packet's flow: which connection it
   /// belongs to may be known only later.
@@ -32,6 +33,7 @@ class HeaderMonitor {
   void judge_cnp(const Here& here);
 
   Judge& judge_;
+  bool untouched_;
   std::uint32_t explanations_ = 0;
 };
 

@@ -69,6 +69,7 @@ inline constexpr auto monitored = std::to_array<RuleId>({
     "rc.responder.flush.answered",
     "rc.requester.psn.increments",
     "rc.requester.psn.read-takes-responses",
+    "rc.requester.ack.completes-up-to",
     "rc.requester.ack-request.on-last",
     "bth.sender.ack-request.clear-if-unacknowledged",
     "rc.requester.order.as-posted",

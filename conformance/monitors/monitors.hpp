@@ -26,7 +26,10 @@ struct MonitorOptions {
 class Monitors final : public tracking::Sink {
  public:
   explicit Monitors(const MonitorOptions& options = {})
-      : options_(options), judge_(options.rules), headers_(judge_), cm_(judge_, options_.trust) {}
+      : options_(options),
+        judge_(options.rules),
+        headers_(judge_, options_.trust.everywhere),
+        cm_(judge_, options_.trust) {}
 
   /// A packet by itself.
   void take(const tracking::Packet& packet);

@@ -3,6 +3,7 @@
 #include "conformance/monitors/rc_exchange.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "conformance/monitors/connection_monitor.hpp"
 
@@ -27,10 +28,15 @@ void RcExchange::begin(const Watch& watch) {
                                  "a first request " + std::to_string(-missed) + " PSNs before it",
                                  {watch.agreement->frame}};
               });
-  watch.say("rc.requester.psn.increments", Ruling::of(missed >= 0).unless(watch.t.damaged, Reason::damaged), watch.from,
+  const bool whole = watch.sees_all_of(watch.from);
+  watch.say(watch.monitor.is_reused(watch.from) ? RuleId("qp.endpoint.reset.fresh-start")
+                                                : RuleId("rc.requester.psn.increments"),
+            Ruling::of(missed == 0 || (missed > 0 && !whole)).unless(watch.t.damaged, Reason::damaged), watch.from,
             [&] {
-              return Statement{"the first request with the agreed PSN, or one behind it",
-                               "a request " + std::to_string(-missed) + " PSNs before the agreed one",
+              return Statement{whole ? "the first request with the agreed PSN"
+                                     : "the first request with the agreed PSN, or one behind it",
+                               "a request " + std::to_string(std::abs(missed)) + " PSNs " +
+                                   (missed < 0 ? "before" : "behind") + " the agreed one",
                                {watch.agreement->frame}};
             });
 }
@@ -198,6 +204,8 @@ void RcExchange::request(const Watch& watch) {
       last.vague = false;
     }
     end_round(watch);
+    if (acknowledged_) watch.holds("rc.requester.ack.completes-up-to");
+    acknowledged_ = false;
     settle_msn(watch, gap == 0);
     judge_order(watch, gap);
     if (gap == 0) judge_credits(watch);

@@ -44,9 +44,10 @@ struct SeenRequest {
 
   // Its own answer: of a READ or an atomic
   std::uint64_t answered_frame = 0;
-  std::uint32_t responses = 0;  ///< of a READ: PSNs that were answered in order, from the first on
-  bool response_gap = false;    ///< of a READ: a response is missing before one that came
-  bool skipped = false;         ///< later requests were answered, and this one was not seen to be
+  std::uint32_t responses = 0;   ///< of a READ: PSNs that were answered in order, from the first on
+  std::uint32_t asked_from = 0;  ///< of a READ: the PSN, from its first on, at which it was asked for last
+  bool response_gap = false;     ///< of a READ: a response is missing before one that came
+  bool skipped = false;          ///< later requests were answered, and this one was not seen to be
   std::int64_t skipped_time = 0;
   std::uint64_t original = 0;  ///< what an atomic's answer said
   bool has_original = false;
@@ -92,6 +93,7 @@ class RcExchange {
   void judge_again(const Watch& watch, SeenRequest& known);
   void judge_part_of_read(const Watch& watch, SeenRequest& read);
   void judge_round(const Watch& watch, const SeenRequest* known, std::uint32_t psns);
+  void judge_completed(const Watch& watch, const SeenRequest* known);
   void judge_round_begin(const Watch& watch, const SeenRequest* known);
   void end_round(const Watch& watch);
 
@@ -127,6 +129,7 @@ class RcExchange {
   Psn proven_;
   std::uint64_t proven_frame_ = 0;
   std::int64_t proven_time_ = 0;
+  bool acknowledged_ = false;  // an ACK came, and nothing was sent since
 
   struct Refusal {
     bool active = false;
@@ -137,16 +140,18 @@ class RcExchange {
     std::uint32_t times = 0;
   };
   Refusal nak_, rnr_;
+  std::optional<Psn> not_ready_;   // refused with an RNR NAK, and not executed since
   bool naked_ = false;             // some gap was reported before
   std::uint64_t again_frame_ = 0;  // the last request that came again
   std::uint64_t again_ = 0;        // requests that came again, and ACKs that came again: not more than those
   std::uint64_t acks_again_ = 0;
   std::uint64_t response_gap_frame_ = 0;  // a response that shows one before it to be missing: an implied NAK
   std::uint64_t ack_frame_ = 0;           // the last ACK
-  Psn last_response_;                     // the furthest response that was seen
+  std::optional<Psn> last_response_;      // the furthest response that was seen
 
   // MSN: what it was before the first request that was seen, as bounds
   bool msn_known_ = false;
+  bool msn_judged_ = false;  // once
   Msn msn_low_;
   std::uint32_t msn_width_ = 0;
   struct PendingMsn {

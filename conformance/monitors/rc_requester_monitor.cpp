@@ -138,8 +138,11 @@ void RcExchange::judge_again(const Watch& watch, SeenRequest& known) {
     return Statement{fmt::format("the packet of frame {} again", known.frame), what, {known.frame}};
   };
   // A READ may be asked for again in part; its beginning, alone, is no part that is missing.
-  watch.say("rc.requester.retry.identical", same, watch.from,
-            [&] { return tell(other_octets ? "other payload" : other); });
+  // What a packet carries beside its octets has a rule of its own.
+  const bool loses = known.op().operation == now.op().operation &&
+                     (known.op().immediate != now.op().immediate || known.op().invalidate != now.op().invalidate);
+  watch.say(loses ? RuleId("rc.requester.retry.same-operands") : RuleId("rc.requester.retry.identical"), same,
+            watch.from, [&] { return tell(other_octets ? "other payload" : other); });
   known.doubtful = known.doubtful || !other.empty();
   const Opcode& op = now.op();
   if (now.opcode == known.opcode && (op.immediate || op.invalidate || machines::is_atomic(op.operation))) {
@@ -153,6 +156,17 @@ void RcExchange::judge_again(const Watch& watch, SeenRequest& known) {
     });
   }
   if (read && known.skipped) watch.holds("rc.requester.read.implied-nak");
+  if (read && known.responses > 0 && known.answered_frame == 0) {
+    // What came of the response was seen; whether the requester got it is another matter.
+    watch.say_of_both(
+        "rc.requester.read.rest-asked-again",
+        Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_behind), watch.from, [&] {
+          return Statement{fmt::format("what is missing behind {} packets of the response", known.responses),
+                           "the whole READ again",
+                           {known.frame}};
+        });
+  }
+  known.asked_from = 0;
   judge_round(watch, &known, now.psns);
 }
 
@@ -190,6 +204,7 @@ void RcExchange::judge_part_of_read(const Watch& watch, SeenRequest& known) {
   SeenRequest part = known;
   part.psn = t.psn;
   judge_round(watch, &part, known.psns - into);
+  known.asked_from = into;
   known.times = static_cast<std::uint8_t>(std::min<unsigned>(known.times + 1U, 255));
   known.last_frame = t.frame;
   known.last_time = t.time;
@@ -217,6 +232,7 @@ void RcExchange::judge_round(const Watch& watch, const SeenRequest* known, std::
                          {round_.frame}};
       });
     } else {
+      judge_completed(watch, known);
       judge_round_begin(watch, known);
     }
   }
@@ -228,6 +244,30 @@ void RcExchange::judge_round(const Watch& watch, const SeenRequest* known, std::
     again.last_frame = t.frame;
     again.last_time = t.time;
   }
+}
+
+// A message that an ACK completed is not sent again: who saw the ACK has nothing to send. A NAK may be answered by more
+// than it asked for.
+void RcExchange::judge_completed(const Watch& watch, const SeenRequest* known) {
+  const bool asked = nak_.active || rnr_.active || response_gap_frame_ != 0;
+  if (!known || known->has_own_answer() || !proven_known_ || !watch.joined || asked) return;
+  std::size_t end = before_or_at(watch.t.psn);
+  while (end + 1 < sent_.size() && !sent_[end].op().ends_message()) ++end;
+  const bool completed = end < sent_.size() && sent_[end].op().ends_message() && sent_[end].psn - proven_ < 0;
+  const bool knew = watch.t.time - proven_time_ >= limits::in_flight_ns;
+  if (!completed && !acknowledged_) return;
+  acknowledged_ = false;
+  watch.say_of_both(
+      "rc.requester.ack.completes-up-to",
+      Ruling::of(!completed)
+          .unless(!watch.sees_all_of(watch.from), Reason::maybe_lost_behind)
+          .unless(!knew, Reason::in_flight),
+      watch.from, [&] {
+        return Statement{
+            fmt::format("nothing of the messages before relative PSN {}, which are acknowledged", proven_ - first_),
+            fmt::format("relative PSN {} again", watch.t.psn - first_),
+            {proven_frame_}};
+      });
 }
 
 // Why it is sent again, and whether in time.
@@ -242,8 +282,9 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
 
   if (nak_.active && watch.joined) {
     const bool far_enough_back = t.psn - nak_.psn <= 0;
-    watch.say("rc.requester.retry.begins-at-nak", Ruling::of(far_enough_back).unless(!whole, Reason::capture_lost),
-              watch.from, [&] {
+    const bool wrapped = !far_enough_back && t.psn.value() < nak_.psn.value();
+    watch.say(wrapped ? RuleId("rc.requester.retry.psn-wraps") : RuleId("rc.requester.retry.begins-at-nak"),
+              Ruling::of(far_enough_back).unless(!whole, Reason::capture_lost), watch.from, [&] {
                 return Statement{
                     fmt::format("relative PSN {}, which the NAK asks for, or one before it", nak_.psn - first_),
                     fmt::format("{} PSNs behind it", t.psn - nak_.psn),

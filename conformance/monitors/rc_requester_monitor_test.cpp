@@ -59,6 +59,24 @@ const auto examples = std::vector<Example>{
      [](Watched& w) { w.a({.opcode = rc::send_first, .psn = 100, .payload = 512}); },
      [](Watched& w) { w.a({.opcode = rc::send_first, .psn = 100, .payload = 1024}); },
      [](Watched& w) { w.a({.opcode = rc::send_middle, .psn = 103, .payload = 1024}); }},
+    {"REQ-008",
+     End::a,
+     {.at = requesters_port},
+     [](Watched& w) {
+       w.sends(0);
+       w.acks(0, 1);
+       w.sends(0);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.acks(0, 1);
+       w.sends(1);
+     },
+     [](Watched& w) {
+       w.sends(0);
+       w.acks(0, 1);
+       w.sends(0);
+     }},
     {"REQ-021",
      End::a,
      {.at = requesters_port},

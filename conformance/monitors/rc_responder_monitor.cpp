@@ -109,8 +109,9 @@ void RcExchange::prove(const Watch& watch, Psn executed) {
   proven_frame_ = watch.t.frame;
   proven_time_ = watch.t.time;
   if (nak_.active && proven_ - nak_.psn > 0) nak_.active = false;
-  if (rnr_.active && proven_ - rnr_.psn > 0) {
+  if (not_ready_ && proven_ - *not_ready_ > 0) {
     watch.holds("rc.responder.rnr.then-executed-once");
+    not_ready_.reset();
     rnr_.active = false;
   }
 }
@@ -138,7 +139,7 @@ void RcExchange::judge_order_of(const Watch& watch) {
   const RuleId rule = watch.connection.service == tracking::Service::xrc
                           ? RuleId("xrc.responder.order.responses-by-psn")
                           : RuleId("rc.responder.order.responses-by-psn");
-  if (!proven_known_ || t.psn - last_response_ >= 0) {
+  if (!last_response_ || t.psn - *last_response_ >= 0) {
     last_response_ = t.psn;
     watch.holds(rule);
     return;
@@ -146,7 +147,12 @@ void RcExchange::judge_order_of(const Watch& watch) {
   // A duplicate request, seen or not, draws a response with a PSN from before.
   const SeenRequest* request = covering(t.psn);
   if ((request && request->times > 1) || again_frame_ > ack_frame_) return;
-  watch.open(rule, Reason::order_not_sure);
+  watch.say_of_both(rule, Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::order_not_sure), watch.from,
+                    [&] {
+                      return Statement{fmt::format("nothing before relative PSN {}", *last_response_ - first_),
+                                       fmt::format("{} with relative PSN {}", t.op->name, t.psn - first_),
+                                       {}};
+                    });
 }
 
 void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request) {
@@ -155,6 +161,17 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
   const std::size_t at = before_or_at(t.psn);
   // To the requester, an ACK where an answer with data was due says that the answer is lost.
   if (request && request->has_own_answer() && request->answered_frame == 0) response_gap_frame_ = t.frame;
+  const Operation asked = request ? request->op().operation : Operation::send;
+  if (request && t.psn == request->psn && (asked == Operation::flush || asked == Operation::atomic_write)) {
+    watch.say_of_both(
+        asked == Operation::flush ? RuleId("rc.responder.flush.answered")
+                                  : RuleId("rc.responder.atomic-write.executed"),
+        Ruling::violated(), watch.from, [&] {
+          return Statement{"an RDMA READ response Only without payload", std::string(t.op->name), {request->frame}};
+        });
+    prove(watch, executed);
+    return;
+  }
   if (request && request->has_own_answer() && !request->is_read()) {
     // Linux acknowledges a duplicate so; whether that is right the sources that we have do not say.
     watch.open("rc.responder.duplicate.newest-psn-acknowledged", Reason::device_knows);
@@ -199,6 +216,7 @@ void RcExchange::judge_acknowledgement(const Watch& watch, SeenRequest* request)
       }
     }
     judge_order_of(watch);
+    acknowledged_ = true;
     ack_frame_ = t.frame;
     prove(watch, executed);
     return;
@@ -261,6 +279,7 @@ void RcExchange::judge_rnr_nak(const Watch& watch, const SeenRequest* request) {
   watch.judge.judge("rc.responder.rnr.no-receive", takes ? Ruling::holds() : Ruling::open(Reason::device_knows));
   prove(watch, t.psn);
   rnr_ = {true, t.psn, t.frame, t.time, static_cast<std::int64_t>(rnr_timer_ns(t.syndrome & 31)), rnr_.times + 1};
+  not_ready_ = t.psn;
   nak_.active = false;
 }
 
@@ -292,6 +311,8 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
                        fmt::format("{} with {} octets", t.op->name, t.payload),
                        {request->frame}};
     });
+    // It was taken, so its ICRC was found right.
+    if (asked == Operation::flush) watch.holds("rc.endpoint.icrc.flush");
     if (request->times > 1 && asked == Operation::atomic_write) watch.holds("rc.responder.atomic-write.duplicate");
     prove(watch, request->end());
     judge_reads_out(watch, *request);
@@ -314,12 +335,15 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
       request->vague || (!watch.connection.mtu_negotiated && request->length > 256), Reason::not_agreed);
   if (sized) {
     const std::uint32_t wanted = last ? request->length - at * mtu : mtu;
-    watch.say_of_both("rc.responder.read.response-packets", t.payload == wanted ? Ruling::holds() : doubt, watch.from,
-                      [&] {
-                        return Statement{fmt::format("{} octets in packet {} of {}", wanted, at + 1, request->psns),
-                                         fmt::format("{} octets", t.payload),
-                                         {request->frame}};
-                      });
+    constexpr std::uint32_t aeth_octets = 4;
+    const bool with_aeth = t.op->position == Position::middle && t.payload == wanted + aeth_octets;
+    watch.say_of_both(
+        with_aeth ? RuleId("rc.responder.read.aeth-on-first-and-last") : RuleId("rc.responder.read.response-packets"),
+        t.payload == wanted ? Ruling::holds() : doubt, watch.from, [&] {
+          return Statement{fmt::format("{} octets in packet {} of {}", wanted, at + 1, request->psns),
+                           fmt::format("{} octets", t.payload),
+                           {request->frame}};
+        });
     // Where the rest of a READ was asked for again, the response begins with a First or an Only, or goes on.
     const bool ends = t.op->ends_message() == last;
     const bool begins = at == 0 ? t.op->begins_message() : !t.op->begins_message() || request->times > 1;
@@ -335,7 +359,16 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
   } else {
     watch.open("rc.responder.read.response-packets", Reason::not_agreed);
   }
-  if (request->times > 1 && request->answered_frame != 0) {
+  if (request->answered_frame != 0 && at < request->asked_from) {
+    watch.say_of_both(
+        "rc.responder.duplicate.read-part-replayed",
+        Ruling::violated().unless(!watch.sees_all_of(watch.from), Reason::order_not_sure), watch.from, [&] {
+          return Statement{
+              fmt::format("what frame {} asks for, from packet {} on", request->last_frame, request->asked_from + 1),
+              fmt::format("packet {}", at + 1),
+              {request->last_frame}};
+        });
+  } else if (request->times > 1 && request->answered_frame != 0) {
     watch.holds(at == 0 ? RuleId("rc.responder.duplicate.read-replayed")
                         : RuleId("rc.responder.duplicate.read-part-replayed"));
   }
@@ -447,7 +480,10 @@ void RcExchange::judge_msn(const Watch& watch, const SeenRequest* request) {
   const std::int32_t above = t.msn - (msn_low_ + low);
   const std::int32_t below = (msn_low_ + msn_width_ + high) - t.msn;
   const bool again = proven_known_ && request && request->times > 1;
-  const RuleId rule = start_known_ && t.msn.value() <= 1 && above >= 0   ? RuleId("rc.responder.msn.starts-at-zero")
+  const bool first = start_known_ && !msn_judged_;
+  msn_judged_ = true;
+  const RuleId rule = first || (start_known_ && t.msn.value() <= 1 && above >= 0)
+                          ? RuleId("rc.responder.msn.starts-at-zero")
                       : t.op->operation == Operation::rdma_read_response ? RuleId("rc.responder.msn.in-read-response")
                       : again ? RuleId("rc.responder.msn.unchanged-by-duplicate")
                               : RuleId("rc.responder.msn.once-a-message");
@@ -468,6 +504,8 @@ void RcExchange::judge_msn(const Watch& watch, const SeenRequest* request) {
     // Requests that the capture missed behind the last one may explain it: the next request tells.
     if (!watch.joined) {
       watch.open(rule, Reason::joined_by_inference);
+    } else if (watch.sees_all_of(watch.from)) {
+      watch.say(rule, Ruling::violated(), watch.from, tell);
     } else {
       pending_msn_ = {true, rule.index(), watch.place(watch.from), tell()};
     }

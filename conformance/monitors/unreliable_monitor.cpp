@@ -31,9 +31,13 @@ void UnreliableSender::packet(const Watch& watch) {
       watch.open("uc.requester.psn.increments", Reason::order_not_sure);
       return;
     }
-    watch.say("uc.requester.completion.when-sent", Ruling::violated(), watch.from, [&] {
-      return Statement{"nothing is sent again", fmt::format("the PSN of {} packets before once more", back + 1), {}};
-    });
+    // The next packet of the message with the same PSN is no repetition.
+    const bool goes_on = back == 0 && sequence_.inside && !t.op->begins_message();
+    watch.say(goes_on ? RuleId("uc.requester.psn.increments") : RuleId("uc.requester.completion.when-sent"),
+              Ruling::violated(), watch.from, [&] {
+                return Statement{
+                    "nothing is sent again", fmt::format("the PSN of {} packets before once more", back + 1), {}};
+              });
     return;
   }
   if (ahead > 0) {

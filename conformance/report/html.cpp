@@ -17,8 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // So that a report of any device opens at once; the captures and report.json have the rest.
-constexpr std::size_t most_steps = 400;   // of a case
-constexpr std::size_t most_octets = 256;  // of a frame
+constexpr std::size_t first_steps = 300, last_steps = 100;  // of a case
+constexpr std::size_t most_octets = 256;                    // of a frame
 constexpr std::size_t most_frames = 20'000;
 
 /// Frames with their headers, each frame once.
@@ -55,9 +55,10 @@ std::string_view group_of(const Rule& rule) {
 /// A number that JavaScript would round, as text.
 void as_text(Json& object) { object["seed"] = fmt::to_string(object["seed"].get<std::uint64_t>()); }
 
-Json steps_of(const CaseResult& result, Json steps, Frames& frames) {
+Json steps_of(const Transcript& transcript, Frames& frames) {
+  Json steps = steps_json(transcript);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const std::vector<std::uint8_t>& frame = result.transcript[i].frame;
+    const std::vector<std::uint8_t>& frame = transcript[i].frame;
     if (frame.empty()) continue;
     Json& step = steps[i];
     step["length"] = frame.size();
@@ -86,12 +87,7 @@ std::string to_html(const Report& report, std::string_view captures) {
     if (!captures.empty()) one["capture"] = fmt::format("{}/{}", captures, capture_name(result));
     if (one.contains("attempts"))
       for (Json& attempt : one["attempts"]) as_text(attempt);
-    Json& steps = one["steps"];
-    if (steps.size() > most_steps) {
-      one["steps_left_out"] = steps.size() - most_steps;
-      steps.erase(steps.begin() + most_steps, steps.end());
-    }
-    steps = steps_of(result, std::move(steps), frames);
+    one["steps"] = steps_of(abridged(result.transcript, first_steps, last_steps), frames);
   }
   const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace), decoded = frames.json();
   const std::string title = fmt::format("Conformance of {}", report.device);

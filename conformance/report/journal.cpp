@@ -29,6 +29,24 @@ Json to_json(const RunIdentity& identity) {
           {"repeat", identity.repeat}};
 }
 
+/// What monitors counted, which a report has of all cases alone; false: of another form.
+bool add_tallies(const Json& line, CaseResult& result) {
+  try {
+    const Json all = line.value("tallies", Json::object());
+    for (const auto& [id, counts] : all.items()) {
+      const Rule* rule = find_rule(id);
+      if (!rule) return false;
+      Tally& tally = result.observed.tallies[static_cast<std::size_t>(rule - rules.data())];
+      counts.at(0).get_to(tally.holds);
+      counts.at(1).get_to(tally.violated);
+      counts.at(2).get_to(tally.open);
+    }
+    return true;
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
 tl::expected<Json, std::string> first_line(std::ifstream& file, const fs::path& path) {
   std::string line;
   Json head = std::getline(file, line) ? Json::parse(line, nullptr, false) : Json();
@@ -62,6 +80,7 @@ tl::expected<Journal, std::string> Journal::begin(const fs::path& directory, con
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return tl::unexpected(fmt::format("{}: {}", directory.string(), error.message()));
+  if (fs::exists(file_in(directory), error)) fs::remove_all(directory / "captures", error);
   const fs::path path = file_in(directory);
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor < 0) return tl::unexpected(fmt::format("{}: {}", path.string(), std::strerror(errno)));
@@ -93,8 +112,9 @@ tl::expected<Journal, std::string> Journal::resume(const fs::path& directory, co
   std::size_t number = 1;
   for (std::string line; std::getline(file, line); ++number) {
     if (file.eof()) break;  // without its end: the process died in it
-    auto result = result_of(Json::parse(line, nullptr, false));
-    if (!result)
+    const Json read = Json::parse(line, nullptr, false);
+    auto result = result_of(read);
+    if (!result || !add_tallies(read, *result))
       return tl::unexpected(
           fmt::format("{}: line {} is no result of a case that this program has", path.string(), number + 1));
     results.push_back(std::move(*result));
@@ -110,8 +130,14 @@ tl::expected<Journal, std::string> Journal::resume(const fs::path& directory, co
 }
 
 void Journal::append(const CaseResult& result) {
+  // Before the line that says that there is nothing left to do.
+  if (const auto written = write_capture(result, directory()); !written && error_.empty()) error_ = written.error();
+  auto line = conformance::to_json(result);
+  auto& tallies = line["tallies"] = nlohmann::ordered_json::object();
+  for (const auto& [rule, tally] : result.observed.tallies)
+    tallies[std::string(rules[rule].id)] = {tally.holds, tally.violated, tally.open};
   // What a kernel said may be no UTF-8.
-  write(conformance::to_json(result).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  write(line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 void Journal::write(const std::string& line) {

@@ -1,5 +1,6 @@
 #pragma once
-/// Results as they come, a line each, so that a run that was cut off can go on: results.ndjson of a report's directory.
+/// Results as they come, so that a run that was cut off can go on: a line each in results.ndjson of a report's
+/// directory, and their captures.
 
 #include <cstdint>
 #include <filesystem>
@@ -22,7 +23,8 @@ struct RunIdentity {
 /// off is passed over when it is read.
 class Journal {
  public:
-  /// Begins one; an older one of that directory goes. The directory is made. The error says what could not be done.
+  /// Begins one; an older one of that directory goes, with its captures. The directory is made. The error says what
+  /// could not be done.
   static tl::expected<Journal, std::string> begin(const std::filesystem::path& directory, const RunIdentity& identity);
   /// Goes on with one; results() are its results. An error when there is none, or it is of another device, version,
   /// seed or number of repeats.
@@ -42,6 +44,7 @@ class Journal {
  private:
   Journal(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
   void write(const std::string& line);
+  [[nodiscard]] std::filesystem::path directory() const { return path_.parent_path(); }
 
   std::filesystem::path path_;
   int descriptor_ = -1;

@@ -29,6 +29,12 @@ class JournalTest : public testing::Test {
     result.nanoseconds = 12;
     result.attempts = {{Verdict::pass, 3}, {Verdict::fail_wrong_code, 4}};
     result.complaints = {"a kernel's words"};
+    result.observed.tallies[3] = {.holds = 2, .violated = 1};
+    result.observed.tallies[3].open[1] = 4;
+    Violation& seen = result.observed.violations.emplace_back();
+    seen.rule = 3;
+    seen.count = 1;
+    seen.statement = {"one", "two", {}};
     return result;
   }
 
@@ -53,6 +59,9 @@ TEST_F(JournalTest, GivesBackWhatWasWritten) {
   EXPECT_EQ(result.of, &cases()[7]);
   EXPECT_EQ(result.transcript[0].frame, (std::vector<std::uint8_t>{1, 2, 255}));
   EXPECT_TRUE(result.flaky());
+  EXPECT_EQ(result.observed.tallies.at(3).open[1], 4U);
+  EXPECT_EQ(result.observed.tallies.at(3).evaluated(), 7U);
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "captures" / capture_name(result)));
   again->append(a_result(9));
   EXPECT_EQ(Journal::resume(directory_, identity_)->results().size(), 3U);
 }

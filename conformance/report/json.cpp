@@ -46,10 +46,20 @@ std::optional<Step> step_of(const nlohmann::json& json) {
 
 }  // namespace
 
-Json to_json(const CaseResult& result) {
-  const Rule& rule = *result.of->rule;
+Transcript abridged(const Transcript& all, std::size_t first, std::size_t last) {
+  if (all.size() <= first + last) return all;
+  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto end = all.end() - static_cast<std::ptrdiff_t>(last);
+  Transcript some(all.begin(), begin);
+  some.push_back(
+      {Step::Kind::note, begin->time, fmt::format("{} further steps: the capture has all", end - begin), {}});
+  some.insert(some.end(), end, all.end());
+  return some;
+}
+
+Json steps_json(const Transcript& transcript) {
   Json steps = Json::array();
-  for (const Step& step : result.transcript) {
+  for (const Step& step : transcript) {
     Json one{{"kind", to_string(step.kind)}, {"time_ns", step.time}, {"text", step.text}};
     if (!step.frame.empty()) {
       std::string hex;
@@ -58,6 +68,13 @@ Json to_json(const CaseResult& result) {
     }
     steps.push_back(std::move(one));
   }
+  return steps;
+}
+
+Json to_json(const CaseResult& result) {
+  // So that a case of very many packets does not hide the others in what is read as a whole.
+  constexpr std::size_t first_steps = 1000, last_steps = 200;
+  const Rule& rule = *result.of->rule;
   Json json{{"id", result.of->id()},
             {"rule", rule.id},
             {"alias", rule.alias},
@@ -86,7 +103,7 @@ Json to_json(const CaseResult& result) {
                         {"expected", violation.statement.expected},
                         {"actual", violation.statement.actual}});
   json["observed"] = std::move(observed);
-  json["steps"] = std::move(steps);
+  json["steps"] = steps_json(abridged(result.transcript, first_steps, last_steps));
   return json;
 }
 
@@ -106,6 +123,15 @@ std::optional<CaseResult> result_of(const nlohmann::json& json) {
       const auto ended = verdict_of(one.value("verdict", ""));
       if (!ended) return std::nullopt;
       result.attempts.push_back({*ended, one.value("seed", std::uint64_t{0})});
+    }
+    for (const nlohmann::json& one : json.value("observed", nlohmann::json::array())) {
+      const Rule* rule = find_rule(one.value("rule", ""));
+      if (!rule) return std::nullopt;
+      Violation& violation = result.observed.violations.emplace_back();
+      violation.rule = static_cast<std::size_t>(rule - rules.data());
+      violation.place.frame = one.value("frame", std::uint64_t{0});
+      violation.count = one.value("count", std::uint64_t{0});
+      violation.statement = {one.value("expected", ""), one.value("actual", ""), {}};
     }
     result.complaints = json.value("complaints", std::vector<std::string>());
     for (const nlohmann::json& one : json.value("steps", nlohmann::json::array())) {
@@ -150,6 +176,9 @@ void add_known(Json& json, const CaseResult& result, const Report& report) {
     return object;
   };
   if (const Known* known = expected.find(*result.of, report.date)) json["known"] = words(*known);
+  for (std::size_t i = 0; i < result.observed.violations.size(); ++i)
+    if (const Known* known = expected.find_observed(result.observed.violations[i].of(), report.date))
+      json["observed"][i]["known"] = words(*known);
   if (const Known* over = expected.expired(*result.of, report.date)) json["expired"] = words(*over);
 }
 

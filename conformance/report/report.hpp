@@ -49,10 +49,14 @@ std::string summary(const Report& report);
 
 /// docs/certify.md describes the keys, docs/certify.schema.json their form.
 nlohmann::ordered_json to_json(const Report& report);
-/// One of its cases, without what is known of it.
+/// One of its cases, without what is known of it. Of its steps the first 1000 and the last 200.
 nlohmann::ordered_json to_json(const CaseResult& result);
 /// The same back; nothing when it is none, or its case does not exist.
 std::optional<CaseResult> result_of(const nlohmann::json& json);
+/// Steps as they stand there.
+nlohmann::ordered_json steps_json(const Transcript& transcript);
+/// At most so many of the first and of the last steps; a note stands for those between.
+Transcript abridged(const Transcript& all, std::size_t first, std::size_t last);
 /// As JUnit's XML is read by CI systems: a suite a group of rules, a failure for what deviates, skipped for what the
 /// device lacks or nothing can be said of.
 std::string to_junit(const Report& report);
@@ -66,8 +70,11 @@ std::string capture_name(const CaseResult& result);
 
 /// Writes text to a file. The error says which, and why it could not be written.
 tl::expected<void, std::string> write_text(const std::filesystem::path& path, const std::string& text);
-/// Writes report.json, junit.xml, index.html and, in `captures`, a pcapng a case with what was said at each frame. The
-/// directory is made. The error says what could not be written and why.
+/// Writes a pcapng of the case's frames, with what was said at each, to its place in `directory`/captures, which is
+/// made.
+tl::expected<void, std::string> write_capture(const CaseResult& result, const std::filesystem::path& directory);
+/// Writes report.json, junit.xml and index.html, which takes the captures to be there. The directory is made. The error
+/// says what could not be written and why.
 tl::expected<void, std::string> write(const Report& report, const std::filesystem::path& directory);
 
 }  // namespace rdmawire::conformance

@@ -74,6 +74,20 @@ TEST(Report, AsJson) {
   EXPECT_EQ(json["rules"].size(), monitored.size());
 }
 
+TEST(Report, OfVeryManyStepsTheFirstAndTheLastAreTold) {
+  CaseResult result = a_report().results.front();
+  const Step one = result.transcript[1], last = result.transcript.back();
+  result.transcript.assign(70'000, one);
+  result.transcript.back() = last;
+  const auto steps = to_json(result)["steps"];
+  ASSERT_EQ(steps.size(), 1201U);
+  EXPECT_EQ(steps[1000]["text"], "68800 further steps: the capture has all");
+  EXPECT_EQ(steps[1200]["kind"], "deviation");
+  Report report = a_report();
+  report.results.front() = result;
+  EXPECT_LT(to_html(report, "captures").size(), 200'000U);
+}
+
 TEST(Report, AsJunit) {
   const std::string xml = to_junit(a_report());
   EXPECT_NE(xml.find("<testsuite name=\"rc.responder\" tests=\"2\" failures=\"1\" errors=\"0\" skipped=\"1\">"),
@@ -86,7 +100,7 @@ TEST(Report, AsJunit) {
 TEST(Report, EvidenceOfEachCase) {
   const std::filesystem::path directory =
       std::filesystem::path(testing::TempDir()) / ("report_test." + std::to_string(::getpid()));
-  const auto written = write(a_report(), directory);
+  const auto written = write_capture(a_report().results.front(), directory);
   ASSERT_TRUE(written) << written.error();
   auto reader = captures::Reader::open(directory / "captures" / "rc.responder.psn.sequence-error-two-<missing>.pcapng");
   ASSERT_TRUE(reader);
@@ -103,7 +117,12 @@ TEST(Report, EvidenceOfEachCase) {
   EXPECT_EQ(comments, (std::vector<std::string>{"received: NAK invalid request, PSN +0",
                                                 "DEVIATES: expected NAK PSN sequence error"}));
   EXPECT_EQ(reader->next(record), captures::Next::end);
+  const auto report = write(a_report(), directory);
+  ASSERT_TRUE(report) << report.error();
+  for (const char* name : {"report.json", "junit.xml", "index.html"})
+    EXPECT_GT(std::filesystem::file_size(directory / name), 100U) << name;
   std::filesystem::remove_all(directory);
+  EXPECT_FALSE(write_capture(a_report().results.front(), "/proc/none"));
   // A directory that cannot be made.
   EXPECT_FALSE(write(a_report(), "/proc/none"));
 }

@@ -7,11 +7,29 @@
 #include "conformance/report/report.hpp"
 
 namespace rdmawire::conformance {
-namespace {
 
 namespace fs = std::filesystem;
 
-tl::expected<void, std::string> write_capture(const CaseResult& result, const fs::path& path) {
+tl::expected<void, std::string> write_text(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) return tl::unexpected(fmt::format("{}: could not be written", path.string()));
+  return {};
+}
+
+std::string capture_name(const CaseResult& result) {
+  std::string name = result.of->id();
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '/' || c == ' '; }, '-');
+  return name + ".pcapng";
+}
+
+tl::expected<void, std::string> write_capture(const CaseResult& result, const fs::path& directory) {
+  const fs::path captures = directory / "captures", path = captures / capture_name(result);
+  std::error_code error;
+  fs::create_directories(captures, error);
+  if (error) return tl::unexpected(fmt::format("{}: {}", captures.string(), error.message()));
   const Rule& rule = *result.of->rule;
   captures::Writer::Options options;
   options.section.application = "rdmawire certify";
@@ -19,7 +37,7 @@ tl::expected<void, std::string> write_capture(const CaseResult& result, const fs
       fmt::format("{} {}: {} [{}]", rule.alias, result.of->id(), rule.sentence, clauses_of(rule)),
       fmt::format("verdict: {}, seed {}", to_string(result.judgement.verdict), result.seed)};
   auto writer = captures::Writer::create(path.string(), options);
-  const auto failed = [](const captures::CaptureError& error) { return tl::unexpected(to_string(error)); };
+  const auto failed = [](const captures::CaptureError& what) { return tl::unexpected(to_string(what)); };
   if (!writer) return failed(writer.error());
   const auto interface = writer->add_interface({});
   if (!interface) return failed(interface.error());
@@ -51,34 +69,15 @@ tl::expected<void, std::string> write_capture(const CaseResult& result, const fs
   return {};
 }
 
-}  // namespace
-
-tl::expected<void, std::string> write_text(const fs::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) return tl::unexpected(fmt::format("{}: could not be written", path.string()));
-  return {};
-}
-
-std::string capture_name(const CaseResult& result) {
-  std::string name = result.of->id();
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '/' || c == ' '; }, '-');
-  return name + ".pcapng";
-}
-
 tl::expected<void, std::string> write(const Report& report, const fs::path& directory) {
   std::error_code error;
-  fs::create_directories(directory / "captures", error);
-  if (error) return tl::unexpected(fmt::format("{}: {}", (directory / "captures").string(), error.message()));
+  fs::create_directories(directory, error);
+  if (error) return tl::unexpected(fmt::format("{}: {}", directory.string(), error.message()));
   for (const auto& [name, text] :
        {std::pair("report.json",
                   to_json(report).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"),
         std::pair("junit.xml", to_junit(report)), std::pair("index.html", to_html(report, "captures"))})
     if (auto written = write_text(directory / name, text); !written) return written;
-  for (const CaseResult& result : report.results)
-    if (auto written = write_capture(result, directory / "captures" / capture_name(result)); !written) return written;
   return {};
 }
 

@@ -51,6 +51,7 @@ inline constexpr auto queue_pair_rules = std::to_array<Rule>({
      .stimulus = "ERR with work requests outstanding"},
     {.id = "qp.sender.drain.then-quiet",
      .alias = "QPS-007",
+     .mode = Mode::active,  // no packet says that a queue pair is in SQD
      .services = Services::infiniband,
      .clauses = {ib_unverified("state SQD", "10.3.1.5")},
      .sentence = "Going to SQD lets the messages that have begun finish, raises the event that the send queue is "

@@ -232,6 +232,7 @@ inline constexpr auto rc_requester_rules = std::to_array<Rule>({
      .applies = "max_rd_atomic is known"},
     {.id = "rc.requester.order.fence",
      .alias = "REQ-033",
+     .mode = Mode::active,  // no packet says that its work request had a fence
      .services = Services::reliable,
      .clauses = {ib("10.8.3.3")},
      .sentence = "A fenced work request waits until all READs and atomics before it are complete.",

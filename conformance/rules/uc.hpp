@@ -14,6 +14,7 @@ inline constexpr auto uc_rules = std::to_array<Rule>({
      .stimulus = "SEND and WRITE in order"},
     {.id = "uc.responder.psn.gap-in-message",
      .alias = "UC-002",
+     .mode = Mode::active,  // what is lost or delivered the receiver alone knows; its silence is UC-001's
      .services = Services::uc,
      .clauses = {ib_unverified("PSN of UC", "9.8.2")},
      .sentence =

@@ -33,10 +33,10 @@ std::optional<std::uint64_t> held(peer::Peer& peer) {
 }
 
 /// What the device still holds for us, of what it held before the case; empty: no more than that. Releases are not
-/// waited for one by one, and verbs may take their time.
+/// waited for one by one, and verbs may take their time: those of a connection by the CM seconds.
 std::string left_behind(DeviceUnderTest& device, std::uint64_t before) {
   std::uint64_t objects = 0;
-  for (int tries = 0; tries < 100; ++tries) {
+  for (int tries = 0; tries < 500; ++tries) {
     const auto now = held(*device.peer);
     if (!now) return {};  // it is lost, or the transfer behind will tell
     objects = *now;

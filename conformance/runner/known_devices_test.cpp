@@ -57,7 +57,9 @@ TEST(KnownDevices, EachDeviationSaysWhyAndWhoIsRight) {
           << device << ": docs/deviations.md does not tell of " << which.rule->id;
     }
     // A key that no case has any more would hide that a deviation is looked at no longer.
-    for (const std::string& key : known.keys()) {
+    for (std::string key : known.keys()) {
+      if (constexpr std::string_view observed = "/as observed"; key.ends_with(observed))
+        key.resize(key.size() - observed.size());
       const bool has_case = std::any_of(cases().begin(), cases().end(), [&](const Case& which) {
         return which.id() == key || which.rule->id == key || which.rule->alias == key;
       });

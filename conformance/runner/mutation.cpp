@@ -3,49 +3,166 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <thread>
 
+#include "conformance/monitors/monitored.hpp"
 #include "conformance/runner/run.hpp"
 #include "conformance/runner/target.hpp"
 
 namespace rdmawire::conformance {
+namespace {
 
-Mutation mutate(const device::FaultRow& fault, bool all, std::uint64_t seed) {
+/// Between them they make every kind of packet: for the monitors, whatever the fault.
+constexpr std::string_view traffic[] = {
+    "rc.responder.ack.in-order",           "rc.responder.ack.coalesced",
+    "rc.responder.order.responses-by-psn", "rc.responder.duplicate.read-part-replayed",
+    "rc.responder.rnr.then-executed-once", "rc.requester.retry.go-back-n",
+    "rc.requester.rnr.timer-kept",         "uc.requester.psn.increments",
+    "ud.sender.ack-request.clear",         "congestion.notification-point.cnp.format",
+    "xrc.requester.headers.xrceth",        "roce.sender.icrc.over-ipv6",
+};
+
+bool contains(std::span<const std::string_view> list, std::string_view id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+
+const Rule& rule_by_id(std::string_view id) { return *find_rule(id); }
+std::string name_of(const Rule& rule) { return std::string(rule.alias.empty() ? rule.id : rule.alias); }
+
+bool deviates(Verdict verdict) {
+  return verdict == Verdict::fail || verdict == Verdict::fail_wrong_code || verdict == Verdict::error;
+}
+
+/// The rule of a case, by the case's id.
+const Rule& rule_of(const std::string& id) { return rule_by_id(std::string_view(id).substr(0, id.find('/'))); }
+
+/// "RSP-002 (3), RSP-004": rules, and how many of their cases if more than one.
+std::string by_rule(std::span<const std::string> ids) {
+  std::vector<std::pair<std::string, unsigned>> counts;
+  for (const std::string& id : ids) {
+    const std::string name = name_of(rule_of(id));
+    if (counts.empty() || counts.back().first != name) counts.emplace_back(name, 0);
+    ++counts.back().second;
+  }
+  std::vector<std::string> words;
+  for (const auto& [name, count] : counts) words.push_back(count == 1 ? name : fmt::format("{} ({})", name, count));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace
+
+std::set<std::string> Mutation::unrelated() const {
+  std::set<std::string> found = suspected;
+  for (const std::string& id : noticed) found.insert(name_of(rule_of(id)));
+  const auto related = device::notes_of(fault->fault).related;
+  std::erase_if(found, [&](const std::string& name) {
+    return std::any_of(related.begin(), related.end(),
+                       [&](std::string_view pattern) { return matches(*find_rule(name), pattern); });
+  });
+  return found;
+}
+
+Mutation mutate(const device::FaultRow& fault, Breadth breadth, std::uint64_t seed,
+                const std::set<std::string>& clean) {
   Mutation mutation;
   mutation.fault = &fault;
+  const auto broken = fault.broken();
+  for (const std::string_view id : broken)
+    if (const Rule& rule = rule_by_id(id); is_monitored(RuleId::at(static_cast<std::size_t>(&rule - rules.data()))))
+      mutation.watched.insert(name_of(rule));
   for (const Case& which : cases()) {
-    const auto broken = fault.broken();
-    const bool meant = std::find(broken.begin(), broken.end(), which.rule->id) != broken.end();
+    const bool meant = contains(broken, which.rule->id);
     if (meant) mutation.meant.push_back(which.id());
-    if (!meant && !all) continue;
+    if (!meant && breadth != Breadth::all && !contains(traffic, which.rule->id)) continue;
+    if (clean.contains(which.id())) continue;
     // A device of its own, so that what one case broke does not show in the next.
     const auto target = Target::open({.device = "reference", .seed = seed, .faults = {std::string(fault.name)}});
     if (!target) continue;
     const CaseResult result = run_case(which, (*target)->device(), seed);
-    const Verdict verdict = result.judgement.verdict;
-    if (verdict == Verdict::fail || verdict == Verdict::fail_wrong_code || verdict == Verdict::error)
-      (meant ? mutation.caught : mutation.unrelated).push_back(which.id());
+    if (deviates(result.judgement.verdict)) (meant ? mutation.caught : mutation.noticed).push_back(which.id());
+    for (const Violation& violation : result.observed.violations)
+      (contains(broken, violation.of().id) ? mutation.accused : mutation.suspected).insert(name_of(violation.of()));
   }
   return mutation;
 }
 
+std::vector<Mutation> mutate_all(Breadth breadth, std::uint64_t seed, unsigned threads,
+                                 const std::function<void(const Mutation&)>& progress) {
+  std::set<std::string> clean;
+  for (const Case& which : cases()) {
+    const auto target = Target::open({.device = "reference", .seed = seed});
+    if (!target || deviates(run_case(which, (*target)->device(), seed).judgement.verdict)) clean.insert(which.id());
+  }
+  std::vector<Mutation> mutations(device::fault_count);
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t at = next++; at < mutations.size(); at = next++) {
+      mutations[at] = mutate(device::fault_rows[at], breadth, seed, clean);
+      if (progress) progress(mutations[at]);
+    }
+  };
+  std::vector<std::thread> workers;
+  for (unsigned i = 1; i < threads; ++i) workers.emplace_back(work);
+  work();
+  for (std::thread& worker : workers) worker.join();
+  return mutations;
+}
+
 std::string table_of(std::span<const Mutation> mutations) {
   std::string text;
-  std::size_t caught = 0, missed = 0, without = 0;
-  for (const Mutation& mutation : mutations) {
-    const char* what = "caught";
-    if (mutation.meant.empty())
-      what = "no case", ++without;
-    else if (mutation.missed())
-      what = "MISSED", ++missed;
-    else
-      ++caught;
-    text += fmt::format("{:<8} {:<36} {}", what, mutation.fault->name, fmt::join(mutation.fault->broken(), ", "));
-    if (!mutation.meant.empty()) text += fmt::format("  {} of {} cases", mutation.caught.size(), mutation.meant.size());
-    if (!mutation.unrelated.empty()) text += fmt::format("; also {}", fmt::join(mutation.unrelated, ", "));
+  std::size_t by_case = 0, by_monitor = 0, missed = 0;
+  for (const Mutation& m : mutations) {
+    by_case += !m.caught.empty();
+    by_monitor += !m.accused.empty();
+    missed += m.missed();
+    text += fmt::format("{:<8} {:<36} {}  {} of {} cases; monitors: {}", m.missed() ? "MISSED" : "caught",
+                        m.fault->name, fmt::join(m.fault->broken(), ", "), m.caught.size(), m.meant.size(),
+                        !m.accused.empty()     ? fmt::format("{}", fmt::join(m.accused, ", "))
+                        : m.watched.empty()    ? "there is none"
+                        : m.fault->on_the_wire ? "NOTHING"
+                                               : "not on the wire");
+    if (const auto unrelated = m.unrelated(); !unrelated.empty())
+      text += fmt::format("; UNRELATED: {}", fmt::join(unrelated, ", "));
     text += "\n";
   }
-  return text +
-         fmt::format("{} faults: {} caught, {} missed, {} without a case\n", mutations.size(), caught, missed, without);
+  return text + fmt::format("{} faults: {} caught by cases, {} by monitors, {} by neither\n", mutations.size(), by_case,
+                            by_monitor, missed);
+}
+
+std::string document_of(std::span<const Mutation> mutations) {
+  std::string text =
+      "# What the suite catches\n\n"
+      "Made by `rdmawire certify --mutations`; a test holds it. The reference device is broken on purpose, one way at "
+      "a\n"
+      "time, and every case is run against it, its frames through the monitors. Rules stand by their aliases, with "
+      "the\n"
+      "number of their cases that deviate where it is more than one.\n\n"
+      "- **rules**: those that the fault breaks, declared before the run\n"
+      "- **cases**: of these rules, those whose cases deviate, and of how many cases\n"
+      "- **monitors**: of these rules, those that monitors find broken in the frames\n"
+      "- **also**: other rules whose cases deviate; in *italics* those that only monitors find broken\n\n"
+      "| fault | what the device does | rules | cases | monitors | also |\n"
+      "|---|---|---|---|---|---|\n";
+  for (const Mutation& m : mutations) {
+    const device::FaultNotes& notes = device::notes_of(m.fault->fault);
+    std::vector<std::string> broken;
+    for (const std::string_view id : m.fault->broken()) broken.push_back(name_of(rule_by_id(id)));
+    std::string monitors = fmt::format("{}", fmt::join(m.accused, ", "));
+    if (m.accused.empty())
+      monitors = m.watched.empty() ? "—" : m.fault->on_the_wire ? "cannot see it" : "not on the wire";
+    std::string also = by_rule(m.noticed);
+    std::set<std::string> told;
+    for (const std::string& id : m.noticed) told.insert(name_of(rule_of(id)));
+    for (const std::string& name : m.suspected)
+      if (!told.contains(name)) also += fmt::format("{}*{}*", also.empty() ? "" : ", ", name);
+    if (!also.empty() && !notes.why.empty()) also += fmt::format(": {}", notes.why);
+    text += fmt::format("| `{}` | {} | {} | {} of {} | {}{} | {} |\n", m.fault->name, m.fault->sentence,
+                        fmt::join(broken, ", "), m.caught.size(), m.meant.size(), monitors,
+                        m.accused.empty() && !notes.unseen.empty() ? fmt::format(": {}", notes.unseen) : "", also);
+  }
+  return text;
 }
 
 }  // namespace rdmawire::conformance

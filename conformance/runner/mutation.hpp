@@ -1,31 +1,55 @@
 #pragma once
-/// Whether the suite sees what it is there to see: the reference device is broken on purpose, one way at a time, and
-/// the cases of the rules that this breaks must find it.
+/// Whether the suite sees what it is there to see: the reference device is broken on purpose, one way at a time. The
+/// cases of the rules that this breaks must find it, and so must the monitors in the frames of the cases, where it
+/// shows there; nothing else may, but for what was declared to be related.
 
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "conformance/cases/case.hpp"
+#include "conformance/device/fault_notes.hpp"
 #include "conformance/device/fault_table.hpp"
 
 namespace rdmawire::conformance {
 
-/// What became of one fault.
+/// What became of one fault. Cases are named by their ids, rules by their aliases, or ids where they have none.
 struct Mutation {
   const device::FaultRow* fault = nullptr;  ///< not nullptr
-  std::vector<std::string> meant;           ///< cases of the rules that it breaks, by id; empty: there is none yet
+  std::vector<std::string> meant;           ///< cases of the rules that it breaks
   std::vector<std::string> caught;          ///< of these, those that deviate
-  std::vector<std::string> unrelated;       ///< other cases that deviate
+  std::set<std::string> watched;            ///< of the rules that it breaks, those that have a monitor
+  std::set<std::string> accused;            ///< of these, those that monitors found broken
+  std::vector<std::string> noticed;         ///< other cases that deviate
+  std::set<std::string> suspected;          ///< other rules that monitors found broken
 
-  [[nodiscard]] bool missed() const { return !meant.empty() && caught.empty(); }
+  [[nodiscard]] bool missed() const { return caught.empty() && accused.empty(); }
+  /// It is on the wire, a rule that it breaks has a monitor, and none found it.
+  [[nodiscard]] bool unseen() const { return fault->on_the_wire && !watched.empty() && accused.empty(); }
+  /// Noticed and suspected rules that were not declared to be related.
+  [[nodiscard]] std::set<std::string> unrelated() const;
 };
 
-/// Runs cases against a reference device with that fault: those that are meant for it, or with `all` every one.
-Mutation mutate(const device::FaultRow& fault, bool all, std::uint64_t seed);
+/// Which cases are run against a fault.
+enum class Breadth : std::uint8_t {
+  meant,  ///< those of the rules that it breaks, and some that make traffic of every kind for the monitors
+  all,
+};
+
+/// Runs cases against a reference device with that fault; not those in `clean`, which deviate without it too.
+Mutation mutate(const device::FaultRow& fault, Breadth breadth, std::uint64_t seed,
+                const std::set<std::string>& clean = {});
+
+/// All faults, by so many threads. `progress`: called after each, by whichever thread.
+std::vector<Mutation> mutate_all(Breadth breadth, std::uint64_t seed, unsigned threads,
+                                 const std::function<void(const Mutation&)>& progress = {});
 
 /// One line a fault, and how many were caught, missed, or have no case.
 std::string table_of(std::span<const Mutation> mutations);
+/// The whole matrix, as docs/mutations.md has it.
+std::string document_of(std::span<const Mutation> mutations);
 
 }  // namespace rdmawire::conformance

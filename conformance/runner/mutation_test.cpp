@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "conformance/runner/run.hpp"
@@ -39,12 +42,32 @@ TEST(ReferenceDevice, PassesEverything) {
   }
 }
 
-TEST(SeededFaults, AreCaughtByTheCasesMeantForThem) {
-  std::vector<Mutation> mutations;
-  for (const device::FaultRow& fault : device::fault_rows) mutations.push_back(mutate(fault, false, seed));
-  for (const Mutation& mutation : mutations)
-    EXPECT_FALSE(mutation.missed()) << mutation.fault->name << ": " << mutation.fault->sentence;
+/// On the wire, and not seen by monitors: not examined yet.
+constexpr std::string_view open_sight[] = {
+    "asks-datagrams-acknowledged", "one-read-too-many", "reset-keeps-psns", "cm-psn-unheeded", "stays-connected",
+    "cm-timeout-unheeded",
+};
+
+TEST(SeededFaults, AreCaughtByTheCasesMeantForThemAndByMonitors) {
+  const auto mutations = mutate_all(Breadth::meant, seed, 2);
+  for (const Mutation& mutation : mutations) {
+    EXPECT_FALSE(mutation.caught.empty()) << mutation.fault->name << ": " << mutation.fault->sentence;
+    EXPECT_TRUE(!mutation.unseen() || !device::notes_of(mutation.fault->fault).unseen.empty() ||
+                std::ranges::count(open_sight, mutation.fault->name) != 0)
+        << mutation.fault->name << ": no monitor sees it";
+  }
   std::printf("%s", table_of(mutations).c_str());
+}
+
+// Every case against every fault. The page is left in the tests' directory.
+TEST(SeededFaults, AreWhatThePageSays) {
+  if (!std::getenv("RDMAWIRE_WHOLE")) GTEST_SKIP() << "takes minutes: RDMAWIRE_WHOLE=1 asks for it";
+  const std::string made = document_of(mutate_all(Breadth::all, seed, 2));
+  std::ofstream(testing::TempDir() + "/mutations.md") << made;
+  std::ifstream file(RDMAWIRE_SOURCE_DIR "/docs/mutations.md");
+  std::ostringstream page;
+  page << file.rdbuf();
+  EXPECT_TRUE(page.str() == made) << "stale: rdmawire certify --mutations > docs/mutations.md";
 }
 
 }  // namespace

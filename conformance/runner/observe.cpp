@@ -1,6 +1,8 @@
 #include "conformance/runner/observe.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "conformance/monitors/monitors.hpp"
 #include "dissectors/tracking/dissector.hpp"
@@ -20,6 +22,9 @@ tracking::PairEvidence evidence_of(const Pairing& pairing) {
   tester.address = address_of(pairing.tester);
   tester.qp = pairing.tester.qpn;
   tester.first_psn = pairing.tester.first_psn;
+  // As if the tester had agreed to what the device was told.
+  tester.reads_as_responder = pairing.own_reads;
+  tester.reads_as_requester = pairing.reads_at_once;
   device.address = address_of(pairing.device);
   device.qp = pairing.device.qpn;
   device.first_psn = pairing.device.first_psn;
@@ -60,14 +65,16 @@ void Observation::add(const Observation& other) {
   for (const auto& [rule, tally] : other.tallies) tallies[rule].add(tally);
 }
 
-Observation observe(const Transcript& transcript, std::optional<std::int64_t> wire_delay) {
+Observation observe(const Transcript& transcript, const DeviceUnderTest& device) {
+  const std::optional<std::int64_t>& wire_delay = device.wire_delay;
   MonitorOptions options;
-  for (const Step& step : transcript) {
-    if (!step.pairing) continue;
-    options.trust.judged.push_back(address_of(step.pairing->device));
-    if (!wire_delay) options.trust.at.push_back(address_of(step.pairing->tester));
-  }
-  if (options.trust.judged.empty()) return {};  // nobody was connected
+  const auto between = [&](const Path& path) {
+    options.trust.judged.push_back(tracking::PortAddress::of_gid(path.device_address.data()));
+    if (!wire_delay) options.trust.at.push_back(tracking::PortAddress::of_gid(path.tester_address.data()));
+  };
+  between(device.path);
+  for (const auto* way : {&device.ipv6, &device.vlan, &device.roce_v1})
+    if (*way) between((*way)->path);
   options.trust.everywhere = wire_delay.has_value();
   tracking::TrackerOptions tracker_options;
   tracker_options.transport = true;

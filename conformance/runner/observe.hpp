@@ -4,10 +4,9 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
-#include <span>
 #include <vector>
 
+#include "conformance/cases/device_under_test.hpp"
 #include "conformance/cases/transcript.hpp"
 #include "conformance/monitors/judge.hpp"
 
@@ -21,8 +20,8 @@ struct Observation {
   void add(const Observation& other);
 };
 
-/// `wire_delay`: as DeviceUnderTest has it. Where it is not known the conversation is a capture at the tester's port,
-/// behind a wire that may lose frames and change their order.
-Observation observe(const Transcript& transcript, std::optional<std::int64_t> wire_delay);
+/// With DeviceUnderTest::wire_delay the device's own order of events is known. Else the conversation is a capture at
+/// the tester's port, behind a wire that may lose frames and change their order.
+Observation observe(const Transcript& transcript, const DeviceUnderTest& device);
 
 }  // namespace rdmawire::conformance

@@ -68,7 +68,7 @@ CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t se
     bench.hear_out(a_moment);
     result.transcript = bench.transcript();
   }
-  result.observed = observe(result.transcript, device.wire_delay);
+  result.observed = observe(result.transcript, device);
   result.nanoseconds = device.wire->now() - begin;
   return result;
 }

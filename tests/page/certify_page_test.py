@@ -24,7 +24,8 @@ def whole(tmp_path_factory):
 def broken(tmp_path_factory, whole):
     """A device with a fault that is known and one whose waiver is over; compared with a sound one."""
     folder = tmp_path_factory.mktemp("broken")
-    known = {"rc.responder.psn.sequence-error": {"verdict": "fail", "reason": "a second <b>NAK</b>", "right": "unclear"},
+    known = {"RSP-009/as observed": {"verdict": "fail", "reason": "as in the case"},
+             "rc.responder.psn.sequence-error": {"verdict": "fail", "reason": "a second <b>NAK</b>", "right": "unclear"},
              "RSP-011": {"verdict": "fail", "reason": "being mended", "until": "2020-01-01"}}  # fmt: skip
     (folder / "known.json").write_text(json.dumps({"format": 1, "cases": known}))
     run(BIN / "rdmawire", "certify", "--seed", 7, "--only", "RSP-00*", "--only", "RSP-01*", "--fault",
@@ -89,6 +90,7 @@ def test_a_case_shows_its_clause_its_ladder_and_its_frames(browser, broken):
     assert opened[0] and "bth" in opened[1] and "ICRC" in opened[1] and opened[2] == frames[0]["frame"]
     link = page.script(f"return document.querySelector('#body-' + CSS.escape('{GAP}') + ' a').getAttribute('href')")
     assert (folder / link).is_file()
+    assert "Known of this device: As in the case." in text  # what monitors saw
     page.assert_quiet()
 
 

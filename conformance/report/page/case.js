@@ -60,7 +60,7 @@ function ladder(row) {
     return item;
   });
   return element("div", {class: "steps"}, element("div", {class: "ends", "aria-hidden": "true"}, element("b", {}, "tester"), element("b", {}, "device")),
-      element("ol", {}, rows), row.steps_left_out ? element("p", {class: "hint"}, `${plural(row.steps_left_out, "further step")}: the capture and report.json have all.`) : "");
+      element("ol", {}, rows));
 }
 
 const known_note = (title, words, tone) => words && element("div", {class: `note ${tone}`}, element("p", {}, element("b", {}, `${title}: `), `${words.verdict}. ${sentence(words.reason)}`),
@@ -88,7 +88,10 @@ function case_body(row) {
     known(row.possible_problems) && element("p", {class: "hint"}, `Possible problems: ${sentence(row.possible_problems)}`),
     list(row.complaints).map(text => element("p", {class: "note warning"}, element("b", {}, "The device complains: "), text)),
     observed.length > 0 && element("div", {class: "observed"}, element("h4", {}, "What the monitors say of the frames"),
-        element("ul", {}, observed.map(one => element("li", {}, typeof one === "string" ? one : [element("code", {}, one.alias || one.rule), " ", [one.actual, one.expected && `expected: ${one.expected}`].filter(Boolean).join("; ")])))),
+        observed.map(one => element("div", {class: "note warning"},
+            element("p", {}, element("b", {}, one.alias || one.rule), ` deviates from ${one.clauses} as we read it, ${one.count === 1 ? "once" : `${one.count} times`}, first in frame ${one.frame}.`),
+            element("p", {}, `Expected: ${one.expected}`), element("p", {}, `Actual: ${one.actual}`),
+            one.known && element("p", {class: "hint"}, `Known of this device: ${sentence(one.known.reason)}`)))),
     element("dl", {class: "facts"}, facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)))),
     list(row.steps).length ? ladder(row) : element("p", {class: "hint"}, "Nothing was said."),
   ].flat().filter(Boolean);

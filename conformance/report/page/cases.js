@@ -22,7 +22,7 @@ function case_article(row) {
   const button = element("button", {type: "button", "aria-expanded": "false", "aria-controls": body.id},
       badge(row.verdict), element("span", {class: "alias"}, row.alias || ""),
       element("span", {class: "what"}, element("span", {class: "title"}, row.id), element("span", {class: "who"}, row.sentence)),
-      element("span", {class: "metrics"}, row.flaky && element("span", {class: "badge warning"}, "flaky"), row.unexpected ? element("span", {class: "badge error"}, "unexpected") : row.known ? element("span", {class: "badge plain"}, "known") : ""));
+      element("span", {class: "metrics"}, list(row.observed).length > 0 && element("span", {class: "badge warning", title: "monitors saw a deviation"}, "observed"), row.flaky && element("span", {class: "badge warning"}, "flaky"), row.unexpected ? element("span", {class: "badge error"}, "unexpected") : row.known ? element("span", {class: "badge plain"}, "known") : ""));
   const article = element("article", {class: `finding ${verdicts[row.verdict] ?? ""}`, id: `case-${row.id}`, "data-verdict": row.verdict}, element("h3", {}, button), body);
   button.addEventListener("click", () => open_case(article, row, body.hidden));
   articles.set(row.id, article);
@@ -40,8 +40,12 @@ function show_cases() {
   const place = document.getElementById("cases");
   place.hidden = false;
   const text_of = new Map(data.cases.map(row => [row, [row.id, row.alias, row.rule, row.sentence, row.clauses, row.expected, row.actual].join(" ").toLowerCase()]));
+  const only = {
+    deviating: row => deviates(row.verdict) || list(row.observed).length, observed: row => list(row.observed).length,
+    unexpected: row => row.unexpected, known: row => row.known, flaky: row => row.flaky,
+  };
   const chosen = () => data.cases.filter(row => (!state.verdict || row.verdict === state.verdict) && (!state.group || row.group === state.group) &&
-      (!state.only || (state.only === "deviating" ? deviates(row.verdict) : row[state.only])) && text_of.get(row).includes(state.text));
+      (!state.only || only[state.only](row)) && text_of.get(row).includes(state.text));
   const holder = element("div", {class: "findings"});
   const status = element("p", {class: "hint", role: "status", id: "chosen"});
   const more = element("button", {type: "button", class: "more", on: {click: () => { state.most += 200; fill_cases(); }}});
@@ -62,7 +66,7 @@ function show_cases() {
       element("div", {class: "controls"},
           select("verdict", "Verdict", [["", "every verdict"], ...Object.keys(verdicts).filter(name => data.cases.some(row => row.verdict === name)).map(name => [name, name])]),
           select("group", "Group", [["", "every group"], ...list(data.report.groups).map(group => [group.name, `${group.name} ${group.title}`])]),
-          select("only", "Kind", [["", "known or not"], ["deviating", "deviations"], ["unexpected", "unexpected"], ["known", "known of the device"], ["flaky", "flaky"]]),
+          select("only", "Kind", [["", "known or not"], ["deviating", "deviations"], ["observed", "deviations that monitors saw"], ["unexpected", "unexpected"], ["known", "known of the device"], ["flaky", "flaky"]]),
           search, element("button", {type: "button", id: "open-all", on: {click: () => all_open(true)}}, "Open all"), element("button", {type: "button", id: "close-all", on: {click: () => all_open(false)}}, "Close all")),
       holder, more);
   // What deviates is what a reader comes for.

@@ -31,6 +31,7 @@ async function begin() {
   }
   show_summary();
   show_groups();
+  show_observed();
   show_changes();
   show_cases();
   for (const link of document.querySelectorAll("nav a")) link.hidden = document.querySelector(link.getAttribute("href")).hidden;

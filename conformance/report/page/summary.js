@@ -23,7 +23,7 @@ async function read_data() {
 
 function whole_verdict() {
   const news = data.cases.filter(row => row.unexpected);
-  const failed = data.cases.filter(row => deviates(row.verdict));
+  const failed = data.cases.filter(row => deviates(row.verdict) || list(row.observed).length);
   if (data.report.partial) return {tone: "warning", text: "Not all cases ran"};
   if (news.length) return {tone: "error", text: plural(news.length, "unexpected result")};
   if (failed.length) return {tone: "warning", text: `${plural(failed.length, "deviation")}, all of them known or of what should be`};
@@ -83,6 +83,22 @@ function show_groups() {
               element("th", {scope: "row"}, element("b", {}, group.name), " ", element("span", {class: "hint"}, group.title)),
               shown.map(name => cell(group.name, name)),
               element("td", {class: "number"}, String(data.cases.filter(row => row.group === group.name).length))))))));
+}
+
+/** What monitors saw of each rule, over all cases. */
+function show_observed() {
+  const rules = list(data.report.rules);
+  if (!rules.length) return;
+  const tones = {violated: "error", held: "ok", inconclusive: "warning"};
+  const order = ["violated", "inconclusive", "held", "not exercised"];
+  const rows = rules.slice().sort((left, right) => order.indexOf(left.state) - order.indexOf(right.state));
+  const counts = order.map(state => [state, rules.filter(rule => rule.state === state).length]).filter(([, count]) => count);
+  document.getElementById("groups").append(element("details", {class: "panel", id: "observed"},
+      element("summary", {}, "What monitors saw in the frames of all cases: ", counts.map(([state, count]) => `${count} ${count === 1 ? "rule" : "rules"} ${words(state)}`).join(", ")),
+      element("div", {class: "scroll"}, element("table", {class: "plain"},
+          element("thead", {}, element("tr", {}, ["rule", "", "", "held", "violated", "inconclusive"].map(name => element("th", {scope: "col"}, name)))),
+          element("tbody", {}, rows.map(row => element("tr", {}, element("td", {}, row.alias), element("td", {}, element("code", {}, row.rule)), element("td", {}, element("span", {class: `badge ${tones[row.state] ?? "plain"}`}, words(row.state))),
+              ["held", "violated", "inconclusive"].map(name => element("td", {class: "number"}, integer.format(row[name]))))))))));
 }
 
 function show_changes() {
