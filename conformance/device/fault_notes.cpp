@@ -22,7 +22,7 @@ constexpr FaultNotes rows[] = {
     {flush_icrc_twice, silence},
     {never_acknowledges, silence},
     {acknowledges_only_asked, "an ACK of fewer packets is right by itself"},
-    {msn_counts_packets, "the first response shows it, as RSP-004"},
+    {msn_starts_at_one, "the first response shows it, as RSP-005"},
     {naks_first_gap_alone, silence},
     {psn_does_not_wrap, "it shows as a NAK where nothing is missing, RSP-009"},
     {executes_duplicates, memory},

@@ -151,7 +151,6 @@ class RcExchange {
 
   // MSN: what it was before the first request that was seen, as bounds
   bool msn_known_ = false;
-  bool msn_judged_ = false;  // once
   Msn msn_low_;
   std::uint32_t msn_width_ = 0;
   struct PendingMsn {

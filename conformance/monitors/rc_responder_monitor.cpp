@@ -480,10 +480,7 @@ void RcExchange::judge_msn(const Watch& watch, const SeenRequest* request) {
   const std::int32_t above = t.msn - (msn_low_ + low);
   const std::int32_t below = (msn_low_ + msn_width_ + high) - t.msn;
   const bool again = proven_known_ && request && request->times > 1;
-  const bool first = start_known_ && !msn_judged_;
-  msn_judged_ = true;
-  const RuleId rule = first || (start_known_ && t.msn.value() <= 1 && above >= 0)
-                          ? RuleId("rc.responder.msn.starts-at-zero")
+  const RuleId rule = start_known_ && t.msn.value() <= 1 && above >= 0   ? RuleId("rc.responder.msn.starts-at-zero")
                       : t.op->operation == Operation::rdma_read_response ? RuleId("rc.responder.msn.in-read-response")
                       : again ? RuleId("rc.responder.msn.unchanged-by-duplicate")
                               : RuleId("rc.responder.msn.once-a-message");

@@ -20,8 +20,8 @@ const auto examples = std::vector<Example>{
      },
      [](Watched& w) {
        w.sends(0);
-       w.acks(0, 1);
        w.sends(0);
+       w.acks(0, 1);
        w.acks(0, 1);
      },
      [](Watched& w) {
