@@ -54,7 +54,8 @@ std::span<const Case> cases() {
       list.insert(list.end(), more.begin(), more.end());
     }
     // What may leave a device hanging or deaf comes when all else is known.
-    std::ranges::stable_partition(list, [](const Case& which) { return which.caution != Caution::dangerous; });
+    std::stable_partition(list.begin(), list.end(),
+                          [](const Case& which) { return which.caution != Caution::dangerous; });
     return list;
   }();
   return all;

@@ -81,7 +81,7 @@ void never_marked(Bench& bench) {
 }
 
 // IP and UDP lengths count to the end of the ICRC. CA17-6, CA17-15, CA17-21
-constexpr std::size_t ethernet_octets = 14, ipv4_octets = 20, ipv6_octets = 40;
+constexpr std::size_t ethernet_octets = 14, ipv4_octets = 20;
 /// UDP, BTH, AETH, payload with pad, ICRC: of the ACK, and of the READ responses with 5, 256 and 1 octets.
 constexpr std::uint64_t udp_lengths[] = {8 + 12 + 4 + 4, 8 + 12 + 4 + 8 + 4, 8 + 12 + 4 + 256 + 4, 8 + 12 + 4 + 4 + 4};
 void lengths_are(Bench& bench, Over over, std::uint64_t (*length)(const Seen&), std::uint64_t more_than_udp) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <sstream>
 #include <thread>
 
 #include "conformance/monitors/monitored.hpp"
@@ -56,11 +57,11 @@ std::string by_rule(std::span<const std::string> ids) {
 std::set<std::string> Mutation::unrelated() const {
   std::set<std::string> found = suspected;
   for (const std::string& id : noticed) found.insert(name_of(rule_of(id)));
-  const auto related = device::notes_of(fault->fault).related;
-  std::erase_if(found, [&](const std::string& name) {
-    return std::any_of(related.begin(), related.end(),
-                       [&](std::string_view pattern) { return matches(*find_rule(name), pattern); });
-  });
+  std::istringstream related{std::string(device::related_to(fault->fault))};
+  for (std::string rule; related >> rule;) {
+    if (rule == "*") return {};
+    found.erase(rule);
+  }
   return found;
 }
 
@@ -164,7 +165,6 @@ std::string document_of(std::span<const Mutation> mutations) {
     for (const std::string& id : m.noticed) told.insert(name_of(rule_of(id)));
     for (const std::string& name : m.suspected)
       if (!told.contains(name)) also += fmt::format("{}*{}*", also.empty() ? "" : ", ", name);
-    if (!also.empty() && !notes.why.empty()) also += fmt::format(": {}", notes.why);
     text += fmt::format("| `{}` | {} | {} | {} of {} | {}{} | {} |\n", m.fault->name, m.fault->sentence,
                         fmt::join(broken, ", "), m.caught.size(), m.meant.size(), monitors,
                         m.accused.empty() && !notes.unseen.empty() ? fmt::format(": {}", notes.unseen) : "", also);
