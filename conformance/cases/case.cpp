@@ -14,6 +14,7 @@ constexpr std::span<const Case> (*files[])() = {
     headers_lengths_cases,
     headers_bth_cases,
     headers_addresses_cases,
+    headers_wire_cases,
     rc_responder_psn_cases,
     rc_responder_acknowledge_cases,
     rc_responder_duplicates_cases,

@@ -11,6 +11,7 @@ std::span<const Case> headers_ip_cases();
 std::span<const Case> headers_lengths_cases();
 std::span<const Case> headers_bth_cases();
 std::span<const Case> headers_addresses_cases();
+std::span<const Case> headers_wire_cases();
 std::span<const Case> rc_responder_psn_cases();
 std::span<const Case> rc_responder_acknowledge_cases();
 std::span<const Case> rc_responder_duplicates_cases();

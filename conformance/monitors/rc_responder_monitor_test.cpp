@@ -20,9 +20,9 @@ const auto examples = std::vector<Example>{
      },
      [](Watched& w) {
        w.sends(0);
-       w.sends(0);
        w.acks(0, 1);
-       w.acks(0, 1);
+       w.sends(1);
+       w.acks(1, 2);
      },
      [](Watched& w) {
        w.sends(0);

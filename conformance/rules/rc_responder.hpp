@@ -362,7 +362,6 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .stimulus = "SE on Last and Only; on First"},
     {.id = "rc.responder.credits.encoding",
      .alias = "RSP-052",
-     .mode = Mode::passive,
      .services = Services::reliable,
      .clauses = {ib("9.7.7.2", "end-to-end credits")},
      .sentence = "The credit count of an ACK is a legal code, and 31, invalid, stands only where end-to-end flow "

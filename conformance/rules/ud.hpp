@@ -97,7 +97,6 @@ inline constexpr auto ud_rules = std::to_array<Rule>({
      .stimulus = "PSNs in any order"},
     {.id = "ud.sender.ack-request.clear",
      .alias = "UD-013",
-     .mode = Mode::passive,
      .services = Services::ud,
      .clauses = {ib_unverified("definition of AckReq"),
                  practice("Linux, \"RDMA/rxe: Don't set BTH_ACK_MASK for UC or UD QPs\"")},

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -39,9 +40,13 @@ enum class Breadth : std::uint8_t {
   all,
 };
 
-/// Runs cases against a reference device with that fault; not those in `clean`, which deviate without it too.
-Mutation mutate(const device::FaultRow& fault, Breadth breadth, std::uint64_t seed,
-                const std::set<std::string>& clean = {});
+/// How cases end without a fault, by id.
+using CleanRun = std::map<std::string, Verdict>;
+CleanRun clean_run(std::uint64_t seed);
+
+/// Runs cases against a reference device with that fault. A case that deviates without it too says nothing; one of a
+/// rule of Level::may, which never fails, deviates when it reports what it does not report without the fault.
+Mutation mutate(const device::FaultRow& fault, Breadth breadth, std::uint64_t seed, const CleanRun& clean);
 
 /// All faults, by so many threads. `progress`: called after each, by whichever thread.
 std::vector<Mutation> mutate_all(Breadth breadth, std::uint64_t seed, unsigned threads,

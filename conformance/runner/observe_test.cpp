@@ -40,7 +40,6 @@ struct Unexercised {
 constexpr Unexercised unexercised[] = {
     {"roce.tester.icrc.cut-off-inconclusive", "no capture here is cut; the monitor's own tests cut packets"},
     {"congestion.notification-point.cnp.on-loss", "no device here sends CNPs for losses"},
-    {"cm.endpoint.reject.no-lid-reasons", "no capture or case here has such a REJ"},
 };
 bool is_open_monitor(std::string_view rule) {
   return std::any_of(std::begin(unexercised), std::end(unexercised),
