@@ -221,7 +221,8 @@ void ConnectionMonitor::judge_life(const Watch& watch) {
   if (closed_ && !notification) {
     // Who answered the DREQ has said that the connection is over; who asked may not have got the answer.
     const End answered = tracking::other(closed_->by);
-    const bool sure = t.time - closed_->time >= limits::reorder_ns && watch.from == answered;
+    const bool later = t.time - closed_->time >= limits::reorder_ns || watch.sees_all_of(watch.from);
+    const bool sure = later && watch.from == answered;
     watch.say("cm.endpoint.disconnect.nothing-accepted",
               Ruling::violated().unless(!t.is_response() || !sure, Reason::in_flight), watch.from, [&] {
                 return Statement{fmt::format("no answer after the DREP of frame {}", closed_->frame),

@@ -21,14 +21,15 @@ void RcExchange::begin(const Watch& watch) {
     start_known_ = true;
     msn_known_ = true;  // zero
   }
+  const bool whole = watch.sees_all_of(watch.from);
   if (watch.agreement->by == tracking::JoinedBy::connection_manager)
     watch.say("cm.endpoint.messages.hold-for-data",
-              missed > 0 ? Ruling::open(Reason::capture_lost) : Ruling::of(missed == 0), watch.from, [&] {
+              Ruling::of(missed == 0).unless(missed > 0 && !whole, Reason::capture_lost), watch.from, [&] {
                 return Statement{"the starting PSN that the CM's message named",
-                                 "a first request " + std::to_string(-missed) + " PSNs before it",
+                                 "a first request " + std::to_string(std::abs(missed)) + " PSNs " +
+                                     (missed < 0 ? "before" : "behind") + " it",
                                  {watch.agreement->frame}};
               });
-  const bool whole = watch.sees_all_of(watch.from);
   watch.say(watch.monitor.is_reused(watch.from) ? RuleId("qp.endpoint.reset.fresh-start")
                                                 : RuleId("rc.requester.psn.increments"),
             Ruling::of(missed == 0 || (missed > 0 && !whole)).unless(watch.t.damaged, Reason::damaged), watch.from,

@@ -319,17 +319,18 @@ void RcExchange::judge_round_begin(const Watch& watch, const SeenRequest* known)
     const std::int64_t timeout = agreed ? agreed->acknowledgement_timeout : 0;
     if (timeout > 0 && known) {
       const std::int64_t since = std::max(known->last_time, proven_known_ ? proven_time_ : known->last_time);
-      if (watch.agreement->by == tracking::JoinedBy::connection_manager && t.time - since >= timeout)
-        watch.holds("cm.endpoint.timeout.as-announced");
-      watch.say(
-          "rc.requester.timeout.window",
-          Ruling::of(t.time - since >= timeout - limits::clock_error(timeout)).unless(!whole, Reason::capture_lost),
-          watch.from, [&] {
-            return Statement{fmt::format("no sooner than {:.3f} ms", static_cast<double>(timeout) / 1e6),
-                             fmt::format("again after {:.3f} ms, and nothing asked for it",
-                                         static_cast<double>(t.time - since) / 1e6),
-                             {known->last_frame}};
-          });
+      const Ruling ruling =
+          Ruling::of(t.time - since >= timeout - limits::clock_error(timeout)).unless(!whole, Reason::capture_lost);
+      const auto statement = [&] {
+        return Statement{
+            fmt::format("no sooner than {:.3f} ms", static_cast<double>(timeout) / 1e6),
+            fmt::format("again after {:.3f} ms, and nothing asked for it", static_cast<double>(t.time - since) / 1e6),
+            {known->last_frame}};
+      };
+      // Where the CM told the timeout, it is that.
+      if (watch.agreement->by == tracking::JoinedBy::connection_manager)
+        watch.say("cm.endpoint.timeout.as-announced", ruling, watch.from, statement);
+      watch.say("rc.requester.timeout.window", ruling, watch.from, statement);
     }
     if (same_place) {
       const bool soon = timeout > 0 && t.time - round_.time < timeout;

@@ -236,9 +236,11 @@ struct CmReq {
       field("primary_subnet_local", 756, 1, "primary path: both ends are in one subnet")
           .alias("infiniband.cm.req.prim_subnetlocal"),
       reserved("reserved4", 757, 3),
-      field("primary_local_ack_timeout", 760, 5, "primary path: code of how long the requester waits for an ACK")
+      field("primary_local_ack_timeout", 760, 5,
+            "primary path: code of how long the receiver of the REQ waits for an ACK")
           .alias("infiniband.cm.req.prim_localacktout"),
-      field("primary_local_ack_timeout.limit", 760, 5, "primary path: how long the requester waits for an ACK")
+      field("primary_local_ack_timeout.limit", 760, 5,
+            "primary path: how long the receiver of the REQ waits for an ACK")
           .as(Display::time)
           .when([](const std::uint8_t* h) { return (h[95] >> 3) != 0; })
           .means(&exponential_time_ns),
@@ -268,9 +270,11 @@ struct CmReq {
       field("alternate_subnet_local", 1108, 1, "alternate path: both ends are in one subnet")
           .alias("infiniband.cm.req.alt_subnetlocal"),
       reserved("reserved7", 1109, 3),
-      field("alternate_local_ack_timeout", 1112, 5, "alternate path: code of how long the requester waits for an ACK")
+      field("alternate_local_ack_timeout", 1112, 5,
+            "alternate path: code of how long the receiver of the REQ waits for an ACK")
           .alias("infiniband.cm.req.alt_localacktout"),
-      field("alternate_local_ack_timeout.limit", 1112, 5, "alternate path: how long the requester waits for an ACK")
+      field("alternate_local_ack_timeout.limit", 1112, 5,
+            "alternate path: how long the receiver of the REQ waits for an ACK")
           .as(Display::time)
           .when([](const std::uint8_t* h) { return (h[139] >> 3) != 0; })
           .means(&exponential_time_ns),

@@ -162,7 +162,9 @@ void Conversations::request(const Packet& packet, const FlowKey& ports, const Cm
   requester.qp = cm.qp;
   requester.reads_as_responder = req.get<"responder_resources">();
   requester.reads_as_requester = req.get<"initiator_depth">();
-  requester.acknowledgement_timeout =
+  // For the REQ's receiver: 12.7.34. The sender's own has the other CA's delay in place of its own, and is taken for
+  // the same.
+  requester.acknowledgement_timeout = responder.acknowledgement_timeout =
       timeout_of(req.get<"primary_local_ack_timeout">(), req.get<"primary_local_ack_timeout.limit">());
   // "Starting PSN" is where the receiver of the message begins: 12.7.31, number unverified; rping.pcap shows it: the
   // REQ says 0x9d7fd1, with which the responder's RDMA READs begin, the REP 0x806831, the requester's first SEND.

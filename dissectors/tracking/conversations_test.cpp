@@ -105,6 +105,7 @@ TEST(Conversations, Rping) {
   EXPECT_EQ(e.sides[1].retries, 7);
   EXPECT_EQ(e.sides[0].rnr_retries, 7);
   EXPECT_EQ(e.sides[0].acknowledgement_timeout, 4096LL << 19);
+  EXPECT_EQ(e.sides[1].acknowledgement_timeout, 4096LL << 19);
   EXPECT_EQ(e.requests, 1U);
   EXPECT_EQ(e.request_frame, 15U);
   EXPECT_EQ(e.frame, 16U);
