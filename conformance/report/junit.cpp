@@ -49,7 +49,7 @@ std::string to_junit(const Report& report) {
   for (const CaseResult& result : report.results) suites_by_name[group_of(*result.of->rule)].push_back(&result);
   for (const auto& [name, results] : suites_by_name) {
     pugi::xml_node suite = suites.append_child("testsuite");
-    const auto count = [&](auto... verdicts) {
+    const auto count = [&results = results](auto... verdicts) {
       return static_cast<unsigned>(std::count_if(results.begin(), results.end(), [&](const CaseResult* result) {
         return ((result->judgement.verdict == verdicts) || ...);
       }));
