@@ -56,6 +56,8 @@ std::optional<Error> unknown_argument(const Command& command, const Asked& asked
 bool must_wait(Session& session, const Command& command, const Asked& asked) {
   SlowCalls& calls = session.slow_calls();
   if (!calls.any()) return false;
+  // What was made from an object goes before it, and may be waiting.
+  if (command.name == "destroy" && session.releases_wait) return true;
   for (const Argument& argument : command.arguments) {
     const bool optional = argument.meaning.starts_with("optional handle");
     if (!optional && !argument.meaning.starts_with("handle")) continue;
@@ -83,6 +85,7 @@ void run_command(const std::shared_ptr<Session>& session, const Command& command
     const bool waits = session->put_off([weak = std::weak_ptr(session), &command, asked, id = answer.id()] {
       if (const auto alive = weak.lock()) run_command(alive, command, asked, id);
     });
+    session->releases_wait |= waits && command.name == "destroy";
     if (!waits) answer(fail(EAGAIN, "{} commands wait already", Session::most_waits));
     return;
   }

@@ -25,6 +25,7 @@ void Answer::operator()(const Result<Json>& result) const {
 Session::Session(Loop& loop, const Settings& settings, Say say)
     : loop_(&loop), settings_(&settings), say_(std::move(say)), slow_calls_(loop) {
   slow_calls_.freed = [this] {
+    releases_wait = false;
     for (const auto& doing : std::exchange(put_off_, {})) doing();
   };
 }
@@ -73,6 +74,7 @@ void Session::look_again(std::list<Wait>::iterator wait) {
 std::size_t Session::reset() {
   waits_.clear();
   put_off_.clear();
+  releases_wait = false;
   quiet_ = true;
   slow_calls_.settle();
   quiet_ = false;

@@ -85,6 +85,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool begun = false;
   /// So was a bye.
   bool said_bye = false;
+  bool releases_wait = false;  ///< a destroy was put off; those that come later do not overtake it
   /// Octets of memory regions that it has.
   std::uint64_t memory = 0;
   /// Octets of random numbers that the controller is to sign; empty: it is let in.
