@@ -6,10 +6,12 @@
 ///
 /// - SUBJECT: what the rule is of. `roce` what RoCE puts around the transport headers (Ethernet, IP, UDP, ICRC), `bth`
 ///   the transport headers of every service, a service (`rc`, `uc`, `ud`, `xrc`), `congestion`, `qp` states and
-///   completions, `memory`, `port`, `cm`.
+///   completions, `memory`, `port`, `cm`. Of iWARP: `mpa` the set-up of a connection, `fpdu` its framing, markers and
+///   CRCs, `ddp` segments and their placement, `rdmap` operations and streams, `terminate` the Terminate message.
 /// - ROLE: who has to keep it. `requester` and `responder` of a service; `sender` and `receiver` of any packet;
 ///   `endpoint` in both; `notification-point` and `reaction-point` of congestion management; `active-side` of the CM;
-///   `verbs` the device towards its own consumer; `tester` we ourselves.
+///   `initiator` and `responder` of MPA's set-up; `data-source` and `data-sink` of DDP; of RDMAP's operations with an
+///   answer `requester` and `responder`; `verbs` the device towards its own consumer; `tester` we ourselves.
 /// - TOPIC: the field, object or behaviour, in the specification's word: `psn`, `msn`, `ack`, `nak`, `rnr`, `length`,
 ///   `access`, `duplicate`, `read`, `retry`, `timeout`.
 /// - STATEMENT: the situation (`out-of-bounds`, `no-receive`) where the topic or the service says what it draws, else
@@ -80,8 +82,10 @@ consteval Clause ib(std::string_view number, std::string_view title = {}) { retu
 consteval Clause ib_unverified(std::string_view title, std::string_view near = {}) {
   return {"IBTA vol 1", near, title, false};
 }
-/// A section of an RFC.
-consteval Clause rfc(std::string_view document, std::string_view section) { return {document, section, {}}; }
+/// A section of an RFC. `part` of it, where it has many: "rule 5", "figure 9", a field.
+consteval Clause rfc(std::string_view document, std::string_view section, std::string_view part = {}) {
+  return {document, section, part};
+}
 /// What implementations do and no specification states: who says it.
 consteval Clause practice(std::string_view title) { return {"practice", {}, title, false}; }
 /// A demand of our own.

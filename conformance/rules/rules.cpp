@@ -22,6 +22,12 @@ static_assert(follows_catalogue(ud_rules, "UD", 20));
 static_assert(follows_catalogue(xrc_rules, "XRC", 9));
 static_assert(follows_catalogue(congestion_rules, "CNP", 13));
 static_assert(follows_catalogue(queue_pair_rules, "QPS", 31));
+static_assert(follows_catalogue(mpa_rules, "MPA", 37));
+static_assert(follows_catalogue(fpdu_rules, "FPD", 22));
+static_assert(follows_catalogue(ddp_rules, "DDP", 29));
+static_assert(follows_catalogue(rdmap_rules, "RDM", 35));
+static_assert(follows_catalogue(terminate_rules, "TRM", 18));
+static_assert(follows_catalogue(rdmap_extension_rules, "EXT", 19));
 
 namespace {
 

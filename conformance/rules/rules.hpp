@@ -9,11 +9,17 @@
 #include <vector>
 
 #include "conformance/rules/congestion.hpp"
+#include "conformance/rules/ddp.hpp"
+#include "conformance/rules/fpdu.hpp"
 #include "conformance/rules/headers.hpp"
+#include "conformance/rules/mpa.hpp"
 #include "conformance/rules/queue_pairs.hpp"
 #include "conformance/rules/rc_requester.hpp"
 #include "conformance/rules/rc_responder.hpp"
+#include "conformance/rules/rdmap.hpp"
+#include "conformance/rules/rdmap_extensions.hpp"
 #include "conformance/rules/rule.hpp"
+#include "conformance/rules/terminate.hpp"
 #include "conformance/rules/uc.hpp"
 #include "conformance/rules/ud.hpp"
 #include "conformance/rules/xrc.hpp"
@@ -35,7 +41,8 @@ consteval auto join(const std::array<Rule, Sizes>&... groups) {
 
 /// Every rule, by group, in the catalogue's order.
 inline constexpr auto rules = detail::join(header_rules, rc_responder_rules, rc_requester_rules, uc_rules, ud_rules,
-                                           xrc_rules, congestion_rules, queue_pair_rules);
+                                           xrc_rules, congestion_rules, queue_pair_rules, mpa_rules, fpdu_rules,
+                                           ddp_rules, rdmap_rules, terminate_rules, rdmap_extension_rules);
 
 /// Rules that stand together.
 struct Group {
@@ -72,6 +79,12 @@ inline constexpr auto groups = detail::lay_out(std::to_array<Group>({
     {"XRC", "Extended reliable connection", xrc_rules.size()},
     {"CNP", "Congestion management", congestion_rules.size()},
     {"QPS", "Queue pair states, memory, the CM, and what verbs show", queue_pair_rules.size()},
+    {"MPA", "MPA connection set-up", mpa_rules.size()},
+    {"FPD", "MPA FPDUs, markers, CRC", fpdu_rules.size()},
+    {"DDP", "DDP segments", ddp_rules.size()},
+    {"RDM", "RDMAP operations and streams", rdmap_rules.size()},
+    {"TRM", "The Terminate message", terminate_rules.size()},
+    {"EXT", "RFC 7306: immediate data and atomics", rdmap_extension_rules.size()},
 }));
 
 /// A rule that exists: a wrong id does not compile.
