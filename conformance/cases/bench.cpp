@@ -8,25 +8,6 @@ namespace rdmawire::conformance {
 
 namespace {
 
-std::string text_of(const peer::Completion& completion) {
-  return fmt::format("completion of {} with {}", completion.wr_id, completion.status);
-}
-
-/// Where two runs of octets differ first.
-std::string difference(const peer::Octets& found, const std::string& expected) {
-  for (std::size_t i = 0; i < found.size() && i < expected.size(); ++i)
-    if (found[i] != static_cast<std::uint8_t>(expected[i]))
-      return fmt::format("octet {} is {:#04x} instead of {:#04x}", i, found[i], static_cast<std::uint8_t>(expected[i]));
-  return fmt::format("{} octets instead of {}", found.size(), expected.size());
-}
-
-bool same(const peer::Octets& found, const std::string& expected) {
-  return std::equal(found.begin(), found.end(), expected.begin(), expected.end(),
-                    [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
-}
-
-double milliseconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e6; }
-
 std::string type_of(Transport transport) {
   switch (transport) {
     case Transport::uc: return "uc";
@@ -45,15 +26,18 @@ std::string gid_text(const std::array<std::uint8_t, 16>& address) {
 
 }  // namespace
 
+Connected::Connected(Bench& at, const ConnectOptions& how)
+    : DeviceQueuePair(at, how.receive_octets), options(how), bench_(&at) {}
+
 Bench::~Bench() {
-  if (switched_) device_.switch_congestion_management(*device_.congestion_management);
+  if (switched_) device().switch_congestion_management(*device().congestion_management);
 }
 
 bool Bench::congestion_management(bool on) {
-  const auto& usual = device_.congestion_management;
+  const auto& usual = device().congestion_management;
   if (usual == on) return true;
-  if (usual && device_.switch_congestion_management) {
-    device_.switch_congestion_management(on);
+  if (usual && device().switch_congestion_management) {
+    device().switch_congestion_management(on);
     note(on ? "congestion management switched on" : "congestion management switched off");
     return switched_ = true;
   }
@@ -63,25 +47,9 @@ bool Bench::congestion_management(bool on) {
   return false;
 }
 
-void Bench::refused(const peer::PeerError& error, const std::string& what) {
-  const bool lacking = error.number == EOPNOTSUPP || error.number == ENOSYS || error.number == ENOTSUP;
-  end_case(lacking ? Verdict::unsupported : Verdict::error, fmt::format("{}: {}", what, error.message));
-}
-
-const peer::ProtectionDomain& Bench::domain(std::size_t number) {
-  while (domains_.size() <= number)
-    domains_.push_back(take(device_.device->protection_domain(), "a protection domain"));
-  return domains_[number];
-}
-
 const peer::XrcDomain& Bench::xrc_domain(std::size_t number) {
-  while (xrc_domains_.size() <= number) xrc_domains_.push_back(take(device_.device->xrc_domain(), "an XRC domain"));
+  while (xrc_domains_.size() <= number) xrc_domains_.push_back(take(device().device->xrc_domain(), "an XRC domain"));
   return xrc_domains_[number];
-}
-
-peer::Region Bench::region(std::uint64_t octets, const peer::Names& access, std::size_t in) {
-  return take(domain(in).region(octets, access),
-              fmt::format("a memory region of {} octets: {}", octets, fmt::join(access, ", ")));
 }
 
 Way Bench::way(Over over) {
@@ -90,12 +58,12 @@ Way Bench::way(Over over) {
     return *way;
   };
   switch (over) {
-    case Over::ipv6: return other(device_.ipv6, "of RoCEv2 of an IPv6 address");
-    case Over::vlan: return other(device_.vlan, "of RoCEv2 of an IPv4 address in a VLAN");
-    case Over::roce_v1: return other(device_.roce_v1, "of RoCEv1 of an IPv4 address");
+    case Over::ipv6: return other(device().ipv6, "of RoCEv2 of an IPv6 address");
+    case Over::vlan: return other(device().vlan, "of RoCEv2 of an IPv4 address in a VLAN");
+    case Over::roce_v1: return other(device().roce_v1, "of RoCEv1 of an IPv4 address");
     case Over::ipv4: break;
   }
-  return {device_.path, device_.gid_index};
+  return {device().path, device().gid_index};
 }
 
 std::uint32_t Bench::bound_window(Connected& through, std::uint64_t offset, std::uint64_t length,
@@ -114,14 +82,6 @@ std::uint32_t Bench::bound_window(Connected& through, std::uint64_t offset, std:
                          {"access", access}}});
   through.completes(bind_wr_id);
   return rkey;
-}
-
-std::optional<std::uint64_t> Bench::counter(std::initializer_list<const char*> names) {
-  const auto all = counters();
-  std::optional<std::uint64_t> sum;
-  for (const char* name : names)
-    if (const auto found = all.find(name); found != all.end()) sum = sum.value_or(0) + found->second;
-  return sum;
 }
 
 void Bench::make_receive_queue(Connected& of) {
@@ -156,12 +116,12 @@ void Bench::make_queue_pair(Connected& made) {
 }
 
 Connected& Bench::connect(const ConnectOptions& options) {
-  const peer::Device& device = *device_.device;
+  const peer::Device& verbs = *device().device;
   Connected& made = connected_.emplace_back(*this, options);
   const Way way = this->way(options.over);
   const peer::CompletionChannel* channel = nullptr;
-  if (options.notifies) channel = &channels_.emplace_back(take(device.completion_channel(), "a completion channel"));
-  made.cq = take(device.completion_queue(options.completions, channel), "a completion queue");
+  if (options.notifies) channel = &channels_.emplace_back(take(verbs.completion_channel(), "a completion channel"));
+  made.cq = take(verbs.completion_queue(options.completions, channel), "a completion queue");
   made.region = region(options.region_octets, options.region_access);
   const std::uint64_t inbox_octets = std::max<std::uint64_t>(std::uint64_t{64} * options.receive_octets, 64);
   made.inbox = take(domain().region(inbox_octets, {"local_write"}), "memory for receive requests");
@@ -291,82 +251,9 @@ void Connected::device_adds(std::uint64_t wr_id, Message message) {
         .flags = std::move(message.flags)});
 }
 
-void Bench::tells(const std::string& event, const std::string& kind, std::uint64_t handle) {
-  const auto about = [&](const peer::Event& told) {
-    return told.name == "async" && told.body.value("type", "") == event &&
-           told.body.value(kind, std::uint64_t{0}) == handle;
-  };
-  const bool came = next_event(patience().answer, about).has_value();
-  require(came, fmt::format("the asynchronous event {} of the {}", event, kind), "no such event");
-}
-
-std::optional<peer::Event> Bench::next_event(std::int64_t for_ns, const peer::Peer::EventFilter& filter) {
-  constexpr std::int64_t a_while = 2'000'000;
-  const std::int64_t until = now() + for_ns;
-  for (;;) {
-    // A device in virtual time tells with its next answer what has happened.
-    if (const auto alive = device_.peer->call("ping"); !alive) refused(alive.error(), "wait for an event");
-    auto event = device_.peer->next_event(std::chrono::milliseconds(0), filter);
-    if (!event) refused(event.error(), "wait for an event");
-    if (*event || now() >= until) return std::move(*event);
-    pass(a_while);
-  }
-}
-
-void Bench::no_sooner(std::int64_t earlier, std::int64_t later, std::int64_t least, const std::string& what) {
-  require(later - earlier >= least, fmt::format("{} no sooner than after {:.3f} ms", what, milliseconds(least)),
-          fmt::format("after {:.3f} ms", milliseconds(later - earlier)));
-}
-
-void Connected::post_receives(std::uint32_t count) {
-  std::vector<peer::ReceiveRequest> requests;
-  for (std::uint32_t i = 0; i < count; ++i, ++posted_receives_)
-    requests.push_back(
-        {posted_receives_,
-         {inbox.piece(std::uint64_t{posted_receives_} * options.receive_octets, options.receive_octets)}});
-  bench_->take(options.shared_receives || options.xrc_target ? srq.post_recv(requests) : qp.post_recv(requests),
-               fmt::format("{} receive requests of {} octets", count, options.receive_octets));
-}
-
 void Connected::post(peer::SendRequest request) {
   if (transport == Transport::xrc && !request.remote_srqn) request.remote_srqn = tester_srq;
-  const std::string what = fmt::format("send request {}: {}", request.wr_id, request.opcode);
-  bench_->take(qp.post_send({std::move(request)}), what);
-}
-
-peer::Completion Connected::completes(std::uint64_t wr_id, const std::string& status) {
-  auto completions = bench_->take(cq.poll(1, bench_->answer_time()), "poll for a completion");
-  const std::string expected = fmt::format("completion of {} with {}", wr_id, status);
-  bench_->require(!completions.empty() && completions.front().wr_id == wr_id, expected,
-                  completions.empty() ? "no completion" : text_of(completions.front()));
-  const bool other_error = status != "success" && !completions.front().good();
-  bench_->require(completions.front().status == status, expected, text_of(completions.front()),
-                  other_error ? Verdict::fail_wrong_code : Verdict::fail);
-  return completions.front();
-}
-
-void Connected::completes_nothing() {
-  const auto completions = bench_->take(cq.poll(1, bench_->silence_time()), "poll for a completion");
-  bench_->require(completions.empty(), "no completion", completions.empty() ? "" : text_of(completions.front()));
-}
-
-peer::Completion Connected::completes_badly(std::uint64_t wr_id, bool or_flushed) {
-  auto completions = bench_->take(cq.poll(1, bench_->answer_time()), "poll for a completion");
-  const bool as_expected = !completions.empty() && completions.front().wr_id == wr_id && !completions.front().good() &&
-                           (or_flushed || completions.front().status != "wr_flush_err");
-  bench_->require(as_expected,
-                  fmt::format("completion of {} with {}", wr_id, or_flushed ? "an error" : "an error of its own"),
-                  completions.empty() ? "no completion" : text_of(completions.front()));
-  bench_->note(text_of(completions.front()));
-  return completions.front();
-}
-
-peer::Completion Connected::fails(std::uint64_t wr_id) { return completes_badly(wr_id, false); }
-
-peer::Completion Connected::fails_or_is_flushed(std::uint64_t wr_id) { return completes_badly(wr_id, true); }
-
-void Connected::flushes(std::uint64_t first, std::uint64_t last) {
-  for (std::uint64_t wr_id = first; wr_id <= last; ++wr_id) completes(wr_id, "wr_flush_err");
+  DeviceQueuePair::post(std::move(request));
 }
 
 void Connected::fails_or_is_asked_again(std::uint64_t wr_id) {
@@ -382,32 +269,6 @@ void Connected::fails_or_is_asked_again(std::uint64_t wr_id) {
       return bench_->require(seen->op->known && seen->op->direction == Direction::request, expected, seen->text());
   } while (bench_->now() < until);
   bench_->require(false, expected, "neither");
-}
-
-void Connected::is_in(const std::string& state) {
-  const std::int64_t until = bench_->now() + bench_->patience().answer;
-  std::string found;
-  do {
-    found = bench_->take(qp.state(), "query the queue pair");
-    if (found == state) break;
-    bench_->pass(bench_->patience().silence / 5);
-  } while (bench_->now() < until);
-  bench_->require(found == state, fmt::format("the queue pair in state {}", state), fmt::format("state {}", found));
-}
-
-void Connected::ask_for_notification(bool solicited_only) {
-  bench_->take(cq.notify(solicited_only),
-               solicited_only ? "a notification asked for, of solicited completions" : "a notification asked for");
-}
-
-void Connected::is_notified(bool expected) {
-  const auto of_this_queue = [handle = cq.handle()](const peer::Event& event) {
-    return event.name == "completion" && event.body.value("cq", std::uint64_t{0}) == handle;
-  };
-  const std::int64_t within = expected ? bench_->patience().answer : bench_->patience().silence;
-  const bool came = bench_->next_event(within, of_this_queue).has_value();
-  const auto words = [](bool yes) { return yes ? "a notification of the completion queue" : "no notification"; };
-  bench_->require(came == expected, words(expected), words(came));
 }
 
 void Connected::drops(const Stimulus& bad) {
@@ -427,26 +288,6 @@ void Connected::accepts(const Stimulus& good, const std::string& payload) {
 void Connected::refuses(const Expectation& nak) {
   *bench_ << nak;
   is_in("err");
-}
-
-void Connected::holds(std::uint64_t offset, const std::string& expected) {
-  const auto found = bench_->take(region.read(offset, expected.size()), "read the memory region");
-  bench_->require(same(found, expected),
-                  fmt::format("{} octets as expected at offset {} of the memory region", expected.size(), offset),
-                  difference(found, expected));
-}
-
-void Connected::received(std::uint64_t wr_id, const std::string& expected) {
-  const auto found =
-      bench_->take(inbox.read(wr_id * options.receive_octets, expected.size()), "read what was received");
-  bench_->require(same(found, expected),
-                  fmt::format("the {} octets that were sent in receive request {}", expected.size(), wr_id),
-                  difference(found, expected));
-}
-
-void Connected::fill(std::uint64_t offset, const std::string& octets) {
-  bench_->take(region.write(offset, Bytes(reinterpret_cast<const std::uint8_t*>(octets.data()), octets.size())),
-               fmt::format("{} octets written to the memory region at offset {}", octets.size(), offset));
 }
 
 }  // namespace rdmawire::conformance

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "conformance/cases/conversation.hpp"
+#include "conformance/cases/device_bench.hpp"
 #include "conformance/cases/device_under_test.hpp"
 
 namespace rdmawire::conformance {
@@ -64,28 +65,16 @@ inline constexpr std::uint32_t tester_rkey = 0x4321;
 inline constexpr std::uint32_t tester_srq = 0x5a1c3;
 
 /// A queue pair of the device, in RTS unless its options say otherwise, and the tester's end of it.
-struct Connected : TesterQueuePair {
-  Connected(Bench& at, const ConnectOptions& how) : options(how), bench_(&at) {}
+struct Connected : TesterQueuePair, DeviceQueuePair {
+  Connected(Bench& at, const ConnectOptions& how);
 
-  peer::CompletionQueue cq;
-  peer::Region region;           ///< for READs, WRITEs and atomics of both sides
-  peer::Region inbox;            ///< receive request n has octets n * receive_octets and on
-  peer::SharedReceiveQueue srq;  ///< if the options ask for one; outlives the queue pair. A target of XRC has one
-  peer::QueuePair qp;
   ConnectOptions options;
 
   /// Of a request into the region.
   [[nodiscard]] Operands at(std::uint64_t offset, std::uint32_t length = 0, std::string payload = {}) const {
     return {.payload = std::move(payload), .va = region.addr() + offset, .rkey = region.rkey(), .length = length};
   }
-  /// For a work request of the device: memory of the region.
-  [[nodiscard]] peer::Piece piece(std::uint64_t offset, std::uint32_t length) const {
-    return region.piece(offset, length);
-  }
-
-  /// Posts further receive requests; their wr_id counts from 0.
-  void post_receives(std::uint32_t count);
-  /// Posts a send request at the device, or ends the case.
+  /// Posts a send request at the device, or ends the case; one of XRC goes to the tester's shared receive queue.
   void post(peer::SendRequest request);
 
   /// What the device is to send: its requests to the tester, which is the responder.
@@ -108,30 +97,8 @@ struct Connected : TesterQueuePair {
   /// In the usual order from RESET up to that state.
   void bring_to(const std::string& state);
 
-  /// The next completion has this status and wr_id, or the case ends.
-  peer::Completion completes(std::uint64_t wr_id, const std::string& status = "success");
-  /// None comes for a while.
-  void completes_nothing();
-  /// Asks for one notification of the completion queue's: at the next completion, or at the next solicited one.
-  void ask_for_notification(bool solicited_only);
-  /// The notification comes; or none does.
-  void is_notified(bool expected);
-  /// It comes, with any error but "flushed": those of which the specification names no code.
-  peer::Completion fails(std::uint64_t wr_id);
-  /// It comes, with an error of its own or flushed: whether an error belongs to this request is the device's opinion.
-  peer::Completion fails_or_is_flushed(std::uint64_t wr_id);
-  /// These complete as flushed, one after the other.
-  void flushes(std::uint64_t first, std::uint64_t last);
   /// It may fail, or be asked for again on the wire, and that it must within some time; but it does not succeed.
   void fails_or_is_asked_again(std::uint64_t wr_id);
-  /// The queue pair is in this state within the usual patience.
-  void is_in(const std::string& state);
-  /// The region holds these octets.
-  void holds(std::uint64_t offset, const std::string& expected);
-  /// The receive request's memory does.
-  void received(std::uint64_t wr_id, const std::string& expected);
-  void fill(std::uint64_t offset, const std::string& octets);
-
   /// Sends a frame that must be dropped, on a fresh queue pair: silence. Then a SEND Only with PSN +0 is executed as if
   /// nothing had come before.
   void drops(const Stimulus& bad);
@@ -143,16 +110,14 @@ struct Connected : TesterQueuePair {
  private:
   /// By the attributes with which it goes to RTR; those of RTS as the options have them.
   [[nodiscard]] Pairing pairing(const nlohmann::json& attributes) const;
-  peer::Completion completes_badly(std::uint64_t wr_id, bool or_flushed);
 
   Bench* bench_;
-  std::uint32_t posted_receives_ = 0;
 };
 
-class Bench : public Conversation {
+class Bench : public Conversation, public DeviceBench {
  public:
   Bench(DeviceUnderTest& device, std::uint64_t seed)
-      : Conversation(*device.wire, device.patience), device_(device), random_(seed) {}
+      : Conversation(*device.wire, device.patience), DeviceBench(*this, device, seed) {}
   ~Bench();
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
@@ -178,12 +143,8 @@ class Bench : public Conversation {
     options.transport = Transport::xrc;
     return connect(options);
   }
-  /// A protection domain, by number; the queue pairs of this case belong to 0.
-  const peer::ProtectionDomain& domain(std::size_t number = 0);
   /// An XRC domain, by number; or the case ends "unsupported".
   const peer::XrcDomain& xrc_domain(std::size_t number = 0);
-  /// Memory of its own.
-  peer::Region region(std::uint64_t octets, const peer::Names& access, std::size_t domain = 0);
   /// For a request into any region.
   static Operands of(const peer::Region& region, std::uint64_t offset, std::uint32_t length = 0,
                      std::string payload = {}) {
@@ -194,54 +155,14 @@ class Bench : public Conversation {
   /// The way to the device, or the case ends "unsupported".
   [[nodiscard]] Way way(Over over);
 
-  /// The device refuses what was asked of its verbs, or the case ends.
-  template <class T>
-  void is_refused(const peer::PeerResult<T>& result, const std::string& what) {
-    if (!result && result.error().kind != peer::PeerError::Kind::refused) refused(result.error(), what);
-    require(!result, what + " is refused", "it was done");
-  }
-  /// The device tells of this asynchronous event: "sq_drained", about that object (its kind and handle).
-  void tells(const std::string& event, const std::string& kind, std::uint64_t handle);
-  /// The next event that the filter takes, of the agent's; nothing when none comes within that time of the wire's
-  /// clock.
-  std::optional<peer::Event> next_event(std::int64_t for_ns, const peer::Peer::EventFilter& filter);
   /// The device's congestion management is on, or off, as is asked: switched where the tester can, else as somebody
   /// said. The case ends "unsupported" where it is known to be the other way. False: nobody knows.
   bool congestion_management(bool on);
-  /// The device's counters by name.
-  std::map<std::string, std::uint64_t> counters() { return take(device_.device->counters(), "the device's counters"); }
-  /// The sum of those named that the device has; nothing where it has none of them.
-  std::optional<std::uint64_t> counter(std::initializer_list<const char*> names);
-  /// `later` came no sooner than `least` nanoseconds after `earlier`.
-  void no_sooner(std::int64_t earlier, std::int64_t later, std::int64_t least, const std::string& what);
-
-  [[nodiscard]] DeviceUnderTest& device() { return device_; }
-  /// A number by chance, of the case's seed.
-  std::uint32_t any(std::uint32_t below) { return std::uniform_int_distribution<std::uint32_t>(0, below - 1)(random_); }
-
-  /// What the device's verbs gave; where they refused, the case ends: unsupported where the device has no such thing,
-  /// else an error of the tester.
-  template <class T>
-  T take(peer::PeerResult<T> result, const std::string& what) {
-    if (!result) refused(result.error(), what);
-    record(Step::Kind::verbs, what);
-    if constexpr (!std::is_void_v<T>) return std::move(*result);
-  }
-  [[nodiscard]] std::chrono::milliseconds answer_time() const {
-    return std::chrono::milliseconds(patience().answer / 1'000'000);
-  }
-  [[nodiscard]] std::chrono::milliseconds silence_time() const {
-    return std::chrono::milliseconds(patience().silence / 1'000'000);
-  }
 
  private:
-  [[noreturn]] void refused(const peer::PeerError& error, const std::string& what);
   void make_receive_queue(Connected& of);
   void make_queue_pair(Connected& made);
 
-  DeviceUnderTest& device_;
-  std::mt19937_64 random_;
-  std::deque<peer::ProtectionDomain> domains_;
   std::deque<peer::XrcDomain> xrc_domains_;
   std::deque<peer::CompletionChannel> channels_;
   std::deque<Connected> connected_;

@@ -31,8 +31,6 @@ std::string ip_text(const std::array<std::uint8_t, 16>& address, bool ipv4) {
   return text;
 }
 
-bool is_progress(const std::string& type) { return type == "addr_resolved" || type == "route_resolved"; }
-
 Connected& without_a_connection(Bench& bench, Over over) {
   return bench.rc({.timeout = 14, .state = "reset", .over = over});
 }
@@ -53,23 +51,6 @@ TesterCm::TesterCm(Bench& bench, Over over)
 
 // ---- verbs
 
-// Meanwhile the wire is read: the device may ask for the tester's address.
-template <class Attempt>
-auto TesterCm::wait_for(const std::string& event, std::int64_t within_ns, const Attempt& attempt) {
-  const std::string expected = "the device's consumer told of: " + event;
-  const std::int64_t until = bench_.now() + within_ns;
-  for (;;) {
-    // A device in virtual time tells of what has happened with its next answer.
-    if (const auto alive = bench_.device().peer->call("ping"); !alive)
-      end_case(Verdict::error, "ask the device's agent: " + alive.error().message);
-    auto result = attempt();
-    const bool waits = !result && result.error().kind == peer::PeerError::Kind::timeout;
-    if (!waits) return bench_.take(std::move(result), expected);
-    bench_.require(bench_.now() < until, expected, "nothing");
-    bench_.pass(2'000'000);
-  }
-}
-
 peer::CmConnection TesterCm::device_connects(const peer::CmParameters& parameters) {
   const peer::CmAddress to{.address = ip_text(qp.path.tester_address, qp.path.is_ipv4()),
                            .port = port_,
@@ -81,21 +62,6 @@ peer::CmConnection TesterCm::device_connects(const peer::CmParameters& parameter
 peer::Listener TesterCm::device_listens() {
   const peer::CmAddress at{.address = ip_text(qp.path.device_address, qp.path.is_ipv4())};
   return bench_.take(peer::Listener::listen(*bench_.device().peer, at), "the device listens");
-}
-
-peer::CmConnection TesterCm::requested(const peer::Listener& listener) {
-  return wait_for("the request", bench_.patience().answer,
-                  [&] { return listener.request(std::chrono::milliseconds(0)); });
-}
-
-peer::CmEvent TesterCm::is_told(const peer::CmConnection& connection, const std::string& type, std::int64_t within_ns) {
-  for (;;) {
-    peer::CmEvent event = wait_for(type, within_ns ? within_ns : bench_.patience().answer,
-                                   [&] { return connection.next_event(std::chrono::milliseconds(0)); });
-    if (event.type != type && is_progress(event.type)) continue;
-    bench_.require(event.type == type, fmt::format("the consumer told: {}", type), event.body.dump());
-    return event;
-  }
 }
 
 // ---- messages of the tester

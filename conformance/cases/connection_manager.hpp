@@ -27,11 +27,10 @@ class TesterCm {
   [[nodiscard]] peer::CmConnection device_connects(const peer::CmParameters& parameters = {});
   /// The device waits for the tester's REQ.
   [[nodiscard]] peer::Listener device_listens();
-  /// The request that the device's consumer was told of, or the case ends.
-  [[nodiscard]] peer::CmConnection requested(const peer::Listener& listener);
-  /// The device's consumer is told of this event of the connection next, or the case ends. Those that only report
-  /// progress ("addr_resolved", "route_resolved") are passed over.
-  peer::CmEvent is_told(const peer::CmConnection& connection, const std::string& type, std::int64_t within_ns = 0);
+  [[nodiscard]] peer::CmConnection requested(const peer::Listener& listener) { return bench_.requested(listener); }
+  peer::CmEvent is_told(const peer::CmConnection& connection, const std::string& type, std::int64_t within_ns = 0) {
+    return bench_.is_told(connection, type, within_ns);
+  }
 
   // What the tester says. Whatever a case wants otherwise it changes: req().with<CmReq, "primary_local_lid">(7, "LID
   // 7")
@@ -70,10 +69,6 @@ class TesterCm {
   void take_over(const Seen& seen);
   void learn(std::uint32_t starting_psn, std::uint32_t device_qpn);
   [[nodiscard]] Stimulus message(HeaderValue header, const std::string& text) const;
-  /// What the attempt gives as soon as it does not time out; the case ends when that takes longer.
-  template <class Attempt>
-  auto wait_for(const std::string& event, std::int64_t within_ns, const Attempt& attempt);
-
   Bench& bench_;
   TesterQueuePair general_;  ///< queue pair 1 of both
   std::uint32_t local_id_, remote_id_ = 0;

@@ -9,18 +9,6 @@
 
 namespace rdmawire::conformance {
 
-void end_case(Verdict verdict, std::string reason) { throw CaseEnd{{verdict, {}, std::move(reason)}}; }
-
-void Conversation::record(Step::Kind kind, std::string text, Bytes frame) {
-  transcript_.push_back({kind, wire_.now(), std::move(text), {frame.begin(), frame.end()}});
-}
-
-void Conversation::record(const Pairing& pairing) {
-  record(Step::Kind::verbs, fmt::format("queue pair {:#x} of the device speaks to {:#x} of the tester",
-                                        pairing.device.qpn, pairing.tester.qpn));
-  transcript_.back().pairing = pairing;
-}
-
 void Conversation::hear_out(std::int64_t silence) {
   kept_.clear();
   constexpr std::size_t most = 65'536;
@@ -31,20 +19,10 @@ void Conversation::hear_out(std::int64_t silence) {
   }
 }
 
-void Conversation::deviate(Verdict verdict, const std::string& expected, const std::string& actual) {
-  record(Step::Kind::deviation, fmt::format("expected {}; got {}", expected, actual));
-  throw CaseEnd{{verdict, expected, actual}};
-}
-
-void Conversation::require(bool holds, const std::string& expected, const std::string& actual, Verdict otherwise) {
-  if (!holds) deviate(otherwise, expected, actual);
-  record(Step::Kind::expected, expected);
-}
-
 Conversation& Conversation::operator>>(const Stimulus& stimulus) {
   const std::vector<std::uint8_t> bytes = stimulus.bytes();
   record(Step::Kind::sent, stimulus.text(), bytes);
-  const std::int64_t until = wire_.now() + patience_.answer;
+  const std::int64_t until = wire_.now() + patience().answer;
   for (;;) {
     const auto sent = wire_.send(bytes);
     if (sent) return *this;
@@ -87,7 +65,7 @@ std::optional<Seen> Conversation::next(std::int64_t for_ns) {
     kept_.pop_front();
     return seen;
   }
-  const std::int64_t until = wire_.now() + (for_ns ? for_ns : patience_.answer);
+  const std::int64_t until = wire_.now() + (for_ns ? for_ns : patience().answer);
   for (;;) {
     const auto received = wire_.receive(until);
     if (!received) end_case(Verdict::error, fmt::format("the tester's wire failed: {}", received.error().message));
@@ -95,7 +73,7 @@ std::optional<Seen> Conversation::next(std::int64_t for_ns) {
     auto seen = read(**received);
     if (!seen) continue;
     record(Step::Kind::received, seen->text(), seen->bytes);
-    transcript_.back().time = seen->time;
+    steps().back().time = seen->time;
     return seen;
   }
 }
@@ -114,7 +92,7 @@ Seen Conversation::wait(const Expectation& expectation) {
 }
 
 Conversation& Conversation::operator<<(const Silence& silence) {
-  if (const auto seen = next(silence.nanoseconds ? silence.nanoseconds : patience_.silence))
+  if (const auto seen = next(silence.nanoseconds ? silence.nanoseconds : patience().silence))
     deviate(Verdict::fail, "silence", seen->text());
   record(Step::Kind::expected, "silence");
   return *this;
@@ -123,7 +101,7 @@ Conversation& Conversation::operator<<(const Silence& silence) {
 std::vector<Seen> Conversation::all_until_silence(std::size_t most) {
   std::vector<Seen> all;
   while (all.size() < most) {
-    auto seen = next(patience_.silence);
+    auto seen = next(patience().silence);
     if (!seen) break;
     all.push_back(std::move(*seen));
   }

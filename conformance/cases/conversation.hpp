@@ -12,23 +12,15 @@
 
 #include "conformance/cases/expectation.hpp"
 #include "conformance/cases/queue_pair.hpp"
-#include "conformance/cases/transcript.hpp"
-#include "conformance/cases/verdict.hpp"
+#include "conformance/cases/story.hpp"
 #include "replay/wires/wire.hpp"
 
 namespace rdmawire::conformance {
 
-/// How long a device is waited for, nanoseconds.
-struct Patience {
-  std::int64_t answer = 2'000'000'000;  ///< before a missing answer counts as none
-  std::int64_t silence = 50'000'000;    ///< without a frame before that counts as silence
-  bool upper_bounds = false;            ///< a late answer can be blamed on the device: its clock is ours
-};
-
-class Conversation {
+class Conversation : public Story {
  public:
   /// `wire` gives only what is for the tester (see replay/host), and must outlive this.
-  Conversation(replay::Wire& wire, const Patience& patience) : wire_(wire), patience_(patience) {}
+  Conversation(replay::Wire& wire, const Patience& patience) : Story(patience), wire_(wire) {}
 
   /// Frames to this queue pair are heard from now on. It takes the place of one with its number.
   void listen_to(const TesterQueuePair& queue_pair) {
@@ -53,36 +45,20 @@ class Conversation {
   std::optional<Seen> next(std::int64_t for_ns = 0);
   /// Frames that came, until there is silence; at most so many.
   std::vector<Seen> all_until_silence(std::size_t most = 4096);
-  /// Lets time pass; frames that come meanwhile are kept for later.
-  void pass(std::int64_t nanoseconds);
-
-  /// What is seen by verbs or computed: ends the case with that verdict unless it holds.
-  void require(bool holds, const std::string& expected, const std::string& actual, Verdict otherwise = Verdict::fail);
-  void note(std::string text) { record(Step::Kind::note, std::move(text)); }
-  void record(Step::Kind kind, std::string text, Bytes frame = {});
-  /// A queue pair is connected.
-  void record(const Pairing& pairing);
+  void pass(std::int64_t nanoseconds) override;
   /// What still comes at the end of a case, until there is silence for so long: it belongs to what happened.
   void hear_out(std::int64_t silence);
 
-  [[nodiscard]] std::int64_t now() const { return wire_.now(); }
-  [[nodiscard]] const Patience& patience() const { return patience_; }
-  [[nodiscard]] const Transcript& transcript() const { return transcript_; }
+  [[nodiscard]] std::int64_t now() const override { return wire_.now(); }
   [[nodiscard]] replay::Wire& wire() { return wire_; }
 
  private:
   std::optional<Seen> read(const replay::Received& received) const;
-  [[noreturn]] void deviate(Verdict verdict, const std::string& expected, const std::string& actual);
 
   replay::Wire& wire_;
-  Patience patience_;
   std::vector<TesterQueuePair> queue_pairs_;
   bool to_all_ = false;
   std::deque<Seen> kept_;
-  Transcript transcript_;
 };
-
-/// Ends the case with that verdict and reason.
-[[noreturn]] void end_case(Verdict verdict, std::string reason);
 
 }  // namespace rdmawire::conformance

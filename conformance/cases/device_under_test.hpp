@@ -28,6 +28,8 @@ struct MpaWishes {
   bool enhanced = true;       ///< as initiator of revision 2
   bool peer_to_peer = false;  ///< as initiator
   bool rtr_send = true, rtr_write = true, rtr_read = true;
+  bool extensions = true;  ///< RFC 7306: immediate data and atomics
+  bool rdmac = false;      ///< it speaks revision 0, too. RFC 5044, appendix C
 
   friend bool operator==(const MpaWishes&, const MpaWishes&) = default;
 };

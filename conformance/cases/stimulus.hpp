@@ -48,8 +48,12 @@ class Stimulus {
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] std::vector<std::uint8_t> bytes() const {
     std::vector<std::uint8_t> bytes = frame_.encode();
-    for (const auto& damage : damages_) damage(bytes);
+    damage(bytes);
     return bytes;
+  }
+  /// What damaged() asked for, to octets that were encoded otherwise: an FPDU with its markers.
+  void damage(std::vector<std::uint8_t>& bytes) const {
+    for (const auto& one : damages_) one(bytes);
   }
 
  private:

@@ -28,17 +28,18 @@ struct Pairing {
 
 struct Step {
   enum class Kind : std::uint8_t {
-    sent,      ///< a frame to the device
-    received,  ///< a frame from the device
+    sent,      ///< a frame to the device; with iWARP octets of the stream, whose frames are links
+    received,  ///< a frame from the device; likewise
     verbs,     ///< asked of the device's verbs, and what came of it
     expected,  ///< what was waited for, and came
     note,
     deviation,  ///< what was waited for, and did not come
+    link,       ///< a frame of TCP, either way: what carries the stream
   };
   Kind kind = Kind::note;
   std::int64_t time = 0;             ///< of the wire's clock
   std::string text;                  ///< one line: "NAK PSN sequence error, PSN +0"
-  std::vector<std::uint8_t> frame;   ///< of sent and received
+  std::vector<std::uint8_t> frame;   ///< of sent, received and link
   std::optional<Pairing> pairing{};  ///< of verbs that connected a queue pair
 };
 

@@ -1,0 +1,198 @@
+#include "conformance/cases/device_bench.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+
+namespace rdmawire::conformance {
+
+namespace {
+
+/// Where two runs of octets differ first.
+std::string difference(const peer::Octets& found, const std::string& expected) {
+  for (std::size_t i = 0; i < found.size() && i < expected.size(); ++i)
+    if (found[i] != static_cast<std::uint8_t>(expected[i]))
+      return fmt::format("octet {} is {:#04x} instead of {:#04x}", i, found[i], static_cast<std::uint8_t>(expected[i]));
+  return fmt::format("{} octets instead of {}", found.size(), expected.size());
+}
+
+bool same(const peer::Octets& found, const std::string& expected) {
+  return std::equal(found.begin(), found.end(), expected.begin(), expected.end(),
+                    [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
+}
+
+double milliseconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e6; }
+
+bool is_progress(const std::string& type) { return type == "addr_resolved" || type == "route_resolved"; }
+
+}  // namespace
+
+std::string text_of(const peer::Completion& completion) {
+  return fmt::format("completion of {} with {}", completion.wr_id, completion.status);
+}
+
+void DeviceBench::refused(const peer::PeerError& error, const std::string& what) {
+  const bool lacking = error.number == EOPNOTSUPP || error.number == ENOSYS || error.number == ENOTSUP;
+  end_case(lacking ? Verdict::unsupported : Verdict::error, fmt::format("{}: {}", what, error.message));
+}
+
+const peer::ProtectionDomain& DeviceBench::domain(std::size_t number) {
+  while (domains_.size() <= number)
+    domains_.push_back(take(device_.device->protection_domain(), "a protection domain"));
+  return domains_[number];
+}
+
+peer::Region DeviceBench::region(std::uint64_t octets, const peer::Names& access, std::size_t in) {
+  return take(domain(in).region(octets, access),
+              fmt::format("a memory region of {} octets: {}", octets, fmt::join(access, ", ")));
+}
+
+std::optional<std::uint64_t> DeviceBench::counter(std::initializer_list<const char*> names) {
+  const auto all = counters();
+  std::optional<std::uint64_t> sum;
+  for (const char* name : names)
+    if (const auto found = all.find(name); found != all.end()) sum = sum.value_or(0) + found->second;
+  return sum;
+}
+
+void DeviceBench::tells(const std::string& event, const std::string& kind, std::uint64_t handle) {
+  const auto about = [&](const peer::Event& told) {
+    return told.name == "async" && told.body.value("type", "") == event &&
+           told.body.value(kind, std::uint64_t{0}) == handle;
+  };
+  const bool came = next_event(story_.patience().answer, about).has_value();
+  story_.require(came, fmt::format("the asynchronous event {} of the {}", event, kind), "no such event");
+}
+
+std::optional<peer::Event> DeviceBench::next_event(std::int64_t for_ns, const peer::Peer::EventFilter& filter) {
+  constexpr std::int64_t a_while = 2'000'000;
+  const std::int64_t until = story_.now() + for_ns;
+  for (;;) {
+    // A device in virtual time tells with its next answer what has happened.
+    if (const auto alive = device_.peer->call("ping"); !alive) refused(alive.error(), "wait for an event");
+    auto event = device_.peer->next_event(std::chrono::milliseconds(0), filter);
+    if (!event) refused(event.error(), "wait for an event");
+    if (*event || story_.now() >= until) return std::move(*event);
+    story_.pass(a_while);
+  }
+}
+
+peer::CmConnection DeviceBench::requested(const peer::Listener& listener) {
+  return wait_for("the request", story_.patience().answer,
+                  [&] { return listener.request(std::chrono::milliseconds(0)); });
+}
+
+peer::CmEvent DeviceBench::is_told(const peer::CmConnection& connection, const std::string& type,
+                                   std::int64_t within_ns) {
+  for (;;) {
+    peer::CmEvent event = wait_for(type, within_ns ? within_ns : story_.patience().answer,
+                                   [&] { return connection.next_event(std::chrono::milliseconds(0)); });
+    if (event.type != type && is_progress(event.type)) continue;
+    story_.require(event.type == type, fmt::format("the consumer told: {}", type), event.body.dump());
+    return event;
+  }
+}
+
+void DeviceBench::no_sooner(std::int64_t earlier, std::int64_t later, std::int64_t least, const std::string& what) {
+  story_.require(later - earlier >= least, fmt::format("{} no sooner than after {:.3f} ms", what, milliseconds(least)),
+                 fmt::format("after {:.3f} ms", milliseconds(later - earlier)));
+}
+
+void DeviceQueuePair::post_receives(std::uint32_t count) {
+  std::vector<peer::ReceiveRequest> requests;
+  for (std::uint32_t i = 0; i < count; ++i, ++posted_receives_)
+    requests.push_back(
+        {posted_receives_, {inbox.piece(std::uint64_t{posted_receives_} * receive_octets, receive_octets)}});
+  device_->take(srq.handle() != 0 ? srq.post_recv(requests) : qp.post_recv(requests),
+                fmt::format("{} receive requests of {} octets", count, receive_octets));
+}
+
+void DeviceQueuePair::post(peer::SendRequest request) {
+  const std::string what = fmt::format("send request {}: {}", request.wr_id, request.opcode);
+  device_->take(qp.post_send({std::move(request)}), what);
+}
+
+peer::Completion DeviceQueuePair::completes(std::uint64_t wr_id, const std::string& status) {
+  auto completions = device_->take(cq.poll(1, device_->answer_time()), "poll for a completion");
+  const std::string expected = fmt::format("completion of {} with {}", wr_id, status);
+  device_->story().require(!completions.empty() && completions.front().wr_id == wr_id, expected,
+                           completions.empty() ? "no completion" : text_of(completions.front()));
+  const bool other_error = status != "success" && !completions.front().good();
+  device_->story().require(completions.front().status == status, expected, text_of(completions.front()),
+                           other_error ? Verdict::fail_wrong_code : Verdict::fail);
+  return completions.front();
+}
+
+void DeviceQueuePair::completes_nothing() {
+  const auto completions = device_->take(cq.poll(1, device_->silence_time()), "poll for a completion");
+  device_->story().require(completions.empty(), "no completion",
+                           completions.empty() ? "" : text_of(completions.front()));
+}
+
+peer::Completion DeviceQueuePair::completes_badly(std::uint64_t wr_id, bool or_flushed) {
+  auto completions = device_->take(cq.poll(1, device_->answer_time()), "poll for a completion");
+  const bool as_expected = !completions.empty() && completions.front().wr_id == wr_id && !completions.front().good() &&
+                           (or_flushed || completions.front().status != "wr_flush_err");
+  device_->story().require(
+      as_expected, fmt::format("completion of {} with {}", wr_id, or_flushed ? "an error" : "an error of its own"),
+      completions.empty() ? "no completion" : text_of(completions.front()));
+  device_->story().note(text_of(completions.front()));
+  return completions.front();
+}
+
+peer::Completion DeviceQueuePair::fails(std::uint64_t wr_id) { return completes_badly(wr_id, false); }
+
+peer::Completion DeviceQueuePair::fails_or_is_flushed(std::uint64_t wr_id) { return completes_badly(wr_id, true); }
+
+void DeviceQueuePair::flushes(std::uint64_t first, std::uint64_t last) {
+  for (std::uint64_t wr_id = first; wr_id <= last; ++wr_id) completes(wr_id, "wr_flush_err");
+}
+
+void DeviceQueuePair::is_in(const std::string& state) {
+  const std::int64_t until = device_->story().now() + device_->story().patience().answer;
+  std::string found;
+  do {
+    found = device_->take(qp.state(), "query the queue pair");
+    if (found == state) break;
+    device_->story().pass(device_->story().patience().silence / 5);
+  } while (device_->story().now() < until);
+  device_->story().require(found == state, fmt::format("the queue pair in state {}", state),
+                           fmt::format("state {}", found));
+}
+
+void DeviceQueuePair::ask_for_notification(bool solicited_only) {
+  device_->take(cq.notify(solicited_only),
+                solicited_only ? "a notification asked for, of solicited completions" : "a notification asked for");
+}
+
+void DeviceQueuePair::is_notified(bool expected) {
+  const auto of_this_queue = [handle = cq.handle()](const peer::Event& event) {
+    return event.name == "completion" && event.body.value("cq", std::uint64_t{0}) == handle;
+  };
+  const std::int64_t within = expected ? device_->story().patience().answer : device_->story().patience().silence;
+  const bool came = device_->next_event(within, of_this_queue).has_value();
+  const auto words = [](bool yes) { return yes ? "a notification of the completion queue" : "no notification"; };
+  device_->story().require(came == expected, words(expected), words(came));
+}
+
+void DeviceQueuePair::holds(std::uint64_t offset, const std::string& expected) {
+  const auto found = device_->take(region.read(offset, expected.size()), "read the memory region");
+  device_->story().require(
+      same(found, expected),
+      fmt::format("{} octets as expected at offset {} of the memory region", expected.size(), offset),
+      difference(found, expected));
+}
+
+void DeviceQueuePair::received(std::uint64_t wr_id, const std::string& expected) {
+  const auto found = device_->take(inbox.read(wr_id * receive_octets, expected.size()), "read what was received");
+  device_->story().require(same(found, expected),
+                           fmt::format("the {} octets that were sent in receive request {}", expected.size(), wr_id),
+                           difference(found, expected));
+}
+
+void DeviceQueuePair::fill(std::uint64_t offset, const std::string& octets) {
+  device_->take(region.write(offset, Bytes(reinterpret_cast<const std::uint8_t*>(octets.data()), octets.size())),
+                fmt::format("{} octets written to the memory region at offset {}", octets.size(), offset));
+}
+
+}  // namespace rdmawire::conformance

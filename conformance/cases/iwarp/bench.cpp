@@ -1,0 +1,166 @@
+#include "conformance/cases/iwarp/bench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rdmawire::conformance::iwarp {
+namespace {
+
+std::uint8_t flags_of(const ConnectOptions& options) {
+  return static_cast<std::uint8_t>((options.markers ? mpa_flag::markers : 0) | (options.crc ? mpa_flag::crc : 0) |
+                                   (options.enhanced ? mpa_flag::enhanced : 0));
+}
+
+peer::CmParameters parameters_of(const ConnectOptions& options) {
+  const std::string& data = options.device_private_data;
+  return {.private_data = {data.begin(), data.end()},
+          .responder_resources = options.reads_at_once,
+          .initiator_depth = options.own_reads};
+}
+
+}  // namespace
+
+// ---- what the device is to send
+
+void Connected::device_sends(std::uint64_t wr_id, std::uint32_t length, std::uint64_t offset,
+                             const peer::Names& flags) {
+  post({.opcode = "send", .wr_id = wr_id, .sges = {piece(offset, length)}, .flags = flags});
+}
+void Connected::device_writes(std::uint64_t wr_id, std::uint32_t length, std::uint64_t offset) {
+  post({.opcode = "write",
+        .wr_id = wr_id,
+        .sges = {piece(offset, length)},
+        .remote_addr = tester_memory,
+        .rkey = tester_stag});
+}
+void Connected::device_reads(std::uint64_t wr_id, std::uint32_t length, std::uint64_t offset,
+                             const peer::Names& flags) {
+  post({.opcode = "read",
+        .wr_id = wr_id,
+        .sges = {piece(offset, length)},
+        .remote_addr = tester_memory,
+        .rkey = tester_stag,
+        .flags = flags});
+}
+
+// ---- the bench
+
+IwarpBench::~IwarpBench() {
+  if (wished_) device().wish({});
+}
+
+void IwarpBench::wish(const MpaWishes& wishes) {
+  if (!device().wish)
+    end_case(Verdict::unsupported, "how this device sets its streams up cannot be chosen from outside");
+  device().wish(wishes);
+  wished_ = true;
+}
+
+Connected& IwarpBench::make(const ConnectOptions& options) {
+  if (options.wishes) wish(*options.wishes);
+  const peer::Device& verbs = *device().device;
+  Connected& made = connected_.emplace_back(*this, *this, host_, options);
+  if (!options.shared_cq) {
+    const peer::CompletionChannel* channel = nullptr;
+    if (options.notifies) channel = &channels_.emplace_back(take(verbs.completion_channel(), "a completion channel"));
+    made.cq = take(verbs.completion_queue(options.completions, channel), "a completion queue");
+  }
+  made.region = region(options.region_octets, options.region_access, options.domain);
+  constexpr std::uint32_t receive_wr = 64;
+  const std::uint64_t inbox_octets = std::max<std::uint64_t>(std::uint64_t{receive_wr} * options.receive_octets, 64);
+  made.inbox = take(domain(options.domain).region(inbox_octets, {"local_write"}), "memory for receive requests");
+  made.qp = take(domain(options.domain)
+                     .queue_pair({.send_cq = options.shared_cq ? options.shared_cq : &made.cq,
+                                  .max_send_wr = options.send_wr,
+                                  .max_recv_wr = receive_wr}),
+                 "a queue pair");
+  take(made.qp.to_init(), "the queue pair to INIT");
+  if (options.receives) made.post_receives(options.receives);
+  return made;
+}
+
+Octets IwarpBench::frame_of(const ConnectOptions& options) {
+  const std::string data = (options.enhanced ? enhanced_data(*options.enhanced) : "") + options.private_data;
+  const std::uint8_t revision = options.enhanced ? 2 : options.revision;
+  return mpa_frame(options.device_initiates ? mpa::reply_key : mpa::request_key, flags_of(options), revision, data);
+}
+
+void IwarpBench::listens(Connected& of) {
+  of.listener = take(peer::Listener::listen(*device().peer, {.address = to_string(device().address)}),
+                     "the device waits for connections");
+}
+
+void IwarpBench::dials(Connected& to) {
+  const replay::TcpAddress there{device().address, to.listener.port()};
+  auto connected = host_.connect(there, {.mss = to.options.mss}, now() + patience().answer);
+  if (!connected)
+    end_case(connected.error().kind == replay::WireError::Kind::forbidden ? Verdict::unsupported : Verdict::error,
+             "TCP could not be connected: " + connected.error().message);
+  to.take(std::move(*connected));
+  note(fmt::format("TCP is connected to port {} of the device", there.port));
+}
+
+void IwarpBench::device_dials(Connected& from) {
+  const auto port = host_.listen(0, {.mss = from.options.mss});
+  if (!port) end_case(Verdict::error, "the tester could not wait for TCP: " + port.error().message);
+  const peer::CmAddress to{.address = to_string(host_.address()), .port = *port, .source = to_string(device().address)};
+  from.cm = DeviceBench::take(peer::CmConnection::connect(*device().peer, from.qp, to, parameters_of(from.options)),
+                              fmt::format("the device connects to {} port {}", to.address, to.port));
+  auto accepted = host_.accept(*port, now() + patience().answer);
+  host_.stop_listening(*port);
+  if (!accepted) end_case(Verdict::error, "the tester's TCP failed: " + accepted.error().message);
+  require(*accepted != nullptr, "TCP connected by the device", "nothing came");
+  from.take(std::move(*accepted));
+}
+
+void IwarpBench::accepts(Connected& of) {
+  of.cm = requested(of.listener);
+  DeviceBench::take(of.cm.accept(of.qp, parameters_of(of.options)), "the device's consumer accepts");
+}
+
+void IwarpBench::operates(Connected& of) {
+  if (!of.setup) of.setup = of.wait(of.options.device_initiates ? a_request() : a_reply());
+  const View<MpaFrame> theirs(of.setup->octets.data());
+  if (!of.options.device_initiates) require(theirs.get<"reject">() == 0, "a reply that accepts", of.setup->text());
+  const bool crc = of.options.crc || theirs.get<"crc">() != 0;
+  of.operate({.markers = theirs.get<"markers">() != 0, .crc = crc}, {.markers = of.options.markers, .crc = crc});
+}
+
+Connected& IwarpBench::connect(const ConnectOptions& options) {
+  Connected& made = make(options);
+  if (options.device_initiates) {
+    device_dials(made);
+    made.setup = made.wait(a_request());
+    made.say(frame_of(options), "MPA Reply Frame");
+    operates(made);
+  } else {
+    listens(made);
+    dials(made);
+    made.say(frame_of(options), "MPA Request Frame");
+    accepts(made);
+    operates(made);
+  }
+  is_told(made, "established");
+  return made;
+}
+
+void IwarpBench::pass(std::int64_t nanoseconds) {
+  if (const auto passed = host_.pass(now() + nanoseconds); !passed)
+    end_case(Verdict::error, "the tester's TCP failed: " + passed.error().message);
+}
+
+void IwarpBench::hear_out(std::int64_t silence) {
+  constexpr std::size_t most = 65'536;
+  for (Connected& one : connected_) {
+    if (!one.connected()) continue;
+    try {
+      for (std::size_t left = most; left > 0 && one.next(silence); --left) {
+      }
+    } catch (const CaseEnd&) {
+      // A stream that fails has nothing more to tell.
+    }
+  }
+}
+
+}  // namespace rdmawire::conformance::iwarp

@@ -1,0 +1,106 @@
+#pragma once
+/// What comes from the device on a stream of iWARP, and what a case waits for, stated literally from the clause.
+/// Nothing here asks a machine.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "conformance/cases/expectation.hpp"
+#include "dissectors/protocol/ddp.hpp"
+#include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/rdmap.hpp"
+
+namespace rdmawire::conformance::iwarp {
+
+/// One thing that came, in the stream's order.
+struct Seen {
+  enum class Kind : std::uint8_t {
+    setup,  ///< an MPA Request or Reply Frame, with its private data
+    fpdu,   ///< a whole FPDU
+    torn,   ///< octets that are no whole FPDU, before the stream's end
+    fin,
+    reset,
+  };
+  Kind kind = Kind::fpdu;
+  std::int64_t time = 0;
+  /// The frame; of an FPDU from its length field to its CRC, without markers.
+  std::vector<std::uint8_t> octets{};
+
+  // Of an FPDU:
+  std::uint64_t position = 0;  ///< of its first octet, in the stream of Full Operation Phase, markers counted
+  std::uint64_t end = 0;       ///< behind its last
+  /// As they stood: a marker's position, and its four octets. The one that stands before the FPDU belongs to it.
+  struct MarkerSeen {
+    std::uint64_t position = 0;
+    std::uint32_t value = 0;
+  };
+  std::vector<MarkerSeen> markers{};
+  bool crc_good = true;              ///< its CRC is that of its octets, markers counted
+  std::uint64_t segment_at = 0;      ///< of the stream, where the TCP segment began that brought its first octet
+  std::uint32_t segment_octets = 0;  ///< of that segment
+
+  /// Decoded anew, of octets: as long as this stands where it is.
+  [[nodiscard]] HeaderStack stack() const;
+  [[nodiscard]] bool is(RdmapOperation operation) const;
+  /// A field of a header that is there; nothing where it is not.
+  template <class H, FixedString Name>
+  [[nodiscard]] std::optional<std::uint64_t> get() const {
+    const HeaderStack decoded = stack();
+    const auto header = decoded.get<H>();
+    if (!header) return std::nullopt;
+    return header->template get<Name>();
+  }
+  [[nodiscard]] std::string payload() const;
+  /// Octets of the DDP segment, header included.
+  [[nodiscard]] std::uint32_t ulpdu_octets() const;
+  /// "Send, MSN 2, 16 octets", "Terminate, layer 1, type 2, code 0x03", "FIN"
+  [[nodiscard]] std::string text() const;
+};
+
+class Expectation {
+ public:
+  using Judge = std::function<Match(const Seen&)>;
+  Expectation(std::string text, Judge judge) : text_(std::move(text)), judge_(std::move(judge)) {}
+
+  /// And the payload.
+  [[nodiscard]] Expectation carrying(const std::string& payload) const;
+  /// And whatever else the case wants to see; `words` say it.
+  [[nodiscard]] Expectation where(const std::string& words, const std::function<bool(const Seen&)>& holds) const;
+
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] Match judge(const Seen& seen) const { return judge_(seen); }
+
+ private:
+  std::string text_;
+  Judge judge_;
+};
+
+/// An FPDU with a good CRC, or a bad one where none are in use, of that opcode.
+Expectation an(RdmapOperation operation);
+/// Untagged, with that MSN on its queue.
+Expectation an(RdmapOperation operation, std::uint32_t msn);
+inline Expectation a_send(std::uint32_t msn) { return an(RdmapOperation::send, msn); }
+/// To that STag and TO.
+Expectation a_write(std::uint32_t stag, std::uint64_t to);
+Expectation a_read_request(std::uint32_t msn, std::uint32_t size);
+/// To that STag and TO: a whole response, or a segment of one.
+Expectation a_read_response(std::uint32_t stag, std::uint64_t to);
+Expectation an_atomic_response(std::uint32_t msn, std::uint32_t id, std::uint64_t original);
+/// A Terminate of exactly this layer, error type and code; another one is the wrong code. One whose octets read so in
+/// another order of bits is wrong, and says so.
+Expectation a_terminate(std::uint8_t layer, std::uint8_t type, std::uint8_t code);
+/// Whatever it says.
+Expectation any_terminate();
+/// An MPA Reply Frame of the device, or a Request Frame.
+Expectation a_reply();
+Expectation a_request();
+/// The device's FIN.
+Expectation a_fin();
+Expectation a_reset();
+/// A FIN or a reset.
+Expectation the_end();
+
+}  // namespace rdmawire::conformance::iwarp

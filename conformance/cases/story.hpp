@@ -1,0 +1,57 @@
+#pragma once
+/// What a case is written down in while it runs, and how it ends early.
+
+#include <cstdint>
+#include <string>
+
+#include "conformance/cases/transcript.hpp"
+#include "conformance/cases/verdict.hpp"
+#include "dissectors/protocol/bits.hpp"
+
+namespace rdmawire::conformance {
+
+/// How long a device is waited for, nanoseconds.
+struct Patience {
+  std::int64_t answer = 2'000'000'000;  ///< before a missing answer counts as none
+  std::int64_t silence = 50'000'000;    ///< without a frame before that counts as silence
+  bool upper_bounds = false;            ///< a late answer can be blamed on the device: its clock is ours
+};
+
+class Story {
+ public:
+  explicit Story(const Patience& patience) : patience_(patience) {}
+  Story(const Story&) = delete;
+  Story& operator=(const Story&) = delete;
+  virtual ~Story() = default;
+
+  /// Nanoseconds of the clock that frames have their times of.
+  [[nodiscard]] virtual std::int64_t now() const = 0;
+  /// Lets time pass; what comes meanwhile is kept for later.
+  virtual void pass(std::int64_t nanoseconds) = 0;
+
+  /// What is seen by verbs or computed: ends the case with that verdict unless it holds.
+  void require(bool holds, const std::string& expected, const std::string& actual, Verdict otherwise = Verdict::fail);
+  void note(std::string text) { record(Step::Kind::note, std::move(text)); }
+  void record(Step::Kind kind, std::string text, Bytes frame = {}) { record_at(now(), kind, std::move(text), frame); }
+  void record_at(std::int64_t time, Step::Kind kind, std::string text, Bytes frame = {});
+  /// A queue pair is connected.
+  void record(const Pairing& pairing);
+
+  /// Ends the case with that verdict: what came is not what was expected.
+  [[noreturn]] void deviate(Verdict verdict, const std::string& expected, const std::string& actual);
+
+  [[nodiscard]] const Patience& patience() const { return patience_; }
+  [[nodiscard]] const Transcript& transcript() const { return transcript_; }
+
+ protected:
+  Transcript& steps() { return transcript_; }
+
+ private:
+  Patience patience_;
+  Transcript transcript_;
+};
+
+/// Ends the case with that verdict and reason.
+[[noreturn]] void end_case(Verdict verdict, std::string reason);
+
+}  // namespace rdmawire::conformance
