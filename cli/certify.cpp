@@ -209,10 +209,10 @@ tl::expected<void, Exit> look_first(conformance::Target& target, const Options& 
   const std::string& device = options.target.device;
   if (conformance::is_cheap(device)) return {};
   const bool bench = conformance::is_on_bench(device);
-  complain(fmt::format(
-      "certify: crafted frames go over {} to {}{}", target.device().wire->name(), target.destinations(),
-      bench && options.target.frames_per_second ? fmt::format("; at most {} a second", options.target.frames_per_second)
-                                                : ""));
+  complain(fmt::format("certify: crafted frames go over {} to {}{}", target.wire(), target.destinations(),
+                       bench && options.target.frames_per_second
+                           ? fmt::format("; at most {} a second", options.target.frames_per_second)
+                           : ""));
   if (!bench) return {};
   report.preflight = conformance::preflight(target, {.listening = 100'000'000, .clocks = 100'000'000});
   for (const conformance::Finding& finding : report.preflight)
@@ -364,8 +364,18 @@ Exit run(Options options) {
   }
   if (report.seed == 0) report.seed = std::random_device()();
   options.target.seed = report.seed;
+  options.target.family = chosen.front()->family();
   auto target = conformance::Target::open(options.target);
   if (!target) return complained(target.error());
+  if (!conformance::is_cheap(device)) {
+    const conformance::Family family = (*target)->device().family();
+    std::erase_if(chosen, [&](const Case* which) { return which->family() != family; });
+    if (chosen.empty()) {
+      complain(fmt::format("certify: {} is a device of {}, and none of the cases that were asked for is", device,
+                           to_string(family)));
+      return Exit::usage;
+    }
+  }
   report.device = (*target)->device().name;
   report.details = (*target)->details();
   if (options.known) add_known((*target)->known_as(), expected);
@@ -389,7 +399,11 @@ Exit run(Options options) {
 
   conformance::CertifyOptions how;
   how.seed = report.seed;
-  how.open = [&] { return conformance::Target::open(options.target); };
+  how.open = [&](conformance::Family family) {
+    conformance::TargetOptions wanted = options.target;
+    wanted.family = family;
+    return conformance::Target::open(wanted);
+  };
   how.fresh = conformance::is_cheap(device);
   how.jobs = options.jobs ? options.jobs : usual_jobs(device);
   how.repeat = options.repeat;

@@ -46,6 +46,8 @@ constexpr std::span<const Case> (*files[])() = {
 
 }  // namespace
 
+std::string_view to_string(Family family) { return family == Family::iwarp ? "iWARP" : "RoCE"; }
+
 std::span<const Case> cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> list;

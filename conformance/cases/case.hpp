@@ -44,15 +44,42 @@ enum class Caution : std::uint8_t {
   dangerous,  ///< is known to have left a device hanging or deaf
 };
 
+namespace iwarp {
+class IwarpBench;
+}
+
+/// A case's steps, by a function of its file.
+class Steps {
+ public:
+  using OfInfiniband = void (*)(Bench&);
+  using OfIwarp = void (*)(iwarp::IwarpBench&);
+  constexpr Steps() = default;
+  // Cases name their function where steps are meant.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr Steps(OfInfiniband run) : infiniband_(run) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr Steps(OfIwarp run) : iwarp_(run) {}
+
+  [[nodiscard]] constexpr Family family() const { return iwarp_ ? Family::iwarp : Family::infiniband; }
+  /// Requires that the family is the bench's.
+  void operator()(Bench& bench) const { infiniband_(bench); }
+  void operator()(iwarp::IwarpBench& bench) const { iwarp_(bench); }
+
+ private:
+  OfInfiniband infiniband_ = nullptr;
+  OfIwarp iwarp_ = nullptr;
+};
+
 struct Case {
   RuleId rule;                 ///< that its verdict is about
   std::string_view variant{};  ///< tells cases of one rule apart: "two packets missing"; empty: the only one
   Role role = Role::responder;
   Need needs = Need::nothing;
-  void (*run)(Bench&) = nullptr;
+  Steps run{};
   Caution caution = Caution::none;
   std::string_view possible_problems{};  ///< when a deviation says less than it seems
 
+  [[nodiscard]] Family family() const { return run.family(); }
   /// "rc.responder.psn.sequence-error", "rc.responder.psn.sequence-error/two packets missing"
   [[nodiscard]] std::string id() const {
     return variant.empty() ? std::string(rule->id) : std::string(rule->id).append("/").append(variant);

@@ -20,6 +20,13 @@ struct Way {
   std::uint32_t gid_index = 0;
 };
 
+/// What a case speaks, and what a device is of.
+enum class Family : std::uint8_t {
+  infiniband,  ///< RoCE: what has a BTH
+  iwarp,
+};
+std::string_view to_string(Family family);
+
 /// How a device of iWARP asks for its streams to be set up, where that can be chosen. RFC 5044, 7.1; RFC 6581, 9.
 struct MpaWishes {
   std::uint8_t revision = 2;  ///< the highest that it speaks
@@ -66,6 +73,7 @@ struct DeviceUnderTest {
   std::function<void(const MpaWishes&)> wish{};
 
   [[nodiscard]] bool is_iwarp() const { return tcp != nullptr; }
+  [[nodiscard]] Family family() const { return is_iwarp() ? Family::iwarp : Family::infiniband; }
   [[nodiscard]] std::int64_t now() const { return tcp ? tcp->now() : wire->now(); }
   [[nodiscard]] bool virtual_time() const { return tcp ? tcp->virtual_time() : wire->capabilities().virtual_time; }
 };

@@ -18,6 +18,7 @@ struct KindName {
 constexpr KindName kind_names[] = {
     {Step::Kind::sent, "sent"},         {Step::Kind::received, "received"}, {Step::Kind::verbs, "verbs"},
     {Step::Kind::expected, "expected"}, {Step::Kind::note, "note"},         {Step::Kind::deviation, "deviation"},
+    {Step::Kind::link, "link"},
 };
 
 std::string_view to_string(Step::Kind kind) {

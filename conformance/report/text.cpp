@@ -16,6 +16,7 @@ const char* mark(Step::Kind kind) {
     case Step::Kind::expected: return "as expected:";
     case Step::Kind::note: return "note:";
     case Step::Kind::deviation: return "DEVIATES:";
+    case Step::Kind::link: break;
   }
   return "";
 }
@@ -64,9 +65,11 @@ std::string text_of(const CaseResult& result, bool steps) {
     text += fmt::format("    the device complains: {}\n", complaint);
   if (!steps) return text;
   const std::int64_t begin = result.transcript.empty() ? 0 : result.transcript.front().time;
-  for (const Step& step : result.transcript)
+  for (const Step& step : result.transcript) {
+    if (step.kind == Step::Kind::link) continue;  // the capture has them
     text += fmt::format("    {:>10.3f} ms  {} {}\n", static_cast<double>(step.time - begin) / 1e6, mark(step.kind),
                         step.text);
+  }
   return text;
 }
 

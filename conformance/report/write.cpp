@@ -10,6 +10,25 @@ namespace rdmawire::conformance {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+std::string comment_of(const Step& step) {
+  switch (step.kind) {
+    case Step::Kind::sent: return "sent: " + step.text;
+    case Step::Kind::received: return "received: " + step.text;
+    case Step::Kind::expected: return "as expected: " + step.text;
+    case Step::Kind::deviation: return "DEVIATES: " + step.text;
+    default: return step.text;
+  }
+}
+
+/// Whether it is told at the frame before it.
+bool follows(const Step& step) {
+  return step.frame.empty() && step.kind != Step::Kind::verbs && step.kind != Step::Kind::sent;
+}
+
+}  // namespace
+
 tl::expected<void, std::string> write_text(const fs::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
@@ -46,17 +65,14 @@ tl::expected<void, std::string> write_capture(const CaseResult& result, const fs
   for (std::size_t i = 0; i < result.transcript.size();) {
     const Step& step = result.transcript[i++];
     if (step.frame.empty()) {
-      before.push_back(step.text);
+      before.push_back(comment_of(step));
       continue;
     }
     std::vector<std::string> comments = std::move(before);
     before.clear();
-    comments.push_back((step.kind == Step::Kind::sent ? "sent: " : "received: ") + step.text);
-    for (; i < result.transcript.size() && result.transcript[i].frame.empty() &&
-           result.transcript[i].kind != Step::Kind::verbs;
-         ++i)
-      comments.push_back((result.transcript[i].kind == Step::Kind::deviation ? "DEVIATES: " : "as expected: ") +
-                         result.transcript[i].text);
+    comments.push_back(comment_of(step));
+    for (; i < result.transcript.size() && follows(result.transcript[i]); ++i)
+      comments.push_back(comment_of(result.transcript[i]));
     captures::Record record;
     record.bytes = step.frame;
     record.time = step.time;

@@ -41,7 +41,7 @@ std::string left_behind(DeviceUnderTest& device, std::uint64_t before) {
     if (!now) return {};  // it is lost, or the transfer behind will tell
     objects = *now;
     if (objects <= before) return {};
-    if (!device.wire->capabilities().virtual_time) std::this_thread::sleep_for(10ms);
+    if (!device.virtual_time()) std::this_thread::sleep_for(10ms);
   }
   return fmt::format("{} of the case's objects could not be released", objects - before);
 }
@@ -149,7 +149,7 @@ class Work {
   bool works_at_all(std::unique_ptr<Target>& first) {
     std::shared_ptr<Target> tried(std::move(first));
     std::string trouble;
-    if (!tried && !(tried = opened(trouble))) {
+    if (!tried && !(tried = opened(which_.empty() ? Family::infiniband : which_.front()->family(), trouble))) {
       end(trouble);
       return false;
     }
@@ -164,19 +164,19 @@ class Work {
     return false;
   }
 
-  std::shared_ptr<Target> opened(std::string& trouble) {
+  std::shared_ptr<Target> opened(Family family, std::string& trouble) {
     const std::lock_guard lock(opening_);
-    auto target = options_.open();
+    auto target = options_.open(family);
     if (target) return std::move(*target);
     trouble = target.error().message;
     return nullptr;
   }
 
   /// A device that works, or nullptr when there will be none.
-  std::shared_ptr<Target> ready() {
+  std::shared_ptr<Target> ready(Family family) {
     while (over().empty()) {
       std::string trouble;
-      std::shared_ptr<Target> target = opened(trouble);
+      std::shared_ptr<Target> target = opened(family, trouble);
       if (target && options_.fresh) return target;
       if (target) {
         const Judgement works = sanity(target->device(), options_.seed);
@@ -211,7 +211,7 @@ class Work {
       CaseResult told;
       for (unsigned attempt = 0; attempt < options_.repeat; ++attempt) {
         if (options_.fresh) target = nullptr;
-        if (!target && !(target = ready())) return;
+        if (!target && !(target = ready(which_[*index]->family()))) return;
         std::optional<CaseResult> result = once(*which_[*index], options_.seed + attempt, target);
         if (!result) return;  // it was ended from outside
         std::vector<Attempt> attempts = std::move(told.attempts);

@@ -15,11 +15,12 @@
 
 namespace rdmawire::conformance {
 
-using OpenTarget = std::function<tl::expected<std::unique_ptr<Target>, TargetError>()>;
+using OpenTarget = std::function<tl::expected<std::unique_ptr<Target>, TargetError>(Family)>;
 
 struct CertifyOptions {
   std::uint64_t seed = 1;
-  /// Gives a device; asked for one a worker, and again where one was lost. Called by one thread at a time.
+  /// Gives a device for cases of that family; asked for one a worker, and again where one was lost. Called by one
+  /// thread at a time.
   OpenTarget open;
   bool fresh = false;  ///< each case has a device of its own: then nothing depends on what ran before
   unsigned jobs = 1;   ///< workers, each with a device

@@ -20,7 +20,7 @@ CertifyOptions options_for(std::uint64_t seed = 11) {
   CertifyOptions options;
   options.seed = seed;
   options.fresh = true;
-  options.open = [] { return Target::open({.seed = 3}); };
+  options.open = [](Family) { return Target::open({.seed = 3}); };
   return options;
 }
 
@@ -119,7 +119,7 @@ TEST(Certify, WhatACaseLeavesBehindIsAnErrorAndTheDeviceIsOpenedAnew) {
   CertifyOptions options = options_for();
   options.fresh = false;
   int opened = 0;
-  options.open = [&] {
+  options.open = [&](Family) {
     ++opened;
     return Target::open({.seed = 3});
   };
@@ -155,7 +155,7 @@ TEST(Certify, TooManyLossesEndIt) {
 
 TEST(Certify, ADeviceThatCannotBeOpenedEndsIt) {
   CertifyOptions options = options_for();
-  options.open = [] { return tl::unexpected(TargetError{false, "no such cable"}); };
+  options.open = [](Family) { return tl::unexpected(TargetError{false, "no such cable"}); };
   const Certification all = certify(std::vector<const Case*>{&good}, options);
   EXPECT_TRUE(all.results.empty());
   EXPECT_EQ(all.partial, "0 of 1 cases ran: no such cable");
@@ -185,7 +185,7 @@ TEST(Certify, TheTimeForAllIsKept) {
 
 TEST(Certify, WithoutATransferNothingIsJudged) {
   CertifyOptions options = options_for();
-  options.open = [] {
+  options.open = [](Family) {
     auto target = Target::open({});
     if (target) (*target)->device().path.device_address[15] ^= 1;  // frames to somebody who is not there
     return target;

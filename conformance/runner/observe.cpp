@@ -13,6 +13,11 @@ namespace {
 
 tracking::PortAddress address_of(const Pairing::End& end) { return tracking::PortAddress::of_gid(end.address.data()); }
 
+tracking::PortAddress address_of(const replay::IpAddress& address) {
+  if (address.v6) return tracking::PortAddress::of_gid(address.octets.data());
+  return tracking::PortAddress::of_ipv4(static_cast<std::uint32_t>(load_be<4>(address.octets.data())));
+}
+
 tracking::PairEvidence evidence_of(const Pairing& pairing) {
   constexpr double timeout_unit_ns = 4096;  // IBTA vol 1, 9.7.6.1.3 (number unverified): 4.096 µs * 2^code
   tracking::PairEvidence evidence;
@@ -72,9 +77,14 @@ Observation observe(const Transcript& transcript, const DeviceUnderTest& device)
     options.trust.judged.push_back(tracking::PortAddress::of_gid(path.device_address.data()));
     if (!wire_delay) options.trust.at.push_back(tracking::PortAddress::of_gid(path.tester_address.data()));
   };
-  between(device.path);
-  for (const auto* way : {&device.ipv6, &device.vlan, &device.roce_v1})
-    if (*way) between((*way)->path);
+  if (device.is_iwarp()) {
+    options.trust.judged.push_back(address_of(device.address));
+    options.trust.at.push_back(address_of(device.tcp->address()));
+  } else {
+    between(device.path);
+    for (const auto* way : {&device.ipv6, &device.vlan, &device.roce_v1})
+      if (*way) between((*way)->path);
+  }
   options.trust.everywhere = wire_delay.has_value();
   tracking::TrackerOptions tracker_options;
   tracker_options.transport = true;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "conformance/cases/iwarp/bench.hpp"
+
 namespace rdmawire::conformance {
 namespace {
 
@@ -14,6 +16,41 @@ void drain(replay::Wire& wire, std::int64_t quiet) {
     const auto received = wire.receive(wire.now() + quiet);
     if (!received || !*received) return;
   }
+}
+
+template <class AnyBench>
+void play(const Case& which, DeviceUnderTest& device, std::uint64_t seed, CaseResult& result) {
+  AnyBench bench(device, seed);
+  try {
+    if (const std::string reason = lacking(device, which.needs); !reason.empty())
+      end_case(Verdict::unsupported, reason);
+    if (const std::string reason = left_out(device, which.caution); !reason.empty())
+      end_case(Verdict::inconclusive, reason);
+    which.run(bench);
+  } catch (const CaseEnd& end) {
+    result.judgement = end.judgement;
+  }
+  bench.hear_out(a_moment);
+  result.transcript = bench.transcript();
+}
+
+void transfer_of_infiniband(DeviceUnderTest& device, std::uint64_t seed) {
+  Bench bench(device, seed);
+  Connected& qp = bench.rc({.receives = 1});
+  const std::string payload = octets(16);
+  bench >> qp.send_only(psn(+0), payload);
+  bench << acknowledged(psn(+0));
+  qp.completes(0);
+  qp.received(0, payload);
+}
+
+void transfer_of_iwarp(DeviceUnderTest& device, std::uint64_t seed) {
+  iwarp::IwarpBench bench(device, seed);
+  iwarp::Connected& qp = bench.connect({.receives = 1});
+  const std::string payload = octets(16);
+  qp >> iwarp::send(1, payload);
+  qp.completes(0);
+  qp.received(0, payload);
 }
 
 }  // namespace
@@ -32,13 +69,10 @@ std::uint64_t seed_of(const Case& which, std::uint64_t seed_of_run) {
 
 Judgement sanity(DeviceUnderTest& device, std::uint64_t seed) {
   try {
-    Bench bench(device, seed);
-    Connected& qp = bench.rc({.receives = 1});
-    const std::string payload = octets(16);
-    bench >> qp.send_only(psn(+0), payload);
-    bench << acknowledged(psn(+0));
-    qp.completes(0);
-    qp.received(0, payload);
+    if (device.is_iwarp())
+      transfer_of_iwarp(device, seed);
+    else
+      transfer_of_infiniband(device, seed);
     return {};
   } catch (const CaseEnd& end) {
     Judgement judgement = end.judgement;
@@ -52,24 +86,14 @@ CaseResult run_case(const Case& which, DeviceUnderTest& device, std::uint64_t se
   CaseResult result;
   result.of = &which;
   result.seed = seed;
-  drain(*device.wire, a_moment);
-  const std::int64_t begin = device.wire->now();
-  {
-    Bench bench(device, seed);
-    try {
-      if (const std::string reason = lacking(device, which.needs); !reason.empty())
-        end_case(Verdict::unsupported, reason);
-      if (const std::string reason = left_out(device, which.caution); !reason.empty())
-        end_case(Verdict::inconclusive, reason);
-      which.run(bench);
-    } catch (const CaseEnd& end) {
-      result.judgement = end.judgement;
-    }
-    bench.hear_out(a_moment);
-    result.transcript = bench.transcript();
-  }
+  if (device.wire) drain(*device.wire, a_moment);
+  const std::int64_t begin = device.now();
+  if (which.family() == Family::iwarp)
+    play<iwarp::IwarpBench>(which, device, seed, result);
+  else
+    play<Bench>(which, device, seed, result);
   result.observed = observe(result.transcript, device);
-  result.nanoseconds = device.wire->now() - begin;
+  result.nanoseconds = device.now() - begin;
   return result;
 }
 

@@ -294,6 +294,8 @@ class BenchTarget final : public AgentTarget {
 bool is_cheap(const std::string& device) { return device == "reference"; }
 bool is_on_bench(const std::string& device) { return device.starts_with("agent:"); }
 
+std::string Target::wire() { return device().tcp ? device().tcp->name() : device().wire->name(); }
+
 std::string Target::destinations() {
   const DeviceUnderTest& under_test = device();
   std::string text = fmt::format("{}, {}", replay::mac_text(load_be(under_test.path.device_mac.data(), 6)),

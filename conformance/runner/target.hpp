@@ -10,6 +10,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "conformance/cases/case.hpp"
 #include "conformance/cases/device_under_test.hpp"
 #include "conformance/runner/interruptible_wire.hpp"
 
@@ -17,6 +18,7 @@ namespace rdmawire::conformance {
 
 struct TargetOptions {
   std::string device = "reference";             ///< "reference", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
+  Family family = Family::infiniband;           ///< of the reference device: which of the two
   std::uint64_t seed = 1;                       ///< of the reference device
   std::vector<std::string> faults{};            ///< of the reference device, by name: device/fault_table.hpp
   std::string wire{};                           ///< "packet:eth0"
@@ -59,6 +61,8 @@ class Target {
   [[nodiscard]] virtual std::string details() const = 0;
   /// Under which name results are known of it: "rxe-6.1"; empty: none that this product knows.
   [[nodiscard]] virtual std::string known_as() const { return {}; }
+  /// The wire's name.
+  [[nodiscard]] std::string wire();
   /// Who is sent frames: MAC, IP addresses and queue pairs, one line.
   [[nodiscard]] std::string destinations();
   /// What the device itself complained of since this was asked last: a kernel's warnings.
