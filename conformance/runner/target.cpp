@@ -9,6 +9,7 @@
 #include "conformance/device/reference.hpp"
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/run_directory.hpp"
+#include "conformance/runner/target_iwarp.hpp"
 #include "replay/host/host.hpp"
 #include "replay/wires/background.hpp"
 #include "replay/wires/restrained.hpp"
@@ -291,11 +292,12 @@ class BenchTarget final : public AgentTarget {
 
 }  // namespace
 
-bool is_cheap(const std::string& device) { return device == "reference"; }
+bool is_cheap(const std::string& device) { return device == "reference" || device == "reference:iwarp"; }
 bool is_on_bench(const std::string& device) { return device.starts_with("agent:"); }
 
 std::string Target::destinations() {
   const DeviceUnderTest& under_test = device();
+  if (under_test.is_iwarp()) return to_string(under_test.address);
   std::string text = fmt::format("{}, {}", replay::mac_text(load_be(under_test.path.device_mac.data(), 6)),
                                  to_string(address_of(under_test.path.device_address)));
   for (const auto* way : {&under_test.ipv6, &under_test.vlan})
@@ -304,12 +306,14 @@ std::string Target::destinations() {
 }
 
 void Target::guard() {
+  if (!device().wire) return;
   guarded_ = std::make_unique<InterruptibleWire>(*device().wire);
   device().wire = guarded_.get();
 }
 
 void Target::interrupt() {
   if (guarded_) guarded_->interrupt();
+  if (replay::TcpHost* tcp = device().tcp) tcp->interrupt();
   if (peer::Peer* peer = device().peer) peer->close();
 }
 
@@ -325,6 +329,7 @@ tl::expected<std::unique_ptr<Target>, TargetError> Target::open(const TargetOpti
     if (auto started = target->start(options); !started) return tl::unexpected(started.error());
     return target;
   }
+  if (options.device == "reference:iwarp") return open_reference_endpoint(options);
   if (options.device == "lab:rxe") {
     auto target = std::make_unique<LabTarget>();
     if (auto booted = target->boot(options); !booted) return tl::unexpected(booted.error());
@@ -337,7 +342,8 @@ tl::expected<std::unique_ptr<Target>, TargetError> Target::open(const TargetOpti
     return target;
   }
   return tl::unexpected(TargetError{
-      true, fmt::format("there is no device \"{}\"; there are reference, lab:rxe and agent:ADDRESS", options.device)});
+      true, fmt::format("there is no device \"{}\"; there are reference, reference:iwarp, lab:rxe and agent:ADDRESS",
+                        options.device)});
 }
 
 }  // namespace rdmawire::conformance

@@ -16,9 +16,10 @@
 namespace rdmawire::conformance {
 
 struct TargetOptions {
-  std::string device = "reference";             ///< "reference", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
-  std::uint64_t seed = 1;                       ///< of the reference device
-  std::vector<std::string> faults{};            ///< of the reference device, by name: device/fault_table.hpp
+  std::string device =
+      "reference";         ///< "reference", "reference:iwarp", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
+  std::uint64_t seed = 1;  ///< of the reference device
+  std::vector<std::string> faults{};            ///< of the reference device, by name: device/, endpoint/fault_table.hpp
   std::string wire{};                           ///< "packet:eth0"
   std::string kernel = "debian";                ///< of the lab
   std::filesystem::path agent{};                ///< the agent's program, for the lab
@@ -59,7 +60,7 @@ class Target {
   [[nodiscard]] virtual std::string details() const = 0;
   /// Under which name results are known of it: "rxe-6.1"; empty: none that this product knows.
   [[nodiscard]] virtual std::string known_as() const { return {}; }
-  /// Who is sent frames: MAC, IP addresses and queue pairs, one line.
+  /// Who is sent frames: MAC, IP addresses and queue pairs, one line; of iWARP the address.
   [[nodiscard]] std::string destinations();
   /// What the device itself complained of since this was asked last: a kernel's warnings.
   virtual std::vector<std::string> complaints() { return {}; }
@@ -69,7 +70,7 @@ class Target {
   virtual void interrupt();
 
  protected:
-  /// Puts what can be interrupted between the cases and the wire of device().
+  /// Puts what can be interrupted between the cases and the wire of device(), if it has one.
   void guard();
 
  private:
