@@ -35,7 +35,6 @@ struct MpaWishes {
   bool enhanced = true;       ///< as initiator of revision 2
   bool peer_to_peer = false;  ///< as initiator
   bool rtr_send = true, rtr_write = true, rtr_read = true;
-  bool extensions = true;  ///< RFC 7306: immediate data and atomics
   bool rdmac = false;      ///< it speaks revision 0, too. RFC 5044, appendix C
 
   friend bool operator==(const MpaWishes&, const MpaWishes&) = default;
@@ -71,6 +70,10 @@ struct DeviceUnderTest {
   /// Makes streams of queue pairs that are made from now on begin so. Of the reference device alone: verbs do not offer
   /// it.
   std::function<void(const MpaWishes&)> wish{};
+  /// Whether queue pairs that are made from now on have RFC 7306. Likewise.
+  std::function<void(bool)> switch_extensions{};
+  /// Its TCP segments have so many octets from now on, as if the path's MTU had changed. Likewise. RFC 5044, 4.5.
+  std::function<void(std::uint32_t)> change_segments{};
 
   [[nodiscard]] bool is_iwarp() const { return tcp != nullptr; }
   [[nodiscard]] Family family() const { return is_iwarp() ? Family::iwarp : Family::infiniband; }

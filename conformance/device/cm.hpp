@@ -77,20 +77,29 @@ enum class CmEventType : std::uint8_t {
   established,
   disconnected,
   timewait_exit,
-  failed,  ///< what the device itself could not do on the way: `error` and `message` say what
+  failed,  ///< what the device itself could not do on the way: `step`, `error` and `message` say what
+  connect_error,
+};
+
+/// Why a stream of iWARP ended: what a Terminate says of it. RFC 5040, 4.8.
+struct StreamError {
+  std::uint8_t layer = 0, type = 0, code = 0;
+  bool of_peer = false;  ///< the other end's Terminate told; else it was found here
 };
 
 /// What a consumer is told.
 struct CmEvent {
   CmEventType type;
-  std::uint32_t connection = 0;  ///< its Local Communication ID
-  std::uint32_t listener = 0;    ///< connect_request: handle
-  std::uint32_t cm_id = 0;       ///< handle of the connection
-  int error = 0;                 ///< an error number of Linux, or 0
-  std::uint16_t reason = 0;      ///< of a rejection: 12.6.7.2
-  std::string message{};         ///< of a failure
+  std::uint32_t connection = 0;    ///< its Local Communication ID
+  std::uint32_t listener = 0;      ///< connect_request: handle
+  std::uint32_t cm_id = 0;         ///< handle of the connection
+  int error = 0;                   ///< an error number of Linux, or 0
+  std::uint16_t reason = 0;        ///< of a rejection: 12.6.7.2
+  std::string message{};           ///< of a failure
+  std::string step = "establish";  ///< likewise
   CmEndpoint local{}, remote{};
   CmPeer peer{};  ///< connect_request, connect_response, established, rejected (private data alone)
+  std::optional<StreamError> stream_error{};  ///< disconnected
 };
 
 struct CmListener {

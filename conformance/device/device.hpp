@@ -14,13 +14,14 @@
 #include <vector>
 
 #include "conformance/device/core.hpp"
+#include "conformance/device/verbs.hpp"
 #include "replay/wires/station.hpp"
 
 namespace rdmawire::device {
 
 /// Objects have numbers, all of one sequence, none used twice. Calls with a number that is not there give ENOENT; those
 /// that the specification refuses EINVAL; ENOMEM where the device's limits end; EBUSY for what others still use.
-class Device final : public replay::Station {
+class Device final : public replay::Station, public Verbs {
  public:
   explicit Device(DeviceOptions options = {});
 
@@ -38,39 +39,39 @@ class Device final : public replay::Station {
   void set_counters(const Counters& counters) { core_.counters = counters; }
   [[nodiscard]] Port& port() { return core_.port; }
   [[nodiscard]] const DeviceOptions& options() const { return core_.options; }
-  [[nodiscard]] std::int64_t now() const { return core_.now; }
+  [[nodiscard]] std::int64_t now() const override { return core_.now; }
 
   // Memory of the consumer.
-  Result<std::uint64_t> alloc(std::uint64_t octets) { return core_.memory.allocate(octets); }
-  Result<void> free(std::uint64_t address);
+  Result<std::uint64_t> alloc(std::uint64_t octets) override { return core_.memory.allocate(octets); }
+  Result<void> free(std::uint64_t address) override;
   /// Empty when some of these octets do not exist.
-  [[nodiscard]] MutableBytes memory(std::uint64_t address, std::uint64_t octets) {
+  [[nodiscard]] MutableBytes memory(std::uint64_t address, std::uint64_t octets) override {
     return core_.memory.at(address, octets);
   }
 
   // Protection domains, regions, windows.
-  Result<std::uint32_t> alloc_pd();
-  Result<void> dealloc_pd(std::uint32_t pd);
+  Result<std::uint32_t> alloc_pd() override;
+  Result<void> dealloc_pd(std::uint32_t pd) override;
   Result<const Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t octets, std::uint32_t rights,
-                               std::optional<std::uint64_t> iova = {});
+                               std::optional<std::uint64_t> iova = {}) override;
   /// For fast registration by a work request.
-  Result<const Region*> alloc_mr(std::uint32_t pd, std::uint64_t most_octets);
-  Result<void> dereg_mr(std::uint32_t mr);
-  Result<const Window*> alloc_mw(std::uint32_t pd, std::uint8_t type);
-  Result<void> dealloc_mw(std::uint32_t mw);
-  [[nodiscard]] const Region* region(std::uint32_t mr) { return core_.memory.region(mr); }
-  [[nodiscard]] const Window* window(std::uint32_t mw) { return core_.memory.window(mw); }
+  Result<const Region*> alloc_mr(std::uint32_t pd, std::uint64_t most_octets) override;
+  Result<void> dereg_mr(std::uint32_t mr) override;
+  Result<const Window*> alloc_mw(std::uint32_t pd, std::uint8_t type) override;
+  Result<void> dealloc_mw(std::uint32_t mw) override;
+  [[nodiscard]] const Region* region(std::uint32_t mr) override { return core_.memory.region(mr); }
+  [[nodiscard]] const Window* window(std::uint32_t mw) override { return core_.memory.window(mw); }
 
   // Completion queues.
-  Result<std::uint32_t> create_channel();
-  Result<void> destroy_channel(std::uint32_t channel);
-  Result<std::uint32_t> create_cq(std::uint32_t capacity, std::uint32_t channel = 0);
-  Result<void> destroy_cq(std::uint32_t cq);
-  Result<std::vector<Completion>> poll_cq(std::uint32_t cq, std::size_t most);
-  Result<void> req_notify_cq(std::uint32_t cq, bool solicited_only);
+  Result<std::uint32_t> create_channel() override;
+  Result<void> destroy_channel(std::uint32_t channel) override;
+  Result<std::uint32_t> create_cq(std::uint32_t capacity, std::uint32_t channel = 0) override;
+  Result<void> destroy_cq(std::uint32_t cq) override;
+  Result<std::vector<Completion>> poll_cq(std::uint32_t cq, std::size_t most) override;
+  Result<void> req_notify_cq(std::uint32_t cq, bool solicited_only) override;
   /// The completion queue that was told of next, if any was.
-  Result<std::optional<std::uint32_t>> get_cq_event(std::uint32_t channel);
-  std::optional<AsyncEvent> get_async_event();
+  Result<std::optional<std::uint32_t>> get_cq_event(std::uint32_t channel) override;
+  std::optional<AsyncEvent> get_async_event() override;
 
   // Shared receive queues, XRC domains, address handles, groups.
   Result<std::uint32_t> open_xrcd();
@@ -88,33 +89,29 @@ class Device final : public replay::Station {
   // Queue pairs.
   Result<std::uint32_t> create_qp(const QueuePairOptions& options);
   Result<void> modify_qp(std::uint32_t qp, const QueuePairChange& change);
-  Result<void> destroy_qp(std::uint32_t qp);
-  Result<void> post_send(std::uint32_t qp, SendRequest request);
-  Result<void> post_recv(std::uint32_t qp, ReceiveRequest request);
+  Result<void> destroy_qp(std::uint32_t qp) override;
+  Result<void> post_send(std::uint32_t qp, SendRequest request) override;
+  Result<void> post_recv(std::uint32_t qp, ReceiveRequest request) override;
   /// Posts a bind of a type 1 window; gives the key that it will have.
-  Result<std::uint32_t> bind_mw(std::uint32_t qp, SendRequest request);
+  Result<std::uint32_t> bind_mw(std::uint32_t qp, SendRequest request) override;
   Result<void> attach_mcast(std::uint32_t qp, const Gid& group);
   Result<void> detach_mcast(std::uint32_t qp, const Gid& group);
 
   // Connections by the communication manager. A handle of its own for each listener and each connection.
-  struct Listening {
-    std::uint32_t cm_id;
-    std::uint16_t port;
-  };
-  Result<Listening> cm_listen(const CmEndpoint& at, std::uint32_t backlog);
-  Result<std::uint32_t> cm_connect(const CmEndpoint& to, const Gid& source, CmParameters with);
-  Result<void> cm_accept(std::uint32_t cm_id, CmParameters with);
-  Result<void> cm_establish(std::uint32_t cm_id);
-  Result<void> cm_reject(std::uint32_t cm_id, Bytes private_data);
-  Result<void> cm_disconnect(std::uint32_t cm_id);
-  Result<void> cm_destroy(std::uint32_t cm_id);
+  Result<Listening> cm_listen(const CmEndpoint& at, std::uint32_t backlog) override;
+  Result<std::uint32_t> cm_connect(const CmEndpoint& to, const Gid& source, CmParameters with) override;
+  Result<void> cm_accept(std::uint32_t cm_id, CmParameters with) override;
+  Result<void> cm_establish(std::uint32_t cm_id) override;
+  Result<void> cm_reject(std::uint32_t cm_id, Bytes private_data) override;
+  Result<void> cm_disconnect(std::uint32_t cm_id) override;
+  Result<void> cm_destroy(std::uint32_t cm_id) override;
   /// What happened next. A request that finds no room for its handle is rejected.
-  std::optional<CmEvent> get_cm_event();
+  std::optional<CmEvent> get_cm_event() override;
 
   /// A number that no object has or will have.
-  std::uint32_t reserve_handle() { return ++last_handle_; }
+  std::uint32_t reserve_handle() override { return ++last_handle_; }
   /// Destroys everything, whatever uses it; addresses, counters and faults stay.
-  void forget_everything();
+  void forget_everything() override;
   /// nullptr: there is none.
   [[nodiscard]] const QueuePair* qp(std::uint32_t qp) const;
 

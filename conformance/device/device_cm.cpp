@@ -37,7 +37,7 @@ Result<CmParameters> Device::with_queue_pair(CmParameters with, const char* call
   return with;
 }
 
-Result<Device::Listening> Device::cm_listen(const CmEndpoint& at, std::uint32_t backlog) {
+Result<Listening> Device::cm_listen(const CmEndpoint& at, std::uint32_t backlog) {
   const auto handle = new_object("cm_listen");
   if (!handle) return tl::unexpected(handle.error());
   const auto port = device::cm_listen(core_, *handle, at, backlog);

@@ -4,8 +4,8 @@
 
 #include <charconv>
 
-#include "conformance/device/face.hpp"
 #include "conformance/device/names.hpp"
+#include "conformance/device/verbs_face.hpp"
 
 namespace rdmawire::device {
 
@@ -80,8 +80,8 @@ void tell_peer(Json& json, const CmPeer& peer) {
   json["qp_num"] = peer.qpn;
 }
 
-void tell_ends(Json& json, const CmEvent& event) {
-  json["device"] = "reference";
+void tell_ends(Json& json, const CmEvent& event, const std::string& device) {
+  json["device"] = device;
   json["port_num"] = 1;
   json["local_address"] = address_text(event.local.address);
   json["local_port"] = event.local.port;
@@ -96,7 +96,7 @@ Result<Json> nothing(const Result<void>& done) {
 
 }  // namespace
 
-Json Face::cm_json(const CmEvent& event) {
+Json VerbsFace::cm_json(const CmEvent& event) const {
   Json json = {{"event", "cm"},
                {"cm_id", event.cm_id},
                {"type", names::name_of(names::cm_event, static_cast<unsigned>(event.type))}};
@@ -105,27 +105,35 @@ Json Face::cm_json(const CmEvent& event) {
     json["name"] = errno_name(event.error);
   }
   switch (event.type) {
-    case CmEventType::addr_resolved: tell_ends(json, event); break;
+    case CmEventType::addr_resolved: tell_ends(json, event, name_); break;
     case CmEventType::connect_request:
       json["listener"] = event.listener;
-      tell_ends(json, event);
+      tell_ends(json, event, name_);
       tell_peer(json, event.peer);
       break;
     case CmEventType::connect_response:
     case CmEventType::established: tell_peer(json, event.peer); break;
-    case CmEventType::rejected: json["reason"] = event.reason; [[fallthrough]];
+    case CmEventType::rejected:
+      if (event.error == 0) json["reason"] = event.reason;
+      [[fallthrough]];
     case CmEventType::disconnected:
+    case CmEventType::connect_error:
     case CmEventType::unreachable: json["private_data"] = to_hex(event.peer.private_data); break;
     case CmEventType::failed:
-      json["step"] = "establish";
+      json["step"] = event.step;
       json["message"] = event.message;
       break;
     default: break;
   }
+  if (event.stream_error)
+    json["stream_error"] = {{"layer", event.stream_error->layer},
+                            {"type", event.stream_error->type},
+                            {"code", event.stream_error->code},
+                            {"by", event.stream_error->of_peer ? "peer" : "device"}};
   return json;
 }
 
-Result<Json> Face::cm_listen(Given& given) {
+Result<Json> VerbsFace::cm_listen(Given& given) {
   CmEndpoint at;
   at.address = read_address(given, "address");
   at.port = given.number_or<std::uint16_t>("port", 0);
@@ -133,12 +141,12 @@ Result<Json> Face::cm_listen(Given& given) {
   const bool served = connects(given);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   if (!served) return no_datagrams();
-  const auto listening = device_.cm_listen(at, backlog);
+  const auto listening = verbs_.cm_listen(at, backlog);
   if (!listening) return tl::unexpected(listening.error());
   return Json{{"cm_id", add(Kind::cm_id, listening->cm_id)}, {"port", listening->port}};
 }
 
-Result<Json> Face::cm_connect(Given& given) {
+Result<Json> VerbsFace::cm_connect(Given& given) {
   CmEndpoint to;
   if (!given.has("address")) given.complain("address", EINVAL, "is needed, and was not given");
   to.address = read_address(given, "address");
@@ -152,36 +160,36 @@ Result<Json> Face::cm_connect(Given& given) {
   const bool served = connects(given);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   if (!served) return no_datagrams();
-  const auto made = device_.cm_connect(to, source, std::move(with));
+  const auto made = verbs_.cm_connect(to, source, std::move(with));
   if (!made) return tl::unexpected(made.error());
   return Json{{"cm_id", add(Kind::cm_id, *made)}};
 }
 
-Result<Json> Face::cm_accept(Given& given) {
+Result<Json> VerbsFace::cm_accept(Given& given) {
   const auto id = given.number<std::uint32_t>("cm_id");
   CmParameters with = read_parameters(given, false);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  return nothing(device_.cm_accept(id, std::move(with)));
+  return nothing(verbs_.cm_accept(id, std::move(with)));
 }
 
-Result<Json> Face::cm_establish(Given& given) {
+Result<Json> VerbsFace::cm_establish(Given& given) {
   const auto id = given.number<std::uint32_t>("cm_id");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  return nothing(device_.cm_establish(id));
+  return nothing(verbs_.cm_establish(id));
 }
 
-Result<Json> Face::cm_reject(Given& given) {
+Result<Json> VerbsFace::cm_reject(Given& given) {
   const auto id = given.number<std::uint32_t>("cm_id");
   const auto data =
       given.has("private_data") ? given.octets("private_data", most_private_data) : std::vector<std::uint8_t>();
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  return nothing(device_.cm_reject(id, data));
+  return nothing(verbs_.cm_reject(id, data));
 }
 
-Result<Json> Face::cm_disconnect(Given& given) {
+Result<Json> VerbsFace::cm_disconnect(Given& given) {
   const auto id = given.number<std::uint32_t>("cm_id");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  return nothing(device_.cm_disconnect(id));
+  return nothing(verbs_.cm_disconnect(id));
 }
 
 }  // namespace rdmawire::device

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "conformance/device/face.hpp"
 #include "conformance/device/names.hpp"
+#include "conformance/device/verbs_face.hpp"
 #include "dissectors/protocol/crc.hpp"
 
 namespace rdmawire::device {
@@ -74,10 +74,10 @@ Gid Given::gid(const std::string& name) {
   return read;
 }
 
-Face::Part Face::read_part(Given& given, std::optional<std::uint64_t> length) {
+VerbsFace::Part VerbsFace::read_part(Given& given, std::optional<std::uint64_t> length) {
   Part part;
   const auto handle = given.number<std::uint32_t>("mr");
-  part.region = device_.region(handle);
+  part.region = verbs_.region(handle);
   const auto piece = pieces_.find(handle);
   if (!part.region || piece == pieces_.end()) {
     given.complain("mr", ENOENT, fmt::format("there is no region {}", handle));
@@ -92,23 +92,15 @@ Face::Part Face::read_part(Given& given, std::optional<std::uint64_t> length) {
   return part;
 }
 
-Result<Json> Face::alloc_pd(Given& given) {
+Result<Json> VerbsFace::alloc_pd(Given& given) {
   given.number<std::uint32_t>("device");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  const auto pd = device_.alloc_pd();
+  const auto pd = verbs_.alloc_pd();
   if (!pd) return tl::unexpected(pd.error());
   return Json{{"pd", add(Kind::pd, *pd)}};
 }
 
-Result<Json> Face::open_xrcd(Given& given) {
-  given.number<std::uint32_t>("device");
-  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  const auto xrcd = device_.open_xrcd();
-  if (!xrcd) return tl::unexpected(xrcd.error());
-  return Json{{"xrcd", add(Kind::xrcd, *xrcd)}};
-}
-
-Result<Json> Face::register_memory(Given& given) {
+Result<Json> VerbsFace::register_memory(Given& given) {
   const auto pd = given.number<std::uint32_t>("pd");
   const auto length = given.number<std::uint64_t>("length", 1);
   const auto rights = static_cast<std::uint32_t>(given.maybe_bits("access", names::access).value_or(0));
@@ -120,12 +112,12 @@ Result<Json> Face::register_memory(Given& given) {
     value = fill.number_or<std::uint64_t>("value", 0);
   });
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  const auto address = device_.alloc(length);
+  const auto address = verbs_.alloc(length);
   if (!address) return tl::unexpected(address.error());
-  if (pattern) fill_with(device_.memory(*address, length), *pattern, value);
-  const auto region = device_.reg_mr(pd, *address, length, rights, iova);
+  if (pattern) fill_with(verbs_.memory(*address, length), *pattern, value);
+  const auto region = verbs_.reg_mr(pd, *address, length, rights, iova);
   if (!region) {
-    (void)device_.free(*address);
+    (void)verbs_.free(*address);
     return tl::unexpected(region.error());
   }
   pieces_[(*region)->handle] = *address;
@@ -137,70 +129,70 @@ Result<Json> Face::register_memory(Given& given) {
 }
 
 /// Beyond what a real agent has: memory for fast registration, which `reg_mr` of post_send registers.
-Result<Json> Face::alloc_mr(Given& given) {
+Result<Json> VerbsFace::alloc_mr(Given& given) {
   const auto pd = given.number<std::uint32_t>("pd");
   const auto length = given.number<std::uint64_t>("length", 1);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  const auto address = device_.alloc(length);
+  const auto address = verbs_.alloc(length);
   if (!address) return tl::unexpected(address.error());
-  const auto region = device_.alloc_mr(pd, length);
+  const auto region = verbs_.alloc_mr(pd, length);
   if (!region) {
-    (void)device_.free(*address);
+    (void)verbs_.free(*address);
     return tl::unexpected(region.error());
   }
   pieces_[(*region)->handle] = *address;
   return Json{{"mr", add(Kind::mr, (*region)->handle)}, {"addr", *address}, {"rkey", (*region)->key}};
 }
 
-Result<Json> Face::write(Given& given) {
+Result<Json> VerbsFace::write(Given& given) {
   const auto octets = given.octets("octets", most_octets);
   const Part part = read_part(given, octets.size());
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  const MutableBytes to = device_.memory(part.address, octets.size());
+  const MutableBytes to = verbs_.memory(part.address, octets.size());
   std::copy_n(octets.begin(), to.size(), to.begin());
   return Json{{"length", octets.size()}};
 }
 
-Result<Json> Face::read(Given& given) {
+Result<Json> VerbsFace::read(Given& given) {
   const Part part = read_part(given);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   if (part.length > most_octets)
     return tl::unexpected(Error{EMSGSIZE, fmt::format("length: an answer carries at most {} octets", most_octets)});
-  return Json{{"octets", to_hex(device_.memory(part.address, part.length))}};
+  return Json{{"octets", to_hex(verbs_.memory(part.address, part.length))}};
 }
 
-Result<Json> Face::fill(Given& given) {
+Result<Json> VerbsFace::fill(Given& given) {
   const Part part = read_part(given);
   const auto pattern = given.maybe_choice("pattern", names::pattern);
   const auto value = given.number_or<std::uint64_t>("value", 0);
   if (!pattern) given.complain("pattern", EINVAL, "is needed");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  fill_with(device_.memory(part.address, part.length), *pattern, value);
+  fill_with(verbs_.memory(part.address, part.length), *pattern, value);
   return Json{{"length", part.length}};
 }
 
-Result<Json> Face::checksum(Given& given) {
+Result<Json> VerbsFace::checksum(Given& given) {
   const Part part = read_part(given);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  return Json{{"crc32", crc32(device_.memory(part.address, part.length))}, {"length", part.length}};
+  return Json{{"crc32", crc32(verbs_.memory(part.address, part.length))}, {"length", part.length}};
 }
 
-Result<Json> Face::alloc_mw(Given& given) {
+Result<Json> VerbsFace::alloc_mw(Given& given) {
   const auto pd = given.number<std::uint32_t>("pd");
   const auto type = given.number_or<std::uint8_t>("type", 1, 1, 2);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  const auto window = device_.alloc_mw(pd, type);
+  const auto window = verbs_.alloc_mw(pd, type);
   if (!window) return tl::unexpected(window.error());
   return Json{{"mw", add(Kind::mw, (*window)->handle)}, {"rkey", (*window)->key}};
 }
 
-Result<Json> Face::bind_mw(Given& given) {
+Result<Json> VerbsFace::bind_mw(Given& given) {
   const auto qp = given.number<std::uint32_t>("qp");
   SendRequest request;
   request.opcode = WorkOpcode::bind_mw;
   request.window = given.number<std::uint32_t>("mw");
   request.region = given.number_or<std::uint32_t>("mr", 0);
-  const Region* region = device_.region(request.region);
+  const Region* region = verbs_.region(request.region);
   request.id = given.number_or<std::uint64_t>("wr_id", 0);
   const auto flags = given.maybe_bits("flags", names::send_flags).value_or(0);
   request.fence = (flags & 1) != 0;
@@ -208,11 +200,11 @@ Result<Json> Face::bind_mw(Given& given) {
   request.address = given.number_or<std::uint64_t>("addr", region ? region->iova : 0);
   request.octets_bound = given.number_or<std::uint64_t>("length", region ? region->length : 0);
   request.rights = static_cast<std::uint32_t>(given.maybe_bits("access", names::access).value_or(0));
-  const Window* window = device_.window(request.window);
+  const Window* window = verbs_.window(request.window);
   if (!window) given.complain("mw", ENOENT, "there is no such window");
   if (window && window->type != 1) given.complain("mw", EINVAL, "is of type 2: post_send binds it");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  const auto key = device_.bind_mw(qp, request);
+  const auto key = verbs_.bind_mw(qp, request);
   if (!key) return tl::unexpected(key.error());
   return Json{{"rkey", *key}};
 }

@@ -23,6 +23,14 @@ Json path_json(const AddressVector& path) {
 
 }  // namespace
 
+Result<Json> Face::open_xrcd(Given& given) {
+  given.number<std::uint32_t>("device");
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  const auto xrcd = device_.open_xrcd();
+  if (!xrcd) return tl::unexpected(xrcd.error());
+  return Json{{"xrcd", add(Kind::xrcd, *xrcd)}};
+}
+
 AddressVector Face::read_path(Given& given) {
   AddressVector path;
   given.maybe<std::uint16_t>("dlid");

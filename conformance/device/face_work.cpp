@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "conformance/device/face.hpp"
 #include "conformance/device/names.hpp"
+#include "conformance/device/verbs_face.hpp"
 
 namespace rdmawire::device {
 
@@ -38,7 +38,7 @@ void read_remote(Given& given, SendRequest& into) {
 
 }  // namespace
 
-std::vector<Sge> Face::read_sges(Given& given, std::vector<std::uint8_t>* inline_octets) {
+std::vector<Sge> VerbsFace::read_sges(Given& given, std::vector<std::uint8_t>* inline_octets) {
   std::vector<Sge> sges;
   given.each("sges", most_sges, [&](Given& entry) {
     Sge sge;
@@ -47,7 +47,7 @@ std::vector<Sge> Face::read_sges(Given& given, std::vector<std::uint8_t>* inline
       if (part.region)
         sge = {part.region->iova + part.offset, static_cast<std::uint32_t>(part.length), part.region->key};
       if (inline_octets && part.region) {
-        const MutableBytes octets = device_.memory(part.address, part.length);
+        const MutableBytes octets = verbs_.memory(part.address, part.length);
         inline_octets->insert(inline_octets->end(), octets.begin(), octets.end());
       }
     } else {
@@ -61,7 +61,7 @@ std::vector<Sge> Face::read_sges(Given& given, std::vector<std::uint8_t>* inline
   return sges;
 }
 
-SendRequest Face::read_send(Given& given, const QueuePair* qp) {
+SendRequest VerbsFace::read_send(Given& given, std::uint32_t qp) {
   SendRequest into;
   into.id = given.number_or<std::uint64_t>("wr_id", 0);
   const auto opcode = given.maybe_choice("opcode", names::opcode);
@@ -73,15 +73,17 @@ SendRequest Face::read_send(Given& given, const QueuePair* qp) {
   into.solicited = (flags & 4) != 0;
   into.is_inline = (flags & 8) != 0;
   into.sges = read_sges(given, into.is_inline ? &into.octets : nullptr);
-  if (into.opcode == WorkOpcode::send_imm || into.opcode == WorkOpcode::write_imm)
-    into.immediate = given.number<std::uint32_t>("imm");
+  if (into.opcode == WorkOpcode::send_imm || into.opcode == WorkOpcode::write_imm) {
+    into.immediate_data = given.number<std::uint64_t>("imm", 0, most_immediate());
+    into.immediate = static_cast<std::uint32_t>(into.immediate_data);
+  }
   if (into.opcode == WorkOpcode::send_inv) into.immediate = given.number<std::uint32_t>("invalidate_rkey");
   if (into.opcode == WorkOpcode::local_inv) into.rkey = given.number<std::uint32_t>("invalidate_rkey");
   if (into.opcode == WorkOpcode::bind_mw || into.opcode == WorkOpcode::reg_mr) {
     if (into.opcode == WorkOpcode::bind_mw) into.window = given.number<std::uint32_t>("mw");
     into.region = given.number_or<std::uint32_t>("mr", 0);
     into.new_key = given.number<std::uint32_t>("new_rkey");
-    const Region* region = device_.region(into.region);
+    const Region* region = verbs_.region(into.region);
     const auto piece = pieces_.find(into.region);
     const std::uint64_t begin = into.opcode == WorkOpcode::reg_mr ? (piece == pieces_.end() ? 0 : piece->second)
                                 : region                          ? region->iova
@@ -103,29 +105,23 @@ SendRequest Face::read_send(Given& given, const QueuePair* qp) {
     into.selectivity = static_cast<std::uint8_t>(given.maybe_choice("selectivity", names::flush_level).value_or(0));
   }
   read_remote(given, into);
-  if (qp && qp->options.type == QpType::ud) {
-    into.ah = given.number<std::uint32_t>("ah");
-    into.remote_qpn = given.number<std::uint32_t>("remote_qpn");
-    into.remote_qkey = given.number<std::uint32_t>("remote_qkey");
-  }
-  if (qp && qp->options.type == QpType::xrc_initiator) into.xrc_srq = given.number<std::uint32_t>("remote_srqn");
+  read_more(given, qp, into);
   return into;
 }
 
-Result<Json> Face::post_send(Given& given) {
+Result<Json> VerbsFace::post_send(Given& given) {
   const auto handle = given.number<std::uint32_t>("qp");
-  const QueuePair* qp = device_.qp(handle);
   std::vector<SendRequest> requests;
-  given.each("requests", most_requests, [&](Given& entry) { requests.push_back(read_send(entry, qp)); });
+  given.each("requests", most_requests, [&](Given& entry) { requests.push_back(read_send(entry, handle)); });
   if (requests.empty()) given.complain("requests", EINVAL, "is needed, and has at least one entry");
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   for (std::size_t i = 0; i < requests.size(); ++i)
-    if (auto posted = device_.post_send(handle, std::move(requests[i])); !posted)
+    if (auto posted = verbs_.post_send(handle, std::move(requests[i])); !posted)
       return tl::unexpected(at_request(i, posted.error()));
   return Json{{"posted", requests.size()}};
 }
 
-Result<Json> Face::post_recv(Given& given) {
+Result<Json> VerbsFace::post_recv(Given& given) {
   const auto qp = given.maybe<std::uint32_t>("qp");
   const auto srq = given.maybe<std::uint32_t>("srq");
   if (qp.has_value() == srq.has_value()) given.complain("qp", EINVAL, "either this or srq is needed");
@@ -140,7 +136,7 @@ Result<Json> Face::post_recv(Given& given) {
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto posted =
-        qp ? device_.post_recv(*qp, std::move(requests[i])) : device_.post_srq_recv(*srq, std::move(requests[i]));
+        qp ? verbs_.post_recv(*qp, std::move(requests[i])) : post_srq_recv(*srq, std::move(requests[i]));
     if (!posted) return tl::unexpected(at_request(i, posted.error()));
   }
   return Json{{"posted", requests.size()}};

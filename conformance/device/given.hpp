@@ -13,6 +13,7 @@
 #include <string>
 
 #include "conformance/device/work_request.hpp"
+#include "dissectors/protocol/bits.hpp"
 
 namespace rdmawire::device {
 

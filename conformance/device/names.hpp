@@ -40,7 +40,7 @@ inline constexpr NamedNumber port_space[] = {{"tcp", 0}, {"udp", 1}, {"ipoib", 2
 inline constexpr NamedNumber cm_event[] = {
     {"addr_resolved", 0}, {"addr_error", 1}, {"route_resolved", 2}, {"connect_request", 3}, {"connect_response", 4},
     {"unreachable", 5}, {"rejected", 6}, {"established", 7}, {"disconnected", 8}, {"timewait_exit", 9},
-    {"failed", 10}};
+    {"failed", 10}, {"connect_error", 11}};
 inline constexpr NamedNumber srq_type[] = {{"basic", 0}, {"xrc", 1}};
 inline constexpr NamedNumber pattern[] = {{"byte", 0}, {"counter", 1}, {"random", 2}};
 inline constexpr NamedNumber flush_type[] = {{"global", 1}, {"persistent", 2}};

@@ -2,12 +2,11 @@
 /// The reference device, ready to be tested like any other: a client that drives its verbs, and a wire to its port.
 
 #include <memory>
-#include <thread>
 
 #include "conformance/device/device.hpp"
 #include "conformance/device/face.hpp"
+#include "conformance/device/face_server.hpp"
 #include "conformance/device/virtual_wire.hpp"
-#include "replay/peer/peer.hpp"
 
 namespace rdmawire::device {
 
@@ -20,27 +19,23 @@ DeviceOptions reference_options(std::uint64_t seed = 1);
 class Reference {
  public:
   static peer::PeerResult<std::unique_ptr<Reference>> start(DeviceOptions options = reference_options());
-  ~Reference();
   Reference(const Reference&) = delete;
   Reference& operator=(const Reference&) = delete;
 
   /// Not while a command or the wire is at work.
   Device& device() { return device_; }
   VirtualWire& wire() { return wire_; }
-  peer::Peer& peer() { return *peer_; }
+  peer::Peer& peer() { return server_->peer(); }
   /// Tells the device the Ethernet address of somebody, as address resolution would.
   void learn(const Gid& gid, const Mac& mac);
 
  private:
   explicit Reference(DeviceOptions options);
-  void serve(int descriptor);
 
   Device device_;
   VirtualWire wire_;
   Face face_;
-  std::unique_ptr<peer::Peer> peer_;
-  int descriptor_ = -1;
-  std::thread server_;
+  std::unique_ptr<FaceServer> server_;
 };
 
 }  // namespace rdmawire::device

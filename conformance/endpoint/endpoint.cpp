@@ -35,6 +35,28 @@ Endpoint::Endpoint(Rnic& rnic, EndpointOptions options)
 
 // Connections.
 
+device::Result<void> Endpoint::prepare(EndpointOptions options) {
+  if (started_) return refuse(EINVAL, "prepare: the endpoint has been used");
+  options_ = std::move(options);
+  if (has(asks_for_no_crc)) options_.mpa.crc = false;
+  return {};
+}
+
+device::Result<void> Endpoint::adopt(Endpoint& asked) {
+  if (started_) return refuse(EINVAL, "adopt: the endpoint has been used");
+  if (asked.phase_ != MpaPhase::awaits_consumer) return refuse(EINVAL, "adopt: no request waits there");
+  started_ = true;
+  now_ = asked.now_;
+  role_ = asked.role_;
+  phase_ = asked.phase_;
+  request_ = asked.request_;
+  pending_ = std::move(asked.pending_);
+  asked.pending_.clear();
+  asked.phase_ = MpaPhase::ended;
+  asked.told_end_ = true;
+  return {};
+}
+
 device::Result<void> Endpoint::connect(Bytes private_data, std::int64_t now) {
   if (started_) return refuse(EINVAL, "connect: the endpoint has been used");
   const auto request = machines::request_of(options_.mpa);

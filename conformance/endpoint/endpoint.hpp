@@ -77,6 +77,11 @@ class Endpoint {
   Endpoint& operator=(const Endpoint&) = delete;
 
   // Connections. Errors: EINVAL where the call has no place, or private data is too long.
+  /// Other options, before the connection begins.
+  device::Result<void> prepare(EndpointOptions options);
+  /// The connection of another endpoint, whose request waits for the consumer: it is this one's from now on, to be
+  /// accepted with what was posted here and prepared. The other one has no connection any more.
+  device::Result<void> adopt(Endpoint& asked);
   /// TCP is connected, and this is the initiator.
   device::Result<void> connect(Bytes private_data, std::int64_t now);
   /// TCP is connected, and this is the responder.
@@ -111,6 +116,11 @@ class Endpoint {
   [[nodiscard]] machines::StreamState stream() const { return stream_; }
   [[nodiscard]] const machines::MpaAgreement& agreement() const { return agreement_; }
   [[nodiscard]] std::uint32_t number() const { return number_; }
+  [[nodiscard]] const EndpointOptions& options() const { return options_; }
+  /// A connection was begun with it; another one cannot be.
+  [[nodiscard]] bool started() const { return started_; }
+  /// The consumer was told of the end.
+  [[nodiscard]] bool ended() const { return told_end_; }
   /// Octets that wait for the rest of their frame.
   [[nodiscard]] std::size_t buffered() const { return pending_.size(); }
 

@@ -240,6 +240,7 @@ void Endpoint::take_send(const DdpSegment& segment, Bytes ulpdu) {
     auto& data = fixed_[0];
     data.resize(RdmapImmediateData::size);
     completion.immediate_data = View<RdmapImmediateData>(data.data()).get<"data">();
+    completion.immediate = static_cast<std::uint32_t>(completion.immediate_data);
   }
   if (!(machines::is_immediate(operation) && has(immediate_without_receive))) {
     completion.id = receives_.front().id;

@@ -30,6 +30,14 @@ std::uint32_t Rnic::create_cq(std::uint32_t capacity) {
   return handle;
 }
 
+void Rnic::forget_everything() {
+  memory_.clear();
+  cqs_.clear();
+  notifications_.clear();
+  events_.clear();
+  dead_ = false;
+}
+
 std::vector<device::Completion> Rnic::poll(std::uint32_t cq, std::size_t most) {
   const auto found = cqs_.find(cq);
   if (found == cqs_.end()) return {};

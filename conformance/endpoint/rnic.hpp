@@ -26,6 +26,8 @@ class Rnic {
   Rnic& operator=(const Rnic&) = delete;
 
   [[nodiscard]] const RnicOptions& options() const { return options_; }
+  /// Of endpoints that are made from now on.
+  void set_extensions(bool on) { options_.extensions = on; }
   [[nodiscard]] device::Memory& memory() { return memory_; }
   [[nodiscard]] bool has(Fault fault) const { return faults_[fault]; }
   /// Before anything is made.
@@ -39,6 +41,11 @@ class Rnic {
                                                   std::uint32_t rights);
 
   std::uint32_t create_cq(std::uint32_t capacity);
+  [[nodiscard]] bool has_cq(std::uint32_t cq) const { return cqs_.contains(cq); }
+  /// With what it holds; completions of who goes on using it are lost.
+  void destroy_cq(std::uint32_t cq) { cqs_.erase(cq); }
+  /// All memory, completion queues and events; faults and the sequence of handles stay.
+  void forget_everything();
   [[nodiscard]] std::vector<device::Completion> poll(std::uint32_t cq, std::size_t most = SIZE_MAX);
   /// Asks for a notification of the next completion, or of the next that was solicited or failed.
   void arm(std::uint32_t cq, bool solicited_only);

@@ -68,7 +68,7 @@ device::Result<void> Endpoint::post_send(device::SendRequest request) {
   if (asked.opcode == WorkOpcode::write_imm) work.parts = 2;
   if (asked.opcode == WorkOpcode::bind_mw) {
     const device::Window* window = rnic_.memory().window(asked.window);
-    if (window != nullptr && window->type == 1) asked.new_key = rnic_.memory().fresh_key();
+    if (window != nullptr && window->type == 1 && asked.new_key == 0) asked.new_key = rnic_.memory().fresh_key();
   }
   if (stream_ != StreamState::operating && stream_ != StreamState::peer_closed) {
     work.done = true;

@@ -7,8 +7,10 @@
 
 #include "conformance/device/fault_table.hpp"
 #include "conformance/device/reference.hpp"
+#include "conformance/endpoint/fault_table.hpp"
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/run_directory.hpp"
+#include "conformance/runner/target_iwarp.hpp"
 #include "replay/host/host.hpp"
 #include "replay/wires/background.hpp"
 #include "replay/wires/restrained.hpp"
@@ -101,6 +103,7 @@ class ReferenceTarget final : public Target {
     reference_ = std::move(*started);
     for (const std::string& name : options.faults) {
       const device::FaultRow* fault = device::find_fault(name);
+      if (!fault && endpoint::find_fault(name)) continue;  // of the reference device of iWARP
       if (!fault) return tl::unexpected(TargetError{true, fmt::format("there is no fault \"{}\"", name)});
       reference_->device().faults().set(fault->fault);
     }
@@ -298,6 +301,7 @@ std::string Target::wire() { return device().tcp ? device().tcp->name() : device
 
 std::string Target::destinations() {
   const DeviceUnderTest& under_test = device();
+  if (under_test.is_iwarp()) return to_string(under_test.address);
   std::string text = fmt::format("{}, {}", replay::mac_text(load_be(under_test.path.device_mac.data(), 6)),
                                  to_string(address_of(under_test.path.device_address)));
   for (const auto* way : {&under_test.ipv6, &under_test.vlan})
@@ -306,12 +310,14 @@ std::string Target::destinations() {
 }
 
 void Target::guard() {
+  if (!device().wire) return;
   guarded_ = std::make_unique<InterruptibleWire>(*device().wire);
   device().wire = guarded_.get();
 }
 
 void Target::interrupt() {
   if (guarded_) guarded_->interrupt();
+  if (replay::TcpHost* tcp = device().tcp) tcp->interrupt();
   if (peer::Peer* peer = device().peer) peer->close();
 }
 
@@ -322,6 +328,7 @@ std::optional<Gone> Target::gone() const {
 
 tl::expected<std::unique_ptr<Target>, TargetError> Target::open(const TargetOptions& options) {
   constexpr std::string_view agent = "agent:";
+  if (options.device == "reference" && options.family == Family::iwarp) return open_reference_endpoint(options);
   if (options.device == "reference") {
     auto target = std::make_unique<ReferenceTarget>();
     if (auto started = target->start(options); !started) return tl::unexpected(started.error());

@@ -20,7 +20,7 @@ struct TargetOptions {
   std::string device = "reference";             ///< "reference", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
   Family family = Family::infiniband;           ///< of the reference device: which of the two
   std::uint64_t seed = 1;                       ///< of the reference device
-  std::vector<std::string> faults{};            ///< of the reference device, by name: device/fault_table.hpp
+  std::vector<std::string> faults{};            ///< of the reference device, by name: device/, endpoint/fault_table.hpp
   std::string wire{};                           ///< "packet:eth0"
   std::string kernel = "debian";                ///< of the lab
   std::filesystem::path agent{};                ///< the agent's program, for the lab
@@ -63,7 +63,7 @@ class Target {
   [[nodiscard]] virtual std::string known_as() const { return {}; }
   /// The wire's name.
   [[nodiscard]] std::string wire();
-  /// Who is sent frames: MAC, IP addresses and queue pairs, one line.
+  /// Who is sent frames: MAC, IP addresses and queue pairs, one line; of iWARP the address.
   [[nodiscard]] std::string destinations();
   /// What the device itself complained of since this was asked last: a kernel's warnings.
   virtual std::vector<std::string> complaints() { return {}; }
@@ -73,7 +73,7 @@ class Target {
   virtual void interrupt();
 
  protected:
-  /// Puts what can be interrupted between the cases and the wire of device().
+  /// Puts what can be interrupted between the cases and the wire of device(), if it has one.
   void guard();
 
  private:

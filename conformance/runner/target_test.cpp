@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "conformance/cases/bench.hpp"
+#include "replay/peer/connection_manager.hpp"
 
 namespace rdmawire::conformance {
 namespace {
@@ -32,6 +33,42 @@ TEST(ReferenceTarget, SaysWhichFaultThereIsNot) {
   ASSERT_FALSE(target);
   EXPECT_TRUE(target.error().usage);
   EXPECT_EQ(target.error().message, "there is no fault \"none-of-these\"");
+}
+
+TEST(ReferenceEndpointTarget, IsReachedOverTcp) {
+  const auto target = Target::open({.family = Family::iwarp, .faults = {"sends-reserved-setup-bits"}});
+  ASSERT_TRUE(target) << target.error().message;
+  DeviceUnderTest& device = (*target)->device();
+  EXPECT_TRUE(device.is_iwarp());
+  EXPECT_TRUE(device.virtual_time());
+  EXPECT_EQ(device.wire, nullptr);
+  EXPECT_EQ((*target)->destinations(), "10.0.0.1");
+  EXPECT_FALSE((*target)->gone());
+  MpaWishes wishes;
+  wishes.crc = false;
+  wishes.revision = 1;
+  device.wish(wishes);
+  const auto pd = device.device->protection_domain().value();
+  const auto cq = device.device->completion_queue(4).value();
+  const auto qp = pd.queue_pair({.send_cq = &cq}).value();
+  ASSERT_TRUE(device.tcp->listen(4000, {}));
+  const auto cm = peer::CmConnection::connect(*device.peer, qp, {.address = "10.0.0.200", .port = 4000}).value();
+  const auto stream = device.tcp->accept(4000, device.now() + 1'000'000).value();
+  ASSERT_TRUE(stream);
+  const auto request = stream->receive(device.now() + 1'000'000).value();
+  ASSERT_TRUE(request);
+  ASSERT_EQ(request->octets.size(), 20U);
+  EXPECT_EQ(request->octets[16], 0x05);  // no C; the fault's reserved bits
+  EXPECT_EQ(request->octets[17], 1);
+  (*target)->interrupt();
+  EXPECT_FALSE(stream->receive(device.now() + 1'000'000));
+  EXPECT_TRUE((*target)->gone());
+}
+
+TEST(ReferenceEndpointTarget, SaysWhichFaultThereIsNot) {
+  const auto target = Target::open({.family = Family::iwarp, .faults = {"no-such-fault"}});
+  ASSERT_FALSE(target);
+  EXPECT_TRUE(target.error().usage);
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+#include "conformance/runner/target_iwarp.hpp"
+
+#include <fmt/format.h>
+
+#include "conformance/device/fault_table.hpp"
+#include "conformance/endpoint/fault_table.hpp"
+#include "conformance/endpoint/reference.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+class ReferenceEndpointTarget final : public Target {
+ public:
+  tl::expected<void, TargetError> start(const TargetOptions& options) {
+    endpoint::AdapterOptions adapter;
+    adapter.rnic.seed = options.seed;
+    device_.address = adapter.address;
+    auto started = endpoint::ReferenceEndpoint::start(std::move(adapter));
+    if (!started) return tl::unexpected(TargetError{false, started.error().message});
+    reference_ = std::move(*started);
+    for (const std::string& name : options.faults) {
+      const endpoint::FaultRow* fault = endpoint::find_fault(name);
+      if (!fault && device::find_fault(name)) continue;  // of the reference device of RoCE
+      if (!fault) return tl::unexpected(TargetError{true, fmt::format("there is no fault \"{}\"", name)});
+      reference_->set_fault(fault->fault);
+    }
+    auto opened = peer::Device::open(reference_->peer());
+    if (!opened) return tl::unexpected(TargetError{false, opened.error().message});
+    verbs_.emplace(std::move(*opened));
+    device_.name = options.device;
+    device_.peer = &reference_->peer();
+    device_.device = &*verbs_;
+    device_.tcp = &reference_->tcp();
+    device_.patience.upper_bounds = true;
+    device_.wire_delay = reference_->tcp().options().delay;
+    device_.takes_slow = device_.takes_dangerous = true;
+    device_.wish = [this](const MpaWishes& wishes) {
+      machines::MpaSettings mpa = reference_->wished();
+      mpa.revision = wishes.revision;
+      mpa.markers = wishes.markers;
+      mpa.crc = wishes.crc;
+      mpa.enhanced = wishes.enhanced;
+      mpa.rdmac = wishes.rdmac;
+      mpa.peer_to_peer = wishes.peer_to_peer;
+      mpa.rtr = {wishes.rtr_send, wishes.rtr_write, wishes.rtr_read};
+      reference_->wish(mpa);
+    };
+    device_.switch_extensions = [this](bool on) { reference_->set_extensions(on); };
+    device_.change_segments = [this](std::uint32_t octets) { reference_->set_emss(octets); };
+    return {};
+  }
+  DeviceUnderTest& device() override { return device_; }
+  [[nodiscard]] const DeviceUnderTest& device() const override { return device_; }
+  [[nodiscard]] std::string details() const override { return "rdmawire's reference endpoint of iWARP"; }
+
+ private:
+  std::unique_ptr<endpoint::ReferenceEndpoint> reference_;
+  std::optional<peer::Device> verbs_;
+  DeviceUnderTest device_;
+};
+
+}  // namespace
+
+tl::expected<std::unique_ptr<Target>, TargetError> open_reference_endpoint(const TargetOptions& options) {
+  auto target = std::make_unique<ReferenceEndpointTarget>();
+  if (auto started = target->start(options); !started) return tl::unexpected(started.error());
+  return target;
+}
+
+}  // namespace rdmawire::conformance

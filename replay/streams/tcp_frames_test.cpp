@@ -1,0 +1,62 @@
+#include "replay/streams/tcp_frames.hpp"
+
+#include <gtest/gtest.h>
+
+#include "dissectors/protocol/testing.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+using rdmawire::testing::from_hex;
+
+TcpFrame between() {
+  TcpFrame frame;
+  frame.from_mac = 0x020000000c01;
+  frame.to_mac = 0x020000000001;
+  frame.from = {IpAddress::v4(0x0a0000c8), 40000};
+  frame.to = {IpAddress::v4(0x0a000001), 7471};
+  return frame;
+}
+
+TEST(TcpFrames, ASynHasTheOptionAndNoAcknowledgement) {
+  TcpFrame frame = between();
+  frame.seq = 0x01020304;
+  frame.syn = true;
+  frame.mss = 1460;
+  // RFC 791, 3.1 and RFC 9293, 3.1: 44 octets, data offset 6, SYN, kind 2 of 4 octets. The checksums were computed by
+  // hand: 0x25ff over the header's words, and the pseudo header's with them.
+  const auto octets = frame.encode();
+  ASSERT_EQ(octets.size(), 14U + 44U);
+  EXPECT_EQ(std::vector<std::uint8_t>(octets.begin(), octets.begin() + 14), from_hex("020000000001020000000c010800"));
+  EXPECT_EQ(std::vector<std::uint8_t>(octets.begin() + 14, octets.begin() + 24), from_hex("4500002c000040004006"));
+  EXPECT_EQ(std::vector<std::uint8_t>(octets.begin() + 34, octets.begin() + 50),
+            from_hex("9c401d2f01020304000000006002ffff"));
+  EXPECT_EQ(std::vector<std::uint8_t>(octets.begin() + 54, octets.end()), from_hex("020405b4"));
+  EXPECT_EQ(frame.length(), 1U);
+}
+
+/// The sum of a datagram's words, with the pseudo header's: all ones when the checksum is right. RFC 1071.
+std::uint32_t sum_of(Bytes octets, std::uint32_t begin) {
+  std::uint64_t sum = begin;
+  for (std::size_t i = 0; i < octets.size(); ++i) sum += static_cast<std::uint32_t>(octets[i]) << (i % 2 == 0 ? 8 : 0);
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<std::uint32_t>(sum);
+}
+
+TEST(TcpFrames, ChecksumsAreRight) {
+  TcpFrame frame = between();
+  frame.ack_number = 77;
+  frame.fin = true;
+  const std::vector<std::uint8_t> payload{1, 2, 3, 4, 5};
+  frame.payload = payload;
+  const auto octets = frame.encode();
+  ASSERT_EQ(octets.size(), 14U + 20 + 20 + 5);
+  EXPECT_EQ(octets[14 + 20 + 13], 0x19);  // ACK, PSH, FIN
+  EXPECT_EQ(sum_of(Bytes(octets).subspan(14, 20), 0), 0xffffU);
+  const std::uint32_t pseudo = 0x0a00 + 0x00c8 + 0x0a00 + 0x0001 + 6 + 25;
+  EXPECT_EQ(sum_of(Bytes(octets).subspan(34), pseudo), 0xffffU);
+  EXPECT_EQ(frame.length(), 6U);
+}
+
+}  // namespace
+}  // namespace rdmawire::replay
