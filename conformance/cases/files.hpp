@@ -39,7 +39,6 @@ std::span<const Case> port_counters_cases();
 std::span<const Case> connection_manager_messages_cases();
 std::span<const Case> connection_manager_timeouts_cases();
 
-
 namespace iwarp {
 std::span<const Case> ddp_untagged_cases();
 }
