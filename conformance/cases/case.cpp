@@ -42,6 +42,14 @@ constexpr std::span<const Case> (*files[])() = {
     connection_manager_timeouts_cases,
     queue_pair_memory_cases,
     iwarp::ddp_untagged_cases,
+    iwarp::ddp_tagged_cases,
+    iwarp::ddp_source_cases,
+    iwarp::ddp_close_cases,
+    iwarp::rdmap_operations_cases,
+    iwarp::rdmap_reads_cases,
+    iwarp::rdmap_invalidate_cases,
+    iwarp::rdmap_stream_cases,
+    iwarp::rdmap_access_cases,
 };
 // clang-format on
 
