@@ -45,6 +45,7 @@ void Adapter::forget_everything() {
   for (auto& [id, stream] : streams_) abandon(id);
   qps_.clear();
   cm_ids_.clear();
+  for (const Wanted& wanted : wanted_) forgotten(wanted.stream);
   wanted_.clear();
   events_.clear();
   why_.clear();
