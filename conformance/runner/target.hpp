@@ -16,7 +16,7 @@
 namespace rdmawire::conformance {
 
 struct TargetOptions {
-  std::string device = "reference";             ///< "reference", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
+  std::string device = "reference";             ///< "reference", "lab:rxe", "lab:siw"; with `wire` "agent:ADDRESS"
   std::uint64_t seed = 1;                       ///< of the reference device
   std::vector<std::string> faults{};            ///< of the reference device, by name: device/fault_table.hpp
   std::string wire{};                           ///< "packet:eth0"
@@ -57,9 +57,9 @@ class Target {
   [[nodiscard]] virtual const DeviceUnderTest& device() const = 0;
   /// What it says of itself, one line.
   [[nodiscard]] virtual std::string details() const = 0;
-  /// Under which name results are known of it: "rxe-6.1"; empty: none that this product knows.
+  /// Under which name results are known of it: "rxe-6.1", "siw-6.1"; empty: none that this product knows.
   [[nodiscard]] virtual std::string known_as() const { return {}; }
-  /// Who is sent frames: MAC, IP addresses and queue pairs, one line.
+  /// Who is sent frames: MAC, IP addresses and queue pairs or TCP, one line.
   [[nodiscard]] std::string destinations();
   /// What the device itself complained of since this was asked last: a kernel's warnings.
   virtual std::vector<std::string> complaints() { return {}; }
@@ -69,7 +69,7 @@ class Target {
   virtual void interrupt();
 
  protected:
-  /// Puts what can be interrupted between the cases and the wire of device().
+  /// Puts what can be interrupted between the cases and the wire of device(), where it has one.
   void guard();
 
  private:
