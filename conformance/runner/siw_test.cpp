@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "conformance/lab/process.hpp"
+#include "conformance/lab/guest_for_test.hpp"
 #include "conformance/runner/target.hpp"
 #include "dissectors/protocol/ddp.hpp"
 #include "dissectors/protocol/encode.hpp"
@@ -295,19 +295,55 @@ TEST_F(Siw, WaitsForItAreInterruptedFromOutside) {
   EXPECT_LT(host().now() - before, patience / 4);
 }
 
-/// The last one of this program: there is no guest behind it.
-TEST(SiwsKernel, ThatPanicsIsTheDevicesFailure) {
+TEST_F(Siw, BehindAnAgentIsReachedByTheAddressThatWasAllowed) {
+  auto other = lab::TestGuest::boot(true, RDMAWIRE_AGENT);
+  ASSERT_TRUE(other) << other.error().message;
+  TargetOptions options{.device = "agent:" + other->agent(), .wire = other->guest.ports().at(0).wire};
+  const auto unsaid = Target::open(options);
+  ASSERT_FALSE(unsaid);
+  EXPECT_TRUE(unsaid.error().usage);
+  EXPECT_THAT(unsaid.error().message, HasSubstr("say --allow with its address"));
+  options.allowed = {"10.77.0.99"};
+  const auto nobody = Target::open(options);
+  ASSERT_FALSE(nobody);
+  EXPECT_THAT(nobody.error().message, HasSubstr("nobody answers for 10.77.0.99"));
+  options.allowed = {"10.77.0.99", other->address()};
+  options.frames_per_second = 200;
+  const auto target = Target::open(options);
+  ASSERT_TRUE(target) << target.error().message;
+  EXPECT_TRUE((*target)->device().is_iwarp());
+  EXPECT_EQ((*target)->destinations(), "52:54:00:77:00:01, 10.77.0.1, TCP");
+  // Nobody listens; the rate holds for what says so.
+  replay::TcpHost& tcp = *(*target)->device().tcp;
+  const std::int64_t before = tcp.now();
+  constexpr int tries = 120;
+  for (int i = 0; i < tries; ++i) {
+    const auto refused = tcp.connect({(*target)->device().address, 9}, {}, tcp.now() + patience);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message, HasSubstr("refused"));
+  }
+  EXPECT_GE(tcp.now() - before, std::int64_t{1'000'000'000} * (tries - 64 - 1) / 200);
+  EXPECT_EQ(tcp.take_passed().size(), 2U * tries);
+}
+
+/// The last one of this program: the guest is lost.
+TEST(SiwsKernel, ThatPanicsIsTheDevicesFailureAndAnotherOneIsBooted) {
   if (lab::find_program("qemu-system-x86_64").empty() || !booted()) GTEST_SKIP() << "needs the guest";
   Target& target = **booted();
-  const auto told = target.device().peer->call("run", {{"argv", {"/bin/sh", "-c", "echo c >/proc/sysrq-trigger"}}});
-  (void)told;  // whether it was still answered is open
-  for (int tries = 0; tries < 300 && (!target.gone() || !target.gone()->device); ++tries)
-    std::this_thread::sleep_for(100ms);
+  EXPECT_FALSE(target.gone());
+  // Whether it is still answered is open.
+  (void)target.device().peer->call("run", {{"argv", {"/bin/sh", "-c", "echo c >/proc/sysrq-trigger"}}});
+  for (int tries = 0; tries < 300 && !target.device().peer->lost(); ++tries) std::this_thread::sleep_for(100ms);
   const auto gone = target.gone();
   ASSERT_TRUE(gone);
   EXPECT_TRUE(gone->device);
   EXPECT_THAT(gone->why, StartsWith("the guest's kernel panicked: "));
   EXPECT_THAT(target.complaints(), Contains(HasSubstr("sysrq triggered crash")));
+  // The other one lives beside what is left of the first.
+  const auto again = Target::open({.device = "lab:siw", .agent = RDMAWIRE_AGENT});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_FALSE((*again)->gone());
+  EXPECT_TRUE((*again)->device().tcp->pass((*again)->device().now() + 1000));
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "conformance/runner/target.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 
 #include "conformance/device/fault_table.hpp"
@@ -333,6 +335,12 @@ class LabTarget final : public AgentTarget {
            kernel.substr(0, dot == std::string::npos ? dot : kernel.find_first_not_of("0123456789", dot + 1));
   }
   [[nodiscard]] std::optional<Gone> gone() const override {
+    // A kernel that panics takes the agent with it a moment before it is known why.
+    constexpr int moment = 3000;  // milliseconds
+    if (const auto lost = peer_->lost(); lost && lost->number != ENOTCONN) {
+      pollfd waiting{guest_->ended_descriptor(), POLLIN, 0};
+      ::poll(&waiting, 1, moment);
+    }
     if (const auto ended = guest_->ended()) return Gone{true, ended->message};
     return Target::gone();
   }
