@@ -20,6 +20,7 @@
 #include "cli/terminal.hpp"
 #include "conformance/coverage/coverage.hpp"
 #include "conformance/device/fault_table.hpp"
+#include "conformance/endpoint/fault_table.hpp"
 #include "conformance/report/journal.hpp"
 #include "conformance/report/report.hpp"
 #include "conformance/runner/expected.hpp"
@@ -112,8 +113,13 @@ std::string words(const conformance::Change& change) {
   return {};
 }
 
-Exit list_faults() {
+Exit list_faults(const std::string& device) {
   Output output;
+  if (device == "reference:iwarp") {
+    for (const endpoint::FaultRow& row : endpoint::fault_rows)
+      output.text() += fmt::format("{:<36} {}  [{}]\n", row.name, row.sentence, row.check);
+    return output.finish() ? Exit::fine : Exit::trouble;
+  }
   for (const device::FaultRow& row : device::fault_rows)
     output.text() += fmt::format("{:<36} {}  [{}]\n", row.name, row.sentence, fmt::join(row.broken(), ", "));
   return output.finish() ? Exit::fine : Exit::trouble;
@@ -320,7 +326,7 @@ Exit run(Options options) {
   if (options.mutations) return show_mutations(options.seed);
   if (options.coverage) return show_coverage();
   if (options.list) return list(options);
-  if (options.target.faults == std::vector<std::string>{"list"}) return list_faults();
+  if (options.target.faults == std::vector<std::string>{"list"}) return list_faults(options.target.device);
   std::error_code error;
   options.target.agent = options.agent.empty()
                              ? fs::read_symlink("/proc/self/exe", error).parent_path() / "rdmawire-agent"
@@ -441,7 +447,7 @@ void add_certify(CLI::App& app, Work& work) {
   auto* command = app.add_subcommand("certify", "Judges a device clause by clause: sends frames, watches its answers.");
   auto options = std::make_shared<Options>();
   conformance::TargetOptions& target = options->target;
-  command->add_option("--device", target.device, "reference, lab:rxe, or agent:ADDRESS with --wire")
+  command->add_option("--device", target.device, "reference, reference:iwarp, lab:rxe, or agent:ADDRESS with --wire")
       ->capture_default_str();
   command->add_option("--wire", target.wire, "which leads to the device: packet:eth1");
   command->add_option("--secret-file", target.secret_file, "that the agent was started with");

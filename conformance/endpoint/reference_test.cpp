@@ -264,10 +264,12 @@ TEST_F(Reference, ReadsAndExecutesAtomicsAtTheOtherEnd) {
 TEST_F(Reference, ImmediateDataOfEightOctetsComeWhole) {
   auto [stream, qp, cm] = responder(1);
   stream.says(untagged(8, 0, 1, 0, {1, 2, 3, 4, 5, 6, 7, 8}));
-  const auto polled = take(reference->peer().call("poll", {{"cq", cq->handle()}, {"timeout_ms", 10}}));
-  const auto& done = polled.at("completions").at(0);
-  EXPECT_EQ(done.at("imm64"), 0x0102030405060708);
-  EXPECT_EQ(done.at("imm"), 0x05060708);
+  const auto done = completion();
+  EXPECT_EQ(done.imm64, 0x0102030405060708U);
+  EXPECT_EQ(done.imm, 0x05060708U);
+  // And out: RFC 7306, 6.3.
+  ASSERT_TRUE(qp->post_send({{.opcode = "send_imm", .wr_id = 6, .more = {{"imm", 0x1112131415161718}}}}));
+  EXPECT_EQ(stream.next(), stream.fpdu(untagged(8, 0, 1, 0, {0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18})));
 }
 
 TEST_F(Reference, RejectsWithPrivateData) {
@@ -427,6 +429,95 @@ TEST_F(Reference, WhatIsDestroyedLetsGoOfItsConnection) {
   EXPECT_EQ(connected.stream.next(), word("reset"));
   listener->release();
   EXPECT_FALSE(reference->tcp().connect(to_device(), {}, reference->tcp().now() + millisecond));
+}
+
+TEST_F(Reference, AHalfThatStaysOpenCanBeSentTo) {
+  listener.emplace(take(peer::Listener::listen(reference->peer(), {.port = device_port})));
+  Stream stream = connect_tcp();
+  stream.raw(request_frame(0x40, 1));
+  auto cm = take(listener->request(5s));
+  auto& qp = new_qp();
+  post(qp, 1);
+  ASSERT_TRUE(
+      reference->peer().call("cm_accept", {{"cm_id", cm.handle()}, {"qp", qp.handle()}, {"answer_disconnect", false}}));
+  (void)stream.next();
+  stream.says(send_of(1, some(1)));
+  ASSERT_TRUE(stream.tcp->close_half());
+  ASSERT_EQ(take(cm.next_event(5s)).type, "established");
+  EXPECT_EQ(take(cm.next_event(5s)).type, "disconnected");
+  EXPECT_EQ(stream.next(), word("nothing"));
+  ASSERT_TRUE(memory->write(0, word("late")));
+  device_sends(qp, 4);
+  EXPECT_EQ(stream.next(), stream.fpdu(send_of(1, word("late"))));
+  ASSERT_TRUE(cm.disconnect());
+  EXPECT_EQ(stream.next(), word("fin"));
+}
+
+TEST_F(Reference, WindowsAndFastRegistrationServeTheTester) {
+  memory.emplace(take(pd->region(8192, {"local_write", "remote_write", "mw_bind"})));
+  auto window = take(pd->memory_window());
+  auto connected = responder(1);
+  connected.stream.says(send_of(1, some(1)));
+  (void)completion();
+  const auto key = take(window.bind(*connected.qp, *memory, 128, 16, {"remote_write"}, true));
+  EXPECT_EQ(completion().opcode, "bind_mw");
+  connected.stream.says(tagged(0, key, memory->addr() + 128, word("in the window")));
+  EXPECT_EQ(take(memory->read(128, 13)), word("in the window"));
+  const auto fast = take(reference->peer().call("alloc_mr", {{"pd", pd->handle()}, {"length", 4096}}));
+  const std::uint32_t rkey = fast.at("rkey").get<std::uint32_t>() + 1;
+  ASSERT_TRUE(connected.qp->post_send(
+      {{.opcode = "reg_mr",
+        .wr_id = 8,
+        .more = {{"mr", fast.at("mr")}, {"new_rkey", rkey}, {"access", {"local_write", "remote_write"}}}}}));
+  EXPECT_EQ(completion().opcode, "reg_mr");
+  connected.stream.says(tagged(0, rkey, fast.at("addr").get<std::uint64_t>(), word("fast")));
+  const auto told = take(reference->peer().call("read", {{"mr", fast.at("mr")}, {"length", 4}}));
+  EXPECT_EQ(told.at("octets"), "66617374");
+  // Beyond its end: RFC 5041, 7.2.
+  connected.stream.says(tagged(0, key, memory->addr() + 140, word("in the window")));
+  const Octets fpdu = connected.stream.next();
+  ASSERT_GE(fpdu.size(), 24U);
+  EXPECT_EQ(Octets(fpdu.begin() + 20, fpdu.begin() + 22), (Octets{0x11, 0x01}));
+}
+
+TEST_F(Reference, ASolicitedSendWakesWhoAskedForIt) {
+  const auto channel = take(device->completion_channel());
+  cq.emplace(take(device->completion_queue(8, &channel)));
+  auto connected = responder(2);
+  ASSERT_TRUE(cq->notify(true));
+  const auto woken = [&] {
+    EXPECT_TRUE(reference->peer().call("ping"));
+    const auto event =
+        take(reference->peer().next_event(0ms, [](const peer::Event& one) { return one.name == "completion"; }));
+    return event.has_value();
+  };
+  connected.stream.says(send_of(1, some(1)));
+  EXPECT_FALSE(woken());
+  connected.stream.says(untagged(5, 0, 2, 0, some(1)));
+  EXPECT_TRUE(woken());
+}
+
+TEST_F(Reference, RequestsBeyondTheBacklogAreRefused) {
+  listener.emplace(take(peer::Listener::listen(reference->peer(), {.port = device_port}, 1)));
+  Stream one = connect_tcp(), two = connect_tcp();
+  one.raw(request_frame(0x40, 1));
+  two.raw(request_frame(0x40, 1));
+  EXPECT_EQ(two.next(), word("reset"));
+  EXPECT_EQ(one.next(), word("nothing"));
+  const auto waiting = take(listener->request(5s));
+  EXPECT_FALSE(listener->request(0ms));
+}
+
+TEST_F(Reference, AStateOfErrorTerminatesTheStream) {
+  auto [stream, qp, cm] = responder(1);
+  stream.says(send_of(1, some(1)));
+  (void)completion();
+  ASSERT_TRUE(qp->modify({{"state", "err"}}));
+  const Octets fpdu = stream.next();
+  ASSERT_GE(fpdu.size(), 24U);
+  // RFC 5040, 4.8: RDMA, local catastrophic.
+  EXPECT_EQ(Octets(fpdu.begin() + 20, fpdu.begin() + 24), (Octets{0, 0, 0, 0}));
+  EXPECT_EQ(stream.next(), word("fin"));
 }
 
 TEST_F(Reference, RefusesWhatMakesNoSense) {
