@@ -42,6 +42,9 @@ constexpr std::span<const Case> (*files[])() = {
     connection_manager_timeouts_cases,
     queue_pair_memory_cases,
     iwarp::ddp_untagged_cases,
+    iwarp::terminate_cases,
+    iwarp::rdmap_immediate_cases,
+    iwarp::rdmap_atomics_cases,
 };
 // clang-format on
 

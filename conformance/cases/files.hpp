@@ -41,6 +41,9 @@ std::span<const Case> connection_manager_timeouts_cases();
 
 namespace iwarp {
 std::span<const Case> ddp_untagged_cases();
+std::span<const Case> terminate_cases();
+std::span<const Case> rdmap_immediate_cases();
+std::span<const Case> rdmap_atomics_cases();
 }
 
 }  // namespace rdmawire::conformance
