@@ -1,5 +1,5 @@
-/// Lines of the agent's protocol of any octets, one after the other, at one device of iWARP; a line that begins with '>'
-/// is octets that somebody sends to it over TCP.
+/// Lines of the agent's protocol of any octets, one after the other, at one device of iWARP; a line that begins with
+/// '>' is octets that somebody sends to it over TCP.
 
 #include <cstdint>
 #include <string_view>
