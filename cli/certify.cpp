@@ -427,7 +427,7 @@ void add_certify(CLI::App& app, Work& work) {
   auto* command = app.add_subcommand("certify", "Judges a device clause by clause: sends frames, watches its answers.");
   auto options = std::make_shared<Options>();
   conformance::TargetOptions& target = options->target;
-  command->add_option("--device", target.device, "reference, lab:rxe, or agent:ADDRESS with --wire")
+  command->add_option("--device", target.device, "reference, lab:rxe, lab:siw, or agent:ADDRESS with --wire")
       ->capture_default_str();
   command->add_option("--wire", target.wire, "which leads to the device: packet:eth1");
   command->add_option("--secret-file", target.secret_file, "that the agent was started with");
