@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "conformance/lab/guest_for_test.hpp"
+#include "conformance/runner/certify.hpp"
 #include "conformance/runner/target.hpp"
 #include "dissectors/protocol/ddp.hpp"
 #include "dissectors/protocol/encode.hpp"
@@ -327,6 +328,27 @@ TEST_F(Siw, BehindAnAgentIsReachedByTheAddressThatWasAllowed) {
   }
   EXPECT_GE(tcp.now() - before, std::int64_t{1'000'000'000} * (tries - 64 - 1) / 200);
   EXPECT_EQ(tcp.take_passed().size(), 2U * tries);
+}
+
+/// Whichever device the guest has, the way is the same.
+void panics(Bench& bench) {
+  (void)bench.device().peer->call("run", {{"argv", {"/bin/sh", "-c", "echo c >/proc/sysrq-trigger"}}});
+  bench.pass(500'000'000);
+}
+void is_well(Bench& bench) { bench.note("fine"); }
+constexpr Case fatal{.rule = "rc.responder.psn.sequence-error", .variant = "fatal", .run = panics};
+constexpr Case good{.rule = "rc.responder.psn.sequence-error", .variant = "good", .run = is_well};
+
+TEST(LabsKernel, ThatPanicsInACaseIsItsFailureAndTheNextCaseRuns) {
+  if (lab::find_program("qemu-system-x86_64").empty() || !booted()) GTEST_SKIP() << "needs the lab";
+  CertifyOptions options;
+  options.open = [](auto&&...) { return Target::open({.device = "lab:rxe", .agent = RDMAWIRE_AGENT}); };
+  const Certification all = certify(std::vector<const Case*>{&fatal, &good}, options);
+  ASSERT_EQ(all.results.size(), 2U);
+  EXPECT_EQ(all.results[0].judgement.verdict, Verdict::fail);
+  EXPECT_EQ(all.results[0].judgement.expected, "the device goes on");
+  EXPECT_THAT(all.results[0].judgement.actual, StartsWith("the device went away: the guest's kernel panicked: "));
+  EXPECT_EQ(all.results[1].judgement.verdict, Verdict::pass);
 }
 
 /// The last one of this program: the guest is lost.
