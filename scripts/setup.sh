@@ -4,7 +4,7 @@
 packages_build=(
   g++ cmake ninja-build ccache pkg-config
   libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libisal-dev libpcap-dev zlib1g-dev libzstd-dev
-  libibverbs-dev librdmacm-dev libsodium-dev
+  libibverbs-dev librdmacm-dev libsodium-dev liblwip-dev
   libpugixml-dev
   libgtest-dev libgmock-dev libbenchmark-dev libtins-dev
   libjs-chart.js libjs-jquery libjs-jquery-datatables

@@ -50,6 +50,9 @@ constexpr std::span<const Case> (*files[])() = {
     iwarp::rdmap_invalidate_cases,
     iwarp::rdmap_stream_cases,
     iwarp::rdmap_access_cases,
+    iwarp::terminate_cases,
+    iwarp::rdmap_immediate_cases,
+    iwarp::rdmap_atomics_cases,
 };
 // clang-format on
 

@@ -49,6 +49,9 @@ std::span<const Case> rdmap_reads_cases();
 std::span<const Case> rdmap_invalidate_cases();
 std::span<const Case> rdmap_stream_cases();
 std::span<const Case> rdmap_access_cases();
+std::span<const Case> terminate_cases();
+std::span<const Case> rdmap_immediate_cases();
+std::span<const Case> rdmap_atomics_cases();
 }
 
 }  // namespace rdmawire::conformance

@@ -39,7 +39,7 @@ void Face::read_more(Given& given, std::uint32_t handle, SendRequest& into) {
   if (qp && qp->options.type == QpType::xrc_initiator) into.xrc_srq = given.number<std::uint32_t>("remote_srqn");
 }
 
-Json Face::port_json() {
+Json Face::own_port() {
   const Port& at = device_.port();
   const Faults& faults = device_.faults();
   Json gids = Json::array(), pkeys = Json::array();
@@ -52,22 +52,9 @@ Json Face::port_json() {
   }
   for (const std::uint16_t pkey : at.pkeys) pkeys.push_back(pkey);
   if (faults[Fault::no_default_pkey]) pkeys[0] = 0x8001;
-  return {{"port", 1},
-          {"state", "active"},
-          {"phys_state", "link_up"},
-          {"link_layer", "ethernet"},
-          {"netdev", "reference"},
-          {"max_mtu", at.mtu},
+  return {{"max_mtu", at.mtu},
           {"active_mtu", at.mtu},
           {"max_msg_size", machines::longest_message},
-          {"lid", 0},
-          {"lmc", 0},
-          {"sm_lid", 0},
-          {"sm_sl", 0},
-          {"max_vl", 1},
-          {"subnet_timeout", 0},
-          {"active_width", 2},
-          {"active_speed", 64},
           {"grh_required", true},
           {"bad_pkey_counter", device_.counters().bad_pkeys},
           {"qkey_violations", device_.counters().qkey_violations},

@@ -28,7 +28,7 @@ class Face final : public VerbsFace {
   Result<void> release_other(Kind kind, std::uint32_t handle) override;
   Result<void> post_srq_recv(std::uint32_t srq, ReceiveRequest request) override;
   void read_more(Given& given, std::uint32_t qp, SendRequest& into) override;
-  Json port_json() override;
+  Json own_port() override;
   Json description() override;
   Json counters_json() override;
   [[nodiscard]] Identity identity() const override { return {"ca", "ib", "0200:00ff:fe00:0001"}; }

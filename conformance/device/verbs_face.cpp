@@ -214,6 +214,24 @@ Result<Json> VerbsFace::destroy(Given& given) {
   return Json::object();
 }
 
+Json VerbsFace::port_json() {
+  Json whole = {{"port", 1},
+                {"state", "active"},
+                {"phys_state", "link_up"},
+                {"link_layer", "ethernet"},
+                {"netdev", name_},
+                {"lid", 0},
+                {"lmc", 0},
+                {"sm_lid", 0},
+                {"sm_sl", 0},
+                {"max_vl", 1},
+                {"subnet_timeout", 0},
+                {"active_width", 2},
+                {"active_speed", 64}};
+  whole.update(own_port());
+  return whole;
+}
+
 Result<Json> VerbsFace::devices(Given& given) {
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   const auto [node_type, transport, guid] = identity();

@@ -55,8 +55,8 @@ class VerbsFace {
   virtual void read_more(Given& given, std::uint32_t qp, SendRequest& into) = 0;
   /// The highest immediate data.
   [[nodiscard]] virtual std::uint64_t most_immediate() const { return 0xffff'ffff; }
-  /// What the transport tells of a port.
-  virtual Json port_json() = 0;
+  /// What the transport tells of the port.
+  virtual Json own_port() = 0;
   /// What `describe` says beside name and ports.
   virtual Json description() = 0;
   virtual Json counters_json() = 0;
@@ -112,6 +112,7 @@ class VerbsFace {
   Part read_part(Given& given, std::optional<std::uint64_t> length = {});
   std::vector<Sge> read_sges(Given& given, std::vector<std::uint8_t>* inline_octets = nullptr);
   SendRequest read_send(Given& given, std::uint32_t qp);
+  Json port_json();
   void release_all();
   Result<void> release(Kind kind, std::uint32_t handle);
 

@@ -60,7 +60,7 @@ Result<Adapter::QueuePair*> Adapter::free_qp(const CmParameters& with, const cha
   if (!qp && with.qp == 0)
     return refuse(EINVAL, fmt::format("{}: qp: with iWARP the connection is its queue pair's; a number is none", call));
   if (!qp) return refuse(ENOENT, fmt::format("{}: qp: there is no {}", call, with.qp));
-  if (qp->cm_id != 0 || qp->stopped || qp->endpoint->started())
+  if (qp->cm_id != 0 || qp->endpoint->started())
     return refuse(EINVAL, fmt::format("{}: qp: {} has, or had, a connection", call, with.qp));
   return qp;
 }
@@ -173,7 +173,11 @@ Result<void> Adapter::cm_destroy(std::uint32_t cm_id) {
   const CmId cm = std::move(found->second);
   cm_ids_.erase(found);
   --objects_;
-  std::erase_if(wanted_, [&](const Wanted& wanted) { return wanted.stream == cm.stream; });
+  // TCP has not heard of it yet.
+  if (std::erase_if(wanted_, [&](const Wanted& wanted) { return wanted.stream == cm.stream; }) != 0) {
+    if (QueuePair* qp = find_qp(cm.with.qp)) qp->cm_id = 0;
+    forgotten(cm.stream);
+  }
   Stream* stream = find_stream(cm.stream);
   if (!stream) return {};
   stream->cm_id = 0;

@@ -11,8 +11,6 @@ using device::Result;
 
 namespace {
 
-constexpr std::uint32_t mtu = 1500;
-
 Result<void> has_none(const char* what) {
   return tl::unexpected(Error{EOPNOTSUPP, std::string(what) + ": the reference device of iWARP has none"});
 }
@@ -39,28 +37,14 @@ void Face::read_more(Given& given, std::uint32_t, device::SendRequest& into) {
   if (into.opcode == device::WorkOpcode::fetch_add) into.swap_add_mask = given.number_or<std::uint64_t>("add_mask", 0);
 }
 
-Json Face::port_json() {
+Json Face::own_port() {
   // As siw has it: the GID is the network interface's MAC address.
-  return {{"port", 1},
-          {"state", "active"},
-          {"phys_state", "link_up"},
-          {"link_layer", "ethernet"},
-          {"netdev", "reference"},
-          {"max_mtu", 1024},
+  return {{"max_mtu", 1024},
           {"active_mtu", 1024},
           {"max_msg_size", 0xffff'ffffU},
-          {"lid", 0},
-          {"lmc", 0},
-          {"sm_lid", 0},
-          {"sm_sl", 0},
-          {"max_vl", 1},
-          {"subnet_timeout", 0},
-          {"active_width", 2},
-          {"active_speed", 64},
           {"grh_required", false},
           {"bad_pkey_counter", 0},
           {"qkey_violations", 0},
-          {"netdev_mtu", mtu},
           {"capabilities", Json::array({"cm"})},
           {"gid_table_length", 1},
           {"gids", Json::array({{{"index", 0}, {"gid", "200:0:1::"}, {"type", "ib"}, {"netdev", "reference"}}})},

@@ -27,7 +27,7 @@ class Face final : public device::VerbsFace {
   device::Result<void> post_srq_recv(std::uint32_t srq, device::ReceiveRequest request) override;
   void read_more(Given& given, std::uint32_t qp, device::SendRequest& into) override;
   [[nodiscard]] std::uint64_t most_immediate() const override { return ~0ULL; }
-  Json port_json() override;
+  Json own_port() override;
   Json description() override;
   Json counters_json() override;
   [[nodiscard]] Identity identity() const override { return {"rnic", "iwarp", "0200:0000:0001:0000"}; }

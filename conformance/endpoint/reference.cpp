@@ -12,16 +12,20 @@ peer::PeerResult<std::unique_ptr<ReferenceEndpoint>> ReferenceEndpoint::start(Ad
   auto server = device::FaceServer::start(made->tcp_.mutex(), [&own = *made](std::string_view line) {
     auto lines = own.face_.ask(line);
     own.tcp_.settle();
+    // What was told of while that left.
+    for (std::string& event : own.events()) lines.push_back(std::move(event));
     return lines;
   });
   if (!server) return tl::unexpected(server.error());
   made->server_ = std::move(*server);
-  made->tcp_.when_something_happened([&own = *made] {
-    std::vector<std::string> lines;
-    for (const device::Json& event : own.face_.events()) lines.push_back(event.dump());
-    own.server_->tell(lines);
-  });
+  made->tcp_.when_something_happened([&own = *made] { own.server_->tell(own.events()); });
   return made;
+}
+
+std::vector<std::string> ReferenceEndpoint::events() {
+  std::vector<std::string> lines;
+  for (const device::Json& event : face_.events()) lines.push_back(event.dump());
+  return lines;
 }
 
 void ReferenceEndpoint::set_fault(Fault fault) {

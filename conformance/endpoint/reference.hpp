@@ -35,6 +35,7 @@ class ReferenceEndpoint {
 
  private:
   explicit ReferenceEndpoint(AdapterOptions options);
+  std::vector<std::string> events();
 
   Adapter adapter_;
   VirtualTcp tcp_;

@@ -10,7 +10,7 @@
 #include "conformance/endpoint/script_parts_for_test.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/frames_for_test.hpp"
-#include "dissectors/tracking/tracker.hpp"
+#include "dissectors/tracking/iwarp_tracker.hpp"
 #include "replay/peer/connection_manager.hpp"
 #include "replay/peer/queue_pair.hpp"
 
@@ -264,10 +264,12 @@ TEST_F(Reference, ReadsAndExecutesAtomicsAtTheOtherEnd) {
 TEST_F(Reference, ImmediateDataOfEightOctetsComeWhole) {
   auto [stream, qp, cm] = responder(1);
   stream.says(untagged(8, 0, 1, 0, {1, 2, 3, 4, 5, 6, 7, 8}));
-  const auto polled = take(reference->peer().call("poll", {{"cq", cq->handle()}, {"timeout_ms", 10}}));
-  const auto& done = polled.at("completions").at(0);
-  EXPECT_EQ(done.at("imm64"), 0x0102030405060708);
-  EXPECT_EQ(done.at("imm"), 0x05060708);
+  const auto done = completion();
+  EXPECT_EQ(done.imm64, 0x0102030405060708U);
+  EXPECT_EQ(done.imm, 0x05060708U);
+  // And out: RFC 7306, 6.3.
+  ASSERT_TRUE(qp->post_send({{.opcode = "send_imm", .wr_id = 6, .more = {{"imm", 0x1112131415161718}}}}));
+  EXPECT_EQ(stream.next(), stream.fpdu(untagged(8, 0, 1, 0, {0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18})));
 }
 
 TEST_F(Reference, RejectsWithPrivateData) {
@@ -429,6 +431,126 @@ TEST_F(Reference, WhatIsDestroyedLetsGoOfItsConnection) {
   EXPECT_FALSE(reference->tcp().connect(to_device(), {}, reference->tcp().now() + millisecond));
 }
 
+TEST_F(Reference, AHalfThatStaysOpenCanBeSentTo) {
+  listener.emplace(take(peer::Listener::listen(reference->peer(), {.port = device_port})));
+  Stream stream = connect_tcp();
+  stream.raw(request_frame(0x40, 1));
+  auto cm = take(listener->request(5s));
+  auto& qp = new_qp();
+  post(qp, 1);
+  ASSERT_TRUE(
+      reference->peer().call("cm_accept", {{"cm_id", cm.handle()}, {"qp", qp.handle()}, {"answer_disconnect", false}}));
+  (void)stream.next();
+  stream.says(send_of(1, some(1)));
+  ASSERT_TRUE(stream.tcp->close_half());
+  ASSERT_EQ(take(cm.next_event(5s)).type, "established");
+  EXPECT_EQ(take(cm.next_event(5s)).type, "disconnected");
+  EXPECT_EQ(stream.next(), word("nothing"));
+  ASSERT_TRUE(memory->write(0, word("late")));
+  device_sends(qp, 4);
+  EXPECT_EQ(stream.next(), stream.fpdu(send_of(1, word("late"))));
+  ASSERT_TRUE(cm.disconnect());
+  EXPECT_EQ(stream.next(), word("fin"));
+}
+
+TEST_F(Reference, WindowsAndFastRegistrationServeTheTester) {
+  memory.emplace(take(pd->region(8192, {"local_write", "remote_write", "mw_bind"})));
+  auto window = take(pd->memory_window());
+  auto connected = responder(1);
+  connected.stream.says(send_of(1, some(1)));
+  (void)completion();
+  const auto key = take(window.bind(*connected.qp, *memory, 128, 16, {"remote_write"}, true));
+  EXPECT_EQ(completion().opcode, "bind_mw");
+  connected.stream.says(tagged(0, key, memory->addr() + 128, word("in the window")));
+  EXPECT_EQ(take(memory->read(128, 13)), word("in the window"));
+  const auto fast = take(reference->peer().call("alloc_mr", {{"pd", pd->handle()}, {"length", 4096}}));
+  const std::uint32_t rkey = fast.at("rkey").get<std::uint32_t>() + 1;
+  ASSERT_TRUE(connected.qp->post_send(
+      {{.opcode = "reg_mr",
+        .wr_id = 8,
+        .more = {{"mr", fast.at("mr")}, {"new_rkey", rkey}, {"access", {"local_write", "remote_write"}}}}}));
+  EXPECT_EQ(completion().opcode, "reg_mr");
+  connected.stream.says(tagged(0, rkey, fast.at("addr").get<std::uint64_t>(), word("fast")));
+  const auto told = take(reference->peer().call("read", {{"mr", fast.at("mr")}, {"length", 4}}));
+  EXPECT_EQ(told.at("octets"), "66617374");
+  // Beyond its end: RFC 5041, 7.2.
+  connected.stream.says(tagged(0, key, memory->addr() + 140, word("in the window")));
+  const Octets fpdu = connected.stream.next();
+  ASSERT_GE(fpdu.size(), 24U);
+  EXPECT_EQ(Octets(fpdu.begin() + 20, fpdu.begin() + 22), (Octets{0x11, 0x01}));
+}
+
+TEST_F(Reference, ASolicitedSendWakesWhoAskedForIt) {
+  const auto channel = take(device->completion_channel());
+  cq.emplace(take(device->completion_queue(8, &channel)));
+  auto connected = responder(2);
+  ASSERT_TRUE(cq->notify(true));
+  const auto woken = [&] {
+    EXPECT_TRUE(reference->peer().call("ping"));
+    const auto event =
+        take(reference->peer().next_event(0ms, [](const peer::Event& one) { return one.name == "completion"; }));
+    return event.has_value();
+  };
+  connected.stream.says(send_of(1, some(1)));
+  EXPECT_FALSE(woken());
+  connected.stream.says(untagged(5, 0, 2, 0, some(1)));
+  EXPECT_TRUE(woken());
+}
+
+TEST_F(Reference, RequestsBeyondTheBacklogAreRefused) {
+  listener.emplace(take(peer::Listener::listen(reference->peer(), {.port = device_port}, 1)));
+  Stream one = connect_tcp(), two = connect_tcp();
+  one.raw(request_frame(0x40, 1));
+  two.raw(request_frame(0x40, 1));
+  EXPECT_EQ(two.next(), word("reset"));
+  EXPECT_EQ(one.next(), word("nothing"));
+  const auto waiting = take(listener->request(5s));
+  EXPECT_FALSE(listener->request(0ms));
+}
+
+TEST_F(Reference, AStateOfErrorTerminatesTheStream) {
+  auto [stream, qp, cm] = responder(1);
+  stream.says(send_of(1, some(1)));
+  (void)completion();
+  ASSERT_TRUE(qp->modify({{"state", "err"}}));
+  const Octets fpdu = stream.next();
+  ASSERT_GE(fpdu.size(), 24U);
+  // RFC 5040, 4.8: RDMA, local catastrophic.
+  EXPECT_EQ(Octets(fpdu.begin() + 20, fpdu.begin() + 24), (Octets{0, 0, 0, 0}));
+  EXPECT_EQ(stream.next(), word("fin"));
+}
+
+TEST_F(Reference, AQueuePairThatIsMovedToErrorIsFlushed) {
+  auto& qp = new_qp();
+  post(qp, 1);
+  ASSERT_TRUE(qp.modify({{"state", "err"}}));
+  EXPECT_EQ(take(qp.state()), "err");
+  EXPECT_EQ(completion().status, "wr_flush_err");
+  ASSERT_TRUE(qp.post_send({{.opcode = "send", .wr_id = 9}}));
+  EXPECT_EQ(completion().status, "wr_flush_err");
+  EXPECT_FALSE(peer::CmConnection::connect(reference->peer(), qp, {.address = "10.0.0.200", .port = tester_port}));
+}
+
+TEST_F(Reference, WithoutRfc7306ItsOpcodesAreUnexpected) {
+  reference->set_extensions(false);
+  EXPECT_EQ(take(reference->peer().call("describe", {{"device", device->handle()}})).at("rfc7306"), false);
+  auto connected = responder(1);
+  connected.stream.says(untagged(8, 0, 1, 0, some(8)));
+  const Octets fpdu = connected.stream.next();
+  ASSERT_GE(fpdu.size(), 24U);
+  // RFC 5040, 7.2: RDMA, remote operation error, unexpected opcode.
+  EXPECT_EQ(Octets(fpdu.begin() + 20, fpdu.begin() + 22), (Octets{0x02, 0x06}));
+}
+
+TEST_F(Reference, SegmentsFollowTheSizeThatIsTold) {
+  auto connected = responder(1);
+  connected.stream.says(send_of(1, some(1)));
+  reference->set_emss(536);
+  device_sends(*connected.qp, 1000);
+  // RFC 5044, 4.5: EMSS 536, MULPDU 530.
+  EXPECT_EQ(connected.stream.next().size(), 536U);
+}
+
 TEST_F(Reference, RefusesWhatMakesNoSense) {
   auto& qp = new_qp();
   const auto refused = [&](const char* command, const nlohmann::json& arguments, const char* name) {
@@ -475,31 +597,134 @@ TEST_F(Reference, AnotherThreadEndsWhatIsAsked) {
   EXPECT_EQ(ended.error().kind, replay::WireError::Kind::closed);
 }
 
-/// What passed, as tracking's TCP reassembly reads it.
-struct Read {
+/// What passed, as a dissector and a tracker of iWARP read it.
+struct Passage {
+  explicit Passage(const std::vector<replay::PassedFrame>& frames) {
+    tracking::Dissector dissector;
+    tracking::IwarpTracker tracker(told);
+    tracking::Packet packet;
+    packet.link = LinkType::ethernet;
+    std::int64_t last = 0;
+    for (const auto& one : frames) {
+      EXPECT_GE(one.time, last);
+      last = one.time;
+      all.insert(all.end(), one.frame.begin(), one.frame.end());
+      ++packet.number;
+      packet.time_ns = 1'000'000'000 + one.time;
+      dissector.dissect(packet, one.frame, static_cast<std::uint32_t>(one.frame.size()));
+      tracker.add(packet);
+      for (const tracking::Pdu& pdu : packet.pdus)
+        wrong_crcs += pdu.crc.status != CrcCheck::Status::good && pdu.stack.find(info<Fpdu>) != nullptr;
+    }
+    tracker.finish();
+  }
+  /// "send completed 11"
+  [[nodiscard]] std::vector<std::string> messages() const {
+    std::vector<std::string> lines;
+    for (const auto& m : told.messages)
+      lines.push_back(fmt::format("{} {} {}", to_string(m.kind), to_string(m.outcome), m.size));
+    return lines;
+  }
+
   tracking::testing::Recorder told;
-  std::vector<std::uint8_t> operations;
+  Octets all;
+  int wrong_crcs = 0;
 };
 
-std::vector<std::uint8_t> all_octets(const std::vector<replay::PassedFrame>& frames) {
-  std::vector<std::uint8_t> all;
-  for (const auto& one : frames) all.insert(all.end(), one.frame.begin(), one.frame.end());
-  return all;
+TEST_F(Reference, WhatPassedIsReadAsItWasSaid) {
+  auto connected = responder(1, request_frame(0x50, 2, {0x00, 0x08, 0x00, 0x08}));
+  Stream& stream = connected.stream;
+  stream.says(tagged(0, memory->rkey(), memory->addr(), some(300)));
+  stream.says(send_of(1, some(11)));
+  stream.says(untagged(1, 1, 1, 0, read_header(2000, memory->rkey(), memory->addr())));
+  device_sends(*connected.qp, 3000);
+  while (stream.next() != word("nothing")) {
+  }
+  ASSERT_TRUE(stream.tcp->close_half());
+  EXPECT_EQ(stream.next(), word("fin"));
+  const auto frames = reference->tcp().take_passed();
+  const Passage passage(frames);
+  EXPECT_THAT(passage.messages(), ::testing::UnorderedElementsAre("write completed 300", "send completed 11",
+                                                                  "read completed 2000", "send completed 3000"));
+  EXPECT_EQ(passage.wrong_crcs, 0);
+  // Opened and closed, and nothing lost, repeated or out of order between.
+  for (const auto& event : passage.told.events)
+    EXPECT_TRUE(event.kind == tracking::EventKind::opened || event.kind == tracking::EventKind::closed)
+        << to_string(event.kind);
+  ASSERT_GE(frames.size(), 3U);
+  // SYN with the tester's MSS, SYN and ACK with the device's, ACK.
+  EXPECT_TRUE(frames[0].sent);
+  EXPECT_EQ(frames[0].frame[47], 0x02);
+  EXPECT_FALSE(frames[1].sent);
+  EXPECT_EQ(frames[1].frame[47], 0x12);
+  EXPECT_EQ(frames[2].frame[47], 0x10);
+  EXPECT_EQ(Octets(frames[1].frame.begin() + 54, frames[1].frame.end()), (Octets{2, 4, 0x05, 0xb4}));
+  EXPECT_TRUE(reference->tcp().take_passed().empty());
 }
 
 TEST_F(Reference, RunsAreTheSameEachTime) {
-  std::vector<std::uint8_t> runs[2];
+  Octets runs[2];
   for (auto& run : runs) {
     listener.reset();
     begin({});
     auto connected = responder(2, request_frame(0x50, 2, {0x00, 0x08, 0x00, 0x08}));
-    connected.stream.says(send_of(1, some(100 % 64)));
+    connected.stream.says(send_of(1, some(60)));
     device_sends(*connected.qp, 5000);
     for (int i = 0; i < 4; ++i) (void)connected.stream.next();
-    run = all_octets(reference->tcp().take_passed());
+    run = Passage(reference->tcp().take_passed()).all;
   }
   EXPECT_GT(runs[0].size(), 5000U);
   EXPECT_EQ(runs[0], runs[1]);
+}
+
+TEST_F(Reference, MoreThanTheWindowWaitsUntilItIsRead) {
+  memory.emplace(take(pd->region(1 << 20, {"local_write", "remote_read"})));
+  auto connected = responder(0);
+  connected.stream.says(untagged(1, 1, 1, 0, read_header(1 << 20, memory->rkey(), memory->addr())));
+  std::size_t octets = 0;
+  ASSERT_TRUE(reference->tcp().pass(reference->tcp().now() + 10 * millisecond));
+  // An error in the middle of the response: the Terminate comes behind it. RFC 5040, 7.1 rule 2.
+  connected.stream.says(tagged(0, memory->rkey() ^ 0x100, memory->addr(), word("x")));
+  Octets last;
+  for (;;) {
+    const Octets segment = connected.stream.next();
+    if (segment == word("fin")) break;
+    ASSERT_NE(segment, word("nothing"));
+    last = segment;
+    octets += segment.size();
+  }
+  EXPECT_GT(octets, 1U << 20);
+  ASSERT_GE(last.size(), 22U);
+  EXPECT_EQ(last[3] & 0x0f, 7);
+  EXPECT_EQ(Octets(last.begin() + 20, last.begin() + 22), (Octets{0x11, 0x00}));
+}
+
+TEST_F(Reference, EachFaultLeavesADeviceThatCanBeDriven) {
+  for (const FaultRow& row : fault_rows) {
+    SCOPED_TRACE(row.name);
+    listener.reset();
+    listens = false;
+    begin({});
+    reference->set_fault(row.fault);
+    listener.emplace(take(peer::Listener::listen(reference->peer(), {.port = device_port})));
+    Stream stream = connect_tcp();
+    (void)stream.tcp->send(request_frame(0x50, 2, {0x00, 0x08, 0x00, 0x08}));
+    auto cm = listener->request(0ms);
+    peer::QueuePair& qp = new_qp();
+    post(qp, 4);
+    if (cm) (void)cm->accept(qp);
+    (void)stream.next();
+    for (const Octets& ulpdu :
+         {send_of(1, some(5)), tagged(0, memory->rkey(), memory->addr(), some(9)),
+          untagged(1, 1, 1, 0, read_header(7, memory->rkey(), memory->addr())), send_of(9, some(5))})
+      if (!stream.tcp->send(stream.fpdu(ulpdu))) break;
+    (void)qp.post_send({{.opcode = "send", .wr_id = 5, .sges = {memory->piece(0, 100)}}});
+    (void)stream.tcp->close_half();
+    ASSERT_TRUE(reference->tcp().pass(reference->tcp().now() + 10'000 * millisecond));
+    ASSERT_TRUE(reference->peer().call("ping"));
+    ASSERT_TRUE(qp.state());
+    ASSERT_TRUE(reference->peer().call("reset"));
+  }
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "conformance/runner/target.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 
 #include "conformance/device/fault_table.hpp"
@@ -12,6 +14,7 @@
 #include "conformance/lab/run_directory.hpp"
 #include "conformance/runner/target_iwarp.hpp"
 #include "replay/host/host.hpp"
+#include "replay/streams/tcp_over_wire.hpp"
 #include "replay/wires/background.hpp"
 #include "replay/wires/restrained.hpp"
 
@@ -148,6 +151,12 @@ class ReferenceTarget final : public Target {
   DeviceUnderTest device_;
 };
 
+/// Which of an agent's devices, and which address it has; empty: its first, and the one that it tells.
+struct Known {
+  std::string device{};
+  std::string address{};
+};
+
 /// What every device behind an agent needs: the session, the wire, addresses found out.
 class AgentTarget : public Target {
  public:
@@ -159,17 +168,23 @@ class AgentTarget : public Target {
   }
 
  protected:
-  tl::expected<void, TargetError> reach(const TargetOptions& options, const std::string& agent,
-                                        const std::string& wire) {
+  tl::expected<void, TargetError> reach(const TargetOptions& options, const std::string& agent, const std::string& wire,
+                                        const Known& known = {}) {
     const std::string& name = options.device;
     peer::Options session;
     session.secret_file = options.secret_file;
     auto connected = peer::Peer::connect(agent, session);
     if (!connected) return trouble(connected.error().message);
     peer_.emplace(std::move(*connected));
-    auto opened = peer::Device::open(*peer_);
+    auto opened = peer::Device::open(*peer_, known.device);
     if (!opened) return trouble(opened.error().message);
     verbs_.emplace(std::move(*opened));
+    device_.name = name;
+    device_.peer = &*peer_;
+    device_.device = &*verbs_;
+    device_.takes_slow = options.slow;
+    device_.takes_dangerous = options.dangerous;
+    if (verbs_->iwarp()) return reach_streams(options, wire, known.address);
     const auto address = replay::IpAddress::parse(verbs_->address());
     if (!address) return trouble(fmt::format("{}: the device's address {} is none", name, verbs_->address()));
     if (address->v6) return trouble(fmt::format("{}: the device has no IPv4 address; give its port one", name));
@@ -189,16 +204,11 @@ class AgentTarget : public Target {
     wire_ = std::move(*hosted);
     const auto mac = wire_->resolve(*address);
     if (!mac) return trouble(mac.error().message);
-    device_.name = name;
-    device_.peer = &*peer_;
-    device_.device = &*verbs_;
     device_.wire = wire_.get();
     device_.path = path_to(*address);
     device_.path.device_mac = octets_of(*mac);
     for (auto* way : {&device_.ipv6, &device_.vlan, &device_.roce_v1})
       if (*way) (*way)->path.device_mac = octets_of(*mac);
-    device_.takes_slow = options.slow;
-    device_.takes_dangerous = options.dangerous;
     if (is_on_bench(name)) {
       device_.multicast = options.multicast;
       restrained_.emplace(*wire_, replay::Restraint{.frames_per_second = options.frames_per_second,
@@ -208,6 +218,59 @@ class AgentTarget : public Target {
     }
     guard();
     return {};
+  }
+
+  /// Of iWARP: by a TCP of our own over the wire. Such a device does not tell its IP address.
+  tl::expected<void, TargetError> reach_streams(const TargetOptions& options, const std::string& wire,
+                                                const std::string& known) {
+    std::vector<std::string> addresses = options.allowed;
+    if (!known.empty()) addresses = {known};
+    if (addresses.empty())
+      return tl::unexpected(
+          TargetError{true, fmt::format("{}: it is a device of iWARP, which does not tell its IP address, and crafted "
+                                        "frames would go there; say --allow with its address",
+                                        options.device)});
+    std::string why;
+    for (const std::string& text : addresses) {
+      const auto address = replay::IpAddress::parse(text);
+      if (!address) {
+        why = fmt::format("{}: {} is no IP address", options.device, text);
+        continue;
+      }
+      auto reached = reach_address(*address, wire);
+      if (!reached) {
+        why = std::move(reached.error().message);
+        continue;
+      }
+      if (is_on_bench(options.device))
+        streams_->restrain({.frames_per_second = options.frames_per_second, .destinations = {*reached}});
+      device_.tcp = streams_.get();
+      device_.address = *address;
+      device_.path = path_to(*address);
+      device_.path.device_mac = octets_of(*reached);
+      guard();
+      return {};
+    }
+    return trouble(std::move(why));
+  }
+  /// Gives the MAC that has the address, which is the device's.
+  tl::expected<replay::MacAddress, TargetError> reach_address(const replay::IpAddress& address,
+                                                              const std::string& wire) {
+    constexpr std::int64_t patience = 5'000'000'000;
+    streams_.reset();
+    auto port = replay::open_wire(wire);
+    if (!port) return trouble(port.error().message);
+    auto host = replay::TcpOverWire::make(std::move(*port), {.mac = tester_mac, .address = beside(address)});
+    if (!host) return trouble(host.error().message);
+    streams_ = std::move(*host);
+    const auto mac = streams_->resolve(address, streams_->now() + patience);
+    if (!mac) return trouble(mac.error().message);
+    const auto own = verbs_->mac();
+    if (own != std::array<std::uint8_t, 6>{} && own != octets_of(*mac))
+      return trouble(fmt::format("{}: {} answers for {}, and {} is {}; is that the address of its port?", wire,
+                                 replay::mac_text(*mac), to_string(address), verbs_->name(),
+                                 replay::mac_text(load_be(own.data(), own.size()))));
+    return *mac;
   }
 
   static tl::expected<void, TargetError> may_send(const TargetOptions& options, const std::string& address) {
@@ -224,6 +287,7 @@ class AgentTarget : public Target {
   std::optional<peer::Device> verbs_;
   std::unique_ptr<replay::HostedWire> wire_;
   std::optional<replay::RestrainedWire> restrained_;  ///< in front of it
+  std::unique_ptr<replay::TcpOverWire> streams_;      ///< of iWARP, in the wire's place
 };
 
 class LabTarget final : public AgentTarget {
@@ -234,14 +298,18 @@ class LabTarget final : public AgentTarget {
     if (!directory) return failed(directory.error());
     directory_ = std::move(*directory);
     lab::ImageOptions image_options;
+    const bool siw = options.device == "lab:siw";
     image_options.kernel = options.kernel;
+    image_options.siw = siw;
     image_options.stop = options.stop;
     image_options.progress = options.progress;
     const auto image = lab::provide_image(image_options);
     if (!image) return failed(image.error());
     lab::GuestOptions guest_options;
     guest_options.agent = options.agent;
-    guest_options.ports.front().vlan = lab_vlan;
+    guest_options.rxe = !siw;
+    guest_options.siw = siw;
+    if (!siw) guest_options.ports.front().vlan = lab_vlan;
     guest_options.stop = options.stop;
     guest_options.progress = options.progress;
     auto guest = lab::Guest::boot(*image, directory_.path(), guest_options);
@@ -249,22 +317,33 @@ class LabTarget final : public AgentTarget {
     guest_.emplace(std::move(*guest));
     if (guest_->agents().empty()) return trouble("lab: the guest has no agent; it is a program beside this one");
     device_.congestion_management = options.congestion_management.value_or(false);  // rxe has none
-    return reach(options, guest_->agents().front(), guest_->ports().front().wire);
+    const lab::Guest::Port& port = guest_->ports().front();
+    const std::string& own = port.addresses.front();
+    return reach(options, guest_->agents().front(), port.wire,
+                 {port.devices.front(), siw ? own.substr(0, own.find('/')) : std::string()});
   }
   ~LabTarget() override {
     // The session and the wire end before the guest does.
     verbs_.reset();
     peer_.reset();
     wire_.reset();
+    streams_.reset();
   }
 
   // Of "6.1.0-56-amd64" the first two numbers.
   [[nodiscard]] std::string known_as() const override {
     const std::string kernel = peer_->hello().value("kernel", "");
     const std::size_t dot = kernel.find('.');
-    return "rxe-" + kernel.substr(0, dot == std::string::npos ? dot : kernel.find_first_not_of("0123456789", dot + 1));
+    return (verbs_->iwarp() ? "siw-" : "rxe-") +
+           kernel.substr(0, dot == std::string::npos ? dot : kernel.find_first_not_of("0123456789", dot + 1));
   }
   [[nodiscard]] std::optional<Gone> gone() const override {
+    // A kernel that panics takes the agent with it a moment before it is known why.
+    constexpr int moment = 3000;  // milliseconds
+    if (const auto lost = peer_->lost(); lost && lost->number != ENOTCONN) {
+      pollfd waiting{guest_->ended_descriptor(), POLLIN, 0};
+      ::poll(&waiting, 1, moment);
+    }
     if (const auto ended = guest_->ended()) return Gone{true, ended->message};
     return Target::gone();
   }
@@ -306,6 +385,7 @@ std::string Target::destinations() {
                                  to_string(address_of(under_test.path.device_address)));
   for (const auto* way : {&under_test.ipv6, &under_test.vlan})
     if (*way) text += ", " + to_string(address_of((*way)->path.device_address));
+  if (under_test.is_iwarp()) return text + ", TCP";
   return text + fmt::format(", queue pairs 0x0 to 0xffffff{}", under_test.multicast ? "; and to groups" : "");
 }
 
@@ -334,7 +414,7 @@ tl::expected<std::unique_ptr<Target>, TargetError> Target::open(const TargetOpti
     if (auto started = target->start(options); !started) return tl::unexpected(started.error());
     return target;
   }
-  if (options.device == "lab:rxe") {
+  if (options.device == "lab:rxe" || options.device == "lab:siw") {
     auto target = std::make_unique<LabTarget>();
     if (auto booted = target->boot(options); !booted) return tl::unexpected(booted.error());
     return target;
@@ -346,7 +426,8 @@ tl::expected<std::unique_ptr<Target>, TargetError> Target::open(const TargetOpti
     return target;
   }
   return tl::unexpected(TargetError{
-      true, fmt::format("there is no device \"{}\"; there are reference, lab:rxe and agent:ADDRESS", options.device)});
+      true, fmt::format("there is no device \"{}\"; there are reference, lab:rxe, lab:siw and agent:ADDRESS",
+                        options.device)});
 }
 
 }  // namespace rdmawire::conformance

@@ -17,7 +17,7 @@
 namespace rdmawire::conformance {
 
 struct TargetOptions {
-  std::string device = "reference";             ///< "reference", "lab:rxe"; of agents: "agent:ADDRESS" with `wire`
+  std::string device = "reference";             ///< "reference", "lab:rxe", "lab:siw"; with `wire` "agent:ADDRESS"
   Family family = Family::infiniband;           ///< of the reference device: which of the two
   std::uint64_t seed = 1;                       ///< of the reference device
   std::vector<std::string> faults{};            ///< of the reference device, by name: device/, endpoint/fault_table.hpp
@@ -59,11 +59,11 @@ class Target {
   [[nodiscard]] virtual const DeviceUnderTest& device() const = 0;
   /// What it says of itself, one line.
   [[nodiscard]] virtual std::string details() const = 0;
-  /// Under which name results are known of it: "rxe-6.1"; empty: none that this product knows.
+  /// Under which name results are known of it: "rxe-6.1", "siw-6.1"; empty: none that this product knows.
   [[nodiscard]] virtual std::string known_as() const { return {}; }
   /// The wire's name.
   [[nodiscard]] std::string wire();
-  /// Who is sent frames: MAC, IP addresses and queue pairs, one line; of iWARP the address.
+  /// Who is sent frames: MAC, IP addresses and queue pairs or TCP, one line.
   [[nodiscard]] std::string destinations();
   /// What the device itself complained of since this was asked last: a kernel's warnings.
   virtual std::vector<std::string> complaints() { return {}; }
@@ -73,7 +73,7 @@ class Target {
   virtual void interrupt();
 
  protected:
-  /// Puts what can be interrupted between the cases and the wire of device(), if it has one.
+  /// Puts what can be interrupted between the cases and the wire of device(), where it has one.
   void guard();
 
  private:

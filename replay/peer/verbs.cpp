@@ -61,6 +61,7 @@ Completion read_completion(const json& given, std::optional<std::string>& wrong)
     completion.opcode = reader.text("opcode");
     completion.byte_len = reader.number<std::uint32_t>("byte_len");
     completion.imm = reader.maybe_number<std::uint32_t>("imm");
+    completion.imm64 = reader.maybe_number<std::uint64_t>("imm64");
     completion.invalidated_rkey = reader.maybe_number<std::uint32_t>("invalidated_rkey");
     completion.src_qp = reader.maybe_number<std::uint32_t>("src_qp");
   }

@@ -59,6 +59,7 @@ struct Completion {
   std::string opcode = {};  ///< "send", "write", "recv", …
   std::uint32_t byte_len = 0;
   std::optional<std::uint32_t> imm = {}, invalidated_rkey = {}, src_qp = {};
+  std::optional<std::uint64_t> imm64 = {};  ///< all of it over iWARP (RFC 7306, 6), where the agent tells
 
   [[nodiscard]] bool good() const { return status == "success"; }
 };

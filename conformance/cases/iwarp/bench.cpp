@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "conformance/cases/case.hpp"
+
 namespace rdmawire::conformance::iwarp {
 namespace {
 
@@ -62,6 +64,14 @@ Stimulus response_to(const Seen& request, const std::string& payload, std::uint6
 
 IwarpBench::~IwarpBench() {
   if (wished_) device().wish({});
+  if (switched_) device().switch_extensions(true);
+}
+
+void IwarpBench::without_extensions() {
+  if (!lacking(device(), Need::atomics).empty()) return;
+  if (!device().switch_extensions) end_case(Verdict::unsupported, "the device has the extensions of RFC 7306");
+  device().switch_extensions(false);
+  switched_ = true;
 }
 
 void IwarpBench::wish(const MpaWishes& wishes) {

@@ -115,6 +115,8 @@ class IwarpBench : public Story, public DeviceBench {
 
   /// Streams of queue pairs that are made from now on are set up so, where that can be chosen; else the case ends.
   void wish(const MpaWishes& wishes);
+  /// The device does without RFC 7306, or the case ends.
+  void without_extensions();
   [[nodiscard]] replay::TcpHost& host() { return host_; }
   [[nodiscard]] std::int64_t now() const override { return host_.now(); }
   void pass(std::int64_t nanoseconds) override;
@@ -123,7 +125,7 @@ class IwarpBench : public Story, public DeviceBench {
 
  private:
   replay::TcpHost& host_;
-  bool wished_ = false;
+  bool wished_ = false, switched_ = false;
   std::deque<peer::CompletionChannel> channels_;
   std::deque<Connected> connected_;
 };
