@@ -50,7 +50,7 @@ inline constexpr std::uint32_t tester_stag = 0x4321;
 /// A queue pair of the device and the tester's end of its stream.
 struct Connected : DeviceQueuePair, Stream {
   Connected(DeviceBench& bench, Story& story, replay::TcpHost& host, const ConnectOptions& how)
-      : DeviceQueuePair(bench, how.receive_octets), Stream(story, host), options(how) {}
+      : DeviceQueuePair(bench, how.receive_octets), Stream(story, host), options(how), bench_(&bench) {}
 
   ConnectOptions options;
   peer::Listener listener;    ///< of the device, where it waits
@@ -71,7 +71,18 @@ struct Connected : DeviceQueuePair, Stream {
   /// The tester's first FPDU, behind which the device may send: an RDMA Write of nothing, which takes nothing. RFC
   /// 5044, 7.1.2 rule 4.
   void opens() { *this >> write(0, 0, {}); }
+
+  /// What an error makes of a stream: that Terminate, the end of TCP, and the consumer is told.
+  void refuses(const Expectation& terminate);
+  /// Our half is closed too, and the consumer is told of the end.
+  void ends();
+
+ private:
+  DeviceBench* bench_;
 };
+
+/// What answers the device's RDMA Read Request: these octets, to where it asked for them and `offset` on.
+Stimulus response_to(const Seen& request, const std::string& payload, std::uint64_t offset = 0, bool last = true);
 
 class IwarpBench : public Story, public DeviceBench {
  public:

@@ -83,6 +83,17 @@ Stream& Stream::operator>>(const Stimulus& segment) {
   return *this;
 }
 
+void Stream::together(const std::vector<Stimulus>& segments) {
+  Octets all;
+  std::string text;
+  for (const Stimulus& segment : segments) {
+    const Octets one = fpdu(segment);
+    all.insert(all.end(), one.begin(), one.end());
+    text += (text.empty() ? "" : "; ") + segment.text();
+  }
+  say(all, fmt::format("together: {}", text));
+}
+
 void Stream::say(const Octets& octets, const std::string& text) {
   story_.record(Step::Kind::sent, text);
   sent(connection_->send(octets));
@@ -97,6 +108,12 @@ void Stream::say_in_pieces(const Octets& octets, std::size_t each, const std::st
 void Stream::finish() {
   story_.record(Step::Kind::sent, "FIN");
   sent(connection_->close_half());
+}
+
+void Stream::behind_the_end(const Stimulus& segment) {
+  const Octets octets = fpdu(segment);
+  story_.record(Step::Kind::sent, segment.text() + ", behind the FIN");
+  sent(connection_->send_behind_fin(octets));
 }
 
 void Stream::reset() {
