@@ -41,6 +41,8 @@ std::span<const Case> connection_manager_timeouts_cases();
 
 namespace iwarp {
 std::span<const Case> ddp_untagged_cases();
+std::span<const Case> mpa_request_cases();
+std::span<const Case> mpa_reply_cases();
 }
 
 }  // namespace rdmawire::conformance
