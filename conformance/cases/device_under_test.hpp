@@ -9,6 +9,7 @@
 #include "conformance/cases/queue_pair.hpp"
 #include "replay/peer/queue_pair.hpp"
 #include "replay/peer/verbs.hpp"
+#include "replay/streams/tcp.hpp"
 #include "replay/wires/wire.hpp"
 
 namespace rdmawire::conformance {
@@ -19,8 +20,20 @@ struct Way {
   std::uint32_t gid_index = 0;
 };
 
-/// Its verbs through an agent, its port over a wire. The wire gives what is for the tester alone: address resolution is
-/// answered below it.
+/// How a device of iWARP asks for its streams to be set up, where that can be chosen. RFC 5044, 7.1; RFC 6581, 9.
+struct MpaWishes {
+  std::uint8_t revision = 2;  ///< the highest that it speaks
+  bool markers = false;       ///< in what it receives
+  bool crc = true;
+  bool enhanced = true;       ///< as initiator of revision 2
+  bool peer_to_peer = false;  ///< as initiator
+  bool rtr_send = true, rtr_write = true, rtr_read = true;
+
+  friend bool operator==(const MpaWishes&, const MpaWishes&) = default;
+};
+
+/// Its verbs through an agent, its port over a wire, or its streams over TCP. The wire gives what is for the tester
+/// alone: address resolution is answered below it.
 struct DeviceUnderTest {
   std::string name;  ///< "reference", "lab:rxe"
   peer::Peer* peer = nullptr;
@@ -42,6 +55,17 @@ struct DeviceUnderTest {
   /// Nanoseconds on the way, in each direction, where they are always the same and nothing is lost or overtaken: then
   /// what the tester's end shows is what the device's does.
   std::optional<std::int64_t> wire_delay;
+
+  /// Of iWARP: a host beside it, from which it is reached over TCP; `wire`, and what else is of RoCE, is not there.
+  replay::TcpHost* tcp = nullptr;
+  replay::IpAddress address{};  ///< of iWARP: its own
+  /// Makes streams of queue pairs that are made from now on begin so. Of the reference device alone: verbs do not offer
+  /// it.
+  std::function<void(const MpaWishes&)> wish{};
+
+  [[nodiscard]] bool is_iwarp() const { return tcp != nullptr; }
+  [[nodiscard]] std::int64_t now() const { return tcp ? tcp->now() : wire->now(); }
+  [[nodiscard]] bool virtual_time() const { return tcp ? tcp->virtual_time() : wire->capabilities().virtual_time; }
 };
 
 }  // namespace rdmawire::conformance

@@ -99,7 +99,8 @@ std::string coverage_page() {
       "case\n"
       "([check.md](check.md)); a fault is a way to break the reference device that the rule's cases or monitors have "
       "to\n"
-      "find ([faults.md](faults.md)).\n\n"
+      "find ([mutations.md](mutations.md)). \"kept\": what a monitor sees there can show the rule kept, and never "
+      "broken.\n\n"
       "| group | rules | with cases | cases | with a monitor | with a fault |\n|---|---:|---:|---:|---:|---:|\n");
   const auto row = [&](std::string_view name, std::span<const Coverage> some) {
     fmt::format_to(to, "| {} | {} | {} | {} | {} | {} |\n", name, some.size(), count(some, has_case), cases_of(some),
@@ -136,7 +137,7 @@ std::string coverage_page() {
       const std::string unit = one.unit ? fmt::format("unit check {} ({})", one.unit->test, one.unit->file) : "";
       fmt::format_to(to, "| {}{}`{}` | {} | {} | {} | {} | {}{}{} | {} |\n", rule.alias, rule.alias.empty() ? "" : " ",
                      rule.id, to_string(rule.level), to_string(rule.mode), table_cell(clauses_of(rule)),
-                     one.monitor ? "yes" : "", one.cases.empty() ? unit : fmt::to_string(one.cases.size()),
+                     !one.monitor ? "" : is_only_seen_kept(RuleId::at(static_cast<std::size_t>(&rule - rules.data()))) ? "kept" : "yes", one.cases.empty() ? unit : fmt::to_string(one.cases.size()),
                      table_cell(names), one.cases.empty() || unit.empty() ? "" : "; " + unit,
                      fmt::join(one.faults, ", "));
     }

@@ -8,14 +8,8 @@
 
 namespace rdmawire::device {
 
-struct FaultNotes {
-  Fault fault;
-  /// Why the frames alone do not show it to the monitors of its rules; empty: they do.
-  std::string_view unseen{};
-};
-
-/// Empty where there is nothing more to say.
-const FaultNotes& notes_of(Fault fault);
+/// Why the frames alone do not show the fault to the monitors of its rules; empty: they do, or there is none.
+std::string_view unseen_because(Fault fault);
 
 /// Other rules whose cases or monitors a fault touches, since they look at the same behaviour or need it: aliases or
 /// ids, with blanks between them; "*": every exchange needs it.

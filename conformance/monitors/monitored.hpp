@@ -115,6 +115,26 @@ inline constexpr auto monitored = std::to_array<RuleId>({
     "cm.endpoint.messages.over-the-same-network",
 });
 
+/// Of these, what a capture can show to be kept and never to be broken: a conforming device explains whatever is seen,
+/// or the packet is none of RoCE to who looks. Breaking them is for cases to find. A test holds it likewise.
+inline constexpr auto only_seen_kept = std::to_array<RuleId>({
+    "roce.sender.ip.protocol-is-udp",
+    "roce.sender.udp.source-port-dynamic",
+    "rc.responder.ack.coalesced",
+    "rc.responder.psn.wraps",
+    "rc.responder.access.unknown-rkey",
+    "rc.responder.credits.encoding",
+    "rc.responder.rnr.no-receive",
+    "rc.requester.ack-request.on-last",
+    "ud.receiver.psn.unchecked",
+    "xrc.responder.operations.as-reliable-connection",
+    "congestion.notification-point.cnp.on-loss",
+});
+
+constexpr bool is_only_seen_kept(RuleId rule) {
+  return std::find(only_seen_kept.begin(), only_seen_kept.end(), rule) != only_seen_kept.end();
+}
+
 constexpr bool is_monitored(RuleId rule) {
   return std::find(monitored.begin(), monitored.end(), rule) != monitored.end();
 }

@@ -78,9 +78,11 @@ Mutation mutate(const device::FaultRow& fault, Breadth breadth, std::uint64_t se
   Mutation mutation;
   mutation.fault = &fault;
   const auto broken = fault.broken();
-  for (const std::string_view id : broken)
-    if (const Rule& rule = rule_by_id(id); is_monitored(RuleId::at(static_cast<std::size_t>(&rule - rules.data()))))
-      mutation.watched.insert(name_of(rule));
+  for (const std::string_view id : broken) {
+    const Rule& rule = rule_by_id(id);
+    const RuleId at = RuleId::at(static_cast<std::size_t>(&rule - rules.data()));
+    if (is_monitored(at) && !is_only_seen_kept(at)) mutation.watched.insert(name_of(rule));
+  }
   for (const Case& which : cases()) {
     const bool meant = contains(broken, which.rule->id);
     if (meant) mutation.meant.push_back(which.id());
@@ -154,7 +156,7 @@ std::string document_of(std::span<const Mutation> mutations) {
       "| fault | what the device does | rules | cases | monitors | also |\n"
       "|---|---|---|---|---|---|\n";
   for (const Mutation& m : mutations) {
-    const device::FaultNotes& notes = device::notes_of(m.fault->fault);
+    const std::string_view unseen = device::unseen_because(m.fault->fault);
     std::vector<std::string> broken;
     for (const std::string_view id : m.fault->broken()) broken.push_back(name_of(rule_by_id(id)));
     std::string monitors = fmt::format("{}", fmt::join(m.accused, ", "));
@@ -167,7 +169,7 @@ std::string document_of(std::span<const Mutation> mutations) {
       if (!told.contains(name)) also += fmt::format("{}*{}*", also.empty() ? "" : ", ", name);
     text += fmt::format("| `{}` | {} | {} | {} of {} | {}{} | {} |\n", m.fault->name, m.fault->sentence,
                         fmt::join(broken, ", "), m.caught.size(), m.meant.size(), monitors,
-                        m.accused.empty() && !notes.unseen.empty() ? fmt::format(": {}", notes.unseen) : "", also);
+                        m.accused.empty() && !unseen.empty() ? fmt::format(": {}", unseen) : "", also);
   }
   return text;
 }

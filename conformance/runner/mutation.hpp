@@ -22,7 +22,7 @@ struct Mutation {
   const device::FaultRow* fault = nullptr;  ///< not nullptr
   std::vector<std::string> meant;           ///< cases of the rules that it breaks
   std::vector<std::string> caught;          ///< of these, those that deviate
-  std::set<std::string> watched;            ///< of the rules that it breaks, those that have a monitor
+  std::set<std::string> watched;            ///< of the rules that it breaks, those that a monitor can find broken
   std::set<std::string> accused;            ///< of these, those that monitors found broken
   std::vector<std::string> noticed;         ///< other cases that deviate
   std::set<std::string> suspected;          ///< other rules that monitors found broken

@@ -48,7 +48,7 @@ TEST(SeededFaults, AreCaughtByTheCasesMeantForThemAndByMonitors) {
     EXPECT_FALSE(mutation.missed()) << mutation.fault->name << ": " << mutation.fault->sentence;
     EXPECT_TRUE(mutation.meant.empty() || !mutation.caught.empty())
         << mutation.fault->name << ": its cases do not see it: " << mutation.fault->sentence;
-    EXPECT_EQ(mutation.unseen(), !device::notes_of(mutation.fault->fault).unseen.empty())
+    EXPECT_EQ(mutation.unseen(), !device::unseen_because(mutation.fault->fault).empty())
         << mutation.fault->name << ": whether monitors see it, and a reason where they do not";
     const auto unrelated = mutation.unrelated();
     EXPECT_TRUE(unrelated.empty()) << mutation.fault->name << " is noticed by " << *unrelated.begin();

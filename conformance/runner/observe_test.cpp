@@ -86,13 +86,6 @@ TEST(Observe, TheTesterIsNotJudged) {
   EXPECT_GT(result.observed.tallies.at(RuleId("rc.responder.psn.sequence-error").index()).holds, 0U);
 }
 
-TEST(Observe, EveryRuleThatCapturesCanShowHasAMonitor) {
-  for (std::size_t i = 0; i < rules.size(); ++i) {
-    const bool shows = rules[i].mode == Mode::passive || rules[i].mode == Mode::both;
-    EXPECT_TRUE(!shows || is_monitored(RuleId::at(i))) << rules[i].alias << " " << rules[i].id;
-  }
-}
-
 TEST(Observe, EveryMonitorHasSomethingToSayOfTheCasesOrTheSamples) {
   Observation all;
   for (const Case& which : cases()) all.add(run(which).observed);

@@ -107,6 +107,20 @@ def _counted(value):
     return {name: count for name, count in (value or {}).items() if count} if isinstance(value, dict) else value
 
 
+def _in_pairs(found, expected, by_frame):
+    """Each message that is told beside the true one: the one that begins in that frame, where frames count; what is left
+    by its order, so that one that is told otherwise does not make all behind it seem wrong."""
+    left, pairs, alone = list(expected), [], []
+    for row in found:
+        match = next((m for m in left if row[0] in m.first_frames), None) if by_frame else None
+        if match is None:
+            alone.append(row)
+        else:
+            left.remove(match)
+            pairs.append((row, match))
+    return pairs + list(zip(alone, left, strict=True))
+
+
 def differences_of_messages(frames, said):
     pairs, complaints = _pairs(frames, said)[0], []  # what has no partner is told with the connections
     for true, match, swapped in pairs:
@@ -122,7 +136,7 @@ def differences_of_messages(frames, said):
                 continue
             # Where TCP lost segments, tshark shows FPDUs in the frame that filled the hole before them.
             frames_count = not (isinstance(true, iwarp.Stream) and true.sent[end].tcp_behind)
-            for (first, last, kind, size), message in zip(found, expected, strict=True):
+            for (first, last, kind, size), message in _in_pairs(found, expected, frames_count):
                 if (kind, size) != (message.kind, message.size):
                     complaints.append(f"{name}: {kind} of {size} in {first}, truly {message}")
                 elif frames_count and not (first in message.first_frames and _ends_in(last, message.last_frames)):
