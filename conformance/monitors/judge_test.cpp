@@ -114,7 +114,9 @@ TEST(Monitored, SaysWhichRulesNoCaptureCanShowBroken) {
 TEST(Monitored, HasEveryRuleThatCapturesShow) {
   std::vector<std::string> left;
   for (std::size_t i = 0; i < rules.size(); ++i)
-    if ((rules[i].mode == Mode::passive || rules[i].mode == Mode::both) && !is_monitored(RuleId::at(i)))
+    // iWARP's come with its monitors; till then they are out of here as they are out of coverage.cpp.
+    if (rules[i].services != Services::iwarp && (rules[i].mode == Mode::passive || rules[i].mode == Mode::both) &&
+        !is_monitored(RuleId::at(i)))
       left.emplace_back(rules[i].alias.empty() ? rules[i].id : rules[i].alias);
   EXPECT_THAT(left, ::testing::IsEmpty());
 }
