@@ -325,6 +325,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
     segment.has_acknowledged = ack && !rst && other.tcp.started();
     if (segment.has_acknowledged) segment.acknowledged = other.tcp.offset_of(tcp.get<"ack_number">());
     segment.window = other.window;
+    if (reset && direction.tcp.started()) segment.offset = direction.tcp.offset_of(seq);
     // Where both use timestamps every segment has them.
     const std::uint16_t options = direction.timestamps && other.timestamps ? timestamps_octets : 0;
     segment.emss = other.mss > options ? static_cast<std::uint16_t>(other.mss - options) : 0;

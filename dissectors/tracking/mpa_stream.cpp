@@ -487,6 +487,7 @@ void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whol
     const std::uint64_t first = MarkerGrid::to_next(at - layout.origin);
     const std::uint64_t begins = first == 0 ? mpa::marker_octets : 0;
     MarkerFaults& faults = pdu.marker_faults;
+    faults.leads = first == 0;
     std::uint64_t start = 0;  // to which the first inside of the FPDU points
     bool inside = false;
     for (std::uint64_t k = first; k + mpa::marker_octets <= raw.size(); k += mpa::marker_interval) {

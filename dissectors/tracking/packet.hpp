@@ -23,7 +23,7 @@ struct UpperEvidence {
 
 struct MpaConnection;  // mpa_connections.hpp
 
-/// What is wrong with the markers of an FPDU. RFC 5044, 4.2 and 4.3.
+/// What the markers of an FPDU are like, and what is wrong with them. RFC 5044, 4.2 and 4.3.
 struct MarkerFaults {
   bool unasked = false;   ///< they are there, and the receiver's set-up frame did not ask for them: told with the first
                           ///< FPDU
@@ -31,6 +31,7 @@ struct MarkerFaults {
   bool reserved = false;  ///< RESERVED, or the two low bits of FPDUPTR, are not zero in one of them
   bool pointer = false;   ///< one does not point to the FPDU's beginning
   bool divided = false;   ///< two of those inside of the FPDU point to different places
+  bool leads = false;     ///< no fault: one stands before the FPDU
   bool uncovered = false;           ///< the CRC is bad, and right without the marker before the FPDU
   std::uint16_t says = 0, due = 0;  ///< the first FPDUPTR that is wrong
 };
