@@ -170,9 +170,8 @@ void IwarpMonitor::judge_markers(const Here& here, const tracking::Pdu& pdu) {
 }
 
 void IwarpMonitor::judge_length(const Here& here, const Segment& s) {
-  IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
+  const IwarpHalf& peer = half(tracking::other(here.place.end));
   const std::uint32_t length = s.ddp.octets + machines::ddp_header_octets(s.ddp.tagged);
-  mine.longest = std::max(mine.longest, length);
   const std::uint32_t emss = here.packet.tcp.emss;
   // No EMSS gives more, and without the SYN nothing is known of it.
   const bool markers = peer.setup && peer.setup->frame.markers;

@@ -105,7 +105,6 @@ void IwarpMonitor::packet(Judge& judge, const Trust& trust, const Connection& co
     if (pdu.crc.status == Status::bad || !s) {
       gap(mine, peer);
     } else {
-      judge_length(here, *s);
       segment(here, *s);
     }
     draw(made);

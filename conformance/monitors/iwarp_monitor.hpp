@@ -81,7 +81,6 @@ struct IwarpHalf {
   bool fin = false, reset = false;
   std::uint64_t fpdus = 0, good_crcs = 0, bad_crcs = 0, bad_in_a_row = 0;
   bool markers_wrapped = false;           ///< its markers were right behind a wrap of the sequence numbers
-  std::uint32_t longest = 0;              ///< ULPDU
   std::optional<std::uint8_t> version{};  ///< of DDP
   bool old_rdmap = false;                 ///< a message of RFC 5040 had another version than 1
   std::uint32_t gaps = 0;

@@ -166,6 +166,12 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
   if (begins) {
     mine.answering = false;
     auto found = std::find_if(asked.begin(), asked.end(), fits);
+    // Of several that read into the same place the first is meant, or one that asks for what came.
+    if (found != asked.end() && s.ddp.last && found->size != s.ddp.octets) {
+      const auto exact =
+          std::find_if(found, asked.end(), [&](const auto& each) { return fits(each) && each.size == s.ddp.octets; });
+      if (exact != asked.end()) found = exact;
+    }
     if (asked.empty()) {
       here.say("rdmap.responder.read-response.format", Ruling::violated().unless(unseen, Reason::capture_lost), [&] {
         return Statement{"the response to an RDMA Read Request",
@@ -174,7 +180,6 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
       });
       return;
     }
-    // Of several that read into the same place the first is meant.
     if (found != asked.end() && found != asked.begin()) {
       const bool mixed = asked.front().atomic;
       const Ruling ruling = Ruling::violated().unless(asked.front().stale || mine.gaps != 0, Reason::capture_lost);

@@ -39,7 +39,10 @@ void IwarpMonitor::segment(const Here& here, const Segment& s) {
   ++mine.segments;
 
   judge_control(here, s);
-  if (!s.opcode->known || s.opcode->tagged != s.ddp.tagged) return;
+  const bool readable = s.opcode->known && s.opcode->tagged == s.ddp.tagged;
+  const bool another = readable && !mine.terminate && holds_another(here, s);
+  if (!another) judge_length(here, s);
+  if (!readable) return;
   if (mine.terminate) {
     if (s.operation == RdmapOperation::terminate) {
       here.broken("terminate.sender.message.once", [&] {
@@ -53,7 +56,7 @@ void IwarpMonitor::segment(const Here& here, const Segment& s) {
     }
     return;
   }
-  if (holds_another(here, s)) {
+  if (another) {
     gap(mine, half(tracking::other(here.place.end)));
     return;
   }
@@ -216,8 +219,8 @@ bool IwarpMonitor::untagged(const Here& here, const Segment& s) {
   queue.ended = false;
   queue.empty_before = false;
   queue.next = s.ddp.msn;
-  // A message of which the beginning was missed begins for us with an MO.
-  queue.unsure = !known && s.ddp.mo != 0;
+  // A message of which the beginning was missed begins for us with an MO. One that is all header ends with it.
+  queue.unsure = (!known && s.ddp.mo != 0) || (queue.open && !s.opcode->payload);
   queue.known = true;
   queue.control = s.ddp.control;
   queue.invalidate = s.ddp.invalidate_stag;
@@ -239,9 +242,8 @@ bool IwarpMonitor::tagged(const Here& here, const Segment& s) {
   if (open.open) {
     const bool same = open.control == s.ddp.control && open.stag == s.ddp.stag;
     const bool next = same && s.ddp.to == open.next;
-    // One that does not go on where it should, or another one: a first segment again, of full length, goes on.
-    const bool stands = same && s.ddp.to == open.first &&
-                        (open.stands || (open.segments == 1 && open.octets + ddp_header_octets(true) >= mine.longest));
+    // The first segment's TO again: it does not rise. Behind others it is another message's.
+    const bool stands = same && s.ddp.to == open.first && (open.stands || open.segments == 1);
     if (open.unsure) {
       begins = !next;
       here.open("ddp.data-source.tagged.offset", here.doubt);

@@ -212,6 +212,7 @@ void IwarpMonitor::closing(const Here& here) {
   IwarpHalf& mine = half(here.place.end);
   if (!mine.terminate || mine.terminate->judged || mine.fin) return;
   mine.terminate->judged = true;
+  here.holds("rdmap.sender.terminate.then-silence");
   const tracking::TcpSegment& tcp = here.packet.tcp;
   // A FIN has a number, and so shows even where it was not captured.
   const bool behind_fin = tcp.reset && tcp.offset > mine.terminate->end;

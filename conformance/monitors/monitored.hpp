@@ -189,6 +189,12 @@ inline constexpr auto only_seen_kept = std::to_array<RuleId>({
     "ud.receiver.psn.unchecked",
     "xrc.responder.operations.as-reliable-connection",
     "congestion.notification-point.cnp.on-loss",
+    "mpa.responder.reject.reply",
+    "mpa.endpoint.crc.asked-by-default",
+    "fpdu.tester.stream.begins-in-the-middle",
+    "ddp.endpoint.order.as-submitted",
+    "rdmap.endpoint.write.format",
+    "rdmap.receiver.send.zero-length",
 });
 
 constexpr bool is_only_seen_kept(RuleId rule) {
