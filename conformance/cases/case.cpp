@@ -41,6 +41,8 @@ constexpr std::span<const Case> (*files[])() = {
     connection_manager_messages_cases,
     connection_manager_timeouts_cases,
     queue_pair_memory_cases,
+    iwarp::mpa_request_cases,
+    iwarp::mpa_reply_cases,
     iwarp::ddp_untagged_cases,
     iwarp::ddp_tagged_cases,
     iwarp::ddp_source_cases,

@@ -52,6 +52,8 @@ std::span<const Case> rdmap_access_cases();
 std::span<const Case> terminate_cases();
 std::span<const Case> rdmap_immediate_cases();
 std::span<const Case> rdmap_atomics_cases();
+std::span<const Case> mpa_request_cases();
+std::span<const Case> mpa_reply_cases();
 }
 
 }  // namespace rdmawire::conformance

@@ -142,6 +142,22 @@ void IwarpBench::device_dials(Connected& from) {
   from.take(std::move(*accepted));
 }
 
+void IwarpBench::answers(Connected& of) {
+  of.setup = of.wait(a_request());
+  const View<MpaFrame> asked(of.setup->octets.data());
+  if (asked.get<"enhanced">() != 0 && asked.get<"revision">() >= 2 && !of.options.enhanced) {
+    const View<MpaEnhanced> data(of.setup->octets.data() + MpaFrame::size);
+    const bool a = data.get<"peer_to_peer">() != 0;
+    of.options.enhanced = Enhanced{.ird = static_cast<std::uint16_t>(data.get<"ord">()),
+                                   .ord = static_cast<std::uint16_t>(data.get<"ird">()),
+                                   .a = a,
+                                   .b = a && data.get<"rtr_send">() != 0,
+                                   .c = a && data.get<"rtr_write">() != 0,
+                                   .d = a && data.get<"rtr_read">() != 0};
+  }
+  of.say(frame_of(of.options), "MPA Reply Frame");
+}
+
 void IwarpBench::accepts(Connected& of) {
   of.cm = requested(of.listener);
   DeviceBench::take(of.cm.accept(of.qp, parameters_of(of.options)), "the device's consumer accepts");
@@ -159,8 +175,7 @@ Connected& IwarpBench::connect(const ConnectOptions& options) {
   Connected& made = make(options);
   if (options.device_initiates) {
     device_dials(made);
-    made.setup = made.wait(a_request());
-    made.say(frame_of(options), "MPA Reply Frame");
+    answers(made);
     operates(made);
   } else {
     listens(made);

@@ -113,6 +113,9 @@ class IwarpBench : public Story, public DeviceBench {
   void device_dials(Connected& from);
   /// The tester's MPA frame as the options have it.
   [[nodiscard]] static Octets frame_of(const ConnectOptions& options);
+  /// Waits for the device's request, and says the options' reply to it: to an enhanced one, where they do not say
+  /// otherwise, an enhanced one that grants what was asked for.
+  void answers(Connected& of);
   /// The device's consumer is told of the request, and accepts.
   void accepts(Connected& of);
   /// Waits for the device's frame, takes it over, and goes to Full Operation Phase by what both frames say.

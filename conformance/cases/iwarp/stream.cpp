@@ -221,8 +221,8 @@ std::optional<Seen> Stream::next(std::int64_t for_ns) {
   return seen;
 }
 
-Seen Stream::wait(const Expectation& expectation) {
-  std::optional<Seen> seen = next();
+Seen Stream::wait(const Expectation& expectation, std::int64_t within_ns) {
+  std::optional<Seen> seen = next(within_ns);
   if (!seen) story_.deviate(Verdict::fail, expectation.text(), "nothing");
   return judged(std::move(*seen), expectation);
 }

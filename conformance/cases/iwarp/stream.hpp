@@ -85,8 +85,8 @@ class Stream {
   }
   /// Nothing comes for a while: no FPDU, no FIN, no reset.
   Stream& operator<<(const Silence& silence);
-  /// The same as <<, and what came.
-  Seen wait(const Expectation& expectation);
+  /// The same as <<, and what came, within that time (0: the usual patience).
+  Seen wait(const Expectation& expectation, std::int64_t within_ns = 0);
   /// The same, where silence is right as well: then nothing.
   std::optional<Seen> wait_or_silence(const Expectation& expectation);
   /// What comes next, whatever it is; nothing until the deadline (0: the usual patience).

@@ -1,0 +1,229 @@
+/// MPA Request Frames: RFC 5044, 7.1.1 (the frame), 7.1.2 (the rules of set-up); RFC 6581, 6. What a responder makes of
+/// one, and what an initiator's looks like.
+
+#include <fmt/format.h>
+
+#include "conformance/cases/files.hpp"
+#include "conformance/cases/iwarp/setup.hpp"
+
+namespace rdmawire::conformance::iwarp {
+namespace {
+
+// 7.1.2 rules 8 and 10 ask for a "reasonable" time. Ours; siw takes 10 seconds.
+constexpr std::int64_t reasonable = 45'000'000'000;
+
+// The device's request
+
+void checked_request(IwarpBench& bench, Connected& qp, const std::string& private_data) {
+  const Seen request = qp.wait(a_request());
+  const View<MpaFrame> frame = frame_in(request);
+  const std::uint8_t flags = request.octets[16], revision = request.octets[17];
+  // M, C, and with revision 2 S, are the device's choice.
+  const std::uint8_t zero = revision == 1 ? 0x3f : 0x2f;
+  bench.require((flags & zero) == 0, fmt::format("R and every reserved bit 0 ({:#04x} of the flags)", zero),
+                fmt::format("flags {:#04x}", flags));
+  bench.require(revision == 1 || revision == 2, "revision 1 or 2", request.text());
+  const bool enhanced = frame.get<"enhanced">() != 0;
+  const std::string found = private_data_in(request).substr(enhanced ? 4 : 0);
+  bench.require(found == private_data, fmt::format("the consumer's {} octets of private data", private_data.size()),
+                fmt::format("{} others", found.size()));
+  // The frame ends where PD_Length says.
+  qp << silence();
+}
+void a_request_has_the_format(IwarpBench& bench) { checked_request(bench, asking(bench), ""); }
+void a_request_has_private_data(IwarpBench& bench) {
+  checked_request(bench, asking(bench, {.device_private_data = octets(100)}), octets(100));
+}
+// Without enhancements the flags have five reserved bits.
+void a_request_of_revision_1_has_the_format(IwarpBench& bench) {
+  bench.wish({.revision = 1});
+  Connected& qp = asking(bench, {.device_private_data = "hello"});
+  checked_request(bench, qp, "hello");
+}
+
+// What a responder closes on
+
+void is_closed_on(IwarpBench& bench, const Octets& octets, const std::string& text) {
+  Connected& qp = dialled(bench);
+  qp.say(octets, text);
+  qp << the_end();
+  nobody_is_asked(bench, qp);
+}
+void another_key(IwarpBench& bench) {
+  is_closed_on(bench, mpa_frame("GET / HTTP/1.0\r\n", mpa_flag::crc, 1), "a frame of another protocol");
+}
+void a_key_with_another_last_octet(IwarpBench& bench) {
+  is_closed_on(bench, mpa_frame("MPA ID Req Framf", mpa_flag::crc, 1), "a request whose key ends differently");
+}
+void a_key_with_another_case(IwarpBench& bench) {
+  is_closed_on(bench, mpa_frame("MPA ID req Frame", mpa_flag::crc, 1), "a request with a lower case letter in its key");
+}
+void a_reply_in_place_of_the_request(IwarpBench& bench) {
+  is_closed_on(bench, mpa_reply(mpa_flag::crc, 1), "MPA Reply Frame");
+}
+void revision_3(IwarpBench& bench) { is_closed_on(bench, mpa_request(mpa_flag::crc, 3), "a request of revision 3"); }
+void revision_255(IwarpBench& bench) {
+  is_closed_on(bench, mpa_request(mpa_flag::crc, 255), "a request of revision 255");
+}
+void private_data_of_513_octets(IwarpBench& bench) {
+  is_closed_on(bench, mpa_request(mpa_flag::crc, 1, octets(513)), "a request with 513 octets of private data");
+}
+// The length is enough to refuse it: what it announces is not waited for.
+void a_private_data_length_of_65535(IwarpBench& bench) {
+  is_closed_on(bench, mpa_request(mpa_flag::crc, 1, octets(512), 65535), "a request with a PD_Length of 65535");
+}
+void less_private_data_than_told(IwarpBench& bench) {
+  Connected& qp = dialled(bench);
+  qp.say(mpa_request(mpa_flag::crc, 1, octets(3), 10), "a request with a PD_Length of 10 and 3 octets behind it");
+  qp.finish();
+  qp << the_end();
+  nobody_is_asked(bench, qp);
+}
+// Nothing may follow a request before its reply.
+void more_private_data_than_told(IwarpBench& bench) {
+  is_closed_on(bench, mpa_request(mpa_flag::crc, 1, octets(10), 3),
+               "a request with a PD_Length of 3 and 10 octets behind it");
+}
+
+// What a responder gives up
+
+void silence_in_place_of_the_request(IwarpBench& bench) {
+  Connected& qp = dialled(bench);
+  static_cast<void>(qp.wait(the_end(), reasonable));
+  nobody_is_asked(bench, qp);
+}
+void stops_behind(IwarpBench& bench, const Octets& octets, const std::string& text) {
+  Connected& qp = dialled(bench);
+  qp.say(octets, text);
+  static_cast<void>(qp.wait(the_end(), reasonable));
+  nobody_is_asked(bench, qp);
+}
+void half_a_key(IwarpBench& bench) { stops_behind(bench, {'M', 'P', 'A', ' ', 'I', 'D', ' '}, "7 octets of the key"); }
+void private_data_that_does_not_come(IwarpBench& bench) {
+  stops_behind(bench, mpa_request(mpa_flag::crc, 1, octets(3), 10),
+               "a request with a PD_Length of 10 and 3 octets behind it");
+}
+
+// What a responder takes
+
+void accepted(IwarpBench& bench, Connected& qp) {
+  bench.accepts(qp);
+  bench.operates(qp);
+  bench.is_told(qp, "established");
+  arrives(qp, 1, 0);
+}
+void is_accepted(IwarpBench& bench, const Octets& octets, const std::string& text) {
+  Connected& qp = dialled(bench, {.receives = 1});
+  qp.say(octets, text);
+  accepted(bench, qp);
+}
+void in_pieces(IwarpBench& bench, const ConnectOptions& options, std::size_t each) {
+  ConnectOptions with_receive = options;
+  with_receive.receives = 1;
+  Connected& qp = dialled(bench, with_receive);
+  qp.say_in_pieces(IwarpBench::frame_of(options), each, "MPA Request Frame");
+  accepted(bench, qp);
+}
+void octet_by_octet(IwarpBench& bench) { in_pieces(bench, {}, 1); }
+void octet_by_octet_with_private_data(IwarpBench& bench) { in_pieces(bench, {.private_data = octets(30)}, 1); }
+void octet_by_octet_enhanced(IwarpBench& bench) {
+  in_pieces(bench, {.enhanced = Enhanced{}, .private_data = octets(3)}, 1);
+}
+void divided_behind_the_fixed_part(IwarpBench& bench) { in_pieces(bench, {.private_data = octets(18)}, 20); }
+
+void each_reserved_bit(IwarpBench& bench) {
+  for (const std::uint8_t bit : {0x08, 0x04, 0x02, 0x01})
+    is_accepted(bench, mpa_request(mpa_flag::crc | bit, 1),
+                fmt::format("a request with the reserved bit {:#04x}", bit));
+}
+void all_reserved_bits_of_revision_2(IwarpBench& bench) {
+  is_accepted(bench, mpa_request(mpa_flag::crc | mpa_flag::enhanced | 0x0f, 2, enhanced_data({})),
+              "an enhanced request with every reserved bit");
+}
+void a_request_with_r(IwarpBench& bench) {
+  is_accepted(bench, mpa_request(mpa_flag::crc | mpa_flag::reject, 1), "a request with R = 1");
+}
+void an_enhanced_request_with_r(IwarpBench& bench) {
+  is_accepted(bench, mpa_request(mpa_flag::crc | mpa_flag::reject | mpa_flag::enhanced, 2, enhanced_data({})),
+              "an enhanced request with R = 1");
+}
+
+void a_request_with_private_data(IwarpBench& bench, std::size_t count) {
+  Connected& qp = dialled(bench, {.private_data = octets(count), .receives = 1});
+  qp.say(IwarpBench::frame_of(qp.options), fmt::format("MPA Request Frame with {} octets of private data", count));
+  bench.accepts(qp);
+  const peer::Octets& told = qp.cm.request().private_data;
+  bench.require(std::string(told.begin(), told.end()) == octets(count),
+                fmt::format("a consumer that is told the {} octets", count),
+                fmt::format("told of {} octets", told.size()));
+  bench.operates(qp);
+  bench.is_told(qp, "established");
+  arrives(qp, 1, 0);
+}
+template <std::size_t count>
+void a_request_with_private_data(IwarpBench& bench) {
+  a_request_with_private_data(bench, count);
+}
+
+}  // namespace
+
+std::span<const Case> mpa_request_cases() {
+  static constexpr Case cases[] = {
+      {.rule = "mpa.initiator.request.format",
+       .variant = "without private data",
+       .role = Role::requester,
+       .run = a_request_has_the_format},
+      {.rule = "mpa.initiator.request.format",
+       .variant = "with private data",
+       .role = Role::requester,
+       .run = a_request_has_private_data},
+      {.rule = "mpa.initiator.request.format",
+       .variant = "revision 1",
+       .role = Role::requester,
+       .run = a_request_of_revision_1_has_the_format},
+      {.rule = "mpa.receiver.key.wrong", .variant = "another protocol", .run = another_key},
+      {.rule = "mpa.receiver.key.wrong", .variant = "the last octet", .run = a_key_with_another_last_octet},
+      {.rule = "mpa.receiver.key.wrong", .variant = "upper and lower case", .run = a_key_with_another_case},
+      {.rule = "mpa.receiver.key.wrong", .variant = "a reply's", .run = a_reply_in_place_of_the_request},
+      {.rule = "mpa.responder.request.never-comes", .run = silence_in_place_of_the_request},
+      {.rule = "mpa.responder.request.octet-by-octet", .variant = "without private data", .run = octet_by_octet},
+      {.rule = "mpa.responder.request.octet-by-octet",
+       .variant = "with private data",
+       .run = octet_by_octet_with_private_data},
+      {.rule = "mpa.responder.request.octet-by-octet", .variant = "enhanced", .run = octet_by_octet_enhanced},
+      {.rule = "mpa.responder.request.octet-by-octet",
+       .variant = "private data in a segment of its own",
+       .run = divided_behind_the_fixed_part},
+      {.rule = "mpa.receiver.frame.never-ends", .variant = "inside of the key", .run = half_a_key},
+      {.rule = "mpa.receiver.frame.never-ends",
+       .variant = "inside of the private data",
+       .run = private_data_that_does_not_come},
+      {.rule = "mpa.receiver.revision.unknown", .variant = "3", .run = revision_3},
+      {.rule = "mpa.receiver.revision.unknown", .variant = "255", .run = revision_255},
+      {.rule = "mpa.receiver.reserved.unchecked", .variant = "each bit", .run = each_reserved_bit},
+      {.rule = "mpa.receiver.reserved.unchecked",
+       .variant = "all bits of revision 2",
+       .run = all_reserved_bits_of_revision_2},
+      {.rule = "mpa.responder.request.reject-bit-unchecked", .variant = "revision 1", .run = a_request_with_r},
+      {.rule = "mpa.responder.request.reject-bit-unchecked", .variant = "enhanced", .run = an_enhanced_request_with_r},
+      {.rule = "mpa.receiver.private-data.handed-on", .variant = "none", .run = a_request_with_private_data<0>},
+      {.rule = "mpa.receiver.private-data.handed-on", .variant = "1 octet", .run = a_request_with_private_data<1>},
+      {.rule = "mpa.receiver.private-data.handed-on", .variant = "255 octets", .run = a_request_with_private_data<255>},
+      {.rule = "mpa.receiver.private-data.handed-on", .variant = "256 octets", .run = a_request_with_private_data<256>},
+      {.rule = "mpa.receiver.private-data.handed-on", .variant = "257 octets", .run = a_request_with_private_data<257>},
+      {.rule = "mpa.receiver.private-data.handed-on", .variant = "512 octets", .run = a_request_with_private_data<512>},
+      {.rule = "mpa.receiver.private-data.too-long", .variant = "513 octets", .run = private_data_of_513_octets},
+      {.rule = "mpa.receiver.private-data.too-long",
+       .variant = "a length of 65535",
+       .run = a_private_data_length_of_65535},
+      {.rule = "mpa.receiver.private-data.length-mismatch",
+       .variant = "fewer octets, then a FIN",
+       .run = less_private_data_than_told},
+      {.rule = "mpa.receiver.private-data.length-mismatch",
+       .variant = "more octets",
+       .run = more_private_data_than_told},
+  };
+  return cases;
+}
+
+}  // namespace rdmawire::conformance::iwarp
