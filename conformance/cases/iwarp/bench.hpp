@@ -81,6 +81,10 @@ struct Connected : DeviceQueuePair, Stream {
   void refuses(const Expectation& terminate);
   /// The same, where the stream's end began with this: a refusal.
   void is_refused_by(const Seen& refusal);
+  /// These complete with an error, each with which the device likes: what was outstanding when its stream failed.
+  void fail_or_are_flushed(std::uint64_t first, std::uint64_t last) {
+    for (std::uint64_t wr_id = first; wr_id <= last; ++wr_id) fails_or_is_flushed(wr_id);
+  }
   /// Our half is closed too, and the consumer is told of the end.
   void ends();
 

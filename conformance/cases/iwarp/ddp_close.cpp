@@ -12,7 +12,7 @@ void a_write_with_the_error(IwarpBench& bench) {
   qp.together({send_nowhere(1), write(qp.stag(), qp.to(), octets(16))});
   qp.refuses(any_terminate());
   qp.holds(0, untouched());
-  qp.flushes(0, 0);
+  qp.fail_or_are_flushed(0, 0);
 }
 void a_write_behind_the_terminate(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
@@ -22,20 +22,20 @@ void a_write_behind_the_terminate(IwarpBench& bench) {
   qp << the_end();
   qp.ends();
   qp.holds(0, untouched());
-  qp.flushes(0, 0);
+  qp.fail_or_are_flushed(0, 0);
 }
 void a_send_with_the_error(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp.together({write(nobodys_stag, 0, octets(8)), send(1, octets(16))});
   qp.refuses(any_terminate());
-  qp.flushes(0, 0);
+  qp.fail_or_are_flushed(0, 0);
   qp.received(0, untouched());
 }
 void a_read_with_the_error(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp.together({send_nowhere(1), read_request(1, {.source_stag = qp.stag(), .source_to = qp.to()})});
   qp.refuses(any_terminate());
-  qp.flushes(0, 0);
+  qp.fail_or_are_flushed(0, 0);
 }
 // What came before the error is placed and delivered, though.
 void what_came_before(IwarpBench& bench) {
@@ -44,7 +44,7 @@ void what_came_before(IwarpBench& bench) {
                write(qp.stag(), qp.to(16), octets(16))});
   qp.refuses(any_terminate());
   qp.completes(0);
-  qp.flushes(1, 1);
+  qp.fail_or_are_flushed(1, 1);
   qp.holds(0, octets(16) + untouched(16));
 }
 
@@ -63,14 +63,14 @@ void inside_a_send(IwarpBench& bench) {
   qp.finish();
   is_aborted(qp);
   qp.fails_or_is_flushed(0);
-  qp.flushes(1, 1);
+  qp.fail_or_are_flushed(1, 1);
 }
 void inside_a_write(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> write_part(qp.stag(), qp.to(), octets(16), false);
   qp.finish();
   is_aborted(qp);
-  qp.flushes(0, 0);
+  qp.fail_or_are_flushed(0, 0);
 }
 void inside_a_response(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
@@ -81,7 +81,7 @@ void inside_a_response(IwarpBench& bench) {
   qp.finish();
   is_aborted(qp);
   qp.fails_or_is_flushed(7);
-  qp.flushes(0, 0);
+  qp.fail_or_are_flushed(0, 0);
 }
 // Between messages it is none: nothing aborts, and what was delivered stays so.
 void between_messages(IwarpBench& bench) {
@@ -91,7 +91,7 @@ void between_messages(IwarpBench& bench) {
   qp.finish();
   qp << a_fin();
   static_cast<void>(bench.is_told(qp, "disconnected"));
-  qp.flushes(1, 1);
+  qp.fail_or_are_flushed(1, 1);
 }
 
 // 6.2.1. The device's half is still open: it answers an RDMA Read that is longer than a window. No TCP has such octets
@@ -108,7 +108,7 @@ void data_behind_a_close(IwarpBench& bench, const Stimulus& late, Connected& qp)
   }
   static_cast<void>(bench.is_told(qp, "disconnected"));
   qp.holds(0, untouched());
-  qp.flushes(0, 0);
+  qp.fail_or_are_flushed(0, 0);
 }
 void a_write_behind_a_close(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1, .region_octets = 1U << 20});

@@ -15,7 +15,7 @@ void refused(Connected& qp, const Stimulus& bad, const Expectation& terminate, s
   qp >> bad;
   qp.refuses(terminate);
   qp.holds(offset, untouched(octets));
-  qp.flushes(0, 0);
+  qp.fail_or_are_flushed(0, 0);
 }
 /// It was good, and what follows it is, too.
 void accepted(Connected& qp) {

@@ -14,13 +14,13 @@ void refused(IwarpBench& bench, const std::vector<Stimulus>& bad, const Expectat
   Connected& qp = bench.connect({.receives = 2});
   for (const Stimulus& segment : bad) qp >> segment;
   qp.refuses(terminate);
-  qp.flushes(0, 1);
+  qp.fail_or_are_flushed(0, 1);
 }
 void refused_untouched(IwarpBench& bench, const Stimulus& bad, const Expectation& terminate) {
   Connected& qp = bench.connect({.receives = 2});
   qp >> bad;
   qp.refuses(terminate);
-  qp.flushes(0, 1);
+  qp.fail_or_are_flushed(0, 1);
   qp.received(0, untouched());
   qp.received(1, untouched());
 }
@@ -118,7 +118,7 @@ void an_msn_again(IwarpBench& bench) {
   qp.completes(0);
   qp >> send(1, octets(16, 0x40));
   qp.refuses(a_terminate(1, 2, 0x03));
-  qp.flushes(1, 1);
+  qp.fail_or_are_flushed(1, 1);
   qp.received(0, octets(16));
   qp.received(1, untouched());
 }
@@ -136,7 +136,7 @@ void an_msn_left_out(IwarpBench& bench) {
   qp >> send(2);
   if (const auto terminate = qp.wait_or_silence(a_terminate(1, 2, 0x03))) {
     qp.is_refused_by(*terminate);
-    return qp.flushes(0, 1);
+    return qp.fail_or_are_flushed(0, 1);
   }
   bench.note("it may be placed, and waits for MSN 1");
   qp.completes_nothing();
@@ -171,7 +171,7 @@ void too_long(IwarpBench& bench, const std::vector<Stimulus>& message) {
   for (const Stimulus& segment : message) qp >> segment;
   qp.refuses(a_terminate(1, 2, 0x05));
   qp.fails_or_is_flushed(0);
-  qp.flushes(1, 1);
+  qp.fail_or_are_flushed(1, 1);
   qp.received(1, untouched());
 }
 void one_octet_too_long(IwarpBench& bench) { too_long(bench, {send(1, octets(129))}); }

@@ -156,7 +156,7 @@ void local_write_to_a_region(IwarpBench& bench) { with_a_region(bench, local_the
 void local_read_of_a_region(IwarpBench& bench) { with_a_region(bench, local_then_no_read); }
 /// Deregistration is the invalidation that every verbs have.
 void deregistered(IwarpBench& bench, bool writes) {
-  Connected& qp = bench.connect({.receives = 1});
+  Connected& qp = bench.connect();
   peer::Region region = bench.region(4096, {"local_write", "remote_write", "remote_read"});
   const Revocable at{region.rkey(), region.addr()};
   is_good(qp, at, 1);
@@ -168,7 +168,6 @@ void deregistered(IwarpBench& bench, bool writes) {
     qp >> read_request(2, {.size = 16, .source_stag = at.stag, .source_to = at.to});
     qp.refuses(a_terminate(0, 1, 0x00));
   }
-  qp.flushes(0, 0);
 }
 void write_to_what_is_deregistered(IwarpBench& bench) { deregistered(bench, true); }
 void read_of_what_is_deregistered(IwarpBench& bench) { deregistered(bench, false); }

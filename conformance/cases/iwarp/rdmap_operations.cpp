@@ -182,7 +182,7 @@ void refused(IwarpBench& bench, const std::function<Stimulus(const Connected&)>&
   Connected& qp = bench.connect({.receives = 1});
   qp >> bad(qp);
   qp.refuses(terminate);
-  qp.flushes(0, 0);
+  qp.fail_or_are_flushed(0, 0);
   qp.received(0, untouched());
   qp.holds(0, untouched());
 }

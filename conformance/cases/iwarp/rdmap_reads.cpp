@@ -20,7 +20,7 @@ void wrong_queue(IwarpBench& bench, std::uint32_t qn) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> read_request(1, of(qp)).with<DdpUntagged, "qn">(qn, fmt::format("on QN {}", qn));
   qp.refuses(any_terminate());
-  qp.flushes(0, 0);
+  qp.fail_or_are_flushed(0, 0);
 }
 void on_queue_0(IwarpBench& bench) { wrong_queue(bench, 0); }
 void on_queue_2(IwarpBench& bench) { wrong_queue(bench, 2); }
@@ -69,6 +69,17 @@ void nothing_into_stag_0(IwarpBench& bench) {
 void nothing_of_another_domain(IwarpBench& bench) {
   const peer::Region foreign = bench.region(4096, {"local_write", "remote_read"}, 1);
   nothing_is_read(bench, {.size = 0, .source_stag = foreign.rkey(), .source_to = foreign.addr()});
+}
+
+// Nor is anything left in it of the one before.
+void nothing_behind_something(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  qp.fill(0, octets(8));
+  Read none = of(qp, 0);
+  none.sink_stag = 0x6262;
+  qp.together({read_request(1, of(qp)), read_request(2, none)});
+  qp << a_read_response(Read().sink_stag, Read().sink_to).carrying(octets(8));
+  qp << a_read_response(none.sink_stag, none.sink_to).carrying("");
 }
 
 // Figure 9: layer 0, type 1; figure 10: with the request's header, R.
@@ -159,12 +170,13 @@ void answers_in_order(IwarpBench& bench, const std::vector<std::uint32_t>& sizes
     do {
       come += qp.wait(a_read_response(0x1000 + i, Read().sink_to + come.size())).payload();
     } while (come.size() < sizes[i]);
-    bench.require(come == octets(8192).substr(16 * i, sizes[i]), fmt::format("the octets of request {}", i + 1),
-                  "others");
+    bench.require(come == octets(8192).substr(16 * i, sizes[i]),
+                  fmt::format("the {} octets of request {}", sizes[i], i + 1),
+                  fmt::format("{} octets, or others", come.size()));
   }
 }
 void four_short_ones(IwarpBench& bench) { answers_in_order(bench, {8, 8, 8, 8}); }
-void a_long_one_first(IwarpBench& bench) { answers_in_order(bench, {7000, 8, 0, 8}); }
+void a_long_one_first(IwarpBench& bench) { answers_in_order(bench, {7000, 8, 24, 8}); }
 
 /// The depth of what the device's enhanced frame says; where it sent none the case ends.
 template <FixedString Name>
@@ -375,13 +387,13 @@ void without_a_request(IwarpBench& bench) {
   qp >> read_response(qp.stag(), qp.to(), octets(16));
   qp.refuses(any_terminate());
   qp.holds(0, untouched());
-  qp.flushes(0, 0);
+  qp.fail_or_are_flushed(0, 0);
 }
 void of_nothing_without_a_request(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> read_response(qp.stag(), qp.to(), "");
   qp.refuses(any_terminate());
-  qp.flushes(0, 0);
+  qp.fail_or_are_flushed(0, 0);
 }
 void a_second_response(IwarpBench& bench) {
   auto [qp, request] = own_read(bench);
@@ -390,7 +402,7 @@ void a_second_response(IwarpBench& bench) {
   qp >> response_to(request, octets(16, 0x80));
   qp.refuses(any_terminate());
   qp.holds(64, octets(16));
-  qp.flushes(0, 0);
+  qp.fail_or_are_flushed(0, 0);
 }
 
 }  // namespace
@@ -412,6 +424,9 @@ std::span<const Case> rdmap_reads_cases() {
       {.rule = "rdmap.responder.read.zero-length",
        .variant = "another protection domain",
        .run = nothing_of_another_domain},
+      {.rule = "rdmap.responder.read.zero-length",
+       .variant = "behind one of 8 octets",
+       .run = nothing_behind_something},
       {.rule = "rdmap.responder.read.access", .variant = "unknown STag", .run = an_unknown_stag},
       {.rule = "rdmap.responder.read.access", .variant = "lowest bit of the STag", .run = another_key_of_the_stag},
       {.rule = "rdmap.responder.read.access", .variant = "deregistered", .run = a_stag_that_is_gone},
