@@ -244,6 +244,19 @@ void a_tagged_read_request(IwarpBench& bench) {
     return tagged(RdmapOperation::read_request, qp.stag(), qp.to(), header);
   });
 }
+// The flag alone is the other one: who goes by the opcode finds all that it needs.
+Stimulus flag_changed(const Stimulus& right, unsigned tagged_flag) {
+  return right.with<Ddp, "tagged">(tagged_flag, tagged_flag != 0 ? "with the tagged flag" : "without the tagged flag");
+}
+void a_send_with_the_flag(IwarpBench& bench) {
+  wrong_model(bench, [](const Connected& qp) { return flag_changed(some_send(qp), 1); });
+}
+void a_read_request_with_the_flag(IwarpBench& bench) {
+  wrong_model(bench, [](const Connected& qp) { return flag_changed(some_read(qp), 1); });
+}
+void a_write_without_the_flag(IwarpBench& bench) {
+  wrong_model(bench, [](const Connected& qp) { return flag_changed(some_write(qp), 0); });
+}
 void an_untagged_write(IwarpBench& bench) {
   wrong_model(bench, [](const Connected& qp) {
     static_cast<void>(qp);
@@ -334,6 +347,13 @@ std::span<const Case> rdmap_operations_cases() {
       {.rule = "rdmap.receiver.opcode.wrong-model",
        .variant = "untagged RDMA Read Response",
        .run = an_untagged_read_response},
+      {.rule = "rdmap.receiver.opcode.wrong-model", .variant = "Send, flag set", .run = a_send_with_the_flag},
+      {.rule = "rdmap.receiver.opcode.wrong-model",
+       .variant = "RDMA Read Request, flag set",
+       .run = a_read_request_with_the_flag},
+      {.rule = "rdmap.receiver.opcode.wrong-model",
+       .variant = "RDMA Write, flag cleared",
+       .run = a_write_without_the_flag},
       {.rule = "rdmap.receiver.opcode.wrong-model", .variant = "tagged Terminate", .run = a_tagged_terminate},
       {.rule = "rdmap.receiver.send.zero-length", .variant = "Send", .run = a_plain_send_of_nothing},
       {.rule = "rdmap.receiver.send.zero-length",
