@@ -43,6 +43,11 @@ constexpr std::span<const Case> (*files[])() = {
     queue_pair_memory_cases,
     iwarp::mpa_request_cases,
     iwarp::mpa_reply_cases,
+    iwarp::mpa_negotiation_cases,
+    iwarp::mpa_enhanced_cases,
+    iwarp::fpdu_framing_cases,
+    iwarp::fpdu_crc_cases,
+    iwarp::fpdu_markers_cases,
     iwarp::ddp_untagged_cases,
 };
 // clang-format on

@@ -43,6 +43,11 @@ namespace iwarp {
 std::span<const Case> ddp_untagged_cases();
 std::span<const Case> mpa_request_cases();
 std::span<const Case> mpa_reply_cases();
+std::span<const Case> mpa_negotiation_cases();
+std::span<const Case> mpa_enhanced_cases();
+std::span<const Case> fpdu_framing_cases();
+std::span<const Case> fpdu_crc_cases();
+std::span<const Case> fpdu_markers_cases();
 }
 
 }  // namespace rdmawire::conformance
