@@ -19,8 +19,6 @@
 #include "cli/lab.hpp"
 #include "cli/terminal.hpp"
 #include "conformance/coverage/coverage.hpp"
-#include "conformance/device/fault_table.hpp"
-#include "conformance/endpoint/fault_table.hpp"
 #include "conformance/report/journal.hpp"
 #include "conformance/report/report.hpp"
 #include "conformance/runner/expected.hpp"
@@ -113,15 +111,10 @@ std::string words(const conformance::Change& change) {
   return {};
 }
 
-Exit list_faults(const std::string& device) {
+Exit list_faults() {
   Output output;
-  if (device == "reference:iwarp") {
-    for (const endpoint::FaultRow& row : endpoint::fault_rows)
-      output.text() += fmt::format("{:<36} {}  [{}]\n", row.name, row.sentence, row.check);
-    return output.finish() ? Exit::fine : Exit::trouble;
-  }
-  for (const device::FaultRow& row : device::fault_rows)
-    output.text() += fmt::format("{:<36} {}  [{}]\n", row.name, row.sentence, fmt::join(row.broken(), ", "));
+  for (const conformance::SeededFault& fault : conformance::seeded_faults())
+    output.text() += fmt::format("{:<36} {}  [{}]\n", fault.name, fault.sentence, fmt::join(fault.broken, ", "));
   return output.finish() ? Exit::fine : Exit::trouble;
 }
 
@@ -310,11 +303,12 @@ void add_known(const std::string& name, conformance::ExpectedResults& expected) 
 Exit show_mutations(std::uint64_t seed) {
   constexpr std::uint64_t usual_seed = 20261121;
   std::atomic<std::size_t> done = 0;
-  const auto all = conformance::mutate_all(conformance::Breadth::all, seed ? seed : usual_seed,
-                                           std::max(1U, std::thread::hardware_concurrency()), [&](const auto&) {
-                                             if (const std::size_t count = ++done; count % 25 == 0)
-                                               complain(fmt::format("{} of {} faults", count, device::fault_count));
-                                           });
+  const auto all =
+      conformance::mutate_all(conformance::Breadth::all, seed ? seed : usual_seed,
+                              std::max(1U, std::thread::hardware_concurrency()), [&](const auto&) {
+                                if (const std::size_t count = ++done; count % 25 == 0)
+                                  complain(fmt::format("{} of {} faults", count, conformance::seeded_faults().size()));
+                              });
   Output output;
   output.text() += conformance::document_of(all);
   const bool whole = std::none_of(all.begin(), all.end(), [](const auto& m) { return m.missed(); });
@@ -326,7 +320,7 @@ Exit run(Options options) {
   if (options.mutations) return show_mutations(options.seed);
   if (options.coverage) return show_coverage();
   if (options.list) return list(options);
-  if (options.target.faults == std::vector<std::string>{"list"}) return list_faults(options.target.device);
+  if (options.target.faults == std::vector<std::string>{"list"}) return list_faults();
   std::error_code error;
   options.target.agent = options.agent.empty()
                              ? fs::read_symlink("/proc/self/exe", error).parent_path() / "rdmawire-agent"
@@ -447,7 +441,7 @@ void add_certify(CLI::App& app, Work& work) {
   auto* command = app.add_subcommand("certify", "Judges a device clause by clause: sends frames, watches its answers.");
   auto options = std::make_shared<Options>();
   conformance::TargetOptions& target = options->target;
-  command->add_option("--device", target.device, "reference, reference:iwarp, lab:rxe, or agent:ADDRESS with --wire")
+  command->add_option("--device", target.device, "reference, lab:rxe, lab:siw, or agent:ADDRESS with --wire")
       ->capture_default_str();
   command->add_option("--wire", target.wire, "which leads to the device: packet:eth1");
   command->add_option("--secret-file", target.secret_file, "that the agent was started with");

@@ -68,20 +68,7 @@ Way Bench::way(Over over) {
 
 std::uint32_t Bench::bound_window(Connected& through, std::uint64_t offset, std::uint64_t length,
                                   const peer::Names& access) {
-  constexpr std::uint64_t bind_wr_id = 0xb1d;
-  windows_.push_back(take(domain().memory_window(2), "a memory window of type 2"));
-  // The lowest octet of a type 2 window's key is its consumer's.
-  const std::uint32_t rkey = (windows_.back().rkey() & ~0xffU) | ((windows_.back().rkey() + 1) & 0xff);
-  through.post({.opcode = "bind_mw",
-                .wr_id = bind_wr_id,
-                .more = {{"mw", windows_.back().handle()},
-                         {"mr", through.region.handle()},
-                         {"new_rkey", rkey},
-                         {"addr", through.region.addr() + offset},
-                         {"length", length},
-                         {"access", access}}});
-  through.completes(bind_wr_id);
-  return rkey;
+  return windows_.emplace_back(bind_window(through, offset, length, access)).rkey;
 }
 
 void Bench::make_receive_queue(Connected& of) {

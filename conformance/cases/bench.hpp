@@ -166,8 +166,8 @@ class Bench : public Conversation, public DeviceBench {
   std::deque<peer::XrcDomain> xrc_domains_;
   std::deque<peer::CompletionChannel> channels_;
   std::deque<Connected> connected_;
-  bool switched_ = false;                   // congestion management, to what it usually is not
-  std::deque<peer::MemoryWindow> windows_;  // go first: before the queue pairs and regions that they are bound to
+  bool switched_ = false;            // congestion management, to what it usually is not
+  std::deque<BoundWindow> windows_;  // go first: before the queue pairs and regions that they are bound to
 };
 
 }  // namespace rdmawire::conformance

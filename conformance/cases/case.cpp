@@ -49,6 +49,17 @@ constexpr std::span<const Case> (*files[])() = {
     iwarp::fpdu_crc_cases,
     iwarp::fpdu_markers_cases,
     iwarp::ddp_untagged_cases,
+    iwarp::ddp_tagged_cases,
+    iwarp::ddp_source_cases,
+    iwarp::ddp_close_cases,
+    iwarp::rdmap_operations_cases,
+    iwarp::rdmap_reads_cases,
+    iwarp::rdmap_invalidate_cases,
+    iwarp::rdmap_stream_cases,
+    iwarp::rdmap_access_cases,
+    iwarp::terminate_cases,
+    iwarp::rdmap_immediate_cases,
+    iwarp::rdmap_atomics_cases,
 };
 // clang-format on
 

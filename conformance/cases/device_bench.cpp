@@ -77,6 +77,31 @@ std::optional<peer::Event> DeviceBench::next_event(std::int64_t for_ns, const pe
   }
 }
 
+BoundWindow DeviceBench::bind_window(DeviceQueuePair& through, std::uint64_t offset, std::uint64_t length,
+                                     const peer::Names& access) {
+  constexpr std::uint64_t bind_wr_id = 0xb1d;
+  BoundWindow bound{.window = take(domain().memory_window(2), "a memory window of type 2")};
+  // The lowest octet of a type 2 window's key is its consumer's.
+  bound.rkey = (bound.window.rkey() & ~0xffU) | ((bound.window.rkey() + 1) & 0xff);
+  through.post({.opcode = "bind_mw",
+                .wr_id = bind_wr_id,
+                .more = {{"mw", bound.window.handle()},
+                         {"mr", through.region.handle()},
+                         {"new_rkey", bound.rkey},
+                         {"addr", through.region.addr() + offset},
+                         {"length", length},
+                         {"access", access}}});
+  through.completes(bind_wr_id);
+  return bound;
+}
+
+void DeviceBench::holds(const peer::Region& region, std::uint64_t offset, const std::string& expected) {
+  const auto found = take(region.read(offset, expected.size()), "read the memory region");
+  story_.require(same(found, expected),
+                 fmt::format("{} octets as expected at offset {} of the memory region", expected.size(), offset),
+                 difference(found, expected));
+}
+
 peer::CmConnection DeviceBench::requested(const peer::Listener& listener) {
   return wait_for("the request", story_.patience().answer,
                   [&] { return listener.request(std::chrono::milliseconds(0)); });
@@ -176,11 +201,7 @@ void DeviceQueuePair::is_notified(bool expected) {
 }
 
 void DeviceQueuePair::holds(std::uint64_t offset, const std::string& expected) {
-  const auto found = device_->take(region.read(offset, expected.size()), "read the memory region");
-  device_->story().require(
-      same(found, expected),
-      fmt::format("{} octets as expected at offset {} of the memory region", expected.size(), offset),
-      difference(found, expected));
+  device_->holds(region, offset, expected);
 }
 
 void DeviceQueuePair::received(std::uint64_t wr_id, const std::string& expected) {

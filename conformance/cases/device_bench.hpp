@@ -20,6 +20,14 @@ namespace rdmawire::conformance {
 /// "completion of 3 with success"
 std::string text_of(const peer::Completion& completion);
 
+struct DeviceQueuePair;
+
+/// A memory window of type 2 that is bound; not after its queue pair and region.
+struct BoundWindow {
+  peer::MemoryWindow window;
+  std::uint32_t rkey = 0;
+};
+
 class DeviceBench {
  public:
   /// Both must outlive it.
@@ -32,6 +40,11 @@ class DeviceBench {
   const peer::ProtectionDomain& domain(std::size_t number = 0);
   /// Memory of its own.
   peer::Region region(std::uint64_t octets, const peer::Names& access, std::size_t domain = 0);
+  /// A window of type 2 onto a piece of the queue pair's region, bound through the queue pair.
+  BoundWindow bind_window(DeviceQueuePair& through, std::uint64_t offset, std::uint64_t length,
+                          const peer::Names& access);
+  /// The region holds these octets, or the case ends.
+  void holds(const peer::Region& region, std::uint64_t offset, const std::string& expected);
   /// The device refuses what was asked of its verbs, or the case ends.
   template <class T>
   void is_refused(const peer::PeerResult<T>& result, const std::string& what) {

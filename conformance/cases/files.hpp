@@ -41,6 +41,17 @@ std::span<const Case> connection_manager_timeouts_cases();
 
 namespace iwarp {
 std::span<const Case> ddp_untagged_cases();
+std::span<const Case> ddp_tagged_cases();
+std::span<const Case> ddp_source_cases();
+std::span<const Case> ddp_close_cases();
+std::span<const Case> rdmap_operations_cases();
+std::span<const Case> rdmap_reads_cases();
+std::span<const Case> rdmap_invalidate_cases();
+std::span<const Case> rdmap_stream_cases();
+std::span<const Case> rdmap_access_cases();
+std::span<const Case> terminate_cases();
+std::span<const Case> rdmap_immediate_cases();
+std::span<const Case> rdmap_atomics_cases();
 std::span<const Case> mpa_request_cases();
 std::span<const Case> mpa_reply_cases();
 std::span<const Case> mpa_negotiation_cases();

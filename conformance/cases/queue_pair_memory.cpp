@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "conformance/cases/fast_region.hpp"
 #include "conformance/cases/files.hpp"
 
 namespace rdmawire::conformance {
@@ -124,38 +125,6 @@ void not_behind_its_invalidate(Bench& bench) {
   bench >> qp.read(psn(+1), {.va = qp.region.addr(), .rkey = key, .length = 8});
   bench << nak_remote_access(psn(+1));
 }
-/// Memory for fast registration. No verbs of user space have it (libibverbs knows no IBV_WR_REG_MR; what single vendors
-/// offer beside it is theirs), so no agent does: the reference device's face alone has such a command.
-class FastRegion {
- public:
-  explicit FastRegion(Bench& bench) : peer_(*bench.device().peer) {
-    const auto made = peer_.call("alloc_mr", {{"pd", bench.domain().handle()}, {"length", 4096}});
-    if (!made) end_case(Verdict::unsupported, "verbs of user space have no fast registration: " + made.error().message);
-    handle_ = made->value("mr", std::uint64_t{0});
-    address = made->value("addr", std::uint64_t{0});
-    key_ = made->value("rkey", std::uint32_t{0});
-  }
-  FastRegion(const FastRegion&) = delete;
-  FastRegion& operator=(const FastRegion&) = delete;
-  ~FastRegion() { static_cast<void>(peer_.call("destroy", {{"object", handle_}})); }
-
-  /// The key of the n-th registration: its lowest octet is the consumer's.
-  [[nodiscard]] std::uint32_t key(std::uint32_t n) const { return (key_ & ~0xffU) | ((key_ + n) & 0xffU); }
-  void registers(Connected& through, std::uint64_t wr_id, std::uint32_t n) const {
-    through.post(
-        {.opcode = "reg_mr",
-         .wr_id = wr_id,
-         .more = {{"mr", handle_}, {"new_rkey", key(n)}, {"access", {"local_write", "remote_write", "remote_read"}}}});
-    through.completes(wr_id);
-  }
-
-  std::uint64_t address = 0;
-
- private:
-  peer::Peer& peer_;
-  std::uint64_t handle_ = 0;
-  std::uint32_t key_ = 0;
-};
 void reads_with(Bench& bench, Connected& qp, psn at, const FastRegion& region, std::uint32_t n) {
   bench >> qp.read(at, {.va = region.address, .rkey = region.key(n), .length = 8});
 }

@@ -21,6 +21,11 @@ void Story::deviate(Verdict verdict, const std::string& expected, const std::str
   throw CaseEnd{{verdict, expected, actual}};
 }
 
+void Story::deviates(Verdict verdict, const std::string& expected, const std::string& actual) {
+  record(Step::Kind::deviation, fmt::format("expected {}; got {}", expected, actual));
+  if (!deviation_) deviation_ = Judgement{verdict, expected, actual};
+}
+
 void Story::require(bool holds, const std::string& expected, const std::string& actual, Verdict otherwise) {
   if (!holds) deviate(otherwise, expected, actual);
   record(Step::Kind::expected, expected);

@@ -2,6 +2,7 @@
 /// What a case is written down in while it runs, and how it ends early.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "conformance/cases/transcript.hpp"
@@ -40,6 +41,11 @@ class Story {
   /// Ends the case with that verdict: what came is not what was expected.
   [[noreturn]] void deviate(Verdict verdict, const std::string& expected, const std::string& actual);
 
+  /// The same, but the case goes on: what follows is judged, too. The first such deviation is the verdict unless the
+  /// case ends otherwise.
+  void deviates(Verdict verdict, const std::string& expected, const std::string& actual);
+  [[nodiscard]] const std::optional<Judgement>& deviation() const { return deviation_; }
+
   [[nodiscard]] const Patience& patience() const { return patience_; }
   [[nodiscard]] const Transcript& transcript() const { return transcript_; }
 
@@ -49,6 +55,7 @@ class Story {
  private:
   Patience patience_;
   Transcript transcript_;
+  std::optional<Judgement> deviation_;
 };
 
 /// Ends the case with that verdict and reason.

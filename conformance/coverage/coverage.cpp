@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "conformance/cases/case.hpp"
-#include "conformance/device/fault_table.hpp"
+#include "conformance/coverage/seeded_fault.hpp"
 #include "conformance/monitors/monitored.hpp"
 #include "conformance/rules/explain_rules.hpp"
 
@@ -50,8 +50,8 @@ std::vector<Coverage> coverage() {
   for (std::size_t i = 0; i < rules.size(); ++i) all[i].rule = &rules[i];
   for (const Case& which : conformance::cases()) all[which.rule.index()].cases.push_back(which.id());
   for (const RuleId rule : monitored) all[rule.index()].monitor = true;
-  for (const device::FaultRow& fault : device::fault_rows)
-    for (const std::string_view id : fault.broken())
+  for (const SeededFault& fault : seeded_faults())
+    for (const std::string_view id : fault.broken)
       if (const Rule* rule = find_rule(id))
         all[static_cast<std::size_t>(rule - rules.data())].faults.push_back(fault.name);
   for (const UnitCheck& check : unit_checks()) all[check.rule.index()].unit = &check;

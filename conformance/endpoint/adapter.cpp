@@ -25,8 +25,8 @@ tl::unexpected<Error> in_use(const char* call, std::uint32_t handle) {
 }  // namespace
 
 QpState Adapter::QueuePair::state() const {
-  if (!endpoint->started()) return stopped ? QpState::err : init ? QpState::init : QpState::reset;
-  if (endpoint->ended() || stopped) return QpState::err;
+  if (!endpoint->started()) return init ? QpState::init : QpState::reset;
+  if (endpoint->ended()) return QpState::err;
   if (!machines::takes_fpdus(endpoint->phase())) return QpState::init;
   switch (endpoint->stream()) {
     case StreamState::operating:
@@ -250,7 +250,6 @@ Result<void> Adapter::modify_qp(std::uint32_t handle, QpState state) {
                                       handle, static_cast<unsigned>(now)));
   };
   if (state == now) return {};
-  const bool connects = qp->endpoint->started() && now != QpState::err;
   switch (state) {
     case QpState::init:
       if (now != QpState::reset) return refused();
@@ -258,7 +257,7 @@ Result<void> Adapter::modify_qp(std::uint32_t handle, QpState state) {
       return {};
     case QpState::reset:
       if (qp->endpoint->started()) return refused();
-      qp->init = qp->stopped = false;
+      qp->init = false;
       return {};
     case QpState::sqd:
       if (now != QpState::rts) return refused();
@@ -269,10 +268,10 @@ Result<void> Adapter::modify_qp(std::uint32_t handle, QpState state) {
       qp->endpoint->fail_locally();
       break;
     case QpState::err:
-      if (connects)
+      if (qp->endpoint->started())
         qp->endpoint->fail_locally();
       else
-        qp->stopped = true;
+        qp->endpoint->stop();
       break;
     default: return refused();
   }

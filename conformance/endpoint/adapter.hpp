@@ -90,8 +90,8 @@ class Adapter final : public device::Verbs, public TcpUser {
     machines::MpaSettings mpa{};  ///< that it was wished with
     std::unique_ptr<Endpoint> endpoint{};
     std::uint32_t rights = 0;
-    bool init = false, stopped = false;  ///< what its consumer moved it to without a connection
-    std::uint32_t cm_id = 0;             ///< its connection's; 0: none
+    bool init = false;        ///< its consumer moved it there
+    std::uint32_t cm_id = 0;  ///< its connection's; 0: none
 
     [[nodiscard]] device::QpState state() const;
   };

@@ -60,7 +60,7 @@ Result<Adapter::QueuePair*> Adapter::free_qp(const CmParameters& with, const cha
   if (!qp && with.qp == 0)
     return refuse(EINVAL, fmt::format("{}: qp: with iWARP the connection is its queue pair's; a number is none", call));
   if (!qp) return refuse(ENOENT, fmt::format("{}: qp: there is no {}", call, with.qp));
-  if (qp->cm_id != 0 || qp->stopped || qp->endpoint->started())
+  if (qp->cm_id != 0 || qp->endpoint->started())
     return refuse(EINVAL, fmt::format("{}: qp: {} has, or had, a connection", call, with.qp));
   return qp;
 }

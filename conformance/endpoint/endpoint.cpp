@@ -130,6 +130,14 @@ void Endpoint::disconnect() {
     end_setup(false, std::nullopt);
 }
 
+void Endpoint::stop() {
+  if (started_) return;
+  started_ = told_end_ = true;
+  phase_ = MpaPhase::ended;
+  stream_ = StreamState::closed;
+  flush();
+}
+
 void Endpoint::fail_locally() {
   if (phase_ == MpaPhase::full_operation && !any_fpdu_ && agreement_.peer_to_peer) {
     // Still of the set-up: RFC 6581, 9.3.

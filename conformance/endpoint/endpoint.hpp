@@ -90,6 +90,8 @@ class Endpoint {
   device::Result<void> reject(Bytes private_data);
   /// In order: what was posted is sent first.
   void disconnect();
+  /// There will be no connection: what was posted is flushed, and so is what follows. Not once one was begun.
+  void stop();
   /// Something here is lost that the stream cannot do without.
   void fail_locally();
   std::optional<ConnectionEvent> next_event();

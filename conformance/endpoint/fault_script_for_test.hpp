@@ -5,11 +5,24 @@
 #include <string>
 
 #include "conformance/endpoint/faults.hpp"
+#include "dissectors/protocol/bits.hpp"
 
 namespace rdmawire::endpoint::testing {
 
+/// Hears what goes over TCP, in its order.
+class Wire {
+ public:
+  virtual ~Wire() = default;
+  virtual void connection() = 0;  ///< what comes is of another one
+  /// A segment; `dut`: of the endpoint that may have the fault.
+  virtual void segment(bool dut, Bytes octets) = 0;
+  virtual void fin(bool dut) = 0;
+  virtual void reset(bool dut) = 0;
+};
+
 /// What a script saw.
 struct Trace {
+  Wire* wire = nullptr;
   std::string octets;  ///< that the endpoint sent, with its FINs and resets
   std::string timing;  ///< when
   std::string verbs;   ///< completions, events, memory

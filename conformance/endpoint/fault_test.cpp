@@ -19,6 +19,15 @@ void play_exchanges(std::optional<Fault> fault, Trace& trace) {
       Consumer dut(mpa, {.seed = 1}, 1460, fault), other(mpa, {.seed = 2});
       Consumer &a = initiates ? dut : other, &b = initiates ? other : dut;
       StreamLink link(*a.end, *b.end);
+      if (trace.wire) {
+        trace.wire->connection();
+        link.heard = [&, own = initiates ? 0 : 1](int from, Bytes segment, bool fin, bool reset) {
+          const bool of_dut = from == own;
+          if (fin) return trace.wire->fin(of_dut);
+          if (reset) return trace.wire->reset(of_dut);
+          trace.wire->segment(of_dut, segment);
+        };
+      }
       (void)b.end->await(0);
       (void)a.end->connect({}, 0);
       link.run();

@@ -1,5 +1,5 @@
-/// Lines of the agent's protocol of any octets, one after the other, at one device of iWARP; a line that begins with '>'
-/// is octets that somebody sends to it over TCP.
+/// Lines of the agent's protocol of any octets, one after the other, at one device of iWARP; a line that begins with
+/// '>' is octets that somebody sends to it over TCP.
 
 #include <cstdint>
 #include <string_view>
@@ -12,6 +12,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   AdapterOptions options;
   options.most_objects = 64;
   Adapter adapter(options);
+  adapter.rnic().memory().most_octets = 1U << 20;
+  // Without CRCs any octets can be an FPDU.
+  machines::MpaSettings mpa = adapter.wished();
+  mpa.crc = false;
+  adapter.wish(mpa);
   VirtualTcp tcp(adapter);
   Face face(adapter, [&](std::int64_t until) { return tcp.step(until); });
   const auto ask = [&](std::string_view line) {
@@ -28,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t end = std::min(left.find('\n'), left.size());
     const std::string_view line = left.substr(0, end);
     if (line.starts_with('>')) {
-      if (!connection) connection = tcp.accept(4000, tcp.now()).value_or(nullptr);
+      if (!connection) connection = tcp.accept(4000, tcp.now() + 1'000'000).value_or(nullptr);
       if (!connection)
         connection = tcp.connect({tcp.options().device, 7471}, {}, tcp.now() + 1'000'000).value_or(nullptr);
       if (connection) {

@@ -294,6 +294,17 @@ TEST_F(Reference, IsRejectedWithPrivateData) {
   EXPECT_EQ(stream.next(), word("fin"));
 }
 
+// RFC 6581, 9.1: more RDMA Reads at once than there is room for.
+TEST_F(Reference, ASetUpThatFailsBehindTheReplyIsTold) {
+  reference->wish({.revision = 2, .enhanced = true});
+  auto [stream, qp, cm] = initiator(reply_frame(0x50, 2, {0x00, 0x02, 0x3f, 0xfe}));
+  ASSERT_EQ(take(cm.next_event(5s)).type, "addr_resolved");
+  ASSERT_EQ(take(cm.next_event(5s)).type, "route_resolved");
+  const auto event = take(cm.next_event(5s));
+  EXPECT_EQ(event.type, "connect_error");
+  EXPECT_EQ(event.name, "EPROTO");
+}
+
 TEST_F(Reference, NobodyListens) {
   const auto refused = reference->tcp().connect(to_device(), {}, reference->tcp().now() + millisecond);
   ASSERT_FALSE(refused);
@@ -518,6 +529,37 @@ TEST_F(Reference, AStateOfErrorTerminatesTheStream) {
   // RFC 5040, 4.8: RDMA, local catastrophic.
   EXPECT_EQ(Octets(fpdu.begin() + 20, fpdu.begin() + 24), (Octets{0, 0, 0, 0}));
   EXPECT_EQ(stream.next(), word("fin"));
+}
+
+TEST_F(Reference, AQueuePairThatIsMovedToErrorIsFlushed) {
+  auto& qp = new_qp();
+  post(qp, 1);
+  ASSERT_TRUE(qp.modify({{"state", "err"}}));
+  EXPECT_EQ(take(qp.state()), "err");
+  EXPECT_EQ(completion().status, "wr_flush_err");
+  ASSERT_TRUE(qp.post_send({{.opcode = "send", .wr_id = 9}}));
+  EXPECT_EQ(completion().status, "wr_flush_err");
+  EXPECT_FALSE(peer::CmConnection::connect(reference->peer(), qp, {.address = "10.0.0.200", .port = tester_port}));
+}
+
+TEST_F(Reference, WithoutRfc7306ItsOpcodesAreUnexpected) {
+  reference->set_extensions(false);
+  EXPECT_EQ(take(reference->peer().call("describe", {{"device", device->handle()}})).at("rfc7306"), false);
+  auto connected = responder(1);
+  connected.stream.says(untagged(8, 0, 1, 0, some(8)));
+  const Octets fpdu = connected.stream.next();
+  ASSERT_GE(fpdu.size(), 24U);
+  // RFC 5040, 7.2: RDMA, remote operation error, unexpected opcode.
+  EXPECT_EQ(Octets(fpdu.begin() + 20, fpdu.begin() + 22), (Octets{0x02, 0x06}));
+}
+
+TEST_F(Reference, SegmentsFollowTheSizeThatIsTold) {
+  auto connected = responder(1);
+  connected.stream.says(send_of(1, some(1)));
+  reference->set_emss(536);
+  device_sends(*connected.qp, 1000);
+  // RFC 5044, 4.5: EMSS 536, MULPDU 530.
+  EXPECT_EQ(connected.stream.next().size(), 536U);
 }
 
 TEST_F(Reference, RefusesWhatMakesNoSense) {

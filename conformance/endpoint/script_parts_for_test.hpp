@@ -103,6 +103,7 @@ class ByHand {
       : dut(mpa, rnic, 1460, fault), trace_(trace) {
     for (std::string* text : {&trace_.octets, &trace_.timing, &trace_.verbs}) *text += fmt::format("-- {}\n", name);
     dut.fill(0, "what is in the memory of the endpoint");
+    if (trace_.wire) trace_.wire->connection();
   }
   ~ByHand() { look(); }
   ByHand(const ByHand&) = delete;
@@ -118,7 +119,10 @@ class ByHand {
       for (const auto& segment : output.segments) {
         for (const std::uint8_t octet : segment) trace_.octets += fmt::format("{:02x}", octet);
         trace_.octets += '\n';
+        if (trace_.wire) trace_.wire->segment(true, segment);
       }
+      if (trace_.wire && output.fin) trace_.wire->fin(true);
+      if (trace_.wire && output.reset) trace_.wire->reset(true);
       if (output.fin) trace_.octets += "FIN\n";
       if (output.reset) trace_.octets += "RST\n";
       if (!output.empty()) trace_.timing += fmt::format("{}\n", now);
@@ -127,7 +131,10 @@ class ByHand {
     note_consumer(dut, trace_.verbs);
   }
   /// Without taking what is sent.
-  void give(const Octets& octets) { dut.end->received(octets, ++now); }
+  void give(const Octets& octets) {
+    if (trace_.wire) trace_.wire->segment(false, octets);
+    dut.end->received(octets, ++now);
+  }
   void say(const Octets& octets) {
     give(octets);
     look();
@@ -139,6 +146,7 @@ class ByHand {
     look();
   }
   void fin() {
+    if (trace_.wire) trace_.wire->fin(false);
     dut.end->peer_closed(++now);
     look();
   }

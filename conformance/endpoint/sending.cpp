@@ -471,7 +471,11 @@ std::vector<std::uint8_t> Endpoint::terminate_of(machines::IwarpError error,
   }
   const std::uint8_t opcode = quotes ? message[7] & 0x0f : 0;
   if (has(operation_quotes_read) && kind == 0x02 && quotes) with_read();
-  if (has(atomic_error_quotes) && kind == 0x01 && opcode == 10) with_read();
+  if (has(atomic_error_quotes) && kind == 0x01 && opcode == 10) {
+    with_read();
+    const Bytes header = cause.segment.subspan(machines::ddp_header_octets(false));
+    std::copy_n(header.begin(), RdmapReadRequest::size, message.end() - RdmapReadRequest::size);
+  }
   if ((has(protection_without_header) && kind == 0x01) ||
       (has(ddp_error_without_header) && layer == terminate_layer::ddp)) {
     message.resize(Terminate::size);

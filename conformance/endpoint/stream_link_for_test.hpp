@@ -20,6 +20,8 @@ class StreamLink {
   std::function<std::size_t(std::size_t)> piece = [](std::size_t waiting) { return waiting; };
   std::int64_t now = 0;
   std::int64_t delay = 1000;
+  /// Hears what each end sends: a segment, or nothing with a FIN or a reset.
+  std::function<void(int from, Bytes segment, bool fin, bool reset)> heard = [](int, Bytes, bool, bool) {};
   /// What each end sent.
   std::vector<std::uint8_t> sent[2];
   std::vector<std::size_t> segments[2];  ///< octets of each
@@ -53,7 +55,9 @@ class StreamLink {
       way.insert(way.end(), segment.begin(), segment.end());
       sent[from].insert(sent[from].end(), segment.begin(), segment.end());
       segments[from].push_back(segment.size());
+      heard(from, segment, false, false);
     }
+    if (output.fin || output.reset) heard(from, {}, output.fin && !output.reset, output.reset);
     if (moved) now += delay;
     Endpoint& to = *ends_[1 - from];
     if (output.reset) {

@@ -49,12 +49,14 @@ class VirtualTcp::Connection final : public replay::TcpConnection {
     if (auto usable = check(); !usable) return usable;
     Link& link = *host_.find(link_);
     if (link.tester_fin) return down("our half is closed");
-    for (; !octets.empty() && !link.tester_over; octets = octets.subspan(std::min<std::size_t>(octets.size(), mss()))) {
-      host_.send(link, false, What::octets, octets.first(std::min<std::size_t>(octets.size(), mss())));
-      host_.let_arrive();
-    }
-    host_.told();
-    return {};
+    return send_all(link, octets);
+  }
+  WireResult<void> send_behind_fin(Bytes octets) override {
+    const std::lock_guard lock(host_.mutex_);
+    if (auto usable = check(); !usable) return usable;
+    Link& link = *host_.find(link_);
+    if (!link.tester_fin) return down("our half is open");
+    return send_all(link, octets);
   }
   WireResult<void> close_half() override {
     const std::lock_guard lock(host_.mutex_);
@@ -99,6 +101,14 @@ class VirtualTcp::Connection final : public replay::TcpConnection {
 
  private:
   [[nodiscard]] std::uint32_t mss() const { return host_.options_.device_mss; }
+  WireResult<void> send_all(Link& link, Bytes octets) {
+    for (; !octets.empty() && !link.tester_over; octets = octets.subspan(std::min<std::size_t>(octets.size(), mss()))) {
+      host_.send(link, false, What::octets, octets.first(std::min<std::size_t>(octets.size(), mss())));
+      host_.let_arrive();
+    }
+    host_.told();
+    return {};
+  }
   [[nodiscard]] tl::unexpected<WireError> down(const char* why) const {
     return tl::unexpected(WireError{WireError::Kind::down, 0, fmt::format("to {}: {}", text_of(remote_), why)});
   }

@@ -154,11 +154,7 @@ class Builder {
       if (own)
         return failure(Kind::missing,
                        options_.modules.string() + " has no siw.ko; build the kernel with CONFIG_RDMA_SIW=m");
-      if (options_.kernel == "newest")
-        return failure(Kind::missing, "Debian's " + image_.release +
-                                          " comes without siw, and building it takes that release's " +
-                                          "compiler; siw needs --kernel debian, or a kernel of yours");
-      auto siw = layer("siw-" + image_.release, {"siw", kernel.string()});
+      auto siw = layer("siw-" + image_.release, {"siw", kernel.string(), options_.kernel});
       if (!siw) return tl::unexpected(siw.error());
       image_.layers.push_back(*siw / "siw.cpio");
     }

@@ -109,6 +109,10 @@ class Judge {
   void judge(RuleId rule, Ruling ruling) {
     if (hears_all_ || hearing_.concerns(rule)) count(rule, ruling);
   }
+  /// The same where it is known which end is judged.
+  void judge(RuleId rule, Ruling ruling, End judged) {
+    if (hears_all_ || hearing_.judged[static_cast<std::size_t>(judged)]) count(rule, ruling);
+  }
   /// Counts a ruling; `tell`, a function that gives a Statement, is called for the first violation of its kind, which
   /// is returned so that its ladder can be drawn; else nullptr.
   template <class Tell>

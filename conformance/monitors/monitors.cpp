@@ -39,6 +39,17 @@ void Monitors::transport(const Connection& connection, End from, const Transport
   monitor.packet(judge_, options_.trust, connection, from, t, agreement, alternate);
 }
 
+void Monitors::stream(const Connection& connection, End from, const tracking::Packet& packet) {
+  if (!wants(connection.id)) return;
+  if (!last_iwarp_ || last_iwarp_id_ != connection.id) {
+    auto& monitor = iwarp_[connection.id];
+    if (!monitor) monitor = std::make_unique<IwarpMonitor>();
+    last_iwarp_id_ = connection.id;
+    last_iwarp_ = monitor.get();
+  }
+  last_iwarp_->packet(judge_, options_.trust, connection, from, packet);
+}
+
 void Monitors::event(const Connection* connection, const tracking::Event& event) {
   if (!connection || connection->service == tracking::Service::iwarp) return;
   if (event.kind == tracking::EventKind::closed && event.cause != tracking::Cause::unknown && wants(connection->id))
@@ -50,6 +61,11 @@ void Monitors::connection(const Connection& connection, tracking::Farewell) {
   if (const auto monitor = monitors_.find(connection.id); monitor != monitors_.end()) {
     monitor->second->finish(judge_);
     monitors_.erase(monitor);
+  }
+  if (const auto monitor = iwarp_.find(connection.id); monitor != iwarp_.end()) {
+    if (last_iwarp_id_ == connection.id) last_iwarp_ = nullptr;
+    monitor->second->finish(judge_);
+    iwarp_.erase(monitor);
   }
   if (connection.service == tracking::Service::rc && used_.size() < most_connections)
     for (const End end : {End::a, End::b})

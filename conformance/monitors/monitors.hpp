@@ -9,6 +9,7 @@
 #include "conformance/monitors/cm_monitor.hpp"
 #include "conformance/monitors/connection_monitor.hpp"
 #include "conformance/monitors/header_monitor.hpp"
+#include "conformance/monitors/iwarp_monitor.hpp"
 #include "conformance/monitors/judge.hpp"
 #include "dissectors/tracking/packet.hpp"
 
@@ -36,6 +37,7 @@ class Monitors final : public tracking::Sink {
 
   void transport(const Connection& connection, End from, const TransportPacket& t,
                  const tracking::Agreement* agreement) override;
+  void stream(const Connection& connection, End from, const tracking::Packet& packet) override;
   void event(const Connection* connection, const tracking::Event& event) override;
   void connection(const Connection& connection, tracking::Farewell farewell) override;
   void merged(const Connection& connection, std::uint64_t id) override;
@@ -54,6 +56,9 @@ class Monitors final : public tracking::Sink {
   HeaderMonitor headers_;
   CmMonitor cm_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ConnectionMonitor>> monitors_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<IwarpMonitor>> iwarp_;
+  std::uint64_t last_iwarp_id_ = 0;
+  IwarpMonitor* last_iwarp_ = nullptr;
   std::uint64_t last_id_ = 0;
   ConnectionMonitor* last_ = nullptr;
   std::unordered_map<std::uint64_t, Connection> connections_;

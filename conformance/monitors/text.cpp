@@ -17,8 +17,12 @@ using analysis::number;
 using analysis::word;
 using faces::Ink;
 
+/// Of iWARP: ports in place of queue pairs, octets of the stream in place of PSNs.
+bool is_stream(const Json& violation) { return violation.at("service") == "iWARP"; }
+
 std::string who(const Json& violation) {
-  const auto end = [](const Json& e) {
+  const auto end = [&](const Json& e) {
+    if (is_stream(violation)) return fmt::format("{} port {}", word(e.at("address")), number(e.at("qp")));
     return fmt::format("{} QP {}", word(e.at("address")),
                        e.at("qp").is_null() ? std::string("?") : fmt::format("{:#x}", number(e.at("qp"))));
   };
@@ -140,7 +144,8 @@ class Printer : analysis::TextPage {
       page_.put(Ink::dim, fmt::format("{:>8} {:>12.3f} ms  ", number(rung.at("frame")),
                                       static_cast<double>(ns(rung) - origin) / 1e6));
       page_.put(a ? Ink::request : Ink::response, a ? "a ──▶ b  " : "a ◀── b  ");
-      std::string text = fmt::format("{:<26} PSN {:<6}", word(rung.at("opcode_name")), number(rung.at("psn")));
+      std::string text = fmt::format("{:<26} {} {:<6}", word(rung.at("opcode_name")),
+                                     is_stream(violation) ? "octet" : "PSN", number(rung.at("psn")));
       if (number(rung.at("payload"))) text += fmt::format(" {} octets", number(rung.at("payload")));
       if (rung.at("ack_request").get<bool>()) text += " AckReq";
       if (!rung.at("answer").is_null()) text += " " + word(rung.at("answer"));

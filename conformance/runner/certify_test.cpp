@@ -20,7 +20,7 @@ CertifyOptions options_for(std::uint64_t seed = 11) {
   CertifyOptions options;
   options.seed = seed;
   options.fresh = true;
-  options.open = [](Family) { return Target::open({.seed = 3}); };
+  options.open = [](Family family) { return Target::open({.family = family, .seed = 3}); };
   return options;
 }
 

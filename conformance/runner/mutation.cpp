@@ -17,12 +17,23 @@ namespace {
 
 /// Between them they make every kind of packet: for the monitors, whatever the fault.
 constexpr std::string_view traffic[] = {
-    "rc.responder.ack.in-order",           "rc.responder.ack.coalesced",
-    "rc.responder.order.responses-by-psn", "rc.responder.duplicate.read-part-replayed",
-    "rc.responder.rnr.then-executed-once", "rc.requester.retry.go-back-n",
-    "rc.requester.rnr.timer-kept",         "uc.requester.psn.increments",
-    "ud.sender.ack-request.clear",         "congestion.notification-point.cnp.format",
-    "xrc.requester.headers.xrceth",        "roce.sender.icrc.over-ipv6",
+    "rc.responder.ack.in-order",
+    "rc.responder.ack.coalesced",
+    "rc.responder.order.responses-by-psn",
+    "rc.responder.duplicate.read-part-replayed",
+    "rc.responder.rnr.then-executed-once",
+    "rc.requester.retry.go-back-n",
+    "rc.requester.rnr.timer-kept",
+    "uc.requester.psn.increments",
+    "ud.sender.ack-request.clear",
+    "congestion.notification-point.cnp.format",
+    "xrc.requester.headers.xrceth",
+    "roce.sender.icrc.over-ipv6",
+    // of iWARP
+    "terminate.sender.message.at-boundary",
+    "terminate.sender.control.bits",
+    "rdmap.endpoint.atomic.shares-read-depth",
+    "rdmap.receiver.immediate.after-write",
 };
 
 bool contains(std::span<const std::string_view> list, std::string_view id) {
@@ -57,7 +68,7 @@ std::string by_rule(std::span<const std::string> ids) {
 std::set<std::string> Mutation::unrelated() const {
   std::set<std::string> found = suspected;
   for (const std::string& id : noticed) found.insert(name_of(rule_of(id)));
-  std::istringstream related{std::string(device::related_to(fault->fault))};
+  std::istringstream related{std::string(fault->related)};
   for (std::string rule; related >> rule;) {
     if (rule == "*") return {};
     found.erase(rule);
@@ -68,29 +79,30 @@ std::set<std::string> Mutation::unrelated() const {
 CleanRun clean_run(std::uint64_t seed) {
   CleanRun clean;
   for (const Case& which : cases()) {
-    const auto target = Target::open({.device = "reference", .seed = seed});
+    const auto target = Target::open({.family = which.family(), .seed = seed});
     if (target) clean[which.id()] = run_case(which, (*target)->device(), seed).judgement.verdict;
   }
   return clean;
 }
 
-Mutation mutate(const device::FaultRow& fault, Breadth breadth, std::uint64_t seed, const CleanRun& clean) {
+Mutation mutate(const SeededFault& fault, Breadth breadth, std::uint64_t seed, const CleanRun& clean) {
   Mutation mutation;
   mutation.fault = &fault;
-  const auto broken = fault.broken();
+  const auto& broken = fault.broken;
   for (const std::string_view id : broken) {
     const Rule& rule = rule_by_id(id);
     const RuleId at = RuleId::at(static_cast<std::size_t>(&rule - rules.data()));
     if (is_monitored(at) && !is_only_seen_kept(at)) mutation.watched.insert(name_of(rule));
   }
   for (const Case& which : cases()) {
+    if (which.family() != fault.family) continue;
     const bool meant = contains(broken, which.rule->id);
     if (meant) mutation.meant.push_back(which.id());
     if (!meant && breadth != Breadth::all && !contains(traffic, which.rule->id)) continue;
     const auto without = clean.find(which.id());
     if (without == clean.end() || deviates(without->second)) continue;
     // A device of its own, so that what one case broke does not show in the next.
-    const auto target = Target::open({.device = "reference", .seed = seed, .faults = {std::string(fault.name)}});
+    const auto target = Target::open({.family = fault.family, .seed = seed, .faults = {std::string(fault.name)}});
     if (!target) continue;
     const CaseResult result = run_case(which, (*target)->device(), seed);
     const Verdict verdict = result.judgement.verdict;
@@ -105,11 +117,12 @@ Mutation mutate(const device::FaultRow& fault, Breadth breadth, std::uint64_t se
 std::vector<Mutation> mutate_all(Breadth breadth, std::uint64_t seed, unsigned threads,
                                  const std::function<void(const Mutation&)>& progress) {
   const CleanRun clean = clean_run(seed);
-  std::vector<Mutation> mutations(device::fault_count);
+  const std::span<const SeededFault> faults = seeded_faults();
+  std::vector<Mutation> mutations(faults.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t at = next++; at < mutations.size(); at = next++) {
-      mutations[at] = mutate(device::fault_rows[at], breadth, seed, clean);
+      mutations[at] = mutate(faults[at], breadth, seed, clean);
       if (progress) progress(mutations[at]);
     }
   };
@@ -128,7 +141,7 @@ std::string table_of(std::span<const Mutation> mutations) {
     by_monitor += !m.accused.empty();
     missed += m.missed();
     text += fmt::format("{:<8} {:<36} {}  {} of {} cases; monitors: {}", m.missed() ? "MISSED" : "caught",
-                        m.fault->name, fmt::join(m.fault->broken(), ", "), m.caught.size(), m.meant.size(),
+                        m.fault->name, fmt::join(m.fault->broken, ", "), m.caught.size(), m.meant.size(),
                         !m.accused.empty()     ? fmt::format("{}", fmt::join(m.accused, ", "))
                         : m.watched.empty()    ? "there is none"
                         : m.fault->on_the_wire ? "NOTHING"
@@ -144,9 +157,11 @@ std::string table_of(std::span<const Mutation> mutations) {
 std::string document_of(std::span<const Mutation> mutations) {
   std::string text =
       "# What the suite catches\n\n"
-      "Made by `rdmawire certify --mutations`; a test holds it. The reference device is broken on purpose, one way at "
+      "Made by `rdmawire certify --mutations`; a test holds it. The reference devices are broken on purpose, one way "
+      "at "
       "a\n"
-      "time, and every case is run against it, its frames through the monitors. Rules stand by their aliases, with "
+      "time, and every case of its family is run against it, its frames through the monitors. Rules stand by their "
+      "aliases, with "
       "the\n"
       "number of their cases that deviate where it is more than one.\n\n"
       "- **rules**: those that the fault breaks, declared before the run\n"
@@ -156,9 +171,9 @@ std::string document_of(std::span<const Mutation> mutations) {
       "| fault | what the device does | rules | cases | monitors | also |\n"
       "|---|---|---|---|---|---|\n";
   for (const Mutation& m : mutations) {
-    const std::string_view unseen = device::unseen_because(m.fault->fault);
+    const std::string_view unseen = m.fault->unseen;
     std::vector<std::string> broken;
-    for (const std::string_view id : m.fault->broken()) broken.push_back(name_of(rule_by_id(id)));
+    for (const std::string_view id : m.fault->broken) broken.push_back(name_of(rule_by_id(id)));
     std::string monitors = fmt::format("{}", fmt::join(m.accused, ", "));
     if (m.accused.empty())
       monitors = m.watched.empty() ? "—" : m.fault->on_the_wire ? "cannot see it" : "not on the wire";

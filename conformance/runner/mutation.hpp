@@ -12,20 +12,19 @@
 #include <vector>
 
 #include "conformance/cases/case.hpp"
-#include "conformance/device/fault_notes.hpp"
-#include "conformance/device/fault_table.hpp"
+#include "conformance/coverage/seeded_fault.hpp"
 
 namespace rdmawire::conformance {
 
 /// What became of one fault. Cases are named by their ids, rules by their aliases, or ids where they have none.
 struct Mutation {
-  const device::FaultRow* fault = nullptr;  ///< not nullptr
-  std::vector<std::string> meant;           ///< cases of the rules that it breaks
-  std::vector<std::string> caught;          ///< of these, those that deviate
-  std::set<std::string> watched;            ///< of the rules that it breaks, those that a monitor can find broken
-  std::set<std::string> accused;            ///< of these, those that monitors found broken
-  std::vector<std::string> noticed;         ///< other cases that deviate
-  std::set<std::string> suspected;          ///< other rules that monitors found broken
+  const SeededFault* fault = nullptr;  ///< not nullptr
+  std::vector<std::string> meant;      ///< cases of the rules that it breaks
+  std::vector<std::string> caught;     ///< of these, those that deviate
+  std::set<std::string> watched;       ///< of the rules that it breaks, those that a monitor can find broken
+  std::set<std::string> accused;       ///< of these, those that monitors found broken
+  std::vector<std::string> noticed;    ///< other cases that deviate
+  std::set<std::string> suspected;     ///< other rules that monitors found broken
 
   [[nodiscard]] bool missed() const { return caught.empty() && accused.empty(); }
   /// It is on the wire, a rule that it breaks has a monitor, and none found it.
@@ -46,7 +45,7 @@ CleanRun clean_run(std::uint64_t seed);
 
 /// Runs cases against a reference device with that fault. A case that deviates without it too says nothing; one of a
 /// rule of Level::may, which never fails, deviates when it reports what it does not report without the fault.
-Mutation mutate(const device::FaultRow& fault, Breadth breadth, std::uint64_t seed, const CleanRun& clean);
+Mutation mutate(const SeededFault& fault, Breadth breadth, std::uint64_t seed, const CleanRun& clean);
 
 /// All faults, by so many threads. `progress`: called after each, by whichever thread.
 std::vector<Mutation> mutate_all(Breadth breadth, std::uint64_t seed, unsigned threads,

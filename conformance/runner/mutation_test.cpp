@@ -32,7 +32,7 @@ TEST(Cases, HaveNamesOfTheirOwn) {
 
 TEST(ReferenceDevice, PassesEverything) {
   for (const Case& which : cases()) {
-    const auto target = Target::open({.device = "reference", .seed = seed});
+    const auto target = Target::open({.family = which.family(), .seed = seed});
     ASSERT_TRUE(target);
     const CaseResult result = run_case(which, (*target)->device(), seed);
     EXPECT_TRUE(result.judgement.verdict == Verdict::pass || result.judgement.verdict == Verdict::may ||
@@ -48,7 +48,7 @@ TEST(SeededFaults, AreCaughtByTheCasesMeantForThemAndByMonitors) {
     EXPECT_FALSE(mutation.missed()) << mutation.fault->name << ": " << mutation.fault->sentence;
     EXPECT_TRUE(mutation.meant.empty() || !mutation.caught.empty())
         << mutation.fault->name << ": its cases do not see it: " << mutation.fault->sentence;
-    EXPECT_EQ(mutation.unseen(), !device::unseen_because(mutation.fault->fault).empty())
+    EXPECT_EQ(mutation.unseen(), !mutation.fault->unseen.empty())
         << mutation.fault->name << ": whether monitors see it, and a reason where they do not";
     const auto unrelated = mutation.unrelated();
     EXPECT_TRUE(unrelated.empty()) << mutation.fault->name << " is noticed by " << *unrelated.begin();

@@ -23,7 +23,7 @@ const Case& find_case(std::string_view id) {
 }
 
 CaseResult run(const Case& which, const std::vector<std::string>& faults = {}) {
-  const auto target = Target::open({.device = "reference", .seed = seed, .faults = faults});
+  const auto target = Target::open({.family = which.family(), .seed = seed, .faults = faults});
   EXPECT_TRUE(target);
   return run_case(which, (*target)->device(), seed);
 }
@@ -60,7 +60,7 @@ TEST(Observe, NothingIsSaidAgainstADeviceThatBreaksNoRule) {
 
 TEST(Observe, NorWhereTheWireMayHaveLostFrames) {
   for (const Case& which : cases()) {
-    const auto target = Target::open({.device = "reference", .seed = seed});
+    const auto target = Target::open({.family = which.family(), .seed = seed});
     ASSERT_TRUE(target);
     DeviceUnderTest device = (*target)->device();
     const CaseResult result = run_case(which, device, seed);

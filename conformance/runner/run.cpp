@@ -27,6 +27,7 @@ void play(const Case& which, DeviceUnderTest& device, std::uint64_t seed, CaseRe
     if (const std::string reason = left_out(device, which.caution); !reason.empty())
       end_case(Verdict::inconclusive, reason);
     which.run(bench);
+    if (bench.deviation()) result.judgement = *bench.deviation();
   } catch (const CaseEnd& end) {
     result.judgement = end.judgement;
   }

@@ -135,6 +135,9 @@ class Sink {
   /// come in the capture's order once their directions are joined. `from`: its sender. `agreement`: what the CM or the
   /// programs said of the two queue pairs; nullptr: nothing was seen.
   virtual void transport(const Connection&, End /*from*/, const TransportPacket&, const Agreement* /*agreement*/) {}
+  /// The packets of iWARP connections, themselves, with the PDUs that end in them; only when TrackerOptions::transport
+  /// is set. In the capture's order, before what is told of them. `from`: the sender.
+  virtual void stream(const Connection&, End /*from*/, const Packet&) {}
 
  protected:
   ~Sink() = default;

@@ -148,6 +148,7 @@ void IwarpTracker::State::add(const Packet& packet) {
   const Endpoint& sender = packet.tcp.from_initiator ? mpa.initiator : mpa.responder;
   const End end = sender == t.a ? End::a : End::b;
   note_requester_ = end;
+  if (limits_.transport) sink_.stream(t.record, end, packet);
   const Below low = below(packet);
   Connection& c = t.record;
   Sent& sent = c.by(end);

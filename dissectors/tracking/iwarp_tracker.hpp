@@ -47,6 +47,7 @@ struct IwarpLimits {
   std::uint32_t all_messages = 1U << 17;  ///< likewise, of all connections
   std::int64_t stall = 200'000'000;       ///< silence from this on is an event; nanoseconds
   bool packets = false;                   ///< tell Sink::packet
+  bool transport = false;                 ///< tell Sink::stream
 };
 
 class IwarpTracker {

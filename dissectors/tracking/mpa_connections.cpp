@@ -12,6 +12,10 @@ namespace {
 using Use = MpaModes::Use;
 using Arrival = TcpStream::Arrival;
 
+// Of a SYN that does not say it. RFC 9293, 3.7.1
+constexpr std::uint16_t default_mss = 536, default_mss_ipv6 = 1220;
+constexpr std::uint16_t timestamps_octets = 12;  // with two octets of filling. RFC 7323, appendix A
+
 bool endpoints(const HeaderStack& stack, Endpoint& from, Endpoint& to) {
   if (stack.network == HeaderStack::none) return false;
   const Layer& network = stack.layers()[stack.network];
@@ -127,19 +131,26 @@ class MpaConnections::Following final : public TcpStream::Sink, public MpaStream
   void mpa_frame(const HeaderStack& stack, std::uint64_t end) override {
     const View<MpaFrame> frame(stack.bytes.data());
     const bool request = MpaFrame::is_request(stack.bytes.data());
-    MpaConnection& known = recognise(request && connection_.info && connection_.info->request_seen);
     const Bytes tail = stack.bytes.subspan(MpaFrame::size);
     const Endpoint& sender = from_high_ ? connection_.key.high : connection_.key.low;
     const Endpoint& receiver = from_high_ ? connection_.key.low : connection_.key.high;
-    known.initiator = request ? sender : receiver;
-    known.responder = request ? receiver : sender;
+    const MpaConnection* before = connection_.info.get();
+    // A request that answers a request: both want to be initiators, or one does not know the key of replies.
+    const bool answers =
+        request && before && before->request_seen && !before->reply_seen && before->responder == sender;
+    MpaConnection& known = recognise(request && before && before->request_seen && !answers);
+    if (!answers) {
+      known.initiator = request ? sender : receiver;
+      known.responder = request ? receiver : sender;
+    }
     known.roles_known = true;
     if (!connection_.syn_seen) known.listener = known.responder;
     known.revision = frame.get<"revision">();
     const std::size_t octets = std::min<std::size_t>(tail.size(), mpa::max_private_data);
-    (request ? known.request_private_data : known.reply_private_data)
+    const bool asks = request && !answers;
+    (asks ? known.request_private_data : known.reply_private_data)
         .assign(tail.begin(), tail.begin() + static_cast<std::ptrdiff_t>(octets));
-    (request ? known.request_seen : known.reply_seen) = true;
+    (asks ? known.request_seen : known.reply_seen) = true;
 
     // Its M bit says what this side wants to receive: the other side's stream has markers. Its own markers, if any,
     // begin behind this frame. RFC 5044, 4.3 and 7.1.1
@@ -268,14 +279,20 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
         current.info.reset();
       }
       const Parts options = Tcp::parts(stack.bytes_of(layer));
-      direction.scales = false;
-      for (std::size_t i = 0; i < options.count; ++i)
+      direction.scales = direction.timestamps = false;
+      direction.mss = stack.layers()[stack.network].header == &info<Ipv4> ? default_mss : default_mss_ipv6;
+      for (std::size_t i = 0; i < options.count; ++i) {
+        const std::uint8_t* option = stack.bytes.data() + layer.offset + options.layers[i].offset;
         if (options.layers[i].header == &info<TcpWindowScale>) {
           direction.scales = true;
           // Larger ones count as 14. RFC 7323, 2.3
-          direction.shift = static_cast<std::uint8_t>(
-              std::min<std::uint64_t>(stack.bytes[layer.offset + options.layers[i].offset + 2], 14));
+          direction.shift = static_cast<std::uint8_t>(std::min<std::uint64_t>(option[2], 14));
+        } else if (options.layers[i].header == &info<TcpTimestamps>) {
+          direction.timestamps = true;
+        } else if (options.layers[i].header == &info<TcpMss>) {
+          direction.mss = View<TcpMss>(option).get<"mss">();
         }
+      }
       current.syn_seen = true;
       current.syn_from_high = ack ? !from_high : from_high;
       direction.tcp.start(seq);
@@ -308,6 +325,10 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
     segment.has_acknowledged = ack && !rst && other.tcp.started();
     if (segment.has_acknowledged) segment.acknowledged = other.tcp.offset_of(tcp.get<"ack_number">());
     segment.window = other.window;
+    if (reset && direction.tcp.started()) segment.offset = direction.tcp.offset_of(seq);
+    // Where both use timestamps every segment has them.
+    const std::uint16_t options = direction.timestamps && other.timestamps ? timestamps_octets : 0;
+    segment.emss = other.mss > options ? static_cast<std::uint16_t>(other.mss - options) : 0;
   }
 
   buffered_ += current.buffered() - before;

@@ -76,6 +76,8 @@ class MpaConnections {
     std::uint32_t window = 65535;  // that the receiver of this direction gave last, scaled if the scale is known
     std::uint8_t shift = 0;        // that this direction's sender scales its own windows by. RFC 7323, 2.2
     bool scales = false;           // its SYN said so
+    bool timestamps = false;       // likewise. RFC 7323, 3.2
+    std::uint16_t mss = 0;         // octets of data that this direction's sender takes in a segment; 0: no SYN was seen
   };
   struct Connection {
     Key key;

@@ -228,6 +228,8 @@ void MpaStream::begin_fpdus(Context& c, std::uint64_t at, Bytes frame, std::uint
   known_ = true;
   doubt_ = false;
   alignment_ = static_cast<std::uint8_t>(end_at & 3);
+  first_at_ = end_at;
+  first_faults_ = {};
   c.events.mpa_frame(pdu.stack, end_at);
 }
 
@@ -387,7 +389,35 @@ std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {
   return keep - at;
 }
 
+// A sender that does not hold to what was agreed on markers shows it with the first octets. What it does is followed;
+// false: more octets are needed to see it.
+bool MpaStream::look_at_first(Context& c, std::uint64_t at, Bytes bytes) {
+  constexpr std::size_t needed = mpa::marker_octets + plausible_octets;
+  if (modes.markers == Use::unknown || at != first_at_) return true;
+  if (bytes.size() < needed) {
+    want_ = at + needed;
+    return false;
+  }
+  const bool marker = load_be<4>(bytes.data()) == 0, behind = plausible(bytes.data() + mpa::marker_octets);
+  if (modes.markers == Use::off && marker && behind) {
+    first_faults_.unasked = true;
+    modes.markers = Use::on;
+    modes.marker_origin = at;
+    c.events.note("MPA markers that the other side did not ask for");
+  } else if (modes.markers == Use::on && !marker && !behind && plausible(bytes.data())) {
+    first_faults_.no_first = true;
+    modes.markers = Use::unknown;
+    unmarked_ = 0;
+    c.events.note("no MPA marker before the first FPDU");
+  }
+  return true;
+}
+
 std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stable) {
+  if (first_at_ != 0) {
+    if (!look_at_first(c, at, bytes)) return 0;
+    first_at_ = 0;
+  }
   Layout layout{modes.markers == Use::on, modes.marker_origin};
   if (modes.markers == Use::unknown) {
     const Verdict verdict = one(at, bytes, false, layout);
@@ -456,14 +486,33 @@ void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whol
     bytes = {out, remove_markers(raw, at - layout.origin, out)};
     const std::uint64_t first = MarkerGrid::to_next(at - layout.origin);
     const std::uint64_t begins = first == 0 ? mpa::marker_octets : 0;
+    MarkerFaults& faults = pdu.marker_faults;
+    faults.leads = first == 0;
+    std::uint64_t start = 0;  // to which the first inside of the FPDU points
+    bool inside = false;
     for (std::uint64_t k = first; k + mpa::marker_octets <= raw.size(); k += mpa::marker_interval) {
       ++pdu.markers;
       // The lowest two bits count as zero. RFC 5044, 4.2
-      pdu.wrong_marker |= (load_be<2>(raw.data() + k + 2) & ~3ULL) != (k < begins ? 0 : k - begins);
+      const std::uint64_t due = k < begins ? 0 : k - begins;
+      const auto marker = static_cast<std::uint32_t>(load_be<4>(raw.data() + k));
+      const std::uint64_t says = marker & 0xfffcU;
+      faults.reserved |= (marker & 0xffff0003U) != 0;
+      if (says != due && !faults.pointer) {
+        faults.pointer = pdu.wrong_marker = true;
+        faults.says = static_cast<std::uint16_t>(marker);
+        faults.due = static_cast<std::uint16_t>(due);
+      }
+      if (due == 0) continue;
+      faults.divided |= inside && k - says != start;
+      start = k - says;
+      inside = true;
     }
   } else if (!stable) {
     bytes = {std::copy(raw.begin(), raw.end(), c.scratch.take(raw.size())) - raw.size(), raw.size()};
   }
+  pdu.marker_faults.unasked = first_faults_.unasked;
+  pdu.marker_faults.no_first = first_faults_.no_first;
+  first_faults_ = {};
   pdu.reassembled = has_marker || !stable;
   decode_fpdu(pdu.stack, bytes, whole);
   if (pdu.wrong_marker) c.events.note("an MPA marker does not point to the beginning of its FPDU");
@@ -486,6 +535,9 @@ void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whol
     pdu.crc.status = CrcCheck::Status::good;
   } else if (modes.crc == Use::on) {
     pdu.crc.status = CrcCheck::Status::bad;
+    pdu.marker_faults.uncovered =
+        has_marker && MarkerGrid::to_next(at - layout.origin) == 0 &&
+        pdu.crc.value == compute_mpa_crc(raw.first(raw.size() - mpa::crc_octets).subspan(mpa::marker_octets));
   } else {
     pdu.crc.computed = 0;  // nobody said that there is one
   }

@@ -107,6 +107,7 @@ class MpaStream {
   std::size_t begin(Context& c, std::uint64_t at, Bytes bytes, bool stable);
   void begin_fpdus(Context& c, std::uint64_t at, Bytes frame, std::uint64_t end_at, bool stable);
   std::size_t fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stable);
+  bool look_at_first(Context& c, std::uint64_t at, Bytes bytes);
   std::size_t search(Context& c, std::uint64_t at, Bytes bytes);
   void adopt(Context& c, std::uint64_t at, const Verdict& verdict);
   Verdict acceptable(std::uint64_t at, Bytes bytes);
@@ -128,6 +129,8 @@ class MpaStream {
   std::uint64_t want_ = 0;                           // the offset up to which octets are needed to go on; 0: none are
   std::uint64_t skip_until_ = 0;                     // octets before it belong to an FPDU of which some are lost
   std::uint64_t unmarked_ = 0;                       // octets of good FPDUs in a row, without a marker
+  std::uint64_t first_at_ = 0;                       // where the Full Operation Phase begins, until that was looked at
+  MarkerFaults first_faults_;                        // found there, to be told with the first FPDU
   std::uint64_t segment_from_ = 0, segment_to_ = 0;  // the piece that came last
   // Search
   std::uint64_t searched_to_ = 0;  // places before it were judged or are held

@@ -23,6 +23,19 @@ struct UpperEvidence {
 
 struct MpaConnection;  // mpa_connections.hpp
 
+/// What the markers of an FPDU are like, and what is wrong with them. RFC 5044, 4.2 and 4.3.
+struct MarkerFaults {
+  bool unasked = false;   ///< they are there, and the receiver's set-up frame did not ask for them: told with the first
+                          ///< FPDU
+  bool no_first = false;  ///< none stands before the first FPDU, though it was asked for
+  bool reserved = false;  ///< RESERVED, or the two low bits of FPDUPTR, are not zero in one of them
+  bool pointer = false;   ///< one does not point to the FPDU's beginning
+  bool divided = false;   ///< two of those inside of the FPDU point to different places
+  bool leads = false;     ///< no fault: one stands before the FPDU
+  bool uncovered = false;           ///< the CRC is bad, and right without the marker before the FPDU
+  std::uint16_t says = 0, due = 0;  ///< the first FPDUPTR that is wrong
+};
+
 /// A unit of a byte stream that ends in this packet: an MPA request or reply, or an FPDU with DDP and RDMAP in it.
 struct Pdu {
   Pdu() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} leaves the stack's arrays alone
@@ -34,6 +47,7 @@ struct Pdu {
   CrcCheck crc;              ///< MPA's; absent, with its value, where the connection does not use CRCs
   std::uint16_t markers = 0;    ///< markers that were taken out
   bool wrong_marker = false;    ///< one of them does not point to the FPDU's beginning. RFC 5044, 8, code 3
+  MarkerFaults marker_faults;   ///< in detail
   bool from_initiator = false;  ///< sent by the side that sent the MPA request; meaningful when that is known
   std::uint64_t stream_offset = 0, stream_end = 0;  ///< where its octets, markers included, lie in the sender's stream,
                                                     ///< whether they were captured or not;
@@ -50,6 +64,8 @@ struct TcpSegment {
   std::uint64_t acknowledged = 0;  ///< offset in the other side's stream; set when `has_acknowledged`
   std::uint32_t length = 0;        ///< octets of data on the wire; the capture may have fewer
   std::uint32_t window = 0;        ///< octets the sender would take; not scaled when the scale was not captured
+  std::uint16_t emss = 0;          ///< octets that the sender may put into one segment as the SYNs say, the path may
+                                   ///< allow less; 0: the receiver's SYN was not captured. RFC 9293, 3.7.1
   bool from_initiator = false;     ///< as Pdu::from_initiator
   bool sender_known = false;       ///< data or a SYN of the sender was captured, so that `offset` means something
   bool has_acknowledged = false;

@@ -12,6 +12,7 @@ namespace {
 IwarpLimits iwarp_limits(const TrackerOptions& options) {
   IwarpLimits limits;
   limits.packets = options.packets;
+  limits.transport = options.transport;
   return limits;
 }
 

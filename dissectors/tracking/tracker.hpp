@@ -21,7 +21,7 @@ struct TrackerOptions {
   bool use_source_port = true;
   bool notes_addresses = true;  ///< of the packets it gets
   bool packets = false;         ///< tell Sink::packet
-  bool transport = false;       ///< tell Sink::transport
+  bool transport = false;       ///< tell Sink::transport and Sink::stream
 };
 
 class Tracker {

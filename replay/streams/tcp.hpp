@@ -54,6 +54,12 @@ class TcpConnection {
   virtual WireResult<void> send(Bytes octets) = 0;
   /// Our FIN, behind what was sent. A second one does nothing.
   virtual WireResult<void> close_half() = 0;
+  /// Octets behind our FIN, which no TCP sends: to see what the other end makes of them. WireError::Kind::forbidden:
+  /// this TCP cannot; down: nothing was closed yet, or the connection is over.
+  virtual WireResult<void> send_behind_fin(Bytes octets) {
+    static_cast<void>(octets);
+    return tl::unexpected(WireError{WireError::Kind::forbidden, 0, "this TCP sends nothing behind its FIN"});
+  }
   /// Aborts: an RST leaves, and nothing arrives any more.
   virtual void reset() = 0;
   /// What came next; nothing when nothing did until `deadline` of the host's clock. Behind a reset nothing comes.

@@ -23,8 +23,7 @@ TEST(TcpFrames, ASynHasTheOptionAndNoAcknowledgement) {
   frame.seq = 0x01020304;
   frame.syn = true;
   frame.mss = 1460;
-  // RFC 791, 3.1 and RFC 9293, 3.1: 44 octets, data offset 6, SYN, kind 2 of 4 octets. The checksums were computed by
-  // hand: 0x25ff over the header's words, and the pseudo header's with them.
+  // RFC 791, 3.1 and RFC 9293, 3.1: 44 octets, data offset 6, SYN, kind 2 of 4 octets.
   const auto octets = frame.encode();
   ASSERT_EQ(octets.size(), 14U + 44U);
   EXPECT_EQ(std::vector<std::uint8_t>(octets.begin(), octets.begin() + 14), from_hex("020000000001020000000c010800"));

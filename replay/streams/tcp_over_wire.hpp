@@ -34,7 +34,7 @@ class TcpOverWire : public TcpHost {
  public:
   /// `wire` is an Ethernet wire in real time that lets one thread send while another receives, as unix: and packet: do.
   /// WireError::Kind::unsupported: it is not, or the address or the MAC is this machine's own.
-  static WireResult<std::unique_ptr<TcpOverWire>> make(std::unique_ptr<Wire> wire, TcpOverWireOptions options);
+  static WireResult<std::unique_ptr<TcpOverWire>> make(std::unique_ptr<Wire> wire, const TcpOverWireOptions& options);
 
   /// The MAC of an address on the link. WireError::Kind::missing when nobody answers for it until `deadline`.
   virtual WireResult<MacAddress> resolve(const IpAddress& address, std::int64_t deadline) = 0;

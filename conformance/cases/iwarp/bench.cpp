@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "conformance/cases/case.hpp"
+
 namespace rdmawire::conformance::iwarp {
 namespace {
 
@@ -44,10 +46,32 @@ void Connected::device_reads(std::uint64_t wr_id, std::uint32_t length, std::uin
         .flags = flags});
 }
 
+void Connected::refuses(const Expectation& terminate) {
+  *this << terminate << the_end();
+  ends();
+}
+void Connected::ends() {
+  finish();
+  static_cast<void>(bench_->is_told(cm, "disconnected"));
+}
+
+Stimulus response_to(const Seen& request, const std::string& payload, std::uint64_t offset, bool last) {
+  const auto stag = static_cast<std::uint32_t>(request.get<RdmapReadRequest, "sink_stag">().value_or(0));
+  return read_response(stag, request.get<RdmapReadRequest, "sink_to">().value_or(0) + offset, payload, last);
+}
+
 // ---- the bench
 
 IwarpBench::~IwarpBench() {
   if (wished_) device().wish({});
+  if (switched_) device().switch_extensions(true);
+}
+
+void IwarpBench::without_extensions() {
+  if (!lacking(device(), Need::atomics).empty()) return;
+  if (!device().switch_extensions) end_case(Verdict::unsupported, "the device has the extensions of RFC 7306");
+  device().switch_extensions(false);
+  switched_ = true;
 }
 
 void IwarpBench::wish(const MpaWishes& wishes) {

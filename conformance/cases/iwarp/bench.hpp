@@ -50,7 +50,7 @@ inline constexpr std::uint32_t tester_stag = 0x4321;
 /// A queue pair of the device and the tester's end of its stream.
 struct Connected : DeviceQueuePair, Stream {
   Connected(DeviceBench& bench, Story& story, replay::TcpHost& host, const ConnectOptions& how)
-      : DeviceQueuePair(bench, how.receive_octets), Stream(story, host), options(how) {}
+      : DeviceQueuePair(bench, how.receive_octets), Stream(story, host), options(how), bench_(&bench) {}
 
   ConnectOptions options;
   peer::Listener listener;    ///< of the device, where it waits
@@ -71,7 +71,18 @@ struct Connected : DeviceQueuePair, Stream {
   /// The tester's first FPDU, behind which the device may send: an RDMA Write of nothing, which takes nothing. RFC
   /// 5044, 7.1.2 rule 4.
   void opens() { *this >> write(0, 0, {}); }
+
+  /// What an error makes of a stream: that Terminate, the end of TCP, and the consumer is told.
+  void refuses(const Expectation& terminate);
+  /// Our half is closed too, and the consumer is told of the end.
+  void ends();
+
+ private:
+  DeviceBench* bench_;
 };
+
+/// What answers the device's RDMA Read Request: these octets, to where it asked for them and `offset` on.
+Stimulus response_to(const Seen& request, const std::string& payload, std::uint64_t offset = 0, bool last = true);
 
 class IwarpBench : public Story, public DeviceBench {
  public:
@@ -107,6 +118,8 @@ class IwarpBench : public Story, public DeviceBench {
 
   /// Streams of queue pairs that are made from now on are set up so, where that can be chosen; else the case ends.
   void wish(const MpaWishes& wishes);
+  /// The device does without RFC 7306, or the case ends.
+  void without_extensions();
   [[nodiscard]] replay::TcpHost& host() { return host_; }
   [[nodiscard]] std::int64_t now() const override { return host_.now(); }
   void pass(std::int64_t nanoseconds) override;
@@ -115,7 +128,7 @@ class IwarpBench : public Story, public DeviceBench {
 
  private:
   replay::TcpHost& host_;
-  bool wished_ = false;
+  bool wished_ = false, switched_ = false;
   std::deque<peer::CompletionChannel> channels_;
   std::deque<Connected> connected_;
 };

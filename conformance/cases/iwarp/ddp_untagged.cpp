@@ -1,4 +1,7 @@
-/// Untagged buffers: RFC 5041, 4.3 (the header), 7.1 (what a receiver checks), 7.2 (its errors).
+/// Untagged buffers: RFC 5041, 4.1 and 4.3 (the header), 5.3 and 5.4 (order), 7.1 (what a receiver checks), 7.2 (its
+/// errors).
+
+#include <fmt/format.h>
 
 #include "conformance/cases/files.hpp"
 #include "conformance/cases/iwarp/bench.hpp"
@@ -6,26 +9,347 @@
 namespace rdmawire::conformance::iwarp {
 namespace {
 
-// A queue that does not exist: layer 1, type 2, code 1.
-void an_unknown_queue(IwarpBench& bench) {
+/// What no octet was placed in.
+std::string untouched(std::size_t octets = 64) { return std::string(octets, '\0'); }
+
+/// Two receives wait; this ends the stream with that Terminate, no receive is completed, and nothing is placed.
+void refused(IwarpBench& bench, const std::vector<Stimulus>& bad, const Expectation& terminate) {
+  Connected& qp = bench.connect({.receives = 2});
+  for (const Stimulus& segment : bad) qp >> segment;
+  qp.refuses(terminate);
+  qp.flushes(0, 1);
+}
+void refused_untouched(IwarpBench& bench, const Stimulus& bad, const Expectation& terminate) {
+  Connected& qp = bench.connect({.receives = 2});
+  qp >> bad;
+  qp.refuses(terminate);
+  qp.flushes(0, 1);
+  qp.received(0, untouched());
+  qp.received(1, untouched());
+}
+
+// 4.1: reserved on reception means not looked at. Each of the four bits, and all of them.
+void reserved_bits_of_sends(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 5});
+  std::uint32_t msn = 1;
+  for (const unsigned bits : {1U, 2U, 4U, 8U, 15U}) {
+    const std::string payload = octets(16, static_cast<std::uint8_t>(0x10 * msn));
+    qp >> send(msn, payload).with<Ddp, "reserved">(bits, "with reserved bits of DDP");
+    qp.completes(msn - 1);
+    qp.received(msn - 1, payload);
+    ++msn;
+  }
+  qp << silence();
+}
+void reserved_bits_of_writes(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> send(1).with<DdpUntagged, "qn">(7, "on QN 7");
-  qp << a_terminate(1, 2, 0x01) << the_end();
+  std::uint64_t offset = 0;
+  for (const unsigned bits : {1U, 2U, 4U, 8U, 15U}) {
+    qp >> write(qp.stag(), qp.to(offset), octets(8, static_cast<std::uint8_t>(bits)))
+              .with<Ddp, "reserved">(bits, "with reserved bits of DDP");
+    offset += 8;
+  }
+  qp >> send(1);
+  qp.completes(0);
+  qp.holds(0, octets(8, 1) + octets(8, 2) + octets(8, 4) + octets(8, 8) + octets(8, 15));
+  qp << silence();
+}
+void reserved_bits_of_a_read_request(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  qp.fill(0, octets(8));
+  qp >> read_request(1, {.source_stag = qp.stag(), .source_to = qp.to()})
+            .with<Ddp, "reserved">(15, "with reserved bits of DDP");
+  qp << an(RdmapOperation::read_response).carrying(octets(8));
+}
+
+// Layer 1, type 2, code 6.
+void version(IwarpBench& bench, unsigned dv) {
+  refused_untouched(bench, send(1).with<Ddp, "dv">(dv, "of another DDP version"), a_terminate(1, 2, 0x06));
+}
+void version_0(IwarpBench& bench) { version(bench, 0); }
+void version_2(IwarpBench& bench) { version(bench, 2); }
+void version_3(IwarpBench& bench) { version(bench, 3); }
+void version_of_a_later_segment(IwarpBench& bench) {
+  refused(bench,
+          {send_part(1, 0, octets(16), false),
+           send_part(1, 16, octets(16), true).with<Ddp, "dv">(0, "of another DDP version")},
+          a_terminate(1, 2, 0x06));
+}
+void version_of_a_read_request(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  qp >> read_request(1, {.source_stag = qp.stag(), .source_to = qp.to()}).with<Ddp, "dv">(2, "of another DDP version");
+  qp.refuses(a_terminate(1, 2, 0x06));
+}
+
+// A queue that does not exist: layer 1, type 2, code 1. Queue 3 is RFC 7306's, for another operation.
+void queue(IwarpBench& bench, std::uint32_t qn) {
+  refused_untouched(bench, send(1).with<DdpUntagged, "qn">(qn, fmt::format("on QN {}", qn)), a_terminate(1, 2, 0x01));
+}
+void queue_4(IwarpBench& bench) { queue(bench, 4); }
+void queue_7(IwarpBench& bench) { queue(bench, 7); }
+void the_last_queue(IwarpBench& bench) { queue(bench, 0xffffffff); }
+void a_queue_that_looks_like_0(IwarpBench& bench) { queue(bench, 0x100); }
+
+// Layer 1, type 2, code 2.
+void none_posted(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  qp >> send(1);
+  qp.refuses(a_terminate(1, 2, 0x02));
+}
+void one_more_than_posted(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp >> send(1, octets(16));
+  qp.completes(0);
+  qp >> send(2, octets(16, 0x40));
+  qp.refuses(a_terminate(1, 2, 0x02));
+  qp.received(0, octets(16));
+  qp.completes_nothing();
+}
+void none_posted_for_the_first_of_several(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  qp >> send_part(1, 0, octets(16), false);
+  qp.refuses(a_terminate(1, 2, 0x02));
 }
 
 // MSN 1 is what comes first: layer 1, type 2, code 3.
-void an_msn_too_far(IwarpBench& bench) {
+void an_msn_too_far(IwarpBench& bench) { refused_untouched(bench, send(3), a_terminate(1, 2, 0x03)); }
+void an_msn_much_too_far(IwarpBench& bench) { refused_untouched(bench, send(0x80000000), a_terminate(1, 2, 0x03)); }
+void msn_0(IwarpBench& bench) { refused_untouched(bench, send(0), a_terminate(1, 2, 0x03)); }
+void an_msn_again(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
-  qp >> send(3);
-  qp << a_terminate(1, 2, 0x03) << the_end();
+  qp >> send(1, octets(16));
+  qp.completes(0);
+  qp >> send(1, octets(16, 0x40));
+  qp.refuses(a_terminate(1, 2, 0x03));
+  qp.flushes(1, 1);
+  qp.received(0, octets(16));
+  qp.received(1, untouched());
+}
+void another_msn_inside_a_message(IwarpBench& bench) {
+  refused(bench, {send_part(1, 0, octets(16), false), send_part(3, 16, octets(16), true)}, a_terminate(1, 2, 0x03));
+}
+void a_read_request_too_far(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  qp >> read_request(0x10000, {.source_stag = qp.stag(), .source_to = qp.to()});
+  qp.refuses(a_terminate(1, 2, 0x03));
+}
+// 7.1, item 5 counts it to the range while 5.4 forbids that it is delivered: MSN 1 is missing.
+void an_msn_left_out(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 2});
+  qp >> send(2);
+  if (const auto seen = qp.next(bench.patience().silence)) {
+    const Expectation expected = a_terminate(1, 2, 0x03);
+    const Match match = expected.judge(*seen);
+    if (match != Match::yes)
+      bench.deviate(match == Match::wrong_code ? Verdict::fail_wrong_code : Verdict::fail, expected.text(),
+                    seen->text());
+    qp << the_end();
+    qp.ends();
+    return qp.flushes(0, 1);
+  }
+  bench.note("it may be placed, and waits for MSN 1");
+  qp.completes_nothing();
+}
+
+// Layer 1, type 2, code 4.
+void an_mo_behind_the_buffer(IwarpBench& bench) {
+  refused_untouched(bench, send_part(1, 2048, octets(8), true), a_terminate(1, 2, 0x04));
+}
+void the_last_mo(IwarpBench& bench) {
+  refused_untouched(bench, send_part(1, 0xfffffffc, octets(8), true), a_terminate(1, 2, 0x04));
+}
+void an_mo_at_the_begin(IwarpBench& bench) {
+  refused_untouched(bench, send_part(1, 4, octets(8), true), a_terminate(1, 2, 0x04));
+}
+void an_mo_that_skips(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp >> send_part(1, 0, octets(16), false) >> send_part(1, 24, octets(16), true);
+  qp.refuses(a_terminate(1, 2, 0x04));
+  qp.fails_or_is_flushed(0);
+}
+void an_mo_that_goes_back(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp >> send_part(1, 0, octets(16), false) >> send_part(1, 8, octets(16), true);
+  qp.refuses(a_terminate(1, 2, 0x04));
+  qp.fails_or_is_flushed(0);
+}
+
+// Layer 1, type 2, code 5; what lies behind the buffer is the next one's.
+void too_long(IwarpBench& bench, const std::vector<Stimulus>& message) {
+  Connected& qp = bench.connect({.receives = 2, .receive_octets = 128});
+  for (const Stimulus& segment : message) qp >> segment;
+  qp.refuses(a_terminate(1, 2, 0x05));
+  qp.fails_or_is_flushed(0);
+  qp.flushes(1, 1);
+  qp.received(1, untouched());
+}
+void one_octet_too_long(IwarpBench& bench) { too_long(bench, {send(1, octets(129))}); }
+void much_too_long(IwarpBench& bench) { too_long(bench, {send(1, octets(1200))}); }
+void too_long_in_its_last_segment(IwarpBench& bench) {
+  too_long(bench, {send_part(1, 0, octets(128), false), send_part(1, 128, octets(1), true)});
+}
+void too_long_in_a_middle_segment(IwarpBench& bench) {
+  too_long(bench, {send_part(1, 0, octets(100), false), send_part(1, 100, octets(100), false)});
+}
+void as_long_as_the_buffer(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 2, .receive_octets = 128});
+  qp >> send(1, octets(128)) >> send_part(2, 0, octets(64), false) >> send_part(2, 64, octets(64), true);
+  qp.completes(0);
+  qp.completes(1);
+  qp.received(0, octets(128));
+  qp.received(1, octets(64) + octets(64));
+}
+
+// 7.1 checks segments of some octets: one of none is delivered whatever its MO is.
+void nothing_at_the_begin(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 2});
+  qp >> send(1, "");
+  const peer::Completion completion = qp.completes(0);
+  bench.require(completion.byte_len == 0, "a message of 0 octets", fmt::format("{} octets", completion.byte_len));
+  qp >> send(2);
+  qp.completes(1);
+}
+void nothing_behind_the_buffer(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 2});
+  qp >> send_part(1, 2048, "", true);
+  qp.completes(0);
+  qp.received(0, untouched());
+  qp >> send(2);
+  qp.completes(1);
+  qp << silence();
+}
+void nothing_as_the_last(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp >> send_part(1, 0, octets(16), false) >> send_part(1, 16, "", true);
+  const peer::Completion completion = qp.completes(0);
+  bench.require(completion.byte_len == 16, "a message of 16 octets", fmt::format("{} octets", completion.byte_len));
+  qp.received(0, octets(16));
+}
+
+/// Whether the device refuses what was said: by a Terminate, or by ending TCP. Then the receive was not delivered.
+bool refuses_the_order(IwarpBench& bench, Connected& qp) {
+  const auto seen = qp.next(bench.patience().silence);
+  if (!seen) return false;
+  const bool ended = seen->kind == Seen::Kind::fin || seen->kind == Seen::Kind::reset;
+  bench.require(ended || seen->is(RdmapOperation::terminate), "silence, a Terminate or the end of TCP", seen->text());
+  bench.note("segments out of the order of their MO are refused");
+  if (!ended) qp << the_end();
+  qp.ends();
+  qp.fails_or_is_flushed(0);
+  return true;
+}
+// 5.3: the order is the sender's duty; 5.4: what is delivered is whole.
+void out_of_order(IwarpBench& bench, const std::vector<Stimulus>& segments, const std::string& payload) {
+  Connected& qp = bench.connect({.receives = 1});
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    qp >> segments[i];
+    if (refuses_the_order(bench, qp)) return;
+    if (i + 1 < segments.size()) qp.completes_nothing();
+  }
+  const peer::Completion completion = qp.completes(0);
+  bench.require(completion.byte_len == payload.size(), fmt::format("a message of {} octets", payload.size()),
+                fmt::format("{} octets", completion.byte_len));
+  qp.received(0, payload);
+}
+void two_segments_swapped(IwarpBench& bench) {
+  const std::string payload = octets(32);
+  out_of_order(bench, {send_part(1, 16, payload.substr(16), true), send_part(1, 0, payload.substr(0, 16), false)},
+               payload);
+}
+void the_middle_comes_late(IwarpBench& bench) {
+  const std::string payload = octets(48);
+  out_of_order(bench,
+               {send_part(1, 0, payload.substr(0, 16), false), send_part(1, 32, payload.substr(32), true),
+                send_part(1, 16, payload.substr(16, 16), false)},
+               payload);
+}
+
+// A Send and an RDMA Write whose segments take turns are both whole.
+void a_write_inside_a_send(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp >> send_part(1, 0, octets(16), false) >> write_part(qp.stag(), qp.to(), octets(16, 0x40), false);
+  qp >> send_part(1, 16, octets(16, 0x11), false) >> write_part(qp.stag(), qp.to(16), octets(16, 0x50), true);
+  qp >> send_part(1, 32, octets(16, 0x21), true);
+  qp.completes(0);
+  qp.received(0, octets(48));
+  qp.holds(0, octets(32, 0x40));
+  qp << silence();
+}
+void a_send_inside_a_write(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 2});
+  qp >> write_part(qp.stag(), qp.to(), octets(16), false) >> send(1, octets(24, 0x40));
+  qp >> write_part(qp.stag(), qp.to(16), octets(16, 0x11), true) >> send(2);
+  qp.completes(0);
+  qp.completes(1);
+  qp.received(0, octets(24, 0x40));
+  qp.holds(0, octets(32));
+  qp << silence();
+}
+void a_response_inside_a_send(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp.opens();
+  qp.device_reads(7, 32);
+  const Seen request = qp.wait(a_read_request(1, 32));
+  qp >> send_part(1, 0, octets(16), false) >> response_to(request, octets(16, 0x60), 0, false);
+  qp >> send_part(1, 16, octets(16, 0x11), true) >> response_to(request, octets(16, 0x70), 16, true);
+  qp.completes(0);
+  qp.completes(7);
+  qp.received(0, octets(32));
+  qp.holds(0, octets(32, 0x60));
 }
 
 }  // namespace
 
 std::span<const Case> ddp_untagged_cases() {
   static constexpr Case cases[] = {
-      {.rule = "ddp.data-sink.queue.invalid", .run = an_unknown_queue},
+      {.rule = "ddp.data-sink.reserved.unchecked", .variant = "Send", .run = reserved_bits_of_sends},
+      {.rule = "ddp.data-sink.reserved.unchecked", .variant = "RDMA Write", .run = reserved_bits_of_writes},
+      {.rule = "ddp.data-sink.reserved.unchecked",
+       .variant = "RDMA Read Request",
+       .run = reserved_bits_of_a_read_request},
+      {.rule = "ddp.data-sink.version.untagged", .variant = "0", .run = version_0},
+      {.rule = "ddp.data-sink.version.untagged", .variant = "2", .run = version_2},
+      {.rule = "ddp.data-sink.version.untagged", .variant = "3", .run = version_3},
+      {.rule = "ddp.data-sink.version.untagged", .variant = "last segment", .run = version_of_a_later_segment},
+      {.rule = "ddp.data-sink.version.untagged", .variant = "RDMA Read Request", .run = version_of_a_read_request},
+      {.rule = "ddp.data-sink.queue.invalid", .variant = "4", .run = queue_4},
+      {.rule = "ddp.data-sink.queue.invalid", .variant = "7", .run = queue_7},
+      {.rule = "ddp.data-sink.queue.invalid", .variant = "0xffffffff", .run = the_last_queue},
+      {.rule = "ddp.data-sink.queue.invalid", .variant = "0x100", .run = a_queue_that_looks_like_0},
+      {.rule = "ddp.data-sink.queue.no-buffer", .variant = "none posted", .run = none_posted},
+      {.rule = "ddp.data-sink.queue.no-buffer", .variant = "one too few", .run = one_more_than_posted},
+      {.rule = "ddp.data-sink.queue.no-buffer",
+       .variant = "first segment",
+       .run = none_posted_for_the_first_of_several},
       {.rule = "ddp.data-sink.msn.out-of-range", .variant = "two messages ahead", .run = an_msn_too_far},
+      {.rule = "ddp.data-sink.msn.out-of-range", .variant = "half the range ahead", .run = an_msn_much_too_far},
+      {.rule = "ddp.data-sink.msn.out-of-range", .variant = "0", .run = msn_0},
+      {.rule = "ddp.data-sink.msn.out-of-range", .variant = "again", .run = an_msn_again},
+      {.rule = "ddp.data-sink.msn.out-of-range", .variant = "one left out", .run = an_msn_left_out},
+      {.rule = "ddp.data-sink.msn.out-of-range", .variant = "inside a message", .run = another_msn_inside_a_message},
+      {.rule = "ddp.data-sink.msn.out-of-range", .variant = "RDMA Read Request", .run = a_read_request_too_far},
+      {.rule = "ddp.data-sink.offset.invalid", .variant = "behind the buffer", .run = an_mo_behind_the_buffer},
+      {.rule = "ddp.data-sink.offset.invalid", .variant = "2^32 - 4", .run = the_last_mo},
+      {.rule = "ddp.data-sink.offset.invalid", .variant = "first segment", .run = an_mo_at_the_begin},
+      {.rule = "ddp.data-sink.offset.invalid", .variant = "skips octets", .run = an_mo_that_skips},
+      {.rule = "ddp.data-sink.offset.invalid", .variant = "goes back", .run = an_mo_that_goes_back},
+      {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "by one octet", .run = one_octet_too_long},
+      {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "by far", .run = much_too_long},
+      {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "last segment", .run = too_long_in_its_last_segment},
+      {.rule = "ddp.data-sink.length.buffer-too-small",
+       .variant = "middle segment",
+       .run = too_long_in_a_middle_segment},
+      {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "not by any", .run = as_long_as_the_buffer},
+      {.rule = "ddp.data-sink.length.zero-delivered", .variant = "at the begin", .run = nothing_at_the_begin},
+      {.rule = "ddp.data-sink.length.zero-delivered", .variant = "behind the buffer", .run = nothing_behind_the_buffer},
+      {.rule = "ddp.data-sink.length.zero-delivered", .variant = "last segment", .run = nothing_as_the_last},
+      {.rule = "ddp.data-sink.offset.out-of-order", .variant = "two swapped", .run = two_segments_swapped},
+      {.rule = "ddp.data-sink.offset.out-of-order", .variant = "a middle one late", .run = the_middle_comes_late},
+      {.rule = "ddp.data-sink.message.interleaved", .variant = "an RDMA Write in a Send", .run = a_write_inside_a_send},
+      {.rule = "ddp.data-sink.message.interleaved", .variant = "a Send in an RDMA Write", .run = a_send_inside_a_write},
+      {.rule = "ddp.data-sink.message.interleaved",
+       .variant = "an RDMA Read Response in a Send",
+       .run = a_response_inside_a_send},
   };
   return cases;
 }

@@ -50,6 +50,18 @@ std::string Seen::payload() const {
 
 std::uint32_t Seen::ulpdu_octets() const { return static_cast<std::uint32_t>(load_be<2>(octets.data())); }
 
+std::optional<Seen> Seen::with_bits_in_order() const {
+  const HeaderStack decoded = stack();
+  const auto header = decoded.get<Terminate>();
+  if (!header || !is(RdmapOperation::terminate)) return std::nullopt;
+  // M, D and R stand in the three lowest bits, which are reserved, or layer and type in each other's place.
+  Seen right = *this;
+  std::uint8_t* control = right.octets.data() + (header->data() - octets.data());
+  control[0] = static_cast<std::uint8_t>(control[0] << 4 | control[0] >> 4);
+  control[2] = static_cast<std::uint8_t>((control[2] & 1) << 7 | (control[2] & 2) << 5 | (control[2] & 4) << 3);
+  return right;
+}
+
 std::string Seen::text() const {
   switch (kind) {
     case Kind::setup: return setup_text(*this);

@@ -56,6 +56,9 @@ struct Seen {
   [[nodiscard]] std::string payload() const;
   /// Octets of the DDP segment, header included.
   [[nodiscard]] std::uint32_t ulpdu_octets() const;
+  /// A Terminate whose control octets have their bits in the order of a little-endian compiler, with these put right;
+  /// nothing where it is none. RFC 5040, 4.8, figure 7.
+  [[nodiscard]] std::optional<Seen> with_bits_in_order() const;
   /// "Send, MSN 2, 16 octets", "Terminate, layer 1, type 2, code 0x03", "FIN"
   [[nodiscard]] std::string text() const;
 };

@@ -83,6 +83,17 @@ Stream& Stream::operator>>(const Stimulus& segment) {
   return *this;
 }
 
+void Stream::together(const std::vector<Stimulus>& segments) {
+  Octets all;
+  std::string text;
+  for (const Stimulus& segment : segments) {
+    const Octets one = fpdu(segment);
+    all.insert(all.end(), one.begin(), one.end());
+    text += (text.empty() ? "" : "; ") + segment.text();
+  }
+  say(all, fmt::format("together: {}", text));
+}
+
 void Stream::say(const Octets& octets, const std::string& text) {
   story_.record(Step::Kind::sent, text);
   sent(connection_->send(octets));
@@ -97,6 +108,12 @@ void Stream::say_in_pieces(const Octets& octets, std::size_t each, const std::st
 void Stream::finish() {
   story_.record(Step::Kind::sent, "FIN");
   sent(connection_->close_half());
+}
+
+void Stream::behind_the_end(const Stimulus& segment) {
+  const Octets octets = fpdu(segment);
+  story_.record(Step::Kind::sent, segment.text() + ", behind the FIN");
+  sent(connection_->send_behind_fin(octets));
 }
 
 void Stream::reset() {
@@ -207,7 +224,16 @@ std::optional<Seen> Stream::next(std::int64_t for_ns) {
 Seen Stream::wait(const Expectation& expectation, std::int64_t within_ns) {
   std::optional<Seen> seen = next(within_ns);
   if (!seen) story_.deviate(Verdict::fail, expectation.text(), "nothing");
-  switch (expectation.judge(*seen)) {
+  const Match match = expectation.judge(*seen);
+  if (match != Match::yes) {
+    if (auto right = seen->with_bits_in_order(); right && expectation.judge(*right) == Match::yes) {
+      // One deviation does not hide what else a device does.
+      story_.deviates(Verdict::fail_wrong_code, expectation.text(),
+                      seen->text() + ": the same, with its bits in another order than figure 7 has them (TRM-001)");
+      return std::move(*right);
+    }
+  }
+  switch (match) {
     case Match::yes: story_.record(Step::Kind::expected, expectation.text()); return std::move(*seen);
     case Match::wrong_code: story_.deviate(Verdict::fail_wrong_code, expectation.text(), seen->text());
     default: story_.deviate(Verdict::fail, expectation.text(), seen->text());

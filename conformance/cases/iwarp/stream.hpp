@@ -66,12 +66,16 @@ class Stream {
   Stream& operator>>(const Stimulus& segment);
   /// The FPDU's octets, as the next of the stream; to be said by say().
   [[nodiscard]] Octets fpdu(const Stimulus& segment);
+  /// Says these FPDUs as one TCP segment where they fit one.
+  void together(const std::vector<Stimulus>& segments);
   /// Says these octets, whatever they are, as one TCP segment where they fit one.
   void say(const Octets& octets, const std::string& text);
   /// In TCP segments of so many octets each.
   void say_in_pieces(const Octets& octets, std::size_t each, const std::string& text);
   /// Our FIN.
   void finish();
+  /// Says an FPDU behind our FIN, where the tester's TCP can; else the case ends.
+  void behind_the_end(const Stimulus& segment);
   void reset();
 
   /// Waits for what comes next; another thing than expected ends the case.

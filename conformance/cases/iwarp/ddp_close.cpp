@@ -1,0 +1,157 @@
+/// The end of a DDP stream: RFC 5041, 6.2.1 (graceful), 6.2.2 (abortive), 7.1 (what follows an error).
+
+#include "conformance/cases/files.hpp"
+#include "conformance/cases/iwarp/bench.hpp"
+
+namespace rdmawire::conformance::iwarp {
+namespace {
+
+std::string untouched(std::size_t octets = 64) { return std::string(octets, '\0'); }
+
+Stimulus bad_send(std::uint32_t msn) { return send(msn).with<DdpUntagged, "qn">(7, "on QN 7"); }
+
+// 7.1: what follows is dropped in silence, while one message may still be sent: the Terminate.
+void a_write_with_the_error(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp.together({bad_send(1), write(qp.stag(), qp.to(), octets(16))});
+  qp.refuses(any_terminate());
+  qp.holds(0, untouched());
+  qp.flushes(0, 0);
+}
+void a_write_behind_the_terminate(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp >> bad_send(1);
+  qp << any_terminate();
+  qp >> write(qp.stag(), qp.to(), octets(16));
+  qp << the_end();
+  qp.ends();
+  qp.holds(0, untouched());
+  qp.flushes(0, 0);
+}
+void a_send_with_the_error(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp.together({write(0xdeadbe00, 0, octets(8)), send(1, octets(16))});
+  qp.refuses(any_terminate());
+  qp.flushes(0, 0);
+  qp.received(0, untouched());
+}
+void a_read_with_the_error(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp.together({bad_send(1), read_request(1, {.source_stag = qp.stag(), .source_to = qp.to()})});
+  qp.refuses(any_terminate());
+  qp.flushes(0, 0);
+}
+// What came before the error is placed and delivered, though.
+void what_came_before(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 2});
+  qp.together({write(qp.stag(), qp.to(), octets(16)), send(1, octets(8)), bad_send(2),
+               write(qp.stag(), qp.to(16), octets(16))});
+  qp.refuses(any_terminate());
+  qp.completes(0);
+  qp.flushes(1, 1);
+  qp.holds(0, octets(16) + untouched(16));
+}
+
+/// A reset, or a Terminate while it can be sent: not a close as of a stream that is over.
+Expectation an_abort() {
+  return {"an abort: a reset of TCP, or a Terminate", [](const Seen& seen) {
+            const bool aborts = seen.kind == Seen::Kind::reset || seen.is(RdmapOperation::terminate);
+            return aborts ? Match::yes : Match::no;
+          }};
+}
+// 6.2.1, 6.2.2
+void is_aborted(Connected& qp) {
+  const Seen seen = qp.wait(an_abort());
+  if (seen.kind == Seen::Kind::fpdu) qp << the_end();
+  qp.ends();
+}
+void inside_a_send(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 2});
+  qp >> send_part(1, 0, octets(16), false);
+  qp.finish();
+  is_aborted(qp);
+  qp.fails_or_is_flushed(0);
+  qp.flushes(1, 1);
+}
+void inside_a_write(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp >> write_part(qp.stag(), qp.to(), octets(16), false);
+  qp.finish();
+  is_aborted(qp);
+  qp.flushes(0, 0);
+}
+void inside_a_response(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp.opens();
+  qp.device_reads(7, 32);
+  const Seen request = qp.wait(a_read_request(1, 32));
+  qp >> response_to(request, octets(16), 0, false);
+  qp.finish();
+  is_aborted(qp);
+  qp.fails_or_is_flushed(7);
+  qp.flushes(0, 0);
+}
+// Between messages it is none: nothing aborts, and what was delivered stays so.
+void between_messages(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 2});
+  qp >> send(1, octets(16));
+  qp.completes(0);
+  qp.finish();
+  qp << a_fin();
+  static_cast<void>(bench.is_told(qp, "disconnected"));
+  qp.flushes(1, 1);
+}
+
+// 6.2.1. The device's half is still open: it answers an RDMA Read that is longer than a window. No TCP has such octets
+// to give: they are put to the device where it can be done.
+void data_behind_a_close(IwarpBench& bench, const Stimulus& late, Connected& qp) {
+  qp >> read_request(1, {.size = 1U << 20, .source_stag = qp.stag(), .source_to = qp.to()});
+  qp.finish();
+  qp.behind_the_end(late);
+  for (;;) {
+    const auto seen = qp.next();
+    bench.require(seen.has_value(), "a reset of TCP", "nothing");
+    if (seen->kind == Seen::Kind::reset) break;
+    const bool answers = seen->is(RdmapOperation::read_response) || seen->kind == Seen::Kind::torn;
+    bench.require(answers, "a reset of TCP", seen->text());
+  }
+  static_cast<void>(bench.is_told(qp, "disconnected"));
+  qp.holds(0, untouched());
+  qp.flushes(0, 0);
+}
+void a_write_behind_a_close(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1, .region_octets = 1U << 20});
+  data_behind_a_close(bench, write(qp.stag(), qp.to(), octets(16)), qp);
+}
+void a_send_behind_a_close(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1, .region_octets = 1U << 20});
+  data_behind_a_close(bench, send(1, octets(16)), qp);
+}
+
+}  // namespace
+
+std::span<const Case> ddp_close_cases() {
+  static constexpr Case cases[] = {
+      {.rule = "ddp.data-sink.error.later-dropped", .variant = "RDMA Write with it", .run = a_write_with_the_error},
+      {.rule = "ddp.data-sink.error.later-dropped",
+       .variant = "RDMA Write behind the Terminate",
+       .run = a_write_behind_the_terminate},
+      {.rule = "ddp.data-sink.error.later-dropped", .variant = "Send with it", .run = a_send_with_the_error},
+      {.rule = "ddp.data-sink.error.later-dropped",
+       .variant = "RDMA Read Request with it",
+       .run = a_read_with_the_error},
+      {.rule = "ddp.data-sink.error.later-dropped", .variant = "what came before", .run = what_came_before},
+      {.rule = "ddp.data-sink.close.inside-message", .variant = "Send", .run = inside_a_send},
+      {.rule = "ddp.data-sink.close.inside-message", .variant = "RDMA Write", .run = inside_a_write},
+      {.rule = "ddp.data-sink.close.inside-message",
+       .variant = "RDMA Read Response",
+       .role = Role::requester,
+       .run = inside_a_response},
+      {.rule = "ddp.data-sink.close.inside-message", .variant = "between messages", .run = between_messages},
+      {.rule = "ddp.data-sink.close.data-behind", .variant = "RDMA Write", .run = a_write_behind_a_close},
+      {.rule = "ddp.data-sink.close.data-behind", .variant = "Send", .run = a_send_behind_a_close},
+  };
+  return cases;
+}
+
+}  // namespace rdmawire::conformance::iwarp

@@ -1,0 +1,327 @@
+/// RDMAP streams: RFC 5040, 5.3 (solicited events), 5.4 (Terminate), 5.5 (order and completions), 6.2.1 (the end), 7.1
+/// (the first error), 8.1.1 items 9 and 10 (who shares a completion queue).
+
+#include <fmt/format.h>
+
+#include "conformance/cases/files.hpp"
+#include "conformance/cases/iwarp/bench.hpp"
+
+namespace rdmawire::conformance::iwarp {
+namespace {
+
+Stimulus bad_send(std::uint32_t msn) { return send(msn).with<DdpUntagged, "qn">(7, "on QN 7"); }
+
+// 5.5 rule 10: whoever sees the Send sees the RDMA Writes before it.
+void a_write_then_a_send(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp.together({write(qp.stag(), qp.to(), octets(64)), send(1)});
+  qp.completes(0);
+  qp.holds(0, octets(64));
+}
+void many_writes_then_a_send(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  std::vector<Stimulus> all;
+  for (std::uint64_t i = 0; i < 16; ++i)
+    all.push_back(write(qp.stag(), qp.to(32 * i), octets(32, static_cast<std::uint8_t>(i + 1))));
+  all.push_back(send(1, ""));
+  qp.together(all);
+  qp.completes(0);
+  for (std::uint64_t i = 0; i < 16; ++i) qp.holds(32 * i, octets(32, static_cast<std::uint8_t>(i + 1)));
+}
+void a_long_write_then_a_send(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  const std::string all = octets(6000);
+  Octets stream;
+  const auto add = [&](const Stimulus& segment) {
+    const Octets one = qp.fpdu(segment);
+    stream.insert(stream.end(), one.begin(), one.end());
+  };
+  for (std::size_t at = 0; at < all.size(); at += 1200)
+    add(write_part(qp.stag(), qp.to(at), all.substr(at, 1200), at + 1200 == all.size()));
+  add(send(1));
+  qp.say_in_pieces(stream, 700, "an RDMA Write of 6000 octets, and a Send");
+  qp.completes(0);
+  qp.holds(0, all);
+}
+
+// 5.3: MAY, where the consumer has asked for it.
+void solicited_event(IwarpBench& bench, const Stimulus& solicited) {
+  Connected& qp = bench.connect({.receives = 2, .notifies = true});
+  qp.ask_for_notification(true);
+  qp >> send(1);
+  qp.is_notified(false);
+  qp >> solicited;
+  const auto of_this_queue = [handle = qp.cq.handle()](const peer::Event& event) {
+    return event.name == "completion" && event.body.value("cq", std::uint64_t{0}) == handle;
+  };
+  if (!bench.next_event(bench.patience().answer, of_this_queue))
+    end_case(Verdict::may, "a Send with Solicited Event raises no event");
+  bench.note("a Send with Solicited Event raises an event");
+  qp.completes(0);
+  qp.completes(1);
+}
+void an_event_of_a_send(IwarpBench& bench) { solicited_event(bench, send_solicited(2)); }
+void an_event_of_a_send_of_nothing(IwarpBench& bench) { solicited_event(bench, send_solicited(2, "")); }
+
+// 5.5 rules 15 and 19: the RDMA Read waits for its response, and what was posted behind it for the RDMA Read.
+void a_read_in_the_middle(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  qp.opens();
+  qp.device_writes(0);
+  qp.device_reads(1, 16, 64);
+  qp.device_sends(2);
+  qp << an(RdmapOperation::rdma_write);
+  const Seen request = qp.wait(a_read_request(1, 16));
+  qp << a_send(1);
+  qp.completes(0);
+  qp.completes_nothing();
+  qp >> response_to(request, octets(16));
+  qp.completes(1);
+  qp.holds(64, octets(16));
+  qp.completes(2);
+  qp.completes_nothing();
+}
+void half_a_response(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  qp.opens();
+  qp.device_reads(0, 32, 64);
+  const Seen request = qp.wait(a_read_request(1, 32));
+  qp >> response_to(request, octets(16), 0, false);
+  qp.completes_nothing();
+  qp >> response_to(request, octets(16, 0x11), 16, true);
+  qp.completes(0);
+  qp.holds(64, octets(32));
+}
+void two_reads(IwarpBench& bench) {
+  Connected& qp = bench.connect({.enhanced = Enhanced{}});
+  qp.opens();
+  qp.device_reads(0, 16, 0);
+  qp.device_reads(1, 16, 64);
+  const Seen first = qp.wait(a_read_request(1, 16)), second = qp.wait(a_read_request(2, 16));
+  qp.completes_nothing();
+  qp >> response_to(first, octets(16));
+  qp.completes(0);
+  qp.completes_nothing();
+  qp >> response_to(second, octets(16, 0x80));
+  qp.completes(1);
+  qp.holds(0, octets(16));
+  qp.holds(64, octets(16, 0x80));
+}
+
+// 5.4: what was posted may come before the Terminate. Behind it nothing does.
+void silent_behind_its_terminate(IwarpBench& bench, Connected& qp) {
+  bool told = false;
+  for (const Seen& seen : qp.all_until_silence()) {
+    const bool message = seen.kind == Seen::Kind::fpdu || seen.kind == Seen::Kind::torn;
+    bench.require(!told || !message, "nothing but the end of TCP behind the Terminate", seen.text());
+    told = told || seen.is(RdmapOperation::terminate);
+  }
+  bench.require(told, "a Terminate", "none");
+}
+void with_sends_posted(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  for (std::uint64_t i = 0; i < 4; ++i) qp.device_sends(i, 1000);
+  qp >> bad_send(1);
+  silent_behind_its_terminate(bench, qp);
+  qp.ends();
+}
+void with_reads_to_answer(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  const auto read = [&](std::uint32_t msn) {
+    return read_request(msn, {.size = 8000, .source_stag = qp.stag(), .source_to = qp.to()});
+  };
+  qp.together({read(1), read(2), bad_send(1)});
+  silent_behind_its_terminate(bench, qp);
+  qp.ends();
+}
+void with_sends_posted_behind_it(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp >> bad_send(1);
+  qp << any_terminate();
+  // Refused at once, or flushed: never sent.
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    const auto posted = qp.qp.post_send({{.opcode = "send", .wr_id = i, .sges = {qp.piece(0, 8)}}});
+    bench.note(posted ? "a Send is posted" : "a Send is refused: " + posted.error().message);
+  }
+  for (const Seen& seen : qp.all_until_silence()) {
+    const bool end = seen.kind == Seen::Kind::fin || seen.kind == Seen::Kind::reset;
+    bench.require(end, "nothing but the end of TCP behind the Terminate", seen.text());
+  }
+  qp.ends();
+}
+
+// 6.2.1: SHOULD be taken as completed in error, and SHOULD be graceful.
+void flushed_by(IwarpBench& bench, const Stimulus& told) {
+  Connected& qp = bench.connect({.receives = 2});
+  qp.opens();
+  qp.device_reads(0x10, 16);
+  qp << a_read_request(1, 16);
+  qp.device_sends(0x11);
+  qp << a_send(1);
+  qp >> told;
+  // What it still sends it may: 5.4.
+  std::optional<Seen> seen;
+  do {
+    seen = qp.next();
+  } while (seen && seen->kind == Seen::Kind::fpdu);
+  bench.require(seen && seen->kind == Seen::Kind::fin, "a FIN", seen ? seen->text() : "nothing");
+  qp.ends();
+  // Two queues, in which order is open.
+  bool receives[2] = {}, read = false, sent = false;
+  for (int i = 0; i < 4; ++i) {
+    const auto completions = bench.take(qp.cq.poll(1, bench.answer_time()), "poll for a completion");
+    bench.require(!completions.empty(), "what was outstanding completes", fmt::format("only {} of 4 do", i));
+    const peer::Completion& one = completions.front();
+    const bool counts = one.wr_id == 0x11 || !one.good();  // the Send had been sent
+    bench.require(counts, "an error", text_of(one));
+    if (one.wr_id < 2) receives[one.wr_id] = true;
+    read = read || one.wr_id == 0x10;
+    sent = sent || one.wr_id == 0x11;
+  }
+  bench.require(receives[0] && receives[1] && read && sent, "each of the four once", "others");
+}
+void by_a_terminate_of_ddp(IwarpBench& bench) { flushed_by(bench, terminate(1, 2, 0x03)); }
+void by_a_terminate_of_a_read(IwarpBench& bench) { flushed_by(bench, terminate(0, 1, 0x00)); }
+void by_a_local_catastrophe(IwarpBench& bench) { flushed_by(bench, terminate(0, 0, 0x00)); }
+
+// 7.1 rule 4: the first of them.
+void the_first_error(IwarpBench& bench, const std::function<std::vector<Stimulus>(const Connected&)>& two,
+                     const Expectation& terminate) {
+  Connected& qp = bench.connect({.receives = 2});
+  qp.together(two(qp));
+  qp.refuses(terminate);
+}
+void a_queue_then_an_msn(IwarpBench& bench) {
+  the_first_error(
+      bench,
+      [](const Connected&) {
+        return std::vector{bad_send(1), send(9)};
+      },
+      a_terminate(1, 2, 0x01));
+}
+void an_msn_then_a_queue(IwarpBench& bench) {
+  the_first_error(
+      bench,
+      [](const Connected&) {
+        return std::vector{send(9), bad_send(1)};
+      },
+      a_terminate(1, 2, 0x03));
+}
+void a_write_then_a_read(IwarpBench& bench) {
+  the_first_error(
+      bench,
+      [](const Connected& qp) {
+        return std::vector{write(0xdeadbe00, qp.to(), octets(8)), read_request(1, {.source_stag = 0xdeadbe00})};
+      },
+      a_terminate(1, 1, 0x00));
+}
+void a_version_then_an_opcode(IwarpBench& bench) {
+  the_first_error(
+      bench,
+      [](const Connected&) {
+        return std::vector{send(1).with<Rdmap, "rv">(2, "of RDMAP version 2"),
+                           send(1).with<Rdmap, "opcode">(15, "with opcode 15")};
+      },
+      a_terminate(0, 2, 0x05));
+}
+
+// 8.1.1, items 9 and 10: who does not use the queue does not notice.
+constexpr std::uint32_t few = 4, many = 48;  // completions that the queue holds, and more than any rounding makes of it
+
+/// Completions of the stream until its queue holds no more. How it ends for who uses it is not looked at.
+void overflow(IwarpBench& bench, Connected& qp) {
+  for (std::uint32_t msn = 1; msn <= many; ++msn) qp >> send(msn, "");
+  const auto end = qp.all_until_silence();
+  bench.note(end.empty() ? "the stream goes on" : "the stream ends: " + end.front().text());
+}
+void works(Connected& qp, std::uint32_t msn) {
+  qp >> write(qp.stag(), qp.to(), octets(16, static_cast<std::uint8_t>(msn))) >> send(msn, octets(16));
+  qp.completes(msn - 1);
+  qp.holds(0, octets(16, static_cast<std::uint8_t>(msn)));
+  qp.device_sends(0x100 + msn);
+  qp << a_send(msn);
+  qp.completes(0x100 + msn);
+}
+void a_queue_of_its_own(IwarpBench& bench) {
+  Connected& other = bench.connect({.receives = 3});
+  works(other, 1);
+  Connected& qp = bench.connect({.receives = many, .completions = few});
+  overflow(bench, qp);
+  works(other, 2);
+  works(other, 3);
+  other << silence();
+}
+void a_queue_of_two_streams(IwarpBench& bench) {
+  const peer::CompletionQueue shared =
+      bench.take(bench.device().device->completion_queue(few), "a completion queue for two");
+  Connected& other = bench.connect({.receives = 3});
+  works(other, 1);
+  Connected& first = bench.connect({.receives = many, .shared_cq = &shared});
+  bench.connect({.receives = 2, .shared_cq = &shared});
+  overflow(bench, first);
+  works(other, 2);
+  works(other, 3);
+  other << silence();
+}
+void a_new_stream_behind_it(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = many, .completions = few});
+  overflow(bench, qp);
+  works(bench.connect({.receives = 1}), 1);
+}
+
+}  // namespace
+
+std::span<const Case> rdmap_stream_cases() {
+  constexpr Role requester = Role::requester;
+  static constexpr Case cases[] = {
+      {.rule = "rdmap.receiver.order.send-after-writes", .variant = "one", .run = a_write_then_a_send},
+      {.rule = "rdmap.receiver.order.send-after-writes", .variant = "sixteen", .run = many_writes_then_a_send},
+      {.rule = "rdmap.receiver.order.send-after-writes",
+       .variant = "several segments",
+       .run = a_long_write_then_a_send},
+      {.rule = "rdmap.receiver.send.solicited-event", .variant = "8 octets", .run = an_event_of_a_send},
+      {.rule = "rdmap.receiver.send.solicited-event", .variant = "no octets", .run = an_event_of_a_send_of_nothing},
+      {.rule = "rdmap.verbs.completion.in-order",
+       .variant = "RDMA Write, RDMA Read, Send",
+       .role = requester,
+       .run = a_read_in_the_middle},
+      {.rule = "rdmap.verbs.completion.in-order",
+       .variant = "half a response",
+       .role = requester,
+       .run = half_a_response},
+      {.rule = "rdmap.verbs.completion.in-order", .variant = "two RDMA Reads", .role = requester, .run = two_reads},
+      {.rule = "rdmap.sender.terminate.then-silence", .variant = "Sends posted", .run = with_sends_posted},
+      {.rule = "rdmap.sender.terminate.then-silence",
+       .variant = "RDMA Reads to be answered",
+       .run = with_reads_to_answer},
+      {.rule = "rdmap.sender.terminate.then-silence",
+       .variant = "Sends posted behind it",
+       .run = with_sends_posted_behind_it},
+      {.rule = "rdmap.receiver.terminate.flushed", .variant = "of DDP", .run = by_a_terminate_of_ddp},
+      {.rule = "rdmap.receiver.terminate.flushed",
+       .variant = "remote protection error",
+       .run = by_a_terminate_of_a_read},
+      {.rule = "rdmap.receiver.terminate.flushed", .variant = "local catastrophe", .run = by_a_local_catastrophe},
+      {.rule = "rdmap.receiver.error.first-told", .variant = "QN, then MSN", .run = a_queue_then_an_msn},
+      {.rule = "rdmap.receiver.error.first-told", .variant = "MSN, then QN", .run = an_msn_then_a_queue},
+      {.rule = "rdmap.receiver.error.first-told",
+       .variant = "RDMA Write, then RDMA Read Request",
+       .run = a_write_then_a_read},
+      {.rule = "rdmap.receiver.error.first-told", .variant = "version, then opcode", .run = a_version_then_an_opcode},
+      {.rule = "rdmap.verbs.cq.overflow-isolated",
+       .variant = "own queue",
+       .role = Role::verbs,
+       .run = a_queue_of_its_own},
+      {.rule = "rdmap.verbs.cq.overflow-isolated",
+       .variant = "queue of two streams",
+       .role = Role::verbs,
+       .run = a_queue_of_two_streams},
+      {.rule = "rdmap.verbs.cq.overflow-isolated",
+       .variant = "a stream made behind it",
+       .role = Role::verbs,
+       .run = a_new_stream_behind_it},
+  };
+  return cases;
+}
+
+}  // namespace rdmawire::conformance::iwarp

@@ -1,0 +1,430 @@
+/// The Terminate message: RFC 5040, 4.8 (its octets), 5.4 (what becomes of it), 6.2.1 and 7.1 (how a stream ends).
+/// Codes of RFC 5040, figure 9; RFC 5041, 7.2; RFC 5044, 8.
+
+#include <fmt/format.h>
+
+#include "conformance/cases/files.hpp"
+#include "conformance/cases/iwarp/bench.hpp"
+
+namespace rdmawire::conformance::iwarp {
+namespace {
+
+constexpr std::size_t ddp_tagged_octets = 14, ddp_untagged_octets = 18, read_request_octets = 28;
+
+/// What stands behind the four control octets.
+std::string quoted(const Seen& terminate) {
+  // The length field of MPA, the DDP header, the control octets.
+  constexpr std::size_t begin = 2 + ddp_untagged_octets + 4;
+  const std::size_t end = 2 + terminate.ulpdu_octets();
+  if (terminate.octets.size() < end || end < begin) return {};
+  return {terminate.octets.begin() + begin, terminate.octets.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+/// Of an FPDU that was said: octets of its DDP segment from the first on.
+std::string segment_of(const Octets& fpdu, std::size_t octets_of_it) {
+  return {fpdu.begin() + 2, fpdu.begin() + 2 + static_cast<std::ptrdiff_t>(octets_of_it)};
+}
+
+std::string hex(const std::string& text) {
+  std::string digits;
+  for (const char one : text) digits += fmt::format("{:02x}", static_cast<std::uint8_t>(one));
+  return digits;
+}
+
+/// Says a segment that is wrong, and gives the Terminate that it draws and the FPDU itself.
+struct Drawn {
+  Octets said;
+  Seen terminate;
+};
+Drawn draws(Connected& qp, const Stimulus& wrong, const Expectation& expected) {
+  Drawn drawn;
+  drawn.said = qp.fpdu(wrong);
+  qp.say(drawn.said, wrong.text());
+  drawn.terminate = qp.wait(expected);
+  return drawn;
+}
+
+Expectation with_headers(const Expectation& terminate, bool d, bool r) {
+  return terminate.where(fmt::format("with D {} and R {}", d ? 1 : 0, r ? 1 : 0), [d, r](const Seen& seen) {
+    return seen.get<Terminate, "ddp_header_included">() == static_cast<std::uint64_t>(d) &&
+           seen.get<Terminate, "rdma_header_included">() == static_cast<std::uint64_t>(r);
+  });
+}
+
+/// D and R as they are wanted, and as many octets behind the control octets as they say.
+void quotes(Connected& qp, IwarpBench& bench, const Stimulus& wrong, const Expectation& terminate, bool d, bool r,
+            std::size_t header) {
+  const Drawn drawn = draws(qp, wrong, with_headers(terminate, d, r));
+  const std::size_t length = d ? 2 + header : 0, whole = length + (r ? read_request_octets : 0);
+  bench.require(quoted(drawn.terminate).size() >= whole, fmt::format("{} octets of quoted headers", whole),
+                fmt::format("{} octets", quoted(drawn.terminate).size()));
+}
+
+// ---- TRM-001: octet 0 is layer and type, octet 1 the code, octet 2 begins with M, D and R; the rest is 0.
+
+void bits_are(IwarpBench& bench, const Stimulus& wrong, std::uint8_t layer_and_type, std::uint8_t code, Connected& qp) {
+  qp >> wrong;
+  const auto seen = qp.next();
+  const std::string expected =
+      fmt::format("a Terminate that begins with {:02x} {:02x}, and no bit but M, D and R behind", layer_and_type, code);
+  bench.require(seen && seen->is(RdmapOperation::terminate), expected, seen ? seen->text() : "nothing");
+  const std::uint8_t* control = seen->octets.data() + 2 + ddp_untagged_octets;
+  const bool right = seen->ulpdu_octets() >= ddp_untagged_octets + 4 && control[0] == layer_and_type &&
+                     control[1] == code && (control[2] & 0x1f) == 0 && control[3] == 0;
+  bench.require(right, expected, seen->text());
+}
+void bits_of_an_untagged_error(IwarpBench& bench) {
+  bits_are(bench, send(5), 0x12, 0x03, bench.connect({.receives = 1}));
+}
+void bits_of_a_tagged_error(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  bits_are(bench, write(qp.stag(), qp.to(qp.options.region_octets), octets(8)), 0x11, 0x01, qp);
+}
+void bits_of_an_error_of_rdmap(IwarpBench& bench) {
+  bits_are(bench, send(1).with<Rdmap, "rv">(2, "with RV 2"), 0x02, 0x05, bench.connect({.receives = 1}));
+}
+void bits_of_an_error_of_mpa(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp.opens();
+  const Stimulus bad = send(1).damaged([](Octets& fpdu) { fpdu.back() ^= 1; }, "with a bad CRC");
+  bits_are(bench, bad, 0x20, 0x02, qp);
+}
+
+// ---- TRM-002: the triple is of the tables.
+
+void defined_triples(IwarpBench& bench) {
+  constexpr std::array<std::array<std::uint8_t, 3>, 6> allowed{
+      {{1, 1, 0x00}, {1, 1, 0x01}, {1, 2, 0x01}, {1, 2, 0x03}, {0, 2, 0x05}, {0, 2, 0x06}}};
+  const auto is_one = [&](const Seen& seen) {
+    return std::any_of(allowed.begin(), allowed.end(), [&](const auto& row) {
+      return seen.get<Terminate, "layer">() == row[0] && seen.get<Terminate, "etype">() == row[1] &&
+             seen.get<Terminate, "error_code">() == row[2];
+    });
+  };
+  const auto provoke = [&](const std::function<Stimulus(const Connected&)>& wrong) {
+    Connected& qp = bench.connect({.receives = 1});
+    qp >> wrong(qp);
+    qp << any_terminate().where("of a triple that is defined for this", is_one);
+  };
+  provoke([](const Connected& qp) { return write(qp.stag() ^ 0x40000, qp.to(), octets(8)); });
+  provoke([](const Connected& qp) { return write(qp.stag(), qp.to() - 1, octets(8)); });
+  provoke([](const Connected&) { return send(1).with<DdpUntagged, "qn">(9, "on QN 9"); });
+  provoke([](const Connected&) { return send(9); });
+  provoke([](const Connected&) { return send(1).with<Rdmap, "rv">(3, "with RV 3"); });
+  provoke([](const Connected&) { return send(1).with<Rdmap, "opcode">(13, "with opcode 13"); });
+}
+
+// ---- TRM-003, TRM-005: with D the segment's length and its DDP header, bit by bit.
+
+void quotes_its_segment(IwarpBench& bench, Connected& qp, const Stimulus& wrong, const Expectation& terminate,
+                        std::size_t header, bool bit_by_bit) {
+  const Drawn drawn = draws(qp, wrong, terminate.where("with D and M", [](const Seen& seen) {
+    return seen.get<Terminate, "ddp_header_included">() == 1U && seen.get<Terminate, "segment_length_valid">() == 1U;
+  }));
+  const std::string all = quoted(drawn.terminate);
+  bench.require(all.size() >= 2 + header, fmt::format("a length and {} octets of DDP header", header),
+                fmt::format("{} octets", all.size()));
+  const auto told = static_cast<std::uint32_t>(load_be<2>(reinterpret_cast<const std::uint8_t*>(all.data())));
+  const auto length = static_cast<std::uint32_t>(load_be<2>(drawn.said.data()));
+  if (!bit_by_bit)
+    return bench.require(told == length, fmt::format("DDP Segment Length {}", length), fmt::format("{}", told));
+  const std::string right = segment_of(drawn.said, header);
+  bench.require(all.substr(2, header) == right, "the DDP header " + hex(right), hex(all.substr(2, header)));
+}
+void quotes_an_untagged_segment(IwarpBench& bench, bool bit_by_bit) {
+  Connected& qp = bench.connect({.receives = 1});
+  quotes_its_segment(bench, qp, send(4, octets(24)), a_terminate(1, 2, 0x03), ddp_untagged_octets, bit_by_bit);
+}
+void quotes_a_tagged_segment(IwarpBench& bench, bool bit_by_bit) {
+  Connected& qp = bench.connect();
+  quotes_its_segment(bench, qp, write(qp.stag(), qp.to(qp.options.region_octets) - 4, octets(24)),
+                     a_terminate(1, 1, 0x01), ddp_tagged_octets, bit_by_bit);
+}
+void length_of_an_untagged_segment(IwarpBench& bench) { quotes_an_untagged_segment(bench, false); }
+void length_of_a_tagged_segment(IwarpBench& bench) { quotes_a_tagged_segment(bench, false); }
+void header_of_an_untagged_segment(IwarpBench& bench) { quotes_an_untagged_segment(bench, true); }
+void header_of_a_tagged_segment(IwarpBench& bench) { quotes_a_tagged_segment(bench, true); }
+
+// ---- TRM-004: with R the Read Request Header, of a protection error of a Read Request.
+
+Stimulus read_of_no_stag(const Connected& qp) {
+  return read_request(1, {.size = 16, .source_stag = qp.stag() ^ 0x40000, .source_to = qp.to()});
+}
+
+void quotes_the_read_request(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  const Drawn drawn = draws(qp, read_of_no_stag(qp), with_headers(a_terminate(0, 1, 0x00), true, true));
+  const std::string all = quoted(drawn.terminate), right = segment_of(drawn.said, 18 + 28).substr(18);
+  constexpr std::size_t at = 2 + ddp_untagged_octets;
+  bench.require(all.size() >= at + read_request_octets && all.substr(at, read_request_octets) == right,
+                "the Read Request Header " + hex(right), all.size() > at ? hex(all.substr(at)) : "none");
+}
+
+// ---- TRM-006: a Read Request that was answered in part.
+
+void quotes_what_is_left_of_a_read(IwarpBench& bench) {
+  constexpr std::uint32_t size = 4U << 20;
+  constexpr std::uint64_t sink = 0x1000;
+  Connected& qp = bench.connect({.region_octets = size});
+  const std::uint64_t source = qp.to();
+  qp >> read_request(1, {.size = size, .source_stag = qp.stag(), .source_to = source, .sink_to = sink});
+  std::uint64_t answered = qp.wait(a_read_response(0x5157, sink)).payload().size();
+  // Its buffer goes while it is being answered.
+  bench.take(qp.region.release(), "the device's consumer takes the memory region away");
+  for (;;) {
+    auto seen = qp.next();
+    if (!seen) bench.deviate(Verdict::fail, "Terminate, layer 0, type 1, code 0x00", "nothing");
+    if (seen->is(RdmapOperation::read_response)) {
+      answered += seen->payload().size();
+      if (answered == size) end_case(Verdict::inconclusive, "all was answered before the memory was taken away");
+      continue;
+    }
+    if (seen->kind == Seen::Kind::torn) continue;
+    if (const auto right = seen->with_bits_in_order(); right && seen->get<Terminate, "layer">() != 0U) seen = right;
+    bench.require(a_terminate(0, 1, 0x00).judge(*seen) == Match::yes, "Terminate, layer 0, type 1, code 0x00",
+                  seen->text());
+    const std::string all = quoted(*seen);
+    constexpr std::size_t at = 2 + ddp_untagged_octets;
+    bench.require(all.size() >= at + read_request_octets, "the Read Request Header", hex(all));
+    const View<RdmapReadRequest> read(reinterpret_cast<const std::uint8_t*>(all.data() + at));
+    bench.require(read.get<"sink_to">() == sink + answered && read.get<"src_to">() == source + answered &&
+                      read.get<"size">() == size - answered,
+                  fmt::format("both TOs advanced by {}, and the size {}", answered, size - answered),
+                  hex(all.substr(at)));
+    return;
+  }
+}
+
+// ---- TRM-007 to TRM-011: which headers follow.
+
+void local_catastrophe_quotes_nothing(IwarpBench& bench) {
+  // What a device cannot go on without: its own completion queue overflows.
+  Connected& qp = bench.connect({.receives = 8, .receive_octets = 64, .completions = 1});
+  const std::uint32_t holds = qp.cq.entries();
+  if (holds > 6) end_case(Verdict::inconclusive, fmt::format("the completion queue holds {} at least", holds));
+  for (std::uint32_t msn = 1; msn <= holds + 2; ++msn) qp >> send(msn, octets(4));
+  for (;;) {
+    const auto seen = qp.next();
+    bench.require(seen.has_value(), "an end of the stream", "nothing");
+    if (seen->kind == Seen::Kind::fin || seen->kind == Seen::Kind::reset)
+      end_case(Verdict::may, "the stream ended without a Terminate when its completion queue overflowed");
+    bench.require(with_headers(a_terminate(0, 0, 0x00), false, false).judge(*seen) == Match::yes,
+                  "Terminate, layer 0, type 0, with no header", seen->text());
+    return;
+  }
+}
+
+void read_of_an_unknown_stag(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  quotes(qp, bench, read_of_no_stag(qp), a_terminate(0, 1, 0x00), true, true, ddp_untagged_octets);
+}
+void invalidation_of_an_unknown_stag(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  // Figure 9 has the code under both types.
+  const Expectation refused{"Terminate, layer 0, type 1 or 2, code 0x09", [](const Seen& seen) {
+                              const bool one = a_terminate(0, 1, 0x09).judge(seen) == Match::yes;
+                              return one || a_terminate(0, 2, 0x09).judge(seen) == Match::yes ? Match::yes
+                                     : seen.is(RdmapOperation::terminate)                     ? Match::wrong_code
+                                                                                              : Match::no;
+                            }};
+  quotes(qp, bench, send_invalidate(1, qp.stag() ^ 0x40000), refused, true, false, ddp_untagged_octets);
+}
+void unexpected_opcode(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  quotes(qp, bench, send(1).with<Rdmap, "opcode">(13, "with opcode 13"), a_terminate(0, 2, 0x06), true, false,
+         ddp_untagged_octets);
+}
+void version_of_a_read_request(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  const Stimulus wrong =
+      read_request(1, {.source_stag = qp.stag(), .source_to = qp.to()}).with<Rdmap, "rv">(2, "with RV 2");
+  quotes(qp, bench, wrong, a_terminate(0, 2, 0x05), true, false, ddp_untagged_octets);
+}
+void tagged_error(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  quotes(qp, bench, write(qp.stag() ^ 0x40000, qp.to(), octets(8)), a_terminate(1, 1, 0x00), true, false,
+         ddp_tagged_octets);
+}
+void untagged_error(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  quotes(qp, bench, send(3), a_terminate(1, 2, 0x03), true, false, ddp_untagged_octets);
+}
+void error_of_a_read_requests_queue(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  const Stimulus wrong = read_request(4, {.source_stag = qp.stag(), .source_to = qp.to()});
+  quotes(qp, bench, wrong, a_terminate(1, 2, 0x03), true, false, ddp_untagged_octets);
+}
+void bad_crc(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp.opens();
+  const Stimulus bad = send(1).damaged([](Octets& fpdu) { fpdu.back() ^= 1; }, "with a bad CRC");
+  const Drawn drawn = draws(qp, bad, with_headers(a_terminate(2, 0, 0x02), false, false));
+  bench.require(quoted(drawn.terminate).empty(), "nothing behind the control octets", hex(quoted(drawn.terminate)));
+}
+
+// ---- TRM-012: a Write without the right to write.
+
+void write_without_the_right(IwarpBench& bench) {
+  Connected& qp = bench.connect({.region_access = {"local_write", "remote_read"}});
+  qp.fill(0, octets(32, 0x30));
+  qp >> write(qp.stag(), qp.to(), octets(8, 0x77));
+  const Seen seen = qp.wait(
+      {"Terminate, an access rights violation of RDMAP or an error of DDP's tagged buffers", [](const Seen& one) {
+         const bool rdmap = a_terminate(0, 1, 0x02).judge(one) == Match::yes;
+         const bool ddp = one.is(RdmapOperation::terminate) && one.get<Terminate, "layer">() == 1U &&
+                          one.get<Terminate, "etype">() == 1U;
+         return rdmap || ddp ? Match::yes : Match::no;
+       }});
+  qp.holds(0, octets(32, 0x30));
+  bench.note("told as " + seen.text());
+}
+
+// ---- TRM-013: a Terminate that is none.
+
+void ends_with_an_error(Connected& qp) {
+  // Whether it answers with a Terminate of its own is not said; that the stream ends is.
+  for (;;) {
+    const auto seen = qp.next();
+    if (!seen) {
+      qp << the_end();
+      return;
+    }
+    if (seen->kind == Seen::Kind::fin || seen->kind == Seen::Kind::reset) return;
+  }
+}
+void malformed(IwarpBench& bench, const Stimulus& wrong) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp >> wrong;
+  ends_with_an_error(qp);
+  qp.completes(0, "wr_flush_err");
+}
+void terminate_on_queue_0(IwarpBench& bench) {
+  malformed(bench, terminate(1, 2, 0x03).with<DdpUntagged, "qn">(0, "on QN 0"));
+}
+void terminate_of_msn_2(IwarpBench& bench) {
+  malformed(bench, terminate(1, 2, 0x03).with<DdpUntagged, "msn">(2, "with MSN 2"));
+}
+void terminate_from_an_offset(IwarpBench& bench) {
+  malformed(bench, terminate(1, 2, 0x03).with<DdpUntagged, "mo">(4, "with MO 4"));
+}
+void terminate_cut(IwarpBench& bench) {
+  malformed(bench, untagged(RdmapOperation::terminate, 2, 1, 0, std::string("\x12\x03", 2)));
+}
+
+// ---- TRM-014: behind the message that is being sent.
+
+void at_a_boundary(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1, .region_octets = 1U << 20});
+  qp >> read_request(1, {.size = 1U << 20, .source_stag = qp.stag(), .source_to = qp.to()});
+  qp >> send(7);
+  std::uint64_t octets_answered = 0;
+  bool inside = false;
+  for (;;) {
+    auto seen = qp.next();
+    if (!seen) bench.deviate(Verdict::fail, "a Terminate", "nothing");
+    if (seen->is(RdmapOperation::read_response)) {
+      octets_answered += seen->payload().size();
+      inside = seen->get<Ddp, "last">() == 0;
+      continue;
+    }
+    bench.require(seen->is(RdmapOperation::terminate), "a Terminate behind the message that is being sent",
+                  seen->text());
+    bench.require(!inside, "a Terminate at the end of a message",
+                  fmt::format("it came after {} octets of an RDMA Read Response", octets_answered));
+    return;
+  }
+}
+
+// ---- TRM-015, TRM-017: a Terminate from the other end.
+
+void terminate_without_a_receive(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  qp.opens();
+  qp >> terminate(0, 2, 0x07);
+  ends_with_an_error(qp);
+  bench.is_told(qp, "disconnected");
+}
+void outstanding_work_fails(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 2});
+  qp >> terminate(0, 2, 0x07);
+  ends_with_an_error(qp);
+  qp.flushes(0, 1);
+}
+void consumer_is_told(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp.opens();
+  qp >> terminate(0, 2, 0x05);
+  const peer::CmEvent event = bench.is_told(qp, "disconnected");
+  const auto told = event.body.find("stream_error");
+  if (told == event.body.end())
+    end_case(Verdict::unsupported, "its verbs have no place where layer, type and code could be told");
+  const nlohmann::json right = {{"layer", 0}, {"type", 2}, {"code", 5}, {"by", "peer"}};
+  bench.require(*told == right, "the consumer told: " + right.dump(), told->dump());
+}
+
+// ---- TRM-016, TRM-018: closed gracefully, and once.
+
+void closes_gracefully(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  qp >> send(6);
+  qp << a_terminate(1, 2, 0x03) << a_fin();
+}
+void terminates_once(IwarpBench& bench) {
+  Connected& qp = bench.connect({.receives = 1});
+  Octets both = qp.fpdu(send(6));
+  for (const Stimulus& next : {send(9), send(1).with<DdpUntagged, "qn">(8, "on QN 8")}) {
+    const Octets more = qp.fpdu(next);
+    both.insert(both.end(), more.begin(), more.end());
+  }
+  qp.say(both, "three Sends, each wrong, at once");
+  qp << a_terminate(1, 2, 0x03) << the_end();
+}
+
+}  // namespace
+
+std::span<const Case> terminate_cases() {
+  static constexpr Case cases[] = {
+      {.rule = "terminate.sender.control.bits", .variant = "untagged buffer", .run = bits_of_an_untagged_error},
+      {.rule = "terminate.sender.control.bits", .variant = "tagged buffer", .run = bits_of_a_tagged_error},
+      {.rule = "terminate.sender.control.bits", .variant = "RDMAP", .run = bits_of_an_error_of_rdmap},
+      {.rule = "terminate.sender.control.bits", .variant = "MPA", .run = bits_of_an_error_of_mpa},
+      {.rule = "terminate.sender.control.defined-code", .run = defined_triples},
+      {.rule = "terminate.sender.ddp-header.present", .variant = "untagged", .run = length_of_an_untagged_segment},
+      {.rule = "terminate.sender.ddp-header.present", .variant = "tagged", .run = length_of_a_tagged_segment},
+      {.rule = "terminate.sender.read-request.present", .run = quotes_the_read_request},
+      {.rule = "terminate.sender.ddp-header.copied", .variant = "untagged", .run = header_of_an_untagged_segment},
+      {.rule = "terminate.sender.ddp-header.copied", .variant = "tagged", .run = header_of_a_tagged_segment},
+      {.rule = "terminate.sender.read-request.progress", .run = quotes_what_is_left_of_a_read},
+      {.rule = "terminate.sender.local-catastrophic.no-header", .run = local_catastrophe_quotes_nothing},
+      {.rule = "terminate.sender.protection.headers", .variant = "Read Request", .run = read_of_an_unknown_stag},
+      {.rule = "terminate.sender.protection.headers",
+       .variant = "Send with Invalidate",
+       .run = invalidation_of_an_unknown_stag},
+      {.rule = "terminate.sender.operation.headers", .variant = "opcode", .run = unexpected_opcode},
+      {.rule = "terminate.sender.operation.headers",
+       .variant = "version of a Read Request",
+       .run = version_of_a_read_request},
+      {.rule = "terminate.sender.ddp-error.headers", .variant = "tagged", .run = tagged_error},
+      {.rule = "terminate.sender.ddp-error.headers", .variant = "untagged", .run = untagged_error},
+      {.rule = "terminate.sender.ddp-error.headers",
+       .variant = "queue of Read Requests",
+       .run = error_of_a_read_requests_queue},
+      {.rule = "terminate.sender.llp-error.no-header", .run = bad_crc},
+      {.rule = "terminate.sender.write-rights.refused", .run = write_without_the_right},
+      {.rule = "terminate.receiver.message.malformed", .variant = "QN 0", .run = terminate_on_queue_0},
+      {.rule = "terminate.receiver.message.malformed", .variant = "MSN 2", .run = terminate_of_msn_2},
+      {.rule = "terminate.receiver.message.malformed", .variant = "MO 4", .run = terminate_from_an_offset},
+      {.rule = "terminate.receiver.message.malformed", .variant = "two octets", .run = terminate_cut},
+      {.rule = "terminate.sender.message.at-boundary", .run = at_a_boundary},
+      {.rule = "terminate.receiver.message.buffer-guaranteed",
+       .variant = "none posted",
+       .run = terminate_without_a_receive},
+      {.rule = "terminate.receiver.message.buffer-guaranteed", .variant = "two posted", .run = outstanding_work_fails},
+      {.rule = "terminate.sender.close.graceful", .run = closes_gracefully},
+      {.rule = "terminate.receiver.message.told", .run = consumer_is_told},
+      {.rule = "terminate.sender.message.once", .run = terminates_once},
+  };
+  return cases;
+}
+
+}  // namespace rdmawire::conformance::iwarp

@@ -1,0 +1,284 @@
+/// DDP segments: what each must say, and how they make messages. RFC 5041, 4 and 5.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "conformance/monitors/iwarp_monitor.hpp"
+#include "dissectors/machines/mpa_framing.hpp"
+
+namespace rdmawire::conformance {
+
+using machines::ddp_header_octets;
+
+std::optional<IwarpMonitor::Segment> IwarpMonitor::read(const tracking::Pdu& pdu) const {
+  const Bytes fpdu = pdu.stack.bytes;
+  if (fpdu.size() < Fpdu::size) return std::nullopt;
+  const auto length = static_cast<std::uint32_t>(View<Fpdu>(fpdu.data()).get<"ulpdu_length">());
+  const Bytes ulpdu = fpdu.subspan(Fpdu::size, std::min<std::size_t>(length, fpdu.size() - Fpdu::size));
+  const auto ddp = machines::read_segment(ulpdu);
+  if (!ddp) return std::nullopt;
+  Segment s{.pdu = pdu, .ddp = *ddp};
+  s.payload = ulpdu.subspan(ddp_header_octets(ddp->tagged));
+  s.cut = ulpdu.size() < length;
+  s.ddp.octets = length - ddp_header_octets(ddp->tagged);
+  s.opcode = &rdmap_opcode(ddp->control);
+  s.operation = machines::operation_of(ddp->control);
+  return s;
+}
+
+void IwarpMonitor::segment(const Here& here, const Segment& s) {
+  IwarpHalf& mine = half(here.place.end);
+  // What a Terminate of the other end may quote.
+  IwarpHalf::Quotable quotable{.length = s.ddp.octets + ddp_header_octets(s.ddp.tagged), .frame = here.packet.number};
+  std::copy_n(s.pdu.stack.bytes.data() + Fpdu::size, ddp_header_octets(s.ddp.tagged), quotable.header.begin());
+  if (mine.quotable.size() < IwarpHalf::quotables)
+    mine.quotable.push_back(quotable);
+  else
+    mine.quotable[mine.segments % IwarpHalf::quotables] = quotable;
+  ++mine.segments;
+
+  judge_control(here, s);
+  const bool readable = s.opcode->known && s.opcode->tagged == s.ddp.tagged;
+  const bool another = readable && !mine.terminate && holds_another(here, s);
+  if (!another) judge_length(here, s);
+  if (!readable) return;
+  if (mine.terminate) {
+    if (s.operation == RdmapOperation::terminate) {
+      here.broken("terminate.sender.message.once", [&] {
+        return Statement{"one Terminate at most", "another one", {mine.terminate->frame}};
+      });
+    } else {
+      here.broken("rdmap.sender.terminate.then-silence", [&] {
+        return Statement{
+            "no message behind the Terminate", fmt::format("a segment of {}", s.opcode->name), {mine.terminate->frame}};
+      });
+    }
+    return;
+  }
+  if (another) {
+    gap(mine, half(tracking::other(here.place.end)));
+    return;
+  }
+  here.holds("fpdu.sender.ulpdu.one-each");
+  if (s.ddp.tagged) {
+    const bool begins = tagged(here, s);
+    // Its consumer is told of no RDMA Write; that no capture shows.
+    if (s.operation == RdmapOperation::rdma_write) here.holds("rdmap.endpoint.write.format");
+    if (s.operation == RdmapOperation::read_response) answered(here, s, begins);
+    return;
+  }
+  // What begins a message says what it is.
+  if (untagged(here, s)) judge_message(here, s);
+}
+
+void IwarpMonitor::judge_control(const Here& here, const Segment& s) {
+  IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
+  const Bytes ulpdu = Bytes(s.pdu.stack.bytes).subspan(Fpdu::size);
+  const auto reserved = View<Ddp>(ulpdu.data()).get<"reserved">();
+  const auto rdmap_reserved = View<Rdmap>(&s.ddp.control).get<"reserved">();
+  const bool rdmac = (mine.setup && mine.setup->frame.revision == 0) || (peer.setup && peer.setup->frame.revision == 0);
+  const bool changed = mine.version && *mine.version != s.ddp.version;
+  here.keeps("ddp.data-source.version.constant", !changed, [&] {
+    return Statement{fmt::format("DDP version {}, as in the segments before", *mine.version),
+                     fmt::format("version {}", s.ddp.version),
+                     {}};
+  });
+  const bool version = s.ddp.version == 1 || (s.ddp.version == 0 && rdmac) || changed;
+  const bool unknown_version = s.ddp.version == 0 && !(mine.setup && peer.setup);
+  const bool model = !s.opcode->known || s.opcode->tagged == s.ddp.tagged;
+  const auto tell = [&] {
+    return Statement{
+        "DDP version 1, reserved bits 0, and the tagged flag of its opcode",
+        fmt::format("version {}, reserved bits {:#x} of DDP and {:#x} of RDMAP, {} with opcode {}", s.ddp.version,
+                    reserved, rdmap_reserved, s.ddp.tagged ? "tagged" : "untagged", s.ddp.control & 15),
+        {}};
+  };
+  const bool fields = reserved == 0 && rdmap_reserved == 0 && model;
+  here.say("ddp.data-source.control.fields",
+           Ruling::of(fields && version).unless(fields && unknown_version, Reason::not_agreed), tell);
+  if (!mine.version) mine.version = s.ddp.version;
+  judge_version(here, s);
+}
+
+// Whether the FPDU has a second segment in it, which shows where the first one ends or by what it does to the offsets.
+bool IwarpMonitor::holds_another(const Here& here, const Segment& s) {
+  const IwarpHalf& mine = half(here.place.end);
+  const std::uint32_t header = ddp_header_octets(s.ddp.tagged);
+  const auto tell = [&] {
+    return Statement{"one DDP segment in the FPDU", "another segment's header in its payload", {}};
+  };
+  const IwarpHalf& peer = half(tracking::other(here.place.end));
+  const std::uint32_t emss = here.packet.tcp.emss;
+  if (emss != 0 && !s.ddp.last) {
+    const std::uint32_t first = machines::mulpdu(emss, peer.setup && peer.setup->frame.markers) - header;
+    if (s.payload.size() >= std::size_t{first} + header) {
+      const auto next = machines::read_segment(s.payload.subspan(first));
+      const bool goes_on = next && next->tagged == s.ddp.tagged && next->control == s.ddp.control &&
+                           next->stag == s.ddp.stag && next->qn == s.ddp.qn && next->msn == s.ddp.msn &&
+                           (next->tagged ? next->to == s.ddp.to + first : next->mo == s.ddp.mo + first);
+      if (goes_on) {
+        here.broken("fpdu.sender.ulpdu.one-each", tell);
+        return true;
+      }
+    }
+  }
+  bool short_of_a_header = false;
+  if (s.ddp.tagged) {
+    const IwarpHalf::Tagged& open = mine.tagged;
+    short_of_a_header = open.open && !open.unsure && open.control == s.ddp.control && open.stag == s.ddp.stag &&
+                        s.ddp.to + header == open.next && s.ddp.to != open.first && open.last_octets > header;
+  } else if (s.ddp.qn < mine.queues.size()) {
+    const IwarpHalf::Queue& queue = mine.queues[s.ddp.qn];
+    short_of_a_header = queue.open && !queue.unsure && queue.known && queue.next == s.ddp.msn &&
+                        queue.control == s.ddp.control && s.ddp.mo != 0 &&
+                        s.ddp.mo + std::uint64_t{header} == queue.octets;
+  }
+  if (short_of_a_header) here.broken("fpdu.sender.ulpdu.one-each", tell);
+  return short_of_a_header;
+}
+
+// Gives whether the segment begins a message.
+bool IwarpMonitor::untagged(const Here& here, const Segment& s) {
+  IwarpHalf& mine = half(here.place.end);
+  if (s.ddp.qn >= mine.queues.size()) return true;
+  IwarpHalf::Queue& queue = mine.queues[s.ddp.qn];
+  const std::uint64_t before = queue.frame;
+  queue.frame = here.packet.number;
+  const auto extend = [&] {
+    queue.octets = std::uint64_t{s.ddp.mo} + s.ddp.octets;
+    ++queue.segments;
+    if (!s.ddp.last) return;
+    queue.open = false;
+    queue.ended = true;
+    if (!queue.unsure && queue.octets == 0)
+      here.keeps("ddp.data-source.length.zero-one-segment", queue.segments == 1, [&] {
+        return Statement{
+            "one segment for a message of no octets", fmt::format("{} segments", queue.segments), {before}};
+      });
+    queue.empty_before = queue.octets == 0 && machines::is_send(s.operation);
+    queue.next = s.ddp.msn + 1;
+    queue.known = true;
+  };
+  const bool same = queue.known && queue.control == s.ddp.control;
+  // Behind what was called the last segment the message goes on.
+  const bool goes_on_ended = queue.ended && !queue.unsure && queue.known && s.ddp.msn + 1 == queue.next &&
+                             s.ddp.mo != 0 && s.ddp.mo == queue.octets && same;
+  if (goes_on_ended) {
+    here.broken("ddp.data-source.message.last-flag", [&] {
+      return Statement{"the last flag in the last segment of a message alone",
+                       fmt::format("MSN {} goes on at MO {} behind a segment with the last flag", s.ddp.msn, s.ddp.mo),
+                       {before}};
+    });
+    extend();
+    return false;
+  }
+  if (queue.open && queue.known && s.ddp.msn == queue.next) {
+    if (queue.unsure) {
+      here.open("ddp.data-source.untagged.offset", here.doubt);
+    } else {
+      here.keeps("ddp.data-source.message.last-flag",
+                 queue.control == s.ddp.control && queue.invalidate == s.ddp.invalidate_stag, [&] {
+                   return Statement{"the same RsvdULP in all segments of a message",
+                                    fmt::format("RDMAP's octets {:#04x} {:#x}, {:#04x} {:#x} before", s.ddp.control,
+                                                s.ddp.invalidate_stag, queue.control, queue.invalidate),
+                                    {before}};
+                 });
+      here.keeps("ddp.data-source.untagged.offset", s.ddp.mo == queue.octets, [&] {
+        return Statement{fmt::format("MO {}, behind the octets that were sent", queue.octets),
+                         fmt::format("MO {}", s.ddp.mo),
+                         {before}};
+      });
+    }
+    // Where offsets stand still, what comes is added up all the same.
+    const std::uint64_t sum = queue.octets + s.ddp.octets;
+    extend();
+    if (s.ddp.mo == 0 && queue.open) queue.octets = sum;
+    return false;
+  }
+  if (queue.open && queue.known && !queue.unsure)
+    here.broken("ddp.data-source.message.last-flag", [&] {
+      return Statement{fmt::format("the last segment of MSN {} has the last flag", queue.next),
+                       fmt::format("MSN {} before it", s.ddp.msn),
+                       {before}};
+    });
+  const std::uint32_t expected = queue.open ? queue.next + 1 : queue.next;
+  const bool known = queue.known;
+  if (known) {
+    here.keeps("ddp.data-source.msn.counts", s.ddp.msn == expected, [&] {
+      return Statement{
+          fmt::format("MSN {} of queue {}", expected, s.ddp.qn), fmt::format("MSN {}", s.ddp.msn), {before}};
+    });
+    // The order in which the consumer submitted them it alone knows.
+    if (s.ddp.msn == expected) here.holds("ddp.endpoint.order.as-submitted");
+    if (queue.empty_before && s.ddp.msn == expected) here.holds("rdmap.receiver.send.zero-length");
+  } else {
+    here.open("ddp.data-source.msn.counts", here.doubt);
+  }
+  queue.open = !s.ddp.last;
+  queue.ended = false;
+  queue.empty_before = false;
+  queue.next = s.ddp.msn;
+  // A message of which the beginning was missed begins for us with an MO. One that is all header ends with it.
+  queue.unsure = (!known && s.ddp.mo != 0) || (queue.open && !s.opcode->payload);
+  queue.known = true;
+  queue.control = s.ddp.control;
+  queue.invalidate = s.ddp.invalidate_stag;
+  queue.segments = 0;
+  if (!queue.unsure)
+    here.keeps("ddp.data-source.untagged.offset", s.ddp.mo == 0, [&] {
+      return Statement{"MO 0 in the first segment of a message", fmt::format("MO {}", s.ddp.mo), {before}};
+    });
+  extend();
+  return true;
+}
+
+// Gives whether the segment begins a message.
+bool IwarpMonitor::tagged(const Here& here, const Segment& s) {
+  IwarpHalf& mine = half(here.place.end);
+  IwarpHalf::Tagged& open = mine.tagged;
+  const std::uint64_t before = open.frame;
+  bool begins = !open.open;
+  if (open.open) {
+    const bool same = open.control == s.ddp.control && open.stag == s.ddp.stag;
+    const bool next = same && s.ddp.to == open.next;
+    // The first segment's TO again: it does not rise. Behind others it is another message's.
+    const bool stands = same && s.ddp.to == open.first && (open.stands || open.segments == 1);
+    if (open.unsure) {
+      begins = !next;
+      here.open("ddp.data-source.tagged.offset", here.doubt);
+    } else if (next || stands) {
+      here.keeps("ddp.data-source.tagged.offset", next, [&] {
+        return Statement{fmt::format("TO {:#x}, behind the octets that were sent", open.next),
+                         fmt::format("TO {:#x}, that of the first segment", s.ddp.to),
+                         {before}};
+      });
+      here.holds("ddp.data-source.message.last-flag");
+      open.stands = open.stands || !next;
+    } else {
+      begins = true;
+      here.broken("ddp.data-source.message.not-begun-inside", [&] {
+        return Statement{fmt::format("STag {:#x} at TO {:#x}, or the last flag before", open.stag, open.next),
+                         fmt::format("STag {:#x} at TO {:#x}", s.ddp.stag, s.ddp.to),
+                         {before}};
+      });
+    }
+  } else {
+    here.holds("ddp.data-source.message.not-begun-inside");
+  }
+  if (begins) open = {.open = true, .control = s.ddp.control, .stag = s.ddp.stag, .first = s.ddp.to, .next = s.ddp.to};
+  open.next = open.stands ? open.next + s.ddp.octets : s.ddp.to + s.ddp.octets;
+  open.octets += s.ddp.octets;
+  open.last_octets = s.ddp.octets;
+  ++open.segments;
+  open.frame = here.packet.number;
+  if (!s.ddp.last) return begins;
+  open.open = false;
+  if (open.octets == 0 && !open.unsure)
+    here.keeps("ddp.data-source.length.zero-one-segment", open.segments == 1, [&] {
+      return Statement{"one segment for a message of no octets", fmt::format("{} segments", open.segments), {before}};
+    });
+  return begins;
+}
+
+}  // namespace rdmawire::conformance

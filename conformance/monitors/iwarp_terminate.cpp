@@ -1,0 +1,226 @@
+/// What a Terminate says, and how TCP is closed behind it. RFC 5040, 4.8 and 6.2.1.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "conformance/monitors/iwarp_monitor.hpp"
+#include "dissectors/machines/terminate.hpp"
+
+namespace rdmawire::conformance {
+
+using machines::IwarpError;
+namespace errors = machines::iwarp_error;
+
+namespace {
+
+constexpr std::uint8_t remote_protection = errors::protection_rights.type,
+                       remote_operation = errors::rdmap_version.type;
+
+template <std::size_t Size>
+bool names(const Name (&table)[Size], std::uint8_t code) {
+  return std::any_of(std::begin(table), std::end(table), [&](const Name& name) { return name.value == code; });
+}
+
+// RFC 5040, figure 9; RFC 5041, 7.2; RFC 5044, 8; RFC 6581, 8.
+bool is_defined(IwarpError error) {
+  if (error.layer == terminate_layer::rdma) {
+    if (error.type == errors::local_catastrophic.type) return true;  // any code will do
+    if (error.type == remote_protection) return names(terminate_protection_entries, error.code);
+    return error.type == remote_operation && names(terminate_operation_entries, error.code);
+  }
+  if (error.layer == terminate_layer::ddp) {
+    if (error.type == errors::ddp_local_catastrophic.type) return names(terminate_ddp_local_entries, error.code);
+    if (error.type == errors::tagged_bounds.type) return names(terminate_tagged_entries, error.code);
+    return error.type == errors::untagged_no_buffer.type && names(terminate_untagged_entries, error.code);
+  }
+  return error.layer == terminate_layer::llp && error.type == errors::crc.type &&
+         names(terminate_mpa_entries, error.code);
+}
+
+std::string spoken(IwarpError error) {
+  return fmt::format("layer {}, type {}, code {:#04x}", error.layer, error.type, error.code);
+}
+
+}  // namespace
+
+void IwarpMonitor::terminate(const Here& here, const Segment& s) {
+  IwarpHalf& mine = half(here.place.end);
+  mine.terminate = {here.packet.number, s.pdu.stream_end, false};
+  here.keeps("rdmap.sender.terminate.format", s.ddp.qn == 2 && s.ddp.msn == 1 && s.ddp.last, [&] {
+    return Statement{"a Terminate on queue 2, with MSN 1, in one segment",
+                     fmt::format("queue {}, MSN {}{}", s.ddp.qn, s.ddp.msn, s.ddp.last ? "" : ", no last flag"),
+                     {}};
+  });
+  here.holds("terminate.sender.message.once");
+  if (s.cut && s.payload.size() < s.ddp.octets) return here.open("terminate.sender.control.bits", Reason::cut);
+  const Bytes message = s.payload;
+  if (message.size() < Terminate::size)
+    return here.broken("terminate.sender.control.bits", [&] {
+      return Statement{"a Terminate control of four octets", fmt::format("{} octets", message.size()), {}};
+    });
+  const View<Terminate> view(message.data());
+  const IwarpError error{static_cast<std::uint8_t>(view.get<"layer">()), static_cast<std::uint8_t>(view.get<"etype">()),
+                         static_cast<std::uint8_t>(view.get<"error_code">())};
+  const bool reserved = (message[2] & 0x1f) != 0 || message[3] != 0;
+  // The nibbles of the first octet the other way round: bit fields of a machine that keeps the low ones first.
+  const IwarpError turned{error.type, error.layer, error.code};
+  const bool is_turned = !is_defined(error) && is_defined(turned);
+  if (reserved || is_turned)
+    return here.broken("terminate.sender.control.bits", [&] {
+      return Statement{
+          "layer and type, code, then M, D and R and thirteen bits of zeros",
+          fmt::format("octets {:02x} {:02x} {:02x} {:02x}{}", message[0], message[1], message[2], message[3],
+                      is_defined(turned) ? ", which say " + spoken(turned) + " with the low bits first" : ""),
+          {}};
+    });
+  here.holds("terminate.sender.control.bits");
+  const bool of_llp_in_ddp = error.layer == terminate_layer::ddp && error.type == 3;  // reserved for what is below
+  here.say("terminate.sender.control.defined-code",
+           Ruling::of(is_defined(error)).unless(of_llp_in_ddp, Reason::device_knows), [&] {
+             return Statement{"an error of the tables of RDMAP, DDP or MPA", spoken(error), {}};
+           });
+  judge_quotation(here, message, error);
+}
+
+void IwarpMonitor::judge_quotation(const Here& here, Bytes message, IwarpError error) {
+  IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
+  const View<Terminate> view(message.data());
+  const bool m = view.get<"segment_length_valid">(), d = view.get<"ddp_header_included">(),
+             r = view.get<"rdma_header_included">();
+  const auto said = [&] { return fmt::format("{}: M {}, D {}, R {}", spoken(error), m ? 1 : 0, d ? 1 : 0, r ? 1 : 0); };
+  const Parts parts = Terminate::parts(message);
+  // What is quoted, by its place.
+  const std::uint8_t* header = nullptr;
+  std::size_t header_octets = 0;
+  const std::uint8_t* request = nullptr;
+  std::uint32_t length = 0;
+  for (std::size_t i = 0; i < parts.count; ++i) {
+    const Layer& part = parts.layers[i];
+    const std::uint8_t* at = message.data() + part.offset;
+    if (part.header == &info<DdpSegmentLength>)
+      length = static_cast<std::uint32_t>(View<DdpSegmentLength>(at).get<"length">());
+    if (part.header == &info<Ddp>) header = at;
+    if (part.header == &info<DdpTagged> || part.header == &info<DdpUntagged>)
+      header_octets = Ddp::size + Rdmap::size + part.header->size;
+    if (part.header == &info<RdmapReadRequest>) request = at;
+  }
+  const auto quoted = header && header_octets ? machines::read_segment({header, header_octets}) : std::nullopt;
+  const bool zeros =
+      quoted && std::all_of(header, header + header_octets, [](std::uint8_t octet) { return octet == 0; });
+  const auto operation = quoted ? std::optional(machines::operation_of(quoted->control)) : std::nullopt;
+  const auto is_of = [&](RdmapOperation which) { return operation == which && !zeros; };
+
+  // Figure 10: what each kind of error quotes.
+  bool fits = true;
+  const auto figure = [&](RuleId rule, bool holds_it, const char* expected) {
+    fits = fits && holds_it;
+    here.keeps(rule, holds_it, [&] { return Statement{expected, said(), {}}; });
+  };
+  if (error.layer == terminate_layer::llp) {
+    figure("terminate.sender.llp-error.no-header", !d && !r && !m, "no header quoted");
+  } else if (error == IwarpError{errors::local_catastrophic.layer, errors::local_catastrophic.type, error.code}) {
+    figure("terminate.sender.local-catastrophic.no-header", !d && !r && !m, "no header quoted");
+  } else if (error.layer == terminate_layer::ddp) {
+    const bool local = error.type == errors::ddp_local_catastrophic.type;
+    figure("terminate.sender.ddp-error.headers", (d || local) && !r, "the DDP header quoted, and no Read Request");
+  } else if (error.type == remote_operation) {
+    // A catastrophe need not be a message's.
+    const bool of_message = error.code != errors::stream_catastrophic.code && error.code != 0x08 && error.code != 0xff;
+    figure("terminate.sender.operation.headers", (d || !of_message) && !r,
+           "the DDP header quoted, and no Read Request");
+  } else if (error.type == remote_protection) {
+    const bool of_known = !quoted || zeros || is_of(RdmapOperation::read_request) ||
+                          is_of(RdmapOperation::send_invalidate) || is_of(RdmapOperation::send_se_invalidate) ||
+                          is_of(RdmapOperation::atomic_request) ||
+                          // DDP has no code for a missing right: a Write's is told either way.
+                          is_of(RdmapOperation::rdma_write);
+    figure("terminate.sender.protection.headers", d && of_known,
+           "the DDP header of an RDMA Read Request, an atomic or a Send with Invalidate quoted");
+  }
+  if (!fits) return;
+  if (d) {
+    here.keeps("terminate.sender.ddp-header.present", quoted.has_value(), [&] {
+      return Statement{
+          "the segment's length and its DDP header behind the control", fmt::format("{} octets", message.size()), {}};
+    });
+  }
+  if (r || (quoted && error.layer == terminate_layer::rdma && error.type == remote_protection)) {
+    const bool of_read = is_of(RdmapOperation::read_request) || zeros || !d;
+    here.keeps("terminate.sender.read-request.present", r ? request && of_read : !is_of(RdmapOperation::read_request),
+               [&] {
+                 return Statement{"the Read Request Header of an RDMA Read Request's protection error, and of no other",
+                                  fmt::format("{}, {} octets, of {}", said(), message.size(),
+                                              operation ? rdmap_opcode(*operation).name : "no header"),
+                                  {}};
+               });
+  }
+  if (!quoted) return;
+  // The segment that it is of.
+  const std::size_t remembered = std::min<std::uint64_t>(peer.segments, IwarpHalf::quotables);
+  const IwarpHalf::Quotable* original = nullptr;
+  for (std::size_t i = 0; i < remembered && !original; ++i) {
+    const IwarpHalf::Quotable& each = peer.quotable[(peer.segments - 1 - i) % IwarpHalf::quotables];
+    if (std::equal(header, header + header_octets, each.header.begin())) original = &each;
+  }
+  if (!original) {
+    // Zeros stand where the error is no message's. RFC 5040, 7.1, rule 1
+    const bool of_itself = error == errors::stream_catastrophic || error.code == 0x08 || error.code == 0xff;
+    here.say("terminate.sender.ddp-header.copied",
+             Ruling::violated()
+                 .unless(!peer.chained || unseen_before(here.place.end, here.packet), Reason::capture_lost)
+                 .unless(remembered < peer.segments, Reason::too_far_back)
+                 .unless(zeros && of_itself, Reason::device_knows),
+             [&] {
+               return Statement{"the DDP header of a segment that was received",
+                                zeros ? std::string("zeros") : std::string("a header that was never sent"),
+                                {}};
+             });
+    return;
+  }
+  here.holds("terminate.sender.ddp-header.copied");
+  if (m)
+    here.keeps("terminate.sender.ddp-header.present", length == original->length, [&] {
+      const bool payload = length + header_octets == original->length;
+      return Statement{fmt::format("a segment length of {}, of header and payload", original->length),
+                       fmt::format("{}{}", length, payload ? ", of the payload alone" : ""),
+                       {original->frame}};
+    });
+  if (!r || !request || !is_of(RdmapOperation::read_request)) return;
+  const auto asked = std::find_if(peer.asked.begin(), peer.asked.end(),
+                                  [&](const auto& each) { return !each.atomic && each.msn == quoted->msn; });
+  if (asked == peer.asked.end() || asked->stale) {
+    here.open("terminate.sender.read-request.progress", Reason::capture_lost);
+    return;
+  }
+  const View<RdmapReadRequest> was(asked->header.data()), is(request);
+  const std::uint64_t sent = asked->received;
+  const bool right = is.get<"sink_stag">() == was.get<"sink_stag">() && is.get<"src_stag">() == was.get<"src_stag">() &&
+                     is.get<"sink_to">() == was.get<"sink_to">() + sent &&
+                     is.get<"src_to">() == was.get<"src_to">() + sent && is.get<"size">() + sent == was.get<"size">();
+  here.say("terminate.sender.read-request.progress", Ruling::of(right).unless(!mine.chained, Reason::capture_lost),
+           [&] {
+             return Statement{
+                 fmt::format("the request as it stands behind {} octets of its response: {} are left, from TO {:#x}",
+                             sent, was.get<"size">() - sent, was.get<"src_to">() + sent),
+                 fmt::format("{} octets, from TO {:#x}", is.get<"size">(), is.get<"src_to">()),
+                 {asked->frame}};
+           });
+}
+
+void IwarpMonitor::closing(const Here& here) {
+  IwarpHalf& mine = half(here.place.end);
+  if (!mine.terminate || mine.terminate->judged || mine.fin) return;
+  mine.terminate->judged = true;
+  here.holds("rdmap.sender.terminate.then-silence");
+  const tracking::TcpSegment& tcp = here.packet.tcp;
+  // A FIN has a number, and so shows even where it was not captured.
+  const bool behind_fin = tcp.reset && tcp.offset > mine.terminate->end;
+  here.keeps("terminate.sender.close.graceful", tcp.fin || behind_fin || half(tracking::other(here.place.end)).reset,
+             [&] {
+               return Statement{
+                   "a FIN behind the Terminate, so that the other end gets it", "a reset", {mine.terminate->frame}};
+             });
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,164 @@
+#pragma once
+/// For tests only: a TCP connection of iWARP whose segments are given one by one, and what the monitors say of it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "conformance/monitors/monitors.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/transport.hpp"
+#include "dissectors/tracking/dissector.hpp"
+#include "dissectors/tracking/tracker.hpp"
+
+namespace rdmawire::conformance::testing {
+
+using Octets = std::vector<std::uint8_t>;
+
+/// End a connects from port 1000 of 10.0.0.1 to port 2000 of 10.0.0.2, end b. Each packet acknowledges all that its
+/// sender was given before. Frames are numbered from 1.
+class Streamed {
+ public:
+  struct Options {
+    bool syn = true;
+    std::uint16_t mss = 1460;
+    std::uint32_t sequence[2] = {1000, 5000};  ///< of the SYNs
+    bool judges[2] = {true, true};
+    bool everywhere = false;
+  };
+
+  Streamed() : Streamed(Options{}) {}
+  explicit Streamed(const Options& options)
+      : monitors(monitor_options(options)), tracker_(monitors, tracker_options()) {
+    packet_.link = LinkType::raw_ip;
+    for (int end : {0, 1}) next[end] = options.sequence[end] + 1;
+    if (!options.syn) return;
+    mss_ = options.mss;
+    for (int end : {0, 1}) {
+      --next[end];
+      knows_[end] = end == 1;
+      packet(end, {}, syn);
+      ++next[end];
+    }
+    knows_[0] = knows_[1] = true;
+    mss_ = 0;
+    packet(0, {});
+  }
+
+  /// A segment that brings the next octets; its frame.
+  std::uint64_t sends(End end, Bytes octets) { return packet(static_cast<int>(end), octets); }
+  std::uint64_t a(Bytes octets) { return sends(End::a, octets); }
+  std::uint64_t b(Bytes octets) { return sends(End::b, octets); }
+  std::uint64_t fin(End end) { return packet(static_cast<int>(end), {}, finish_flag); }
+  std::uint64_t reset(End end) { return packet(static_cast<int>(end), {}, reset_flag); }
+  /// Octets that were sent, and that the capture does not have.
+  void lost(End end, std::size_t octets) { next[static_cast<int>(end)] += static_cast<std::uint32_t>(octets); }
+  /// A segment again, from so many octets back.
+  std::uint64_t again(End end, Bytes octets) {
+    const int from = static_cast<int>(end);
+    const std::uint32_t kept = next[from];
+    next[from] -= static_cast<std::uint32_t>(octets.size());
+    const std::uint64_t frame = packet(from, octets);
+    next[from] = kept;
+    return frame;
+  }
+  /// The next packet does not know of what the other end sent since now.
+  void forget(End end) { known_[static_cast<int>(end)] = next[1 - static_cast<int>(end)]; }
+
+  const Tally& tally(std::string_view rule) {
+    finish();
+    const Rule* const found = find_rule(rule);
+    EXPECT_NE(found, nullptr) << rule;
+    return monitors.judge().tallies()[static_cast<std::size_t>(found - rules.data())];
+  }
+  /// What was violated, as "FPD-001 a 12": alias, end, first frame.
+  std::vector<std::string> violated() {
+    finish();
+    std::vector<std::string> lines;
+    for (const Violation& v : monitors.judge().violations()) {
+      if (v.count == 0) continue;
+      EXPECT_FALSE(v.statement.expected.empty());
+      EXPECT_FALSE(v.statement.actual.empty());
+      EXPECT_NE(v.statement.expected, v.statement.actual) << v.of().id;
+      EXPECT_TRUE(std::ranges::any_of(v.ladder, [&](const Rung& rung) { return rung.frame == v.place.frame; }))
+          << v.of().id << ": the ladder lacks the frame itself";
+      lines.push_back(std::string(v.of().alias) + (v.place.end == End::a ? " a " : " b ") +
+                      std::to_string(v.place.frame));
+    }
+    return lines;
+  }
+  void finish() {
+    if (!finished_) tracker_.finish();
+    finished_ = true;
+  }
+
+  Monitors monitors;
+  std::uint32_t next[2];                  ///< sequence number, by end
+  std::optional<std::uint32_t> captured;  ///< octets of the next packets that the capture has
+  bool bad_checksum = false;              ///< of the next packets: it was left to the network card
+
+ private:
+  enum : unsigned { plain = 0, syn = 1, finish_flag = 2, reset_flag = 4 };
+
+  std::uint64_t packet(int end, Bytes octets, unsigned flags = plain) {
+    Value<Tcp> tcp;
+    tcp.set<"src_port">(end == 0 ? 1000 : 2000)
+        .set<"dst_port">(end == 0 ? 2000 : 1000)
+        .set<"seq">(next[end])
+        .set<"ack">(knows_[end] ? 1 : 0)
+        .set<"ack_number">(knows_[end] ? known_[end].value_or(next[1 - end]) : 0)
+        .set<"window">(65535)
+        .set<"syn">(flags & syn ? 1 : 0)
+        .set<"fin">(flags & finish_flag ? 1 : 0)
+        .set<"rst">(flags & reset_flag ? 1 : 0)
+        .set<"psh">(octets.empty() ? 0 : 1);
+    known_[end].reset();
+    HeaderValue header = tcp;
+    const std::array<std::uint8_t, 4> option{2, 4, static_cast<std::uint8_t>(mss_ >> 8),
+                                             static_cast<std::uint8_t>(mss_)};
+    if (mss_ != 0) header.set_tail(option);
+    Frame frame = Value<Ipv4>()
+                      .set<"src">(0x0a000001U + static_cast<unsigned>(end))
+                      .set<"dst">(0x0a000002U - static_cast<unsigned>(end)) /
+                  header;
+    frame.payload.assign(octets.begin(), octets.end());
+    Octets bytes = frame.encode();
+    if (bad_checksum) bytes[36] ^= 0x55;
+    const auto wire = static_cast<std::uint32_t>(bytes.size());
+    if (captured) bytes.resize(std::min<std::size_t>(bytes.size(), *captured));
+    ++packet_.number;
+    packet_.time_ns += 1'000'000;
+    dissector_.dissect(packet_, bytes, wire);
+    monitors.take(packet_);
+    tracker_.add(packet_);
+    next[end] += static_cast<std::uint32_t>(octets.size()) + (flags & finish_flag ? 1 : 0);
+    return packet_.number;
+  }
+  static MonitorOptions monitor_options(const Options& options) {
+    MonitorOptions result;
+    result.trust.everywhere = options.everywhere;
+    for (unsigned end : {0U, 1U})
+      if (options.judges[end]) result.trust.judged.push_back(tracking::PortAddress::of_ipv4(0x0a000001U + end));
+    return result;
+  }
+  static tracking::TrackerOptions tracker_options() {
+    tracking::TrackerOptions result;
+    result.transport = true;
+    return result;
+  }
+  tracking::Tracker tracker_;
+  tracking::Dissector dissector_;
+  tracking::Packet packet_;
+  bool knows_[2] = {true, true};
+  std::optional<std::uint32_t> known_[2];
+  std::uint16_t mss_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace rdmawire::conformance::testing
