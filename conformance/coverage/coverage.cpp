@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::array checks{
     UnitCheck{"roce.tester.icrc.sample-packet", "dissectors/protocol/crc_test.cpp", "Icrc.SpecificationsSamplePacket"},
+    UnitCheck{"fpdu.tester.crc.sample-fpdus", "dissectors/protocol/mpa_test.cpp", "MpaCrc.SpecificationsSampleFpdus"},
 };
 
 /// Groups whose cases and monitors are being written: what is missing in them is no gap yet. This list goes, with

@@ -90,7 +90,8 @@ void IwarpMonitor::judge_crc(const Here& here, const tracking::Pdu& pdu) {
       };
       Here where = here;
       // Whether it is one at all, and where its markers are, has to be certain.
-      where.sure = everywhere_ || ((mine.chained || mine.framed) && mine.setup && peer.setup && !mine.guessed);
+      where.sure = everywhere_ || ((mine.chained || mine.framed || (mine.contiguous && mine.good_crcs == 0)) &&
+                                   mine.setup && peer.setup && !mine.guessed);
       if (pdu.marker_faults.uncovered)
         where.say("fpdu.sender.markers.between-fpdus", ruling,
                   [&] { return tell("the marker before the FPDU counts to its CRC"); });

@@ -73,7 +73,10 @@ void IwarpMonitor::packet(Judge& judge, const Trust& trust, const Connection& co
   place.frame = packet.number;
   place.time = packet.time_ns;
   for (const tracking::Pdu& pdu : packet.pdus) {
-    if (mine.parsed ? pdu.stream_offset != mine.parsed_to : !mine.setup.has_value()) gap(mine, peer);
+    if (mine.parsed ? pdu.stream_offset != mine.parsed_to : !mine.setup.has_value()) {
+      gap(mine, peer);
+      mine.contiguous = false;
+    }
     if (!mine.parsed) mine.first = pdu.stream_offset;
     carried_ = pdu.in_frame.length != 0;
     const bool began = mine.parsed;

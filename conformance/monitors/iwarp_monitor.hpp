@@ -80,6 +80,7 @@ struct IwarpHalf {
   bool chained = false;                    ///< every FPDU from the set-up frame on was seen, and none was bad
   bool guessed = false;                    ///< where its markers are is no longer what was agreed on
   bool framed = false;                     ///< an FPDU ended where this one begins: its CRC was good
+  bool contiguous = false;                 ///< FPDUs follow each other from the set-up frame on, good or bad
   bool data = false;                       ///< it sent octets
   bool fin = false, reset = false;
   std::uint64_t fpdus = 0, good_crcs = 0, bad_crcs = 0, bad_in_a_row = 0;

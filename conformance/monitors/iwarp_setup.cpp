@@ -55,7 +55,7 @@ void IwarpMonitor::setup(const Here& here, const tracking::Pdu& pdu) {
                   .ord = static_cast<std::uint16_t>(data.get<"ord">())};
   }
   mine = {.acknowledged = mine.acknowledged};
-  mine.parsed = mine.data = mine.chained = true;
+  mine.parsed = mine.data = mine.chained = mine.contiguous = true;
   mine.first = pdu.stream_offset;
   for (IwarpHalf::Queue& queue : mine.queues) queue.known = true;
   mine.setup = made;
