@@ -54,6 +54,11 @@ std::span<const Case> rdmap_immediate_cases();
 std::span<const Case> rdmap_atomics_cases();
 std::span<const Case> mpa_request_cases();
 std::span<const Case> mpa_reply_cases();
+std::span<const Case> mpa_negotiation_cases();
+std::span<const Case> mpa_enhanced_cases();
+std::span<const Case> fpdu_framing_cases();
+std::span<const Case> fpdu_crc_cases();
+std::span<const Case> fpdu_markers_cases();
 }
 
 }  // namespace rdmawire::conformance

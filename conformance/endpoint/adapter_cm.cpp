@@ -260,6 +260,14 @@ void Adapter::heard(std::uint32_t id, const ConnectionEvent& event, int cause) {
   if (found == cm_ids_.end()) return;
   CmId& cm = found->second;
   CmEvent told{.type = CmEventType::established, .cm_id = cm_id};
+  // An initiator's error between the reply and its consumer's hearing of it: RFC 6581, 9.1 and 9.2.
+  const bool unborn = event.type == Type::error && cm.role == Role::active && !cm.established && !cm.told_end;
+  if (unborn) {
+    cm.told_end = true;
+    told.type = CmEventType::connect_error;
+    told.error = cause;
+    return tell(std::move(told));
+  }
   switch (event.type) {
     case Type::established:
       ++counters_.connections;

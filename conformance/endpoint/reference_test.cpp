@@ -294,6 +294,17 @@ TEST_F(Reference, IsRejectedWithPrivateData) {
   EXPECT_EQ(stream.next(), word("fin"));
 }
 
+// RFC 6581, 9.1: more RDMA Reads at once than there is room for.
+TEST_F(Reference, ASetUpThatFailsBehindTheReplyIsTold) {
+  reference->wish({.revision = 2, .enhanced = true});
+  auto [stream, qp, cm] = initiator(reply_frame(0x50, 2, {0x00, 0x02, 0x3f, 0xfe}));
+  ASSERT_EQ(take(cm.next_event(5s)).type, "addr_resolved");
+  ASSERT_EQ(take(cm.next_event(5s)).type, "route_resolved");
+  const auto event = take(cm.next_event(5s));
+  EXPECT_EQ(event.type, "connect_error");
+  EXPECT_EQ(event.name, "EPROTO");
+}
+
 TEST_F(Reference, NobodyListens) {
   const auto refused = reference->tcp().connect(to_device(), {}, reference->tcp().now() + millisecond);
   ASSERT_FALSE(refused);

@@ -35,6 +35,12 @@ const auto figure5 =
 const auto figure6 =
     from_hex("002a 4143 00000000 00000000 00000002 00000000 00000014" + std::string(48, '0') + "84925898");
 
+// 52 23 99 83 and 84 92 58 98, over all octets before them, markers too.
+TEST(MpaCrc, SpecificationsSampleFpdus) {
+  for (const auto& [fpdu, expected] : {std::pair(figure5, 0x52239983U), std::pair(figure6, 0x84925898U)})
+    EXPECT_EQ(compute_mpa_crc(Bytes(fpdu).first(fpdu.size() - mpa::crc_octets)), expected);
+}
+
 TEST(MpaSender, WritesFigure5) {
   std::vector<std::uint8_t> stream;
   MpaSender sender({.markers = true, .crc = true});

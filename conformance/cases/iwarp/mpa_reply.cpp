@@ -64,36 +64,43 @@ void an_enhanced_rejection(IwarpBench& bench) { is_rejected(bench, {.enhanced = 
 
 // What an initiator closes on
 
-void is_closed_on(IwarpBench& bench, const Octets& octets, const std::string& text) {
-  Connected& qp = asking(bench);
-  qp.setup = qp.wait(a_request());
-  qp.say(octets, text);
-  qp << the_end();
-  attempt_fails(bench, qp);
-}
-void another_key(IwarpBench& bench) {
-  is_closed_on(bench, mpa_frame("HTTP/1.0 200 OK\r", mpa_flag::crc, 1), "a frame of another protocol");
-}
-void a_key_with_another_last_octet(IwarpBench& bench) {
-  is_closed_on(bench, mpa_frame("MPA ID Rep Framf", mpa_flag::crc, 1), "a reply whose key ends differently");
-}
-void a_request_in_place_of_the_reply(IwarpBench& bench) {
-  is_closed_on(bench, mpa_request(mpa_flag::crc, 1), "MPA Request Frame");
-}
-void an_enhanced_request_in_place_of_the_reply(IwarpBench& bench) {
-  is_closed_on(bench, mpa_request(mpa_flag::crc | mpa_flag::enhanced, 2, enhanced_data({})),
-               "an enhanced MPA Request Frame");
-}
 // The frame of the kind that was asked for, changed.
-Octets reply_to(const Seen& request, std::uint8_t flags, int revision, const std::string& private_data, int told = -1) {
+Octets frame_to(const Seen& request, std::string_view key, std::uint8_t flags, int revision,
+                const std::string& private_data, int told = -1) {
   const bool enhanced = frame_in(request).get<"enhanced">() != 0;
   const std::string data = (enhanced ? enhanced_data({}) : "") + private_data;
   const auto kind = static_cast<std::uint8_t>(flags | (enhanced ? mpa_flag::enhanced : 0));
-  return mpa_reply(kind,
+  return mpa_frame(key, kind,
                    static_cast<std::uint8_t>(revision != 0 ? revision
                                              : enhanced    ? 2
                                                            : 1),
                    data, told < 0 ? -1 : told + (enhanced ? 4 : 0));
+}
+Octets reply_to(const Seen& request, std::uint8_t flags, int revision, const std::string& private_data, int told = -1) {
+  return frame_to(request, mpa::reply_key, flags, revision, private_data, told);
+}
+
+void a_key_is_closed_on(IwarpBench& bench, std::string_view key, const std::string& text) {
+  Connected& qp = asking(bench);
+  qp.setup = qp.wait(a_request());
+  qp.say(frame_to(*qp.setup, key, mpa_flag::crc, 0, ""), text);
+  qp << the_end();
+  attempt_fails(bench, qp);
+}
+void another_key(IwarpBench& bench) { a_key_is_closed_on(bench, "HTTP/1.0 200 OK\r", "a frame of another protocol"); }
+void a_key_with_another_last_octet(IwarpBench& bench) {
+  a_key_is_closed_on(bench, "MPA ID Rep Framf", "a reply whose key ends differently");
+}
+// Both are initiators.
+void a_request_in_place_of_the_reply(IwarpBench& bench) {
+  a_key_is_closed_on(bench, mpa::request_key, "MPA Request Frame");
+}
+void its_own_request_back(IwarpBench& bench) {
+  Connected& qp = asking(bench);
+  qp.setup = qp.wait(a_request());
+  qp.say(qp.setup->octets, "its own MPA Request Frame");
+  qp << the_end();
+  attempt_fails(bench, qp);
 }
 void a_reply_is_closed_on(IwarpBench& bench, int revision, const std::string& private_data, int told, bool fin,
                           const std::string& text) {
@@ -212,13 +219,13 @@ std::span<const Case> mpa_reply_cases() {
        .role = Role::requester,
        .run = a_key_with_another_last_octet},
       {.rule = "mpa.initiator.reply.is-a-request",
-       .variant = "revision 1",
+       .variant = "of the kind that was asked for",
        .role = Role::requester,
        .run = a_request_in_place_of_the_reply},
       {.rule = "mpa.initiator.reply.is-a-request",
-       .variant = "enhanced",
+       .variant = "its own",
        .role = Role::requester,
-       .run = an_enhanced_request_in_place_of_the_reply},
+       .run = its_own_request_back},
       {.rule = "mpa.receiver.frame.never-ends",
        .variant = "inside of a reply",
        .role = Role::requester,

@@ -1,0 +1,270 @@
+/// What both set-up frames agree on: CRCs and markers (RFC 5044, 7.1.1, 4.3, 4.4) and the revision (RFC 5044, 7.1.1 and
+/// appendix C; RFC 6581, 6 and 10).
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "conformance/cases/files.hpp"
+#include "conformance/cases/iwarp/setup.hpp"
+
+namespace rdmawire::conformance::iwarp {
+namespace {
+
+Stimulus with_another_crc(const Stimulus& of) {
+  return of.damaged([](Octets& octets) { octets.back() ^= 0x01; }, "with another CRC");
+}
+Stimulus with_crc(const Stimulus& of, std::uint32_t value) {
+  return of.changed([value](Frame& frame) { frame.mpa_crc = value; }, fmt::format("with {:#x} for a CRC", value));
+}
+
+// 4.1: where nobody asked for CRCs the field "MUST NOT be checked".
+void takes_any_crc(IwarpBench& bench, bool device_initiates) {
+  wish_if_possible(bench, {.crc = false});
+  Connected& qp = bench.connect({.device_initiates = device_initiates, .crc = false, .receives = 3});
+  without_crc(*qp.setup);
+  qp >> with_crc(send(1), 0) >> with_crc(send(2), 0xffffffff) >> with_crc(send(3), 0x12345678);
+  for (const std::uint64_t receive : {0, 1, 2}) qp.completes(receive);
+}
+void any_crc_to_a_responder(IwarpBench& bench) { takes_any_crc(bench, false); }
+void any_crc_to_an_initiator(IwarpBench& bench) { takes_any_crc(bench, true); }
+
+// 4.4: one that asks is enough.
+Connected& with_one_that_asks(IwarpBench& bench, bool device_initiates, bool tester_asks) {
+  if (tester_asks) wish_if_possible(bench, {.crc = false});
+  Connected& qp = bench.connect({.device_initiates = device_initiates, .crc = tester_asks, .receives = 1});
+  if (!tester_asks && frame_in(*qp.setup).get<"crc">() == 0)
+    end_case(Verdict::unsupported, "the device asks for no CRCs, and the tester does not either");
+  return qp;
+}
+template <bool device_initiates, bool tester_asks>
+void crcs_are_generated(IwarpBench& bench) {
+  Connected& qp = with_one_that_asks(bench, device_initiates, tester_asks);
+  qp.opens();
+  qp.device_sends(1, 100);
+  qp << a_send(1);
+}
+template <bool device_initiates, bool tester_asks>
+void crcs_are_checked(IwarpBench& bench) {
+  Connected& qp = with_one_that_asks(bench, device_initiates, tester_asks);
+  qp >> with_another_crc(send(1));
+  ends_with_an_error(qp);
+  delivers_nothing(bench, qp);
+}
+
+// 4.4 (2a): as it is delivered, with no administrator's wish.
+void a_request_asks_for_crcs(IwarpBench& bench) {
+  Connected& qp = asking(bench);
+  qp << a_request().where("C 1", [](const Seen& seen) { return frame_in(seen).get<"crc">() == 1; });
+}
+void a_reply_asks_for_crcs(IwarpBench& bench, const ConnectOptions& options) {
+  Connected& qp = dialled(bench, options);
+  qp.say(IwarpBench::frame_of(options), "MPA Request Frame");
+  bench.accepts(qp);
+  qp << a_reply().where("C 1", [](const Seen& seen) { return frame_in(seen).get<"crc">() == 1; });
+}
+void a_reply_to_one_that_asks(IwarpBench& bench) { a_reply_asks_for_crcs(bench, {}); }
+void a_reply_to_one_that_does_not(IwarpBench& bench) { a_reply_asks_for_crcs(bench, {.crc = false}); }
+
+// 7.1.1, M. The message has 1200 octets: wherever its FPDUs end, markers are due at 0, 512 and 1024.
+std::string sent_by_the_device(IwarpBench& bench, Connected& qp, std::vector<std::uint64_t>& markers) {
+  constexpr std::uint32_t length = 1200;
+  qp.fill(0, octets(length));
+  qp.opens();
+  qp.device_sends(1, length);
+  std::string payload;
+  for (const Seen& seen : qp.message(RdmapOperation::send)) {
+    payload += seen.payload();
+    for (const auto& marker : seen.markers) markers.push_back(marker.position);
+  }
+  bench.require(payload == octets(length), "the message as it was posted", "other octets");
+  return payload;
+}
+void markers_are_inserted(IwarpBench& bench, bool device_initiates) {
+  Connected& qp = bench.connect({.device_initiates = device_initiates, .markers = true});
+  std::vector<std::uint64_t> markers;
+  sent_by_the_device(bench, qp, markers);
+  bench.require(markers == std::vector<std::uint64_t>{0, 512, 1024}, "markers at 0, 512 and 1024",
+                fmt::format("{} markers", markers.size()));
+}
+void markers_of_a_responder(IwarpBench& bench) { markers_are_inserted(bench, false); }
+void markers_of_an_initiator(IwarpBench& bench) { markers_are_inserted(bench, true); }
+void an_enhanced_request_for_markers(IwarpBench& bench) {
+  Connected& qp = bench.connect({.markers = true, .enhanced = Enhanced{}});
+  std::vector<std::uint64_t> markers;
+  sent_by_the_device(bench, qp, markers);
+  bench.require(markers.size() == 3, "markers at 0, 512 and 1024", fmt::format("{} markers", markers.size()));
+}
+// The stream is read as FPDUs right behind each other: a marker would be a length of 0.
+void no_markers_are_inserted(IwarpBench& bench, bool device_initiates, bool crc) {
+  if (!crc) wish_if_possible(bench, {.crc = false});
+  Connected& qp = bench.connect({.device_initiates = device_initiates, .crc = crc});
+  std::vector<std::uint64_t> markers;
+  sent_by_the_device(bench, qp, markers);
+}
+template <bool device_initiates, bool crc>
+void no_markers_are_inserted(IwarpBench& bench) {
+  no_markers_are_inserted(bench, device_initiates, crc);
+}
+
+// RFC 6581, 6: a device of revision 2 goes on to accept requests of revision 1.
+void revision_1_is_answered(IwarpBench& bench, const ConnectOptions& options) {
+  Connected& qp = dialled(bench, options);
+  qp.say(IwarpBench::frame_of(options), "MPA Request Frame of revision 1");
+  bench.accepts(qp);
+  qp.setup = qp.wait(a_reply().where("revision 1, S 0 and the consumer's private data", [&](const Seen& seen) {
+    return frame_in(seen).get<"revision">() == 1 && frame_in(seen).get<"enhanced">() == 0 &&
+           private_data_in(seen) == options.device_private_data;
+  }));
+  bench.operates(qp);
+  bench.is_told(qp, "established");
+  arrives(qp, 1, 0);
+}
+void revision_1(IwarpBench& bench) { revision_1_is_answered(bench, {.receives = 1}); }
+void revision_1_with_private_data(IwarpBench& bench) {
+  revision_1_is_answered(bench, {.private_data = "hello", .device_private_data = "welcome", .receives = 1});
+}
+
+// Appendix C: the RDMA Consortium's revision 0, with M = 1, C = 1 and version 0 of DDP and RDMAP.
+Stimulus of_version_0(const Stimulus& segment) {
+  return segment.with<Ddp, "dv">(0, "with DV 0").with<Rdmap, "rv">(0, "RV 0");
+}
+const std::uint8_t rdmac_flags = mpa_flag::markers | mpa_flag::crc;
+
+void exchanges_version_0(Connected& qp) {
+  qp.operate({.markers = true}, {.markers = true});
+  qp >> of_version_0(send(1, octets(600)));
+  qp.completes(0);
+  qp.received(0, octets(600));
+  qp.device_sends(1, 600);
+  qp << a_send(1).where("DV 0, RV 0",
+                        [](const Seen& seen) { return seen.get<Ddp, "dv">() == 0 && seen.get<Rdmap, "rv">() == 0; });
+}
+// C.2.1 and C.2.3: one that is not permissive replies with revision 1, and closes gracefully. To close without a reply
+// is what 7.1.1 asks of who cannot work with a revision.
+void a_request_of_revision_0(IwarpBench& bench) {
+  Connected& qp = dialled(bench, {.receives = 1});
+  qp.say(mpa_request(rdmac_flags, 0), "MPA Request Frame of revision 0");
+  const Seen first = qp.wait({"a reply of revision 1, or the end of TCP", [](const Seen& seen) {
+                                const bool ends = seen.kind == Seen::Kind::fin || seen.kind == Seen::Kind::reset;
+                                return ends || seen.kind == Seen::Kind::setup ? Match::yes : Match::no;
+                              }});
+  nobody_is_asked(bench, qp);
+  if (first.kind != Seen::Kind::setup) end_case(Verdict::may, "it closes, without a reply");
+  bench.require(frame_in(first).get<"revision">() == 1, "a reply of revision 1", first.text());
+  qp << a_fin();
+}
+void a_request_of_revision_0_to_a_permissive_one(IwarpBench& bench) {
+  bench.wish({.rdmac = true});
+  Connected& qp = dialled(bench, {.receives = 1});
+  qp.say(mpa_request(rdmac_flags, 0), "MPA Request Frame of revision 0");
+  bench.accepts(qp);
+  qp << a_reply().where("revision 0, M 1, C 1, R 0", [](const Seen& seen) {
+    const auto frame = frame_in(seen);
+    return frame.get<"revision">() == 0 && frame.get<"markers">() == 1 && frame.get<"crc">() == 1 &&
+           frame.get<"reject">() == 0;
+  });
+  bench.is_told(qp, "established");
+  exchanges_version_0(qp);
+}
+// C.2.2.
+void a_reply_of_revision_0(IwarpBench& bench) {
+  Connected& qp = asking(bench);
+  qp.setup = qp.wait(a_request());
+  qp.say(mpa_reply(rdmac_flags, 0), "MPA Reply Frame of revision 0");
+  const Seen end = qp.wait(the_end());
+  attempt_fails(bench, qp);
+  if (end.kind == Seen::Kind::reset) end_case(Verdict::may, "it resets TCP, where appendix C has a graceful close");
+}
+// C.2.5.
+void a_reply_of_revision_0_to_a_permissive_one(IwarpBench& bench) {
+  bench.wish({.revision = 1, .rdmac = true});
+  Connected& qp = asking(bench, {.receives = 1});
+  qp.setup = qp.wait(a_request());
+  qp.say(mpa_reply(rdmac_flags, 0), "MPA Reply Frame of revision 0");
+  bench.is_told(qp, "established");
+  exchanges_version_0(qp);
+}
+
+}  // namespace
+
+std::span<const Case> mpa_negotiation_cases() {
+  static constexpr Case cases[] = {
+      {.rule = "mpa.responder.revision.one-accepted", .variant = "without private data", .run = revision_1},
+      {.rule = "mpa.responder.revision.one-accepted",
+       .variant = "with private data",
+       .run = revision_1_with_private_data},
+      {.rule = "mpa.receiver.crc.unchecked-if-unwanted", .variant = "responder", .run = any_crc_to_a_responder},
+      {.rule = "mpa.receiver.crc.unchecked-if-unwanted",
+       .variant = "initiator",
+       .role = Role::requester,
+       .run = any_crc_to_an_initiator},
+      {.rule = "mpa.endpoint.crc.used-if-either-asks",
+       .variant = "generated as the request asks",
+       .run = crcs_are_generated<false, true>},
+      {.rule = "mpa.endpoint.crc.used-if-either-asks",
+       .variant = "checked as the request asks",
+       .run = crcs_are_checked<false, true>},
+      {.rule = "mpa.endpoint.crc.used-if-either-asks",
+       .variant = "generated as the device's reply asks",
+       .run = crcs_are_generated<false, false>},
+      {.rule = "mpa.endpoint.crc.used-if-either-asks",
+       .variant = "checked as the device's reply asks",
+       .run = crcs_are_checked<false, false>},
+      {.rule = "mpa.endpoint.crc.used-if-either-asks",
+       .variant = "generated as the reply asks",
+       .role = Role::requester,
+       .run = crcs_are_generated<true, true>},
+      {.rule = "mpa.endpoint.crc.used-if-either-asks",
+       .variant = "checked as the reply asks",
+       .role = Role::requester,
+       .run = crcs_are_checked<true, true>},
+      {.rule = "mpa.endpoint.crc.used-if-either-asks",
+       .variant = "generated as the device's request asks",
+       .role = Role::requester,
+       .run = crcs_are_generated<true, false>},
+      {.rule = "mpa.endpoint.crc.used-if-either-asks",
+       .variant = "checked as the device's request asks",
+       .role = Role::requester,
+       .run = crcs_are_checked<true, false>},
+      {.rule = "mpa.endpoint.crc.asked-by-default",
+       .variant = "in a request",
+       .role = Role::requester,
+       .run = a_request_asks_for_crcs},
+      {.rule = "mpa.endpoint.crc.asked-by-default", .variant = "in a reply to C = 1", .run = a_reply_to_one_that_asks},
+      {.rule = "mpa.endpoint.crc.asked-by-default",
+       .variant = "in a reply to C = 0",
+       .run = a_reply_to_one_that_does_not},
+      {.rule = "mpa.sender.markers.inserted-if-asked", .variant = "responder", .run = markers_of_a_responder},
+      {.rule = "mpa.sender.markers.inserted-if-asked", .variant = "enhanced", .run = an_enhanced_request_for_markers},
+      {.rule = "mpa.sender.markers.inserted-if-asked",
+       .variant = "initiator",
+       .role = Role::requester,
+       .run = markers_of_an_initiator},
+      {.rule = "mpa.sender.markers.none-if-unasked",
+       .variant = "responder",
+       .run = no_markers_are_inserted<false, true>},
+      {.rule = "mpa.sender.markers.none-if-unasked",
+       .variant = "responder, without CRCs",
+       .run = no_markers_are_inserted<false, false>},
+      {.rule = "mpa.sender.markers.none-if-unasked",
+       .variant = "initiator",
+       .role = Role::requester,
+       .run = no_markers_are_inserted<true, true>},
+      {.rule = "mpa.endpoint.revision.zero", .variant = "a request", .run = a_request_of_revision_0},
+      {.rule = "mpa.endpoint.revision.zero",
+       .variant = "a request to a permissive device",
+       .run = a_request_of_revision_0_to_a_permissive_one},
+      {.rule = "mpa.endpoint.revision.zero",
+       .variant = "a reply",
+       .role = Role::requester,
+       .run = a_reply_of_revision_0},
+      {.rule = "mpa.endpoint.revision.zero",
+       .variant = "a reply to a permissive device",
+       .role = Role::requester,
+       .run = a_reply_of_revision_0_to_a_permissive_one},
+  };
+  return cases;
+}
+
+}  // namespace rdmawire::conformance::iwarp
