@@ -345,6 +345,17 @@ TEST_F(Reference, TheTesterCloses) {
   EXPECT_EQ(completion().status, "wr_flush_err");
 }
 
+TEST_F(Reference, TheTesterCanSendBehindItsFin) {
+  auto [stream, qp, cm] = responder(1);
+  const auto early = stream.tcp->send_behind_fin(some(3));
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().kind, replay::WireError::Kind::down);
+  ASSERT_TRUE(stream.tcp->close_half());
+  EXPECT_FALSE(stream.tcp->send(some(3)));
+  EXPECT_TRUE(stream.tcp->send_behind_fin(some(3)));
+  EXPECT_EQ(stream.next(), word("fin"));
+}
+
 TEST_F(Reference, TheTesterResets) {
   auto [stream, qp, cm] = responder(1);
   stream.tcp->reset();

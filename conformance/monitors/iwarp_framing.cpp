@@ -89,9 +89,9 @@ void IwarpMonitor::judge_crc(const Here& here, const tracking::Pdu& pdu) {
             expected, fmt::format("a CRC of {:#010x} where {:#010x} is computed", pdu.crc.value, pdu.crc.computed), {}};
       };
       Here where = here;
-      where.sure = true;
-      where.doubt = Reason::damaged;
-      if (!mine.chained && mine.good_crcs == 0 && !everywhere_) where.sure = false;
+      // Whether it is one at all, and where its markers are, has to be certain.
+      where.sure = everywhere_ || ((mine.chained || mine.framed || (mine.contiguous && mine.good_crcs == 0)) &&
+                                   mine.setup && peer.setup && !mine.guessed);
       if (pdu.marker_faults.uncovered)
         where.say("fpdu.sender.markers.between-fpdus", ruling,
                   [&] { return tell("the marker before the FPDU counts to its CRC"); });
@@ -113,9 +113,11 @@ void IwarpMonitor::judge_markers(const Here& here, const tracking::Pdu& pdu) {
   const bool first = mine.setup && mine.fpdus == 0 && pdu.stream_offset == mine.setup->end;
   // What this half has to have the other end's frame says.
   if (first && peer.setup) {
+    Here at_start = here;
+    at_start.sure = true;
     const bool wanted = peer.setup->frame.markers, wants = mine.setup->frame.markers;
     if (wanted) {
-      here.keeps("fpdu.sender.markers.first", !faults.no_first, [&] {
+      at_start.keeps("fpdu.sender.markers.first", !faults.no_first, [&] {
         return Statement{"the marker 0x00000000 before the first FPDU, as the other end's frame asks for",
                          "an FPDU without a marker before it",
                          {peer.setup->number}};
@@ -127,11 +129,11 @@ void IwarpMonitor::judge_markers(const Here& here, const tracking::Pdu& pdu) {
                          {peer.setup->number}};
       };
       if (wants)
-        here.keeps("fpdu.sender.markers.one-direction", !faults.unasked, tell);
+        at_start.keeps("fpdu.sender.markers.one-direction", !faults.unasked, tell);
       else
-        here.keeps("mpa.sender.markers.none-if-unasked", !faults.unasked, tell);
+        at_start.keeps("mpa.sender.markers.none-if-unasked", !faults.unasked, tell);
     }
-    if (wanted && !wants) here.holds("fpdu.sender.markers.one-direction");
+    if (wanted && !wants) at_start.holds("fpdu.sender.markers.one-direction");
   }
   if (pdu.markers == 0 || faults.no_first) return;
   // A bad CRC may be of a damaged marker, or of no FPDU at all.

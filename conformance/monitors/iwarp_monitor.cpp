@@ -38,13 +38,13 @@ void IwarpMonitor::draw(std::vector<Violation*>& made) {
 // than what we saw. A FIN counts as one octet.
 bool IwarpMonitor::unseen_before(End sender, const tracking::Packet& packet) {
   const IwarpHalf& other = half(tracking::other(sender));
-  if (!packet.tcp.has_acknowledged) return true;
+  if (!packet.tcp.has_acknowledged || !carried_) return true;
   return !other.parsed || packet.tcp.acknowledged > other.parsed_to + (other.fin ? 1 : 0);
 }
 
 // Octets of `mine` are missing: messages and requests may be among them, and responses to the other end's requests.
 void IwarpMonitor::gap(IwarpHalf& mine, IwarpHalf& peer) {
-  mine.chained = false;
+  mine.chained = mine.framed = false;
   ++mine.gaps;
   for (IwarpHalf::Queue& queue : mine.queues) {
     queue.known = queue.ended = queue.empty_before = false;
@@ -73,8 +73,12 @@ void IwarpMonitor::packet(Judge& judge, const Trust& trust, const Connection& co
   place.frame = packet.number;
   place.time = packet.time_ns;
   for (const tracking::Pdu& pdu : packet.pdus) {
-    if (mine.parsed ? pdu.stream_offset != mine.parsed_to : !mine.setup.has_value()) gap(mine, peer);
+    if (mine.parsed ? pdu.stream_offset != mine.parsed_to : !mine.setup.has_value()) {
+      gap(mine, peer);
+      mine.contiguous = false;
+    }
     if (!mine.parsed) mine.first = pdu.stream_offset;
+    carried_ = pdu.in_frame.length != 0;
     const bool began = mine.parsed;
     mine.parsed = true;
     place.psn = static_cast<std::uint32_t>(pdu.stream_offset - mine.first);
@@ -94,11 +98,15 @@ void IwarpMonitor::packet(Judge& judge, const Trust& trust, const Connection& co
       continue;
     }
     using Status = CrcCheck::Status;
-    here.sure = mine.chained || pdu.crc.status == Status::good || everywhere_;
+    // A CRC proves where an FPDU begins and ends. Which of its octets are markers it does not, as they count to it.
+    mine.guessed |= pdu.marker_faults.no_first;
+    const bool known_markers = pdu.markers == 0 || (mine.setup && peer.setup && !mine.guessed);
+    here.sure = ((mine.chained || pdu.crc.status == Status::good) && known_markers) || everywhere_;
     here.doubt = mine.setup ? Reason::capture_lost : Reason::start_not_seen;
     if (!began && !mine.setup) here.holds("fpdu.tester.stream.begins-in-the-middle");
     first_fpdu(here, pdu, s ? &*s : nullptr);
     framing(here, pdu);
+    mine.framed = pdu.crc.status == Status::good;
     mine.parsed_to = pdu.stream_end;
     ++mine.fpdus;
     // What a bad CRC covers is not what was sent, or its receiver does not take it.
@@ -118,6 +126,7 @@ void IwarpMonitor::packet(Judge& judge, const Trust& trust, const Connection& co
     mine.fin |= tcp.fin;
     mine.reset |= tcp.reset;
   }
+  if (tcp.has_acknowledged) peer.acknowledged = std::max(peer.acknowledged, tcp.acknowledged);
   last_ = place;
 }
 

@@ -76,7 +76,11 @@ struct IwarpHalf {
   std::optional<Setup> setup{};
   bool parsed = false;
   std::uint64_t first = 0, parsed_to = 0;  ///< offsets: of the first PDU, behind the last
+  std::uint64_t acknowledged = 0;          ///< offset, by the other end's packets so far
   bool chained = false;                    ///< every FPDU from the set-up frame on was seen, and none was bad
+  bool guessed = false;                    ///< where its markers are is no longer what was agreed on
+  bool framed = false;                     ///< an FPDU ended where this one begins: its CRC was good
+  bool contiguous = false;                 ///< FPDUs follow each other from the set-up frame on, good or bad
   bool data = false;                       ///< it sent octets
   bool fin = false, reset = false;
   std::uint64_t fpdus = 0, good_crcs = 0, bad_crcs = 0, bad_in_a_row = 0;
@@ -185,6 +189,7 @@ class IwarpMonitor {
 
   std::array<IwarpHalf, 2> halves_{};
   bool everywhere_ = false;
+  bool carried_ = false;  ///< the packet has octets of the PDU that is judged: its acknowledgement came with them
   Place last_{};
   static constexpr std::size_t kept = 12, drawn_behind = 3;
   std::array<Rung, kept> rungs_{};

@@ -85,7 +85,9 @@ void IwarpMonitor::judge_message(const Here& here, const Segment& s) {
 void IwarpMonitor::requested(const Here& here, const Segment& s) {
   IwarpHalf& mine = half(here.place.end);
   const bool atomic = s.operation == RdmapOperation::atomic_request;
-  IwarpHalf::Asked asked{.atomic = atomic, .msn = s.ddp.msn, .frame = here.packet.number};
+  // One that had arrived before we saw it may have been answered before, too.
+  const bool late = s.pdu.stream_end <= mine.acknowledged;
+  IwarpHalf::Asked asked{.atomic = atomic, .stale = late, .msn = s.ddp.msn, .frame = here.packet.number};
   if (s.payload.size() < (atomic ? RdmapAtomicRequest::size : RdmapReadRequest::size)) {
     // What it asks for is not known.
     ++mine.gaps;
@@ -145,7 +147,7 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
   const bool unseen = peer.gaps != 0 || !peer.chained || unseen_before(here.place.end, here.packet);
   const auto fits = [&](const IwarpHalf::Asked& each) {
     if (each.atomic) return false;
-    if (each.size == 0 && s.ddp.octets == 0) return true;  // of nothing, STag and TO say nothing
+    if (each.size == 0 || s.ddp.octets == 0) return each.size == s.ddp.octets;  // of nothing, STag and TO say nothing
     return each.received == 0 && each.stag == s.ddp.stag && each.to == s.ddp.to;
   };
   if (begins && !asked.empty() && asked.front().cut_short) {
@@ -180,9 +182,17 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
       });
       return;
     }
-    if (found != asked.end() && found != asked.begin()) {
+    // Where some may have been answered unseen, which one is meant is known if no other would do.
+    if (found != asked.end() && asked.front().stale) {
+      if (std::count_if(found, asked.end(), fits) > 1)
+        for (IwarpHalf::Asked& each : asked) each.stale = true;
+      else
+        found->stale = false;
+      here.open("rdmap.responder.read.in-order", Reason::capture_lost);
+      asked.erase(asked.begin(), found);
+    } else if (found != asked.end() && found != asked.begin()) {
       const bool mixed = asked.front().atomic;
-      const Ruling ruling = Ruling::violated().unless(asked.front().stale || mine.gaps != 0, Reason::capture_lost);
+      const Ruling ruling = Ruling::violated().unless(mine.gaps != 0, Reason::capture_lost);
       const auto tell = [&] {
         return Statement{"responses in the order of their requests",
                          fmt::format("a response to a later request than MSN {}", asked.front().msn),
@@ -192,13 +202,9 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
         here.say("rdmap.endpoint.atomic.shares-read-depth", ruling, tell);
       else
         here.say("rdmap.responder.read.in-order", ruling, tell);
-      if (asked.front().stale) {
-        asked.erase(asked.begin(), found);
-      } else {
-        const IwarpHalf::Asked meant = *found;
-        asked.erase(found);
-        asked.push_front(meant);
-      }
+      const IwarpHalf::Asked meant = *found;
+      asked.erase(found);
+      asked.push_front(meant);
     } else if (found == asked.begin()) {
       here.holds("rdmap.responder.read.in-order");
     } else {

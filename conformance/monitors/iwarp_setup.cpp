@@ -36,7 +36,9 @@ void IwarpMonitor::setup(const Here& here, const tracking::Pdu& pdu) {
   made.number = here.packet.number;
   // A frame behind the end of another one begins anew.
   if (mine.setup && peer.setup) peer = {};
-  made.answers = peer.setup && !peer.setup->answers;
+  // The capture may have a reply before its request.
+  made.answers = peer.setup && peer.setup->request && !peer.setup->answers;
+  if (peer.setup && !peer.setup->request) peer.setup->answers = true;
   machines::MpaSetupFrame& frame = made.frame;
   frame.sender = made.request ? machines::MpaRole::initiator : machines::MpaRole::responder;
   frame.markers = view.get<"markers">();
@@ -52,8 +54,8 @@ void IwarpMonitor::setup(const Here& here, const tracking::Pdu& pdu) {
                   .ird = static_cast<std::uint16_t>(data.get<"ird">()),
                   .ord = static_cast<std::uint16_t>(data.get<"ord">())};
   }
-  mine = {};
-  mine.parsed = mine.data = mine.chained = true;
+  mine = {.acknowledged = mine.acknowledged};
+  mine.parsed = mine.data = mine.chained = mine.contiguous = true;
   mine.first = pdu.stream_offset;
   for (IwarpHalf::Queue& queue : mine.queues) queue.known = true;
   mine.setup = made;
@@ -81,8 +83,8 @@ void IwarpMonitor::setup(const Here& here, const tracking::Pdu& pdu) {
     // Both can have wanted to be initiators; who listens, and knows of the request, cannot.
     const tracking::TcpSegment& tcp = here.packet.tcp;
     const bool syn_seen = tcp.emss != 0, listens = tcp.connection->listener == tcp.connection->responder;
-    const bool knowing =
-        syn_seen && listens && !tcp.from_initiator && tcp.has_acknowledged && tcp.acknowledged >= peer.setup->end;
+    const bool knowing = carried_ && syn_seen && listens && !tcp.from_initiator && tcp.has_acknowledged &&
+                         tcp.acknowledged >= peer.setup->end;
     here.say("mpa.responder.reply.key", Ruling::violated().unless(!knowing, Reason::other_end_deviates), [&] {
       return Statement{"the request is answered by a frame with the key of a reply",
                        "the frame has the key of a request",
@@ -120,7 +122,8 @@ void IwarpMonitor::first_fpdu(const Here& here, const tracking::Pdu& pdu, const 
   if (!mine.setup || mine.fpdus != 0 || pdu.stream_offset != mine.setup->end) return;
   if (peer.setup && mine.setup->answers) {
     // What its own acknowledgement says is what it had received.
-    const bool knows_none = here.packet.tcp.has_acknowledged && here.packet.tcp.acknowledged <= peer.setup->end;
+    const bool knows_none =
+        carried_ && here.packet.tcp.has_acknowledged && here.packet.tcp.acknowledged <= peer.setup->end;
     here.say("mpa.responder.fpdu.waits-for-initiator",
              Ruling::of(peer.fpdus != 0).unless(!knows_none, Reason::capture_lost), [&] {
                return Statement{"no FPDU of the responder before it received one",

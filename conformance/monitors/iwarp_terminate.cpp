@@ -209,18 +209,20 @@ void IwarpMonitor::judge_quotation(const Here& here, Bytes message, IwarpError e
 }
 
 void IwarpMonitor::closing(const Here& here) {
-  IwarpHalf& mine = half(here.place.end);
+  IwarpHalf &mine = half(here.place.end), &peer = half(tracking::other(here.place.end));
+  if (here.packet.tcp.fin && !peer.asked.empty() && peer.asked.front().cut_short) {
+    told_short(here, peer.asked.front());
+    peer.asked.pop_front();
+  }
   if (!mine.terminate || mine.terminate->judged || mine.fin) return;
   mine.terminate->judged = true;
   here.holds("rdmap.sender.terminate.then-silence");
   const tracking::TcpSegment& tcp = here.packet.tcp;
   // A FIN has a number, and so shows even where it was not captured.
   const bool behind_fin = tcp.reset && tcp.offset > mine.terminate->end;
-  here.keeps("terminate.sender.close.graceful", tcp.fin || behind_fin || half(tracking::other(here.place.end)).reset,
-             [&] {
-               return Statement{
-                   "a FIN behind the Terminate, so that the other end gets it", "a reset", {mine.terminate->frame}};
-             });
+  here.keeps("terminate.sender.close.graceful", tcp.fin || behind_fin || peer.reset, [&] {
+    return Statement{"a FIN behind the Terminate, so that the other end gets it", "a reset", {mine.terminate->frame}};
+  });
 }
 
 }  // namespace rdmawire::conformance

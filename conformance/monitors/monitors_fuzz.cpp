@@ -1,9 +1,16 @@
-/// Fuzzes the monitors with packets of a few queue pairs, in any order and as wrong as wanted: nothing may crash, be
-/// accused without a statement, or grow without bound; and what is counted adds up.
+/// Fuzzes the monitors with packets of a few queue pairs, or with the TCP segments of an iWARP connection, in any order
+/// and as wrong as wanted: nothing may crash, be accused without a statement, or grow without bound; and what is
+/// counted adds up.
 
 #include <cstdlib>
+#include <string_view>
+#include <vector>
 
 #include "conformance/monitors/monitors.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/transport.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/frames_for_test.hpp"
 #include "dissectors/tracking/tracker.hpp"
@@ -42,6 +49,108 @@ RdmaFrame frame_of(const std::uint8_t* d) {
   return frame;
 }
 
+void check(const conformance::Monitors& monitors) {
+  std::uint64_t counted = 0, told = monitors.judge().untold();
+  for (const auto& tally : monitors.judge().tallies()) counted += tally.violated;
+  for (const auto& violation : monitors.judge().violations()) {
+    told += violation.count;
+    if (violation.count && (violation.statement.expected.empty() || violation.statement.actual.empty())) std::abort();
+    if (violation.ladder.size() > 32) std::abort();
+  }
+  if (counted != told) std::abort();
+}
+
+/// One end of the TCP connection.
+struct StreamEnd {
+  std::uint32_t next = 0xfffffe00;  // the sequence number wraps soon
+  MpaSender sender{{}};
+};
+
+/// What a segment brings: a set-up frame, an FPDU, or octets as they are.
+std::vector<std::uint8_t> octets_of(const std::uint8_t* d, StreamEnd& end, StreamEnd& other) {
+  std::vector<std::uint8_t> octets;
+  const unsigned kind = d[1] & 7;
+  if (kind < 2) {
+    const std::string_view key = kind == 0 ? mpa::request_key : mpa::reply_key;
+    octets.assign(key.begin(), key.end());
+    const std::uint8_t private_data = d[4] & 31;
+    octets.insert(octets.end(), {d[2], d[3], std::uint8_t{0}, private_data});
+    for (std::uint8_t i = 0; i < private_data; ++i) octets.push_back(d[5 + i % 4]);
+    other.sender = MpaSender({.markers = (d[2] & 0x80) != 0, .crc = (d[9] & 1) != 0});
+    end.sender = MpaSender({.markers = (d[9] & 2) != 0, .crc = (d[9] & 1) != 0});
+    return octets;
+  }
+  if (kind == 2) {
+    octets.assign(d + 2, d + 9);
+    return octets;
+  }
+  std::vector<std::uint8_t> ulpdu{d[2], d[3]};
+  const auto word = [&](std::uint32_t value) {
+    for (int shift = 24; shift >= 0; shift -= 8) ulpdu.push_back(static_cast<std::uint8_t>(value >> shift));
+  };
+  word(d[4] & 0x80 ? d[4] : 0);
+  if (d[2] & 0x80) {
+    word(0);
+    word(std::uint32_t{d[6]} * 4);
+  } else {
+    word(d[4] & 7);
+    word(d[5]);
+    word(std::uint32_t{d[6]} * 4);
+  }
+  constexpr std::uint16_t lengths[] = {0, 4, 8, 12, 28, 46, 52, 600, 1400};
+  for (std::uint16_t i = 0; i < lengths[d[7] % 9]; ++i) ulpdu.push_back(i < 6 ? d[5 + i % 4] : 0);
+  end.sender.send(octets, ulpdu);
+  if (d[8] & 0x80) octets[d[8] % octets.size()] ^= d[9];
+  return octets;
+}
+
+int fuzz_streams(const std::uint8_t* data, std::size_t size, const conformance::MonitorOptions& options) {
+  conformance::Monitors monitors(options);
+  tracking::TrackerOptions tracker_options;
+  tracker_options.transport = true;
+  tracking::Tracker tracker(monitors, tracker_options);
+  tracking::Dissector dissector;
+  tracking::Packet packet;
+  packet.link = LinkType::raw_ip;
+  packet.time_ns = 1'000'000'000;
+  StreamEnd ends[2];
+  std::vector<std::uint8_t> last[2];
+  for (std::size_t at = 1; at + described <= size; at += described) {
+    const std::uint8_t* const d = data + at;
+    const unsigned from = d[0] & 1;
+    StreamEnd &end = ends[from], &other = ends[1 - from];
+    const bool again = d[0] & 8, syn = d[0] & 16;
+    if (!again) last[from] = octets_of(d, end, other);
+    const std::vector<std::uint8_t>& octets = last[from];
+    const std::uint32_t seq = again ? end.next - static_cast<std::uint32_t>(octets.size()) : end.next;
+    HeaderValue tcp = Value<Tcp>()
+                          .set<"src_port">(1000 + from)
+                          .set<"dst_port">(1001 - from)
+                          .set<"seq">(seq)
+                          .set<"ack">(1)
+                          .set<"ack_number">(other.next - (d[10] & 15))
+                          .set<"syn">(syn ? 1 : 0)
+                          .set<"fin">(d[0] & 2 ? 1 : 0)
+                          .set<"rst">((d[0] & 6) == 4 ? 1 : 0);
+    const std::uint8_t mss[] = {2, 4, d[11], 0};
+    if (syn) tcp.set_tail(mss);
+    Frame frame = Value<Ipv4>().set<"src">(0x0a000001 + from).set<"dst">(0x0a000002 - from) / tcp;
+    if (!syn) frame.payload = octets;
+    if (!again) end.next += syn ? 1 : static_cast<std::uint32_t>(octets.size());
+    if (d[0] & 32) continue;  // not captured
+    const std::vector<std::uint8_t> bytes = frame.encode();
+    ++packet.number;
+    packet.time_ns += 1000;
+    const std::size_t kept = d[0] & 64 ? std::min<std::size_t>(bytes.size(), 40U + d[11]) : bytes.size();
+    dissector.dissect(packet, Bytes(bytes).first(kept), static_cast<std::uint32_t>(bytes.size()));
+    monitors.take(packet);
+    tracker.add(packet);
+  }
+  tracker.finish();
+  check(monitors);
+  return 0;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -49,6 +158,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   conformance::MonitorOptions options;
   options.trust.everywhere = data[0] & 1;
   if (data[0] & 2) options.trust.at.push_back(tracking::PortAddress::of_ipv4(tracking::testing::host_a));
+  if (data[0] & 8) return fuzz_streams(data, size, options);
   conformance::Monitors monitors(options);
   tracking::TrackerOptions tracker_options;
   tracker_options.transport = true;
@@ -72,13 +182,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     tracker.add(packet);
   }
   tracker.finish();
-  std::uint64_t counted = 0, told = monitors.judge().untold();
-  for (const auto& tally : monitors.judge().tallies()) counted += tally.violated;
-  for (const auto& violation : monitors.judge().violations()) {
-    told += violation.count;
-    if (violation.count && (violation.statement.expected.empty() || violation.statement.actual.empty())) std::abort();
-    if (violation.ladder.size() > 32) std::abort();
-  }
-  if (counted != told) std::abort();
+  check(monitors);
   return 0;
 }

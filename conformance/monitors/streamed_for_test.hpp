@@ -102,6 +102,7 @@ class Streamed {
   std::uint32_t next[2];                  ///< sequence number, by end
   std::optional<std::uint32_t> captured;  ///< octets of the next packets that the capture has
   bool bad_checksum = false;              ///< of the next packets: it was left to the network card
+  std::vector<Octets> frames{};           ///< all of them, uncut
 
  private:
   enum : unsigned { plain = 0, syn = 1, finish_flag = 2, reset_flag = 4 };
@@ -130,6 +131,7 @@ class Streamed {
     frame.payload.assign(octets.begin(), octets.end());
     Octets bytes = frame.encode();
     if (bad_checksum) bytes[36] ^= 0x55;
+    frames.push_back(bytes);
     const auto wire = static_cast<std::uint32_t>(bytes.size());
     if (captured) bytes.resize(std::min<std::size_t>(bytes.size(), *captured));
     ++packet_.number;

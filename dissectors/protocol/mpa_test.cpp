@@ -38,6 +38,9 @@ const auto figure6 =
 TEST(MpaCrc, SpecificationsSampleFpdus) {
   for (const auto& [fpdu, expected] : {std::pair(figure5, 0x52239983U), std::pair(figure6, 0x84925898U)})
     EXPECT_EQ(compute_mpa_crc(Bytes(fpdu).first(fpdu.size() - mpa::crc_octets)), expected);
+// 52 23 99 83 and 84 92 58 98, over all octets before them, markers too.
+  EXPECT_EQ(compute_mpa_crc(Bytes(figure5).first(figure5.size() - mpa::crc_octets)), 0x52239983U);
+  EXPECT_EQ(compute_mpa_crc(Bytes(figure6).first(figure6.size() - mpa::crc_octets)), 0x84925898U);
 }
 
 TEST(MpaSender, WritesFigure5) {

@@ -50,6 +50,10 @@ void Connected::refuses(const Expectation& terminate) {
   *this << terminate << the_end();
   ends();
 }
+void Connected::is_refused_by(const Seen& refusal) {
+  if (refusal.kind == Seen::Kind::fpdu) *this << the_end();
+  ends();
+}
 void Connected::ends() {
   finish();
   static_cast<void>(bench_->is_told(cm, "disconnected"));

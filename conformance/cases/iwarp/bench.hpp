@@ -43,6 +43,11 @@ struct ConnectOptions {
   const peer::CompletionQueue* shared_cq = nullptr;  ///< in place of one of its own; then completions are polled there
 };
 
+/// An STag that no device has.
+inline constexpr std::uint32_t nobodys_stag = 0xdeadbe00;
+/// What no octet was placed in.
+inline std::string untouched(std::size_t octets = 64) { return std::string(octets, '\0'); }
+
 /// The tester's memory that the device's requests name. Nothing looks at it but the tester.
 inline constexpr std::uint64_t tester_memory = 0x10000;
 inline constexpr std::uint32_t tester_stag = 0x4321;
@@ -74,6 +79,8 @@ struct Connected : DeviceQueuePair, Stream {
 
   /// What an error makes of a stream: that Terminate, the end of TCP, and the consumer is told.
   void refuses(const Expectation& terminate);
+  /// The same, where the stream's end began with this: a refusal.
+  void is_refused_by(const Seen& refusal);
   /// Our half is closed too, and the consumer is told of the end.
   void ends();
 

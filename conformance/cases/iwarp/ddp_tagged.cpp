@@ -7,10 +7,7 @@
 namespace rdmawire::conformance::iwarp {
 namespace {
 
-constexpr std::uint32_t nobodys_stag = 0xdeadbe00;
 constexpr std::uint64_t end = 8192;  // of the usual region
-
-std::string untouched(std::size_t octets) { return std::string(octets, '\0'); }
 
 /// One receive waits; this ends the stream with that Terminate, and the region's octets from `offset` on stay zero.
 void refused(Connected& qp, const Stimulus& bad, const Expectation& terminate, std::uint64_t offset = 0,

@@ -9,9 +9,6 @@
 namespace rdmawire::conformance::iwarp {
 namespace {
 
-/// What no octet was placed in.
-std::string untouched(std::size_t octets = 64) { return std::string(octets, '\0'); }
-
 /// Two receives wait; this ends the stream with that Terminate, no receive is completed, and nothing is placed.
 void refused(IwarpBench& bench, const std::vector<Stimulus>& bad, const Expectation& terminate) {
   Connected& qp = bench.connect({.receives = 2});
@@ -137,14 +134,8 @@ void a_read_request_too_far(IwarpBench& bench) {
 void an_msn_left_out(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
   qp >> send(2);
-  if (const auto seen = qp.next(bench.patience().silence)) {
-    const Expectation expected = a_terminate(1, 2, 0x03);
-    const Match match = expected.judge(*seen);
-    if (match != Match::yes)
-      bench.deviate(match == Match::wrong_code ? Verdict::fail_wrong_code : Verdict::fail, expected.text(),
-                    seen->text());
-    qp << the_end();
-    qp.ends();
+  if (const auto terminate = qp.wait_or_silence(a_terminate(1, 2, 0x03))) {
+    qp.is_refused_by(*terminate);
     return qp.flushes(0, 1);
   }
   bench.note("it may be placed, and waits for MSN 1");
@@ -228,13 +219,10 @@ void nothing_as_the_last(IwarpBench& bench) {
 
 /// Whether the device refuses what was said: by a Terminate, or by ending TCP. Then the receive was not delivered.
 bool refuses_the_order(IwarpBench& bench, Connected& qp) {
-  const auto seen = qp.next(bench.patience().silence);
+  const auto seen = qp.wait_or_silence(a_refusal());
   if (!seen) return false;
-  const bool ended = seen->kind == Seen::Kind::fin || seen->kind == Seen::Kind::reset;
-  bench.require(ended || seen->is(RdmapOperation::terminate), "silence, a Terminate or the end of TCP", seen->text());
   bench.note("segments out of the order of their MO are refused");
-  if (!ended) qp << the_end();
-  qp.ends();
+  qp.is_refused_by(*seen);
   qp.fails_or_is_flushed(0);
   return true;
 }

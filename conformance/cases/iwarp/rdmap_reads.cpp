@@ -9,10 +9,8 @@
 namespace rdmawire::conformance::iwarp {
 namespace {
 
-constexpr std::uint32_t nobodys_stag = 0xdeadbe00;
 constexpr std::uint64_t end = 8192;  // of the usual region
 
-std::string untouched(std::size_t octets = 64) { return std::string(octets, '\0'); }
 Read of(const Connected& qp, std::uint32_t size = 8, std::uint64_t offset = 0) {
   return {.size = size, .source_stag = qp.stag(), .source_to = qp.to(offset)};
 }
@@ -194,7 +192,8 @@ void beyond_the_depth(IwarpBench& bench, std::uint8_t depth, std::uint32_t more)
       qp << the_end();
       return qp.ends();
     }
-    bench.require(seen->is(RdmapOperation::read_response), "RDMA Read Responses, or a Terminate", seen->text());
+    if (!seen->is(RdmapOperation::read_response))
+      bench.deviate(Verdict::fail, "RDMA Read Responses, or a Terminate", seen->text());
     come += seen->payload().size();
   }
   const std::uint64_t answered = come / end;
@@ -288,14 +287,8 @@ OwnRead own_read(IwarpBench& bench, std::uint32_t size = 16, std::uint64_t offse
   return {qp, std::move(request)};
 }
 /// The stream ends, with or without a Terminate, and the RDMA Read fails.
-void ends_in_error(IwarpBench& bench, Connected& qp) {
-  const auto seen = qp.next();
-  bench.require(seen.has_value(), "a Terminate, or the end of TCP", "nothing");
-  const bool ended = seen->kind == Seen::Kind::fin || seen->kind == Seen::Kind::reset;
-  bench.require(ended || seen->is(RdmapOperation::terminate), "a Terminate, or the end of TCP", seen->text());
-  bench.note("it is refused: " + seen->text());
-  if (!ended) qp << the_end();
-  qp.ends();
+void ends_in_error(Connected& qp) {
+  qp.is_refused_by(qp.wait(a_refusal()));
   qp.fails_or_is_flushed(7);
 }
 
@@ -304,52 +297,48 @@ void to_memory_that_is_not_open(IwarpBench& bench) {
   const peer::Region other = bench.region(4096, closed);
   auto [qp, request] = own_read(bench);
   qp >> read_response(other.rkey(), other.addr(), octets(16));
-  ends_in_error(bench, qp);
+  ends_in_error(qp);
   bench.holds(other, 0, untouched());
   qp.holds(0, untouched(256));
 }
 void to_an_unknown_stag(IwarpBench& bench) {
   auto [qp, request] = own_read(bench);
   qp >> read_response(nobodys_stag, qp.to(64), octets(16));
-  ends_in_error(bench, qp);
+  ends_in_error(qp);
   qp.holds(0, untouched(256));
 }
 void to_another_domain(IwarpBench& bench) {
   const peer::Region foreign = bench.region(4096, {"local_write", "remote_write"}, 1);
   auto [qp, request] = own_read(bench);
   qp >> read_response(foreign.rkey(), foreign.addr(), octets(16));
-  ends_in_error(bench, qp);
+  ends_in_error(qp);
   bench.holds(foreign, 0, untouched());
   qp.holds(0, untouched(256));
 }
 void to_another_offset(IwarpBench& bench) {
   auto [qp, request] = own_read(bench);
   qp >> response_to(request, octets(16), 128);
-  ends_in_error(bench, qp);
+  ends_in_error(qp);
   qp.holds(0, untouched(256));
 }
 void one_octet_early(IwarpBench& bench) {
   auto [qp, request] = own_read(bench);
   qp >> response_to(request, octets(16), ~std::uint64_t{0});
-  ends_in_error(bench, qp);
+  ends_in_error(qp);
   qp.holds(0, untouched(64));
 }
 void to_another_offset_in_a_later_segment(IwarpBench& bench) {
   auto [qp, request] = own_read(bench, 32);
   qp >> response_to(request, octets(16), 0, false) >> response_to(request, octets(16), 64, true);
-  ends_in_error(bench, qp);
+  ends_in_error(qp);
   qp.holds(0, untouched(64));
   qp.holds(96, untouched(64));
 }
 void too_short(IwarpBench& bench) {
   auto [qp, request] = own_read(bench);
   qp >> response_to(request, octets(8));
-  if (const auto seen = qp.next(bench.patience().silence)) {
-    bench.note("it is refused: " + seen->text());
-    const bool ended = seen->kind == Seen::Kind::fin || seen->kind == Seen::Kind::reset;
-    bench.require(ended || seen->is(RdmapOperation::terminate), "a Terminate, or the end of TCP", seen->text());
-    if (!ended) qp << the_end();
-    qp.ends();
+  if (const auto seen = qp.wait_or_silence(a_refusal())) {
+    qp.is_refused_by(*seen);
     qp.fails_or_is_flushed(7);
   } else {
     bench.note("a response that is too short is taken");
@@ -367,7 +356,7 @@ void too_long(IwarpBench& bench, std::uint32_t size, const std::vector<std::pair
     qp >> response_to(request, octets(length), at, last);
     at += length;
   }
-  ends_in_error(bench, qp);
+  ends_in_error(qp);
   qp.holds(0, untouched(64));
   qp.holds(64 + size, untouched(512));
 }

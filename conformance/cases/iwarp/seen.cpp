@@ -168,6 +168,12 @@ Expectation a_reply() { return a_setup("MPA Reply Frame", MpaFrame::is_reply); }
 Expectation a_request() { return a_setup("MPA Request Frame", MpaFrame::is_request); }
 Expectation a_fin() { return of_kind(Seen::Kind::fin, "a FIN"); }
 Expectation a_reset() { return of_kind(Seen::Kind::reset, "a reset of TCP"); }
+Expectation a_refusal() {
+  return {"a Terminate, or the end of TCP", [](const Seen& seen) {
+            const bool told = any_terminate().judge(seen) == Match::yes;
+            return told ? Match::yes : the_end().judge(seen);
+          }};
+}
 Expectation the_end() {
   return {"the end of TCP, by FIN or reset", [](const Seen& seen) {
             return seen.kind == Seen::Kind::fin || seen.kind == Seen::Kind::reset ? Match::yes : Match::no;

@@ -105,5 +105,7 @@ Expectation a_fin();
 Expectation a_reset();
 /// A FIN or a reset.
 Expectation the_end();
+/// A Terminate, whatever it says, or TCP ends without one: where no clause asks for the Terminate.
+Expectation a_refusal();
 
 }  // namespace rdmawire::conformance::iwarp

@@ -47,6 +47,7 @@ Stimulus send(std::uint32_t msn, const std::string& payload) {
 Stimulus send_part(std::uint32_t msn, std::uint32_t mo, const std::string& payload, bool last) {
   return untagged(RdmapOperation::send, 0, msn, mo, payload, last);
 }
+Stimulus send_nowhere(std::uint32_t msn) { return send(msn).with<DdpUntagged, "qn">(7, "on QN 7"); }
 Stimulus send_solicited(std::uint32_t msn, const std::string& payload) {
   return untagged(RdmapOperation::send_se, 0, msn, 0, payload);
 }

@@ -25,6 +25,8 @@ Stimulus tagged(RdmapOperation operation, std::uint32_t stag, std::uint64_t to, 
 Stimulus send(std::uint32_t msn, const std::string& payload = octets(8));
 /// A segment of a Send that is not the whole of it.
 Stimulus send_part(std::uint32_t msn, std::uint32_t mo, const std::string& payload, bool last);
+/// To a queue that no stream has.
+Stimulus send_nowhere(std::uint32_t msn);
 Stimulus send_solicited(std::uint32_t msn, const std::string& payload = octets(8));
 Stimulus send_invalidate(std::uint32_t msn, std::uint32_t stag, const std::string& payload = octets(8));
 Stimulus send_solicited_invalidate(std::uint32_t msn, std::uint32_t stag, const std::string& payload = octets(8));

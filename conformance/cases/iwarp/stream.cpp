@@ -224,19 +224,30 @@ std::optional<Seen> Stream::next(std::int64_t for_ns) {
 Seen Stream::wait(const Expectation& expectation, std::int64_t within_ns) {
   std::optional<Seen> seen = next(within_ns);
   if (!seen) story_.deviate(Verdict::fail, expectation.text(), "nothing");
-  const Match match = expectation.judge(*seen);
+  return judged(std::move(*seen), expectation);
+}
+
+std::optional<Seen> Stream::wait_or_silence(const Expectation& expectation) {
+  std::optional<Seen> seen = next(story_.patience().silence);
+  if (seen) return judged(std::move(*seen), expectation);
+  story_.record(Step::Kind::expected, "silence, in place of: " + expectation.text());
+  return std::nullopt;
+}
+
+Seen Stream::judged(Seen seen, const Expectation& expectation) {
+  const Match match = expectation.judge(seen);
   if (match != Match::yes) {
-    if (auto right = seen->with_bits_in_order(); right && expectation.judge(*right) == Match::yes) {
+    if (auto right = seen.with_bits_in_order(); right && expectation.judge(*right) == Match::yes) {
       // One deviation does not hide what else a device does.
       story_.deviates(Verdict::fail_wrong_code, expectation.text(),
-                      seen->text() + ": the same, with its bits in another order than figure 7 has them (TRM-001)");
+                      seen.text() + ": the same, with its bits in another order than figure 7 has them (TRM-001)");
       return std::move(*right);
     }
   }
   switch (match) {
-    case Match::yes: story_.record(Step::Kind::expected, expectation.text()); return std::move(*seen);
-    case Match::wrong_code: story_.deviate(Verdict::fail_wrong_code, expectation.text(), seen->text());
-    default: story_.deviate(Verdict::fail, expectation.text(), seen->text());
+    case Match::yes: story_.record(Step::Kind::expected, expectation.text()); return seen;
+    case Match::wrong_code: story_.deviate(Verdict::fail_wrong_code, expectation.text(), seen.text());
+    default: story_.deviate(Verdict::fail, expectation.text(), seen.text());
   }
 }
 

@@ -87,6 +87,8 @@ class Stream {
   Stream& operator<<(const Silence& silence);
   /// The same as <<, and what came, within that time (0: the usual patience).
   Seen wait(const Expectation& expectation, std::int64_t within_ns = 0);
+  /// The same, where silence is right as well: then nothing.
+  std::optional<Seen> wait_or_silence(const Expectation& expectation);
   /// What comes next, whatever it is; nothing until the deadline (0: the usual patience).
   std::optional<Seen> next(std::int64_t for_ns = 0);
   /// What comes until there is silence or the stream's end, which is the last.
@@ -106,6 +108,8 @@ class Stream {
   [[nodiscard]] bool operating() const { return operating_; }
 
  private:
+  /// What came is what was waited for, or the case ends.
+  Seen judged(Seen seen, const Expectation& expectation);
   void tell_frames();
   void tell(Seen seen);
   void arrived(replay::TcpArrival arrival);

@@ -1,0 +1,504 @@
+/// iWARP's monitors on streams made octet by octet: what they say, and when they say nothing.
+
+#include "conformance/monitors/iwarp_monitor.hpp"
+
+#include <filesystem>
+#include <functional>
+#include <set>
+
+#include "conformance/monitors/run.hpp"
+#include "conformance/monitors/streamed_for_test.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::Octets;
+using testing::Streamed;
+
+void number(Octets& to, std::uint64_t value, unsigned octets) {
+  to.resize(to.size() + octets);
+  store_be(to.data() + to.size() - octets, octets, value);
+}
+/// A set-up frame: its last letters tell requests from replies.
+Octets setup(std::string_view key, std::uint8_t flags, std::uint8_t revision, const Octets& private_data = {}) {
+  Octets frame(key.begin(), key.end());
+  frame.insert(frame.end(), {flags, revision});
+  number(frame, private_data.size(), 2);
+  frame.insert(frame.end(), private_data.begin(), private_data.end());
+  return frame;
+}
+Octets request(std::uint8_t flags = 0x40, std::uint8_t revision = 1, const Octets& data = {}) {
+  return setup(mpa::request_key, flags, revision, data);
+}
+Octets reply(std::uint8_t flags = 0x40, std::uint8_t revision = 1, const Octets& data = {}) {
+  return setup(mpa::reply_key, flags, revision, data);
+}
+struct Control {
+  bool last = true;
+  std::uint8_t ddp = 0x01, rdmap = 0x40;  ///< DV 1, RV 1
+};
+Octets untagged(std::uint8_t opcode, std::uint32_t queue, std::uint32_t msn, std::uint32_t mo,
+                const Octets& payload = {}, Control control = {}, std::uint32_t invalidate = 0) {
+  Octets segment{static_cast<std::uint8_t>(control.ddp | (control.last ? 0x40 : 0)),
+                 static_cast<std::uint8_t>(control.rdmap | opcode)};
+  for (const std::uint32_t word : {invalidate, queue, msn, mo}) number(segment, word, 4);
+  segment.insert(segment.end(), payload.begin(), payload.end());
+  return segment;
+}
+Octets tagged(std::uint8_t opcode, std::uint32_t stag, std::uint64_t to, const Octets& payload, Control control = {}) {
+  Octets segment{static_cast<std::uint8_t>(0x80 | control.ddp | (control.last ? 0x40 : 0)),
+                 static_cast<std::uint8_t>(control.rdmap | opcode)};
+  number(segment, stag, 4);
+  number(segment, to, 8);
+  segment.insert(segment.end(), payload.begin(), payload.end());
+  return segment;
+}
+Octets some(std::size_t octets, std::uint8_t value = 0x5a) { return Octets(octets, value); }
+Octets reads(std::uint32_t size, std::uint32_t sink = 7, std::uint64_t to = 0x1000) {
+  Octets header;
+  number(header, sink, 4);
+  number(header, to, 8);
+  number(header, size, 4);
+  number(header, 9, 4);
+  number(header, 0x2000, 8);
+  return header;
+}
+
+/// Both ends in Full Operation Phase, with CRCs; a has sent a Send of 5 octets, so MSN 2 comes next.
+struct Talk : Streamed {
+  explicit Talk(const Octets& asks = request(), const Octets& answers = reply(), const Options& options = {},
+                bool first = true)
+      : Streamed(options) {
+    const auto flag = [](const Octets& frame, std::uint8_t bit) { return (frame[16] & bit) != 0; };
+    const bool crc = flag(asks, 0x40) || flag(answers, 0x40);
+    for (int end : {0, 1}) sender[end] = MpaSender({.markers = flag(end == 0 ? answers : asks, 0x80), .crc = crc});
+    a(asks);
+    b(answers);
+    if (first) say(End::a, untagged(3, 0, 1, 0, some(5)));
+  }
+  Octets fpdu(End end, const Octets& ulpdu) {
+    Octets octets;
+    EXPECT_TRUE(sender[static_cast<int>(end)].send(octets, ulpdu));
+    return octets;
+  }
+  std::uint64_t say(End end, const Octets& ulpdu) { return sends(end, fpdu(end, ulpdu)); }
+  MpaSender sender[2] = {MpaSender({}), MpaSender({})};
+};
+
+/// Segments of end a behind its first Send, and what is said of them.
+struct Row {
+  const char* name;
+  std::vector<Octets> segments;
+  std::vector<std::string> violated;  ///< aliases
+};
+void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+
+class IwarpSegments : public ::testing::TestWithParam<Row> {};
+
+TEST_P(IwarpSegments, AreJudged) {
+  for (const bool crc : {true, false})
+    for (const bool markers : {false, true}) {
+      SCOPED_TRACE(std::string(crc ? "CRCs" : "no CRCs") + (markers ? ", markers" : ""));
+      const auto flags = static_cast<std::uint8_t>((crc ? 0x40 : 0) | (markers ? 0x80 : 0));
+      Talk talk(request(flags), reply(flags));
+      for (const Octets& segment : GetParam().segments) talk.say(End::a, segment);
+      std::set<std::string> aliases;
+      for (const std::string& line : talk.violated()) aliases.insert(line.substr(0, 7));
+      const auto& expected = GetParam().violated;
+      EXPECT_EQ(aliases, std::set<std::string>(expected.begin(), expected.end()));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Iwarp, IwarpSegments,
+    ::testing::Values(
+        Row{"a Send of three segments",
+            {untagged(3, 0, 2, 0, some(100), {.last = false}), untagged(3, 0, 2, 100, some(7), {.last = false}),
+             untagged(3, 0, 2, 107, some(1)), untagged(3, 0, 3, 0, some(1))},
+            {}},
+        Row{"a Write inside of a Send",
+            {untagged(3, 0, 2, 0, some(100), {.last = false}), tagged(0, 7, 99, some(4)),
+             untagged(3, 0, 2, 100, some(7))},
+            {}},
+        Row{"Writes one behind the other",
+            {tagged(0, 7, 0, some(4)), tagged(0, 7, 4, some(4)), tagged(0, 8, 0, {})},
+            {}},
+        Row{"reserved bits of DDP", {untagged(3, 0, 2, 0, some(4), {.ddp = 0x05})}, {"DDP-001"}},
+        Row{"reserved bits of RDMAP", {untagged(3, 0, 2, 0, some(4), {.rdmap = 0x50})}, {"DDP-001"}},
+        Row{"a tagged Send", {tagged(3, 7, 0, some(4))}, {"DDP-001"}},
+        Row{"another DDP version", {untagged(3, 0, 2, 0, some(4), {.ddp = 0x02})}, {"DDP-005"}},
+        Row{"another RDMAP version", {untagged(3, 0, 2, 0, some(4), {.rdmap = 0x80})}, {"RDM-006"}},
+        Row{"an MSN left out", {untagged(3, 0, 3, 0, some(4))}, {"DDP-009"}},
+        Row{"an MSN again", {untagged(3, 0, 1, 0, some(4))}, {"DDP-009"}},
+        Row{"a last flag too early",
+            {untagged(3, 0, 2, 0, some(100)), untagged(3, 0, 2, 100, some(7)), untagged(3, 0, 3, 0, some(7))},
+            {"DDP-006"}},
+        Row{"no last flag",
+            {untagged(3, 0, 2, 0, some(100), {.last = false}), untagged(3, 0, 3, 0, some(7))},
+            {"DDP-006"}},
+        Row{"another opcode inside",
+            {untagged(3, 0, 2, 0, some(100), {.last = false}), untagged(5, 0, 2, 100, some(7))},
+            {"DDP-006"}},
+        Row{"an MO that skips",
+            {untagged(3, 0, 2, 0, some(100), {.last = false}), untagged(3, 0, 2, 104, some(7))},
+            {"DDP-008"}},
+        Row{"an MO that begins late", {untagged(3, 0, 2, 4, some(100))}, {"DDP-008"}},
+        Row{"a TO that stands", {tagged(0, 7, 0, some(100), {.last = false}), tagged(0, 7, 0, some(7))}, {"DDP-007"}},
+        Row{"a Write inside of a Write",
+            {tagged(0, 7, 0, some(100), {.last = false}), tagged(0, 8, 5, some(7))},
+            {"DDP-027"}},
+        Row{"nothing, twice", {untagged(3, 0, 2, 0, {}, {.last = false}), untagged(3, 0, 2, 0, {})}, {"DDP-011"}},
+        Row{"a Send on queue 1", {untagged(3, 1, 1, 0, some(4))}, {"RDM-001"}},
+        Row{"a Send with an STag", {untagged(3, 0, 2, 0, some(4), {}, 5)}, {"RDM-001"}},
+        Row{"a Send with Invalidate", {untagged(4, 0, 2, 0, some(4), {}, 5)}, {}},
+        Row{"a long Read Request", {untagged(1, 1, 1, 0, some(29))}, {"RDM-003"}},
+        Row{"a Read Request on queue 0", {untagged(1, 0, 2, 0, reads(4))}, {"RDM-003"}},
+        Row{"a Terminate with MSN 2", {untagged(7, 2, 2, 0, {0x20, 0x02, 0, 0})}, {"DDP-009", "RDM-005"}},
+        Row{"a Terminate and more",
+            {untagged(7, 2, 1, 0, {0x20, 0x02, 0, 0}), untagged(3, 0, 2, 0, some(4))},
+            {"RDM-030"}},
+        Row{"two Terminates",
+            {untagged(7, 2, 1, 0, {0x20, 0x02, 0, 0}), untagged(7, 2, 2, 0, {0x20, 0x02, 0, 0})},
+            {"TRM-018"}},
+        Row{"reserved bits of a Terminate", {untagged(7, 2, 1, 0, {0x20, 0x02, 0, 1})}, {"TRM-001"}},
+        Row{"a turned Terminate", {untagged(7, 2, 1, 0, {0x21, 0x06, 0, 0})}, {"TRM-001"}},
+        Row{"an unknown error", {untagged(7, 2, 1, 0, {0x20, 0x0a, 0, 0})}, {"TRM-002"}},
+        Row{"an MPA error with a header", {untagged(7, 2, 1, 0, {0x20, 0x02, 0x40, 0})}, {"TRM-011"}},
+        Row{"a catastrophe with a header", {untagged(7, 2, 1, 0, {0x00, 0x00, 0x80, 0, 0, 9})}, {"TRM-007"}},
+        Row{"a DDP error without a header", {untagged(7, 2, 1, 0, {0x11, 0x00, 0, 0})}, {"TRM-010"}},
+        Row{"a protection error without a header", {untagged(7, 2, 1, 0, {0x01, 0x00, 0, 0})}, {"TRM-008"}},
+        Row{"half a header", {untagged(7, 2, 1, 0, {0x11, 0x00, 0xc0, 0, 0, 9, 0x81})}, {"TRM-003"}},
+        Row{"Immediate Data", {untagged(8, 0, 2, 0, some(8))}, {}},
+        Row{"Immediate Data of 7", {untagged(8, 0, 2, 0, some(7))}, {"EXT-002"}},
+        Row{"Immediate Data of version 0", {untagged(8, 0, 2, 0, some(8), {.rdmap = 0})}, {"EXT-018"}},
+        Row{"an atomic operation 1",
+            {untagged(10, 1, 1, 0,
+                      [] {
+                        Octets o(52);
+                        o[3] = 1;
+                        return o;
+                      }())},
+            {"EXT-006"}},
+        Row{"an Atomic Response on queue 1", {untagged(11, 1, 1, 0, some(12))}, {"EXT-007", "EXT-008"}},
+        Row{"too long for the EMSS", {tagged(0, 7, 0, some(1441))}, {"DDP-010", "FPD-011"}},
+        Row{"two in one",
+            {[] {
+               Octets both = untagged(3, 0, 2, 0, some(300), {.last = false});
+               const Octets second = untagged(3, 0, 2, 300, some(20), {.last = false});
+               both.insert(both.end(), second.begin(), second.end());
+               return both;
+             }(),
+             untagged(3, 0, 2, 320, some(4))},
+            {"FPD-013"}}));
+
+TEST(IwarpMonitor, ResponsesAreHeldAgainstTheirRequests) {
+  const auto answers = [](const std::vector<Octets>& segments) {
+    Talk talk;
+    talk.say(End::a, untagged(1, 1, 1, 0, reads(8, 7, 0x1000)));
+    talk.say(End::a, untagged(1, 1, 2, 0, reads(4, 8, 0x3000)));
+    for (const Octets& segment : segments) talk.say(End::b, segment);
+    talk.fin(End::b);
+    return talk.violated();
+  };
+  const Octets first = tagged(2, 7, 0x1000, some(8)), second = tagged(2, 8, 0x3000, some(4));
+  EXPECT_THAT(answers({first, second}), IsEmpty());
+  EXPECT_THAT(answers({tagged(2, 7, 0x1000, some(5), {.last = false}), tagged(2, 7, 0x1005, some(3)), second}),
+              IsEmpty());
+  EXPECT_THAT(answers({second, first}), ElementsAre("RDM-016 b 9"));
+  EXPECT_THAT(answers({tagged(2, 9, 0x1000, some(8)), second}), ElementsAre("RDM-004 b 9"));
+  EXPECT_THAT(answers({tagged(2, 7, 0x1000, some(12)), second}), ElementsAre("RDM-004 b 9"));
+  EXPECT_THAT(answers({tagged(2, 7, 0x1000, some(6)), second}), ElementsAre("RDM-004 b 10"))
+      << "when the next one begins";
+  EXPECT_THAT(answers({tagged(2, 7, 0x1000, some(6))}), ElementsAre("RDM-004 b 10")) << "when nothing more comes";
+  EXPECT_THAT(answers({tagged(2, 7, 0x1000, some(6)), tagged(2, 7, 0x1006, some(2)), second}),
+              ElementsAre("DDP-006 b 10"));
+  EXPECT_THAT(answers({first, second, second}), ElementsAre("RDM-004 b 11")) << "nobody asked";
+}
+
+TEST(IwarpMonitor, AtomicsAreHeldAgainstTheirRequests) {
+  const auto atomic = [](std::uint32_t id) {
+    Octets header(52);
+    header[7] = static_cast<std::uint8_t>(id);
+    return header;
+  };
+  const auto response = [](std::uint32_t msn, std::uint32_t id) {
+    Octets header(12);
+    header[3] = static_cast<std::uint8_t>(id);
+    return untagged(11, 3, msn, 0, header);
+  };
+  const auto answers = [&](const std::vector<Octets>& segments) {
+    Talk talk;
+    talk.say(End::a, untagged(10, 1, 1, 0, atomic(5)));
+    talk.say(End::a, untagged(10, 1, 2, 0, atomic(6)));
+    for (const Octets& segment : segments) talk.say(End::b, segment);
+    return talk.violated();
+  };
+  EXPECT_THAT(answers({response(1, 5), response(2, 6)}), IsEmpty());
+  EXPECT_THAT(answers({response(1, 9), response(2, 6)}), ElementsAre("EXT-008 b 9"));
+  EXPECT_THAT(answers({response(1, 6), response(2, 5)}), ElementsAre("EXT-015 b 9"));
+}
+
+TEST(IwarpMonitor, ReadsStayWithinTheirDepth) {
+  // The reply has room for two.
+  const Octets asks = request(0x50, 2, {0, 2, 0, 4}), gives = reply(0x50, 2, {0, 2, 0, 2});
+  Talk talk(asks, gives);
+  for (std::uint32_t msn = 1; msn <= 2; ++msn) talk.say(End::a, untagged(1, 1, msn, 0, reads(4)));
+  talk.say(End::b, tagged(2, 7, 0x1000, some(4)));
+  talk.say(End::a, untagged(1, 1, 3, 0, reads(4)));
+  EXPECT_THAT(talk.violated(), IsEmpty());
+  EXPECT_EQ(talk.tally("RDM-018").holds, 3U);
+  Talk more(asks, gives);
+  for (std::uint32_t msn = 1; msn <= 3; ++msn) more.say(End::a, untagged(1, 1, msn, 0, reads(4)));
+  EXPECT_THAT(more.violated(), ElementsAre("RDM-018 a 9"));
+  // The response to the first was lost to the capture: the acknowledgement tells.
+  Talk lossy(asks, gives);
+  for (std::uint32_t msn = 1; msn <= 2; ++msn) lossy.say(End::a, untagged(1, 1, msn, 0, reads(4)));
+  lossy.lost(End::b, 24);
+  lossy.say(End::a, untagged(1, 1, 3, 0, reads(4)));
+  EXPECT_THAT(lossy.violated(), IsEmpty());
+  EXPECT_EQ(lossy.tally("RDM-018").open[static_cast<std::size_t>(Reason::capture_lost)], 1U);
+  // Nothing was agreed on.
+  Talk plain;
+  for (std::uint32_t msn = 1; msn <= 9; ++msn) plain.say(End::a, untagged(1, 1, msn, 0, reads(4)));
+  EXPECT_THAT(plain.violated(), IsEmpty());
+  EXPECT_EQ(plain.tally("RDM-018").open[static_cast<std::size_t>(Reason::not_agreed)], 9U);
+}
+
+TEST(IwarpMonitor, SetUpFramesAreJudged) {
+  EXPECT_THAT(Talk(request(0x41)).violated(), ElementsAre("MPA-001 a 4")) << "a reserved bit";
+  EXPECT_THAT(Talk(request(0x60)).violated(), ElementsAre("MPA-001 a 4")) << "R";
+  EXPECT_THAT(Talk(request(), request()).violated(), ElementsAre("MPA-002 b 5"));
+  const Octets asks = request(0x50, 2, {0x80, 4, 0x40, 4});
+  EXPECT_THAT(Talk(asks, reply(0x40, 1), {}, false).violated(), ElementsAre("MPA-024 b 5"));
+  EXPECT_THAT(Talk(asks, reply(0x60, 1), {}, false).violated(), IsEmpty()) << "it says no as it can";
+  EXPECT_THAT(Talk(asks, reply(0x50, 2, {0x80, 4, 0x40, 5}), {}, false).violated(), ElementsAre("MPA-028 b 5"));
+  // D is asked for and given: a read of nothing.
+  const Octets gives = reply(0x50, 2, {0x80, 4, 0x40, 4});
+  EXPECT_THAT(Talk(asks, gives).violated(), ElementsAre("MPA-033 a 6"));
+  Talk reads_first(asks, gives, {}, false);
+  reads_first.say(End::a, untagged(1, 1, 1, 0, reads(0)));
+  EXPECT_THAT(reads_first.violated(), IsEmpty());
+  EXPECT_EQ(reads_first.tally("MPA-033").holds, 1U);
+  Talk no_crc(request(0), reply(0));
+  EXPECT_EQ(no_crc.tally("MPA-019").inconclusive(), 2U) << "an administrator may have said so";
+}
+
+TEST(IwarpMonitor, AResponderWaits) {
+  Talk talk(request(), reply(), {}, false);
+  talk.say(End::b, untagged(3, 0, 1, 0, some(4)));
+  EXPECT_THAT(talk.violated(), ElementsAre("MPA-022 b 6"));
+  Talk lossy(request(), reply(), {}, false);
+  lossy.lost(End::a, lossy.fpdu(End::a, untagged(3, 0, 1, 0, some(4))).size());
+  lossy.say(End::b, untagged(3, 0, 1, 0, some(4)));
+  EXPECT_THAT(lossy.violated(), IsEmpty()) << "what it acknowledges the capture lacks";
+  EXPECT_EQ(lossy.tally("MPA-022").inconclusive(), 1U);
+}
+
+TEST(IwarpMonitor, ABadCrcIsTheSendersWhereTcpSaysSo) {
+  const auto with_bad_crc = [](bool checksum, int times, std::uint8_t value) {
+    Talk talk;
+    for (int i = 0; i < times; ++i) {
+      Octets octets = talk.fpdu(End::a, untagged(3, 0, 2, 0, some(4)));
+      octets.back() ^= 0x10;
+      if (value == 0) std::fill(octets.end() - 4, octets.end(), std::uint8_t{0});
+      talk.bad_checksum = !checksum;
+      talk.a(octets);
+    }
+    return talk.violated();
+  };
+  EXPECT_THAT(with_bad_crc(true, 1, 1), ElementsAre("FPD-003 a 7"));
+  EXPECT_THAT(with_bad_crc(true, 1, 0), ElementsAre("MPA-018 a 7")) << "there is none";
+  EXPECT_THAT(with_bad_crc(false, 4, 1), IsEmpty()) << "there was a good one before: damage";
+  Talk never(request(), reply(), {}, false);
+  never.bad_checksum = true;
+  for (int i = 0; i < 3; ++i) {
+    Octets octets = never.fpdu(End::a, untagged(3, 0, 1, 0, some(4)));
+    octets.back() ^= 0x10;
+    never.a(octets);
+  }
+  EXPECT_THAT(never.violated(), ElementsAre("FPD-003 a 8")) << "none was ever good";
+}
+
+TEST(IwarpMonitor, PadAndMarkersAreJudged) {
+  Talk pad;
+  Octets octets = pad.fpdu(End::a, untagged(3, 0, 2, 0, some(1)));
+  octets[octets.size() - 5] = 1;
+  store_be(octets.data() + octets.size() - 4, 4, compute_mpa_crc(Bytes(octets).first(octets.size() - 4)));
+  pad.a(octets);
+  EXPECT_THAT(pad.violated(), ElementsAre("FPD-001 a 7"));
+
+  const auto marked = [](const std::function<void(Octets&)>& change, std::size_t payload) {
+    Talk talk(request(), reply(0xc0), {}, false);
+    Octets fpdu = talk.fpdu(End::a, untagged(3, 0, 1, 0, some(payload)));
+    change(fpdu);
+    store_be(fpdu.data() + fpdu.size() - 4, 4, compute_mpa_crc(Bytes(fpdu).first(fpdu.size() - 4)));
+    talk.a(fpdu);
+    return talk.violated();
+  };
+  EXPECT_THAT(marked([](Octets&) {}, 1200), IsEmpty());
+  EXPECT_THAT(marked([](Octets& o) { o[515] += 4; }, 600), ElementsAre("FPD-015 a 6"));
+  EXPECT_THAT(marked([](Octets& o) { o[512] = 1; }, 600), ElementsAre("FPD-015 a 6")) << "RESERVED";
+  EXPECT_THAT(marked([](Octets& o) { o[515] |= 1; }, 600), ElementsAre("FPD-015 a 6")) << "the two low bits";
+  EXPECT_THAT(marked([](Octets& o) { o[1027] += 4; }, 1200), ElementsAre("FPD-016 a 6"));
+  // An FPDU that begins with a marker, its CRC without it.
+  Talk uncovered(request(), reply(0xc0), {}, false);
+  octets = uncovered.fpdu(End::a, untagged(3, 0, 1, 0, some(16)));
+  store_be(octets.data() + octets.size() - 4, 4, compute_mpa_crc(Bytes(octets).first(octets.size() - 4).subspan(4)));
+  uncovered.a(octets);
+  EXPECT_THAT(uncovered.violated(), ElementsAre("FPD-017 a 6"));
+  // What was agreed on is not done.
+  Talk unmarked(request(), reply(0xc0), {}, false);
+  unmarked.sender[0] = MpaSender({.markers = false});
+  for (std::uint32_t msn = 1; msn < 4; ++msn) unmarked.say(End::a, untagged(3, 0, msn, 0, some(16)));
+  EXPECT_THAT(unmarked.violated(), ElementsAre("FPD-014 a 6"));
+  Talk unasked(request(), reply(), {}, false);
+  unasked.sender[0] = MpaSender({.markers = true});
+  for (std::uint32_t msn = 1; msn < 4; ++msn) unasked.say(End::a, untagged(3, 0, msn, 0, some(900)));
+  EXPECT_THAT(unasked.violated(), ElementsAre("MPA-021 a 6"));
+}
+
+TEST(IwarpMonitor, MarkersKeepTheirPlacesAcrossTheWrap) {
+  const auto across = [](bool shifts) {
+    Streamed::Options options;
+    options.sequence[0] = 0xffffff00;
+    Talk talk(request(), reply(0xc0), options, false);
+    for (std::uint32_t msn = 1; msn < 8; ++msn) {
+      Octets octets = talk.fpdu(End::a, untagged(3, 0, msn, 0, some(600)));
+      if (shifts && msn > 3)
+        for (std::size_t at = MarkerGrid::to_next(talk.sender[0].position() - octets.size()); at + 4 < octets.size();
+             at += 512)
+          if (octets[at + 2] != 0 || octets[at + 3] != 0) octets[at + 3] ^= 8;
+      store_be(octets.data() + octets.size() - 4, 4, compute_mpa_crc(Bytes(octets).first(octets.size() - 4)));
+      talk.a(octets);
+    }
+    return talk.violated();
+  };
+  EXPECT_THAT(across(false), IsEmpty());
+  EXPECT_THAT(across(true).size(), 1U);
+}
+
+TEST(IwarpMonitor, ATerminateQuotesWhatWasSent) {
+  const auto quoting = [](const Octets& quoted, std::uint16_t length, Octets control) {
+    Talk talk;
+    talk.say(End::a, tagged(0, 7, 0x1000, some(10)));
+    number(control, length, 2);
+    control.insert(control.end(), quoted.begin(), quoted.end());
+    talk.say(End::b, untagged(7, 2, 1, 0, control));
+    return talk.violated();
+  };
+  const Octets header = tagged(0, 7, 0x1000, {});
+  EXPECT_THAT(quoting(header, 24, {0x11, 0x00, 0xc0, 0}), IsEmpty());
+  EXPECT_THAT(quoting(header, 10, {0x11, 0x00, 0xc0, 0}), ElementsAre("TRM-003 b 8")) << "the payload's length alone";
+  EXPECT_THAT(quoting(tagged(0, 7, 0x1004, {}), 24, {0x11, 0x00, 0xc0, 0}), ElementsAre("TRM-005 b 8"));
+  EXPECT_THAT(quoting(header, 24, {0x11, 0x00, 0xe0, 0}), ElementsAre("TRM-010 b 8")) << "R for a Write";
+  // A read that was answered in part.
+  const auto in_part = [](std::uint32_t advanced) {
+    Talk talk;
+    talk.say(End::a, untagged(1, 1, 1, 0, reads(100)));
+    talk.say(End::b, tagged(2, 7, 0x1000, some(40), {.last = false}));
+    Octets message{0x01, 0x00, 0xe0, 0, 0, 46};
+    for (const Octets& part : {untagged(1, 1, 1, 0), reads(100 - advanced, 7, 0x1000 + advanced)})
+      message.insert(message.end(), part.begin(), part.end());
+    store_be(message.data() + message.size() - 8, 8, 0x2000 + advanced);
+    talk.say(End::b, untagged(7, 2, 1, 0, message));
+    return talk.violated();
+  };
+  EXPECT_THAT(in_part(40), IsEmpty());
+  EXPECT_THAT(in_part(0), ElementsAre("TRM-006 b 9"));
+}
+
+TEST(IwarpMonitor, TcpIsClosedGracefullyBehindATerminate) {
+  const Octets terminate = untagged(7, 2, 1, 0, {0x20, 0x02, 0, 0});
+  Talk graceful;
+  graceful.say(End::b, terminate);
+  graceful.fin(End::b);
+  graceful.reset(End::b);
+  EXPECT_THAT(graceful.violated(), IsEmpty());
+  EXPECT_EQ(graceful.tally("TRM-016").holds, 1U);
+  Talk abrupt;
+  abrupt.say(End::b, terminate);
+  abrupt.reset(End::b);
+  EXPECT_THAT(abrupt.violated(), ElementsAre("TRM-016 b 8"));
+  Talk unseen;
+  unseen.say(End::b, terminate);
+  unseen.lost(End::b, 1);
+  unseen.reset(End::b);
+  EXPECT_THAT(unseen.violated(), IsEmpty()) << "its number says that a FIN was before it";
+}
+
+TEST(IwarpMonitor, WhatTcpSendsAgainIsNoViolation) {
+  Talk talk;
+  const Octets octets = talk.fpdu(End::a, untagged(3, 0, 2, 0, some(30)));
+  talk.a(octets);
+  talk.again(End::a, octets);
+  talk.again(End::a, octets);
+  talk.say(End::a, untagged(3, 0, 3, 0, some(30)));
+  EXPECT_THAT(talk.violated(), IsEmpty());
+  EXPECT_EQ(talk.tally("DDP-009").holds, 3U);
+}
+
+TEST(IwarpMonitor, BehindAGapNothingIsKnown) {
+  Talk talk;
+  talk.lost(End::a, talk.fpdu(End::a, untagged(3, 0, 2, 0, some(30))).size());
+  talk.again(End::b, {});  // acknowledges what is missing
+  talk.say(End::a, untagged(3, 0, 3, 0, some(30)));
+  talk.say(End::a, untagged(3, 0, 4, 0, some(30)));
+  EXPECT_THAT(talk.violated(), IsEmpty());
+  EXPECT_GE(talk.tally("DDP-009").open[static_cast<std::size_t>(Reason::capture_lost)], 1U);
+  EXPECT_EQ(talk.tally("DDP-009").holds, 2U) << "the first, and what follows one that was seen";
+}
+
+TEST(IwarpMonitor, AStreamWithoutItsBeginning) {
+  Talk whole(request(), reply(), {}, false);
+  Octets stream;
+  for (std::uint32_t msn = 1; msn < 20; ++msn) {
+    const Octets octets = whole.fpdu(End::a, untagged(3, 0, msn, 0, some(700)));
+    stream.insert(stream.end(), octets.begin(), octets.end());
+  }
+  Streamed::Options options;
+  options.syn = false;
+  Streamed middle(options);
+  for (std::size_t at = 1000; at + 1000 < stream.size(); at += 1000) middle.a(Bytes(stream).subspan(at, 1000));
+  EXPECT_THAT(middle.violated(), IsEmpty());
+  EXPECT_EQ(middle.tally("FPD-022").holds, 1U);
+  EXPECT_GE(middle.tally("DDP-009").open[static_cast<std::size_t>(Reason::start_not_seen)], 1U);
+  EXPECT_GE(middle.tally("FPD-011").open[static_cast<std::size_t>(Reason::not_agreed)], 1U) << "the EMSS";
+}
+
+TEST(IwarpMonitor, TheTestersOwnWrongsAreNotJudged) {
+  Streamed::Options options;
+  options.judges[0] = false;
+  Talk talk(request(0x41), reply(), options);
+  talk.say(End::a, untagged(3, 0, 9, 4, some(4), {.ddp = 0x05}));
+  EXPECT_THAT(talk.violated(), IsEmpty());
+  EXPECT_EQ(talk.tally("DDP-009").evaluated(), 0U);
+  EXPECT_GT(talk.tally("MPA-002").holds, 0U);
+}
+
+// Captures of siw: each deviation was looked at octet by octet.
+TEST(IwarpMonitor, WhatCapturesOfSiwShow) {
+  const std::filesystem::path samples = std::filesystem::path(RDMAWIRE_SOURCE_DIR) / "captures" / "samples";
+  const auto found = [&](const char* name) {
+    CheckOptions options;
+    options.files = {(samples / name).string()};
+    const CheckResult result = check(options);
+    EXPECT_THAT(result.troubles, IsEmpty());
+    std::vector<std::string> lines;
+    for (const Violation& v : result.violations)
+      lines.push_back(std::string(v.of().alias) + " " + std::to_string(v.place.frame) + " " + std::to_string(v.count));
+    EXPECT_GT(result.tallies[RuleId("ddp.data-source.control.fields").index()].holds, 20U);
+    return lines;
+  };
+  // Frames 30 and 31 have two octets of payload and a pad of 00 40: what the buffer held before. RFC 5044, 4.1.
+  EXPECT_THAT(found("siw-read.pcap.gz"), ElementsAre("FPD-001 30 1", "FPD-001 31 1"));
+  EXPECT_THAT(found("siw-send.pcap.gz"), ElementsAre("FPD-001 28 1", "FPD-001 29 1"));
+  EXPECT_THAT(found("siw-write.pcap.gz"), ElementsAre("FPD-001 29 1", "FPD-001 30 1"));
+  EXPECT_THAT(found("siw-write-loss.pcap.gz"), ElementsAre("FPD-001 29 1", "FPD-001 30 1"));
+  EXPECT_THAT(found("siw-rping.pcap"), IsEmpty());
+  EXPECT_THAT(found("siw-nvme-ipv6.pcapng.zst"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace rdmawire::conformance
