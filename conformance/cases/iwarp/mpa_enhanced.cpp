@@ -314,7 +314,7 @@ void the_queue_pair_is_given_up(IwarpBench& bench) {
 // RFC 5044, 8, code 1.
 void hears_of_the_end(IwarpBench& bench, const Connected& qp) {
   for (;;) {
-    const peer::CmEvent event = bench.wait_for("the connection's end", bench.patience().answer,
+    const peer::CmEvent event = bench.wait_for("what became of the connection", bench.patience().answer,
                                                [&] { return qp.cm.next_event(std::chrono::milliseconds(0)); });
     if (event.type == "established") continue;
     bench.require(event.type == "disconnected" || event.type == "connect_error" || event.type == "rejected",

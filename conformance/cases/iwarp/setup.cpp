@@ -55,7 +55,7 @@ peer::CmEvent attempt_fails(IwarpBench& bench, const Connected& qp) {
   constexpr std::array progress{"addr_resolved", "route_resolved"};
   constexpr std::array failures{"rejected", "unreachable", "connect_error", "failed"};
   for (;;) {
-    peer::CmEvent event = bench.wait_for("a connection that failed", bench.patience().answer,
+    peer::CmEvent event = bench.wait_for("what became of the connection", bench.patience().answer,
                                          [&] { return qp.cm.next_event(std::chrono::milliseconds(0)); });
     if (std::ranges::count(progress, event.type) != 0) continue;
     bench.require(std::ranges::count(failures, event.type) != 0, "the consumer told that the connection failed",
