@@ -144,6 +144,12 @@ void length_of_an_untagged_segment(IwarpBench& bench) { quotes_an_untagged_segme
 void length_of_a_tagged_segment(IwarpBench& bench) { quotes_a_tagged_segment(bench, false); }
 void header_of_an_untagged_segment(IwarpBench& bench) { quotes_an_untagged_segment(bench, true); }
 void header_of_a_tagged_segment(IwarpBench& bench) { quotes_a_tagged_segment(bench, true); }
+// Its MSN is one thing and its size another.
+void header_of_a_read_request(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  const Stimulus wrong = read_request(1, {.size = 48, .source_stag = qp.stag() ^ 0x40000, .source_to = qp.to()});
+  quotes_its_segment(bench, qp, wrong, a_terminate(0, 1, 0x00), ddp_untagged_octets, true);
+}
 
 // ---- TRM-004: with R the Read Request Header, of a protection error of a Read Request.
 
@@ -316,9 +322,11 @@ void terminate_cut(IwarpBench& bench) {
 void at_a_boundary(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1, .region_octets = 1U << 20});
   qp >> read_request(1, {.size = 1U << 20, .source_stag = qp.stag(), .source_to = qp.to()});
+  // It has begun: an error that comes earlier may be told before the response.
+  const Seen first = qp.wait(an(RdmapOperation::read_response));
+  std::uint64_t octets_answered = first.payload().size();
+  bool inside = first.get<Ddp, "last">() == 0;
   qp >> send(7);
-  std::uint64_t octets_answered = 0;
-  bool inside = false;
   for (;;) {
     auto seen = qp.next();
     if (!seen) bench.deviate(Verdict::fail, "a Terminate", "nothing");
@@ -394,6 +402,7 @@ std::span<const Case> terminate_cases() {
       {.rule = "terminate.sender.read-request.present", .run = quotes_the_read_request},
       {.rule = "terminate.sender.ddp-header.copied", .variant = "untagged", .run = header_of_an_untagged_segment},
       {.rule = "terminate.sender.ddp-header.copied", .variant = "tagged", .run = header_of_a_tagged_segment},
+      {.rule = "terminate.sender.ddp-header.copied", .variant = "RDMA Read Request", .run = header_of_a_read_request},
       {.rule = "terminate.sender.read-request.progress", .run = quotes_what_is_left_of_a_read},
       {.rule = "terminate.sender.local-catastrophic.no-header", .run = local_catastrophe_quotes_nothing},
       {.rule = "terminate.sender.protection.headers", .variant = "Read Request", .run = read_of_an_unknown_stag},
