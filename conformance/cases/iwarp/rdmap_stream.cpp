@@ -94,6 +94,20 @@ void half_a_response(IwarpBench& bench) {
   qp.completes(0);
   qp.holds(64, octets(32));
 }
+// The note to rule 12: a consumer that fences has what it posts behind the RDMA Read held back.
+void a_fenced_send(IwarpBench& bench) {
+  Connected& qp = bench.connect();
+  qp.opens();
+  qp.device_reads(0, 16, 64);
+  qp.device_sends(1, 8, 0, {"signaled", "fence"});
+  const Seen request = qp.wait(a_read_request(1, 16));
+  qp << silence();
+  qp.completes_nothing();
+  qp >> response_to(request, octets(16));
+  qp.completes(0);
+  qp << a_send(1);
+  qp.completes(1);
+}
 void two_reads(IwarpBench& bench) {
   Connected& qp = bench.connect({.enhanced = Enhanced{}});
   qp.opens();
@@ -301,6 +315,10 @@ std::span<const Case> rdmap_stream_cases() {
        .role = requester,
        .run = half_a_response},
       {.rule = "rdmap.verbs.completion.in-order", .variant = "two RDMA Reads", .role = requester, .run = two_reads},
+      {.rule = "rdmap.verbs.completion.in-order",
+       .variant = "RDMA Read, fenced Send",
+       .role = requester,
+       .run = a_fenced_send},
       {.rule = "rdmap.sender.terminate.then-silence", .variant = "Sends posted", .run = with_sends_posted},
       {.rule = "rdmap.sender.terminate.then-silence",
        .variant = "RDMA Reads to be answered",
