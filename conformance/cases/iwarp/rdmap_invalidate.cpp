@@ -105,6 +105,16 @@ void another_domains_region(IwarpBench& bench) {
   other >> read_request(1, {.size = 16, .source_stag = other.stag(), .source_to = other.to()});
   other << an(RdmapOperation::read_response).carrying(octets(16));
 }
+// An STag is index and key: what has another key is another one, and nothing becomes of the first.
+void another_key_of_a_region(IwarpBench& bench) {
+  Connected& other = bench.connect();
+  Connected& qp = bench.connect({.receives = 1});
+  qp >> send_invalidate(1, other.stag() ^ 1);
+  bench.pass(bench.patience().silence);
+  is_good(other, {other.stag(), other.to()}, 1);
+  qp.refuses(cannot_be_invalidated());
+  qp.fails_or_is_flushed(0);
+}
 void another_domains_fast_region(IwarpBench& bench) {
   Connected& other = bench.connect({.domain = 1});
   const FastRegion region(bench, 1);
@@ -209,6 +219,9 @@ std::span<const Case> rdmap_invalidate_cases() {
       {.rule = "rdmap.receiver.invalidate.refused",
        .variant = "region of another protection domain",
        .run = another_domains_region},
+      {.rule = "rdmap.receiver.invalidate.refused",
+       .variant = "another key of a region",
+       .run = another_key_of_a_region},
       {.rule = "rdmap.receiver.invalidate.refused",
        .variant = "fast region of another protection domain",
        .run = another_domains_fast_region},
