@@ -98,6 +98,8 @@ const std::map<std::string_view, std::set<std::string>> related{
     // MULPDU is MPA's and DDP's.
     {"long-ulpdus", {"DDP-010"}},
     {"segments-beyond-mulpdu", {"FPD-011"}},
+    // A response that an error ends half-way says that it is whole.
+    {"last-flag-everywhere", {"RDM-004"}},
     // Its Terminate's MSN too.
     {"msn-from-zero", {"RDM-005"}},
     // The messages of RFC 7306 too.

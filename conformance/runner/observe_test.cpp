@@ -100,8 +100,10 @@ TEST(Observe, EveryMonitorHasSomethingToSayOfTheCasesOrTheSamples) {
     for (std::size_t i = 0; i < rules.size(); ++i)
       if (result.tallies[i].evaluated() != 0) all.tallies[i].add(result.tallies[i]);
   }
-  for (const RuleId rule : monitored)
+  for (const RuleId rule : monitored) {
+    if (rule->services == Services::iwarp) continue;  // conformance/endpoint/fault_monitors_test.cpp holds those
     EXPECT_EQ(all.tallies.contains(rule.index()), !is_open_monitor(rule->id)) << rule->alias << " " << rule->id;
+  }
 }
 
 }  // namespace
