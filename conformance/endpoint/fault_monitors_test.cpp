@@ -95,6 +95,8 @@ const std::map<std::string_view, std::set<std::string>> related{
     {"sends-markers-unasked", {"FPD-020"}},
     // In place of the Terminate.
     {"ignores-missing-rtr", {"MPA-033"}},
+    // A response that ends with its first segment is shorter than what was asked for.
+    {"last-flag-everywhere", {"RDM-004"}},
     // MULPDU is MPA's and DDP's.
     {"long-ulpdus", {"DDP-010"}},
     {"segments-beyond-mulpdu", {"FPD-011"}},
