@@ -40,7 +40,8 @@ struct Unexercised {
 constexpr Unexercised unexercised[] = {
     {"roce.tester.icrc.cut-off-inconclusive", "no capture here is cut; the monitor's own tests cut packets"},
     {"congestion.notification-point.cnp.on-loss", "no device here sends CNPs for losses"},
-    {"fpdu.sender.markers.across-wrap", "no stream here is so long, or begins near the wrap; the monitor's own tests' do"},
+    {"fpdu.sender.markers.across-wrap",
+     "no stream here is so long, or begins near the wrap; the monitor's own tests' do"},
     {"fpdu.tester.stream.begins-in-the-middle", "no capture here begins inside a stream; the monitor's own tests' do"},
 };
 bool is_open_monitor(std::string_view rule) {
