@@ -300,24 +300,35 @@ void add_known(const std::string& name, conformance::ExpectedResults& expected) 
   }
 }
 
-Exit show_mutations(std::uint64_t seed) {
+Exit show_mutations(std::uint64_t seed, const std::vector<std::string>& faults) {
   constexpr std::uint64_t usual_seed = 20261121;
   std::atomic<std::size_t> done = 0;
-  const auto all =
-      conformance::mutate_all(conformance::Breadth::all, seed ? seed : usual_seed,
-                              std::max(1U, std::thread::hardware_concurrency()), [&](const auto&) {
-                                if (const std::size_t count = ++done; count % 25 == 0)
-                                  complain(fmt::format("{} of {} faults", count, conformance::seeded_faults().size()));
-                              });
+  const auto all = conformance::mutate_all(
+      conformance::Breadth::all, seed ? seed : usual_seed, std::max(1U, std::thread::hardware_concurrency()),
+      [&](const auto&) {
+        if (const std::size_t count = ++done; count % 25 == 0)
+          complain(fmt::format("{} of {} faults", count, conformance::seeded_faults().size()));
+      },
+      faults);
   Output output;
   output.text() += conformance::document_of(all);
-  const bool whole = std::none_of(all.begin(), all.end(), [](const auto& m) { return m.missed(); });
+  bool whole = true;
+  const auto news = [&](const conformance::Mutation& mutation, const std::string& what) {
+    complain(fmt::format("{}: {}", mutation.fault->name, what));
+    whole = false;
+  };
+  for (const conformance::Mutation& mutation : all) {
+    if (mutation.missed()) news(mutation, "nothing notices it");
+    if (mutation.unseen() && mutation.fault->unseen.empty()) news(mutation, "monitors do not see it");
+    if (const auto others = mutation.unrelated(); !others.empty())
+      news(mutation, fmt::format("it is noticed, and not declared to be, by {}", fmt::join(others, " ")));
+  }
   if (!output.finish()) return Exit::trouble;
   return whole ? Exit::fine : Exit::found;
 }
 
 Exit run(Options options) {
-  if (options.mutations) return show_mutations(options.seed);
+  if (options.mutations) return show_mutations(options.seed, options.target.faults);
   if (options.coverage) return show_coverage();
   if (options.list) return list(options);
   if (options.target.faults == std::vector<std::string>{"list"}) return list_faults();

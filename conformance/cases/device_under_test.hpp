@@ -35,7 +35,7 @@ struct MpaWishes {
   bool enhanced = true;       ///< as initiator of revision 2
   bool peer_to_peer = false;  ///< as initiator
   bool rtr_send = true, rtr_write = true, rtr_read = true;
-  bool rdmac = false;      ///< it speaks revision 0, too. RFC 5044, appendix C
+  bool rdmac = false;  ///< it speaks revision 0, too. RFC 5044, appendix C
 
   friend bool operator==(const MpaWishes&, const MpaWishes&) = default;
 };

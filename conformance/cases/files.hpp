@@ -59,6 +59,6 @@ std::span<const Case> mpa_enhanced_cases();
 std::span<const Case> fpdu_framing_cases();
 std::span<const Case> fpdu_crc_cases();
 std::span<const Case> fpdu_markers_cases();
-}
+}  // namespace iwarp
 
 }  // namespace rdmawire::conformance

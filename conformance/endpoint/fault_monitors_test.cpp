@@ -95,9 +95,13 @@ const std::map<std::string_view, std::set<std::string>> related{
     {"sends-markers-unasked", {"FPD-020"}},
     // In place of the Terminate.
     {"ignores-missing-rtr", {"MPA-033"}},
+    // A response that ends with its first segment is shorter than what was asked for.
+    {"last-flag-everywhere", {"RDM-004"}},
     // MULPDU is MPA's and DDP's.
     {"long-ulpdus", {"DDP-010"}},
     {"segments-beyond-mulpdu", {"FPD-011"}},
+    // A response that an error ends half-way says that it is whole.
+    {"last-flag-everywhere", {"RDM-004"}},
     // Its Terminate's MSN too.
     {"msn-from-zero", {"RDM-005"}},
     // The messages of RFC 7306 too.

@@ -148,10 +148,11 @@ std::optional<CaseResult> result_of(const nlohmann::json& json) {
 
 namespace {
 
-/// Every rule that monitors judge, and how it fared over the whole run.
-Json rules_of(const Observation& observed) {
+/// Every rule of the cases' family that monitors judge, and how it fared over the whole run.
+Json rules_of(const Report& report) {
+  const Observation observed = report.observed();
   Json list = Json::array();
-  for (const RuleId rule : monitored) {
+  for (const RuleId rule : report.watched()) {
     const auto found = observed.tallies.find(rule.index());
     const Tally tally = found == observed.tallies.end() ? Tally{} : found->second;
     list.push_back({{"rule", rule->id},
@@ -207,7 +208,7 @@ Json to_json(const Report& report) {
             {"seed", report.seed},
             {"duration_ns", report.nanoseconds},
             {"verdicts", std::move(counts)},
-            {"rules", rules_of(report.observed())}};
+            {"rules", rules_of(report)}};
   if (!report.date.empty()) json["date"] = report.date;
   if (!report.partial.empty()) json["partial"] = report.partial;
   if (!report.preflight.empty()) {

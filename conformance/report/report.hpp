@@ -37,6 +37,8 @@ struct Report {
   [[nodiscard]] std::map<Verdict, std::size_t> counts() const;
   /// What monitors saw in all cases: how often each rule held, was broken, or nothing could be said.
   [[nodiscard]] Observation observed() const;
+  /// The rules with a monitor that are of a family of its cases.
+  [[nodiscard]] std::vector<RuleId> watched() const;
 };
 
 /// A case in the words of a terminal: its verdict, and what was expected and seen where it deviates. `steps`: the whole

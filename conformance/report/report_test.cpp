@@ -55,7 +55,7 @@ TEST(Report, InWords) {
   EXPECT_EQ(summary(report),
             "2 cases in 2.0 s: 1 fail-wrong-code, 1 unsupported; a <device>, seed 7\n"
             "observed in their frames: 1 rules held, 0 violated, 0 inconclusive, " +
-                std::to_string(monitored.size() - 1) + " not exercised\n");
+                std::to_string(report.watched().size() - 1) + " not exercised\n");
 }
 
 TEST(Report, AsJson) {
@@ -71,7 +71,7 @@ TEST(Report, AsJson) {
   ASSERT_NE(rule, json["rules"].end());
   EXPECT_EQ((*rule)["state"], "held");
   EXPECT_EQ((*rule)["held"], 2);
-  EXPECT_EQ(json["rules"].size(), monitored.size());
+  EXPECT_EQ(json["rules"].size(), a_report().watched().size());
 }
 
 TEST(Report, OfVeryManyStepsTheFirstAndTheLastAreTold) {

@@ -47,6 +47,16 @@ Observation Report::observed() const {
   return all;
 }
 
+std::vector<RuleId> Report::watched() const {
+  std::vector<RuleId> watched;
+  for (const RuleId rule : monitored)
+    if (std::any_of(results.begin(), results.end(), [&](const CaseResult& result) {
+          return (result.of->family() == Family::iwarp) == contains(rule->services, Services::iwarp);
+        }))
+      watched.push_back(rule);
+  return watched;
+}
+
 std::string text_of(const CaseResult& result, bool steps) {
   const Rule& rule = *result.of->rule;
   const Judgement& judgement = result.judgement;
@@ -94,7 +104,7 @@ std::string summary(const Report& report) {
                       count([](const Tally& t) { return t.holds != 0 && t.violated == 0; }),
                       count([](const Tally& t) { return t.violated != 0; }),
                       count([](const Tally& t) { return t.holds == 0 && t.violated == 0; }),
-                      monitored.size() - observed.tallies.size());
+                      report.watched().size() - observed.tallies.size());
   if (!report.partial.empty()) text += fmt::format("PARTIAL: {}\n", report.partial);
   return text;
 }

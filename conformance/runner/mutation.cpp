@@ -115,14 +115,17 @@ Mutation mutate(const SeededFault& fault, Breadth breadth, std::uint64_t seed, c
 }
 
 std::vector<Mutation> mutate_all(Breadth breadth, std::uint64_t seed, unsigned threads,
-                                 const std::function<void(const Mutation&)>& progress) {
+                                 const std::function<void(const Mutation&)>& progress,
+                                 std::span<const std::string> names) {
   const CleanRun clean = clean_run(seed);
-  const std::span<const SeededFault> faults = seeded_faults();
+  std::vector<const SeededFault*> faults;
+  for (const SeededFault& fault : seeded_faults())
+    if (names.empty() || std::find(names.begin(), names.end(), fault.name) != names.end()) faults.push_back(&fault);
   std::vector<Mutation> mutations(faults.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t at = next++; at < mutations.size(); at = next++) {
-      mutations[at] = mutate(faults[at], breadth, seed, clean);
+      mutations[at] = mutate(*faults[at], breadth, seed, clean);
       if (progress) progress(mutations[at]);
     }
   };

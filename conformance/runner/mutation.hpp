@@ -47,9 +47,10 @@ CleanRun clean_run(std::uint64_t seed);
 /// rule of Level::may, which never fails, deviates when it reports what it does not report without the fault.
 Mutation mutate(const SeededFault& fault, Breadth breadth, std::uint64_t seed, const CleanRun& clean);
 
-/// All faults, by so many threads. `progress`: called after each, by whichever thread.
+/// All faults, or those of `names`, by so many threads. `progress`: called after each, by whichever thread.
 std::vector<Mutation> mutate_all(Breadth breadth, std::uint64_t seed, unsigned threads,
-                                 const std::function<void(const Mutation&)>& progress = {});
+                                 const std::function<void(const Mutation&)>& progress = {},
+                                 std::span<const std::string> names = {});
 
 /// One line a fault, and how many were caught, missed, or have no case.
 std::string table_of(std::span<const Mutation> mutations);

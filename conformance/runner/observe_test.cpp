@@ -40,6 +40,9 @@ struct Unexercised {
 constexpr Unexercised unexercised[] = {
     {"roce.tester.icrc.cut-off-inconclusive", "no capture here is cut; the monitor's own tests cut packets"},
     {"congestion.notification-point.cnp.on-loss", "no device here sends CNPs for losses"},
+    {"fpdu.sender.markers.across-wrap",
+     "no stream here is so long, or begins near the wrap; the monitor's own tests' do"},
+    {"fpdu.tester.stream.begins-in-the-middle", "no capture here begins inside a stream; the monitor's own tests' do"},
 };
 bool is_open_monitor(std::string_view rule) {
   return std::any_of(std::begin(unexercised), std::end(unexercised),
@@ -98,8 +101,10 @@ TEST(Observe, EveryMonitorHasSomethingToSayOfTheCasesOrTheSamples) {
     for (std::size_t i = 0; i < rules.size(); ++i)
       if (result.tallies[i].evaluated() != 0) all.tallies[i].add(result.tallies[i]);
   }
-  for (const RuleId rule : monitored)
+  for (const RuleId rule : monitored) {
+    if (rule->services == Services::iwarp) continue;  // conformance/endpoint/fault_monitors_test.cpp holds those
     EXPECT_EQ(all.tallies.contains(rule.index()), !is_open_monitor(rule->id)) << rule->alias << " " << rule->id;
+  }
 }
 
 }  // namespace

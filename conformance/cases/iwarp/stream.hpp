@@ -56,7 +56,10 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   /// TCP is there.
-  void take(std::unique_ptr<replay::TcpConnection> connection) { connection_ = std::move(connection); }
+  void take(std::unique_ptr<replay::TcpConnection> connection) {
+    connection_ = std::move(connection);
+    tell_frames();
+  }
   [[nodiscard]] replay::TcpConnection& connection() { return *connection_; }
   [[nodiscard]] bool connected() const { return connection_ != nullptr; }
   /// Full Operation Phase from here on: how each direction is framed.

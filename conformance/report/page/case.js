@@ -45,12 +45,16 @@ function ladder(row) {
   const start = steps.length ? steps[0].time_ns : 0;
   const rows = steps.map(step => {
     const time = element("span", {class: "time"}, duration(step.time_ns - start));
+    const arrow = element("span", {class: "arrow", "aria-hidden": "true"});
+    const way = {sent: "to the device: ", received: "from the device: "}[step.kind];
+    if (!known(step.frame) && way) // of iWARP: what its frames carry, which follow
+      return element("li", {class: `step ${step.kind}`}, time, element("span", {class: "said"}, element("span", {class: "visually-hidden"}, way), step.text, arrow));
     if (!known(step.frame)) {
       const sign = {expected: "✓", deviation: "✗", verbs: "verbs", observed: "seen"}[step.kind] ?? "";
       return element("li", {class: `step ${step.kind}`}, time, element("span", {class: "said"}, sign && element("b", {}, sign), " ", step.text));
     }
-    const button = element("button", {type: "button", "aria-expanded": "false"}, element("span", {class: "visually-hidden"}, step.kind === "sent" ? "to the device: " : "from the device: "), step.text);
-    const item = element("li", {class: `step ${step.kind}`}, time, element("span", {class: "said"}, button, element("span", {class: "arrow", "aria-hidden": "true"})));
+    const button = element("button", {type: "button", "aria-expanded": "false"}, way && element("span", {class: "visually-hidden"}, way), step.text);
+    const item = element("li", {class: `step ${step.kind}`}, time, element("span", {class: "said"}, button, way && arrow));
     button.addEventListener("click", () => {
       const open = button.getAttribute("aria-expanded") !== "true";
       button.setAttribute("aria-expanded", String(open));
