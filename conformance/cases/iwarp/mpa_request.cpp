@@ -24,6 +24,7 @@ void checked_request(IwarpBench& bench, Connected& qp, const std::string& privat
                 fmt::format("flags {:#04x}", flags));
   bench.require(revision == 1 || revision == 2, "revision 1 or 2", request.text());
   const bool enhanced = frame.get<"enhanced">() != 0;
+  if (enhanced) enhanced_in(bench, request);
   const std::string found = private_data_in(request).substr(enhanced ? 4 : 0);
   bench.require(found == private_data, fmt::format("the consumer's {} octets of private data", private_data.size()),
                 fmt::format("{} others", found.size()));
