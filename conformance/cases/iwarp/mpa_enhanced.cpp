@@ -167,6 +167,13 @@ void answer(IwarpBench& bench, Connected& qp, const Enhanced& data) {
                      data.d, data.ird, data.ord));
   bench.operates(qp);
 }
+void a_reply_without_enhanced_data(IwarpBench& bench) {
+  Connected& qp = asking_enhanced(bench, {});
+  qp.say(mpa_reply(mpa_flag::crc | mpa_flag::enhanced, 2), "an enhanced reply without private data");
+  qp.operate({}, {});
+  ends_with_an_error(qp);
+  attempt_fails(bench, qp);
+}
 void more_than_it_has_resources_for(IwarpBench& bench) {
   Connected& qp = asking_enhanced(bench, {});
   answer(bench, qp, {.ird = 4, .ord = 0x3ffe});
@@ -374,9 +381,14 @@ std::span<const Case> mpa_enhanced_cases() {
       {.rule = "mpa.responder.enhanced.not-unasked",
        .variant = "revision 1",
        .run = an_unenhanced_request_of_revision_1},
-      {.rule = "mpa.responder.enhanced.too-short", .variant = "no octets", .run = enhanced_data_of<0>},
-      {.rule = "mpa.responder.enhanced.too-short", .variant = "2 octets", .run = enhanced_data_of<2>},
-      {.rule = "mpa.responder.enhanced.too-short", .variant = "3 octets", .run = enhanced_data_of<3>},
+      {.rule = "mpa.receiver.enhanced.too-short", .variant = "no octets", .run = enhanced_data_of<0>},
+      {.rule = "mpa.receiver.enhanced.too-short", .variant = "2 octets", .run = enhanced_data_of<2>},
+      {.rule = "mpa.receiver.enhanced.too-short", .variant = "3 octets", .run = enhanced_data_of<3>},
+      {.rule = "mpa.receiver.enhanced.too-short",
+       .variant = "no octets, in the reply",
+       .role = Role::requester,
+       .run = a_reply_without_enhanced_data,
+       .caution = Caution::dangerous},
       {.rule = "mpa.responder.enhanced.unsupported", .run = an_enhanced_request_to_one_of_revision_1},
       {.rule = "mpa.responder.depth.within-request", .variant = "4 and 4", .run = depths_of<4, 4>},
       {.rule = "mpa.responder.depth.within-request",
