@@ -186,14 +186,15 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .sentence = "A request with S = 0 is answered by an unenhanced reply.",
      .stimulus = "S = 0 in a request of revision 2",
      .applies = "the device supports revision 2"},
-    {.id = "mpa.responder.enhanced.too-short",
+    {.id = "mpa.receiver.enhanced.too-short",
      .alias = "MPA-026",
      .mode = Mode::active,
      .services = Services::iwarp,
-     .clauses = {rfc("RFC 6581", "6"), rfc("RFC 5044", "7.1.2", "rules 2 and 9")},
-     .sentence =
-         "A request with S = 1 and fewer than four octets of private data is improper, and is closed on or rejected.",
-     .stimulus = "S = 1 and a PD_Length below 4",
+     .clauses = {rfc("RFC 6581", "6"), rfc("RFC 5044", "7.1.2", "rules 2, 3 and 9")},
+     .sentence = "A frame with S = 1 and fewer than four octets of private data is improper, and is closed on; a "
+                 "request may be "
+                 "rejected.",
+     .stimulus = "S = 1 and a PD_Length below 4, in the request, in the reply",
      .applies = "the device supports revision 2"},
     {.id = "mpa.responder.enhanced.unsupported",
      .alias = "MPA-027",

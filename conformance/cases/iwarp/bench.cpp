@@ -146,6 +146,8 @@ void IwarpBench::answers(Connected& of) {
   of.setup = of.wait(a_request());
   const View<MpaFrame> asked(of.setup->octets.data());
   if (asked.get<"enhanced">() != 0 && asked.get<"revision">() >= 2 && !of.options.enhanced) {
+    require(of.setup->octets.size() >= MpaFrame::size + MpaEnhanced::size, "four octets of enhanced data at least",
+            of.setup->text());
     const View<MpaEnhanced> data(of.setup->octets.data() + MpaFrame::size);
     const bool a = data.get<"peer_to_peer">() != 0;
     of.options.enhanced = Enhanced{.ird = static_cast<std::uint16_t>(data.get<"ord">()),

@@ -167,6 +167,13 @@ void answer(IwarpBench& bench, Connected& qp, const Enhanced& data) {
                      data.d, data.ird, data.ord));
   bench.operates(qp);
 }
+void a_reply_without_enhanced_data(IwarpBench& bench) {
+  Connected& qp = asking_enhanced(bench, {});
+  qp.say(mpa_reply(mpa_flag::crc | mpa_flag::enhanced, 2), "an enhanced reply without private data");
+  qp.operate({}, {});
+  ends_with_an_error(qp);
+  attempt_fails(bench, qp);
+}
 void more_than_it_has_resources_for(IwarpBench& bench) {
   Connected& qp = asking_enhanced(bench, {});
   answer(bench, qp, {.ird = 4, .ord = 0x3ffe});
@@ -176,42 +183,16 @@ void more_than_it_has_resources_for(IwarpBench& bench) {
 
 // 9.2: the peer-to-peer model.
 
-void a_reply_names_an_option(IwarpBench& bench, const Enhanced& asked) {
-  Connected& qp = dialled(bench, {.enhanced = asked});
-  const View<MpaEnhanced> data = agreed(bench, qp);
-  bench.require(data.get<"peer_to_peer">() == 1, "A 1", "A 0");
-  bench.require(data.get<"rtr_send">() + data.get<"rtr_write">() + data.get<"rtr_read">() != 0,
-                "B, C or D 1: one of them at least", "none");
-}
-template <bool b, bool c, bool d>
-void a_reply_names_an_option(IwarpBench& bench) {
-  a_reply_names_an_option(bench, Enhanced{.a = true, .b = b, .c = c, .d = d});
-}
-// What it names of all it names again when nothing else is asked for.
-void a_reply_prefers_what_matches(IwarpBench& bench) {
-  Connected& all = dialled(bench, {.enhanced = Enhanced{.a = true, .b = true, .c = true, .d = true}});
-  const View<MpaEnhanced> named = agreed(bench, all);
-  const auto only = [&](const Enhanced& one) {
-    Connected& qp = dialled(bench, {.enhanced = one});
-    const View<MpaEnhanced> data = agreed(bench, qp);
-    const bool same = (one.b && data.get<"rtr_send">() != 0) || (one.c && data.get<"rtr_write">() != 0) ||
-                      (one.d && data.get<"rtr_read">() != 0);
-    bench.require(same, "the option that was asked for, which it has", "another one");
-  };
-  if (named.get<"rtr_send">() != 0) only({.a = true, .b = true});
-  if (named.get<"rtr_write">() != 0) only({.a = true, .c = true});
-  if (named.get<"rtr_read">() != 0) only({.a = true, .d = true});
-}
-// The indication comes, and the responder may send.
 enum class Rtr : std::uint8_t { send, write, read };
-void an_indication_is_taken(IwarpBench& bench, Rtr kind) {
-  const Enhanced asked{.a = true, .b = kind == Rtr::send, .c = kind == Rtr::write, .d = kind == Rtr::read};
-  Connected& qp = dialled(bench, {.enhanced = asked});
-  const View<MpaEnhanced> data = agreed(bench, qp);
-  const bool named = kind == Rtr::send    ? data.get<"rtr_send">() != 0
-                     : kind == Rtr::write ? data.get<"rtr_write">() != 0
-                                          : data.get<"rtr_read">() != 0;
-  if (!named) end_case(Verdict::unsupported, "the device does not take this indication");
+bool names(const View<MpaEnhanced>& data, Rtr kind) {
+  switch (kind) {
+    case Rtr::send: return data.get<"rtr_send">() != 0;
+    case Rtr::write: return data.get<"rtr_write">() != 0;
+    case Rtr::read: return data.get<"rtr_read">() != 0;
+  }
+  return false;
+}
+void indicate(IwarpBench& bench, Connected& qp, Rtr kind) {
   if (kind == Rtr::send) qp >> send(1, {});
   if (kind == Rtr::write) qp >> write(0, 0, {});
   if (kind == Rtr::read) {
@@ -219,6 +200,51 @@ void an_indication_is_taken(IwarpBench& bench, Rtr kind) {
     qp << an(RdmapOperation::read_response).carrying({});
   }
   bench.is_told(qp, "established");
+}
+// One that the reply names, so that the set-up comes to its end: what becomes of one that does not is another rule's.
+void indicate_as_named(IwarpBench& bench, Connected& qp, const View<MpaEnhanced>& data) {
+  indicate(bench, qp, names(data, Rtr::write) ? Rtr::write : names(data, Rtr::read) ? Rtr::read : Rtr::send);
+}
+View<MpaEnhanced> agreed_as_peers(IwarpBench& bench, Connected& qp) {
+  const View<MpaEnhanced> data = agreed(bench, qp);
+  bench.require(data.get<"peer_to_peer">() == 1, "A 1", "A 0");
+  bench.require(names(data, Rtr::send) || names(data, Rtr::write) || names(data, Rtr::read),
+                "B, C or D 1: one of them at least", "none");
+  return data;
+}
+void a_reply_names_an_option(IwarpBench& bench, const Enhanced& asked) {
+  Connected& qp = dialled(bench, {.enhanced = asked});
+  indicate_as_named(bench, qp, agreed_as_peers(bench, qp));
+}
+template <bool b, bool c, bool d>
+void a_reply_names_an_option(IwarpBench& bench) {
+  a_reply_names_an_option(bench, Enhanced{.a = true, .b = b, .c = c, .d = d});
+}
+Enhanced asked_for(Rtr kind) {
+  return {.a = true, .b = kind == Rtr::send, .c = kind == Rtr::write, .d = kind == Rtr::read};
+}
+// What it names of all it names again when nothing else is asked for.
+void a_reply_prefers_what_matches(IwarpBench& bench) {
+  Connected& all = dialled(bench, {.enhanced = Enhanced{.a = true, .b = true, .c = true, .d = true}});
+  const View<MpaEnhanced> named = agreed_as_peers(bench, all);
+  indicate_as_named(bench, all, named);
+  for (const Rtr kind : {Rtr::send, Rtr::write, Rtr::read}) {
+    if (!names(named, kind)) continue;
+    Connected& qp = dialled(bench, {.enhanced = asked_for(kind)});
+    const View<MpaEnhanced> data = agreed_as_peers(bench, qp);
+    indicate_as_named(bench, qp, data);
+    bench.require(names(data, kind), "the option that was asked for, which it has", "another one");
+  }
+}
+// The indication comes, and the responder may send.
+void an_indication_is_taken(IwarpBench& bench, Rtr kind) {
+  Connected& qp = dialled(bench, {.enhanced = asked_for(kind)});
+  const View<MpaEnhanced> data = agreed_as_peers(bench, qp);
+  if (!names(data, kind)) {
+    indicate_as_named(bench, qp, data);
+    end_case(Verdict::unsupported, "the device does not take this indication");
+  }
+  indicate(bench, qp, kind);
   qp.device_sends(1, 8);
   qp << a_send(1);
 }
@@ -355,9 +381,14 @@ std::span<const Case> mpa_enhanced_cases() {
       {.rule = "mpa.responder.enhanced.not-unasked",
        .variant = "revision 1",
        .run = an_unenhanced_request_of_revision_1},
-      {.rule = "mpa.responder.enhanced.too-short", .variant = "no octets", .run = enhanced_data_of<0>},
-      {.rule = "mpa.responder.enhanced.too-short", .variant = "2 octets", .run = enhanced_data_of<2>},
-      {.rule = "mpa.responder.enhanced.too-short", .variant = "3 octets", .run = enhanced_data_of<3>},
+      {.rule = "mpa.receiver.enhanced.too-short", .variant = "no octets", .run = enhanced_data_of<0>},
+      {.rule = "mpa.receiver.enhanced.too-short", .variant = "2 octets", .run = enhanced_data_of<2>},
+      {.rule = "mpa.receiver.enhanced.too-short", .variant = "3 octets", .run = enhanced_data_of<3>},
+      {.rule = "mpa.receiver.enhanced.too-short",
+       .variant = "no octets, in the reply",
+       .role = Role::requester,
+       .run = a_reply_without_enhanced_data,
+       .caution = Caution::dangerous},
       {.rule = "mpa.responder.enhanced.unsupported", .run = an_enhanced_request_to_one_of_revision_1},
       {.rule = "mpa.responder.depth.within-request", .variant = "4 and 4", .run = depths_of<4, 4>},
       {.rule = "mpa.responder.depth.within-request",
@@ -428,8 +459,14 @@ std::span<const Case> mpa_enhanced_cases() {
        .possible_problems =
            "A queue pair that its consumer gives up is the one local error that verbs can bring about; "
            "a device need not count it to the set-up."},
-      {.rule = "mpa.responder.close.before-rtr", .variant = "FIN", .run = a_fin_before_the_indication},
-      {.rule = "mpa.responder.close.before-rtr", .variant = "reset", .run = a_reset_before_the_indication},
+      {.rule = "mpa.responder.close.before-rtr",
+       .variant = "FIN",
+       .run = a_fin_before_the_indication,
+       .caution = Caution::dangerous},
+      {.rule = "mpa.responder.close.before-rtr",
+       .variant = "reset",
+       .run = a_reset_before_the_indication,
+       .caution = Caution::dangerous},
   };
   return cases;
 }

@@ -80,8 +80,16 @@ std::string sent_by_the_device(IwarpBench& bench, Connected& qp, std::vector<std
   bench.require(payload == octets(length), "the message as it was posted", "other octets");
   return payload;
 }
+Connected& connect_for_markers(IwarpBench& bench, const ConnectOptions& options) {
+  if (options.device_initiates) return bench.connect(options);
+  Connected& qp = dialled(bench, options);
+  if (const auto reply = markers_refused(bench, qp)) bench.require(false, "a reply that accepts", reply->text());
+  bench.operates(qp);
+  bench.is_told(qp, "established");
+  return qp;
+}
 void markers_are_inserted(IwarpBench& bench, bool device_initiates) {
-  Connected& qp = bench.connect({.device_initiates = device_initiates, .markers = true});
+  Connected& qp = connect_for_markers(bench, {.device_initiates = device_initiates, .markers = true});
   std::vector<std::uint64_t> markers;
   sent_by_the_device(bench, qp, markers);
   bench.require(markers == std::vector<std::uint64_t>{0, 512, 1024}, "markers at 0, 512 and 1024",
@@ -90,7 +98,7 @@ void markers_are_inserted(IwarpBench& bench, bool device_initiates) {
 void markers_of_a_responder(IwarpBench& bench) { markers_are_inserted(bench, false); }
 void markers_of_an_initiator(IwarpBench& bench) { markers_are_inserted(bench, true); }
 void an_enhanced_request_for_markers(IwarpBench& bench) {
-  Connected& qp = bench.connect({.markers = true, .enhanced = Enhanced{}});
+  Connected& qp = connect_for_markers(bench, {.markers = true, .enhanced = Enhanced{}});
   std::vector<std::uint64_t> markers;
   sent_by_the_device(bench, qp, markers);
   bench.require(markers.size() == 3, "markers at 0, 512 and 1024", fmt::format("{} markers", markers.size()));

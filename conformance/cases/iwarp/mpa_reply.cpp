@@ -80,11 +80,20 @@ Octets reply_to(const Seen& request, std::uint8_t flags, int revision, const std
   return frame_to(request, mpa::reply_key, flags, revision, private_data, told);
 }
 
+// RFC 5044, 8, code 4: TCP is closed. Of an enhanced set-up "any" error has a Terminate: RFC 6581, 8.
+void is_given_up(Connected& qp) {
+  if (frame_in(*qp.setup).get<"enhanced">() == 0) {
+    qp << the_end();
+  } else {
+    qp.operate({}, {});
+    ends_with_an_error(qp);
+  }
+}
 void a_key_is_closed_on(IwarpBench& bench, std::string_view key, const std::string& text) {
   Connected& qp = asking(bench);
   qp.setup = qp.wait(a_request());
   qp.say(frame_to(*qp.setup, key, mpa_flag::crc, 0, ""), text);
-  qp << the_end();
+  is_given_up(qp);
   attempt_fails(bench, qp);
 }
 void another_key(IwarpBench& bench) { a_key_is_closed_on(bench, "HTTP/1.0 200 OK\r", "a frame of another protocol"); }
@@ -99,7 +108,7 @@ void its_own_request_back(IwarpBench& bench) {
   Connected& qp = asking(bench);
   qp.setup = qp.wait(a_request());
   qp.say(qp.setup->octets, "its own MPA Request Frame");
-  qp << the_end();
+  is_given_up(qp);
   attempt_fails(bench, qp);
 }
 void a_reply_is_closed_on(IwarpBench& bench, int revision, const std::string& private_data, int told, bool fin,
@@ -108,7 +117,7 @@ void a_reply_is_closed_on(IwarpBench& bench, int revision, const std::string& pr
   qp.setup = qp.wait(a_request());
   qp.say(reply_to(*qp.setup, mpa_flag::crc, revision, private_data, told), text);
   if (fin) qp.finish();
-  qp << the_end();
+  is_given_up(qp);
   attempt_fails(bench, qp);
 }
 void revision_3(IwarpBench& bench) { a_reply_is_closed_on(bench, 3, "", -1, false, "a reply of revision 3"); }
@@ -180,7 +189,12 @@ void together_with_its_reply(IwarpBench& bench, const std::string& private_data,
     together.insert(together.end(), behind.begin(), behind.end());
   }
   qp.say(together, fmt::format("MPA Reply Frame, and {} FPDUs in its TCP segment", sends));
-  bench.is_told(qp, "established");
+  // Rule 4 lets no responder speak so early: it may be given up for that, and its FPDUs are not lost unseen.
+  const peer::CmEvent told = becomes_of(bench, qp);
+  if (told.type != "established") {
+    is_given_up(qp);
+    end_case(Verdict::may, "it gives the stream up: by rule 4 no responder sends FPDUs so early");
+  }
   for (std::uint32_t i = 0; i < sends; ++i) {
     qp.completes(i);
     qp.received(i, octets(9, static_cast<std::uint8_t>(i + 1)));
@@ -249,11 +263,13 @@ std::span<const Case> mpa_reply_cases() {
       {.rule = "mpa.receiver.private-data.handed-on",
        .variant = "508 octets, in the reply",
        .role = Role::requester,
-       .run = a_reply_with_private_data<508>},
+       .run = a_reply_with_private_data<508>,
+       .caution = Caution::dangerous},
       {.rule = "mpa.receiver.private-data.too-long",
        .variant = "in the reply",
        .role = Role::requester,
-       .run = private_data_of_513_octets},
+       .run = private_data_of_513_octets,
+       .caution = Caution::dangerous},
       {.rule = "mpa.receiver.private-data.length-mismatch",
        .variant = "fewer octets, then a FIN, in the reply",
        .role = Role::requester,

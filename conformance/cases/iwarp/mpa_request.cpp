@@ -24,6 +24,7 @@ void checked_request(IwarpBench& bench, Connected& qp, const std::string& privat
                 fmt::format("flags {:#04x}", flags));
   bench.require(revision == 1 || revision == 2, "revision 1 or 2", request.text());
   const bool enhanced = frame.get<"enhanced">() != 0;
+  if (enhanced) enhanced_in(bench, request);
   const std::string found = private_data_in(request).substr(enhanced ? 4 : 0);
   bench.require(found == private_data, fmt::format("the consumer's {} octets of private data", private_data.size()),
                 fmt::format("{} others", found.size()));
@@ -33,6 +34,10 @@ void checked_request(IwarpBench& bench, Connected& qp, const std::string& privat
 void a_request_has_the_format(IwarpBench& bench) { checked_request(bench, asking(bench), ""); }
 void a_request_has_private_data(IwarpBench& bench) {
   checked_request(bench, asking(bench, {.device_private_data = octets(100)}), octets(100));
+}
+// The enhanced data counts: a PD_Length of 256 and more.
+void a_request_has_much_private_data(IwarpBench& bench) {
+  checked_request(bench, asking(bench, {.device_private_data = octets(255)}), octets(255));
 }
 // Without enhancements the flags have five reserved bits.
 void a_request_of_revision_1_has_the_format(IwarpBench& bench) {
@@ -72,13 +77,19 @@ void private_data_of_513_octets(IwarpBench& bench) {
 void a_private_data_length_of_65535(IwarpBench& bench) {
   is_closed_on(bench, mpa_request(mpa_flag::crc, 1, octets(512), 65535), "a request with a PD_Length of 65535");
 }
-void less_private_data_than_told(IwarpBench& bench) {
+void less_private_data_than_told(IwarpBench& bench, bool at_once) {
   Connected& qp = dialled(bench);
+  // So that the device has begun to wait for the frame.
+  if (!at_once) bench.pass(bench.patience().silence);
   qp.say(mpa_request(mpa_flag::crc, 1, octets(3), 10), "a request with a PD_Length of 10 and 3 octets behind it");
+  if (!at_once) qp << silence();
   qp.finish();
   qp << the_end();
   nobody_is_asked(bench, qp);
 }
+void less_and_a_fin_later(IwarpBench& bench) { less_private_data_than_told(bench, false); }
+// Before the device may have looked at its new TCP connection.
+void less_and_a_fin_at_once(IwarpBench& bench) { less_private_data_than_told(bench, true); }
 // Nothing may follow a request before its reply.
 void more_private_data_than_told(IwarpBench& bench) {
   is_closed_on(bench, mpa_request(mpa_flag::crc, 1, octets(10), 3),
@@ -178,6 +189,10 @@ std::span<const Case> mpa_request_cases() {
        .role = Role::requester,
        .run = a_request_has_private_data},
       {.rule = "mpa.initiator.request.format",
+       .variant = "with 255 octets of private data",
+       .role = Role::requester,
+       .run = a_request_has_much_private_data},
+      {.rule = "mpa.initiator.request.format",
        .variant = "revision 1",
        .role = Role::requester,
        .run = a_request_of_revision_1_has_the_format},
@@ -218,7 +233,11 @@ std::span<const Case> mpa_request_cases() {
        .run = a_private_data_length_of_65535},
       {.rule = "mpa.receiver.private-data.length-mismatch",
        .variant = "fewer octets, then a FIN",
-       .run = less_private_data_than_told},
+       .run = less_and_a_fin_later},
+      {.rule = "mpa.receiver.private-data.length-mismatch",
+       .variant = "fewer octets, with a FIN",
+       .run = less_and_a_fin_at_once,
+       .caution = Caution::dangerous},
       {.rule = "mpa.receiver.private-data.length-mismatch",
        .variant = "more octets",
        .run = more_private_data_than_told},

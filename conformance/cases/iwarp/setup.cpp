@@ -51,17 +51,21 @@ void nobody_is_asked(IwarpBench& bench, const Connected& qp) {
   bench.require(!asked, "a consumer that is told of no request", "it was asked");
 }
 
-peer::CmEvent attempt_fails(IwarpBench& bench, const Connected& qp) {
+peer::CmEvent becomes_of(IwarpBench& bench, const Connected& qp) {
   constexpr std::array progress{"addr_resolved", "route_resolved"};
-  constexpr std::array failures{"rejected", "unreachable", "connect_error", "failed"};
   for (;;) {
     peer::CmEvent event = bench.wait_for("what became of the connection", bench.patience().answer,
                                          [&] { return qp.cm.next_event(std::chrono::milliseconds(0)); });
-    if (std::ranges::count(progress, event.type) != 0) continue;
-    bench.require(std::ranges::count(failures, event.type) != 0, "the consumer told that the connection failed",
-                  event.body.dump());
-    return event;
+    if (std::ranges::count(progress, event.type) == 0) return event;
   }
+}
+
+peer::CmEvent attempt_fails(IwarpBench& bench, const Connected& qp) {
+  constexpr std::array failures{"rejected", "unreachable", "connect_error", "failed"};
+  peer::CmEvent event = becomes_of(bench, qp);
+  bench.require(std::ranges::count(failures, event.type) != 0, "the consumer told that the connection failed",
+                event.body.dump());
+  return event;
 }
 
 void arrives(Connected& qp, std::uint32_t msn, std::uint64_t receive) {
@@ -85,13 +89,19 @@ void with_markers(const Seen& setup) {
     end_case(Verdict::unsupported, "the device asks for no markers, and cannot be told to");
 }
 
+std::optional<Seen> markers_refused(IwarpBench& bench, Connected& qp) {
+  qp.say(IwarpBench::frame_of(qp.options), "MPA Request Frame");
+  if (auto early = qp.wait_or_silence(a_reply())) return early;
+  bench.accepts(qp);
+  return std::nullopt;
+}
+
 Connected& connect_with_markers(IwarpBench& bench, ConnectOptions options) {
   options.markers = true;
   if (options.device_initiates) return bench.connect(options);
   Connected& qp = dialled(bench, options);
-  qp.say(IwarpBench::frame_of(options), "MPA Request Frame");
-  bench.accepts(qp);
-  qp.setup = qp.wait(a_reply());
+  qp.setup = markers_refused(bench, qp);
+  if (!qp.setup) qp.setup = qp.wait(a_reply());
   if (frame_in(*qp.setup).get<"reject">() != 0)
     end_case(Verdict::unsupported, "the device rejects a request for markers");
   bench.operates(qp);

@@ -1,6 +1,7 @@
 #pragma once
 /// What cases about the set-up of streams share.
 
+#include <optional>
 #include <string>
 
 #include "conformance/cases/iwarp/bench.hpp"
@@ -23,7 +24,9 @@ Connected& asking(IwarpBench& bench, const ConnectOptions& options = {});
 
 /// The device's consumer hears of no request.
 void nobody_is_asked(IwarpBench& bench, const Connected& qp);
-/// The device's consumer is told that the stream that it asked for came to nothing.
+/// What the device's consumer is told of the stream that it asked for.
+peer::CmEvent becomes_of(IwarpBench& bench, const Connected& qp);
+/// It is told that it came to nothing.
 peer::CmEvent attempt_fails(IwarpBench& bench, const Connected& qp);
 /// The stream works: a Send with that MSN, which is the tester's next, arrives in the receive request of that number.
 void arrives(Connected& qp, std::uint32_t msn, std::uint64_t receive);
@@ -34,6 +37,9 @@ void wish_if_possible(IwarpBench& bench, const MpaWishes& wishes);
 void without_crc(const Seen& setup);
 /// The device's frame asks for markers, or the case is unsupported.
 void with_markers(const Seen& setup);
+/// Says the options' request, and lets the consumer accept. A device that refuses markers does so without asking its
+/// consumer: that reply, else nothing, and the reply is still to come.
+std::optional<Seen> markers_refused(IwarpBench& bench, Connected& qp);
 /// As connect(); a device that refuses markers, which mpa.sender.markers.inserted-if-asked judges, is unsupported.
 Connected& connect_with_markers(IwarpBench& bench, ConnectOptions options = {});
 
