@@ -23,7 +23,7 @@ inline constexpr auto terminate_rules = std::to_array<Rule>({
     {.id = "terminate.sender.ddp-header.present",
      .alias = "TRM-003",
      .services = Services::iwarp,
-     .clauses = {rfc("RFC 5040", "4.8")},
+     .clauses = {rfc("RFC 5040", "4.8"), rfc("RFC 5040", "7.1", "rules 2 and 3")},
      .sentence = "With D the segment's length, of header and payload, and its DDP header of 14 or 18 octets are there, "
                  "and M says that the length is valid.",
      .stimulus = "an error of a DDP segment"},
