@@ -344,7 +344,8 @@ class LabTarget final : public AgentTarget {
       pollfd waiting{guest_->ended_descriptor(), POLLIN, 0};
       ::poll(&waiting, 1, moment);
     }
-    // The lines of its console behind the first one are in the lab's log, what the kernel complained of in complaints().
+    // The lines of its console behind the first one are in the lab's log, what the kernel complained of in
+    // complaints().
     if (const auto ended = guest_->ended()) return Gone{true, ended->message.substr(0, ended->message.find('\n'))};
     return Target::gone();
   }

@@ -43,7 +43,7 @@ struct TargetError {
 /// That a device cannot be used any more.
 struct Gone {
   bool device = false;  ///< it is the device itself that ended, a kernel that panicked; else the way to it
-  std::string why;  ///< one line
+  std::string why;      ///< one line
 };
 
 /// A device that can be reached, for as long as this lives.
