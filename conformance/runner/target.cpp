@@ -382,9 +382,10 @@ std::string Target::wire() { return device().tcp ? device().tcp->name() : device
 
 std::string Target::destinations() {
   const DeviceUnderTest& under_test = device();
-  if (under_test.is_iwarp()) return to_string(under_test.address);
-  std::string text = fmt::format("{}, {}", replay::mac_text(load_be(under_test.path.device_mac.data(), 6)),
-                                 to_string(address_of(under_test.path.device_address)));
+  const std::uint64_t mac = load_be(under_test.path.device_mac.data(), 6);
+  if (mac == 0) return to_string(under_test.address);  // of iWARP, in process: there is no port
+  std::string text =
+      fmt::format("{}, {}", replay::mac_text(mac), to_string(address_of(under_test.path.device_address)));
   for (const auto* way : {&under_test.ipv6, &under_test.vlan})
     if (*way) text += ", " + to_string(address_of((*way)->path.device_address));
   if (under_test.is_iwarp()) return text + ", TCP";
