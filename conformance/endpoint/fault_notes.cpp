@@ -24,6 +24,7 @@ constexpr Note reasons[] = {
 };
 
 constexpr Note relations[] = {
+    {needs_setup_in_one_piece, "MPA-014"},
     {replies_with_request_key, "*"},
     {accepts_any_key, "MPA-004"},
     {waits_forever_for_request, "MPA-007"},

@@ -88,10 +88,14 @@ def test_without_qemu_it_says_what_to_install(tmp_path):
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory):
     """What `lab record --json` told, by the recordings' names."""
-    folder = tmp_path_factory.mktemp("recordings")
     specs = ALL if FULL else PART
-    done = rdmawire("lab", "record", "--json", "-o", folder, "--name", f"recordtest{os.getpid()}", *specs,
-                    timeout=3000)  # fmt: skip
+    for _ in range(2):
+        folder = tmp_path_factory.mktemp("recordings")
+        done = rdmawire("lab", "record", "--json", "-o", folder, "--name", f"recordtest{os.getpid()}", *specs,
+                        timeout=3000)  # fmt: skip
+        # rping's client may lose a race with itself when it ends: its event thread reads what was closed already.
+        if "rdma_get_cm_event: Bad file descriptor" not in done.stderr:
+            break
     assert done.returncode == 0, done.stderr
     told = {one["name"]: one for one in json.loads(done.stdout)}
     assert len(told) >= len(specs)
