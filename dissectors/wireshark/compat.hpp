@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+/// Wireshark's headers, and what differs between its versions: nothing else in this folder asks for a version.
+/// Built and tested with 4.0; of later ones what their headers and release notes say (see docs/wireshark.md).
+
+#ifndef HAVE_SSIZE_T
+#define HAVE_SSIZE_T 1
+#endif
+#include <ws_version.h>
+
+#define RDMAWIRE_WIRESHARK_AT_LEAST(major, minor) \
+  (WIRESHARK_VERSION_MAJOR > (major) || (WIRESHARK_VERSION_MAJOR == (major) && WIRESHARK_VERSION_MINOR >= (minor)))
+
+// Its headers are C: what their inline functions do is not ours to warn of.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include <epan/packet.h>
+//
+#include <epan/address_types.h>
+#include <epan/column-utils.h>
+#include <epan/conversation.h>
+#include <epan/conversation_table.h>
+#include <epan/expert.h>
+#include <epan/follow.h>
+#include <epan/prefs.h>
+#include <epan/proto.h>
+#include <epan/srt_table.h>
+#include <epan/stats_tree.h>
+#include <epan/tap.h>
+#include <epan/tvbuff.h>
+#include <wiretap/wtap.h>
+#pragma GCC diagnostic pop
+
+namespace rdmawire::wireshark {
+
+// 4.4 took C's bool for glib's gboolean, which is an int: callbacks have other types.
+#if RDMAWIRE_WIRESHARK_AT_LEAST(4, 4)
+using Boolean = bool;
+#else
+using Boolean = gboolean;
+#endif
+
+// Since 4.4 fields that are not registered yet are 0; before, -1.
+#if RDMAWIRE_WIRESHARK_AT_LEAST(4, 4)
+inline constexpr int unregistered = 0;
+#else
+inline constexpr int unregistered = -1;
+#endif
+
+}  // namespace rdmawire::wireshark
