@@ -2,6 +2,7 @@
 #include "dissectors/wireshark/analysis_tree.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "dissectors/wireshark/fields.hpp"
 
@@ -137,14 +138,10 @@ void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const co
     inside.text(Own::violation_rule, rule.id.data());
     if (!rule.alias.empty()) inside.text(Own::violation_alias, rule.alias.data());
     inside.text(Own::violation_level, conformance::to_string(rule.level).data());
-    for (const conformance::Clause& clause : rule.sources()) {
-      char text[256];
-      g_snprintf(text, sizeof text, "%.*s%s%.*s%s%.*s%s", static_cast<int>(clause.document.size()),
-                 clause.document.data(), clause.number.empty() ? "" : ", ", static_cast<int>(clause.number.size()),
-                 clause.number.data(), clause.title.empty() ? "" : ", ", static_cast<int>(clause.title.size()),
-                 clause.title.data(), clause.verified ? "" : " (number unverified)");
-      inside.text(Own::violation_clause, text);
-    }
+    // Wireshark may leave by longjmp: what was allocated stays reachable.
+    static std::string clauses;
+    clauses = conformance::clauses_of(rule);
+    inside.text(Own::violation_clause, clauses.c_str());
     inside.text(Own::violation_expected, violation.statement.expected.c_str());
     inside.text(Own::violation_actual, violation.statement.actual.c_str());
     inside.wide(Own::violation_count, violation.count);

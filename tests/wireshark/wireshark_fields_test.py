@@ -48,33 +48,36 @@ def shown(element, name):
     return None if found is None else found.get("show")
 
 
-def check_layers(element, layers, where):
-    """The headers right below `element` are `layers`, in order."""
+def begins_at(element, offset, parent):
+    """Whether the element begins at `offset`. PDML adds its parent's position where that is larger."""
+    return int(element.get("pos")) == (offset + parent if offset < parent else offset)
+
+
+def check_layers(element, layers, where, parent=0):
+    """The headers right below `element`, which begins at `parent`, are `layers`, in order."""
     names = {layer["protocol"] for layer in layers}
     headers = [field for field in element.findall("field")
                if local(field.get("name")) in names and "." not in local(field.get("name"))]
     assert [local(h.get("name")) for h in headers] == [layer["protocol"] for layer in layers], where
     for header, layer in zip(headers, layers):
-        check_layer(header, layer, where + " " + layer["protocol"])
+        check_layer(header, layer, where + " " + layer["protocol"], parent)
 
 
-def check_layer(header, layer, where):
-    if layer["offset"] is not None:
-        assert int(header.get("pos")) == layer["offset"], where
+def check_layer(header, layer, where, parent):
+    assert begins_at(header, layer["offset"], parent), where
     assert int(header.get("size")) == layer["length"], where
     prefix = header.get("name") + "."
     fields = {field.get("name").removeprefix(prefix): field.get("show") for field in header.iter("field")
               if field.get("name").startswith(prefix)}
     parts = layer.get("parts", [])
     wanted = {key: value for key, value in layer["fields"].items() if not key.endswith("_name")}
-    names = {key for key in fields} - ({"x"} if False else set())
     nested = [part["protocol"] for part in parts]
     # A part that is the same header again (an extension of an extension) has the same names below it.
-    assert names == set(wanted) or layer["protocol"] in nested, f"{where}: {names ^ set(wanted)}"
+    assert set(fields) == set(wanted) or layer["protocol"] in nested, f"{where}: {set(fields) ^ set(wanted)}"
     for key, value in wanted.items():
         assert same(fields[key], value), f"{where}.{key}: Wireshark has {fields[key]}, JSON {value}"
     if parts:
-        check_layers(header, parts, where)
+        check_layers(header, parts, where, layer["offset"])
 
 
 def check_crc(element, name, crc, where):
@@ -101,11 +104,11 @@ def check_findings(element, findings, where):
         assert int(shown(field, "finding.offset")) == finding["offset"], where
 
 
-def check_range(element, name, piece, where, frame_offset=0):
+def check_range(element, name, piece, where, base=0, parent=0):
     field = child(element, name)
     assert (field is None) == (piece is None), f"{where}: {name}"
     if piece:
-        assert int(field.get("pos")) == piece["offset"] + frame_offset, where
+        assert begins_at(field, piece["offset"] + base, parent), where
         assert int(field.get("size")) == piece["length"], where
 
 
@@ -116,15 +119,10 @@ def check_pdu(element, pdu, where):
     assert int(shown(element, "pdu.markers") or 0) == pdu.get("markers", 0), where
     assert (child(element, "pdu.wrong_marker") is not None) == pdu.get("wrong_marker", False), where
     # Offsets count in the PDU: in the frame it begins somewhere, in a data source of its own at 0.
-    base = 0
-    if pdu["layers"] and not pdu["reassembled"]:
-        first = next(f for f in element.findall("field")
-                     if local(f.get("name")) == pdu["layers"][0]["protocol"])
-        base = int(first.get("pos")) - pdu["layers"][0]["offset"]
-        assert base == pdu["offset"], where
-    check_layers(element, moved(pdu["layers"], base), where)
-    check_range(element, "payload", pdu.get("payload"), where, base)
-    check_range(element, "pad", pdu.get("pad"), where, base)
+    base = 0 if pdu["reassembled"] else pdu["offset"]
+    check_layers(element, moved(pdu["layers"], base), where, pdu["offset"])
+    check_range(element, "payload", pdu.get("payload"), where, base, pdu["offset"])
+    check_range(element, "pad", pdu.get("pad"), where, base, pdu["offset"])
     check_crc(element, "crc", pdu.get("crc"), where)
     check_findings(element, pdu.get("findings", []), where)
 
