@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "dissectors/faces/value.hpp"
 #include "dissectors/wireshark/fields.hpp"
 
 namespace rdmawire::wireshark {
@@ -152,6 +153,26 @@ void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const co
                          violation.statement.expected.c_str(), violation.statement.actual.c_str());
 }
 
+/// The message whose last segment this is, as a data source of its own; of other segments where that is.
+void add_reassembly(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Session& session, std::uint64_t frame) {
+  if (!tree) return;
+  static Reassembly whole;  // see above
+  const Branch here(tree, tvb);
+  if (!session.reassemble(frame, whole)) {
+    here.frame(Own::reassembled_in, session.reassembled_in(frame));
+    return;
+  }
+  const guint length = static_cast<guint>(whole.octets.size());
+  auto* copy = static_cast<guint8*>(wmem_memdup(pinfo->pool, whole.octets.data(), length));
+  tvbuff_t* message = tvb_new_child_real_data(tvb, copy, length, static_cast<gint>(length));
+  add_new_data_source(pinfo, message, "Reassembled RDMA message");
+  proto_item* item = proto_tree_add_item(tree, field_id(Own::reassembled_data), message, 0, -1, ENC_NA);
+  proto_item_set_generated(item);
+  const Branch inside = here.below(item, Subtree::message);
+  inside.number(Own::reassembled_length, length);
+  for (const std::uint64_t one : whole.frames) inside.frame(Own::segment, one);
+}
+
 }  // namespace
 
 void append_summary(proto_item* item, const FrameFacts& facts) {
@@ -160,7 +181,33 @@ void append_summary(proto_item* item, const FrameFacts& facts) {
                          name(facts.note->end), name(tracking::other(facts.note->end)));
 }
 
-void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Session&, std::uint64_t frame,
+const char* end_text(packet_info* pinfo, const ConnectionFacts& connection, End end) {
+  const tracking::ConnectionEnd& one = connection.ends[index(end)];
+  static std::string text;
+  text.clear();
+  std::uint8_t octets[16];
+  store_be(octets, 8, one.address.high);
+  store_be(octets + 8, 8, one.address.low);
+  constexpr std::uint64_t lids = 0x10000, mapped = 0xffff;
+  if (one.address.high == 0 && one.address.low < lids) {
+    text = "LID ";
+    faces::append_decimal(text, one.address.low);
+  } else if (one.address.high == 0 && one.address.low >> 32 == mapped) {
+    faces::append_ipv4(text, octets + 12);
+  } else {
+    faces::append_ipv6(text, octets);
+  }
+  if (one.qp_known && connection.service == tracking::Service::iwarp) {
+    text += " port ";
+    faces::append_decimal(text, one.qp);
+  } else if (one.qp_known) {
+    text += " QP ";
+    faces::append_hex(text, one.qp, 6);
+  }
+  return wmem_strdup(pinfo->pool, text.c_str());
+}
+
+void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Session& session, std::uint64_t frame,
                    const FrameFacts& facts) {
   proto_tree* where = nullptr;
   if (tree && (facts.note || !facts.messages.empty() || !facts.events.empty() || !facts.violations.empty())) {
@@ -179,6 +226,13 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
                  &peer = facts.connection->ends[index(tracking::other(note.end))];
       if (own.qp_known) inside.number(Own::own_qp, own.qp);
       if (peer.qp_known) inside.number(Own::peer_qp, peer.qp);
+      const char* from = end_text(pinfo, *facts.connection, note.end);
+      const char* to = end_text(pinfo, *facts.connection, tracking::other(note.end));
+      inside.text(Own::from, from);
+      inside.text(Own::to, to);
+      for (const char* one : {from, to}) proto_item_set_hidden(inside.text(Own::endpoint, one));
+      for (const auto* one : {&own, &peer})
+        if (one->qp_known) proto_item_set_hidden(inside.number(Own::either_qp, one->qp));
     }
     inside.number(Own::sender, index(note.end));
     inside.number(Own::relative_psn, note.relative_psn);
@@ -200,6 +254,7 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
   if (where)
     for (const auto& [part, message] : facts.messages)
       add_message(Branch(where, tvb), frame, *message, part_text(part, *message));
+  add_reassembly(tvb, pinfo, where, session, frame);
   if (facts.retransmission && facts.retransmission->frame != frame) {
     const Event& round = *facts.retransmission;
     expert_add_info_format(pinfo, where, &expert_of(round.kind),

@@ -21,7 +21,10 @@
 #include <epan/address_types.h>
 #include <epan/column-utils.h>
 #include <epan/conversation.h>
+#include <epan/conversation_filter.h>
 #include <epan/conversation_table.h>
+#include <epan/dissectors/packet-infiniband.h>
+#include <epan/dissectors/packet-iwarp-ddp-rdmap.h>
 #include <epan/expert.h>
 #include <epan/follow.h>
 #include <epan/prefs.h>
@@ -29,6 +32,7 @@
 #include <epan/srt_table.h>
 #include <epan/stats_tree.h>
 #include <epan/tap.h>
+#include <epan/to_str.h>
 #include <epan/tvbuff.h>
 #include <wiretap/wtap.h>
 #pragma GCC diagnostic pop
@@ -48,5 +52,28 @@ inline constexpr int unregistered = 0;
 #else
 inline constexpr int unregistered = -1;
 #endif
+
+/// Registers following a connection. 4.4 added how many sub-streams there are, and where the next one is: none.
+inline void register_follow(int proto, const char* tap, follow_conv_filter_func of_packet,
+                            follow_index_filter_func of_index, follow_address_filter_func of_addresses,
+                            follow_port_to_display_func port) {
+#if RDMAWIRE_WIRESHARK_AT_LEAST(4, 4)
+  register_follow_stream(proto, tap, of_packet, of_index, of_addresses, port, follow_tvb_tap_listener, nullptr,
+                         nullptr);
+#else
+  register_follow_stream(proto, tap, of_packet, of_index, of_addresses, port, follow_tvb_tap_listener);
+#endif
+}
+
+/// Registers a filter for the connection of a packet. Later versions give its functions a second argument, which we do
+/// not need: generic lambdas take it or not.
+template <class Valid, class Text>
+void register_filter(const char* proto, const char* name, Valid valid, Text text) {
+#if RDMAWIRE_WIRESHARK_AT_LEAST(4, 2)
+  register_conversation_filter(proto, name, valid, text, nullptr);
+#else
+  register_conversation_filter(proto, name, valid, text);
+#endif
+}
 
 }  // namespace rdmawire::wireshark

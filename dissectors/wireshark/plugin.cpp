@@ -1,28 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// What Wireshark asks of a plugin: who it is, and what it registers.
 
+#include "dissectors/wireshark/plugin.hpp"
+
 #include <memory>
 #include <new>
 #include <optional>
 
-#include "dissectors/wireshark/compat.hpp"
 #include "dissectors/wireshark/fields.hpp"
-#include "dissectors/wireshark/session.hpp"
 #include "dissectors/wireshark/tree.hpp"
 
 namespace rdmawire::wireshark {
+
+Preferences preferences;
+
 namespace {
 
 int proto = -1;
-std::unique_ptr<Session> session;
-FrameFacts facts;
-
-struct Preferences {
-  gboolean lower_layers = FALSE;
-  gboolean verify_crcs = TRUE;
-  gboolean check_rules = TRUE;
-  guint roce_port = 0;
-} preferences;
+std::unique_ptr<Session> file;
+Current current;
+const packet_info* current_of = nullptr;
 
 std::optional<LinkType> link_of(int encapsulation) {
   switch (encapsulation) {
@@ -38,71 +35,75 @@ std::optional<LinkType> link_of(int encapsulation) {
   }
 }
 
-void begin() {
+// Wireshark is written in C: nothing may be thrown through it. Where there is no more room, what was gathered is given
+// up, and the rest of the file is Wireshark's alone.
+template <class Work>
+void unless_out_of_memory(const Work& work) {
   try {
+    work();
+  } catch (const std::bad_alloc&) {
+    file.reset();
+    current.packet = nullptr;
+  }
+}
+
+void begin() {
+  current_of = nullptr;
+  unless_out_of_memory([] {
     SessionOptions options;
     options.dissector.verify_crcs = preferences.verify_crcs != FALSE;
     options.dissector.decode.extra_roce_v2_port = static_cast<std::uint16_t>(preferences.roce_port);
     options.monitors = preferences.check_rules != FALSE;
-    session = std::make_unique<Session>(options);
-  } catch (const std::bad_alloc&) {
-    session.reset();
-  }
+    options.kept_octets = std::size_t{preferences.kept_megabytes} << 20;
+    file = std::make_unique<Session>(options);
+  });
+  take_places();
 }
 
-void end() { session.reset(); }
+void end() {
+  current_of = nullptr;
+  current.packet = nullptr;
+  file.reset();
+}
 
 void first_pass_is_over() {
-  try {
-    if (session) session->finish();
-  } catch (const std::bad_alloc&) {
-    session.reset();
-  }
+  unless_out_of_memory([] {
+    if (file) file->finish();
+  });
 }
 
-/// The frame, dissected; nullptr: nothing can be said of it.
-const Packet* packet_of(tvbuff_t* tvb, packet_info* pinfo) {
-  const auto link = link_of(pinfo->rec->rec_header.packet_header.pkt_encap);
-  if (!session || !link || pinfo->rec->rec_type != REC_TYPE_PACKET) return nullptr;
-  Frame frame;
-  frame.number = pinfo->num;
-  frame.time_ns = static_cast<std::int64_t>(pinfo->abs_ts.secs) * 1'000'000'000 + pinfo->abs_ts.nsecs;
-  frame.link = *link;
-  const guint length = tvb_captured_length(tvb);
-  frame.bytes = {length ? tvb_get_ptr(tvb, 0, static_cast<gint>(length)) : nullptr, length};
-  frame.wire_length = tvb_reported_length(tvb);
-  try {
-    const bool is_new = !pinfo->fd->visited && !session->finished() && frame.number > session->last_frame();
-    const Packet& packet = is_new ? session->add(frame) : session->again(frame);
-    session->facts_of(frame.number, facts);
-    return &packet;
-  } catch (const std::bad_alloc&) {
-    // Wireshark is written in C: nothing may be thrown through it. What was gathered is given up.
-    session.reset();
-    return nullptr;
-  }
-}
-
-int dissect(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
-  const Packet* packet = packet_of(tvb, pinfo);
-  if (!packet) return 0;
-  const bool worth_showing =
-      concerns(*packet, session->is_iwarp(packet->number)) || !facts.events.empty() || !facts.violations.empty();
-  if (worth_showing) show(tvb, pinfo, tree, proto, *session, *packet, facts, {preferences.lower_layers != FALSE});
+/// Behind all others, so that nothing of theirs is missing when it adds its tree.
+int dissect_after_all(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
+  const Current& frame = current_frame(tvb, pinfo);
+  current_of = nullptr;  // the frame may be dissected again, with what later ones told
+  if (!frame.packet) return 0;
+  const bool worth_showing = concerns(*frame.packet, file->is_iwarp(frame.packet->number)) ||
+                             !frame.facts.events.empty() || !frame.facts.violations.empty();
+  if (!worth_showing) return 0;
+  show(frame.tvb, pinfo, tree, proto, *file, *frame.packet, frame.facts, {preferences.lower_layers != FALSE});
+  tap(pinfo, frame);
   return static_cast<int>(tvb_captured_length(tvb));
 }
 
 void register_preferences() {
   module_t* module = prefs_register_protocol(proto, nullptr);
+  prefs_register_bool_preference(
+      module, "main_dissector", "Dissect RoCE and iWARP in place of Wireshark's own dissectors",
+      "Payloads go to the same upper layer dissectors; infiniband.* and iwarp_* fields are not there then",
+      &preferences.main_dissector);
   prefs_register_bool_preference(module, "lower_layers", "Show the layers below RDMA",
                                  "Also show the headers below the RDMA transport, which Wireshark shows anyway",
                                  &preferences.lower_layers);
-  prefs_register_bool_preference(module, "verify_crcs", "Verify ICRC, VCRC and MPA's CRC", nullptr,
-                                 &preferences.verify_crcs);
+  prefs_register_bool_preference(module, "verify_crcs", "Verify ICRC, VCRC and MPA's CRC",
+                                 "Bad ones are expert items, with what explains them", &preferences.verify_crcs);
   prefs_register_bool_preference(module, "check_rules", "Check the rules of the specifications",
-                                 "Show deviations from the specifications as expert items", &preferences.check_rules);
+                                 "Deviations from the specifications are expert items", &preferences.check_rules);
   prefs_register_uint_preference(module, "roce_port", "A further UDP port of RoCEv2", "Beside 4791; 0: none", 10,
                                  &preferences.roce_port);
+  prefs_register_uint_preference(
+      module, "kept_megabytes", "Megabytes for messages that lie in several packets",
+      "So much of their payload is kept in all, to show them whole; of further ones the headers alone", 10,
+      &preferences.kept_megabytes);
 }
 
 void register_protocol() {
@@ -112,12 +113,42 @@ void register_protocol() {
   register_init_routine(begin);
   register_cleanup_routine(end);
   register_postseq_cleanup_routine(first_pass_is_over);
-  register_postdissector(register_dissector("rdmawire", dissect, proto));
+  register_postdissector(register_dissector("rdmawire", dissect_after_all, proto));
+  register_main_dissector(proto);
+  register_taps(proto);
 }
 
-void hand_off() {}
-
 }  // namespace
+
+int protocol() { return proto; }
+const Session* session() { return file.get(); }
+
+const Current& current_frame(tvbuff_t* tvb, packet_info* pinfo) {
+  tvbuff_t* whole = tvb_get_ds_tvb(tvb);
+  if (current_of == pinfo && current.packet && current.packet->number == pinfo->num && current.tvb == whole)
+    return current;
+  current.packet = nullptr;
+  current.tvb = whole;
+  const auto link = link_of(pinfo->rec->rec_header.packet_header.pkt_encap);
+  if (!file || !link || pinfo->rec->rec_type != REC_TYPE_PACKET) return current;
+  Frame frame;
+  frame.number = pinfo->num;
+  frame.time_ns = static_cast<std::int64_t>(pinfo->abs_ts.secs) * 1'000'000'000 + pinfo->abs_ts.nsecs;
+  frame.link = *link;
+  const guint length = tvb_captured_length(whole);
+  // A part of the frame that was put together of several (IP fragments): not what the file has.
+  if (length != pinfo->fd->cap_len) return current;
+  frame.bytes = {length ? tvb_get_ptr(whole, 0, static_cast<gint>(length)) : nullptr, length};
+  frame.wire_length = tvb_reported_length(whole);
+  unless_out_of_memory([&] {
+    const bool is_new = !pinfo->fd->visited && !file->finished() && frame.number > file->last_frame();
+    current.packet = is_new ? &file->add(frame) : &file->again(frame);
+    file->facts_of(frame.number, current.facts);
+  });
+  current_of = pinfo;
+  return current;
+}
+
 }  // namespace rdmawire::wireshark
 
 // A const at namespace scope is not exported by itself in C++: declared first.
@@ -134,6 +165,6 @@ const int plugin_want_minor = WIRESHARK_VERSION_MINOR;
 void plugin_register() {
   static proto_plugin plugin;
   plugin.register_protoinfo = rdmawire::wireshark::register_protocol;
-  plugin.register_handoff = rdmawire::wireshark::hand_off;
+  plugin.register_handoff = rdmawire::wireshark::hand_off_main_dissector;
   proto_register_plugin(&plugin);
 }

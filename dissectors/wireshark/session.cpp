@@ -5,7 +5,9 @@
 
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/mad.hpp"
+#include "dissectors/protocol/rdmap.hpp"
 
 namespace rdmawire::wireshark {
 namespace {
@@ -20,6 +22,22 @@ tracking::TrackerOptions tracker_options(const SessionOptions& options) {
 }
 
 }  // namespace
+
+Range message_octets(const HeaderStack& stack) {
+  const auto layers = stack.layers();
+  const std::uint32_t end = stack.payload.end();
+  std::uint32_t begin = 0;
+  if (stack.transport != HeaderStack::none && layers[stack.transport].header == &info<Bth>) {
+    const Opcode& op = opcode(View<Bth>(stack.bytes.data() + layers[stack.transport].offset).get<"opcode">());
+    if (!op.known || !op.payload) return {};
+    begin = layers[stack.transport].offset + Bth::size + op.header_octets;
+  } else {
+    for (const Layer& layer : layers)
+      if (layer.header == &info<DdpTagged> || layer.header == &info<DdpUntagged>) begin = layer.offset + layer.length;
+  }
+  if (begin == 0 || end <= begin || end > stack.bytes.size()) return {};
+  return {begin, end - begin};
+}
 
 /// A header stack without what was not used of it.
 struct Session::SavedStack {
@@ -126,6 +144,7 @@ const Packet& Session::add(const Frame& frame) {
   Row& row = row_of(frame.number);
   row.iwarp = packet_.tcp.connection != nullptr;
   save(row);
+  keep_segment(row);
   if (monitors_) monitors_->take(packet_);
   tracker_->add(packet_);
   link_violations();
@@ -148,6 +167,74 @@ void Session::save(Row& row) {
     saved.pdus.emplace_back(pdu, packet_.stack.bytes, keep);
   }
   row.saved = static_cast<std::uint32_t>(saved_.size() - 1);
+}
+
+void Session::keep_segment(Row& row) {
+  const HeaderStack& stack = packet_.stack;
+  const auto bth = stack.get<Bth>();
+  const Range range = message_octets(stack);
+  if (!bth || range.length == 0 || stack.cut) return;
+  const Opcode& op = opcode(bth->get<"opcode">());
+  if (op.position == Position::only) return;
+  // What was damaged is no part of a message, and comes again.
+  if (packet_.icrc.status == CrcCheck::Status::bad) return;
+  Segment& segment = segments_.emplace_back();
+  row.segment = static_cast<std::uint32_t>(segments_.size() - 1);
+  segment.position = op.position;
+  segment.kept = kept_ + range.length <= options_.kept_octets;
+  (segment.kept ? kept_ : dropped_) += range.length;
+  if (!segment.kept) return;
+  const Bytes octets = stack.bytes_of(range);
+  segment.octets.assign(octets.begin(), octets.end());
+}
+
+const Session::Segments* Session::segments_of(std::uint64_t frame) const {
+  const Row* row = find_row(frame);
+  if (!row || row->segment == none || !row->has_note || row->message == 0) return nullptr;
+  const auto found = message_segments_.find({row->connection, row->message, row->requester});
+  if (found == message_segments_.end()) return nullptr;
+  Segments& segments = found->second;
+  if (segments.arranged == segments.frames.size()) return &segments;
+  segments.arranged = segments.frames.size();
+  segments.whole_in = 0;
+  const auto psn = [this](std::uint32_t one) { return rows_[one].relative_psn; };
+  // Of one that was sent again the first counts.
+  segments.order = segments.frames;
+  std::sort(segments.order.begin(), segments.order.end(),
+            [&](std::uint32_t x, std::uint32_t y) { return std::pair(psn(x), x) < std::pair(psn(y), y); });
+  segments.order.erase(std::unique(segments.order.begin(), segments.order.end(),
+                                   [&](std::uint32_t x, std::uint32_t y) { return psn(x) == psn(y); }),
+                       segments.order.end());
+  std::uint32_t latest = 0;
+  for (std::size_t i = 0; i < segments.order.size(); ++i) {
+    const std::uint32_t one = segments.order[i];
+    const Segment& segment = segments_[rows_[one].segment];
+    const bool first = i == 0, last = i + 1 == segments.order.size();
+    const bool fits = (segment.position == Position::first) == first && (segment.position == Position::last) == last &&
+                      (first || psn(one) == psn(segments.order[i - 1]) + 1);
+    if (!fits || !segment.kept) return &segments;
+    latest = std::max(latest, one);
+  }
+  if (segments.order.size() > 1) segments.whole_in = latest;
+  return &segments;
+}
+
+std::uint64_t Session::reassembled_in(std::uint64_t frame) const {
+  const Segments* segments = segments_of(frame);
+  return segments ? segments->whole_in : 0;
+}
+
+bool Session::reassemble(std::uint64_t frame, Reassembly& whole) const {
+  whole.frames.clear();
+  whole.octets.clear();
+  const Segments* segments = segments_of(frame);
+  if (!segments || segments->whole_in != frame) return false;
+  whole.frames.assign(segments->order.begin(), segments->order.end());
+  for (const std::uint32_t one : segments->order) {
+    const std::vector<std::uint8_t>& octets = segments_[rows_[one].segment].octets;
+    whole.octets.insert(whole.octets.end(), octets.begin(), octets.end());
+  }
+  return true;
 }
 
 void Session::clear_packet(Packet& packet, const Frame& frame) const {
@@ -326,6 +413,9 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
   row.again = note.again;
   row.end = note.end;
   row.requester = note.requester;
+  if (row.segment != none && note.message != 0)
+    message_segments_[{note.connection, note.message, note.requester}].frames.push_back(
+        static_cast<std::uint32_t>(frame));
 }
 
 void Session::transport(const Connection& connection, End from, const tracking::TransportPacket& t,

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "conformance/monitors/monitors.hpp"
+#include "dissectors/protocol/opcode.hpp"
 #include "dissectors/tracking/connection.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/tracker.hpp"
@@ -66,6 +67,16 @@ struct FrameFacts {
   std::vector<const conformance::Violation*> violations;
 };
 
+/// The octets of its message that a packet or a PDU carries: what lies behind the headers of InfiniBand's transport or
+/// of RDMAP, upper layers' headers included. Length 0: none.
+Range message_octets(const HeaderStack& stack);
+
+/// A message put together from the frames that carry it.
+struct Reassembly {
+  std::vector<std::uint64_t> frames;  ///< in the message's order
+  std::vector<std::uint8_t> octets;
+};
+
 class Session final : public tracking::Sink {
  public:
   explicit Session(const SessionOptions& options = {});
@@ -94,6 +105,12 @@ class Session final : public tracking::Sink {
   /// Octets that were not kept for want of room (SessionOptions::kept_octets).
   [[nodiscard]] std::uint64_t octets_dropped() const { return dropped_; }
 
+  /// The message whose last segment the frame carries, put together; false: it carries none, or segments are missing,
+  /// or there was no room for them. Messages of one packet need none of this.
+  bool reassemble(std::uint64_t frame, Reassembly& whole) const;
+  /// The frame in which the message is whole, of which this frame carries a segment; 0: it is not.
+  [[nodiscard]] std::uint64_t reassembled_in(std::uint64_t frame) const;
+
   void message(const Connection& connection, const Message& message) override;
   void event(const Connection* connection, const Event& event) override;
   void connection(const Connection& connection, tracking::Farewell farewell) override;
@@ -114,9 +131,22 @@ class Session final : public tracking::Sink {
   struct Row {
     std::int64_t related_delay = 0;
     std::uint32_t connection = 0, message = 0, related_frame = 0, relative_psn = 0, outstanding = 0;
-    std::uint32_t links = none, saved = none;
+    std::uint32_t links = none, saved = none, segment = none;
     bool has_note = false, again = false, iwarp = false;
     End end = End::a, requester = End::a;
+  };
+  /// A packet's part of a message that has several.
+  struct Segment {
+    std::vector<std::uint8_t> octets;
+    Position position = Position::only;
+    bool kept = false;
+  };
+  /// The segments of a message, and how they make it: found when it is asked for, and again when more have come.
+  struct Segments {
+    std::vector<std::uint32_t> frames;
+    std::size_t arranged = 0;          ///< so many frames were there then
+    std::vector<std::uint32_t> order;  ///< one frame for each PSN, in the message's order
+    std::uint32_t whole_in = 0;        ///< the frame that made it whole; 0: it is not
   };
   struct SavedStack;
   struct SavedPdu;
@@ -142,6 +172,8 @@ class Session final : public tracking::Sink {
   [[nodiscard]] const Row* find_row(std::uint64_t frame) const;
   void link(std::uint64_t frame, What what, std::size_t index);
   void save(Row& row);
+  void keep_segment(Row& row);
+  [[nodiscard]] const Segments* segments_of(std::uint64_t frame) const;
   void note_connection(const Connection& connection);
   void link_violations();
   void clear_packet(Packet& packet, const Frame& frame) const;
@@ -157,6 +189,8 @@ class Session final : public tracking::Sink {
   std::deque<Event> events_;
   std::deque<Message> messages_;
   std::deque<Saved> saved_;
+  std::deque<Segment> segments_;
+  mutable std::unordered_map<MessageKey, Segments, MessageHash> message_segments_;
   std::size_t violations_seen_ = 0;
   std::vector<const conformance::Violation*> violations_;
   std::unordered_map<MessageKey, std::uint32_t, MessageHash> message_by_key_;
