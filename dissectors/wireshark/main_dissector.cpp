@@ -105,7 +105,7 @@ int dissect_transport(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, disse
   set_columns(pinfo, stack, op);
   pinfo->ptype = PT_IBQP;
   pinfo->destport = bth->get<"dest_qp">();
-  pinfo->srcport = source_queue_pair(pinfo, frame.facts);
+  pinfo->srcport = source_queue_pair(pinfo, frame.known());
   const Range range = message_octets(stack);
   // A READ request has nothing but its headers, and upper layers wait for it.
   const bool asks = op.operation == Operation::rdma_read_request;

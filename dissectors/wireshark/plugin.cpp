@@ -77,11 +77,17 @@ int dissect_after_all(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*
   const Current& frame = current_frame(tvb, pinfo);
   current_of = nullptr;  // the frame may be dissected again, with what later ones told
   if (!frame.packet) return 0;
-  const bool worth_showing = concerns(*frame.packet, file->is_iwarp(frame.packet->number)) ||
-                             !frame.facts.events.empty() || !frame.facts.violations.empty();
-  if (!worth_showing) return 0;
-  show(frame.tvb, pinfo, tree, proto, *file, *frame.packet, frame.facts, {preferences.lower_layers != FALSE});
-  tap(pinfo, frame);
+  const bool eventful = file->eventful(frame.packet->number);
+  if (!eventful && !concerns(*frame.packet, file->is_iwarp(frame.packet->number))) return 0;
+  // Most readings want little of a packet: then there is little to do.
+  proto_item* item = proto_tree_add_item(tree, proto, frame.tvb, 0, -1, ENC_NA);
+  const bool wanted = tree && proto_field_is_referenced(tree, proto);
+  if (wanted || eventful) {
+    const FrameFacts& facts = frame.known();
+    if (frame.packet)
+      show(frame.tvb, pinfo, wanted ? item : nullptr, *file, *frame.packet, facts, {preferences.lower_layers != FALSE});
+  }
+  if (frame.packet) tap(pinfo, frame);
   return static_cast<int>(tvb_captured_length(tvb));
 }
 
@@ -123,6 +129,15 @@ void register_protocol() {
 int protocol() { return proto; }
 const Session* session() { return file.get(); }
 
+const FrameFacts& Current::known() const {
+  if (!facts_known)
+    unless_out_of_memory([this] {
+      if (packet && file) file->facts_of(packet->number, facts);
+      facts_known = true;
+    });
+  return facts;
+}
+
 const Current& current_frame(tvbuff_t* tvb, packet_info* pinfo) {
   tvbuff_t* whole = tvb_get_ds_tvb(tvb);
   if (current_of == pinfo && current.packet && current.packet->number == pinfo->num && current.tvb == whole)
@@ -143,7 +158,7 @@ const Current& current_frame(tvbuff_t* tvb, packet_info* pinfo) {
   unless_out_of_memory([&] {
     const bool is_new = !pinfo->fd->visited && !file->finished() && frame.number > file->last_frame();
     current.packet = is_new ? &file->add(frame) : &file->again(frame);
-    file->facts_of(frame.number, current.facts);
+    current.facts_known = false;
   });
   current_of = pinfo;
   return current;

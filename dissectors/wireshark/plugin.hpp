@@ -14,7 +14,7 @@ struct Preferences {
   gboolean check_rules = TRUE;
   gboolean main_dissector = FALSE;
   guint roce_port = 0;
-  guint kept_megabytes = 64;
+  guint kept_megabytes = 32;
 };
 extern Preferences preferences;
 
@@ -27,8 +27,13 @@ const Session* session();
 /// A frame while it is dissected: what the core says of it.
 struct Current {
   const Packet* packet = nullptr;  ///< nullptr: nothing can be said of it
-  FrameFacts facts;
-  tvbuff_t* tvb = nullptr;  ///< its octets
+  tvbuff_t* tvb = nullptr;         ///< its octets
+
+  /// What is known of it beside its octets. Found when it is first asked for.
+  [[nodiscard]] const FrameFacts& known() const;
+
+  mutable FrameFacts facts;
+  mutable bool facts_known = false;
 };
 /// The frame that `pinfo` is of, which `tvb` is a part of. Dissected at the first call for each frame.
 const Current& current_frame(tvbuff_t* tvb, packet_info* pinfo);

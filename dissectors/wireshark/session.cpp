@@ -181,58 +181,88 @@ void Session::keep_segment(Row& row) {
   Segment& segment = segments_.emplace_back();
   row.segment = static_cast<std::uint32_t>(segments_.size() - 1);
   segment.position = op.position;
-  segment.kept = kept_ + range.length <= options_.kept_octets;
-  (segment.kept ? kept_ : dropped_) += range.length;
-  if (!segment.kept) return;
+  segment.length = range.length;
+  if (kept_ + range.length > options_.kept_octets) {
+    dropped_ += range.length;
+    return;
+  }
+  kept_ += range.length;
+  constexpr std::size_t piece = std::size_t{1} << 20;
+  if (octets_.empty() || octets_.back().capacity() - octets_.back().size() < range.length)
+    octets_.emplace_back().reserve(std::max<std::size_t>(piece, range.length));
+  std::vector<std::uint8_t>& into = octets_.back();
   const Bytes octets = stack.bytes_of(range);
-  segment.octets.assign(octets.begin(), octets.end());
+  into.insert(into.end(), octets.begin(), octets.end());
+  segment.octets = into.data() + into.size() - octets.size();
 }
 
-const Session::Segments* Session::segments_of(std::uint64_t frame) const {
+Session::Requests& Session::requests_of(std::uint64_t connection, End requester) {
+  const std::uint64_t key = connection * 2 + static_cast<unsigned>(requester);
+  if (!last_requests_ || last_requests_key_ != key) {
+    last_requests_ = &requests_[key];
+    last_requests_key_ = key;
+  }
+  return *last_requests_;
+}
+
+const Session::Requests* Session::find_requests(std::uint64_t connection, End requester) const {
+  const auto found = requests_.find(connection * 2 + static_cast<unsigned>(requester));
+  return found == requests_.end() ? nullptr : &found->second;
+}
+
+const Session::Arrangement* Session::arranged(std::uint64_t frame) const {
   const Row* row = find_row(frame);
   if (!row || row->segment == none || !row->has_note || row->message == 0) return nullptr;
-  const auto found = message_segments_.find({row->connection, row->message, row->requester});
-  if (found == message_segments_.end()) return nullptr;
-  Segments& segments = found->second;
-  if (segments.arranged == segments.frames.size()) return &segments;
-  segments.arranged = segments.frames.size();
-  segments.whole_in = 0;
+  const Requests* requests = find_requests(row->connection, row->requester);
+  if (!requests || row->message > requests->segments.size()) return nullptr;
+  const std::uint32_t newest = requests->segments[row->message - 1];
+  Arrangement& found = arrangement_;
+  if (found.connection == row->connection && found.message == row->message && found.requester == row->requester &&
+      found.newest == newest)
+    return &found;
+  found.connection = row->connection;
+  found.message = row->message;
+  found.requester = row->requester;
+  found.newest = newest;
+  found.whole_in = 0;
+  found.order.clear();
+  const auto segment_of = [this](std::uint32_t one) -> const Segment& { return segments_[rows_[one].segment]; };
+  for (std::uint32_t one = newest; one != 0; one = segment_of(one).previous) found.order.push_back(one);
   const auto psn = [this](std::uint32_t one) { return rows_[one].relative_psn; };
   // Of one that was sent again the first counts.
-  segments.order = segments.frames;
-  std::sort(segments.order.begin(), segments.order.end(),
+  std::sort(found.order.begin(), found.order.end(),
             [&](std::uint32_t x, std::uint32_t y) { return std::pair(psn(x), x) < std::pair(psn(y), y); });
-  segments.order.erase(std::unique(segments.order.begin(), segments.order.end(),
-                                   [&](std::uint32_t x, std::uint32_t y) { return psn(x) == psn(y); }),
-                       segments.order.end());
+  found.order.erase(std::unique(found.order.begin(), found.order.end(),
+                                [&](std::uint32_t x, std::uint32_t y) { return psn(x) == psn(y); }),
+                    found.order.end());
   std::uint32_t latest = 0;
-  for (std::size_t i = 0; i < segments.order.size(); ++i) {
-    const std::uint32_t one = segments.order[i];
-    const Segment& segment = segments_[rows_[one].segment];
-    const bool first = i == 0, last = i + 1 == segments.order.size();
+  for (std::size_t i = 0; i < found.order.size(); ++i) {
+    const std::uint32_t one = found.order[i];
+    const Segment& segment = segment_of(one);
+    const bool first = i == 0, last = i + 1 == found.order.size();
     const bool fits = (segment.position == Position::first) == first && (segment.position == Position::last) == last &&
-                      (first || psn(one) == psn(segments.order[i - 1]) + 1);
-    if (!fits || !segment.kept) return &segments;
+                      (first || psn(one) == psn(found.order[i - 1]) + 1);
+    if (!fits || !segment.octets) return &found;
     latest = std::max(latest, one);
   }
-  if (segments.order.size() > 1) segments.whole_in = latest;
-  return &segments;
+  if (found.order.size() > 1) found.whole_in = latest;
+  return &found;
 }
 
 std::uint64_t Session::reassembled_in(std::uint64_t frame) const {
-  const Segments* segments = segments_of(frame);
-  return segments ? segments->whole_in : 0;
+  const Arrangement* arrangement = arranged(frame);
+  return arrangement ? arrangement->whole_in : 0;
 }
 
 bool Session::reassemble(std::uint64_t frame, Reassembly& whole) const {
   whole.frames.clear();
   whole.octets.clear();
-  const Segments* segments = segments_of(frame);
-  if (!segments || segments->whole_in != frame) return false;
-  whole.frames.assign(segments->order.begin(), segments->order.end());
-  for (const std::uint32_t one : segments->order) {
-    const std::vector<std::uint8_t>& octets = segments_[rows_[one].segment].octets;
-    whole.octets.insert(whole.octets.end(), octets.begin(), octets.end());
+  const Arrangement* arrangement = arranged(frame);
+  if (!arrangement || arrangement->whole_in != frame) return false;
+  whole.frames.assign(arrangement->order.begin(), arrangement->order.end());
+  for (const std::uint32_t one : arrangement->order) {
+    const Segment& segment = segments_[rows_[one].segment];
+    whole.octets.insert(whole.octets.end(), segment.octets, segment.octets + segment.length);
   }
   return true;
 }
@@ -287,6 +317,11 @@ void Session::finish() {
   finished_ = true;
   tracker_->finish();
   link_violations();
+}
+
+bool Session::eventful(std::uint64_t frame) const {
+  const Row* row = find_row(frame);
+  return row && (row->links != none || row->again);
 }
 
 bool Session::is_iwarp(std::uint64_t frame) const {
@@ -351,10 +386,14 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   note.again = row->again;
   facts.connection = connection_of(note.connection);
   if (note.message != 0) {
-    auto found = message_by_key_.find({note.connection, note.message, note.requester});
-    if (found == message_by_key_.end() && swapped)
-      found = message_by_key_.find({row->connection, note.message, row->requester});
-    if (found != message_by_key_.end()) facts.message = &messages_[found->second];
+    // What was told of a half is called as it was then.
+    for (const auto& [id, requester] :
+         {std::pair(note.connection, note.requester), std::pair(std::uint64_t{row->connection}, row->requester)}) {
+      const Requests* requests = find_requests(id, requester);
+      if (facts.message || !requests || note.message > requests->messages.size()) continue;
+      const std::uint32_t index = requests->messages[note.message - 1];
+      if (index != none) facts.message = &messages_[index];
+    }
   }
   if (note.again)
     for (const std::uint64_t id : {note.connection, std::uint64_t{row->connection}}) {
@@ -369,7 +408,13 @@ void Session::message(const Connection& connection, const Message& message) {
   note_connection(connection);
   const std::size_t index = messages_.size();
   messages_.push_back(message);
-  message_by_key_[{message.connection, message.number, message.end}] = static_cast<std::uint32_t>(index);
+  // Numbers rise by one; a bound all the same, where they would not.
+  constexpr std::uint64_t most_numbers = std::uint64_t{1} << 26;
+  if (message.number != 0 && message.number < most_numbers) {
+    std::vector<std::uint32_t>& known = requests_of(message.connection, message.end).messages;
+    if (known.size() < message.number) known.resize(message.number, none);
+    known[message.number - 1] = static_cast<std::uint32_t>(index);
+  }
   link(message.first_frame, What::begins, index);
   if (message.last_frame != message.first_frame) link(message.last_frame, What::ends, index);
   if (message.first_response_frame != message.answer_frame)
@@ -413,9 +458,11 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
   row.again = note.again;
   row.end = note.end;
   row.requester = note.requester;
-  if (row.segment != none && note.message != 0)
-    message_segments_[{note.connection, note.message, note.requester}].frames.push_back(
-        static_cast<std::uint32_t>(frame));
+  if (row.segment == none || note.message == 0 || note.message >= std::uint64_t{1} << 26) return;
+  std::vector<std::uint32_t>& newest = requests_of(note.connection, note.requester).segments;
+  if (newest.size() < note.message) newest.resize(note.message, 0);
+  segments_[row.segment].previous = newest[note.message - 1];
+  newest[note.message - 1] = static_cast<std::uint32_t>(frame);
 }
 
 void Session::transport(const Connection& connection, End from, const tracking::TransportPacket& t,
@@ -428,7 +475,8 @@ void Session::stream(const Connection& connection, End from, const Packet& packe
 }
 
 void Session::note_connection(const Connection& connection) {
-  ConnectionFacts& facts = connections_[connection.id];
+  if (!last_connection_ || last_connection_->id != connection.id) last_connection_ = &connections_[connection.id];
+  ConnectionFacts& facts = *last_connection_;
   facts.id = connection.id;
   facts.service = connection.service;
   facts.wire = connection.wire;

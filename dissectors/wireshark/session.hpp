@@ -95,6 +95,8 @@ class Session final : public tracking::Sink {
 
   /// What is known of a frame now. Pointers into the session; valid until the next frame is added.
   void facts_of(std::uint64_t frame, FrameFacts& facts) const;
+  /// Whether anything happened in the frame, or begins or ends: where not, facts_of() tells of its connection alone.
+  [[nodiscard]] bool eventful(std::uint64_t frame) const;
   /// The connection of that id, or of what was told as that id.
   [[nodiscard]] const ConnectionFacts* connection_of(std::uint64_t id) const;
   /// What was told as connection `id` belongs to the one that is returned; its ends are the other way round if
@@ -137,32 +139,27 @@ class Session final : public tracking::Sink {
   };
   /// A packet's part of a message that has several.
   struct Segment {
-    std::vector<std::uint8_t> octets;
+    const std::uint8_t* octets = nullptr;  ///< nullptr: there was no room
+    std::uint32_t length = 0;
+    std::uint32_t previous = 0;  ///< another frame of the same message; 0: none
     Position position = Position::only;
-    bool kept = false;
   };
-  /// The segments of a message, and how they make it: found when it is asked for, and again when more have come.
-  struct Segments {
-    std::vector<std::uint32_t> frames;
-    std::size_t arranged = 0;          ///< so many frames were there then
+  /// How its segments make a message.
+  struct Arrangement {
+    std::uint64_t connection = 0, message = 0;
+    End requester = End::a;
+    std::uint32_t newest = 0;          ///< the segment that came last when this was found
     std::vector<std::uint32_t> order;  ///< one frame for each PSN, in the message's order
     std::uint32_t whole_in = 0;        ///< the frame that made it whole; 0: it is not
+  };
+  /// The messages of one requester, by number - 1.
+  struct Requests {
+    std::vector<std::uint32_t> messages;  ///< index in messages_, once they are over
+    std::vector<std::uint32_t> segments;  ///< frame of the newest segment
   };
   struct SavedStack;
   struct SavedPdu;
   struct Saved;
-  struct MessageKey {
-    std::uint64_t connection, number;
-    End end;
-    friend bool operator==(const MessageKey&, const MessageKey&) = default;
-  };
-  struct MessageHash {
-    std::size_t operator()(const MessageKey& key) const {
-      std::uint64_t h = (key.connection * 0x9e3779b97f4a7c15) ^ (key.number * 2 + static_cast<unsigned>(key.end));
-      h *= 0xbf58476d1ce4e5b9;
-      return h ^ h >> 31;
-    }
-  };
   struct Renamed {
     std::uint64_t now;
     bool swapped;
@@ -173,7 +170,9 @@ class Session final : public tracking::Sink {
   void link(std::uint64_t frame, What what, std::size_t index);
   void save(Row& row);
   void keep_segment(Row& row);
-  [[nodiscard]] const Segments* segments_of(std::uint64_t frame) const;
+  [[nodiscard]] const Arrangement* arranged(std::uint64_t frame) const;
+  Requests& requests_of(std::uint64_t connection, End requester);
+  [[nodiscard]] const Requests* find_requests(std::uint64_t connection, End requester) const;
   void note_connection(const Connection& connection);
   void link_violations();
   void clear_packet(Packet& packet, const Frame& frame) const;
@@ -190,11 +189,15 @@ class Session final : public tracking::Sink {
   std::deque<Message> messages_;
   std::deque<Saved> saved_;
   std::deque<Segment> segments_;
-  mutable std::unordered_map<MessageKey, Segments, MessageHash> message_segments_;
+  std::deque<std::vector<std::uint8_t>> octets_;  ///< of segments, in large pieces
+  mutable Arrangement arrangement_;               ///< the one that was asked for last
   std::size_t violations_seen_ = 0;
   std::vector<const conformance::Violation*> violations_;
-  std::unordered_map<MessageKey, std::uint32_t, MessageHash> message_by_key_;
+  std::unordered_map<std::uint64_t, Requests> requests_;  ///< by connection and requester
+  std::uint64_t last_requests_key_ = 0;
+  Requests* last_requests_ = nullptr;
   std::unordered_map<std::uint64_t, ConnectionFacts> connections_;
+  ConnectionFacts* last_connection_ = nullptr;
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> rounds_;  ///< of retransmission, by connection
   std::unordered_map<std::uint64_t, Renamed> renamed_;
   std::uint64_t last_frame_ = 0;

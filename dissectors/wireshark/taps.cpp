@@ -53,7 +53,7 @@ const char* endpoint_field(endpoint_item_t*, conv_filter_type_e filter) { return
 tap_packet_status count_conversation(void* table, packet_info* pinfo, epan_dissect_t*, const void* data,
                                      tap_flags_t flags) {
   static ct_dissector_info_t info{conversation_field};
-  const FrameFacts& facts = current_of(data).facts;
+  const FrameFacts& facts = current_of(data).known();
   if (!facts.note || !facts.connection) return TAP_PACKET_DONT_REDRAW;
   auto* hash = static_cast<conv_hash_t*>(table);
   hash->flags = flags;
@@ -66,7 +66,7 @@ tap_packet_status count_conversation(void* table, packet_info* pinfo, epan_disse
 tap_packet_status count_endpoints(void* table, packet_info* pinfo, epan_dissect_t*, const void* data,
                                   tap_flags_t flags) {
   static et_dissector_info_t info{endpoint_field};
-  const FrameFacts& facts = current_of(data).facts;
+  const FrameFacts& facts = current_of(data).known();
   if (!facts.note || !facts.connection) return TAP_PACKET_DONT_REDRAW;
   auto* hash = static_cast<conv_hash_t*>(table);
   hash->flags = flags;
@@ -91,7 +91,7 @@ tap_packet_status count_response_times(void* tables, packet_info* pinfo, epan_di
                                        tap_flags_t) {
   srt_stat_table* table = g_array_index(static_cast<srt_data_t*>(tables)->srt_array, srt_stat_table*, 0);
   bool any = false;
-  for (const auto& [part, message] : current_of(data).facts.messages) {
+  for (const auto& [part, message] : current_of(data).known().messages) {
     if (part != Part::answer || message->start == 0) continue;
     nstime_t start;
     start.secs = static_cast<time_t>(message->start / 1'000'000'000);
@@ -133,7 +133,7 @@ void begin_events(stats_tree* tree) {
 }
 
 tap_packet_status count_events(stats_tree* tree, packet_info*, epan_dissect_t*, const void* data, tap_flags_t) {
-  const FrameFacts& facts = current_of(data).facts;
+  const FrameFacts& facts = current_of(data).known();
   for (const Event* event : facts.events) {
     const std::string_view kind = to_string(event->kind);
     stats_tree_manip_node_int(MN_INCREASE, tree, events_title, 0, TRUE, 1);
@@ -181,9 +181,9 @@ gchar* queue_pair_text(wmem_allocator_t* allocator, guint qp) { return wmem_strd
 
 void tap_payload(packet_info* pinfo, const Current& current) {
   const Packet& packet = *current.packet;
-  if (!current.facts.note || current.facts.note->again) return;
+  if (!current.known().note || current.known().note->again) return;
   // Who follows wants to know who speaks by ports.
-  const auto pair = between(current.facts);
+  const auto pair = between(current.known());
   if (!pair) return;
   pinfo->srcport = pair->from;
   pinfo->destport = pair->to;

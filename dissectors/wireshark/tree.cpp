@@ -220,18 +220,17 @@ bool concerns(const Packet& packet, bool is_iwarp) {
          packet.stack.find(info<MacControl>) != nullptr;
 }
 
-void show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, int proto, const Session& session, const Packet& packet,
+void show(tvbuff_t* tvb, packet_info* pinfo, proto_item* item, const Session& session, const Packet& packet,
           const FrameFacts& facts, const TreeOptions& options) {
   const HeaderStack& stack = packet.stack;
   const Shown shown{tvb, stack.bytes, 0};
   const bool is_iwarp = session.is_iwarp(packet.number) || !packet.pdus.empty();
   const Wire wire = is_iwarp ? Wire::iwarp : stack.wire;
   proto_tree* root = nullptr;
-  if (tree) {
-    proto_item* item = proto_tree_add_item(tree, proto, tvb, 0, -1, ENC_NA);
+  if (item) {
     root = proto_item_add_subtree(item, subtree_id(Subtree::root));
     const auto bth = stack.get<Bth>();
-    if (bth && PTREE_DATA(tree)->visible) {
+    if (bth && PTREE_DATA(root)->visible) {
       const Opcode& op = opcode(bth->get<"opcode">());
       if (op.known) proto_item_append_text(item, ", %.*s", static_cast<int>(op.name.size()), op.name.data());
     }

@@ -11,9 +11,9 @@ struct TreeOptions {
   bool lower_layers = false;  ///< the headers below the RDMA transport, too, which Wireshark shows anyway
 };
 
-/// Adds our tree. `tvb` has the frame's octets, those that packet.stack was decoded from; `tree` may be null: then
-/// only expert items are told of.
-void show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, int proto, const Session& session, const Packet& packet,
+/// Fills our tree below `item`, the protocol's own line. `tvb` has the frame's octets, those that packet.stack was
+/// decoded from; `item` may be null: then only expert items are told of.
+void show(tvbuff_t* tvb, packet_info* pinfo, proto_item* item, const Session& session, const Packet& packet,
           const FrameFacts& facts, const TreeOptions& options);
 
 /// Whether the packet has to do with RDMA: others get no tree.
