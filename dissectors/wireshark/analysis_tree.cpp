@@ -36,9 +36,7 @@ class Branch {
     if (value) number(field, value);
   }
   void duration(Own field, std::int64_t nanoseconds) const {
-    nstime_t time;
-    time.secs = static_cast<time_t>(nanoseconds / 1'000'000'000);
-    time.nsecs = static_cast<int>(nanoseconds % 1'000'000'000);
+    const nstime_t time = nstime_of(nanoseconds);
     mark(proto_tree_add_time(tree_, field_id(field), tvb_, 0, 0, &time));
   }
   /// `value` ends with a zero.

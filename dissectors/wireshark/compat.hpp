@@ -12,6 +12,8 @@
   (WIRESHARK_VERSION_MAJOR > (major) || (WIRESHARK_VERSION_MAJOR == (major) && WIRESHARK_VERSION_MINOR >= (minor)))
 
 // Its headers are C: what their inline functions do is not ours to warn of.
+#include <cstdint>
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
 #pragma GCC diagnostic ignored "-Wshadow"
@@ -52,6 +54,14 @@ inline constexpr int unregistered = 0;
 #else
 inline constexpr int unregistered = -1;
 #endif
+
+/// Nanoseconds as Wireshark has times and durations.
+inline nstime_t nstime_of(std::int64_t nanoseconds) {
+  nstime_t time;
+  time.secs = static_cast<time_t>(nanoseconds / 1'000'000'000);
+  time.nsecs = static_cast<int>(nanoseconds % 1'000'000'000);
+  return time;
+}
 
 /// Registers following a connection. 4.4 added how many sub-streams there are, and where the next one is: none.
 inline void register_follow(int proto, const char* tap, follow_conv_filter_func of_packet,

@@ -93,9 +93,7 @@ tap_packet_status count_response_times(void* tables, packet_info* pinfo, epan_di
   bool any = false;
   for (const auto& [part, message] : current_of(data).known().messages) {
     if (part != Part::answer || message->start == 0) continue;
-    nstime_t start;
-    start.secs = static_cast<time_t>(message->start / 1'000'000'000);
-    start.nsecs = static_cast<int>(message->start % 1'000'000'000);
+    const nstime_t start = nstime_of(message->start);
     add_srt_table_data(table, static_cast<int>(message->kind), &start, pinfo);
     any = true;
   }
@@ -181,7 +179,9 @@ gchar* queue_pair_text(wmem_allocator_t* allocator, guint qp) { return wmem_strd
 
 void tap_payload(packet_info* pinfo, const Current& current) {
   const Packet& packet = *current.packet;
-  if (!current.known().note || current.known().note->again) return;
+  const std::optional<PacketNote>& note = current.known().note;
+  // Of what was sent again the first counts, where the capture has it.
+  if (!note || (note->again && note->related_frame != 0)) return;
   // Who follows wants to know who speaks by ports.
   const auto pair = between(current.known());
   if (!pair) return;

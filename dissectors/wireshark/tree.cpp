@@ -17,13 +17,6 @@
 namespace rdmawire::wireshark {
 namespace {
 
-nstime_t duration_of(std::int64_t nanoseconds) {
-  nstime_t time;
-  time.secs = static_cast<time_t>(nanoseconds / 1'000'000'000);
-  time.nsecs = static_cast<int>(nanoseconds % 1'000'000'000);
-  return time;
-}
-
 bool is_zero(const Field& field, const std::uint8_t* header) {
   if (field.is_number()) return field.load(header) == 0;
   const Bytes bytes = field.bytes(header);
@@ -55,7 +48,7 @@ proto_item* add_field(proto_tree* tree, int id, const Field& field, const Shown&
       if (!field.names) return proto_tree_add_boolean(tree, id, tvb, at, length, static_cast<guint32>(value));
       break;
     case Display::time: {
-      const nstime_t time = duration_of(static_cast<std::int64_t>(value));
+      const nstime_t time = nstime_of(static_cast<std::int64_t>(value));
       return proto_tree_add_time(tree, id, tvb, at, length, &time);
     }
     case Display::mac: {
