@@ -230,6 +230,10 @@ void show(tvbuff_t* tvb, packet_info* pinfo, proto_item* item, const Session& se
     append_summary(item, facts);
     if (wire != Wire::none)
       proto_item_set_generated(proto_tree_add_uint(root, field_id(Own::wire), tvb, 0, 0, static_cast<guint32>(wire)));
+  }
+  // What people look for stands before what they know.
+  show_analysis(tvb, pinfo, root, session, packet.number, facts);
+  if (root) {
     for (std::size_t i = 0; i < stack.layers().size(); ++i)
       if (options.lower_layers || !is_lower(stack, i)) add_layer(root, shown, stack.layers()[i]);
     add_range(root, Own::payload, shown, packet.pdus.empty() && !is_iwarp ? stack.payload : Range{});
@@ -254,7 +258,6 @@ void show(tvbuff_t* tvb, packet_info* pinfo, proto_item* item, const Session& se
       proto_item_set_generated(proto_tree_add_string(root, field_id(Own::note), tvb, 0, 0, note.data()));
   }
   add_findings(pinfo, root, shown, stack);
-  show_analysis(tvb, pinfo, root, session, packet.number, facts);
 }
 
 }  // namespace rdmawire::wireshark

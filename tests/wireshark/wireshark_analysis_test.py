@@ -227,3 +227,32 @@ def test_violations_are_those_of_check(capture, trees_of):
                  int(direct(element, "violation.count")),
                  tuple(int(field.get("show")) for field in fields(element, "violation.related"))] += 1
     assert said == wanted
+
+
+SO_FAR = COMMAND.parent / "wireshark_so_far"
+
+
+@pytest.mark.skipif(not SO_FAR.exists(), reason=f"needs {SO_FAR}")
+@pytest.mark.parametrize("capture", ALL, ids=lambda path: path.name)
+def test_one_pass_says_what_was_known_then(capture):
+    """In one pass a frame has what the tracker, by itself, had told of it when the frame was added, and no more."""
+    home = with_plugin()
+    done = subprocess.run([SO_FAR, home.place(capture)], capture_output=True, text=True, timeout=120, check=True)
+    expected = done.stdout.splitlines()
+    packets = home.packets(capture, "-J", "rdmawire")
+    assert len(packets) == len(expected) > 0
+    for frame, (packet, line) in enumerate(zip(packets, expected), 1):
+        note, events = line.split(" |")
+        tree = ours(packet)
+        analysis = None if tree is None else next(iter(fields(tree, "analysis")), None)
+        said = str(frame)
+        if analysis is not None and direct(analysis, "analysis.connection"):
+            again = direct(analysis, "analysis.again") in ("1", "True")
+            related = direct(analysis, "analysis.first_sent_in" if again else "analysis.answers") or "0"
+            said += " " + " ".join([direct(analysis, "analysis.connection"),
+                                    "ab"[int(direct(analysis, "analysis.sender"))],
+                                    direct(analysis, "analysis.relative_psn"),
+                                    direct(analysis, "analysis.outstanding"), str(int(again)), related])
+        assert said == note
+        told = [] if tree is None else [event.get("show") for event in fields(tree, "event")]
+        assert told == events.split(), f"frame {frame}"

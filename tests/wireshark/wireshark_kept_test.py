@@ -1,10 +1,8 @@
 """Beside the built-in dissectors nothing of theirs is lost: with the plugin loaded, every protocol, field and value that
 tshark prints without it is printed with it, in the same order, and the columns are the same."""
 
-import os
-
 import pytest
-from tshark_runs import ALL, needs_tshark, with_plugin, without_plugin
+from tshark_runs import ALL, SOME, needs_tshark, with_plugin, without_plugin
 
 pytestmark = needs_tshark
 
@@ -21,11 +19,7 @@ def built_in(packet):
     return said
 
 
-# In two passes only of some, unless all is asked for: it is the same code.
-TWO_PASSES = ALL if os.environ.get("RDMAWIRE_FULL") else [path for path in ALL if "rc-send" in path.name]
-
-
-@pytest.mark.parametrize("capture, passes", [(path, []) for path in ALL] + [(path, ["-2"]) for path in TWO_PASSES],
+@pytest.mark.parametrize("capture, passes", [(path, []) for path in ALL] + [(path, ["-2"]) for path in SOME],
                          ids=lambda part: getattr(part, "name", None) or "".join(part))
 def test_nothing_is_lost(capture, passes):
     before = without_plugin().packets(capture, *passes)
