@@ -223,6 +223,16 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
     proto_item* heading = root.heading(Own::analysis);
     where = proto_item_add_subtree(heading, subtree_id(Subtree::analysis));
   }
+  // What happened stands first.
+  if (facts.retransmission && facts.retransmission->frame != frame) {
+    const Event& round = *facts.retransmission;
+    expert_add_info_format(pinfo, where, &expert_of(round.kind),
+                           "sent again in the round that began in frame %" G_GUINT64_FORMAT
+                           "; cause: %s; first sent in frame %" G_GUINT64_FORMAT,
+                           round.frame, to_string(round.cause).data(), facts.note ? facts.note->related_frame : 0);
+  }
+  for (const Event* event : facts.events) add_event(tvb, pinfo, where, *event);
+  for (const conformance::Violation* violation : facts.violations) add_violation(tvb, pinfo, where, *violation);
   if (where && facts.note) {
     const Branch inside(where, tvb);
     const PacketNote& note = *facts.note;
@@ -263,15 +273,6 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
     for (const auto& [part, message] : facts.messages)
       add_message(Branch(where, tvb), frame, *message, part_text(part, *message));
   add_reassembly(tvb, pinfo, where, session, frame, facts);
-  if (facts.retransmission && facts.retransmission->frame != frame) {
-    const Event& round = *facts.retransmission;
-    expert_add_info_format(pinfo, where, &expert_of(round.kind),
-                           "sent again in the round that began in frame %" G_GUINT64_FORMAT
-                           "; cause: %s; first sent in frame %" G_GUINT64_FORMAT,
-                           round.frame, to_string(round.cause).data(), facts.note ? facts.note->related_frame : 0);
-  }
-  for (const Event* event : facts.events) add_event(tvb, pinfo, where, *event);
-  for (const conformance::Violation* violation : facts.violations) add_violation(tvb, pinfo, where, *violation);
 }
 
 }  // namespace rdmawire::wireshark

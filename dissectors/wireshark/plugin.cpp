@@ -122,6 +122,7 @@ void register_protocol() {
   register_postdissector(register_dissector("rdmawire", dissect_after_all, proto));
   register_main_dissector(proto);
   register_taps(proto);
+  register_menu(proto);
 }
 
 }  // namespace

@@ -44,6 +44,9 @@ void register_taps(int proto);
 /// Gives the frame to who taps.
 void tap(packet_info* pinfo, const Current& current);
 
+/// Registers the window's menu. menu.cpp
+void register_menu(int proto);
+
 /// Registers ours as a dissector of RoCE and iWARP to be chosen. main_dissector.cpp
 void register_main_dissector(int proto);
 void hand_off_main_dissector();
