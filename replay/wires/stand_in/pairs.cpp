@@ -224,9 +224,12 @@ void pump(QueuePair& pair) {
 
 ibv_qp* create_qp_ex(ibv_context* base, ibv_qp_init_attr_ex* attr) {
   Context& context = context_of(base);
-  constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
   int number = scripted("ibv_create_qp");
   if (!number && (attr->comp_mask & ~known)) number = EOPNOTSUPP;
+  if (!number && (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+      (attr->create_flags & ~static_cast<std::uint32_t>(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)))
+    number = EOPNOTSUPP;
   if (!number && (attr->qp_type != IBV_QPT_RAW_PACKET || without("raw"))) number = EOPNOTSUPP;
   const bool requests = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   if (!number && requests && (without("wr") || (attr->send_ops_flags & ~std::uint64_t{IBV_QP_EX_WITH_SEND})))
