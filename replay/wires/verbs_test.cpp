@@ -4,16 +4,11 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <linux/capability.h>
 #include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <thread>
 
-#include "replay/wires/namespaces_for_test.hpp"
+#include "replay/wires/veth_for_test.hpp"
 
 namespace rdmawire::replay {
 namespace {
@@ -21,15 +16,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t second = 1'000'000'000;
-
-std::vector<std::uint8_t> frame_of(std::size_t octets, std::uint8_t value, std::uint16_t type = 0x88b5) {
-  std::vector<std::uint8_t> frame(octets, value);
-  store_be(frame.data(), 6, 0x02000000'0001);
-  store_be(frame.data() + 6, 6, 0x02000000'0002);
-  store_be(frame.data() + 12, 2, type);
-  return frame;
-}
+using testing::frame_of;
+using testing::second;
 
 // Of IPv4 and UDP as much as a flow looks at.
 std::vector<std::uint8_t> udp_frame(std::uint32_t destination, std::uint16_t port) {
@@ -41,16 +29,10 @@ std::vector<std::uint8_t> udp_frame(std::uint32_t destination, std::uint16_t por
   return frame;
 }
 
-class VerbsWireTest : public ::testing::Test {
+class VerbsWireTest : public testing::VethTest {
  protected:
   void SetUp() override {
-    std::string why_not;
-    spaces_ = testing::Namespaces::make(why_not);
-    if (!spaces_) GTEST_SKIP() << why_not;
-    ASSERT_TRUE(spaces_->run("ip link add near type veth peer name far && for i in near far; do "
-                             "sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done") &&
-                spaces_->run(testing::Namespaces::until_up("near")) &&
-                spaces_->run(testing::Namespaces::until_up("far")));
+    VethTest::SetUp();
     set("DEVICES", "near far");
   }
   void TearDown() override {
@@ -61,23 +43,13 @@ class VerbsWireTest : public ::testing::Test {
   static void set(const char* name, const std::string& value) {
     setenv((std::string("STAND_IN_") + name).c_str(), value.c_str(), 1);
   }
-  static std::unique_ptr<Wire> open(const std::string& name) {
-    auto wire = open_wire(name);
-    EXPECT_TRUE(wire) << wire.error().message;
-    return wire ? std::move(*wire) : nullptr;
-  }
-  static WireError error_of(const std::string& name) {
-    const auto wire = open_wire(name);
-    return wire ? WireError{WireError::Kind::closed, 0, "it opened"} : wire.error();
-  }
   // What arrives next; empty: nothing within a moment.
   static std::vector<std::uint8_t> next(Wire& wire, std::int64_t patience = 5 * second) {
     const auto got = wire.receive(wire.now() + patience);
     EXPECT_TRUE(got) << got.error().message;
     if (!got || !*got) return {};
-    return {(*got)->frame.begin(), (*got)->frame.end()};
+    return testing::copy(**got);
   }
-  std::unique_ptr<testing::Namespaces> spaces_;
 };
 
 TEST_F(VerbsWireTest, FramesGoBothWaysInBatchesOnEitherWayOfPosting) {
@@ -241,14 +213,11 @@ TEST_F(VerbsWireTest, EveryStepThatFailsIsNamed) {
 }
 
 TEST_F(VerbsWireTest, WithoutTheRightTheMessageSaysWhich) {
-  std::thread([] {
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    std::array<__user_cap_data_struct, 2> none{};
-    ASSERT_EQ(syscall(SYS_capset, &header, none.data()), 0);
+  testing::without_rights([] {
     const WireError error = error_of("verbs:near");
     EXPECT_EQ(error.kind, WireError::Kind::forbidden);
     EXPECT_THAT(error.message, HasSubstr("setcap cap_net_raw+ep"));
-  }).join();
+  });
 }
 
 TEST_F(VerbsWireTest, AFullQueueTakesFewerAndTellsWhenItHasRoom) {

@@ -11,6 +11,7 @@
 #include "replay/wires/spec.hpp"
 #include "replay/wires/unix.hpp"
 #include "replay/wires/verbs.hpp"
+#include "replay/wires/xdp.hpp"
 
 namespace rdmawire::replay {
 
@@ -60,6 +61,7 @@ WireResult<std::unique_ptr<Wire>> open_wire(const std::string& name) {
       Kind{"packet", "packet:INTERFACE", open_packet_wire},
       Kind{"unix", "unix:PATH", open_unix_wire},
       Kind{"verbs", "verbs:DEVICE[/PORT]", open_verbs_wire},
+      Kind{"xdp", "xdp:INTERFACE", open_xdp_wire},
   };
   std::string forms;
   for (const Kind& kind : kinds) {
