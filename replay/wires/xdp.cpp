@@ -385,13 +385,7 @@ void XdpWire::refill() {
 
 WireResult<std::optional<Received>> XdpWire::receive(std::int64_t deadline) {
   if (!socket_) return tl::unexpected(closed_error(name_));
-  if (!capabilities_.receives) {
-    if (deadline == forever)
-      return tl::unexpected(
-          wire_error(WireError::Kind::unsupported, 0, "{}: receiving: it was opened with noreceive", name_));
-    wire_clock::sleep_until(deadline);
-    return std::nullopt;
-  }
+  if (!capabilities_.receives) return receive_nothing(name_, deadline);
   refill();
   joined_.clear();
   for (;;) {
