@@ -50,7 +50,17 @@ Octets Encoder::captured_form(const Saying& saying) const {
   if (saying.kind == Saying::Kind::request) {
     const Message& message = ours.messages[saying.message];
     const CapturedPacket& packet = message.packets[saying.packet];
-    if (saying.skip == 0) return packet.octets;
+    if (saying.skip == 0 && !packet.t.op->invalidate) return packet.octets;
+    if (packet.t.op->invalidate) {
+      // The device's region is no memory window, nor was it registered by a work request: nobody else can invalidate
+      // it.
+      Frame frame = frame_of(packet);
+      const Bytes payload = packet.payload();
+      cut_behind_bth(frame);
+      set<Bth>(frame, "opcode", find_opcode(Transport::rc, Operation::send, packet.t.op->position)->value);
+      frame.payload.assign(payload.begin(), payload.end());
+      return frame.encode();
+    }
     // The rest of a READ: a request of its own. IBTA vol 1, 9.7.5.1.
     Frame frame = frame_of(packet);
     const std::uint32_t octets = saying.skip * exchange_.mtu;
@@ -73,7 +83,9 @@ Octets Encoder::captured_form(const Saying& saying) const {
   Frame frame = frame_of(message.answers[saying.packet]);
   if (saying.kind == Saying::Kind::read_response && saying.skip != 0) {
     const bool begins = saying.packet == saying.skip, ends = saying.packet + 1 == message.answers.size();
-    const Position position = begins ? ends ? Position::only : Position::first : ends ? Position::last : Position::middle;
+    const Position position = begins ? ends ? Position::only : Position::first
+                              : ends ? Position::last
+                                     : Position::middle;
     std::vector<std::uint8_t> payload(message.answers[saying.packet].payload().begin(),
                                       message.answers[saying.packet].payload().end());
     cut_behind_bth(frame);

@@ -56,8 +56,7 @@ struct Rows final : tracking::Sink {
   std::map<std::uint64_t, Connection> rows;
   void connection(const Connection& connection, tracking::Farewell /*farewell*/) override {
     constexpr std::uint32_t management_qp = 1;
-    const bool management =
-        connection.ends[0].qp == management_qp || connection.ends[1].qp == management_qp;
+    const bool management = connection.ends[0].qp == management_qp || connection.ends[1].qp == management_qp;
     if (!management) rows.emplace(connection.id, connection);
   }
 };
@@ -143,6 +142,13 @@ class Builder {
       if (auto built = build(i, *directions[i]); !built) return built;
     if (exchange_.ours.messages.empty() && exchange_.theirs.messages.empty())
       return wrong("no whole message of the connection is in the capture: there is nothing to be played");
+    const auto& messages = exchange_.ours.messages;
+    if (const auto count =
+            std::count_if(messages.begin(), messages.end(), [](const auto& m) { return m.has_invalidate; }))
+      exchange_.notes.push_back(
+          fmt::format("{} with Invalidate, which are played as plain ones: the device's memory is "
+                      "registered for the whole replay",
+                      captures::analysis::counted(static_cast<std::uint64_t>(count), "SEND", "SENDs")));
     order(exchange_.ours, exchange_.theirs);
     order(exchange_.theirs, exchange_.ours);
     return {};
@@ -208,9 +214,10 @@ class Builder {
     const std::int64_t base = at->first;
     direction.first = *half.first + base;
     if (at != half.requests.begin())
-      exchange_.notes.push_back(fmt::format("the capture begins within a message of {}; played is what begins at "
-                                            "frame {}",
-                                            who, at->second.t.frame));
+      exchange_.notes.push_back(
+          fmt::format("the capture begins within a message of {}; played is what begins at "
+                      "frame {}",
+                      who, at->second.t.frame));
     std::int64_t next = base;
     while (at != half.requests.end()) {
       if (at->first < next) {  // a part of a READ, asked for again
@@ -218,16 +225,18 @@ class Builder {
         continue;
       }
       if (at->first > next || !at->second.t.op->begins_message())
-        return wrong(fmt::format("the request of {} with PSN {} (before frame {}) is not in the capture, so its "
-                                 "message cannot be played",
-                                 who, (*half.first + next).value(), at->second.t.frame));
+        return wrong(
+            fmt::format("the request of {} with PSN {} (before frame {}) is not in the capture, so its "
+                        "message cannot be played",
+                        who, (*half.first + next).value(), at->second.t.frame));
       auto message = take(half, other, at, base, who);
       if (!message) return tl::unexpected(message.error());
       if (!*message) break;
       if (from == 1 && !(*message)->has_answer && ((*message)->is_read() || (*message)->is_atomic())) {
-        exchange_.notes.push_back(fmt::format("what our side answered to frame {} is not all in the capture; the peer's "
-                                              "requests from there on are left out",
-                                              (*message)->first_frame));
+        exchange_.notes.push_back(
+            fmt::format("what our side answered to frame {} is not all in the capture; the peer's "
+                        "requests from there on are left out",
+                        (*message)->first_frame));
         break;
       }
       next = base + (*message)->end();
@@ -235,7 +244,8 @@ class Builder {
     }
     direction.psns = direction.messages.empty() ? 0 : direction.messages.back().end();
     if (direction.psns > most_psns)
-      return wrong(fmt::format("{} has {} packets; at most {} can be played in one go", who, direction.psns, most_psns));
+      return wrong(
+          fmt::format("{} has {} packets; at most {} can be played in one go", who, direction.psns, most_psns));
     for (CapturedAnswer answered : other.acknowledgements) {
       answered.psn -= base;
       direction.answers.push_back(answered);
@@ -272,9 +282,10 @@ class Builder {
       if (at == half.requests.end() || at->first != psn ||
           (psn != base + message.first && !continues(at->second, operation))) {
         if (at != half.requests.end())
-          return wrong(fmt::format("the request of {} with PSN {} (before frame {}) is not in the capture, so its "
-                                   "message cannot be played",
-                                   who, (*half.first + psn).value(), at->second.t.frame));
+          return wrong(
+              fmt::format("the request of {} with PSN {} (before frame {}) is not in the capture, so its "
+                          "message cannot be played",
+                          who, (*half.first + psn).value(), at->second.t.frame));
         exchange_.notes.push_back(fmt::format("the capture ends within a message of {} (frame {}), which is left out",
                                               who, message.first_frame));
         return std::nullopt;
@@ -396,8 +407,8 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
       chosen = i + 1;
     }
     if (chosen == 0)
-      return wrong(fmt::format("{}: no connection is of RC or iWARP, and others have no peer that answers:{}", file,
-                               list()));
+      return wrong(
+          fmt::format("{}: no connection is of RC or iWARP, and others have no peer that answers:{}", file, list()));
   }
   Exchange exchange;
   exchange.connection = (*connections)[chosen - 1];
@@ -412,9 +423,8 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
     return wrong(fmt::format("{}: only one direction is in the capture: {}", file,
                              describe(exchange.connection, exchange.number)));
   Builder builder(exchange, options);
-  auto read = dissect_file(file, [&](const tracking::Packet& packet, const captures::Record&) {
-    return builder.add(packet);
-  });
+  auto read =
+      dissect_file(file, [&](const tracking::Packet& packet, const captures::Record&) { return builder.add(packet); });
   if (read) read = builder.finish();
   if (!read) return tl::unexpected(ExchangeError{read.error().usage, file + ": " + read.error().message});
   return exchange;

@@ -33,17 +33,17 @@ struct Message {
   std::uint32_t invalidated_key = 0;
   bool has_remote = false;
   std::uint64_t remote_address = 0;
-  std::uint32_t key = 0;                              ///< rkey or STag
-  std::uint32_t length = 0;                           ///< octets: sent, written, asked for
-  std::uint64_t operand = 0, compare = 0;             ///< of an atomic
-  std::uint64_t original = 0;                         ///< what an atomic's answer said
-  bool refused = false;                               ///< by a NAK other than a sequence error
-  bool has_answer = false;                            ///< a READ's or an atomic's answer is there, whole
-  std::uint32_t first = 0;                            ///< PSN, relative to its direction's first
-  std::uint32_t psns = 1;                             ///< that it takes
-  std::vector<CapturedPacket> packets, answers;       ///< each PSN once, in order
-  std::uint64_t first_frame = 0, last_frame = 0;      ///< of its packets, as they were first seen
-  std::uint64_t answer_frame = 0;                     ///< of the last one of `answers`
+  std::uint32_t key = 0;                          ///< rkey or STag
+  std::uint32_t length = 0;                       ///< octets: sent, written, asked for
+  std::uint64_t operand = 0, compare = 0;         ///< of an atomic
+  std::uint64_t original = 0;                     ///< what an atomic's answer said
+  bool refused = false;                           ///< by a NAK other than a sequence error
+  bool has_answer = false;                        ///< a READ's or an atomic's answer is there, whole
+  std::uint32_t first = 0;                        ///< PSN, relative to its direction's first
+  std::uint32_t psns = 1;                         ///< that it takes
+  std::vector<CapturedPacket> packets, answers;   ///< each PSN once, in order
+  std::uint64_t first_frame = 0, last_frame = 0;  ///< of its packets, as they were first seen
+  std::uint64_t answer_frame = 0;                 ///< of the last one of `answers`
 
   // What had happened before its first packet left.
   std::size_t after_messages = 0;  ///< messages of the other end that had arrived whole
@@ -63,8 +63,8 @@ struct CapturedAnswer {
   std::uint64_t frame = 0;
   std::int64_t psn = 0;  ///< relative
   std::uint8_t syndrome = 0;
-  std::uint32_t msn = 0;   ///< as it stood there
-  bool cnp = false;        ///< a congestion notification, which has no PSN
+  std::uint32_t msn = 0;  ///< as it stood there
+  bool cnp = false;       ///< a congestion notification, which has no PSN
 
   [[nodiscard]] bool refuses() const {
     return !cnp && syndrome >> 5 == syndrome_kind::nak && (syndrome & 31) != nak_code::psn_sequence_error;
@@ -86,13 +86,13 @@ struct Exchange {
   std::uint32_t number = 0;  ///< the capture's n-th connection, from 1
   tracking::End side = tracking::End::a;
   std::uint32_t mtu = 0;                ///< octets of payload a packet
-  Requests ours, theirs;               ///< requests of the captured side that is played; of its peer
+  Requests ours, theirs;                ///< requests of the captured side that is played; of its peer
   std::vector<std::string> notes;       ///< what of the capture cannot be played, and was left out
   std::optional<CapturedPacket> model;  ///< a packet of ours, for what has to be made
 };
 
 struct ExchangeOptions {
-  std::uint32_t connection = 0;  ///< the capture's n-th, from 1; 0: the one with most octets
+  std::uint32_t connection = 0;         ///< the capture's n-th, from 1; 0: the one with most octets
   std::optional<tracking::End> side{};  ///< which end is played; nothing: the one that asked for or sent more
   std::size_t most_octets = std::size_t{1} << 30;  ///< of packets that are kept
 };

@@ -52,7 +52,8 @@ LiveResult<LiveEnd> LiveEnd::make(const LiveDevice& device, const Exchange& exch
     access.push_back("remote_atomic");
   for (const PlannedRegion& planned : plan.regions) {
     auto region = end.pd_.region(planned.expected.size(), access);
-    if (!region) return refused(fmt::format("memory of {} octets at the device", planned.expected.size()), region.error());
+    if (!region)
+      return refused(fmt::format("memory of {} octets at the device", planned.expected.size()), region.error());
     end.regions_.push_back(std::move(*region));
   }
   for (const auto& [octets, room] : {std::pair{plan.inbox_octets, &end.inbox_}, {plan.outbox_octets, &end.outbox_}}) {
@@ -67,10 +68,11 @@ LiveResult<LiveEnd> LiveEnd::make(const LiveDevice& device, const Exchange& exch
   end.reads_ = static_cast<std::uint8_t>(most_reads == 0 ? 1 : std::min(most_reads, usual_reads));
   const std::uint64_t most_wr = verbs.limit("max_qp_wr");
   end.receive_depth_ = std::min(plan.inbox.size(), most_wr == 0 ? 16 : std::min<std::size_t>(most_receives, most_wr));
-  auto qp = end.pd_.queue_pair({.send_cq = &end.send_cq_,
-                                .recv_cq = &end.recv_cq_,
-                                .max_send_wr = send_depth,
-                                .max_recv_wr = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(end.receive_depth_))});
+  auto qp =
+      end.pd_.queue_pair({.send_cq = &end.send_cq_,
+                          .recv_cq = &end.recv_cq_,
+                          .max_send_wr = send_depth,
+                          .max_recv_wr = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(end.receive_depth_))});
   if (!qp) return refused("a queue pair at the device", qp.error());
   end.qp_ = std::move(*qp);
   if (auto ready = end.qp_.to_init(); !ready) return refused("the queue pair to INIT", ready.error());
@@ -83,7 +85,8 @@ LiveResult<void> LiveEnd::fill() const {
   const auto write = [](const peer::Region& region, std::uint64_t offset, Bytes octets) -> LiveResult<void> {
     const bool zeros = std::all_of(octets.begin(), octets.end(), [](std::uint8_t octet) { return octet == 0; });
     if (zeros) return {};  // as registered
-    if (auto written = region.write(offset, octets); !written) return refused("write the device's memory", written.error());
+    if (auto written = region.write(offset, octets); !written)
+      return refused("write the device's memory", written.error());
     return {};
   };
   for (std::size_t i = 0; i < regions_.size(); ++i)
@@ -101,7 +104,8 @@ LiveResult<void> LiveEnd::fill() const {
 
 LiveResult<void> LiveEnd::post_receives(std::size_t most) {
   std::vector<peer::ReceiveRequest> requests;
-  for (auto next = plan_->inbox.lower_bound(next_receive_); next != plan_->inbox.end() && requests.size() < most; ++next) {
+  for (auto next = plan_->inbox.lower_bound(next_receive_); next != plan_->inbox.end() && requests.size() < most;
+       ++next) {
     requests.push_back({next->first, {inbox_.piece(next->second.offset, next->second.length)}});
     next_receive_ = next->first + 1;
   }
@@ -145,7 +149,8 @@ LiveResult<void> LiveEnd::post(const std::vector<std::size_t>& messages) const {
   }
   if (requests.empty()) return {};
   if (auto posted = qp_.post_send(requests); !posted)
-    return refused(fmt::format("the peer's messages {} to {}", messages.front() + 1, messages.back() + 1), posted.error());
+    return refused(fmt::format("the peer's messages {} to {}", messages.front() + 1, messages.back() + 1),
+                   posted.error());
   return {};
 }
 
@@ -198,9 +203,9 @@ LiveResult<std::vector<MemoryCheck>> LiveEnd::compare(std::size_t ours, std::siz
       const auto differs = std::mismatch(expected.begin(), expected.end(), begin);
       if (differs.first == expected.end() || !result.good) return;
       result.good = false;
-      result.difference = fmt::format("message {} ({}, frame {}): octet {} is {:#04x}, captured {:#04x}", index + 1,
-                                      words_of(message), message.first_frame, differs.first - expected.begin(),
-                                      *differs.second, *differs.first);
+      result.difference =
+          fmt::format("message {} ({}, frame {}): octet {} is {:#04x}, captured {:#04x}", index + 1, words_of(message),
+                      message.first_frame, differs.first - expected.begin(), *differs.second, *differs.first);
     };
     if (sent_by_us) {
       for (const auto& [index, slot] : plan_->inbox)

@@ -41,10 +41,10 @@ struct LiveDevice {
 
 /// A piece of the device's memory, compared with what the capture says of it.
 struct MemoryCheck {
-  std::string what;
+  std::string what{};
   std::uint64_t octets = 0;  ///< that the capture tells
   bool good = false;
-  std::string difference;  ///< where the first octet differs
+  std::string difference{};  ///< where the first octet differs
 };
 
 template <class T>

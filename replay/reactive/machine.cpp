@@ -31,8 +31,7 @@ std::string to_string(const Divergence& divergence) {
 
 RoceMachine::RoceMachine(const Exchange& exchange, const MemoryPlan& plan, const MachineOptions& options)
     : exchange_(exchange), plan_(plan), options_(options) {
-  retries_ = {options.retries, machines::RcRetries::without_limit, options.retries,
-              machines::RcRetries::without_limit};
+  retries_ = {options.retries, machines::RcRetries::without_limit, options.retries, machines::RcRetries::without_limit};
   for (const Message& message : exchange_.ours.messages) {
     if (message.is_read() || message.is_atomic()) {
       insist_.push_back(message.end());
@@ -71,8 +70,8 @@ const CapturedAnswer* RoceMachine::captured_answer(std::int64_t psn) const {
 
 bool RoceMachine::done() const {
   const bool ours = counts_.ours_done == exchange_.ours.messages.size() ||
-                    (counts_.ours_begun == exchange_.ours.messages.size() && window_.oldest.value() >= insisted(cursor_) &&
-                     cursor_ == exchange_.ours.psns);
+                    (counts_.ours_begun == exchange_.ours.messages.size() &&
+                     window_.oldest.value() >= insisted(cursor_) && cursor_ == exchange_.ours.psns);
   return refused_ || (ours && counts_.theirs_done == exchange_.theirs.messages.size());
 }
 
@@ -115,6 +114,9 @@ Actions RoceMachine::woken(std::int64_t now) {
   } else if (waits && window_.outstanding() != 0 && resume_ <= now && cursor_ == window_.next.value() && !done() &&
              now - asked_at_ >= options_.retry_after) {
     if (retries_.again()) {
+      const CapturedAnswer* captured = captured_answer(window_.oldest.value());
+      diverge({true, captured ? captured->frame : 0, 0, captured ? words_of(*captured) : "nothing",
+               fmt::format("silence for {} ms", options_.retry_after / 1'000'000)});
       gone_back_to_.reset();
       go_back(window_.oldest.value(), now);
     } else {
@@ -147,8 +149,7 @@ Actions RoceMachine::finish(Actions actions, std::int64_t now) {
     const bool all = counts_.theirs_done == exchange_.theirs.messages.size();
     if (all && acknowledged_ < expected_) acknowledge(expected_ - 1, plain_ack, 0, actions);
     if (!done()) actions.wake = progress_at_ + options_.step_timeout;
-    if (window_.outstanding() != 0 && !done())
-      actions.wake = std::min(actions.wake, asked_at_ + options_.retry_after);
+    if (window_.outstanding() != 0 && !done()) actions.wake = std::min(actions.wake, asked_at_ + options_.retry_after);
     if (resume_ > now) actions.wake = std::min(actions.wake, resume_);
   }
   for (const Saying& saying : actions.sayings) {
@@ -243,15 +244,14 @@ void RoceMachine::compare_answer(const Heard& packet, const machines::RcProgress
 void RoceMachine::answered(const Heard& packet, std::int64_t now) {
   const tracking::TransportPacket& t = *packet.t;
   if (refused_ || !failure_.empty()) return;
-  const auto progress =
-      machines::judge(outstanding_, window_,
-                      {.op = t.op, .psn = packet.psn, .syndrome = t.syndrome, .has_aeth = t.has_aeth,
-                       .payload = t.payload},
-                      exchange_.mtu);
+  const auto progress = machines::judge(
+      outstanding_, window_,
+      {.op = t.op, .psn = packet.psn, .syndrome = t.syndrome, .has_aeth = t.has_aeth, .payload = t.payload},
+      exchange_.mtu);
   if (progress.step == RcStep::ignore) {
     if (window_.place(packet.psn) == machines::ResponsePlace::unsent)
-      diverge({false, 0, packet.frame, "nothing", words_of(t, static_cast<std::uint32_t>(packet.psn.value())) +
-                                                     ", to what was never sent"});
+      diverge({false, 0, packet.frame, "nothing",
+               words_of(t, static_cast<std::uint32_t>(packet.psn.value())) + ", to what was never sent"});
     return;
   }
   compare_answer(packet, progress);
@@ -294,10 +294,8 @@ void RoceMachine::answered(const Heard& packet, std::int64_t now) {
 bool RoceMachine::may_begin(const Message& message) const {
   if (counts_.theirs_done < message.after_messages) return false;
   if (window_.oldest.value() < insisted(message.after_psn)) return false;
-  const std::uint32_t reads =
-      static_cast<std::uint32_t>(std::count_if(outstanding_.begin(), outstanding_.end(), [](const auto& one) {
-        return one.needs_answer();
-      }));
+  const std::uint32_t reads = static_cast<std::uint32_t>(
+      std::count_if(outstanding_.begin(), outstanding_.end(), [](const auto& one) { return one.needs_answer(); }));
   return !(message.is_read() || message.is_atomic()) || reads < options_.reads_at_once;
 }
 
@@ -369,15 +367,14 @@ void RoceMachine::respond(std::size_t index, std::uint32_t skip, bool again, Act
   const Message& message = exchange_.theirs.messages[index];
   const auto msn = static_cast<std::uint32_t>(index + 1);
   for (std::uint32_t i = skip; i < message.answers.size(); ++i)
-    actions.sayings.push_back(
-        {.kind = message.is_read() ? Saying::Kind::read_response : Saying::Kind::atomic_answer,
-         .message = index,
-         .packet = i,
-         .psn = message.first + i,
-         .skip = skip,
-         .msn = msn,
-         .captured_frame = skip == 0 ? message.answers[i].t.frame : 0,
-         .again = again});
+    actions.sayings.push_back({.kind = message.is_read() ? Saying::Kind::read_response : Saying::Kind::atomic_answer,
+                               .message = index,
+                               .packet = i,
+                               .psn = message.first + i,
+                               .skip = skip,
+                               .msn = msn,
+                               .captured_frame = skip == 0 ? message.answers[i].t.frame : 0,
+                               .again = again});
   acknowledged_ = std::max(acknowledged_, message.end());
 }
 

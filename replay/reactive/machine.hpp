@@ -39,10 +39,10 @@ struct Heard {
 struct Saying {
   enum class Kind : std::uint8_t { request, read_response, atomic_answer, acknowledge };
   Kind kind = Kind::request;
-  std::size_t message = 0;   ///< of ours, of a request; else of theirs
-  std::size_t packet = 0;    ///< of the message; of a READ's response: which of them
-  std::uint32_t psn = 0;     ///< relative
-  std::uint32_t skip = 0;    ///< a READ, asked again from this PSN of it on; its response, begun anew there
+  std::size_t message = 0;  ///< of ours, of a request; else of theirs
+  std::size_t packet = 0;   ///< of the message; of a READ's response: which of them
+  std::uint32_t psn = 0;    ///< relative
+  std::uint32_t skip = 0;   ///< a READ, asked again from this PSN of it on; its response, begun anew there
   std::uint8_t syndrome = 0;
   std::uint32_t msn = 0;
   std::uint64_t captured_frame = 0;  ///< 0: it is made here
@@ -50,15 +50,15 @@ struct Saying {
 };
 
 struct Actions {
-  std::vector<std::size_t> pokes;   ///< of the plan; to be done first
-  std::vector<Saying> sayings;      ///< in this order
-  std::vector<std::size_t> posts;   ///< messages of theirs that the peer's consumer is to post, in this order
+  std::vector<std::size_t> pokes;  ///< of the plan; to be done first
+  std::vector<Saying> sayings;     ///< in this order
+  std::vector<std::size_t> posts;  ///< messages of theirs that the peer's consumer is to post, in this order
   std::int64_t wake = std::numeric_limits<std::int64_t>::max();
 };
 
 /// What the live peer does otherwise than the captured one did.
 struct Divergence {
-  bool note = false;  ///< it is no deviation of the peer: something was lost, and recovered
+  bool note = false;  ///< something was lost, and recovered; where we made it be lost, it is no deviation
   std::uint64_t captured_frame = 0, live_frame = 0;  ///< 0: none
   std::string captured, live;
 };
@@ -84,10 +84,10 @@ class RoceMachine {
   [[nodiscard]] std::uint64_t divergences_left_out() const { return left_out_; }
 
   struct Counts {
-    std::size_t ours_begun = 0, ours_done = 0;    ///< messages of ours that were sent; that the peer has answered
+    std::size_t ours_begun = 0, ours_done = 0;      ///< messages of ours that were sent; that the peer has answered
     std::size_t theirs_asked = 0, theirs_done = 0;  ///< of theirs that were posted; that arrived whole
-    std::uint64_t again = 0;                      ///< packets that were sent again
-    std::uint64_t made = 0;                       ///< answers that the captured side did not give so
+    std::uint64_t again = 0;                        ///< packets that were sent again
+    std::uint64_t made = 0;                         ///< answers that the captured side did not give so
     std::uint64_t recoveries = 0, rnr_waits = 0, cnps = 0;
   };
   [[nodiscard]] const Counts& counts() const { return counts_; }

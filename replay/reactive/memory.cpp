@@ -46,8 +46,8 @@ tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std:
   MemoryPlan plan;
   std::uint64_t octets = 0;
   const auto too_much = [&](const std::string& what) {
-    return tl::unexpected(fmt::format("{}: more than {} octets of the device's memory; play a smaller part", what,
-                                      most_octets));
+    return tl::unexpected(
+        fmt::format("{}: more than {} octets of the device's memory; play a smaller part", what, most_octets));
   };
   std::map<std::uint32_t, Extent> extents;
   for (const Message& message : exchange.ours.messages) {

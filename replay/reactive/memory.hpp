@@ -14,10 +14,10 @@ namespace rdmawire::replay::reactive {
 
 /// A region of the captured peer, by the key that requests to it name.
 struct PlannedRegion {
-  std::uint32_t key = 0;   ///< captured rkey or STag
-  std::uint64_t base = 0;  ///< captured address of its first octet; a multiple of 4096
-  Octets initial;          ///< what it holds before: what READs find that nobody wrote before them
-  Octets expected;         ///< what it holds when all was played
+  std::uint32_t key = 0;    ///< captured rkey or STag
+  std::uint64_t base = 0;   ///< captured address of its first octet; a multiple of 4096
+  Octets initial;           ///< what it holds before: what READs find that nobody wrote before them
+  Octets expected;          ///< what it holds when all was played
   std::vector<bool> known;  ///< octets of `expected` that the capture tells
 };
 

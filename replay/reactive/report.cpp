@@ -15,9 +15,9 @@ using captures::analysis::counted;
 constexpr std::size_t most_lines = 20;
 
 std::string played(const Report::Messages& messages, const char* whose) {
-  return messages.all == 0 ? fmt::format("no messages of {}", whose)
-                           : fmt::format("{} of {} of {}", messages.done, counted(messages.all, "message", "messages"),
-                                         whose);
+  return messages.all == 0
+             ? fmt::format("no messages of {}", whose)
+             : fmt::format("{} of {} of {}", messages.done, counted(messages.all, "message", "messages"), whose);
 }
 
 template <class Lines>
@@ -59,9 +59,8 @@ std::string text_of(const Report& report) {
   else if (report.interrupted)
     text += "interrupted\n";
   text += fmt::format("played  {}, {}\n", played(report.ours, "our side"), played(report.theirs, "the peer"));
-  text += fmt::format("sent    {}, {} octets; {} again; received {}\n",
-                      counted(report.sent_frames, "frame", "frames"), report.sent_octets, report.counts.again,
-                      counted(report.received_frames, "frame", "frames"));
+  text += fmt::format("sent    {}, {} octets; {} again; received {}\n", counted(report.sent_frames, "frame", "frames"),
+                      report.sent_octets, report.counts.again, counted(report.received_frames, "frame", "frames"));
   list(text, "faults", report.faults);
   std::vector<std::string> deviations, recoveries;
   for (const Divergence& one : report.divergences) (one.note ? recoveries : deviations).push_back(to_string(one));
