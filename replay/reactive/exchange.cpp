@@ -7,10 +7,9 @@
 #include <unordered_map>
 
 #include "captures/analysis/findings.hpp"
-#include "captures/io/reader.hpp"
 #include "dissectors/machines/psn_window.hpp"
-#include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/tracker.hpp"
+#include "replay/reactive/exchange_detail.hpp"
 
 namespace rdmawire::replay::reactive {
 namespace {
@@ -21,35 +20,12 @@ using tracking::MessageKind;
 using tracking::Service;
 using tracking::TransportPacket;
 
-template <class T>
-using Result = tl::expected<T, ExchangeError>;
+using detail::dissect_file;
+using detail::Result;
+using detail::wrong;
 
-tl::unexpected<ExchangeError> wrong(std::string message) {
-  return tl::unexpected(ExchangeError{false, std::move(message)});
-}
 tl::unexpected<ExchangeError> wrong_choice(std::string message) {
   return tl::unexpected(ExchangeError{true, std::move(message)});
-}
-
-/// Calls `see(packet, record)` for each packet.
-template <class See>
-Result<void> dissect_file(const std::string& file, See see) {
-  auto reader = captures::Reader::open(file);
-  if (!reader) return wrong(to_string(reader.error()));
-  tracking::Dissector dissector;
-  tracking::Packet packet;
-  captures::Record record;
-  captures::Next next{};
-  while ((next = reader->next(record)) == captures::Next::record) {
-    packet.number = record.number;
-    packet.time_ns = record.time;
-    packet.link = record.link;
-    dissector.dissect(packet, record.bytes, record.wire_length);
-    if (auto seen = see(packet, record); !seen) return seen;
-  }
-  // What could be read of a capture that is cut is whole messages all the same, or it is said which are not.
-  if (next == captures::Next::error && reader->records() == 0) return wrong(to_string(reader->error()));
-  return {};
 }
 
 struct Rows final : tracking::Sink {
@@ -372,7 +348,7 @@ std::string describe(const Connection& connection, std::uint32_t number) {
 Result<std::vector<Connection>> connections_of(const std::string& file) {
   Rows rows;
   tracking::Tracker tracker(rows);
-  auto done = dissect_file(file, [&](const tracking::Packet& packet, const captures::Record&) -> Result<void> {
+  auto done = dissect_file(file, [&](const tracking::Packet& packet) -> Result<void> {
     tracker.add(packet);
     return {};
   });
@@ -418,13 +394,16 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
                                     describe(exchange.connection, exchange.number)));
   exchange.side = options.side.value_or(
       weight(exchange.connection, End::b) > weight(exchange.connection, End::a) ? End::b : End::a);
-  if (exchange.connection.service == Service::iwarp) return exchange;
+  if (exchange.is_iwarp()) {
+    if (auto read = detail::read_streams(file, options.most_octets, exchange); !read)
+      return tl::unexpected(ExchangeError{read.error().usage, file + ": " + read.error().message});
+    return exchange;
+  }
   if (!exchange.connection.ends[0].qp_known || !exchange.connection.ends[1].qp_known)
     return wrong(fmt::format("{}: only one direction is in the capture: {}", file,
                              describe(exchange.connection, exchange.number)));
   Builder builder(exchange, options);
-  auto read =
-      dissect_file(file, [&](const tracking::Packet& packet, const captures::Record&) { return builder.add(packet); });
+  auto read = dissect_file(file, [&](const tracking::Packet& packet) { return builder.add(packet); });
   if (read) read = builder.finish();
   if (!read) return tl::unexpected(ExchangeError{read.error().usage, file + ": " + read.error().message});
   return exchange;

@@ -17,7 +17,7 @@ namespace rdmawire::replay::reactive {
 
 using Octets = std::vector<std::uint8_t>;
 
-/// A packet of the capture, whole.
+/// A packet of the capture, whole; of iWARP a DDP segment (a ULPDU of MPA), and of `t` the frame in which it ends.
 struct CapturedPacket {
   Octets octets;                ///< from Ethernet on
   tracking::TransportPacket t;  ///< what it says; `t.frame` is its number in the capture
@@ -48,6 +48,7 @@ struct Message {
   // What had happened before its first packet left.
   std::size_t after_messages = 0;  ///< messages of the other end that had arrived whole
   std::uint32_t after_psn = 0;     ///< PSNs of this direction that were acknowledged, relative; those before it
+  std::size_t after_reads = 0;     ///< iWARP: READs of this direction that were answered whole
 
   [[nodiscard]] std::uint32_t end() const { return first + psns; }
   [[nodiscard]] bool is_read() const { return kind == tracking::MessageKind::read; }
@@ -80,6 +81,12 @@ struct Requests {
   std::uint32_t packets_again = 0;      ///< captured request packets that were sent again, and are not replayed
 };
 
+/// How a stream of iWARP was set up: the MPA frames, whole. RFC 5044, 7.1.1.
+struct MpaSetup {
+  bool ours_initiates = false;
+  Octets request, reply;
+};
+
 /// One connection of a capture, seen from one of its ends.
 struct Exchange {
   tracking::Connection connection;
@@ -89,6 +96,9 @@ struct Exchange {
   Requests ours, theirs;                ///< requests of the captured side that is played; of its peer
   std::vector<std::string> notes;       ///< what of the capture cannot be played, and was left out
   std::optional<CapturedPacket> model;  ///< a packet of ours, for what has to be made
+  std::optional<MpaSetup> mpa;          ///< of iWARP; there PSNs are not used
+
+  [[nodiscard]] bool is_iwarp() const { return connection.service == tracking::Service::iwarp; }
 };
 
 struct ExchangeOptions {
@@ -108,7 +118,7 @@ tl::expected<std::vector<tracking::Connection>, ExchangeError> connections_of(co
 /// "connection 3: QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3, 50 messages and 400 KiB from a, …"
 std::string describe(const tracking::Connection& connection, std::uint32_t number);
 
-/// Reads a connection of reliable service (RC) over Ethernet out of a capture.
+/// Reads a connection of reliable service (RC) over Ethernet, or of iWARP, out of a capture.
 tl::expected<Exchange, ExchangeError> read_exchange(const std::string& file, const ExchangeOptions& options);
 
 }  // namespace rdmawire::replay::reactive

@@ -8,6 +8,7 @@
 
 #include "dissectors/tracking/dissector.hpp"
 #include "replay/reactive/encoder.hpp"
+#include "replay/reactive/iwarp_run.hpp"
 #include "replay/reactive/recorder.hpp"
 #include "replay/reactive/session.hpp"
 #include "replay/reactive/wording.hpp"
@@ -244,12 +245,7 @@ FlowMap map_of(const Exchange& exchange, const MemoryPlan& plan, const LiveWay& 
   theirs.qp = {captured.ends[1 - us].qp, end.queue_pair().qp_num()};
   ours.psn = {exchange.ours.first.value(), our_psn.value()};
   theirs.psn = {exchange.theirs.first.value(), their_psn.value()};
-  for (std::size_t i = 0; i < plan.regions.size(); ++i) {
-    const PlannedRegion& planned = plan.regions[i];
-    theirs.regions.push_back({.key = {planned.key, end.region(i).rkey()},
-                              .base = {planned.base, end.region(i).addr()},
-                              .length = planned.expected.size()});
-  }
+  add_regions(plan, end, theirs);
   connection.vlan.id.live = way.vlan == 0 ? MappedVlan::untagged : way.vlan;
   constexpr std::uint16_t default_pkey = 0xffff;
   connection.pkey.live = default_pkey;
@@ -265,9 +261,8 @@ Report play(const Exchange& exchange, const LiveDevice& device, const RunOptions
   auto plan = plan_memory(exchange, options.most_memory);
   if (!plan) return session.failed(plan.error());
   session.plan = std::move(*plan);
-  if (exchange.connection.service == tracking::Service::iwarp || device.tcp)
-    return session.failed(
-        "iWARP and RoCE do not understand each other: the capture and the device are not of one kind");
+  if (exchange.is_iwarp()) return play_stream(session);
+  if (!device.wire) return session.failed("the capture's connection is of RoCE, and the device is of iWARP");
   if (!exchange.model) return session.failed("no packet of the end that is to be played is in the capture");
   const bool v6 = is_v6(exchange.connection.ends[0].address);
   if (v6 && !device.ipv6)
@@ -306,14 +301,15 @@ Report play(const Exchange& exchange, const LiveDevice& device, const RunOptions
   session.read_counters(false);
   if (auto made = session.record(); !made) return session.failed(made.error());
   RocePlayer(session, machine, *end, encoder, our_qp, our_psn, their_psn).run();
-  session.take(machine);
+  session.report.divergences_left_out = machine.divergences_left_out();
+  session.take(machine.counts(), machine.divergences());
   return session.finish(*end);
 }
 
 std::vector<std::string> steps_of(const Exchange& exchange) {
   std::vector<std::string> steps;
   const auto &ours = exchange.ours.messages, &theirs = exchange.theirs.messages;
-  std::size_t waited = 0, asked = 0;
+  std::size_t waited = 0, asked = 0, read = 0;
   std::uint32_t acknowledged = 0;
   const auto ask = [&](std::size_t until, std::size_t sent) {
     for (; asked < theirs.size() && theirs[asked].after_messages <= sent && asked < until; ++asked)
@@ -322,6 +318,10 @@ std::vector<std::string> steps_of(const Exchange& exchange) {
   };
   for (std::size_t i = 0; i < ours.size(); ++i) {
     ask(theirs.size(), i);
+    if (ours[i].after_reads > read) {
+      read = ours[i].after_reads;
+      steps.push_back(fmt::format("wait for the answer to READ {}", read));
+    }
     if (ours[i].after_psn > acknowledged) {
       acknowledged = ours[i].after_psn;
       steps.push_back(fmt::format("wait for the answer up to PSN +{}", acknowledged - 1));
@@ -329,6 +329,10 @@ std::vector<std::string> steps_of(const Exchange& exchange) {
     if (ours[i].after_messages > waited) {
       waited = ours[i].after_messages;
       steps.push_back(fmt::format("wait for the peer's message {}, and answer", waited));
+    }
+    if (exchange.is_iwarp()) {
+      steps.push_back(fmt::format("send message {}: {} (frame {})", i + 1, words_of(ours[i]), ours[i].first_frame));
+      continue;
     }
     steps.push_back(fmt::format("send message {}: {}, PSN +{}{} (frame {})", i + 1, words_of(ours[i]), ours[i].first,
                                 ours[i].psns > 1 ? fmt::format(" to +{}", ours[i].end() - 1) : "",

@@ -74,17 +74,16 @@ void Session::take_faults(const FaultEngine& faults) {
   for (const FaultLogEntry& entry : faults.log()) report.faults.push_back(to_string(entry, faults.program()));
 }
 
-void Session::take(const RoceMachine& machine) {
-  report.counts = machine.counts();
+void Session::take(const RoceMachine::Counts& counts, const std::vector<Divergence>& divergences) {
+  report.counts = counts;
   report.ours.begun = report.counts.ours_begun;
   report.ours.done = report.counts.ours_done;
   report.theirs.begun = report.counts.theirs_asked;
   report.theirs.done = report.counts.theirs_done;
-  report.divergences.insert(report.divergences.end(), machine.divergences().begin(), machine.divergences().end());
+  report.divergences.insert(report.divergences.end(), divergences.begin(), divergences.end());
   // Where nobody made anything be lost, it is the device's or the way's doing.
   if (report.faults.empty())
     for (Divergence& one : report.divergences) one.note = false;
-  report.divergences_left_out += machine.divergences_left_out();
 }
 
 bool Session::all_completed(const LiveEnd& end, std::size_t theirs) {
@@ -112,15 +111,25 @@ bool Session::all_completed(const LiveEnd& end, std::size_t theirs) {
   return true;
 }
 
+void Session::settle_memory(const LiveEnd& end) {
+  compared_ = true;
+  if (device.peer->lost()) return;
+  constexpr int tries = 50;
+  constexpr std::int64_t a_while = 20'000'000;
+  for (int left = device.tcp ? tries : 1; left > 0; --left) {
+    auto memory = end.compare(report.ours.done, report.theirs.done);
+    if (!memory) return fail(memory.error());
+    report.memory = std::move(*memory);
+    const bool good = std::all_of(report.memory.begin(), report.memory.end(), [](const auto& one) { return one.good; });
+    if (good || !device.tcp || !device.tcp->pass(device.tcp->now() + a_while)) return;
+  }
+}
+
 Report Session::finish(const LiveEnd& end) {
   if (device.peer->lost()) {
     fail(fmt::format("the device's agent is lost: {}", device.peer->lost()->message));
   } else {
-    auto memory = end.compare(report.ours.done, report.theirs.done);
-    if (memory)
-      report.memory = std::move(*memory);
-    else
-      fail(memory.error());
+    if (!compared_) settle_memory(end);
     read_counters(true);
   }
   if (recorder_) {
@@ -128,6 +137,13 @@ Report Session::finish(const LiveEnd& end) {
     if (!recorder_->trouble().empty()) fail("record: " + recorder_->trouble());
   }
   return std::move(report);
+}
+
+void add_regions(const MemoryPlan& plan, const LiveEnd& end, MappedEnd& theirs) {
+  for (std::size_t i = 0; i < plan.regions.size(); ++i)
+    theirs.regions.push_back({.key = {plan.regions[i].key, end.region(i).rkey()},
+                              .base = {plan.regions[i].base, end.region(i).addr()},
+                              .length = plan.regions[i].expected.size()});
 }
 
 }  // namespace rdmawire::replay::reactive

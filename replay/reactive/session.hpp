@@ -37,16 +37,21 @@ class Session {
   /// Gives its number in the recording.
   std::uint64_t received(Bytes frame, std::int64_t time);
   void take_faults(const FaultEngine& faults);
-  void take(const RoceMachine& machine);
+  void take(const RoceMachine::Counts& counts, const std::vector<Divergence>& divergences);
   /// Whether the peer's consumer was told of everything that was played; what went wrong is a divergence.
   bool all_completed(const LiveEnd& end, std::size_t theirs);
-  /// Memory, counters and findings; then the report.
+  /// Compares the memory; of iWARP again for a while, because nobody is told when a WRITE has come.
+  void settle_memory(const LiveEnd& end);
+  /// Memory, where it is not compared yet, counters and findings; then the report.
   Report finish(const LiveEnd& end);
 
  private:
   std::unique_ptr<Recorder> recorder_;
   std::map<std::string, std::uint64_t> counters_;
-  bool counted_ = false, judged_ = false;
+  bool counted_ = false, judged_ = false, compared_ = false;
 };
+
+/// The device's memory, in the terms of a flow map.
+void add_regions(const MemoryPlan& plan, const LiveEnd& end, MappedEnd& theirs);
 
 }  // namespace rdmawire::replay::reactive
