@@ -23,6 +23,7 @@ constexpr std::int64_t a_while = 2'000'000;
 struct SetUp {
   bool markers = false, crc = false, reject = false, enhanced = false;
   Octets private_data;  ///< without the enhanced data
+  std::uint16_t ird = mpa::no_negotiation, ord = mpa::no_negotiation;
 
   static std::optional<SetUp> of(Bytes frame) {
     if (frame.size() < MpaFrame::size) return std::nullopt;
@@ -33,6 +34,11 @@ struct SetUp {
     told.reject = view.get<"reject">() != 0;
     told.enhanced = view.get<"enhanced">() != 0 && view.get<"revision">() >= 2;
     const std::size_t begin = MpaFrame::size + (told.enhanced ? MpaEnhanced::size : 0);
+    if (told.enhanced && frame.size() >= begin) {
+      const View<MpaEnhanced> enhanced(frame.data() + MpaFrame::size);
+      told.ird = static_cast<std::uint16_t>(enhanced.get<"ird">());
+      told.ord = static_cast<std::uint16_t>(enhanced.get<"ord">());
+    }
     if (frame.size() >= begin)
       told.private_data.assign(frame.begin() + static_cast<std::ptrdiff_t>(begin), frame.end());
     return told;
@@ -42,7 +48,11 @@ struct SetUp {
 class StreamPlayer {
  public:
   StreamPlayer(Session& session, LiveEnd& end)
-      : session_(session), end_(end), host_(*session.device.tcp), rewriter_(map(session, end)) {}
+      : session_(session),
+        end_(end),
+        host_(*session.device.tcp),
+        rewriter_(map(session, end)),
+        reads_at_once_(end.reads_at_once()) {}
 
   /// Asks the agent until it answers something else than that it still waits.
   template <class Attempt>
@@ -100,15 +110,19 @@ class StreamPlayer {
   void fail(const std::string& why) { session_.fail(why); }
   [[nodiscard]] MachineOptions options() const {
     MachineOptions options = session_.options.machine;
-    options.reads_at_once = end_.reads_at_once();
+    options.reads_at_once = reads_at_once_;
     return options;
   }
   [[nodiscard]] std::int64_t patience() const { return host_.now() + session_.options.machine.step_timeout; }
 
-  [[nodiscard]] peer::CmParameters parameters(const Octets& private_data) const {
-    return {.private_data = private_data,
-            .responder_resources = end_.reads_at_once(),
-            .initiator_depth = end_.reads_at_once()};
+  /// Of the live end, as the captured one had them.
+  [[nodiscard]] peer::CmParameters parameters(const SetUp& captured) const {
+    const auto depth = [&](std::uint16_t asked) {
+      return static_cast<std::uint8_t>(std::min<std::uint16_t>(asked, end_.reads_at_once()));
+    };
+    return {.private_data = captured.private_data,
+            .responder_resources = depth(captured.ird),
+            .initiator_depth = depth(captured.ord)};
   }
 
   void initiate() {
@@ -127,14 +141,14 @@ class StreamPlayer {
     auto asked = wait([&] { return listener_.request(std::chrono::milliseconds(0)); }, "our MPA request");
     if (!asked) return;
     cm_ = std::move(*asked);
-    if (auto accepted = cm_.accept(end_.queue_pair(), parameters(reply->private_data)); !accepted)
+    if (auto accepted = cm_.accept(end_.queue_pair(), parameters(*reply)); !accepted)
       return fail("the device's consumer accepts: " + accepted.error().message);
     const Octets live = setup_frame();
     if (!going()) return;
     const auto told = SetUp::of(live);
     if (told->reject) return fail("the device rejects the stream");
-    compare_setup(mpa.reply, live, *reply, *told);
-    begin({.markers = told->markers, .crc = told->crc || request->crc}, request->markers);
+    compare_setup(*reply, *told);
+    begin({.markers = told->markers, .crc = told->crc || request->crc}, request->markers, *told);
   }
 
   void respond() {
@@ -146,7 +160,7 @@ class StreamPlayer {
     auto connecting = peer::CmConnection::connect(
         *session_.device.peer, end_.queue_pair(),
         {.address = to_string(host_.address()), .port = *port, .source = to_string(session_.device.address)},
-        parameters(request->private_data));
+        parameters(*request));
     if (!connecting) return fail("the device asks for a stream: " + connecting.error().message);
     cm_ = std::move(*connecting);
     auto accepted = host_.accept(*port, patience());
@@ -157,7 +171,7 @@ class StreamPlayer {
     const Octets live = setup_frame();
     if (!going()) return;
     const auto told = SetUp::of(live);
-    compare_setup(mpa.request, live, *request, *told);
+    compare_setup(*request, *told);
     Octets answer = mpa.reply;
     if (told->enhanced != reply->enhanced) {
       // An enhanced request wants an enhanced reply, and none else does. RFC 6581, 9.
@@ -175,13 +189,11 @@ class StreamPlayer {
       answer = frame.encode();
     }
     if (!say(answer)) return;
-    begin({.markers = told->markers, .crc = told->crc || reply->crc}, reply->markers);
+    begin({.markers = told->markers, .crc = told->crc || reply->crc}, reply->markers, *told);
   }
 
   /// The private data is what programs see; how a stream is framed is each side's own choice.
-  void compare_setup(const Octets& captured, const Octets& live, const SetUp& was, const SetUp& is) {
-    static_cast<void>(captured);
-    static_cast<void>(live);
+  void compare_setup(const SetUp& was, const SetUp& is) {
     if (was.markers != is.markers || was.crc != is.crc || was.enhanced != is.enhanced)
       session_.note(fmt::format("MPA: captured markers {}, CRC {}, enhanced {}; live {}, {}, {}", was.markers, was.crc,
                                 was.enhanced, is.markers, is.crc, is.enhanced));
@@ -192,7 +204,10 @@ class StreamPlayer {
                       is.private_data.size(), was.private_data.size()));
   }
 
-  void begin(const MpaSender::Modes& to_device, bool markers_to_us) {
+  /// `theirs`: the frame that came.
+  void begin(const MpaSender::Modes& to_device, bool markers_to_us, const SetUp& theirs) {
+    if (theirs.enhanced && theirs.ird != mpa::no_negotiation)
+      reads_at_once_ = std::clamp<std::uint32_t>(theirs.ird, 1, reads_at_once_);
     sender_.emplace(to_device);
     from_device_ = {.markers = markers_to_us, .crc = to_device.crc};
   }
@@ -360,6 +375,7 @@ class StreamPlayer {
   std::uint64_t last_frame_ = 0;
   std::int64_t wake_ = Wire::forever;
   std::string ended_;
+  std::uint32_t reads_at_once_ = 1;
 };
 
 }  // namespace

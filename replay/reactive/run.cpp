@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <map>
 #include <random>
 
@@ -214,6 +216,17 @@ class RocePlayer {
   tracking::Packet packet_;
 };
 
+/// While the device's machine looks for our MAC, somebody has to answer: that is done while frames are received.
+peer::PeerResult<void> connect(const peer::QueuePair& qp, const peer::Connection& connection, Wire& wire) {
+  if (wire.capabilities().virtual_time) return qp.connect(connection);
+  auto connecting = std::async(std::launch::async, [&] { return qp.connect(connection); });
+  constexpr std::int64_t slice = 20'000'000;
+  bool alive = true;
+  while (connecting.wait_for(std::chrono::milliseconds(alive ? 0 : 20)) != std::future_status::ready)
+    alive = alive && wire.receive(wire.now() + slice).has_value();
+  return connecting.get();
+}
+
 std::uint64_t mac_of(Bytes frame, std::size_t at) { return load_be<6>(frame.data() + at); }
 
 tracking::PortAddress port_of(const IpAddress& address) {
@@ -291,7 +304,7 @@ Report play(const Exchange& exchange, const LiveDevice& device, const RunOptions
   connection.sgid_index = way.gid_index;
   constexpr std::uint8_t patient = 18;  // about a second: an emulated machine is slow, and so may our disk be
   if (!device.wire->capabilities().virtual_time) connection.timeout = patient;
-  if (auto connected = end->queue_pair().connect(connection); !connected)
+  if (auto connected = connect(end->queue_pair(), connection, *device.wire); !connected)
     return session.failed(fmt::format("connect the device's queue pair: {}", connected.error().message));
 
   const Encoder encoder(exchange, map_of(exchange, session.plan, way, *end, our_qp, our_psn, their_psn));

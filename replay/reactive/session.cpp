@@ -39,6 +39,7 @@ bool Session::stopped() {
 void Session::read_counters(bool after) {
   auto counters = device.verbs->counters();
   if (!counters) return note("the device's counters cannot be read: " + counters.error().message);
+  if (counters->empty() && !after) return note("the device has no counters");
   if (!after) {
     counters_ = std::move(*counters);
     counted_ = true;
