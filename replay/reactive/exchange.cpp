@@ -113,6 +113,8 @@ class Builder {
 
   Result<void> finish() {
     infer_mtu();
+    if (!machines::is_path_mtu(exchange_.mtu))
+      return wrong(fmt::format("packets within messages hold {} octets, which no path MTU allows", exchange_.mtu));
     Requests* const directions[] = {&exchange_.ours, &exchange_.theirs};
     for (std::size_t i = 0; i < 2; ++i)
       if (auto built = build(i, *directions[i]); !built) return built;
@@ -230,9 +232,13 @@ class Builder {
       direction.answers.push_back({frame, psn - base, 0, other.answers.at(psn).t.msn.value(), false});
     std::sort(direction.answers.begin(), direction.answers.end(),
               [](const CapturedAnswer& a, const CapturedAnswer& b) { return a.frame < b.frame; });
-    for (Message& message : direction.messages)
-      for (const CapturedAnswer& one : direction.answers)
-        if (one.refuses() && one.psn >= message.first && one.psn < message.end()) message.refused = true;
+    for (const CapturedAnswer& one : direction.answers) {
+      if (!one.refuses()) continue;
+      const auto refused =
+          std::find_if(direction.messages.begin(), direction.messages.end(),
+                       [&](const Message& message) { return one.psn >= message.first && one.psn < message.end(); });
+      if (refused != direction.messages.end()) refused->refused = true;
+    }
     return {};
   }
 

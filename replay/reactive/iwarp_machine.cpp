@@ -112,6 +112,13 @@ void IwarpMachine::answer(const DdpSegment& segment, std::uint64_t frame) {
     return;
   }
   const Message& read = exchange_.ours.messages[read_indices_[answered_]];
+  // The sink is ours, and stays as captured.
+  if (const auto asked = DdpSegment::of(read.packets.front().octets);
+      asked && (segment.stag != asked->sink_stag || segment.to != asked->sink_to + answer_part_.size()))
+    divergences_.push_back({false, read.answer_frame, frame,
+                            fmt::format("the response goes to STag {:#x}, TO {:#x}", asked->sink_stag,
+                                        asked->sink_to + answer_part_.size()),
+                            words_of(segment)});
   answer_part_.insert(answer_part_.end(), segment.payload.begin(), segment.payload.end());
   if (!segment.last) return;
   if (read.has_answer && answer_part_ != read.payload) {
@@ -156,6 +163,10 @@ void IwarpMachine::request(const DdpSegment& segment, std::uint64_t frame, Strea
     if (failure_.empty()) failure_ = "the peer terminated the stream: " + words_of(segment);
     return;
   }
+  const bool follows =
+      segment.tagged ? segment.to == message.remote_address + part_.size() : segment.offset == part_.size();
+  if (!follows && segment.operation != RdmapOperation::terminate)
+    diverge(message, fmt::format("{}, from octet {} on", words_of(message), part_.size()), frame, words_of(segment));
   part_.insert(part_.end(), segment.payload.begin(), segment.payload.end());
   if (!segment.last) return;
   compare(message, segment, frame);
@@ -177,17 +188,14 @@ StreamActions IwarpMachine::finish(StreamActions actions, std::int64_t now) {
     if (sent_ < ours.size()) {
       const Message& next = ours[sent_];
       const bool reads_full = next.is_read() && reads_before(sent_) - answered_ >= options_.reads_at_once;
-      bool held = false;
-      std::vector<std::size_t> pokes;
-      for (std::size_t i = 0; i < plan_.pokes.size(); ++i)
-        if (plan_.pokes[i].message == sent_) pokes.push_back(i);
-      held = !pokes.empty() && !arrived(sent_);
+      const auto poke = plan_.poke_of(sent_);
+      const bool held = poke && !arrived(sent_);
       if (counts_.theirs_done >= next.after_messages && answered_ >= next.after_reads && !reads_full && !held) {
-        actions.pokes.insert(actions.pokes.end(), pokes.begin(), pokes.end());
+        if (poke) actions.pokes.push_back(*poke);
         actions.sayings.push_back({.message = sent_++});
         progress_at_ = now;
         // What is poked must not overtake what was said before.
-        if (!pokes.empty()) break;
+        if (poke) break;
       }
     }
     if (counts_.theirs_asked < theirs.size() && counts_.theirs_asked - counts_.theirs_done < options_.posts_at_once) {

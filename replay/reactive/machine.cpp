@@ -40,6 +40,10 @@ RoceMachine::RoceMachine(const Exchange& exchange, const MemoryPlan& plan, const
     for (std::size_t i = 0; i < message.packets.size(); ++i)
       if (message.packets[i].t.ack_request) insist_.push_back(message.first + static_cast<std::uint32_t>(i) + 1);
   }
+  for (const CapturedAnswer& answer : exchange_.ours.answers) {
+    const bool sequence_error = answer.syndrome >> 5 == syndrome_kind::nak && !answer.refuses();
+    if (!answer.cnp && !sequence_error) captured_.emplace(answer.psn, &answer);
+  }
   for (const CapturedAnswer& answer : exchange_.theirs.answers) {
     if (answer.cnp) continue;
     our_answers_.emplace(answer.psn, answer);
@@ -59,13 +63,8 @@ std::uint32_t RoceMachine::insisted(std::uint32_t psn) const {
 }
 
 const CapturedAnswer* RoceMachine::captured_answer(std::int64_t psn) const {
-  const CapturedAnswer* best = nullptr;
-  for (const CapturedAnswer& answer : exchange_.ours.answers) {
-    const bool sequence_error = answer.syndrome >> 5 == syndrome_kind::nak && !answer.refuses();
-    if (answer.cnp || sequence_error || answer.psn < psn) continue;
-    if (!best || answer.psn < best->psn) best = &answer;
-  }
-  return best;
+  const auto found = captured_.lower_bound(psn);
+  return found == captured_.end() ? nullptr : found->second;
 }
 
 bool RoceMachine::done() const {
@@ -311,14 +310,11 @@ void RoceMachine::say_requests(Actions& actions, std::int64_t now) {
       if (waits >= options_.window && window_.oldest.value() < insisted(cursor_)) break;
       if (skip == 0) {
         if (!may_begin(message)) break;
-        bool held = false;
-        for (std::size_t i = 0; i < plan_.pokes.size(); ++i) {
-          if (plan_.pokes[i].message != index) continue;
+        if (const auto poke = plan_.poke_of(index)) {
           // What the peer's memory is to hold has to come behind what was sent before.
-          held = held || window_.oldest.value() < insisted(cursor_);
-          if (!held) actions.pokes.push_back(i);
+          if (window_.oldest.value() < insisted(cursor_)) break;
+          actions.pokes.push_back(*poke);
         }
-        if (held) break;
         outstanding_.push_back({.first = Psn(message.first),
                                 .psns = message.psns,
                                 .operation = operation_of(message),

@@ -132,6 +132,7 @@ class RoceMachine {
   std::int64_t asked_at_ = 0;          ///< when the oldest request without an answer was sent, or something came
   std::int64_t progress_at_ = 0;
   machines::RcRetries retries_;
+  std::map<std::int64_t, const CapturedAnswer*> captured_;  ///< what was answered to ours, by PSN; no sequence errors
   std::vector<std::uint32_t> insist_;  ///< PSNs behind which an answer must come, ascending, each plus one
   std::optional<std::uint32_t> gone_back_to_;
   bool refused_ = false;  ///< as in the capture: the peer answers nothing any more

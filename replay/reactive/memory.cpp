@@ -34,12 +34,11 @@ Octets atomic_octets(std::uint64_t value) {
   return octets;
 }
 
-const PlannedRegion* MemoryPlan::find(std::uint32_t key, std::uint64_t address, std::uint64_t length) const {
-  for (const PlannedRegion& region : regions)
-    if (region.key == key && address >= region.base && length <= region.expected.size() &&
-        address - region.base <= region.expected.size() - length)
-      return &region;
-  return nullptr;
+std::optional<std::size_t> MemoryPlan::poke_of(std::size_t message) const {
+  const auto found = std::lower_bound(pokes.begin(), pokes.end(), message,
+                                      [](const Poke& one, std::size_t index) { return one.message < index; });
+  if (found == pokes.end() || found->message != message) return std::nullopt;
+  return static_cast<std::size_t>(found - pokes.begin());
 }
 
 tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std::uint64_t most_octets) {

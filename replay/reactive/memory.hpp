@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -37,13 +38,13 @@ struct Slot {
 
 struct MemoryPlan {
   std::vector<PlannedRegion> regions;
-  std::vector<Poke> pokes;
+  std::vector<Poke> pokes;            ///< by message
   std::map<std::size_t, Slot> inbox;  ///< by message of ours: where what it sends is received
   std::vector<Slot> outbox;           ///< by message of theirs: what it sends, or where what it reads goes
   std::uint64_t inbox_octets = 0, outbox_octets = 0;
 
-  /// The region of that key that holds the whole range, or nullptr.
-  [[nodiscard]] const PlannedRegion* find(std::uint32_t key, std::uint64_t address, std::uint64_t length) const;
+  /// The poke that comes before a message of ours.
+  [[nodiscard]] std::optional<std::size_t> poke_of(std::size_t message) const;
 };
 
 /// An error, one sentence: the capture names more memory than `most_octets`.

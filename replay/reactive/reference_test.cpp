@@ -219,6 +219,56 @@ TEST(Death, OfTheAgentIsTold) {
   EXPECT_EQ(report.sent_frames, 0U);
 }
 
+TEST(Death, IsNotWhatAnInterruptIs) {
+  const auto exchange = read_exchange(sample("rc-pingpong.pcap.gz"), {.side = a}).value();
+  const auto target = reference();
+  const std::atomic<bool> stop = true;
+  RunOptions how;
+  how.stop = &stop;
+  const Report report = play(exchange, conformance::live_device(*target), how);
+  EXPECT_TRUE(report.interrupted);
+  EXPECT_EQ(report.failure, "");
+  EXPECT_EQ(report.sent_frames, 8U);  // the first message, before anybody looked
+  EXPECT_EQ(report.ours.done, 0U);
+}
+
+TEST(Streams, OfAPeerThatDeviatesAreToldFrameAgainstFrame) {
+  const Report report = played("siw-rping.pcap", {.side = b}, {}, {"to-stands"});
+  EXPECT_FALSE(report.good()) << text_of(report);
+  ASSERT_FALSE(report.divergences.empty());
+  EXPECT_THAT(to_string(report.divergences[0]),
+              testing::MatchesRegex("captured: frame [0-9]+: the response goes to STag 0x[0-9a-f]+, TO 0x[0-9a-f]+; "
+                                    "live: frame [0-9]+: RDMA Read Response, [0-9]+ octets to STag 0x[0-9a-f]+, TO "
+                                    "0x[0-9a-f]+"));
+}
+
+// Our first READ names a key that the device does not know.
+TEST(Streams, ThatThePeerTerminatesEndWithWhatItSaid) {
+  auto exchange = read_exchange(sample("siw-rping.pcap"), {.side = b}).value();
+  const std::uint32_t key = exchange.ours.messages.front().key;
+  for (Message& message : exchange.ours.messages) message.refused = message.refused || message.key == key;
+  const auto target = reference({}, true);
+  const Report report = play(exchange, conformance::live_device(*target), {});
+  EXPECT_THAT(report.failure,
+              testing::StartsWith("the peer terminated the stream: Terminate, layer 0, type 1, code 0x0"));
+  EXPECT_EQ(report.ours.done, 0U);
+  EXPECT_EQ(report.theirs.done, 1U);
+}
+
+TEST(Streams, AreNotPlayedAtADeviceOfTheOtherKind) {
+  const auto stream = read_exchange(sample("siw-rping.pcap"), {}).value(),
+             roce = read_exchange(sample("rping.pcap"), {}).value();
+  const auto rdma = reference(), iwarp = reference({}, true);
+  EXPECT_THAT(play(stream, conformance::live_device(*rdma), {}).failure, testing::HasSubstr("is of iWARP"));
+  EXPECT_THAT(play(roce, conformance::live_device(*iwarp), {}).failure, testing::HasSubstr("is of RoCE"));
+}
+
+TEST(Streams, TakeNoFaultsOfFrames) {
+  RunOptions how;
+  how.faults = program("drop every 5");
+  EXPECT_THAT(played("siw-rping.pcap", {.side = a}, how).failure, testing::HasSubstr("faults are of frames"));
+}
+
 TEST(Recording, HoldsWhatWasSentAndReceivedWithGoodCrcs) {
   RunOptions how;
   how.output = testing::TempDir() + "/reactive.pcapng";

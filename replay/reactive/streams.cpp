@@ -134,11 +134,11 @@ class StreamBuilder {
   Result<void> answer(std::size_t from, const DdpSegment& segment, CapturedPacket captured) {
     auto& messages = requests(1 - from).messages;
     if (!answering_[from]) {
-      const auto next = std::find_if(messages.begin(), messages.end(),
-                                     [](const Message& one) { return one.is_read() && !one.has_answer; });
-      if (next == messages.end())
+      std::size_t& next = unanswered_[from];
+      while (next < messages.size() && (!messages[next].is_read() || messages[next].has_answer)) ++next;
+      if (next == messages.size())
         return wrong(fmt::format("frame {}: {} that nobody asked for", captured.t.frame, words_of(segment)));
-      answering_[from] = static_cast<std::size_t>(next - messages.begin());
+      answering_[from] = next;
     }
     Message& read = messages[*answering_[from]];
     read.payload.insert(read.payload.end(), segment.payload.begin(), segment.payload.end());
@@ -154,14 +154,18 @@ class StreamBuilder {
   }
 
   static void order(Requests& requests, const Requests& other) {
-    std::size_t messages = 0;
+    std::size_t messages = 0, reads = 0;
+    // READs are answered in the order in which they were asked.
+    auto next = requests.messages.begin();
     for (Message& message : requests.messages) {
       while (messages < other.messages.size() && other.messages[messages].last_frame < message.first_frame) ++messages;
       message.after_messages = messages;
-      message.after_reads = static_cast<std::size_t>(
-          std::count_if(requests.messages.begin(), requests.messages.end(), [&](const Message& one) {
-            return one.is_read() && one.has_answer && one.answer_frame < message.first_frame;
-          }));
+      for (; next != requests.messages.end(); ++next) {
+        if (!next->is_read()) continue;
+        if (!next->has_answer || next->answer_frame >= message.first_frame) break;
+        ++reads;
+      }
+      message.after_reads = reads;
     }
   }
 
@@ -169,6 +173,7 @@ class StreamBuilder {
   std::size_t most_octets_, octets_ = 0;
   std::array<tracking::ConnectionEnd, 2> ends_;
   std::array<std::optional<Message>, 2> open_;           ///< that is not whole yet, by sender
+  std::array<std::size_t, 2> unanswered_{};              ///< messages of the other before this one need no answer
   std::array<std::optional<std::size_t>, 2> answering_;  ///< the other's READ that is being answered, likewise
 };
 
