@@ -31,15 +31,24 @@ std::int64_t Schedule::next(std::int64_t time, std::uint32_t octets) {
       break;
     }
     case Pace::Kind::packets:
-      at += rounded(static_cast<long double>(frames_ / pace_.burst * pace_.burst) * (second / pace_.rate));
-      break;
-    case Pace::Kind::bits: at += rounded(static_cast<long double>(octets_) * (8 * second / pace_.rate)); break;
-    case Pace::Kind::top: break;
+    case Pace::Kind::bits:
+    case Pace::Kind::top: at += length(); break;
   }
   ++frames_;
   octets_ += octets;
   latest_ = std::max(latest_, at);
   return at;
+}
+
+std::int64_t Schedule::length() const {
+  switch (pace_.kind) {
+    case Pace::Kind::captured: return latest_ - anchor_;
+    case Pace::Kind::packets:
+      return rounded(static_cast<long double>(frames_ / pace_.burst * pace_.burst) * (second / pace_.rate));
+    case Pace::Kind::bits: return rounded(static_cast<long double>(octets_) * (8 * second / pace_.rate));
+    case Pace::Kind::top: break;
+  }
+  return 0;
 }
 
 void Schedule::begin_again(std::int64_t pause) {

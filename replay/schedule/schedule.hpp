@@ -35,6 +35,8 @@ class Schedule {
   /// than it would have gone on).
   void begin_again(std::int64_t pause);
 
+  /// From the anchor to where the capture would begin again without a pause.
+  [[nodiscard]] std::int64_t length() const;
   [[nodiscard]] std::int64_t latest() const { return latest_; }  ///< of the times given so far
 
  private:

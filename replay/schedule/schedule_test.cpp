@@ -59,6 +59,7 @@ TEST(Schedule, BitsPerSecondCountTheFramesBefore) {
   EXPECT_EQ(schedule.next(0, 1500), anchor);
   EXPECT_EQ(schedule.next(0, 64), anchor + 1500);
   EXPECT_EQ(schedule.next(0, 64), anchor + 1564);
+  EXPECT_EQ(schedule.length(), 1628);
 }
 
 TEST(Schedule, ALoopBeginsAPauseAfterTheLastFrame) {
