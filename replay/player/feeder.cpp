@@ -37,6 +37,7 @@ Feeder::Feeder(const PlayerOptions& options, std::span<Wire* const> wires, Repla
       report_(report),
       source_(options.files),
       rewriter_(options.map, options.rewrite),
+      resegmenter_(options.map),
       sides_(options.map),
       rewrites_(!options.map.empty() || options.rewrite.crc == CrcPolicy::recompute || options.rewrite.icrc_mask ||
                 options.rewrite.hop_limit || options.rewrite.dscp || options.rewrite.flow_label) {
@@ -114,6 +115,7 @@ bool Feeder::next_loop() {
   if (schedule_) schedule_->begin_again(options_.pause);
   if (nominal_) nominal_->begin_again(options_.pause);
   change_map();
+  resegmenter_.begin_again();
   return more_ = advance();
 }
 
@@ -190,30 +192,50 @@ void Feeder::process() {
   const std::int64_t nominal =
       nominal_ ? nominal_->next(record_.time, static_cast<std::uint32_t>(octets.size())) : time;
   coming_ = nominal;
-  if (auto slot = shape(octets, snapped && !padded)) {
-    slot->time = nominal;
-    slot->order = slots_++;
-    slot->number = number;
-    report_.padded += padded;
-    if (faults_) {
-      fault_time_ = std::max(fault_time_, nominal);
-      if (faults_->wakes() <= fault_time_) take(faults_->due(fault_time_));
-      engine_slots_[faults_->frames() + 1] = {slot->lane, slot->connection, slot->from, slot->number};
-      take(faults_->arrived(slot->octets, fault_time_, side_of(*slot)));
-      if (engine_slots_.size() > most_engine_slots) engine_slots_.erase(engine_slots_.begin());
-      recycle(std::move(slot));
-    } else {
-      ready_.push_back(std::move(slot));
+  emit(octets, snapped && !padded, padded, nominal);
+  more_ = advance();
+}
+
+void Feeder::emit(Bytes octets, bool snapped, bool padded, std::int64_t nominal) {
+  const HeaderStack captured = packet_.stack;
+  if (resegmenter_.needed()) {
+    if (const auto place = rewriter_.find(captured, packet_.number)) {
+      const Resegmenter::Result cut = resegmenter_.take(captured, *place);
+      if (cut.outcome == Resegmenter::Result::Outcome::dropped) return skip(Skip::recut, std::string(cut.why));
+      if (cut.outcome == Resegmenter::Result::Outcome::replaced) {
+        for (const auto& frame : cut.frames) {
+          decode(packet_.stack, frame, record_.link, static_cast<std::uint32_t>(frame.size()));
+          if (auto slot = shape(frame, false, captured)) leave(std::move(slot), false, nominal);
+        }
+        return;
+      }
     }
   }
-  more_ = advance();
+  if (auto slot = shape(octets, snapped, captured)) leave(std::move(slot), padded, nominal);
+}
+
+void Feeder::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal) {
+  slot->time = nominal;
+  slot->order = slots_++;
+  slot->number = packet_.number;
+  report_.padded += padded;
+  if (!faults_) {
+    ready_.push_back(std::move(slot));
+    return;
+  }
+  fault_time_ = std::max(fault_time_, nominal);
+  if (faults_->wakes() <= fault_time_) take(faults_->due(fault_time_));
+  engine_slots_[faults_->frames() + 1] = {slot->lane, slot->connection, slot->from, slot->number};
+  if (engine_slots_.size() > most_engine_slots) engine_slots_.erase(engine_slots_.begin());
+  take(faults_->arrived(slot->octets, fault_time_, side_of(*slot)));
+  recycle(std::move(slot));
 }
 
 std::uint32_t Feeder::side_of(const Slot& slot) const {
   return wires_.size() > 1 ? slot.lane : static_cast<std::uint32_t>(slot.from);
 }
 
-std::unique_ptr<Slot> Feeder::shape(Bytes octets, bool snapped) {
+std::unique_ptr<Slot> Feeder::shape(Bytes octets, bool snapped, const HeaderStack& captured) {
   auto slot = make_slot();
   Rewritten rewritten;
   slot->octets.resize(octets.size() + Rewriter::growth);
@@ -227,7 +249,7 @@ std::unique_ptr<Slot> Feeder::shape(Bytes octets, bool snapped) {
   }
   const bool leaves = check(rewritten, *slot, snapped);
   if (options_.on_frame)
-    options_.on_frame({packet_.number, loop_, packet_.stack, leaves ? Bytes(slot->octets) : Bytes(), rewritten});
+    options_.on_frame({packet_.number, loop_, captured, leaves ? Bytes(slot->octets) : Bytes(), rewritten});
   if (leaves) return slot;
   recycle(std::move(slot));
   return nullptr;

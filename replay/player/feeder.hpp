@@ -10,6 +10,7 @@
 #include "dissectors/tracking/dissector.hpp"
 #include "replay/faults/engine.hpp"
 #include "replay/player/player.hpp"
+#include "replay/rewrite/resegmenter.hpp"
 
 namespace rdmawire::replay {
 
@@ -53,6 +54,8 @@ class Feeder {
   void recycle(std::unique_ptr<Slot> slot) { free_.push_back(std::move(slot)); }
 
   [[nodiscard]] std::uint64_t loop() const { return loop_; }
+  /// Some messages are cut anew: PSNs do not go by the capture's numbers.
+  [[nodiscard]] bool cuts() const { return resegmenter_.needed(); }
   /// From the anchor to where the first loop's end would be the second one's beginning.
   [[nodiscard]] std::int64_t length() const { return schedule_ ? schedule_->length() : 0; }
   [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> position() const { return source_.position(); }
@@ -75,7 +78,10 @@ class Feeder {
   [[nodiscard]] std::uint32_t side_of(const Slot& slot) const;
 
   /// The frame as it is to leave, before faults; nullptr: it is not sent.
-  std::unique_ptr<Slot> shape(Bytes octets, bool snapped);
+  std::unique_ptr<Slot> shape(Bytes octets, bool snapped, const HeaderStack& captured);
+  /// One frame of its own, or what its message became at another path MTU.
+  void emit(Bytes octets, bool snapped, bool padded, std::int64_t nominal);
+  void leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal);
 
   bool check(const Rewritten& rewritten, Slot& slot, bool snapped);
 
@@ -104,6 +110,7 @@ class Feeder {
   ReplayReport& report_;
   FrameSource source_;
   Rewriter rewriter_;
+  Resegmenter resegmenter_;
   Sides sides_;
   bool rewrites_, dissects_ = false;
   tracking::DissectorOptions dissector_options_;

@@ -45,6 +45,10 @@ class Player {
         report_.trouble = "the wires are of different times: files and real ones cannot be played to together";
         return false;
       }
+    if (feeder_.cuts() && !options_.changes.psns.empty()) {
+      report_.trouble = "PSNs cannot go on from loop to loop where another path MTU counts them anew";
+      return false;
+    }
     if (!feeder_.begin()) {
       if (report_.trouble.empty()) report_.trouble = "the captures have no frame";
       return false;

@@ -260,6 +260,31 @@ TEST_F(PlayerTest, WhatTheDeviceLostIsNotCountedAsSent) {
   EXPECT_THAT(to_text(report), HasSubstr("of 10 frames that it took, 7 have left"));
 }
 
+TEST_F(PlayerTest, AnotherPathMtuCutsMessagesAnew) {
+  PlayerOptions options;
+  options.files = {sample("rping.pcap")};
+  options.map = testing::learn(options.files[0]).map;
+  options.map.connections[0].mtu.live = 256;
+  options.map.connections[0].at(End::a).psn.live = 1;
+  options.rewrite.others = Unmapped::keep;
+  Recorder wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.trouble, "");
+  EXPECT_EQ(report.skip(Skip::recut).frames, 0U);
+  std::uint64_t largest = 0, rdma = 0;
+  for (const auto& entry : wire.entries) {
+    const HeaderStack stack = decode(entry.frame);
+    if (!stack.get<Bth>() || stack.get<Bth>()->get<"dest_qp">() == 1) continue;
+    ++rdma;
+    largest = std::max<std::uint64_t>(largest, stack.payload.length);
+    EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
+  }
+  EXPECT_EQ(largest, 256U);
+  EXPECT_GT(rdma, 379U);
+  options.changes.psns = {{1, 1}};
+  EXPECT_THAT(run(options, wire).trouble, HasSubstr("another path MTU"));
+}
+
 TEST_F(PlayerTest, AQueueThatStaysFullEndsIt) {
   PlayerOptions options;
   options.files = {requests(10)};

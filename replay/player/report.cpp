@@ -19,6 +19,7 @@ constexpr SkipWords skip_words[skips] = {
     {"link", "they are of another link layer than the wire's"},
     {"refused", "the wire would not take them"},
     {"lane", "which wire they belong to is not known"},
+    {"recut", "their message cannot be cut anew for another path MTU"},
 };
 
 // For people: three digits are enough.

@@ -21,8 +21,9 @@ enum class Skip : std::uint8_t {
   link,      ///< it is of another link layer than the wire's frames
   refused,   ///< the wire would not take this very frame
   lane,      ///< which of the wires it belongs to is not known
+  recut,     ///< its message could not be cut anew for another path MTU
 };
-inline constexpr std::size_t skips = static_cast<std::size_t>(Skip::lane) + 1;
+inline constexpr std::size_t skips = static_cast<std::size_t>(Skip::recut) + 1;
 std::string_view to_string(Skip why);
 /// A sentence: what it means, and what to do about it.
 std::string_view meaning(Skip why);
