@@ -300,6 +300,27 @@ void add_known(const std::string& name, conformance::ExpectedResults& expected) 
   }
 }
 
+/// Why one of the faults that were asked for would show nowhere; empty: each can.
+std::string in_vain(const Options& options, const std::vector<const Case*>& chosen) {
+  const auto& asked = options.target.faults;
+  if (!asked.empty() && !conformance::is_cheap(options.target.device))
+    return fmt::format("--fault breaks the reference devices alone, and {} is none", options.target.device);
+  const auto known = conformance::seeded_faults();
+  for (const std::string& name : asked) {
+    const auto is_it = [&](const conformance::SeededFault& fault) { return fault.name == name; };
+    if (std::none_of(known.begin(), known.end(), is_it)) return fmt::format("there is no fault \"{}\"", name);
+    // Some names are of both families.
+    const bool runs = std::any_of(known.begin(), known.end(), [&](const conformance::SeededFault& fault) {
+      return is_it(fault) && std::any_of(chosen.begin(), chosen.end(),
+                                         [&](const Case* which) { return which->family() == fault.family; });
+    });
+    if (!runs)
+      return fmt::format("the fault \"{}\" is of {}, and none of the cases that were asked for is", name,
+                         to_string(std::find_if(known.begin(), known.end(), is_it)->family));
+  }
+  return {};
+}
+
 Exit show_mutations(std::uint64_t seed, const std::vector<std::string>& faults) {
   constexpr std::uint64_t usual_seed = 20261121;
   std::atomic<std::size_t> done = 0;
@@ -307,7 +328,8 @@ Exit show_mutations(std::uint64_t seed, const std::vector<std::string>& faults) 
       conformance::Breadth::all, seed ? seed : usual_seed, std::max(1U, std::thread::hardware_concurrency()),
       [&](const auto&) {
         if (const std::size_t count = ++done; count % 25 == 0)
-          complain(fmt::format("{} of {} faults", count, conformance::seeded_faults().size()));
+          complain(fmt::format("{} of {} faults", count,
+                               faults.empty() ? conformance::seeded_faults().size() : faults.size()));
       },
       faults);
   Output output;
@@ -328,10 +350,21 @@ Exit show_mutations(std::uint64_t seed, const std::vector<std::string>& faults) 
 }
 
 Exit run(Options options) {
-  if (options.mutations) return show_mutations(options.seed, options.target.faults);
   if (options.coverage) return show_coverage();
   if (options.list) return list(options);
   if (options.target.faults == std::vector<std::string>{"list"}) return list_faults();
+  std::vector<const Case*> chosen;
+  for (const Case& which : conformance::cases())
+    if (wanted(which, options.only)) chosen.push_back(&which);
+  if (chosen.empty()) {
+    complain("certify: no case has such a name; --list names them all");
+    return Exit::usage;
+  }
+  if (const std::string why = in_vain(options, chosen); !why.empty()) {
+    complain("certify: " + why);
+    return Exit::usage;
+  }
+  if (options.mutations) return show_mutations(options.seed, options.target.faults);
   std::error_code error;
   options.target.agent = options.agent.empty()
                              ? fs::read_symlink("/proc/self/exe", error).parent_path() / "rdmawire-agent"
@@ -351,13 +384,6 @@ Exit run(Options options) {
       return Exit::usage;
     }
     expected = std::move(*read);
-  }
-  std::vector<const Case*> chosen;
-  for (const Case& which : conformance::cases())
-    if (wanted(which, options.only)) chosen.push_back(&which);
-  if (chosen.empty()) {
-    complain("certify: no case has such a name; --list names them all");
-    return Exit::usage;
   }
   if (options.preflight) return run_preflight(options);
   conformance::Report report;

@@ -72,8 +72,7 @@ std::optional<Seen> Conversation::next(std::int64_t for_ns) {
     if (!*received) return std::nullopt;
     auto seen = read(**received);
     if (!seen) continue;
-    record(Step::Kind::received, seen->text(), seen->bytes);
-    steps().back().time = seen->time;
+    record_at(seen->time, Step::Kind::received, seen->text(), seen->bytes);
     return seen;
   }
 }

@@ -77,13 +77,6 @@ std::string Seen::text() const {
   return text;
 }
 
-Expectation Expectation::where(const std::string& words, const std::function<bool(const Seen&)>& holds) const {
-  return {text_ + ", " + words, [judge = judge_, holds](const Seen& seen) {
-            const Match match = judge(seen);
-            return match == Match::yes && !holds(seen) ? Match::no : match;
-          }};
-}
-
 Expectation Expectation::msn(std::uint32_t value) const {
   return where(fmt::format("MSN {}", value), [value](const Seen& seen) { return seen.has_aeth && seen.msn == value; });
 }

@@ -48,24 +48,39 @@ enum class Match : std::uint8_t {
   skip,  ///< allowed before what is waited for
 };
 
-class Expectation {
+/// What is waited for of things of type S, in words and as a judgement; `Self` is the class that adds to it what can be
+/// asked of an S.
+template <class Self, class S>
+class ExpectationOf {
  public:
-  using Judge = std::function<Match(const Seen&)>;
-  Expectation(std::string text, Judge judge) : text_(std::move(text)), judge_(std::move(judge)) {}
+  using Judge = std::function<Match(const S&)>;
+  ExpectationOf(std::string text, Judge judge) : text_(std::move(text)), judge_(std::move(judge)) {}
+
+  /// And whatever else the case wants to see; `words` say it.
+  [[nodiscard]] Self where(const std::string& words, const std::function<bool(const S&)>& holds) const {
+    return {text_ + ", " + words, [judge = judge_, holds](const S& seen) {
+              const Match match = judge(seen);
+              return match == Match::yes && !holds(seen) ? Match::no : match;
+            }};
+  }
+
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] Match judge(const S& seen) const { return judge_(seen); }
+
+ private:
+  std::string text_;
+  Judge judge_;
+};
+
+/// Of a frame.
+class Expectation : public ExpectationOf<Expectation, Seen> {
+ public:
+  using ExpectationOf::ExpectationOf;
 
   /// And the AETH's MSN, counted from the connection's begin.
   [[nodiscard]] Expectation msn(std::uint32_t value) const;
   /// And the payload.
   [[nodiscard]] Expectation carrying(const std::string& payload) const;
-  /// And whatever else the case wants to see; `words` say it.
-  [[nodiscard]] Expectation where(const std::string& words, const std::function<bool(const Seen&)>& holds) const;
-
-  [[nodiscard]] const std::string& text() const { return text_; }
-  [[nodiscard]] Match judge(const Seen& seen) const { return judge_(seen); }
-
- private:
-  std::string text_;
-  Judge judge_;
 };
 
 /// An ACK with exactly this PSN.

@@ -49,9 +49,6 @@ class Story {
   [[nodiscard]] const Patience& patience() const { return patience_; }
   [[nodiscard]] const Transcript& transcript() const { return transcript_; }
 
- protected:
-  Transcript& steps() { return transcript_; }
-
  private:
   Patience patience_;
   Transcript transcript_;

@@ -203,7 +203,7 @@ bool TcpDriver::step(Milliseconds wait) {
 bool TcpDriver::run(const std::function<bool()>& done, Milliseconds patience) {
   const auto until = std::chrono::steady_clock::now() + patience;
   while (!done()) {
-    const auto left = std::chrono::duration_cast<Milliseconds>(until - std::chrono::steady_clock::now());
+    const auto left = std::chrono::ceil<Milliseconds>(until - std::chrono::steady_clock::now());
     if (left.count() <= 0) return false;
     if (over()) return done();
     (void)step(std::min<Milliseconds>(left, Milliseconds(50)));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "conformance/monitors/monitors.hpp"
+#include "conformance/monitors/tally_for_test.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/mpa.hpp"
@@ -73,9 +74,7 @@ class Streamed {
 
   const Tally& tally(std::string_view rule) {
     finish();
-    const Rule* const found = find_rule(rule);
-    EXPECT_NE(found, nullptr) << rule;
-    return monitors.judge().tallies()[static_cast<std::size_t>(found - rules.data())];
+    return tally_of(monitors, rule);
   }
   /// What was violated, as "FPD-001 a 12": alias, end, first frame.
   std::vector<std::string> violated() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "conformance/monitors/monitors.hpp"
+#include "conformance/monitors/tally_for_test.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/frames_for_test.hpp"
 #include "dissectors/tracking/queue_pairs.hpp"
@@ -139,9 +140,7 @@ class Watched {
   /// The rule's counts, by id or alias, when all is said.
   const Tally& tally(std::string_view rule) {
     finish();
-    const Rule* const found = find_rule(rule);
-    EXPECT_NE(found, nullptr) << rule;
-    return monitors.judge().tallies()[static_cast<std::size_t>(found - rules.data())];
+    return tally_of(monitors, rule);
   }
   /// What was violated, as "RSP-009 b 12": alias, end, first frame.
   std::vector<std::string> violated() {

@@ -84,6 +84,11 @@ WireResult<void> Interface::check_ethernet() const {
                                    hardware_));
 }
 
+bool Interface::is_up() const {
+  ifreq r = request_for(name_);
+  return ask(SIOCGIFFLAGS, &r) && (r.ifr_flags & IFF_UP);
+}
+
 WireResult<void> Interface::check_link() {
   const std::int64_t now = wire_clock::now();
   if (now - link_checked_ < link_check_interval) return {};

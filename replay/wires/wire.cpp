@@ -10,6 +10,8 @@
 #include "replay/wires/sending.hpp"
 #include "replay/wires/spec.hpp"
 #include "replay/wires/unix.hpp"
+#include "replay/wires/verbs.hpp"
+#include "replay/wires/xdp.hpp"
 
 namespace rdmawire::replay {
 
@@ -58,6 +60,8 @@ WireResult<std::unique_ptr<Wire>> open_wire(const std::string& name) {
       Kind{"null", "null", open_null_wire},
       Kind{"packet", "packet:INTERFACE", open_packet_wire},
       Kind{"unix", "unix:PATH", open_unix_wire},
+      Kind{"verbs", "verbs:DEVICE[/PORT]", open_verbs_wire},
+      Kind{"xdp", "xdp:INTERFACE", open_xdp_wire},
   };
   std::string forms;
   for (const Kind& kind : kinds) {

@@ -128,6 +128,9 @@ class Wire {
 ///     unix:PATH              datagrams, as qemu's -netdev dgram speaks: the other end listens at PATH, and we at
 ///                            PATH.peer (unix:PATH,local=OWN says another one)
 ///     packet:INTERFACE       a network interface of this machine (AF_PACKET); needs CAP_NET_RAW
+///     xdp:INTERFACE          a network interface's queue, past the kernel's stack (AF_XDP); needs CAP_NET_RAW and
+///                            CAP_BPF
+///     verbs:DEVICE[/PORT]    an RDMA device's port, by a raw-packet queue pair; needs CAP_NET_RAW
 ///
 /// docs/wires.md has all options. An error lists what there is.
 WireResult<std::unique_ptr<Wire>> open_wire(const std::string& name);

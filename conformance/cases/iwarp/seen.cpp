@@ -88,13 +88,6 @@ std::string Seen::text() const {
   return text;
 }
 
-Expectation Expectation::where(const std::string& words, const std::function<bool(const Seen&)>& holds) const {
-  return {fmt::format("{}, {}", text_, words), [judge = judge_, holds](const Seen& seen) {
-            const Match match = judge(seen);
-            return match == Match::yes && !holds(seen) ? Match::no : match;
-          }};
-}
-
 Expectation Expectation::carrying(const std::string& payload) const {
   return where(fmt::format("with the {} octets expected", payload.size()),
                [payload](const Seen& seen) { return seen.payload() == payload; });

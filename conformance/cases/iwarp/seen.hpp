@@ -63,22 +63,13 @@ struct Seen {
   [[nodiscard]] std::string text() const;
 };
 
-class Expectation {
+/// Of what comes on a stream.
+class Expectation : public ExpectationOf<Expectation, Seen> {
  public:
-  using Judge = std::function<Match(const Seen&)>;
-  Expectation(std::string text, Judge judge) : text_(std::move(text)), judge_(std::move(judge)) {}
+  using ExpectationOf::ExpectationOf;
 
   /// And the payload.
   [[nodiscard]] Expectation carrying(const std::string& payload) const;
-  /// And whatever else the case wants to see; `words` say it.
-  [[nodiscard]] Expectation where(const std::string& words, const std::function<bool(const Seen&)>& holds) const;
-
-  [[nodiscard]] const std::string& text() const { return text_; }
-  [[nodiscard]] Match judge(const Seen& seen) const { return judge_(seen); }
-
- private:
-  std::string text_;
-  Judge judge_;
 };
 
 /// An FPDU with a good CRC, or a bad one where none are in use, of that opcode.
