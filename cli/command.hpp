@@ -27,6 +27,7 @@ void add_analyze(CLI::App& app, Work& work);
 void add_capture(CLI::App& app, Work& work);
 void add_check(CLI::App& app, Work& work);
 void add_certify(CLI::App& app, Work& work);
+void add_devices(CLI::App& app, Work& work);
 void add_dissect(CLI::App& app, Work& work);
 void add_explain(CLI::App& app, Work& work);
 void add_extract(CLI::App& app, Work& work);

@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   Work work;
   add_analyze(app, work);
   add_check(app, work);
+  add_devices(app, work);
   add_dissect(app, work);
   add_capture(app, work);
   add_certify(app, work);

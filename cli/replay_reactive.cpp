@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "cli/lab.hpp"
@@ -63,36 +67,69 @@ Exit show_steps(const reactive::Exchange& exchange) {
 
 }  // namespace
 
-void add_reactive_options(CLI::App& command, ReactiveOptions& options) {
+CLI::Option* add_reactive_options(CLI::App& command, ReactiveOptions& options) {
   conformance::TargetOptions& target = options.target;
-  command.add_option("--device", target.device,
-                     "of --reactive: reference, lab:rxe, lab:siw, or agent:ADDRESS with --wire");
-  command
-      .add_option("--connection", options.connection,
-                  "of --reactive: the capture's n-th; else the one with most octets")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--side", options.side, "of --reactive: which end is played, a (sent the first frame) or b")
-      ->check(CLI::IsMember({"a", "b"}));
-  command.add_option("--retry-after", options.retry_after, "of --reactive: seconds without an answer, then again")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command.add_option("--step-timeout", options.step_timeout, "of --reactive: seconds without progress, then the end")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command.add_option("--agent", options.agent, "of --reactive: the agent's program, for the lab");
-  command.add_option("--kernel", target.kernel, "of the lab: debian, newest")->capture_default_str();
-  command.add_option("--secret-file", target.secret_file, "that the agent was started with");
-  command.add_option("--device-fault", target.faults, "break the reference device on purpose; several");
+  std::vector<CLI::Option*> own{
+      command.add_flag("--reactive", "play one side of a connection, and wait for what the live peer says"),
+      command.add_option("--device", target.device, "reference, lab:rxe, lab:siw, or agent:ADDRESS with --wire")
+          ->capture_default_str(),
+      command.add_option("--connection", options.connection, "the capture's n-th; else the one with most octets")
+          ->check(CLI::PositiveNumber),
+      command.add_option("--side", options.side, "the end that is played: a, b; else the one that sent more")
+          ->check(CLI::IsMember({"a", "b"}))
+          ->type_name("END"),
+      command.add_option("-O,--output", options.output, "record what was sent and received there: pcap, pcapng")
+          ->type_name("FILE"),
+      command.add_option("--retry-after", options.retry_after, "seconds without an answer, then it is sent again")
+          ->capture_default_str()
+          ->check(CLI::PositiveNumber),
+      command.add_option("--step-timeout", options.step_timeout, "seconds without any progress, then it is given up")
+          ->capture_default_str()
+          ->check(CLI::PositiveNumber),
+      command.add_option("--allow", target.allowed, "the address of a real device that may be sent frames; several")
+          ->allow_extra_args(false)
+          ->type_name("ADDRESS"),
+      command.add_option("--rate", target.frames_per_second, "frames a second to a real device, at most; 0: no cap")
+          ->capture_default_str()
+          ->type_name("PPS"),
+      command.add_option("--secret-file", target.secret_file, "that the agent was started with"),
+      command.add_option("--agent", options.agent, "the agent's program, for the lab"),
+      command.add_option("--kernel", target.kernel, "of the lab: debian, newest")->capture_default_str(),
+      command.add_option("--device-fault", target.faults, "break the reference device on purpose; several")
+          ->allow_extra_args(false)
+          ->type_name("NAME")};
+  for (CLI::Option* option : own) option->group("A live peer");
+  for (CLI::Option* option : own)
+    if (option != own.front()) option->needs(own.front());
+  return own.front();
+}
+
+void check_reactive_options(const CLI::App& command) {
+  constexpr std::array shared{"files", "wire", "fault", "faults", "seed", "dry-run", "json", "help"};
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->empty() || option->get_group() == "A live peer") continue;
+    const std::string name = option->get_lnames().empty() ? option->get_name() : option->get_lnames().front();
+    if (std::find(shared.begin(), shared.end(), name) == shared.end())
+      throw CLI::ValidationError("--reactive", option->get_name() + " has no meaning with it");
+  }
 }
 
 Exit replay_reactive(ReactiveOptions options) {
   reactive::ExchangeOptions which{.connection = options.connection};
   if (!options.side.empty()) which.side = options.side == "a" ? tracking::End::a : tracking::End::b;
-  const auto exchange = reactive::read_exchange(options.capture, which);
+  if (options.captures.size() != 1) return complained("--reactive plays one capture", true);
+  const auto exchange = reactive::read_exchange(options.captures.front(), which);
   if (!exchange) return complained(exchange.error().message, exchange.error().usage);
   reactive::RunOptions how;
-  auto faults = replay::FaultProgram::compile(options.faults);
-  if (!faults) return complained(to_string(faults.error(), options.faults), true);
+  std::string text;
+  for (const std::string& line : options.faults) text += line + "\n";
+  if (!options.faults_file.empty()) {
+    std::ifstream in(options.faults_file);
+    text.assign(std::istreambuf_iterator<char>(in), {});
+    if (!in.is_open() || in.bad()) return complained(options.faults_file + ": it cannot be read", false);
+  }
+  auto faults = replay::FaultProgram::compile(text);
+  if (!faults) return complained(to_string(faults.error(), text), true);
   how.faults = std::move(*faults);
   if (options.dry_run) return show_steps(*exchange);
 

@@ -24,8 +24,10 @@ struct ReactiveOptions {
   conformance::TargetOptions target;
 };
 
-/// The options that only the reactive replay has.
-void add_reactive_options(CLI::App& command, ReactiveOptions& options);
+/// Adds --reactive, which it gives, and the options that only such a replay has; those that it shares are the caller's.
+CLI::Option* add_reactive_options(CLI::App& command, ReactiveOptions& options);
+/// A usage error (CLI::ValidationError) where an option was given that has no meaning with --reactive.
+void check_reactive_options(const CLI::App& command);
 Exit replay_reactive(ReactiveOptions options);
 
 }  // namespace rdmawire::cli

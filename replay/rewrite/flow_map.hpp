@@ -87,8 +87,8 @@ struct MappedConnection {
   MappedVlan vlan;
   Mapped<std::uint16_t> pkey;
   Mapped<std::uint32_t> mtu;  ///< path MTU, octets of payload; where the two differ, messages are cut anew
-  /// Frames of the capture that can belong to it; 0 and 0: all. Two connections can have the same captured queue pair
-  /// numbers one after the other.
+  /// Its first and its last frame in the capture; 0: not known. Of connections that had the same captured queue pair
+  /// numbers one after the other, the one that began last before a frame is meant.
   std::uint64_t first_frame = 0, last_frame = 0;
 
   [[nodiscard]] const MappedEnd& at(End end) const { return ends[static_cast<std::size_t>(end)]; }

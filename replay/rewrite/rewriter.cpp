@@ -224,13 +224,13 @@ struct Rewriter::Index {
   [[nodiscard]] std::optional<Place> look_up(const FlowKey& key, std::uint64_t frame, Fits fits) const {
     const auto found = flows.find(key);
     if (found == flows.end()) return std::nullopt;
+    // Queue pairs are used again: the connection that began last before the frame is meant; its end may come later than
+    // its last data.
     const Entry* best = nullptr;
     for (const Entry& entry : found->second) {
       if (!fits(entry)) continue;
-      const MappedConnection& c = map.connections[entry.connection];
-      if (frame >= c.first_frame && (c.last_frame == 0 || frame <= c.last_frame))
-        return Place{entry.connection, entry.from};
-      if (!best) best = &entry;
+      const std::uint64_t begins = map.connections[entry.connection].first_frame;
+      if (!best || (begins <= frame && begins >= map.connections[best->connection].first_frame)) best = &entry;
     }
     if (!best) return std::nullopt;
     return Place{best->connection, best->from};
