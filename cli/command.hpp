@@ -27,10 +27,12 @@ void add_analyze(CLI::App& app, Work& work);
 void add_capture(CLI::App& app, Work& work);
 void add_check(CLI::App& app, Work& work);
 void add_certify(CLI::App& app, Work& work);
+void add_devices(CLI::App& app, Work& work);
 void add_dissect(CLI::App& app, Work& work);
 void add_explain(CLI::App& app, Work& work);
 void add_extract(CLI::App& app, Work& work);
 void add_lab(CLI::App& app, Work& work);
+void add_replay(CLI::App& app, Work& work);
 
 /// Adds an option whose value is one of some words.
 template <class Value>

@@ -605,11 +605,15 @@ void add_guest_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, 4094))
       ->type_name("ID");
   app.add_option("--address", options.addresses, "of the first guest's first port: 192.0.2.1/24 (may be repeated)")
+      ->allow_extra_args(false)
       ->type_name("IP/N");
   app.add_option("--mac", options.mac, "of the first guest's first port")->type_name("MAC");
   app.add_option("--tcp", options.tcp_ports, "a TCP port of the guest to forward from 127.0.0.1 (may be repeated)")
+      ->allow_extra_args(false)
       ->type_name("PORT");
-  app.add_option("--load", options.load, "a kernel module to load besides (may be repeated)")->type_name("MODULE");
+  app.add_option("--load", options.load, "a kernel module to load besides (may be repeated)")
+      ->allow_extra_args(false)
+      ->type_name("MODULE");
   app.add_option("--memory", options.memory, "of a guest, in MiB")->check(CLI::Range(256, 65536))->type_name("MIB");
   app.add_option("--share", options.share, "a directory that the guest sees at /share, read-only")
       ->check(CLI::ExistingDirectory)

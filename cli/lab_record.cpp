@@ -263,6 +263,7 @@ void add_lab_record(CLI::App& lab, Work& work) {
       ->check(CLI::Range(1, 1 << 20))
       ->type_name("OCTETS");
   sub->add_option("--fault", options->faults, "a rule of the fault language for the switch (may be repeated)")
+      ->allow_extra_args(false)
       ->type_name("RULE");
   sub->add_option("--faults", options->fault_file, "a file with such rules")
       ->check(CLI::ExistingFile)

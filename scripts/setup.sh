@@ -15,7 +15,9 @@ packages_check=(
   python3 python3-venv ca-certificates
   tshark wireshark-common zstd
   qemu-system-x86 apt xz-utils make gcc cpio
-  iproute2 iputils-ping procps
+  iproute2 iputils-ping procps util-linux
+  ibverbs-utils perftest python3-pyverbs rdma-core
+  tcpreplay
   chromium chromium-driver
 )
 

@@ -56,7 +56,8 @@ class ExpectedResults {
   /// What is known of a rule as monitors see it, or nullptr.
   [[nodiscard]] const Known* find_observed(const Rule& rule, const std::string& today) const;
   /// Whether the case ended as one had to expect: as known, else no deviation and no error; and whether what monitors
-  /// saw in it is known. A deviation from what a device only should do counts with `strict` alone.
+  /// saw in it is known. A deviation from what a device only should do counts with `strict` alone. Of a case that was
+  /// left out nothing is expected.
   [[nodiscard]] bool expects(const CaseResult& result, const std::string& today, bool strict = false) const;
   /// Rules that are known to be broken as observed, were judged in these cases, and held in all of them: an unexpected
   /// pass, if the cases are all that there are.

@@ -47,6 +47,16 @@ TEST(ExpectedResults, WhereTimesDecideAnotherVerdictIsGoodToo) {
   EXPECT_FALSE(known->expects(ended(Verdict::pass), today));
 }
 
+TEST(ExpectedResults, OfACaseThatWasLeftOutNothingIsExpected) {
+  const auto known =
+      ExpectedResults::parse(R"({"format":1,"cases":{"RSP-009":{"verdict":"fail","reason":"two NAKs"}}})", "x");
+  ASSERT_TRUE(known) << known.error();
+  CaseResult result = ended(Verdict::inconclusive);
+  EXPECT_FALSE(known->expects(result, today));
+  result.left_out = true;
+  EXPECT_TRUE(known->expects(result, today));
+}
+
 TEST(ExpectedResults, WhatTheUserSaysGoesBeforeWhatIsBuiltIn) {
   const auto parse = [](const std::string& key, const std::string& verdict) {
     return *ExpectedResults::parse(

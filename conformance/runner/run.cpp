@@ -24,8 +24,10 @@ void play(const Case& which, DeviceUnderTest& device, std::uint64_t seed, CaseRe
   try {
     if (const std::string reason = lacking(device, which.needs); !reason.empty())
       end_case(Verdict::unsupported, reason);
-    if (const std::string reason = left_out(device, which.caution); !reason.empty())
+    if (const std::string reason = left_out(device, which.caution); !reason.empty()) {
+      result.left_out = true;
       end_case(Verdict::inconclusive, reason);
+    }
     which.run(bench);
     if (bench.deviation()) result.judgement = *bench.deviation();
   } catch (const CaseEnd& end) {

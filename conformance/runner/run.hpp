@@ -28,6 +28,7 @@ struct CaseResult {
   std::int64_t nanoseconds = 0;         ///< of the wire's clock
   std::vector<Attempt> attempts;        ///< if it was run several times; what is told is that of the worst
   std::vector<std::string> complaints;  ///< of the device itself meanwhile: a kernel's warnings
+  bool left_out = false;                ///< it is slow or dangerous, and was not asked for
 
   /// Its attempts ended differently.
   [[nodiscard]] bool flaky() const;

@@ -19,6 +19,7 @@ class ForwardingWire : public Wire {
   WireResult<std::size_t> send(std::span<const Outgoing> frames) override { return next_.send(frames); }
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override { return next_.receive(deadline); }
   WireResult<bool> writable(std::int64_t deadline) override { return next_.writable(deadline); }
+  WireResult<bool> flush(std::int64_t deadline) override { return next_.flush(deadline); }
   void close() override { next_.close(); }
 
  protected:

@@ -1,13 +1,11 @@
 #include "replay/wires/packet.hpp"
 
 #include <arpa/inet.h>
-#include <linux/ethtool.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/net_tstamp.h>
 #include <linux/sockios.h>
 #include <net/if.h>
-#include <net/if_arp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -20,6 +18,7 @@
 #include "dissectors/protocol/ethernet.hpp"
 #include "replay/wires/descriptor.hpp"
 #include "replay/wires/error.hpp"
+#include "replay/wires/interface.hpp"
 #include "replay/wires/sending.hpp"
 
 namespace rdmawire::replay {
@@ -30,7 +29,6 @@ constexpr std::uint32_t tag_octets = Vlan::size;
 // The longest that the kernel joins, with a link header and the tag that is put back before it.
 constexpr std::uint32_t slot_octets = 65'536 + 64;
 constexpr int buffer_octets = 8 << 20;
-constexpr std::int64_t link_check_interval = 1'000'000;
 
 // What stands before each frame, in both directions: what was left to the device (struct virtio_net_hdr; its header
 // in the kernel is no C++).
@@ -44,16 +42,6 @@ struct Offload {
 };
 static_assert(sizeof(Offload) == 10);
 constexpr std::uint8_t needs_checksum = 1;
-
-std::string interfaces() {
-  std::string list;
-  if (struct if_nameindex* all = if_nameindex()) {
-    for (const struct if_nameindex* i = all; i->if_index != 0; ++i)
-      list += fmt::format("{}{}", list.empty() ? "" : ", ", i->if_name);
-    if_freenameindex(all);
-  }
-  return list;
-}
 
 class PacketWire final : public Wire {
  public:
@@ -78,22 +66,16 @@ class PacketWire final : public Wire {
   WireResult<void> describe(const PacketWireOptions& options);
   WireResult<void> set_up(const PacketWireOptions& options);
   WireResult<void> ask_for_times(const PacketWireOptions& options);
-  WireResult<void> check_link();
   WireResult<std::size_t> hand_over(std::span<const Outgoing> frames);
-  [[nodiscard]] WireError failed(std::string_view doing, int number) const;
   void take(std::size_t slot, const msghdr& message, std::uint32_t length, std::int64_t now, std::int64_t shift);
 
-  [[nodiscard]] ifreq request() const {
-    ifreq r{};
-    interface_.copy(r.ifr_name, IFNAMSIZ - 1);
-    return r;
-  }
+  [[nodiscard]] WireError failed(std::string_view doing, int number) const { return interface_.failed(doing, number); }
 
-  std::string name_, interface_;
+  std::string name_;
+  Interface interface_;
   WireCapabilities capabilities_;
   mutable WireCounters counters_;
   Descriptor socket_;
-  std::int64_t link_checked_ = 0;
   std::optional<std::int64_t> device_clock_;  ///< to be added to the device's times
 
   struct Slot {
@@ -109,62 +91,19 @@ class PacketWire final : public Wire {
   std::int64_t last_time_ = 0;
 };
 
-WireError PacketWire::failed(std::string_view doing, int number) const {
-  WireError::Kind kind = WireError::Kind::system;
-  std::string_view hint;
-  switch (number) {
-    case EPERM:
-    case EACCES:
-      kind = WireError::Kind::forbidden;
-      hint = "; it needs CAP_NET_RAW: run as root, or give the program the right with setcap cap_net_raw+ep PROGRAM";
-      break;
-    case ENODEV:
-    case ENXIO:
-      kind = WireError::Kind::missing;
-      hint = "; the interface is not there (any more)";
-      break;
-    case ENETDOWN:
-      kind = WireError::Kind::down;
-      hint = "; set the interface up: ip link set dev NAME up";
-      break;
-    default: break;
-  }
-  return wire_error(kind, number, "{}: {}: {}{}", name_, doing, errno_text(number), hint);
-}
-
 // What kind of interface it is.
 WireResult<void> PacketWire::describe(const PacketWireOptions& options) {
-  interface_ = options.interface;
-  if (interface_.empty() || interface_.size() >= IFNAMSIZ || if_nametoindex(interface_.c_str()) == 0)
-    return tl::unexpected(wire_error(WireError::Kind::missing, ENODEV, "{}: there is no interface \"{}\"; there are {}",
-                                     name_, interface_, interfaces()));
-  ifreq r = request();
-  if (ioctl(socket_.get(), SIOCGIFHWADDR, &r) != 0)
-    return tl::unexpected(failed("asking for the interface's kind", errno));
-  const unsigned short kind = r.ifr_hwaddr.sa_family;
-  if (kind != ARPHRD_ETHER && kind != ARPHRD_LOOPBACK)
-    return tl::unexpected(wire_error(WireError::Kind::unsupported, 0,
-                                     "{}: {} is not Ethernet{} (its hardware type is {}); frames cannot be sent there "
-                                     "as they are",
-                                     name_, interface_, kind == ARPHRD_INFINIBAND ? " but IP over InfiniBand" : "",
-                                     kind));
-  r = request();
-  if (ioctl(socket_.get(), SIOCGIFMTU, &r) != 0) return tl::unexpected(failed("asking for the MTU", errno));
+  auto interface = Interface::find(name_, options.interface);
+  if (!interface) return tl::unexpected(interface.error());
+  interface_ = std::move(*interface);
+  if (auto kind = interface_.check_ethernet(); !kind) return kind;
   capabilities_.most_octets =
-      std::min(static_cast<std::uint32_t>(r.ifr_mtu) + static_cast<std::uint32_t>(Ethernet::size) + tag_octets,
-               slot_octets - tag_octets);
+      std::min(interface_.mtu() + static_cast<std::uint32_t>(Ethernet::size) + tag_octets, slot_octets - tag_octets);
   capabilities_.least_octets = Ethernet::size;
   capabilities_.batch = batch;
-  capabilities_.sees_own = !options.incoming;
-
-  ethtool_cmd link{};
-  link.cmd = ETHTOOL_GSET;
-  r = request();
-  r.ifr_data = reinterpret_cast<char*>(&link);
-  if (ioctl(socket_.get(), SIOCETHTOOL, &r) == 0) {
-    const std::uint32_t megabits = ethtool_cmd_speed(&link);
-    if (megabits != static_cast<std::uint32_t>(SPEED_UNKNOWN)) capabilities_.bits_per_second = megabits * 1'000'000ULL;
-  }
+  capabilities_.receives = options.receive;
+  capabilities_.sees_own = options.receive && !options.incoming;
+  capabilities_.bits_per_second = interface_.bits_per_second();
   return {};
 }
 
@@ -174,7 +113,8 @@ WireResult<void> PacketWire::ask_for_times(const PacketWireOptions& options) {
     hwtstamp_config config{};
     config.tx_type = HWTSTAMP_TX_OFF;
     config.rx_filter = HWTSTAMP_FILTER_ALL;
-    ifreq r = request();
+    ifreq r{};
+    interface_.name().copy(r.ifr_name, IFNAMSIZ - 1);
     r.ifr_data = reinterpret_cast<char*>(&config);
     if (ioctl(socket_.get(), SIOCSHWTSTAMP, &r) != 0) {
       if (errno == EPERM)
@@ -182,7 +122,7 @@ WireResult<void> PacketWire::ask_for_times(const PacketWireOptions& options) {
       return tl::unexpected(wire_error(WireError::Kind::unsupported, errno,
                                        "{}: {} cannot stamp every arriving frame: {}; leave hwtime away, the kernel's "
                                        "times are taken then",
-                                       name_, interface_, errno_text(errno)));
+                                       name_, interface_.name(), errno_text(errno)));
     }
     flags |= SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE;
     capabilities_.hardware_times = true;
@@ -199,19 +139,22 @@ WireResult<void> PacketWire::set_up(const PacketWireOptions& options) {
     if (setsockopt(socket, SOL_PACKET, option, &on, sizeof on) != 0) return tl::unexpected(failed(doing, errno));
     return {};
   };
-  if (auto r = set(PACKET_AUXDATA, "asking for VLAN tags"); !r) return r;
-  if (auto r = set(PACKET_VNET_HDR, "asking for what is left to the device"); !r) return r;
+  if (options.receive) {
+    if (auto r = set(PACKET_AUXDATA, "asking for VLAN tags"); !r) return r;
+    if (auto r = set(PACKET_VNET_HDR, "asking for what is left to the device"); !r) return r;
+  }
   if (options.bypass)
     if (auto r = set(PACKET_QDISC_BYPASS, "going past the queueing discipline"); !r) return r;
   if (options.incoming)
     if (auto r = set(PACKET_IGNORE_OUTGOING, "leaving out what is sent here"); !r) return r;
-  if (auto r = ask_for_times(options); !r) return r;
+  if (options.receive)
+    if (auto r = ask_for_times(options); !r) return r;
   for (const auto& [forced, plain] : {std::pair{SO_RCVBUFFORCE, SO_RCVBUF}, std::pair{SO_SNDBUFFORCE, SO_SNDBUF}})
     if (setsockopt(socket, SOL_SOCKET, forced, &buffer_octets, sizeof buffer_octets) != 0)
       setsockopt(socket, SOL_SOCKET, plain, &buffer_octets, sizeof buffer_octets);
 
-  const auto index = static_cast<int>(if_nametoindex(interface_.c_str()));
-  if (options.promiscuous) {
+  const auto index = static_cast<int>(interface_.index());
+  if (options.promiscuous && options.receive) {
     packet_mreq membership{};
     membership.mr_ifindex = index;
     membership.mr_type = PACKET_MR_PROMISC;
@@ -220,7 +163,7 @@ WireResult<void> PacketWire::set_up(const PacketWireOptions& options) {
   }
   sockaddr_ll address{};
   address.sll_family = AF_PACKET;
-  address.sll_protocol = htons(ETH_P_ALL);
+  address.sll_protocol = options.receive ? htons(ETH_P_ALL) : 0;
   address.sll_ifindex = index;
   if (bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return tl::unexpected(failed("listening", errno));
@@ -230,34 +173,18 @@ WireResult<void> PacketWire::set_up(const PacketWireOptions& options) {
 WireResult<std::unique_ptr<Wire>> PacketWire::open(const PacketWireOptions& options) {
   std::unique_ptr<PacketWire> wire(new PacketWire());
   wire->name_ = options.name.empty() ? "packet:" + options.interface : options.name;
+  if (auto described = wire->describe(options); !described) return tl::unexpected(described.error());
   // Protocol 0: nothing is queued before everything is set up.
   wire->socket_ = Descriptor(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!wire->socket_) return tl::unexpected(wire->failed("opening a packet socket", errno));
-  if (auto described = wire->describe(options); !described) return tl::unexpected(described.error());
   if (auto ready = wire->set_up(options); !ready) return tl::unexpected(ready.error());
-  if (auto link = wire->check_link(); !link) return tl::unexpected(link.error());
-  wire->room_.resize(batch * slot_octets);
+  if (auto link = wire->interface_.check_link(); !link) return tl::unexpected(link.error());
+  if (options.receive) wire->room_.resize(batch * slot_octets);
   return std::unique_ptr<Wire>(std::move(wire));
 }
 
-// The kernel takes frames for a line without carrier, and drops them.
-WireResult<void> PacketWire::check_link() {
-  const std::int64_t now = wire_clock::now();
-  if (now - link_checked_ < link_check_interval) return {};
-  ifreq r = request();
-  if (ioctl(socket_.get(), SIOCGIFFLAGS, &r) != 0) return tl::unexpected(failed("looking at the link", errno));
-  if (!(r.ifr_flags & IFF_UP))
-    return tl::unexpected(wire_error(WireError::Kind::down, ENETDOWN,
-                                     "{}: the interface is down; set it up: ip link set dev {} up", name_, interface_));
-  if (!(r.ifr_flags & IFF_RUNNING))
-    return tl::unexpected(wire_error(WireError::Kind::down, ENETDOWN,
-                                     "{}: there is no carrier; is the cable in, and the other end up?", name_));
-  link_checked_ = now;
-  return {};
-}
-
 WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) {
-  if (auto link = check_link(); !link) return tl::unexpected(link.error());
+  if (auto link = interface_.check_link(); !link) return tl::unexpected(link.error());
   static constexpr Offload nothing_left{};
   std::array<mmsghdr, batch> messages{};
   std::array<std::array<iovec, 2>, batch> pieces;
@@ -277,8 +204,9 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
     }
     pieces[count] = {iovec{const_cast<Offload*>(&nothing_left), sizeof nothing_left},
                      iovec{const_cast<std::uint8_t*>(frame.data()), frame.size()}};
-    messages[count].msg_hdr.msg_iov = pieces[count].data();
-    messages[count].msg_hdr.msg_iovlen = 2;
+    // The header is there in both directions or in none.
+    messages[count].msg_hdr.msg_iov = pieces[count].data() + (capabilities_.receives ? 0 : 1);
+    messages[count].msg_hdr.msg_iovlen = capabilities_.receives ? 2 : 1;
   }
   const int sent = sendmmsg(socket_.get(), messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
   if (sent < 0) {
@@ -296,7 +224,7 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
 
 WireResult<bool> PacketWire::writable(std::int64_t deadline) {
   if (!socket_) return tl::unexpected(closed_error(name_));
-  if (auto link = check_link(); !link) return tl::unexpected(link.error());
+  if (auto link = interface_.check_link(); !link) return tl::unexpected(link.error());
   if (!wire_clock::wait_for(socket_.get(), POLLOUT, deadline)) return false;
   // A full queue of the device leaves the socket writable: give it the time of some frames.
   wire_clock::sleep_until(std::min(deadline, now() + 20'000));
@@ -354,6 +282,7 @@ void PacketWire::take(std::size_t slot, const msghdr& message, std::uint32_t len
 
 WireResult<std::optional<Received>> PacketWire::receive(std::int64_t deadline) {
   if (!socket_) return tl::unexpected(closed_error(name_));
+  if (!capabilities_.receives) return receive_nothing(name_, deadline);
   while (next_ == count_) {
     std::array<mmsghdr, batch> messages{};
     std::array<std::array<iovec, 2>, batch> pieces;
@@ -407,6 +336,7 @@ WireResult<std::unique_ptr<Wire>> open_packet_wire(const PacketWireOptions& opti
 WireResult<std::unique_ptr<Wire>> open_packet_wire(const WireSpec& spec) {
   if (auto known = spec.check({{"bypass", false, "past the queueing discipline"},
                                {"incoming", false, "not what this machine's own stack sends"},
+                               {"noreceive", false, "only sends, faster"},
                                {"nopromisc", false, "only frames that the interface takes anyway"},
                                {"hwtime", false, "the device stamps what arrives"}});
       !known)
@@ -417,6 +347,7 @@ WireResult<std::unique_ptr<Wire>> open_packet_wire(const WireSpec& spec) {
   options.bypass = spec.has("bypass");
   options.incoming = spec.has("incoming");
   options.promiscuous = !spec.has("nopromisc");
+  options.receive = !spec.has("noreceive");
   options.hardware_time = spec.has("hwtime");
   return open_packet_wire(options);
 }

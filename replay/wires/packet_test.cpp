@@ -1,68 +1,26 @@
 #include "replay/wires/packet.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <linux/capability.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <thread>
 #include <vector>
 
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
-#include "replay/wires/namespaces_for_test.hpp"
+#include "replay/wires/veth_for_test.hpp"
 
 namespace rdmawire::replay {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::int64_t second = 1'000'000'000;
+using testing::copy;
+using testing::frame_of;
+using testing::next;
+using testing::second;
 
-// An EtherType that no stack answers.
-std::vector<std::uint8_t> frame_of(std::size_t octets, std::uint8_t value) {
-  std::vector<std::uint8_t> frame(octets, value);
-  store_be(frame.data(), 6, 0x02000000'0001);
-  store_be(frame.data() + 6, 6, 0x02000000'0002);
-  store_be(frame.data() + 12, 2, 0x88b5);
-  return frame;
-}
-
-std::vector<std::uint8_t> copy(const Received& received) { return {received.frame.begin(), received.frame.end()}; }
-
-// What arrives next that the test sent.
-std::optional<Received> next(Wire& wire, std::uint16_t type = 0x88b5) {
-  const std::int64_t deadline = wire.now() + 5 * second;
-  for (;;) {
-    const auto got = wire.receive(deadline);
-    if (!got || !*got) return std::nullopt;
-    if (load_be<2>((*got)->frame.data() + 12) == type) return *got;
-  }
-}
-
-class PacketWireTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string why_not;
-    spaces_ = testing::Namespaces::make(why_not);
-    if (!spaces_) GTEST_SKIP() << why_not;
-    // Both ends in one namespace, so that one thread opens both.
-    ASSERT_TRUE(spaces_->run("ip link add near type veth peer name far && for i in near far; do "
-                             "sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done") &&
-                spaces_->run(testing::Namespaces::until_up("near")) &&
-                spaces_->run(testing::Namespaces::until_up("far")));
-  }
-  std::unique_ptr<Wire> open(const std::string& name) {
-    auto wire = open_wire(name);
-    EXPECT_TRUE(wire) << wire.error().message;
-    return wire ? std::move(*wire) : nullptr;
-  }
-  std::unique_ptr<testing::Namespaces> spaces_;
-};
+class PacketWireTest : public testing::VethTest {};
 
 TEST_F(PacketWireTest, FramesArriveAsTheyWereSentInBatches) {
   for (const char* options : {"", ",bypass"}) {
@@ -86,6 +44,17 @@ TEST_F(PacketWireTest, FramesArriveAsTheyWereSentInBatches) {
     EXPECT_EQ(near->counters().sent, frames.size());
     EXPECT_EQ(far->counters().dropped, 0U);
   }
+}
+
+TEST_F(PacketWireTest, OneThatOnlySends) {
+  const auto near = open("packet:near,noreceive"), far = open("packet:far");
+  EXPECT_FALSE(near->capabilities().receives);
+  ASSERT_TRUE(far->send(frame_of(60, 1)));
+  ASSERT_TRUE(near->send(frame_of(1514, 2)));
+  EXPECT_EQ(copy(next(*far).value()), frame_of(1514, 2));
+  EXPECT_FALSE(near->receive(near->now() + 1'000'000).value());
+  EXPECT_EQ(near->receive(Wire::forever).error().kind, WireError::Kind::unsupported);
+  EXPECT_EQ(near->counters().received, 0U);
 }
 
 TEST_F(PacketWireTest, TheInterfaceSaysWhatFits) {
@@ -199,16 +168,12 @@ TEST_F(PacketWireTest, HardwareTimesThatTheDeviceDoesNotHave) {
 }
 
 TEST(PacketWire, WithoutTheRightTheMessageSaysWhich) {
-  // Rights are a thread's: this one gives all of them up.
-  std::thread([] {
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    std::array<__user_cap_data_struct, 2> none{};
-    ASSERT_EQ(syscall(SYS_capset, &header, none.data()), 0);
+  testing::without_rights([] {
     const auto wire = open_wire("packet:lo");
     ASSERT_FALSE(wire);
     EXPECT_EQ(wire.error().kind, WireError::Kind::forbidden);
     EXPECT_THAT(wire.error().message, HasSubstr("setcap cap_net_raw+ep"));
-  }).join();
+  });
 }
 
 }  // namespace

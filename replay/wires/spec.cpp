@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "dissectors/faces/json.hpp"
 
 namespace rdmawire::replay {
 
@@ -19,13 +23,15 @@ WireResult<WireSpec> WireSpec::parse(std::string_view text) {
   if (text.empty()) return wrong("the name is empty; a wire is written KIND:ADDRESS, as packet:eth0 or unix:/run/x");
   if (text.size() > max_length) return wrong(fmt::format("the name is longer than {} octets", max_length));
   if (text.find('\0') != std::string_view::npos) return wrong("the name holds a zero octet");
-  const std::size_t colon = text.find(':');
+  // What has no address may leave the colon away.
+  const bool bare = text == "null" || text.starts_with("null,");
+  const std::size_t colon = bare ? 3 : text.find(':');
   if (colon == std::string_view::npos || colon == 0)
     return wrong("no kind before a colon; a wire is written KIND:ADDRESS, as packet:eth0 or unix:/run/x");
 
   WireSpec spec;
   spec.text = text;
-  spec.kind = text.substr(0, colon);
+  spec.kind = text.substr(0, bare ? 4 : colon);
   std::vector<std::string> parts(1);
   std::vector<std::size_t> equals(1, std::string::npos);  // of each part, the first that is not escaped
   for (std::size_t i = colon + 1; i < text.size(); ++i) {
@@ -42,7 +48,7 @@ WireResult<WireSpec> WireSpec::parse(std::string_view text) {
     }
   }
   spec.address = parts.front();
-  if (spec.address.empty()) return wrong(fmt::format("no address after {}:", spec.kind));
+  if (spec.address.empty() && !bare) return wrong(fmt::format("no address after {}:", spec.kind));
   for (std::size_t i = 1; i < parts.size(); ++i) {
     Option option;
     option.name = parts[i].substr(0, equals[i]);
@@ -81,6 +87,45 @@ const WireSpec::Option* WireSpec::find(std::string_view option) const {
 std::optional<std::string> WireSpec::value(std::string_view option) const {
   const Option* found = find(option);
   return found ? found->value : std::nullopt;
+}
+
+WireResult<std::uint64_t> WireSpec::number(std::string_view option, std::uint64_t otherwise, std::uint64_t least,
+                                           std::uint64_t most) const {
+  const auto given = value(option);
+  if (!given) return otherwise;
+  std::uint64_t number = 0;
+  const char* const end = given->data() + given->size();
+  const auto [rest, wrong] = std::from_chars(given->data(), end, number);
+  constexpr std::string_view units = "KMG";
+  std::uint64_t unit = 1;
+  if (wrong == std::errc() && rest + 1 == end) {
+    const std::size_t power = units.find(*rest);
+    for (std::size_t i = 0; power != std::string_view::npos && i <= power; ++i) unit *= 1000;
+  }
+  if (wrong != std::errc() || (rest != end && unit == 1) || __builtin_mul_overflow(number, unit, &number) ||
+      number < least || number > most)
+    return tl::unexpected(
+        specification_error(text, fmt::format("{}={}: it takes a number from {} to {}", option, *given, least, most)));
+  return number;
+}
+
+WireResult<LinkType> WireSpec::link() const {
+  const auto given = value("link");
+  if (!given) return LinkType::ethernet;
+  constexpr std::array known{LinkType::ethernet, LinkType::infiniband, LinkType::raw_ip,
+                             LinkType::ipv4,     LinkType::ipv6,       LinkType::linux_sll,
+                             LinkType::erf,      LinkType::linux_sll2, LinkType::null_loopback};
+  std::string words;
+  for (const LinkType link : known) {
+    if (faces::link_name(link) == *given) return link;
+    words += (words.empty() ? "" : ", ") + faces::link_name(link);
+  }
+  std::uint16_t number = 0;
+  const char* const end = given->data() + given->size();
+  if (const auto [rest, wrong] = std::from_chars(given->data(), end, number); wrong == std::errc() && rest == end)
+    return static_cast<LinkType>(number);
+  return tl::unexpected(
+      specification_error(text, fmt::format("link={}: it takes {} or a number of capture files", *given, words)));
 }
 
 }  // namespace rdmawire::replay

@@ -12,7 +12,7 @@
 namespace rdmawire::replay {
 
 /// KIND:ADDRESS[,OPTION[=VALUE]]… A comma or a backslash of an address or a value is written with a backslash before
-/// it.
+/// it. null alone has no address: "null", "null,link=ip".
 struct WireSpec {
   static constexpr std::size_t max_length = 4096;  ///< octets of the text
 
@@ -39,6 +39,12 @@ struct WireSpec {
   [[nodiscard]] bool has(std::string_view option) const { return find(option) != nullptr; }
   /// The value of that option, or nothing.
   [[nodiscard]] std::optional<std::string> value(std::string_view option) const;
+  /// The number behind that option, at most `most` and at least `least`; `otherwise` without the option. K, M, G behind
+  /// it stand for thousands, as in 10G.
+  [[nodiscard]] WireResult<std::uint64_t> number(std::string_view option, std::uint64_t otherwise, std::uint64_t least,
+                                                 std::uint64_t most) const;
+  /// The link type that stands behind `link`, by its word or its number in capture files; Ethernet without the option.
+  [[nodiscard]] WireResult<LinkType> link() const;
 
  private:
   [[nodiscard]] const Option* find(std::string_view option) const;

@@ -25,8 +25,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (spec.error().message.empty()) std::abort();
     return 0;
   }
-  (void)spec->check({{"local", true, "a path"}, {"bypass", false, "faster"}});
-  std::string text = spec->kind + ":" + escaped(spec->address);
+  (void)spec->check({{"local", true, "a path"}, {"bypass", false, "faster"}, {"rate", true, "a number"}});
+  if (const auto rate = spec->number("rate", 7, 2, 1'000'000'000'000); rate && (*rate < 2 || *rate > 1'000'000'000'000))
+    std::abort();
+  (void)spec->link();
+  std::string text = spec->address.empty() ? spec->kind : spec->kind + ":" + escaped(spec->address);
   bool exact = text.size() <= WireSpec::max_length;
   for (const auto& option : spec->options) {
     exact = exact && option.name.find('=') == std::string::npos;

@@ -36,7 +36,7 @@ TEST(WireSpec, WhatIsWrongIsSaidWithWhatThereIs) {
   EXPECT_THAT(message_of(""), HasSubstr("KIND:ADDRESS"));
   EXPECT_THAT(message_of("eth0"), HasSubstr("no kind before a colon"));
   EXPECT_THAT(message_of(":eth0"), HasSubstr("no kind before a colon"));
-  EXPECT_THAT(message_of("xdp:eth0"), HasSubstr("there are unix:PATH and packet:INTERFACE"));
+  EXPECT_THAT(message_of("card:eth0"), HasSubstr("there are file:PATH, null, packet:INTERFACE, "));
   EXPECT_THAT(message_of("packet:"), HasSubstr("no address after packet:"));
   EXPECT_THAT(message_of("packet:lo,bypas"), HasSubstr("bypass (past the queueing discipline)"));
   EXPECT_THAT(message_of("packet:lo,bypass=1"), HasSubstr("bypass takes no value"));
@@ -47,6 +47,18 @@ TEST(WireSpec, WhatIsWrongIsSaidWithWhatThereIs) {
   EXPECT_THAT(message_of("unix:/x\\"), HasSubstr("backslash at the end"));
   EXPECT_THAT(message_of(std::string("unix:/x\0y", 9)), HasSubstr("zero octet"));
   EXPECT_THAT(message_of(std::string(5000, 'u')), HasSubstr("longer than 4096"));
+}
+
+TEST(WireSpec, NumbersHaveUnitsAndBounds) {
+  const auto number = [](const std::string& text) {
+    return WireSpec::parse("packet:lo,n=" + text)->number("n", 5, 2, 10'000'000'000);
+  };
+  EXPECT_EQ(number("2"), 2U);
+  EXPECT_EQ(number("10K"), 10'000U);
+  EXPECT_EQ(number("10G"), 10'000'000'000U);
+  EXPECT_EQ(WireSpec::parse("packet:lo")->number("n", 5, 2, 9), 5U);
+  for (const char* wrong : {"1", "11G", "99999999999999999999", "18446744073709551615G", "4k", "4KK", "-4", "x"})
+    EXPECT_THAT(number(wrong).error().message, HasSubstr("it takes a number from 2 to 10000000000")) << wrong;
 }
 
 }  // namespace

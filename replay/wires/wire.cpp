@@ -1,19 +1,25 @@
 #include "replay/wires/wire.hpp"
 
-#include <algorithm>
+#include <array>
 
 #include "replay/wires/clock.hpp"
 #include "replay/wires/error.hpp"
+#include "replay/wires/file.hpp"
+#include "replay/wires/null.hpp"
 #include "replay/wires/packet.hpp"
 #include "replay/wires/sending.hpp"
 #include "replay/wires/spec.hpp"
 #include "replay/wires/unix.hpp"
+#include "replay/wires/verbs.hpp"
+#include "replay/wires/xdp.hpp"
 
 namespace rdmawire::replay {
 
 std::int64_t Wire::now() const { return wire_clock::now(); }
 
 WireResult<bool> Wire::writable(std::int64_t /*deadline*/) { return true; }
+
+WireResult<bool> Wire::flush(std::int64_t /*deadline*/) { return true; }
 
 WireResult<void> Wire::send(Bytes frame) {
   const Outgoing outgoing{frame, 0};
@@ -43,10 +49,27 @@ WireResult<std::size_t> send_all(Wire& wire, std::span<const Outgoing> frames, s
 WireResult<std::unique_ptr<Wire>> open_wire(const std::string& name) {
   auto spec = WireSpec::parse(name);
   if (!spec) return tl::unexpected(spec.error());
-  if (spec->kind == "unix") return open_unix_wire(*spec);
-  if (spec->kind == "packet") return open_packet_wire(*spec);
-  return tl::unexpected(specification_error(
-      name, fmt::format("there is no kind \"{}\"; there are unix:PATH and packet:INTERFACE", spec->kind)));
+  if (spec->kind == "null" && !spec->address.empty())
+    return tl::unexpected(specification_error(name, "null takes no address"));
+  struct Kind {
+    std::string_view name, form;
+    WireResult<std::unique_ptr<Wire>> (*open)(const WireSpec&);
+  };
+  static constexpr std::array kinds{
+      Kind{"file", "file:PATH", open_file_wire},
+      Kind{"null", "null", open_null_wire},
+      Kind{"packet", "packet:INTERFACE", open_packet_wire},
+      Kind{"unix", "unix:PATH", open_unix_wire},
+      Kind{"verbs", "verbs:DEVICE[/PORT]", open_verbs_wire},
+      Kind{"xdp", "xdp:INTERFACE", open_xdp_wire},
+  };
+  std::string forms;
+  for (const Kind& kind : kinds) {
+    if (kind.name == spec->kind) return kind.open(*spec);
+    forms += fmt::format("{}{}", forms.empty() ? "" : ", ", kind.form);
+  }
+  return tl::unexpected(
+      specification_error(name, fmt::format("there is no kind \"{}\"; there are {}", spec->kind, forms)));
 }
 
 }  // namespace rdmawire::replay

@@ -50,6 +50,7 @@ struct WireCapabilities {
   bool paces = false;           ///< the wire itself holds a frame back until its time
   bool virtual_time = false;    ///< now() advances only in receive(): nobody waits, and everything can be repeated
   std::uint64_t bits_per_second = 0;  ///< of the line; 0: not known
+  std::string how;  ///< for people: what it settled for where there was a choice, as "copy mode, queue 0"
 };
 
 /// A frame that is to leave.
@@ -68,6 +69,8 @@ struct Received {
 
 /// What a wire counted since it was opened.
 struct WireCounters {
+  /// What left: a device's wire counts what the device completed, which may be less than send() handed over until
+  /// flush().
   std::uint64_t sent = 0, sent_octets = 0;
   std::uint64_t received = 0, received_octets = 0;
   std::uint64_t dropped = 0;  ///< arrived, and were lost before receive() because it came too late
@@ -105,6 +108,10 @@ class Wire {
   /// `deadline`. An error says why it will not.
   virtual WireResult<bool> writable(std::int64_t deadline);
 
+  /// Waits until what was handed over has left, which counters() then tells; false when it has not by `deadline`. An
+  /// error says why what is left will not, or did not.
+  virtual WireResult<bool> flush(std::int64_t deadline);
+
   /// For poll(2): once receive(0) has given nothing, it is readable as soon as receive() would give something. -1 when
   /// there is no such thing.
   [[nodiscard]] virtual int descriptor() const { return -1; }
@@ -116,9 +123,14 @@ class Wire {
 
 /// Opens a wire by name:
 ///
+///     null                   takes everything, gives nothing
+///     file:PATH              a capture file, written or read, in virtual time
 ///     unix:PATH              datagrams, as qemu's -netdev dgram speaks: the other end listens at PATH, and we at
 ///                            PATH.peer (unix:PATH,local=OWN says another one)
 ///     packet:INTERFACE       a network interface of this machine (AF_PACKET); needs CAP_NET_RAW
+///     xdp:INTERFACE          a network interface's queue, past the kernel's stack (AF_XDP); needs CAP_NET_RAW and
+///                            CAP_BPF
+///     verbs:DEVICE[/PORT]    an RDMA device's port, by a raw-packet queue pair; needs CAP_NET_RAW
 ///
 /// docs/wires.md has all options. An error lists what there is.
 WireResult<std::unique_ptr<Wire>> open_wire(const std::string& name);

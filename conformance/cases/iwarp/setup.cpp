@@ -98,7 +98,15 @@ std::optional<Seen> markers_refused(IwarpBench& bench, Connected& qp) {
 
 Connected& connect_with_markers(IwarpBench& bench, ConnectOptions options) {
   options.markers = true;
-  if (options.device_initiates) return bench.connect(options);
+  if (options.device_initiates) {
+    Connected& qp = asking(bench, options);
+    bench.answers(qp);
+    bench.operates(qp);
+    const std::string becomes = becomes_of(bench, qp).type;
+    if (becomes != "established")
+      end_case(Verdict::unsupported, "a reply that asks for markers ends the device's attempt: " + becomes);
+    return qp;
+  }
   Connected& qp = dialled(bench, options);
   qp.setup = markers_refused(bench, qp);
   if (!qp.setup) qp.setup = qp.wait(a_reply());

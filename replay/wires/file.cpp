@@ -1,0 +1,214 @@
+#include "replay/wires/file.hpp"
+
+#include <algorithm>
+#include <deque>
+
+#include "captures/io/reader.hpp"
+#include "captures/io/writer.hpp"
+#include "dissectors/faces/json.hpp"
+#include "replay/wires/error.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+// More than the writer's snap length would be said to be cut.
+constexpr std::uint32_t most_octets = 262'144;
+// The writer loses no more of what it has taken than it buffers, which is less than this.
+constexpr std::uint64_t most_buffered = 4 << 20;
+
+WireError capture_error(const std::string& name, const captures::CaptureError& error) {
+  const bool missing = error.kind == captures::CaptureError::Kind::unreadable;
+  return wire_error(missing ? WireError::Kind::missing : WireError::Kind::system, 0, "{}: {}", name,
+                    captures::to_string(error));
+}
+
+std::string name_of(const FileWireOptions& options) {
+  return options.name.empty() ? "file:" + options.path : options.name;
+}
+
+class FileWire : public Wire {
+ public:
+  explicit FileWire(const FileWireOptions& options) : name_(name_of(options)) {
+    capabilities_.link = options.link;
+    capabilities_.most_octets = most_octets;
+    capabilities_.batch = 64;
+    capabilities_.paces = true;
+    capabilities_.virtual_time = true;
+    capabilities_.sends = !options.read;
+    capabilities_.receives = options.read;
+  }
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] const WireCapabilities& capabilities() const override { return capabilities_; }
+  [[nodiscard]] WireCounters counters() const override { return counters_; }
+  [[nodiscard]] std::int64_t now() const override { return now_; }
+
+ protected:
+  [[nodiscard]] WireError failed(const captures::CaptureError& error) const { return capture_error(name_, error); }
+  [[nodiscard]] WireError unable(std::string_view what) const {
+    return wire_error(WireError::Kind::unsupported, 0, "{}: {}", name_, what);
+  }
+
+  std::string name_;
+  WireCapabilities capabilities_;
+  WireCounters counters_;
+  std::int64_t now_ = 0;
+  bool closed_ = false;
+};
+
+class WrittenFile final : public FileWire {
+ public:
+  WrittenFile(const FileWireOptions& options, captures::Writer writer)
+      : FileWire(options), writer_(std::move(writer)) {}
+  ~WrittenFile() override { close(); }
+
+  using Wire::send;
+  WireResult<std::size_t> send(std::span<const Outgoing> frames) override {
+    if (closed_) return tl::unexpected(closed_error(name_));
+    for (std::size_t sent = 0; sent < frames.size(); ++sent) {
+      const Outgoing& frame = frames[sent];
+      if (auto written = write(frame); !written) {
+        if (sent > 0) return sent;
+        return tl::unexpected(written.error());
+      }
+    }
+    return frames.size();
+  }
+
+  WireResult<std::optional<Received>> receive(std::int64_t deadline) override {
+    if (closed_) return tl::unexpected(closed_error(name_));
+    if (deadline == forever)
+      return tl::unexpected(unable("receiving: the file is written; file:PATH,read opens one for reading"));
+    now_ = std::max(now_, deadline);
+    return std::nullopt;
+  }
+
+  WireResult<bool> flush(std::int64_t /*deadline*/) override {
+    if (closed_) return tl::unexpected(closed_error(name_));
+    if (auto flushed = writer_.flush(); !flushed) return fail(flushed.error());
+    return true;
+  }
+
+  void close() override {
+    closed_ = true;
+    if (auto closed = writer_.close(); !closed) static_cast<void>(fail(closed.error()));
+  }
+
+ private:
+  WireResult<void> write(const Outgoing& frame) {
+    const std::int64_t time = frame.time == 0 ? now_ : frame.time;
+    if (frame.frame.size() > most_octets || time < 0)
+      return tl::unexpected(wire_error(WireError::Kind::frame, 0,
+                                       "{}: a frame of {} octets at {} ns; it takes at most {}, from 1970 on", name_,
+                                       frame.frame.size(), time, most_octets));
+    captures::Record record;
+    record.bytes = frame.frame;
+    record.time = time;
+    record.wire_length = static_cast<std::uint32_t>(frame.frame.size());
+    record.link = capabilities_.link;
+    if (auto written = writer_.write(record); !written) return fail(written.error());
+    now_ = std::max(now_, time);
+    ++counters_.sent;
+    counters_.sent_octets += frame.frame.size();
+    lately_.push_back(record.wire_length);
+    for (lately_octets_ += record.wire_length; lately_octets_ > most_buffered; lately_.pop_front())
+      lately_octets_ -= lately_.front();
+    return {};
+  }
+
+  // What the writer had taken and could not write was not sent.
+  tl::unexpected<WireError> fail(const captures::CaptureError& error) {
+    for (; counters_.sent > writer_.records() && !lately_.empty(); --counters_.sent) {
+      counters_.sent_octets -= lately_.back();
+      lately_.pop_back();
+    }
+    return tl::unexpected(failed(error));
+  }
+
+  captures::Writer writer_;
+  std::deque<std::uint32_t> lately_;  // octets of the frames that were written last
+  std::uint64_t lately_octets_ = 0;
+};
+
+class ReadFile final : public FileWire {
+ public:
+  ReadFile(const FileWireOptions& options, captures::Reader reader) : FileWire(options), reader_(std::move(reader)) {
+    look_ahead();
+    if (state_ == captures::Next::record)
+      capabilities_.link = record_.link;
+    else if (!reader_.interfaces().empty())
+      capabilities_.link = reader_.interfaces().front().link;
+  }
+
+  using Wire::send;
+  WireResult<std::size_t> send(std::span<const Outgoing> /*frames*/) override {
+    if (closed_) return tl::unexpected(closed_error(name_));
+    return tl::unexpected(unable("sending: the file is read; leave read away to make it anew"));
+  }
+
+  WireResult<std::optional<Received>> receive(std::int64_t deadline) override {
+    if (closed_) return tl::unexpected(closed_error(name_));
+    if (given_) look_ahead();
+    given_ = false;
+    if (state_ == captures::Next::error) return tl::unexpected(failed(reader_.error()));
+    if (state_ != captures::Next::record)
+      return tl::unexpected(wire_error(WireError::Kind::down, 0, "{}: receiving: the capture is over, after {} frames",
+                                       name_, counters_.received));
+    if (record_.link != capabilities_.link)
+      return tl::unexpected(
+          unable(fmt::format("receiving: frame {} is of link type {}, those before it of {}", record_.number,
+                             faces::link_name(record_.link), faces::link_name(capabilities_.link))));
+    if (record_.time > deadline) {
+      now_ = std::max(now_, deadline);
+      return std::nullopt;
+    }
+    given_ = true;
+    now_ = std::max(now_, record_.time);
+    ++counters_.received;
+    counters_.received_octets += record_.wire_length;
+    return Received{record_.bytes, record_.time, record_.wire_length, false};
+  }
+
+  void close() override { closed_ = true; }
+
+ private:
+  void look_ahead() { state_ = reader_.next(record_); }
+
+  captures::Reader reader_;
+  captures::Record record_;  // the next one, until it is given
+  captures::Next state_ = captures::Next::end;
+  bool given_ = false;
+};
+
+}  // namespace
+
+WireResult<std::unique_ptr<Wire>> open_file_wire(const FileWireOptions& options) {
+  if (options.read) {
+    auto reader = captures::Reader::open(options.path);
+    if (!reader) return tl::unexpected(capture_error(name_of(options), reader.error()));
+    return std::make_unique<ReadFile>(options, std::move(*reader));
+  }
+  captures::Writer::Options how;
+  how.section.application = "rdmawire";
+  auto writer = captures::Writer::create(options.path, how);
+  if (!writer) return tl::unexpected(capture_error(name_of(options), writer.error()));
+  captures::Interface interface;
+  interface.link = options.link;
+  if (auto added = writer->add_interface(interface); !added)
+    return tl::unexpected(capture_error(name_of(options), added.error()));
+  return std::make_unique<WrittenFile>(options, std::move(*writer));
+}
+
+WireResult<std::unique_ptr<Wire>> open_file_wire(const WireSpec& spec) {
+  if (auto known = spec.check({{"link", true, "what is written begins with this; ethernet otherwise"},
+                               {"read", false, "the frames of the file arrive"}});
+      !known)
+    return tl::unexpected(known.error());
+  const auto link = spec.link();
+  if (!link) return tl::unexpected(link.error());
+  if (spec.has("read") && spec.has("link"))
+    return tl::unexpected(specification_error(spec.text, "a file that is read says its link type itself"));
+  return open_file_wire(FileWireOptions{spec.address, spec.has("read"), *link, spec.text});
+}
+
+}  // namespace rdmawire::replay

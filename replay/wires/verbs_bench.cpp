@@ -1,0 +1,52 @@
+// What the verbs: wire costs above a null wire, frame by frame: the stand-in's posting and polling do nothing but
+// count. Frames of 1082 octets, as a RoCEv2 packet of 1024 octets of payload has, and of 64. Needs root.
+
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "replay/wires/null.hpp"
+#include "replay/wires/verbs.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+void run(benchmark::State& state, Wire& wire) {
+  // As a player has them: preloaded, more of them than a cache holds lines for.
+  const std::size_t octets = static_cast<std::size_t>(state.range(0));
+  const std::vector<std::uint8_t> room(octets * 64, 0x5a);
+  std::vector<Outgoing> frames;
+  for (std::size_t i = 0; i < 64; ++i) frames.push_back({Bytes(room).subspan(i * octets, octets), 0});
+  std::int64_t total = 0;
+  for (auto _ : state) {
+    const auto sent = wire.send(frames);
+    if (!sent) return state.SkipWithError(sent.error().message.c_str());
+    total += static_cast<std::int64_t>(*sent);
+  }
+  state.SetItemsProcessed(total);
+  state.counters["ns_a_frame"] =
+      benchmark::Counter(static_cast<double>(total) * 1e-9, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+void null(benchmark::State& state) { run(state, *make_null_wire()); }
+BENCHMARK(null)->Arg(64)->Arg(1082);
+
+void verbs(benchmark::State& state, bool requests, std::uint32_t inline_octets) {
+  setenv("STAND_IN_DEVICES", "lo", 1);
+  setenv("STAND_IN_NOOP", "1", 1);
+  VerbsWireOptions options;
+  options.device = "lo";
+  options.receive = VerbsWireOptions::Receive::nothing;
+  options.most_octets = 1518;
+  options.requests = requests;
+  options.inline_octets = inline_octets;
+  const auto wire = open_verbs_wire(options);
+  if (!wire) return state.SkipWithError(wire.error().message.c_str());
+  run(state, **wire);
+}
+BENCHMARK_CAPTURE(verbs, ibv_post_send, false, 0)->Arg(64)->Arg(1082);
+BENCHMARK_CAPTURE(verbs, ibv_wr, true, 0)->Arg(64)->Arg(1082);
+
+}  // namespace
+}  // namespace rdmawire::replay

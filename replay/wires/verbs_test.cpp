@@ -1,0 +1,349 @@
+// On the stand-in for libibverbs: over AF_PACKET, as strict as devices are, and it fails when it is told to.
+
+#include "replay/wires/verbs.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <poll.h>
+
+#include <cstdlib>
+
+#include "replay/wires/veth_for_test.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+using testing::frame_of;
+using testing::second;
+
+// Of IPv4 and UDP as much as a flow looks at.
+std::vector<std::uint8_t> udp_frame(std::uint32_t destination, std::uint16_t port) {
+  auto frame = frame_of(100, 0, 0x0800);
+  frame[14] = 0x45;
+  frame[23] = 17;
+  store_be(frame.data() + 30, 4, destination);
+  store_be(frame.data() + 36, 2, port);
+  return frame;
+}
+
+class VerbsWireTest : public testing::VethTest {
+ protected:
+  void SetUp() override {
+    VethTest::SetUp();
+    set("DEVICES", "near far");
+  }
+  void TearDown() override {
+    for (const char* name :
+         {"DEVICES", "FAIL", "COMPLETION", "LINK_LAYER", "PORT", "WITHOUT", "RATE", "L2_INLINE", "LOOPBACK", "NOOP"})
+      unsetenv((std::string("STAND_IN_") + name).c_str());
+  }
+  static void set(const char* name, const std::string& value) {
+    setenv((std::string("STAND_IN_") + name).c_str(), value.c_str(), 1);
+  }
+  // What arrives next; empty: nothing within a moment.
+  static std::vector<std::uint8_t> next(Wire& wire, std::int64_t patience = 5 * second) {
+    const auto got = wire.receive(wire.now() + patience);
+    EXPECT_TRUE(got) << got.error().message;
+    if (!got || !*got) return {};
+    return testing::copy(**got);
+  }
+};
+
+TEST_F(VerbsWireTest, FramesGoBothWaysInBatchesOnEitherWayOfPosting) {
+  for (const char* how : {"", ",post", ",depth=8,signal=100,receive=300", ",inline=200"}) {
+    const auto near = open(std::string("verbs:near") + how), far = open(std::string("verbs:far/1") + how);
+    std::vector<std::vector<std::uint8_t>> frames;
+    std::vector<Outgoing> outgoing;
+    for (std::size_t i = 0; i < 200; ++i) frames.push_back(frame_of(60 + i * 7, static_cast<std::uint8_t>(i)));
+    for (const auto& frame : frames) outgoing.push_back({frame, 0});
+    std::size_t sent = 0;
+    while (sent < frames.size()) {
+      const auto taken = near->send(std::span(outgoing).subspan(sent));
+      ASSERT_TRUE(taken) << taken.error().message;
+      sent += *taken;
+      ASSERT_TRUE(near->writable(near->now() + second).value());
+    }
+    ASSERT_TRUE(near->flush(near->now() + second).value());
+    EXPECT_EQ(near->counters().sent, 200U);
+    EXPECT_EQ(near->counters().sent_octets, 200U * 60 + 7 * 199 * 200 / 2);
+    for (const auto& frame : frames) ASSERT_EQ(next(*far), frame) << how;
+    EXPECT_EQ(far->counters().received, 200U);
+    ASSERT_TRUE(far->send(frame_of(1514, 9)));
+    EXPECT_EQ(next(*near), frame_of(1514, 9));
+  }
+  EXPECT_THAT(open("verbs:near")->capabilities().how, HasSubstr("ibv_wr_*"));
+  EXPECT_THAT(open("verbs:near,post")->capabilities().how, HasSubstr("ibv_post_send"));
+  set("WITHOUT", "wr");
+  EXPECT_THAT(open("verbs:near")->capabilities().how, HasSubstr("ibv_post_send"));
+}
+
+TEST_F(VerbsWireTest, TheDescriptorTellsWhenSomethingArrives) {
+  const auto near = open("verbs:near"), far = open("verbs:far");
+  pollfd poll{far->descriptor(), POLLIN, 0};
+  EXPECT_FALSE(far->receive(0).value());
+  EXPECT_EQ(::poll(&poll, 1, 0), 0);
+  for (std::uint8_t i = 1; i < 4; ++i) {
+    ASSERT_TRUE(near->send(frame_of(60, i)));
+    ASSERT_EQ(::poll(&poll, 1, 5000), 1);
+    ASSERT_EQ(next(*far), frame_of(60, i));
+    EXPECT_FALSE(far->receive(0).value());
+  }
+}
+
+TEST_F(VerbsWireTest, SteeredFlowsTakeOnlyTheirs) {
+  const auto near = open("verbs:near,noreceive"), sniffer = open("verbs:far"), udp = open("verbs:far,udp=4791"),
+             ip = open("verbs:far,ip=10.0.0.7"), mac = open("verbs:far,mac=02:00:00:00:00:09"),
+             type = open("verbs:far,ethertype=35093"), rest = open("verbs:far,rest");
+  auto to_nine = frame_of(60, 3);
+  to_nine[5] = 9;
+  const std::vector<std::vector<std::uint8_t>> frames{udp_frame(0x0a000007, 53), udp_frame(0x0a000008, 4791),
+                                                      frame_of(60, 1, 0x8915), to_nine};
+  for (const auto& frame : frames) ASSERT_TRUE(near->send(frame));
+  for (const auto& frame : frames) {
+    EXPECT_EQ(next(*sniffer), frame);
+    EXPECT_EQ(next(*rest), frame);
+  }
+  EXPECT_EQ(next(*ip), frames[0]);
+  EXPECT_EQ(next(*udp), frames[1]);
+  EXPECT_EQ(next(*type), frames[2]);
+  EXPECT_EQ(next(*mac), frames[3]);
+  for (const auto* wire : {&ip, &udp, &type, &mac}) EXPECT_TRUE(next(**wire, 1'000'000).empty());
+  EXPECT_EQ(near->receive(Wire::forever).error().kind, WireError::Kind::unsupported);
+
+  set("WITHOUT", "sniffer");
+  const WireError error = error_of("verbs:far");
+  EXPECT_EQ(error.kind, WireError::Kind::unsupported);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("making a sniffer flow"), HasSubstr("rest and mac=")));
+}
+
+TEST_F(VerbsWireTest, TheDevicesTimes) {
+  for (const char* without : {"", "wallclock"}) {
+    set("WITHOUT", without);
+    const auto near = open("verbs:near"), far = open("verbs:far,hwtime");
+    EXPECT_TRUE(far->capabilities().hardware_times);
+    std::int64_t last = near->now() - 10'000'000;
+    for (std::uint8_t i = 0; i < 5; ++i) {
+      ASSERT_TRUE(near->send(frame_of(60, i)));
+      const auto got = far->receive(far->now() + 5 * second);
+      ASSERT_TRUE(got && *got);
+      EXPECT_GE((*got)->time, last);
+      EXPECT_LE((*got)->time, far->now() + 1'000'000);
+      last = (*got)->time;
+    }
+  }
+  set("WITHOUT", "times");
+  EXPECT_EQ(error_of("verbs:far,hwtime").kind, WireError::Kind::unsupported);
+  EXPECT_THAT(error_of("verbs:far,hwtime").message, HasSubstr("leave hwtime away"));
+}
+
+TEST_F(VerbsWireTest, PacingIsTheDevicesOrRefused) {
+  EXPECT_THAT(error_of("verbs:near,rate=1G").message, HasSubstr("does not pace raw-packet queue pairs"));
+  set("RATE", "1000-100000000");
+  EXPECT_THAT(open("verbs:near,rate=1G")->capabilities().how, HasSubstr("paced to 1000000 kbit/s"));
+  EXPECT_THAT(open("verbs:near,rate=1G,burst=4096,typical=1082")->capabilities().how, HasSubstr("paced"));
+  const WireError low = error_of("verbs:near,rate=500K");
+  EXPECT_EQ(low.kind, WireError::Kind::unsupported);
+  EXPECT_THAT(low.message, HasSubstr("from 1000 to 100000000 kbit/s"));
+  set("FAIL", "ibv_modify_qp_rate_limit=" + std::to_string(EOPNOTSUPP));
+  EXPECT_THAT(error_of("verbs:near,rate=1G,burst=4096").message, HasSubstr("limiting the rate"));
+}
+
+TEST_F(VerbsWireTest, WhatIsNotThere) {
+  const WireError device = error_of("verbs:mlx5_0");
+  EXPECT_EQ(device.kind, WireError::Kind::missing);
+  EXPECT_THAT(device.message, HasSubstr("there are near, far"));
+  EXPECT_THAT(error_of("verbs:near/2").message, HasSubstr("there is no port 2; near has 1 to 1"));
+  set("DEVICES", "");
+  EXPECT_THAT(error_of("verbs:near").message, HasSubstr("there is none at all"));
+  unsetenv("STAND_IN_DEVICES");
+  const WireError kernel = error_of("verbs:near");
+  EXPECT_EQ(kernel.kind, WireError::Kind::unsupported);
+  EXPECT_EQ(kernel.number, ENOSYS);
+  EXPECT_THAT(kernel.message, HasSubstr("modprobe ib_uverbs"));
+  set("DEVICES", "near");
+  set("LINK_LAYER", "infiniband");
+  EXPECT_EQ(error_of("verbs:near").kind, WireError::Kind::unsupported);
+  EXPECT_THAT(error_of("verbs:near").message, HasSubstr("link layer is InfiniBand; raw packets need Ethernet"));
+  unsetenv("STAND_IN_LINK_LAYER");
+  set("WITHOUT", "raw");
+  EXPECT_EQ(error_of("verbs:near").kind, WireError::Kind::unsupported);
+  EXPECT_THAT(error_of("verbs:near").message, HasSubstr("makes no raw-packet queue pairs"));
+}
+
+// Each call that can fail while a wire is opened, and what the message says then.
+TEST_F(VerbsWireTest, EveryStepThatFailsIsNamed) {
+  using Kind = WireError::Kind;
+  const struct {
+    const char* call;
+    int number;
+    Kind kind;
+    const char* says;
+  } steps[] = {
+      {"ibv_get_device_list", EACCES, Kind::forbidden, "asking for the RDMA devices"},
+      {"ibv_open_device", EACCES, Kind::forbidden, "opening the device"},
+      {"ibv_query_device_ex", EIO, Kind::missing, "asking what the device can do"},
+      {"ibv_query_port", EIO, Kind::missing, "asking for the port"},
+      {"ibv_alloc_pd", ENOMEM, Kind::system, "ulimit -l"},
+      {"ibv_create_comp_channel", EMFILE, Kind::system, "a channel for events"},
+      {"ibv_create_cq", ENOMEM, Kind::system, "making a completion queue"},
+      {"ibv_create_qp", EPERM, Kind::forbidden, "CAP_NET_RAW"},
+      {"ibv_create_qp", EINVAL, Kind::unsupported, "makes no raw-packet queue pairs"},
+      {"ibv_reg_mr", ENOMEM, Kind::system, "registering memory for frames"},
+      {"ibv_modify_qp", EIO, Kind::missing, "bringing the queue pair to INIT"},
+      {"ibv_modify_qp", EINVAL, Kind::system, "bringing the queue pair to INIT"},
+      {"ibv_post_recv", EINVAL, Kind::system, "giving buffers"},
+      {"ibv_create_flow", EPERM, Kind::forbidden, "making a sniffer flow"},
+      {"ibv_create_flow", EINVAL, Kind::unsupported, "making a sniffer flow"},
+  };
+  for (const auto& step : steps) {
+    set("FAIL", fmt::format("{}={}", step.call, step.number));
+    const WireError error = error_of("verbs:near");
+    EXPECT_EQ(error.kind, step.kind) << step.call << ": " << error.message;
+    EXPECT_EQ(error.number, step.number) << step.call;
+    EXPECT_THAT(error.message, AllOf(HasSubstr("verbs:near"), HasSubstr(step.says)));
+  }
+  // Everything was given back: the stand-in closes no device otherwise, and says so on standard error.
+  unsetenv("STAND_IN_FAIL");
+  ::testing::internal::CaptureStderr();
+  open("verbs:near")->close();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_F(VerbsWireTest, WithoutTheRightTheMessageSaysWhich) {
+  testing::without_rights([] {
+    const WireError error = error_of("verbs:near");
+    EXPECT_EQ(error.kind, WireError::Kind::forbidden);
+    EXPECT_THAT(error.message, HasSubstr("setcap cap_net_raw+ep"));
+  });
+}
+
+TEST_F(VerbsWireTest, AFullQueueTakesFewerAndTellsWhenItHasRoom) {
+  const auto near = open("verbs:near,depth=4,noreceive"), far = open("verbs:far");
+  ASSERT_TRUE(spaces_->run("ip link set far down; until ip link show near | grep -q NO-CARRIER; do :; done"));
+  // The stand-in, as a device does, holds what is posted while there is no carrier.
+  const auto frame = frame_of(60, 1);
+  const std::vector<Outgoing> frames(6, Outgoing{frame, 0});
+  const auto first = near->send(frames);
+  ASSERT_TRUE(first || first.error().kind == WireError::Kind::down);
+  EXPECT_EQ(first.value_or(4), 4U);
+  EXPECT_EQ(near->counters().sent, 0U);
+  const auto flushed = near->flush(near->now() + 5 * second);
+  ASSERT_FALSE(flushed);
+  EXPECT_EQ(flushed.error().kind, WireError::Kind::down);
+  EXPECT_THAT(flushed.error().message, HasSubstr("port 1 is down"));
+  ASSERT_TRUE(spaces_->run("ip link set far up") && spaces_->run(testing::Namespaces::until_up("near")));
+  const std::int64_t deadline = near->now() + 5 * second;
+  while (!near->flush(deadline).value_or(false)) ASSERT_LT(near->now(), deadline);
+  EXPECT_EQ(near->counters().sent, first.value_or(0));
+  EXPECT_EQ(near->send(frames).value(), 4U);
+}
+
+TEST_F(VerbsWireTest, ENOMEMOfTheDeviceIsAFullQueue) {
+  for (const char* how : {"verbs:near", "verbs:near,post"}) {
+    const auto near = open(how);
+    set("FAIL", fmt::format("ibv_post_send={},ibv_wr_complete={}", ENOMEM, ENOMEM));
+    const auto sent = near->send(frame_of(60, 1));
+    ASSERT_FALSE(sent);
+    EXPECT_EQ(sent.error().kind, WireError::Kind::full);
+    unsetenv("STAND_IN_FAIL");
+    EXPECT_TRUE(near->send(frame_of(60, 1)));
+  }
+}
+
+TEST_F(VerbsWireTest, ACompletionWithErrorEndsTheWireAndOnlyWhatLeftIsCounted) {
+  for (const char* how : {"verbs:near", "verbs:near,post,signal=200,depth=512"}) {
+    const auto near = open(how);
+    const auto frame = frame_of(100, 1);
+    const std::vector<Outgoing> frames(40, Outgoing{frame, 0});
+    set("COMPLETION", "37=10");  // remote access error, of all
+    EXPECT_EQ(near->send(frames).value(), 40U);
+    const auto flushed = near->flush(near->now() + second);
+    ASSERT_FALSE(flushed);
+    EXPECT_EQ(flushed.error().kind, WireError::Kind::system);
+    EXPECT_THAT(flushed.error().message,
+                AllOf(HasSubstr("frame 37 was not sent, nor any after it"), HasSubstr("0x5a")));
+    EXPECT_EQ(near->counters().sent, 36U);
+    EXPECT_EQ(near->counters().sent_octets, 3600U);
+    EXPECT_EQ(near->send(frames).error().message, flushed.error().message);
+    EXPECT_EQ(near->writable(0).value_or(true), true);
+    unsetenv("STAND_IN_COMPLETION");
+  }
+}
+
+TEST_F(VerbsWireTest, AFrameThatCannotBeSent) {
+  const auto near = open("verbs:near");
+  EXPECT_EQ(near->capabilities().most_octets, 1518U);
+  EXPECT_EQ(near->send(frame_of(1519, 1)).error().kind, WireError::Kind::frame);
+  EXPECT_EQ(near->send(std::vector<std::uint8_t>(13)).error().kind, WireError::Kind::frame);
+  set("L2_INLINE", "18");
+  const auto demanded = near->send(frame_of(16, 1));
+  ASSERT_FALSE(demanded);
+  EXPECT_EQ(demanded.error().kind, WireError::Kind::frame);
+  EXPECT_THAT(demanded.error().message, HasSubstr("inline=…"));
+  EXPECT_TRUE(near->send(frame_of(60, 1)));
+  EXPECT_TRUE(open("verbs:near,inline=60")->send(frame_of(16, 1)));
+}
+
+TEST_F(VerbsWireTest, AFrameLongerThanTheBuffersEndsReceiving) {
+  const auto near = open("verbs:near"), far = open("verbs:far,mtu=100");
+  ASSERT_TRUE(near->send(frame_of(60, 1)));
+  ASSERT_TRUE(near->send(frame_of(500, 2)));
+  EXPECT_EQ(next(*far), frame_of(60, 1));
+  const auto got = far->receive(far->now() + 5 * second);
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().kind, WireError::Kind::frame);
+  EXPECT_THAT(got.error().message, HasSubstr("frames may have 118 octets"));
+}
+
+TEST_F(VerbsWireTest, ADeviceThatGoesAway) {
+  const auto near = open("verbs:near");
+  const auto frame = frame_of(60, 1);
+  ASSERT_TRUE(near->send(frame));
+  ASSERT_TRUE(spaces_->run("ip link del near"));
+  std::optional<WireError> error;
+  for (const std::int64_t deadline = near->now() + 5 * second; !error && near->now() < deadline;)
+    if (const auto sent = near->send(frame); !sent) error = sent.error();
+  ASSERT_TRUE(error);
+  EXPECT_TRUE(error->kind == WireError::Kind::missing || error->kind == WireError::Kind::down) << error->message;
+  EXPECT_EQ(near->counters().sent, 1U);
+}
+
+TEST_F(VerbsWireTest, APortThatIsDownIsNotOpened) {
+  set("PORT", "down");
+  const WireError error = error_of("verbs:near");
+  EXPECT_EQ(error.kind, WireError::Kind::down);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("port 1 is down"), HasSubstr("interface near set up")));
+}
+
+TEST_F(VerbsWireTest, OptionsThatCannotBe) {
+  for (const char* options : {"/x", "/256", "/", ",depth=1", ",mac=02:00", ",mac=02:00:00:00:00:01x", ",ip=10.0.0",
+                              ",udp=65536", ",burst=100", ",rest,udp=1", ",rate=5", ",colour=red"})
+    EXPECT_EQ(error_of(std::string("verbs:near") + options).kind, WireError::Kind::specification) << options;
+}
+
+TEST_F(VerbsWireTest, WhatPortsThereAre) {
+  set("RATE", "1000-100000000");
+  auto ports = verbs_ports();
+  ASSERT_TRUE(ports);
+  ASSERT_EQ(ports->size(), 2U);
+  EXPECT_EQ(ports->front().device, "near");
+  EXPECT_EQ(ports->front().interface, "near");
+  EXPECT_EQ(ports->front().state, "active");
+  EXPECT_EQ(ports->front().link_layer, "Ethernet");
+  EXPECT_TRUE(ports->front().raw_packets && ports->front().requests && ports->front().hardware_times);
+  EXPECT_EQ(ports->front().most_rate, 100'000'000'000U);
+  set("WITHOUT", "wr");
+  EXPECT_FALSE(verbs_ports()->front().requests);
+  set("FAIL", "ibv_create_qp=" + std::to_string(EPERM));
+  ports = verbs_ports();
+  EXPECT_FALSE(ports->front().raw_packets);
+  EXPECT_THAT(ports->front().why_not, HasSubstr("CAP_NET_RAW"));
+  unsetenv("STAND_IN_DEVICES");
+  EXPECT_EQ(verbs_ports().error().number, ENOSYS);
+}
+
+}  // namespace
+}  // namespace rdmawire::replay

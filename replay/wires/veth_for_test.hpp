@@ -1,0 +1,78 @@
+#pragma once
+/// For tests only: two interfaces "near" and "far", the ends of one veth pair, both in this thread's namespace.
+
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "replay/wires/namespaces_for_test.hpp"
+#include "replay/wires/wire.hpp"
+
+namespace rdmawire::replay::testing {
+
+constexpr std::int64_t second = 1'000'000'000;
+
+/// A frame whose EtherType no stack answers, unless said otherwise.
+inline std::vector<std::uint8_t> frame_of(std::size_t octets, std::uint8_t value, std::uint16_t type = 0x88b5) {
+  std::vector<std::uint8_t> frame(octets, value);
+  store_be(frame.data(), 6, 0x02000000'0001);
+  store_be(frame.data() + 6, 6, 0x02000000'0002);
+  store_be(frame.data() + 12, 2, type);
+  return frame;
+}
+
+inline std::vector<std::uint8_t> copy(const Received& received) {
+  return {received.frame.begin(), received.frame.end()};
+}
+
+/// What arrives next of that EtherType; 0: of any.
+inline std::optional<Received> next(Wire& wire, std::uint16_t type = 0x88b5, std::int64_t patience = 5 * second) {
+  const std::int64_t deadline = wire.now() + patience;
+  for (;;) {
+    const auto got = wire.receive(deadline);
+    if (!got || !*got) return std::nullopt;
+    if (type == 0 || load_be<2>((*got)->frame.data() + 12) == type) return *got;
+  }
+}
+
+/// Runs it in a thread that has given up all its rights.
+inline void without_rights(const std::function<void()>& what) {
+  std::thread([&] {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    std::array<__user_cap_data_struct, 2> none{};
+    ASSERT_EQ(syscall(SYS_capset, &header, none.data()), 0);
+    what();
+  }).join();
+}
+
+class VethTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why_not;
+    spaces_ = Namespaces::make(why_not);
+    if (!spaces_) GTEST_SKIP() << why_not;
+    // Both ends in one namespace, so that one thread opens both.
+    ASSERT_TRUE(spaces_->run("ip link add near type veth peer name far && for i in near far; do "
+                             "sysctl -qw net.ipv6.conf.$i.disable_ipv6=1; ip link set $i up; done") &&
+                spaces_->run(Namespaces::until_up("near")) && spaces_->run(Namespaces::until_up("far")));
+  }
+  static std::unique_ptr<Wire> open(const std::string& name) {
+    auto wire = open_wire(name);
+    EXPECT_TRUE(wire) << wire.error().message;
+    return wire ? std::move(*wire) : nullptr;
+  }
+  static WireError error_of(const std::string& name) {
+    const auto wire = open_wire(name);
+    return wire ? WireError{WireError::Kind::closed, 0, "it opened"} : wire.error();
+  }
+  std::unique_ptr<Namespaces> spaces_;
+};
+
+}  // namespace rdmawire::replay::testing

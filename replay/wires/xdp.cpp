@@ -1,0 +1,468 @@
+#include "replay/wires/xdp.hpp"
+
+#include <linux/if_xdp.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "dissectors/protocol/ethernet.hpp"
+#include "replay/wires/clock.hpp"
+#include "replay/wires/descriptor.hpp"
+#include "replay/wires/error.hpp"
+#include "replay/wires/interface.hpp"
+#include "replay/wires/sending.hpp"
+#include "replay/wires/xdp_program.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+constexpr std::uint32_t chunk_octets = 4096;
+constexpr std::uint32_t most_pieces = 16;  // of a frame; the kernel takes 17
+constexpr std::int64_t pause = 5'000;      // between two looks at a ring
+constexpr std::int64_t linger = 1'000'000'000;
+constexpr std::int64_t patience = 1'000'000'000;
+constexpr std::int64_t look_up = 50'000'000;  // poll(2) says nothing of an interface that went away
+// Newer than the headers of Debian 12.
+constexpr std::uint16_t use_pieces = 1 << 4;   // XDP_USE_SG, Linux 6.6
+constexpr std::uint32_t more_pieces = 1 << 0;  // XDP_PKT_CONTD
+constexpr int most_at_once = 9;                // XDP_MAX_TX_SKB_BUDGET, Linux 6.17
+
+// One of the four rings that are shared with the kernel. One side writes `producer`, the other `consumer`.
+template <class Entry>
+class Ring {
+ public:
+  Ring() = default;
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+  ~Ring() { release(); }
+  void release() {
+    if (map_ != MAP_FAILED) munmap(map_, octets_);
+    map_ = MAP_FAILED;
+  }
+
+  /// Whether it could be mapped.
+  bool map(int socket, const xdp_ring_offset& offsets, std::uint32_t entries, off_t page) {
+    octets_ = offsets.desc + entries * sizeof(Entry);
+    map_ = mmap(nullptr, octets_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, socket, page);
+    if (map_ == MAP_FAILED) return false;
+    auto* const at = static_cast<std::uint8_t*>(map_);
+    producer_ = reinterpret_cast<std::uint32_t*>(at + offsets.producer);
+    consumer_ = reinterpret_cast<std::uint32_t*>(at + offsets.consumer);
+    flags_ = reinterpret_cast<std::uint32_t*>(at + offsets.flags);
+    entries_ = reinterpret_cast<Entry*>(at + offsets.desc);
+    count_ = entries;
+    return true;
+  }
+  [[nodiscard]] bool wants_wakeup() const {
+    return std::atomic_ref(*flags_).load(std::memory_order_relaxed) & XDP_RING_NEED_WAKEUP;
+  }
+
+  // As the one who produces.
+  [[nodiscard]] std::uint32_t room() const { return count_ - waiting_for_kernel(); }
+  [[nodiscard]] std::uint32_t waiting_for_kernel() const {
+    return written_ - std::atomic_ref(*consumer_).load(std::memory_order_acquire);
+  }
+  Entry& write() { return entries_[written_++ & (count_ - 1)]; }
+  void publish() { std::atomic_ref(*producer_).store(written_, std::memory_order_release); }
+
+  // As the one who consumes.
+  [[nodiscard]] std::uint32_t available() const {
+    return std::atomic_ref(*producer_).load(std::memory_order_acquire) - read_;
+  }
+  const Entry& read() { return entries_[read_++ & (count_ - 1)]; }
+  void give_back() { std::atomic_ref(*consumer_).store(read_, std::memory_order_release); }
+
+ private:
+  void* map_ = MAP_FAILED;
+  std::size_t octets_ = 0;
+  std::uint32_t *producer_ = nullptr, *consumer_ = nullptr, *flags_ = nullptr;
+  Entry* entries_ = nullptr;
+  std::uint32_t count_ = 0, written_ = 0, read_ = 0;
+};
+
+// Memory in chunks of a page.
+class Chunks {
+ public:
+  Chunks() = default;
+  Chunks(const Chunks&) = delete;
+  Chunks& operator=(const Chunks&) = delete;
+  ~Chunks() {
+    if (begin_ != MAP_FAILED) munmap(begin_, octets_);
+  }
+  bool make(std::size_t count) {
+    octets_ = count * chunk_octets;
+    begin_ = mmap(nullptr, octets_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    return begin_ != MAP_FAILED;
+  }
+  [[nodiscard]] std::uint8_t* at(std::uint64_t offset) const { return static_cast<std::uint8_t*>(begin_) + offset; }
+  [[nodiscard]] std::size_t octets() const { return octets_; }
+
+ private:
+  void* begin_ = MAP_FAILED;
+  std::size_t octets_ = 0;
+};
+
+class XdpWire final : public Wire {
+ public:
+  static WireResult<std::unique_ptr<Wire>> open(const XdpWireOptions& options);
+  ~XdpWire() override { close(); }
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] const WireCapabilities& capabilities() const override { return capabilities_; }
+  [[nodiscard]] int descriptor() const override { return socket_.get(); }
+  [[nodiscard]] WireCounters counters() const override;
+
+  using Wire::send;
+  WireResult<std::size_t> send(std::span<const Outgoing> frames) override {
+    if (!socket_) return tl::unexpected(closed_error(name_));
+    return send_when_due(frames, capabilities_.batch, [this](std::span<const Outgoing> run) { return hand_over(run); });
+  }
+  WireResult<bool> writable(std::int64_t deadline) override {
+    return wait_until(deadline, [this] {
+      return free_.size() >= pieces_of(capabilities_.most_octets) && to_send_.room() >= most_pieces;
+    });
+  }
+  WireResult<bool> flush(std::int64_t deadline) override {
+    return wait_until(deadline, [this] { return free_.size() == frames_; });
+  }
+  WireResult<std::optional<Received>> receive(std::int64_t deadline) override;
+  void close() override;
+
+ private:
+  XdpWire() = default;
+  // EOPNOTSUPP and the like of the last step are for the caller to try otherwise.
+  WireResult<void> set_up(const XdpWireOptions& options, std::uint16_t flags);
+  [[nodiscard]] WireError failed(std::string_view doing, int number) const { return interface_.failed(doing, number); }
+  WireResult<std::size_t> hand_over(std::span<const Outgoing> frames);
+  WireResult<void> kick();
+  void drain();
+  template <class Ready>
+  WireResult<bool> wait_until(std::int64_t deadline, Ready ready);
+  void refill();
+  // The queue is free once nothing of the socket is mapped.
+  void let_go() {
+    to_fill_.release();
+    completed_.release();
+    to_send_.release();
+    received_.release();
+    socket_ = {};
+  }
+  static std::uint32_t pieces_of(std::size_t octets) {
+    return std::max<std::uint32_t>(1, static_cast<std::uint32_t>((octets + chunk_octets - 1) / chunk_octets));
+  }
+
+  std::string name_;
+  WireCapabilities capabilities_;
+  mutable WireCounters counters_;
+  Interface interface_;
+  Chunks chunks_;
+  Descriptor socket_;
+  Ring<std::uint64_t> to_fill_, completed_;
+  Ring<xdp_desc> to_send_, received_;
+  XdpProgram program_;
+  std::uint32_t frames_ = 0;
+
+  // Sending: the first half of the chunks.
+  std::vector<std::uint64_t> free_;
+  std::vector<std::uint32_t> lengths_;  // of the frame whose last piece a chunk holds; 0: another piece
+  // Receiving: the second half.
+  std::vector<std::uint64_t> held_;  // chunks of the frame that was given
+  std::vector<std::uint8_t> joined_;
+};
+
+WireResult<void> XdpWire::set_up(const XdpWireOptions& options, std::uint16_t flags) {
+  let_go();
+  socket_ = Descriptor(socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
+  if (!socket_) {
+    if (errno == EAFNOSUPPORT)
+      return tl::unexpected(wire_error(WireError::Kind::unsupported, errno,
+                                       "{}: this kernel has no AF_XDP (CONFIG_XDP_SOCKETS); packet:{} goes without",
+                                       name_, interface_.name()));
+    return tl::unexpected(failed("opening an AF_XDP socket", errno));
+  }
+  const auto set = [this](int option, const auto& value, std::string_view doing) -> WireResult<void> {
+    if (setsockopt(socket_.get(), SOL_XDP, option, &value, sizeof value) != 0)
+      return tl::unexpected(failed(doing, errno));
+    return {};
+  };
+  xdp_umem_reg memory{};
+  memory.addr = reinterpret_cast<std::uintptr_t>(chunks_.at(0));
+  memory.len = chunks_.octets();
+  memory.chunk_size = chunk_octets;
+  if (auto r = set(XDP_UMEM_REG, memory, "sharing memory for frames (ulimit -l)"); !r) return r;
+  for (const int ring : {XDP_UMEM_FILL_RING, XDP_UMEM_COMPLETION_RING, XDP_RX_RING, XDP_TX_RING})
+    if (auto r = set(ring, frames_, "making the rings"); !r) return r;
+
+  xdp_mmap_offsets offsets{};
+  socklen_t length = sizeof offsets;
+  if (getsockopt(socket_.get(), SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &length) != 0 || length != sizeof offsets)
+    return tl::unexpected(failed("asking where the rings are", errno));
+  const int fd = socket_.get();
+  if (!to_fill_.map(fd, offsets.fr, frames_, XDP_UMEM_PGOFF_FILL_RING) ||
+      !completed_.map(fd, offsets.cr, frames_, static_cast<off_t>(XDP_UMEM_PGOFF_COMPLETION_RING)) ||
+      !received_.map(fd, offsets.rx, frames_, XDP_PGOFF_RX_RING) ||
+      !to_send_.map(fd, offsets.tx, frames_, static_cast<off_t>(XDP_PGOFF_TX_RING)))
+    return tl::unexpected(failed("mapping the rings", errno));
+
+  sockaddr_xdp address{};
+  address.sxdp_family = AF_XDP;
+  address.sxdp_ifindex = interface_.index();
+  address.sxdp_queue_id = options.queue;
+  address.sxdp_flags = flags;
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    const int number = errno;
+    WireError error = failed(fmt::format("taking queue {}", options.queue), number);
+    if (number == EBUSY) error.message += "; the queue has another socket";
+    if (number == EINVAL) error.message += "; is there such a queue? (ethtool -l)";
+    return tl::unexpected(error);
+  }
+  return {};
+}
+
+WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
+  std::unique_ptr<XdpWire> wire(new XdpWire());
+  wire->name_ = options.name.empty() ? "xdp:" + options.interface : options.name;
+  auto interface = Interface::find(wire->name_, options.interface);
+  if (!interface) return tl::unexpected(interface.error());
+  wire->interface_ = std::move(*interface);
+  if (auto kind = wire->interface_.check_ethernet(); !kind) return tl::unexpected(kind.error());
+  if (auto link = wire->interface_.check_link(); !link) return tl::unexpected(link.error());
+
+  wire->frames_ = std::bit_ceil(std::clamp<std::uint32_t>(options.frames, 64, 1U << 16));
+  if (!wire->chunks_.make(std::size_t{2} * wire->frames_))
+    return tl::unexpected(wire->failed("taking memory for frames", errno));
+
+  // What is wanted most first: with frames of several pieces where the MTU asks for them, and without copies.
+  const std::uint32_t whole = wire->interface_.mtu() + static_cast<std::uint32_t>(Ethernet::size + Vlan::size);
+  const bool pieces = whole > chunk_octets;
+  using Mode = XdpWireOptions::Mode;
+  std::vector<std::uint16_t> ways;
+  for (const std::uint16_t in : {use_pieces, std::uint16_t{0}})
+    for (const auto& [mode, unwanted] : {std::pair{XDP_ZEROCOPY, Mode::copy}, std::pair{XDP_COPY, Mode::zero_copy}})
+      if (options.mode != unwanted && (in == 0 || pieces))
+        ways.push_back(static_cast<std::uint16_t>(mode | in | XDP_USE_NEED_WAKEUP));
+  std::uint16_t flags = 0;
+  WireResult<void> ready;
+  // The kernel takes its time to let go of a queue whose socket was closed.
+  const std::int64_t until = wire_clock::now() + patience;
+  for (std::size_t i = 0; i < ways.size();) {
+    flags = ways[i];
+    ready = wire->set_up(options, flags);
+    if (ready || ready.error().kind == WireError::Kind::forbidden) break;
+    if (ready.error().number != EBUSY)
+      ++i;
+    else if (wire_clock::now() < until)
+      wire_clock::sleep_until(wire_clock::now() + 1'000'000);
+    else
+      break;
+  }
+  if (!ready) {
+    if (options.mode == Mode::zero_copy && ready.error().number == EOPNOTSUPP)
+      return tl::unexpected(wire_error(WireError::Kind::unsupported, EOPNOTSUPP,
+                                       "{}: the driver of {} ({}) has no zero copy; leave zero-copy away, frames are "
+                                       "copied then",
+                                       wire->name_, wire->interface_.name(), wire->interface_.driver()));
+    return tl::unexpected(ready.error());
+  }
+
+  WireCapabilities& able = wire->capabilities_;
+  able.most_octets = std::min(whole, flags & use_pieces ? most_pieces * chunk_octets : chunk_octets);
+  able.least_octets = Ethernet::size;
+  able.batch = std::clamp<std::uint32_t>(options.batch, 1, wire->frames_ / 2);
+  able.receives = options.receive;
+  able.bits_per_second = wire->interface_.bits_per_second();
+  able.how = fmt::format("{}, queue {}", flags & XDP_ZEROCOPY ? "zero copy" : "copies", options.queue);
+
+  // One call then sends what the ring holds; older kernels send 32 a call.
+  const std::uint32_t at_once = wire->frames_;
+  setsockopt(wire->socket_.get(), SOL_XDP, most_at_once, &at_once, sizeof at_once);
+
+  wire->lengths_.resize(wire->frames_);
+  for (std::uint64_t chunk = wire->frames_; chunk > 0; --chunk) wire->free_.push_back((chunk - 1) * chunk_octets);
+  if (options.receive) {
+    for (std::uint64_t chunk = 0; chunk < wire->frames_; ++chunk)
+      wire->held_.push_back((wire->frames_ + chunk) * chunk_octets);
+    wire->refill();
+    auto program = XdpProgram::attach(wire->interface_, options.queue, wire->socket_.get());
+    if (!program) return tl::unexpected(program.error());
+    wire->program_ = std::move(*program);
+    able.how += fmt::format(", {} XDP program", wire->program_.how());
+  }
+  return std::unique_ptr<Wire>(std::move(wire));
+}
+
+// What the kernel gave back has left.
+void XdpWire::drain() {
+  const std::uint32_t count = completed_.available();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint64_t chunk = completed_.read() / chunk_octets;
+    if (const std::uint32_t octets = lengths_[chunk]) {
+      ++counters_.sent;
+      counters_.sent_octets += octets;
+    }
+    free_.push_back(chunk * chunk_octets);
+  }
+  if (count > 0) completed_.give_back();
+}
+
+// Makes the kernel look at what is to be sent. It may take some of it only; the next call goes on.
+WireResult<void> XdpWire::kick() {
+  while (to_send_.waiting_for_kernel() > 0 && to_send_.wants_wakeup()) {
+    const std::uint32_t before = to_send_.waiting_for_kernel();
+    if (sendto(socket_.get(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) >= 0) continue;
+    const int number = errno;
+    if (number == EAGAIN && to_send_.waiting_for_kernel() < before) continue;  // 32 of them
+    if (number == EAGAIN || number == EBUSY || number == ENOBUFS || number == EINTR) return {};
+    return tl::unexpected(failed("sending", number));
+  }
+  return {};
+}
+
+WireResult<std::size_t> XdpWire::hand_over(std::span<const Outgoing> frames) {
+  if (auto link = interface_.check_link(); !link) return tl::unexpected(link.error());
+  drain();
+  std::size_t count = 0;
+  for (; count < frames.size(); ++count) {
+    const Bytes frame = frames[count].frame;
+    // Four octets above the MTU are for a tag.
+    const bool tagged = frame.size() >= Ethernet::size &&
+                        (load_be<2>(frame.data() + 12) == 0x8100 || load_be<2>(frame.data() + 12) == 0x88a8);
+    const std::size_t most =
+        capabilities_.most_octets - (tagged || capabilities_.most_octets == chunk_octets ? 0 : Vlan::size);
+    if (frame.size() < capabilities_.least_octets || frame.size() > most) {
+      if (count > 0) break;
+      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE,
+                                       "{}: a frame of {} octets; it takes {} to {} (the interface's MTU and the "
+                                       "Ethernet header, and what the kernel sends in one piece)",
+                                       name_, frame.size(), capabilities_.least_octets, most));
+    }
+    const std::uint32_t pieces = pieces_of(frame.size());
+    if (free_.size() < pieces || to_send_.room() < pieces) break;
+    for (std::size_t from = 0; from < frame.size(); from += chunk_octets) {
+      const auto octets = static_cast<std::uint32_t>(std::min<std::size_t>(chunk_octets, frame.size() - from));
+      const bool last = from + octets == frame.size();
+      const std::uint64_t chunk = free_.back();
+      free_.pop_back();
+      std::memcpy(chunks_.at(chunk), frame.data() + from, octets);
+      lengths_[chunk / chunk_octets] = last ? static_cast<std::uint32_t>(frame.size()) : 0;
+      to_send_.write() = {chunk, octets, last ? 0 : more_pieces};
+    }
+  }
+  if (count > 0) to_send_.publish();
+  if (auto kicked = kick(); !kicked && count == 0) return tl::unexpected(kicked.error());
+  return count;
+}
+
+template <class Ready>
+WireResult<bool> XdpWire::wait_until(std::int64_t deadline, Ready ready) {
+  if (!socket_) return tl::unexpected(closed_error(name_));
+  for (;;) {
+    const auto kicked = kick();
+    drain();
+    if (ready()) return true;
+    if (!kicked) return tl::unexpected(kicked.error());
+    if (auto link = interface_.check_link(); !link) return tl::unexpected(link.error());
+    const std::int64_t now = wire_clock::now();
+    if (now >= deadline) return false;
+    wire_clock::sleep_until(std::min(deadline, now + pause));
+  }
+}
+
+// Gives the chunks of the last frame to the kernel again. It has room for all there are.
+void XdpWire::refill() {
+  if (held_.empty()) return;
+  for (const std::uint64_t chunk : held_) to_fill_.write() = chunk / chunk_octets * chunk_octets;
+  to_fill_.publish();
+  held_.clear();
+}
+
+WireResult<std::optional<Received>> XdpWire::receive(std::int64_t deadline) {
+  if (!socket_) return tl::unexpected(closed_error(name_));
+  if (!capabilities_.receives) return receive_nothing(name_, deadline);
+  refill();
+  joined_.clear();
+  for (;;) {
+    if (received_.available() == 0) {
+      if (to_fill_.wants_wakeup()) recvfrom(socket_.get(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
+      if (received_.available() == 0) {
+        if (auto link = interface_.check_link(); !link && link.error().kind == WireError::Kind::missing)
+          return tl::unexpected(link.error());
+        if (!wire_clock::wait_for(socket_.get(), POLLIN, std::min(deadline, now() + look_up))) {
+          if (now() >= deadline) return std::nullopt;
+          continue;
+        }
+        if (received_.available() == 0) continue;
+      }
+    }
+    const xdp_desc piece = received_.read();
+    received_.give_back();
+    held_.push_back(piece.addr);
+    Bytes frame(chunks_.at(piece.addr), piece.len);
+    const bool more = piece.options & more_pieces;
+    if (more || !joined_.empty()) {
+      joined_.insert(joined_.end(), frame.begin(), frame.end());
+      frame = joined_;
+    }
+    if (more) continue;
+    ++counters_.received;
+    counters_.received_octets += frame.size();
+    return Received{frame, now(), static_cast<std::uint32_t>(frame.size()), false};
+  }
+}
+
+WireCounters XdpWire::counters() const {
+  xdp_statistics statistics{};
+  socklen_t length = sizeof statistics;
+  if (socket_ && getsockopt(socket_.get(), SOL_XDP, XDP_STATISTICS, &statistics, &length) == 0)
+    counters_.dropped = statistics.rx_dropped + statistics.rx_ring_full;
+  return counters_;
+}
+
+void XdpWire::close() {
+  if (!socket_) return;
+  static_cast<void>(flush(wire_clock::now() + linger));
+  static_cast<void>(counters());
+  program_ = {};
+  let_go();
+}
+
+}  // namespace
+
+WireResult<std::unique_ptr<Wire>> open_xdp_wire(const XdpWireOptions& options) { return XdpWire::open(options); }
+
+WireResult<std::unique_ptr<Wire>> open_xdp_wire(const WireSpec& spec) {
+  if (auto known = spec.check({{"batch", true, "frames that are handed over by one call"},
+                               {"copy", false, "frames are copied even where they need not be"},
+                               {"frames", true, "that may be on their way, and wait here"},
+                               {"noreceive", false, "only sends; no program at the interface"},
+                               {"queue", true, "of the interface; 0 otherwise"},
+                               {"zero-copy", false, "an error where frames would be copied"}});
+      !known)
+    return tl::unexpected(known.error());
+  if (spec.has("copy") && spec.has("zero-copy"))
+    return tl::unexpected(specification_error(spec.text, "one of copy and zero-copy"));
+  XdpWireOptions options;
+  options.name = spec.text;
+  options.interface = spec.address;
+  const auto batch = spec.number("batch", options.batch, 1, 4096);
+  const auto frames = spec.number("frames", options.frames, 64, 1U << 16);
+  const auto queue = spec.number("queue", 0, 0, 4095);
+  for (const auto* given : {&batch, &frames, &queue})
+    if (!*given) return tl::unexpected(given->error());
+  options.batch = static_cast<std::uint32_t>(*batch);
+  options.frames = static_cast<std::uint32_t>(*frames);
+  options.queue = static_cast<std::uint32_t>(*queue);
+  if (spec.has("copy")) options.mode = XdpWireOptions::Mode::copy;
+  if (spec.has("zero-copy")) options.mode = XdpWireOptions::Mode::zero_copy;
+  options.receive = !spec.has("noreceive");
+  return open_xdp_wire(options);
+}
+
+}  // namespace rdmawire::replay
