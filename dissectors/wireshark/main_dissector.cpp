@@ -185,6 +185,20 @@ void hand_off_main_dissector() {
   heur_dissector_add("tcp", dissect_iwarp, "iWARP by rdmawire", "rdmawire_tcp", protocol(), HEURISTIC_ENABLE);
 }
 
+std::uint16_t port_decoded_as_roce() {
+  std::uint16_t port = 0;
+  dissector_table_foreach(
+      on_udp.table,
+      [](const gchar*, ftenum_t, gpointer key, gpointer value, gpointer found) {
+        dissector_handle_t handle = dtbl_entry_get_handle(static_cast<dtbl_entry_t*>(value));
+        const auto number = GPOINTER_TO_UINT(key);
+        if (handle && (handle == on_udp.ours || handle == on_udp.built_in) && number != on_udp.value)
+          *static_cast<std::uint16_t*>(found) = static_cast<std::uint16_t>(number);
+      },
+      &port);
+  return port;
+}
+
 void take_places() {
   // What the user chose by Decode As stays: ours is told from theirs by who made the change.
   for (Place* place : places) {

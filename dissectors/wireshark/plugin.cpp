@@ -52,7 +52,8 @@ void begin() {
   unless_out_of_memory([] {
     SessionOptions options;
     options.dissector.verify_crcs = preferences.verify_crcs != FALSE;
-    options.dissector.decode.extra_roce_v2_port = static_cast<std::uint16_t>(preferences.roce_port);
+    options.dissector.decode.extra_roce_v2_port =
+        preferences.roce_port ? static_cast<std::uint16_t>(preferences.roce_port) : port_decoded_as_roce();
     options.monitors = preferences.check_rules != FALSE;
     options.kept_octets = std::size_t{preferences.kept_megabytes} << 20;
     file = std::make_unique<Session>(options);

@@ -26,9 +26,9 @@ def ipv4(protocol, payload, source=A, destination=B, tos=0):
     return MACS + b"\x08\x00" + header + payload
 
 
-def roce(transport, port=49192, tos=0):
+def roce(transport, port=49192, tos=0, to=4791):
     """A RoCEv2 frame with its ICRC: IBTA vol 1, A17.3.3."""
-    udp = struct.pack(">HHHH", port, 4791, 8 + len(transport) + 4, 0)
+    udp = struct.pack(">HHHH", port, to, 8 + len(transport) + 4, 0)
     frame = ipv4(17, udp + transport + bytes(4), tos=tos)
     masked = bytearray(b"\xff" * 8 + frame[14:-4])
     for at in (8 + 1, 8 + 8, 8 + 10, 8 + 11, 8 + 26, 8 + 27, 8 + 28 + 4):
@@ -91,6 +91,18 @@ def test_a_low_registered_source_port(see):
     for packet in see(frames, *MAIN):
         assert not protocols(packet) & {"dns", "tftp"}
         assert value(packet, "bth.dest_qp") == "0x000011"
+
+
+@pytest.mark.parametrize("arguments", [("-d", "udp.port==5000,rdmawire"),
+                                       ("-o", "rdmawire.roce_port:5000"), ("-o", "infiniband.rroce.port:5000")],
+                         ids=["Decode As", "our preference", "the built-in's preference"])
+def test_roce_on_another_port(see, arguments):
+    frame = roce(bth(4) + b"abcd", to=5000)
+    packet, = see([frame])
+    assert ours(packet) is None
+    packet, = see([frame], *arguments)
+    assert value(packet, "bth.psn") == "100"
+    good(packet)
 
 
 def test_congestion_notification(see):

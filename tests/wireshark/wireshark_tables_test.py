@@ -176,6 +176,15 @@ def test_files_one_after_another_and_frames_in_any_order():
         assert [label for label in shown if label] == [name for name in said if name], f"frame {frame}"
 
 
+def test_from_standard_input():
+    """Where nothing can be read twice, as in a live capture: one pass."""
+    home = with_plugin()
+    octets = home.place(LOSS).read_bytes()
+    fields = ("-T", "fields", "-e", "frame.number", "-e", "rdmawire.analysis.relative_psn", "-e", "rdmawire.event")
+    piped = home.run("tshark", "-n", "-r", "-", *fields, input=octets).stdout
+    assert piped == home.tshark("-n", "-r", home.place(LOSS), *fields).stdout and b"retransmission" in piped
+
+
 def test_display_filters_find_what_happened():
     found = rows(LOSS, "frame.number", arguments=("-Y", "rdmawire.analysis.retransmission"))
     again = rows(LOSS, "frame.number", arguments=("-Y", "rdmawire.analysis.again == 1"))
