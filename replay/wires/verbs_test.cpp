@@ -309,6 +309,10 @@ TEST_F(VerbsWireTest, ADeviceThatGoesAway) {
   ASSERT_TRUE(error);
   EXPECT_TRUE(error->kind == WireError::Kind::missing || error->kind == WireError::Kind::down) << error->message;
   EXPECT_EQ(near->counters().sent, 1U);
+  // Nobody waits for ever for what cannot come.
+  const auto got = near->receive(Wire::forever);
+  ASSERT_FALSE(got);
+  EXPECT_TRUE(got.error().kind == WireError::Kind::missing || got.error().kind == WireError::Kind::down);
 }
 
 TEST_F(VerbsWireTest, APortThatIsDownIsNotOpened) {
