@@ -32,6 +32,7 @@ void add_dissect(CLI::App& app, Work& work);
 void add_explain(CLI::App& app, Work& work);
 void add_extract(CLI::App& app, Work& work);
 void add_lab(CLI::App& app, Work& work);
+void add_replay(CLI::App& app, Work& work);
 
 /// Adds an option whose value is one of some words.
 template <class Value>

@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   add_explain(app, work);
   add_extract(app, work);
   add_lab(app, work);
+  add_replay(app, work);
 
   try {
     app.parse(argc, argv);

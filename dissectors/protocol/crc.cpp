@@ -220,6 +220,20 @@ __attribute__((target("pclmul,sse4.1"))) std::uint32_t multiply(std::uint32_t a,
 constexpr bool has_multiplier() { return false; }
 constexpr std::uint32_t multiply(std::uint32_t, std::uint32_t) { return 0; }
 #endif
+// The same, bit by bit.
+constexpr std::uint32_t multiply_slowly(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t product = 0;
+  for (std::uint32_t bit = 0x80000000; bit != 0; bit >>= 1) {
+    if (a & bit) product ^= b;
+    b = b & 1 ? b >> 1 ^ polynomial : b >> 1;
+  }
+  return product;
+}
+// `crc` when so many octets of zero follow.
+std::uint32_t shifted(std::uint32_t crc, std::uint64_t octets) {
+  for (; octets >= shift_reach; octets -= shift_reach - 1) crc = multiply_slowly(crc, shift[shift_reach - 1]);
+  return has_multiplier() ? multiply(crc, shift[octets]) : multiply_slowly(crc, shift[octets]);
+}
 
 const std::uint32_t after_eight_ones = [] {
   constexpr std::uint8_t ones[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
@@ -273,6 +287,50 @@ std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
     return plain::compute_icrc(stack, end);
   }
   return crc32(stack.bytes.subspan(from, end - from), after_eight_ones) ^ multiply(flips, shift[end - bth_end]);
+}
+
+std::uint32_t icrc_of_change(const HeaderStack& stack, MutableBytes difference) {
+  const auto layers = stack.layers();
+  const Layer& network = layers[stack.network];
+  const std::uint32_t bth = layers[stack.transport].offset - network.offset;
+  auto clear = [&](std::uint32_t at, std::uint8_t bits = 0xff) {
+    if (at < difference.size()) difference[at] = static_cast<std::uint8_t>(difference[at] & ~bits);
+  };
+  if (network.header == &info<Ipv4>) {
+    for (std::uint32_t at : {1U, 8U, 10U, 11U}) clear(at);
+  } else {
+    clear(0, 0x0f);
+    for (std::uint32_t at : {1U, 2U, 3U, 7U}) clear(at);
+  }
+  if (stack.wire == Wire::roce_v2)
+    for (std::uint32_t at : {bth - 2, bth - 1}) clear(at);
+  clear(bth + 4);
+
+  // In blocks of the size that the kernel likes best, the first one filled with zeros in front: they change nothing.
+  constexpr std::size_t block_size = 64;
+  std::uint32_t crc = ~0U;  // inverted, as all that goes in and out of the kernel: zero
+  for (Bytes rest = difference; !rest.empty();) {
+    const std::size_t in_front = rest.size() % block_size;
+    if (in_front != 0) {
+      alignas(block_size) std::uint8_t block[block_size] = {};
+      std::memcpy(block + block_size - in_front, rest.data(), in_front);
+      crc = crc32(block, crc);
+      rest = rest.subspan(in_front);
+    } else {
+      crc = crc32(rest.first(block_size), crc);
+      rest = rest.subspan(block_size);
+    }
+  }
+  return shifted(~crc, stack.icrc.offset - network.offset - difference.size());
+}
+
+std::uint32_t plain::icrc_of_change(const HeaderStack& stack, Bytes difference) {
+  std::vector<std::uint8_t> changed(stack.bytes.begin(), stack.bytes.end());
+  const std::uint32_t from = stack.layers()[stack.network].offset;
+  for (std::size_t i = 0; i < difference.size(); ++i) changed[from + i] ^= difference[i];
+  HeaderStack after = stack;
+  after.bytes = changed;
+  return plain::compute_icrc(stack) ^ plain::compute_icrc(after);
 }
 
 CrcCheck check_icrc(const HeaderStack& stack) {

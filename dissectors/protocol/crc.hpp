@@ -44,6 +44,14 @@ namespace plain {
 /// The same by masking a copy of the headers, as the specification tells it; for any stack.
 std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end = 0);
 }  // namespace plain
+/// What compute_icrc() gives for a packet before and after its octets from the network header on are changed by xor
+/// with `difference`, the one xor the other: a CRC is linear, so the payload need not be read again. `difference` ends
+/// before the ICRC, and what the ICRC masks is cleared in it. Requires wire roce_v1 or roce_v2, and an ICRC.
+std::uint32_t icrc_of_change(const HeaderStack& stack, MutableBytes difference);
+namespace plain {
+/// The same by computing twice; octets are copied.
+std::uint32_t icrc_of_change(const HeaderStack& stack, Bytes difference);
+}  // namespace plain
 CrcCheck check_icrc(const HeaderStack& stack);
 
 /// The VCRC of a native InfiniBand packet: from the LRH to the ICRC, nothing masked. IBTA vol 1, 7.8.2.
@@ -52,5 +60,7 @@ CrcCheck check_vcrc(const HeaderStack& stack);
 
 /// ICRC and VCRC are sent low octet first; printed, as Wireshark and the specification do, in the order of the wire.
 inline std::uint32_t load_icrc(const std::uint8_t* p) { return static_cast<std::uint32_t>(load_be<4>(p)); }
+/// Writes what compute_icrc() gave.
+inline void store_icrc(std::uint8_t* p, std::uint32_t computed) { store_le(p, 4, computed); }
 
 }  // namespace rdmawire

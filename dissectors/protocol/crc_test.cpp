@@ -9,6 +9,7 @@
 #include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/testing.hpp"
+#include "dissectors/protocol/transport.hpp"
 
 namespace rdmawire {
 namespace {
@@ -104,6 +105,38 @@ TEST(Icrc, FieldsThatChangeOnTheWayAreMasked) {
     frame[i] ^= 0x01;
     EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::bad) << "octet " << i;
     frame[i] ^= 0x01;
+  }
+}
+
+TEST(Icrc, AChangeOfHeadersIsWorthWhatComputingTwiceSays) {
+  std::mt19937 random(11);
+  for (const Vector& v : vectors) {
+    const auto frame = from_hex(v.frame);
+    const HeaderStack stack = decode(frame);
+    const std::uint32_t from = stack.layers()[stack.network].offset;
+    for (int round = 0; round < 500; ++round) {
+      std::vector<std::uint8_t> difference(1 + random() % (stack.icrc.offset - from));
+      for (auto& octet : difference) octet = random() % 4 ? 0 : static_cast<std::uint8_t>(random());
+      // The layout stays: version, header length and whether there are options are not changed.
+      difference[0] &= 0x0f;
+      const std::uint32_t twice = plain::icrc_of_change(stack, difference);
+      ASSERT_EQ(icrc_of_change(stack, difference), twice) << v.name << " round " << round;
+    }
+  }
+}
+
+TEST(Icrc, AChangeInFrontOfAPayloadLongerThanAnyTableIsRight) {
+  Frame frame = Value<Ethernet>() / Value<Ipv4>() / Value<Udp>() / Value<Bth>().set<"opcode">(0x04);
+  for (const std::size_t octets : {std::size_t{0}, std::size_t{4096}, std::size_t{9000}, std::size_t{60'000}}) {
+    frame.payload.assign(octets, 0x5a);
+    const auto bytes = frame.encode();
+    const HeaderStack stack = decode(bytes);
+    std::vector<std::uint8_t> difference(40, 0);
+    difference[15] = 0x81;  // an address
+    difference[39] = 0x01;  // the PSN's last octet
+    const std::uint32_t twice = plain::icrc_of_change(stack, difference);
+    EXPECT_NE(twice, 0U);
+    EXPECT_EQ(icrc_of_change(stack, difference), twice) << octets;
   }
 }
 

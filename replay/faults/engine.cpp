@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <list>
+#include <map>
 
 #include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
+#include "dissectors/tracking/address.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "replay/faults/mend.hpp"
 
@@ -64,6 +67,7 @@ Range region_of(FaultAction::Region region, const HeaderStack& stack) {
     case FaultAction::Region::frame: return {0, whole};
     case FaultAction::Region::payload: return stack.payload;
     case FaultAction::Region::icrc: return stack.icrc;
+    case FaultAction::Region::field:
     case FaultAction::Region::header: break;
   }
   // From the innermost transport header to the payload.
@@ -79,8 +83,70 @@ std::string_view name_of(FaultAction::Region region) {
     case FaultAction::Region::header: return "transport header";
     case FaultAction::Region::payload: return "payload";
     case FaultAction::Region::icrc: return "ICRC";
+    case FaultAction::Region::field: return "field";
   }
   return {};
+}
+
+/// Different ones of `all` bits. Floyd's way.
+std::vector<std::uint64_t> choose(std::uint64_t wanted, std::uint64_t all, Random& random) {
+  std::vector<std::uint64_t> chosen;
+  for (std::uint64_t j = all - std::min(wanted, all); j < all; ++j) {
+    std::uint64_t bit = random.below(j + 1);
+    if (std::find(chosen.begin(), chosen.end(), bit) != chosen.end()) bit = j;
+    chosen.push_back(bit);
+  }
+  return chosen;
+}
+
+/// Changes a field of the frame as the action says; gives what was done, or nothing when the field is not there.
+std::string corrupt_field(const FaultAction& action, const HeaderStack& stack, MutableBytes frame, Random& random) {
+  const Field& field = *action.field.field;
+  const Layer* layer = stack.find(*action.field.header);
+  if (!layer || layer->offset + layer->header->size > frame.size()) return {};
+  std::uint8_t* const header = frame.data() + layer->offset;
+  if (!field.present_in(header)) return {};
+  const std::string name = fmt::format("{}.{}", layer->header->name, field.name);
+  if (action.set) {
+    const std::uint64_t before = field.load(header);
+    field.store(header, action.value);
+    return fmt::format("{} changed from {:#x} to {:#x}", name, before, action.value);
+  }
+  if (action.bits > 0) {
+    for (const std::uint64_t bit : choose(action.bits, field.width, random))
+      header[(field.bit + bit) / 8] ^= static_cast<std::uint8_t>(0x80U >> (field.bit + bit) % 8);
+    return fmt::format("{} random bits of {} turned over", std::min<unsigned>(action.bits, field.width), name);
+  }
+  if (field.is_number()) {
+    field.store(header, field.load(header) ^ action.value);
+  } else {
+    std::uint8_t* const last = header + (field.bit + field.width) / 8 - 8;
+    store_be(last, 8, load_be<8>(last) ^ action.value);
+  }
+  return fmt::format("{} turned over by {:#x}", name, action.value);
+}
+
+/// Lower layers as the picked frame has them, the other way round.
+Frame answering(const HeaderStack& stack) {
+  Frame frame;
+  const auto layers = stack.layers();
+  for (std::size_t i = 0; i < stack.transport; ++i) {
+    auto parsed = HeaderValue::parse(*layers[i].header, stack.bytes_of(layers[i]));
+    if (!parsed) break;
+    HeaderValue& header = *parsed;
+    for (const auto& [from, to] : {std::pair("src", "dst"), std::pair("sgid", "dgid")}) {
+      const Field *a = header.header().find(from), *b = header.header().find(to);
+      if (!a || !b) continue;
+      const Bytes octets = header.bytes();
+      const std::vector<std::uint8_t> first(a->bytes(octets.data()).begin(), a->bytes(octets.data()).end());
+      const std::vector<std::uint8_t> second(b->bytes(octets.data()).begin(), b->bytes(octets.data()).end());
+      header.set(*a, Bytes(second));
+      header.set(*b, Bytes(first));
+    }
+    frame /= std::move(header);
+  }
+  frame.forget_computed();
+  return frame;
 }
 
 }  // namespace
@@ -96,12 +162,58 @@ struct FaultEngine::State {
     for (std::size_t i = 0; i < counts.size(); ++i) {
       randoms.emplace_back(seed ^ Random(i + 1).next());
       filters |= program.rules()[i].where != nullptr;
+      injects |= program.rules()[i].action.kind == FaultAction::Kind::inject;
     }
   }
   static bool uses_crcs(const FaultProgram& program) {
     return std::any_of(program.rules().begin(), program.rules().end(),
                        [](const FaultRule& rule) { return rule.where && rule.where->uses_crcs(); });
   }
+
+  // What frames of a connection to an address were seen with last: what is injected there carries it.
+  struct Seen {
+    std::uint32_t dest_qp = 0;
+    std::uint32_t side = 0;
+    std::uint32_t msn = 0;
+  };
+  std::map<std::pair<std::uint32_t, tracking::PortAddress>, Seen> seen;
+  void look(const HeaderStack& stack, std::uint32_t side) {
+    const auto bth = stack.get<Bth>();
+    const auto ports = tracking::ports_of(stack);
+    if (!bth || !ports || outcome.coordinates.connection == 0) return;
+    if (seen.size() >= 4 * std::size_t{options.connections}) seen.clear();
+    Seen& there = seen[{outcome.coordinates.connection, ports->to}];
+    there.dest_qp = bth->get<"dest_qp">();
+    there.side = side;
+    if (const auto aeth = stack.get<Aeth>()) there.msn = aeth->get<"msn">();
+  }
+  /// The frame that the action sends to this frame's sender; empty: it cannot be made.
+  std::vector<std::uint8_t> injection(const FaultAction& action, const HeaderStack& stack, std::uint32_t& side) const {
+    const auto bth = stack.get<Bth>();
+    const auto ports = tracking::ports_of(stack);
+    if (!bth || !ports || stack.transport == HeaderStack::none) return {};
+    const auto back = seen.find({outcome.coordinates.connection, ports->from});
+    if (outcome.coordinates.connection == 0 || back == seen.end()) return {};
+    side = back->second.side;
+    Value<Bth> header;
+    // IBTA vol 1, 9.2: XRC has an Acknowledge of its own; UC and UD have none, and so get RC's.
+    const Opcode* op = action.cnp ? find_opcode(Transport::cnp, Operation::congestion_notification)
+                                  : find_opcode(opcode(bth->get<"opcode">()).transport, Operation::acknowledge);
+    if (!op) op = find_opcode(Transport::rc, Operation::acknowledge);
+    header.set<"opcode">(op->value).set<"pkey">(bth->get<"pkey">()).set<"dest_qp">(back->second.dest_qp);
+    Frame frame = answering(stack);
+    if (action.cnp) {
+      header.set<"becn">(1);  // IBTA vol 1, A17.9.3
+      frame /= header;
+      frame /= Value<Cnp>();
+    } else {
+      header.set<"psn">(bth->get<"psn">());
+      frame /= header;
+      frame /= Value<Aeth>().set<"syndrome">(action.syndrome).set<"msn">(back->second.msn);
+    }
+    return frame.encode();
+  }
+  std::deque<std::vector<std::uint8_t>> injected;  // of this call: their octets are being used
 
   struct Held {
     std::vector<std::uint8_t> bytes;
@@ -122,7 +234,7 @@ struct FaultEngine::State {
   std::vector<Random> randoms;
   tracking::Dissector dissector;
   tracking::Packet packet;
-  bool filters = false;
+  bool filters = false, injects = false;
 
   std::uint64_t frames = 0;
   std::int64_t first_time = 0;
@@ -137,6 +249,7 @@ struct FaultEngine::State {
   void begin(std::int64_t time) {
     now = std::max(now, time);
     let_go.clear();
+    injected.clear();
     outcome.frame = 0;
     outcome.coordinates = {};
     outcome.faults.clear();
@@ -218,6 +331,7 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
 
   const HeaderStack stack = decode(bytes);
   out.coordinates = s.coordinator.locate(stack);
+  if (s.injects) s.look(stack, side);
   if (s.filters) {
     s.packet.number = s.frames;
     s.packet.time_ns = time;
@@ -237,6 +351,7 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
   bool& dropped = out.dropped;
   std::uint32_t hold = 0, copies = 1;
   std::int64_t delay = 0, hold_time = 0;
+  std::vector<FaultedFrame> injections;
   const auto rules = s.program.rules();
   for (std::size_t i = 0; i < rules.size() && !dropped; ++i) {
     const FaultRule& rule = rules[i];
@@ -275,6 +390,32 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
                                                                  : "Not-ECT")
                     : "not marked: it has no IP header";
         break;
+      case FaultAction::Kind::inject: {
+        std::uint32_t from = 0;
+        auto made = s.injection(action, stack, from);
+        done = !made.empty();
+        what = done ? fmt::format("{} sent to its sender", action.cnp ? "a CNP" : "an acknowledgement")
+                    : "nothing injected: the queue pair of its sender was not seen yet";
+        if (done) {
+          s.injected.push_back(std::move(made));
+          injections.push_back({s.injected.back(), time, from, s.frames, "injected"});
+        }
+        break;
+      }
+      case FaultAction::Kind::change: {
+        const Layer* aeth = stack.find(info<Aeth>);
+        done = aeth && opcode(stack.get<Bth>()->get<"opcode">()).operation == Operation::acknowledge &&
+               aeth->offset + Aeth::size <= frame.size();
+        what = "not changed: it is no acknowledgement";
+        if (done) {
+          constexpr Field syndrome = detail::field_of<Aeth>("syndrome");
+          const std::uint64_t before = syndrome.load(frame.data() + aeth->offset);
+          syndrome.store(change().data() + aeth->offset, action.syndrome);
+          mend_icrc(s.own);
+          what = fmt::format("its syndrome changed from {:#04x} to {:#04x}", before, action.syndrome);
+        }
+        break;
+      }
       case FaultAction::Kind::truncate: {
         done = frame.size() > action.count;
         what = done ? fmt::format("cut from {} to {} octets", frame.size(), action.count)
@@ -286,22 +427,23 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
         break;
       }
       case FaultAction::Kind::corrupt: {
+        if (action.region == FaultAction::Region::field) {
+          // Changed only when the field is there.
+          what = corrupt_field(action, stack, change(), s.randoms[i]);
+          done = !what.empty();
+          if (!done)
+            what = fmt::format("not corrupted: it has no {}.{}", action.field.header->name, action.field.field->name);
+          break;
+        }
         Range region = region_of(action.region, stack);
         const auto size = static_cast<std::uint32_t>(frame.size());  // an earlier rule may have cut it
         region.length = region.offset >= size ? 0 : std::min(region.length, size - region.offset);
         if (action.bits > 0 && region.length > 0) {
           std::vector<std::uint8_t>& octets = change();
-          const std::uint64_t all = std::uint64_t{region.length} * 8;
-          const std::uint64_t wanted = std::min<std::uint64_t>(action.bits, all);
-          // Floyd's way to choose different ones.
-          std::vector<std::uint64_t> chosen;
-          for (std::uint64_t j = all - wanted; j < all; ++j) {
-            std::uint64_t bit = s.randoms[i].below(j + 1);
-            if (std::find(chosen.begin(), chosen.end(), bit) != chosen.end()) bit = j;
-            chosen.push_back(bit);
+          const auto chosen = choose(action.bits, std::uint64_t{region.length} * 8, s.randoms[i]);
+          for (const std::uint64_t bit : chosen)
             octets[region.offset + bit / 8] ^= static_cast<std::uint8_t>(0x80U >> bit % 8);
-          }
-          what = fmt::format("{} random bits of the {} turned over", wanted, name_of(action.region));
+          what = fmt::format("{} random bits of the {} turned over", chosen.size(), name_of(action.region));
         } else if (action.bits == 0 && action.octet < region.length) {
           change()[region.offset + action.octet] ^= action.mask;
           what = fmt::format("octet {} of the {} turned over by {:#04x}", action.octet, name_of(action.region),
@@ -322,8 +464,13 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
     out.faults += fmt::format("{} by rule {}", what, i + 1);
     s.note(i, done, std::move(what), time, side);
   }
-  if (dropped) return out;
+  const auto inject = [&] { out.leaving.insert(out.leaving.end(), injections.begin(), injections.end()); };
+  if (dropped) {
+    inject();
+    return out;
+  }
   if (hold > 0) {
+    inject();
     if (s.held.size() >= s.options.held_frames && !s.held.empty()) s.release(s.held.begin());
     s.held.push_back(
         {{frame.begin(), frame.end()}, out.faults, s.frames, side, hold, copies, delay, later(time, hold_time)});
@@ -331,6 +478,7 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
   }
   for (std::uint32_t i = 0; i < copies; ++i)
     out.leaving.push_back({frame, later(time, delay), side, s.frames, out.faults});
+  inject();
   // It passed those that are held.
   for (auto h = s.held.begin(); h != s.held.end();) {
     const auto here = h++;

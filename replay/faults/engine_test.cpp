@@ -231,5 +231,75 @@ TEST(FaultEngine, NothingIsLostBeyondWhatIsSaid) {
   EXPECT_EQ(left, count - dropped.size() + copies);
 }
 
+TEST(FaultEngine, AFieldIsCorruptedByItsName) {
+  FaultEngine engine = engine_of(
+      "corrupt bth.psn nth 1\ncorrupt bth.dest_qp set 0x77 fix icrc nth 2\n"
+      "corrupt infiniband.bth.p_key mask 0x8000 nth 3\ncorrupt aeth.msn nth 1\n"
+      "corrupt ip.dst random bits 32 nth 4");
+  const auto corrupted = [&](std::uint32_t psn) {
+    const auto frame = request(psn);
+    const FaultOutcome& out = engine.arrived(frame, 1, 0);
+    return std::vector<std::uint8_t>(out.leaving[0].bytes.begin(), out.leaving[0].bytes.end());
+  };
+  const auto first = corrupted(100);
+  EXPECT_EQ(psn_of(first), 101U);
+  EXPECT_EQ(check_icrc(decode(first)).status, CrcCheck::Status::bad);
+  EXPECT_EQ(engine.log()[0].what, "bth.psn turned over by 0x1");
+  EXPECT_EQ(engine.log()[1].what, "not corrupted: it has no aeth.msn");
+  EXPECT_EQ(engine.counts()[3].undoable, 1U);
+  const auto second = corrupted(101);
+  EXPECT_EQ(decode(second).get<Bth>()->get<"dest_qp">(), 0x77U);
+  EXPECT_EQ(check_icrc(decode(second)).status, CrcCheck::Status::good);
+  EXPECT_EQ(decode(corrupted(102)).get<Bth>()->get<"pkey">(), 0x7fffU);
+  EXPECT_EQ(decode(corrupted(103)).get<Ipv4>()->get<"dst">(), ~0x0a000003U) << "all 32 bits of it";
+}
+
+TEST(FaultEngine, ACnpIsSentToThePickedFramesSender) {
+  FaultEngine engine = engine_of("inject cnp psn +1");
+  EXPECT_EQ(engine.arrived(request(100), 1, 0).leaving.size(), 1U);
+  EXPECT_EQ(engine.arrived(answer(100), 2, 1).leaving.size(), 1U);
+  const auto picked = request(101);
+  const FaultOutcome& out = engine.arrived(picked, 3, 0);
+  ASSERT_EQ(out.leaving.size(), 2U);
+  EXPECT_EQ(psn_of(out.leaving[0].bytes), 101U) << "the picked frame itself leaves unchanged";
+  const HeaderStack cnp = decode(out.leaving[1].bytes);
+  EXPECT_EQ(out.leaving[1].side, 1U) << "as if from the other side";
+  EXPECT_EQ(cnp.get<Bth>()->get<"opcode">(), 0x81U);
+  EXPECT_EQ(cnp.get<Bth>()->get<"becn">(), 1U);
+  EXPECT_EQ(cnp.get<Bth>()->get<"dest_qp">(), 0x12U);
+  EXPECT_EQ(cnp.get<Ipv4>()->get<"src">(), 0x0a000003U);
+  EXPECT_EQ(cnp.get<Ipv4>()->get<"dst">(), 0x0a000002U);
+  EXPECT_EQ(cnp.get<Ethernet>()->get<"dst">(), 0x525400000002U);
+  EXPECT_EQ(check_icrc(cnp).status, CrcCheck::Status::good);
+  EXPECT_TRUE(cnp.findings().empty());
+}
+
+TEST(FaultEngine, ANakIsInjectedOrAnAcknowledgementMadeOne) {
+  FaultEngine engine =
+      engine_of("inject nak remote-access psn +1\nchange nak 1 answers psn +2\nchange rnr-nak 12 psn +2");
+  (void)engine.arrived(request(100), 1, 0);
+  (void)engine.arrived(answer(100), 2, 1);
+  const auto picked = request(101), acknowledged = answer(102);
+  const FaultOutcome& injected = engine.arrived(picked, 3, 0);
+  ASSERT_EQ(injected.leaving.size(), 2U);
+  const HeaderStack nak = decode(injected.leaving[1].bytes);
+  EXPECT_EQ(nak.get<Bth>()->get<"opcode">(), 0x11U);
+  EXPECT_EQ(nak.get<Bth>()->get<"psn">(), 101U);
+  EXPECT_EQ(nak.get<Aeth>()->get<"syndrome">(), 0x62U);
+  EXPECT_EQ(check_icrc(nak).status, CrcCheck::Status::good);
+  (void)engine.arrived(request(102), 4, 0);
+  EXPECT_EQ(engine.counts()[2].undoable, 1U) << "a request is no acknowledgement";
+  const FaultOutcome& changed = engine.arrived(acknowledged, 5, 1);
+  const HeaderStack stack = decode(changed.leaving[0].bytes);
+  EXPECT_EQ(stack.get<Aeth>()->get<"syndrome">(), 0x61U);
+  EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
+}
+
+TEST(FaultEngine, NothingIsInjectedWhereTheSendersQueuePairIsNotKnown) {
+  FaultEngine engine = engine_of("inject cnp");
+  EXPECT_EQ(engine.arrived(request(100), 1, 0).leaving.size(), 1U);
+  EXPECT_EQ(engine.log()[0].what, "nothing injected: the queue pair of its sender was not seen yet");
+}
+
 }  // namespace
 }  // namespace rdmawire::replay

@@ -57,16 +57,21 @@ bool set_ecn(MutableBytes frame, const HeaderStack& stack, std::uint8_t ecn) {
   return false;
 }
 
-bool mend_icrc(MutableBytes frame) {
-  const HeaderStack stack = decode(frame);
+bool mend_icrc(MutableBytes frame) { return mend_icrc(frame, decode(frame)); }
+bool mend_icrc(MutableBytes frame, const HeaderStack& stack) {
   if (stack.icrc.length != 4) return false;
-  // Sent low octet first.
-  store_be(frame.data() + stack.icrc.offset, 4, __builtin_bswap32(compute_icrc(stack)));
+  store_icrc(frame.data() + stack.icrc.offset, compute_icrc(stack));
   return true;
 }
 
-bool mend_ip_checksums(MutableBytes frame) {
-  const HeaderStack stack = decode(frame);
+bool mend_vcrc(MutableBytes frame, const HeaderStack& stack) {
+  if (stack.vcrc.length != 2 || !stack.find(info<Lrh>)) return false;
+  store_le(frame.data() + stack.vcrc.offset, 2, compute_vcrc(stack));
+  return true;
+}
+
+bool mend_ip_checksums(MutableBytes frame) { return mend_ip_checksums(frame, decode(frame)); }
+bool mend_ip_checksums(MutableBytes frame, const HeaderStack& stack) {
   bool any = false;
   for (const Layer& layer : stack.layers())
     if (layer.header == &info<Ipv4>) {
@@ -76,8 +81,8 @@ bool mend_ip_checksums(MutableBytes frame) {
   return any;
 }
 
-bool mend_transport_checksum(MutableBytes frame) {
-  const HeaderStack stack = decode(frame);
+bool mend_transport_checksum(MutableBytes frame) { return mend_transport_checksum(frame, decode(frame)); }
+bool mend_transport_checksum(MutableBytes frame, const HeaderStack& stack) {
   if (stack.fragment || stack.network == HeaderStack::none) return false;
   const auto layers = stack.layers();
   const Layer& network = layers[stack.network];

@@ -1,5 +1,5 @@
 #pragma once
-/// Inside the room: changes to the octets of a frame, and what has to be computed again after them.
+/// Changes to the octets of a frame, and what has to be computed again after them.
 
 #include "dissectors/protocol/stack.hpp"
 
@@ -13,5 +13,10 @@ bool set_ecn(MutableBytes frame, const HeaderStack& stack, std::uint8_t ecn);
 bool mend_icrc(MutableBytes frame);
 bool mend_ip_checksums(MutableBytes frame);
 bool mend_transport_checksum(MutableBytes frame);
+/// The same where the layout is known: `stack` is that of `frame`, which stack.bytes are.
+bool mend_icrc(MutableBytes frame, const HeaderStack& stack);
+bool mend_vcrc(MutableBytes frame, const HeaderStack& stack);
+bool mend_ip_checksums(MutableBytes frame, const HeaderStack& stack);
+bool mend_transport_checksum(MutableBytes frame, const HeaderStack& stack);
 
 }  // namespace rdmawire::replay

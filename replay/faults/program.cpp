@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "dissectors/faces/edit_distance.hpp"
+#include "dissectors/protocol/syndrome.hpp"
 
 namespace rdmawire::replay {
 namespace {
@@ -17,7 +18,11 @@ struct Word {
   std::size_t position = 0;
 };
 
-constexpr std::string_view actions[] = {"drop", "delay", "hold", "duplicate", "corrupt", "mark", "truncate", "seed"};
+constexpr std::string_view actions[] = {"drop", "delay",    "hold",   "duplicate", "corrupt",
+                                        "mark", "truncate", "inject", "change",    "seed"};
+// By AETH's code. IBTA vol 1, 9.7.5.2.2 to 9.7.5.2.6
+constexpr std::string_view nak_codes[] = {"sequence-error", "invalid-request", "remote-access", "remote-operation",
+                                          "invalid-rd-request"};
 constexpr std::string_view selectors[] = {"from",   "to",          "connection", "psn",     "try",   "message",
                                           "packet", "requests",    "answers",    "segment", "seq",   "after",
                                           "before", "probability", "nth",        "first",   "every", "where"};
@@ -249,12 +254,76 @@ class FaultCompiler {
       action.kind = Kind::corrupt;
       return corruption(action);
     }
+    if (word.text == "inject") {
+      action.kind = Kind::inject;
+      const Word what = next();
+      if (what.text == "cnp") {
+        action.cnp = true;
+        return true;
+      }
+      if (what.text == "nak" || what.text == "rnr-nak" || what.text == "ack") return syndrome(what, action);
+      return fail(what, "inject takes cnp, ack, nak CODE or rnr-nak TIMER");
+    }
+    if (word.text == "change") {
+      action.kind = Kind::change;
+      const Word what = next();
+      if (what.text == "nak" || what.text == "rnr-nak" || what.text == "ack") return syndrome(what, action);
+      return fail(what, "change takes what an acknowledgement is to be: ack, nak CODE or rnr-nak TIMER");
+    }
     return fail(word, fmt::format("there is no action \"{}\"{}", shown(word.text), nearest(word.text, actions)));
+  }
+
+  // Behind the kind of acknowledgement, its code. IBTA vol 1, 9.3.5.1, number unverified
+  bool syndrome(const Word& kind, FaultAction& action) {
+    std::uint32_t code = 31;  // no credits are told
+    std::uint8_t bits = syndrome_kind::ack;
+    if (kind.text == "rnr-nak") {
+      bits = syndrome_kind::rnr_nak;
+      if (!small_number(code, 0, 31, "a timer code")) return false;
+    } else if (kind.text == "nak") {
+      bits = syndrome_kind::nak;
+      const Word name = peek();
+      const auto* found = std::find(std::begin(nak_codes), std::end(nak_codes), name.text);
+      if (found != std::end(nak_codes)) {
+        next();
+        code = static_cast<std::uint32_t>(found - std::begin(nak_codes));
+      } else if (name.text.empty() || name.text[0] < '0' || name.text[0] > '9') {
+        return fail(name, "nak takes a number from 0 to 31 or one of " + listed(nak_codes));
+      } else if (!small_number(code, 0, 31, "a NAK's code")) {
+        return false;
+      }
+    }
+    action.syndrome = static_cast<std::uint8_t>(bits << 5 | code);
+    return true;
+  }
+
+  bool field_corruption(const Word& name, FaultAction& action) {
+    action.region = FaultAction::Region::field;
+    action.field = find_field(name.text);
+    if (!action.field) {
+      if (const auto others = find_wireshark(name.text); !others.empty()) action.field = others.front();
+    }
+    if (!action.field) return fail(name, fmt::format("there is no field \"{}\"", shown(name.text)));
+    const unsigned width = std::min<unsigned>(action.field.field->width, 64);
+    action.value = 1;
+    if (accept("set")) {
+      if (action.field.field->width > 64) return fail(name, "a field of more than 64 bits cannot be set");
+      action.set = true;
+      return number(action.value, 0, low_mask(width), "its value") && fixes(action);
+    }
+    if (accept("mask")) return number(action.value, 1, low_mask(width), "a mask") && fixes(action);
+    if (accept("random")) {
+      const Word bits = next();
+      if (bits.text != "bits") return fail(bits, "behind random stands: bits N");
+      if (!small_number(action.bits, 1, action.field.field->width, "how many bits")) return false;
+    }
+    return fixes(action);
   }
 
   bool corruption(FaultAction& action) {
     using Region = FaultAction::Region;
     const Word what = peek();
+    if (what.text.find('.') != std::string_view::npos) return field_corruption(next(), action);
     bool named = true;
     if (accept("payload"))
       action.region = Region::payload;
@@ -283,7 +352,10 @@ class FaultCompiler {
       if (!small_number(action.bits, 1, 1024, "how many bits")) return false;
     }
     if (!named)
-      return fail(what, "corrupt takes payload, header, icrc or frame, then octet N, mask 0xNN or random bits N");
+      return fail(
+          what,
+          "corrupt takes a field as bth.psn, or payload, header, icrc or frame, then octet N, mask 0xNN or random "
+          "bits N");
     return fixes(action);
   }
   bool fixes(FaultAction& action) {

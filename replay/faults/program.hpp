@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "dissectors/faces/filter.hpp"
+#include "dissectors/protocol/registry.hpp"
 #include "replay/faults/coordinates.hpp"
 
 namespace rdmawire::replay {
@@ -42,8 +43,8 @@ struct FaultRange {
 
 /// What happens to a frame.
 struct FaultAction {
-  enum class Kind : std::uint8_t { drop, delay, hold, duplicate, corrupt, mark, truncate };
-  enum class Region : std::uint8_t { frame, header, payload, icrc };
+  enum class Kind : std::uint8_t { drop, delay, hold, duplicate, corrupt, mark, truncate, inject, change };
+  enum class Region : std::uint8_t { frame, header, payload, icrc, field };
 
   Kind kind = Kind::drop;
   std::int64_t time = 0;    ///< delay: how long; hold: how long at most; nanoseconds
@@ -52,6 +53,12 @@ struct FaultAction {
   std::uint32_t octet = 0;   ///< corrupt: of the region
   std::uint8_t mask = 0x01;  ///< corrupt: what is turned over in it
   std::uint32_t bits = 0;    ///< corrupt: so many random bits of the region, instead; 0: octet and mask
+  FieldRef field{};          ///< corrupt: region field, the innermost header's
+  std::uint64_t value =
+      0;  ///< corrupt of a field: what is turned over in it (its low 64 bits) or, with `set`, put there
+  bool set = false;
+  bool cnp = false;           ///< inject: a CNP; else an acknowledgement with `syndrome`
+  std::uint8_t syndrome = 0;  ///< inject, change: of the AETH
   bool fix_icrc = false, fix_ip = false, fix_transport = false;  ///< what is computed again afterwards
   std::uint8_t ecn = 0;                                          ///< mark: the two bits
 };

@@ -1,0 +1,55 @@
+#pragma once
+/// rdmawire replay without a live peer's say: frames onto wires, as they were captured or rewritten.
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.hpp"
+#include "replay/player/player.hpp"
+
+namespace rdmawire::cli {
+
+struct PlayOptions {
+  std::vector<std::string> files, wires;
+  replay::PlayerOptions::Lanes lanes = replay::PlayerOptions::Lanes::one;
+  bool split = false;
+
+  double speed = 0, packets = 0, bits = 0;
+  std::uint64_t burst = 1;
+  bool top = false, one_at_a_time = false;
+  std::int64_t max_gap = 0, spin = 100'000;
+  std::uint64_t loops = 1;
+  std::int64_t pause = 0;
+  bool continue_psns = false;
+  std::uint32_t ip_step = 0, qp_step = 0;
+
+  std::uint64_t limit = 0, octets = 0;
+  double seconds = 0;
+  std::string include, exclude;
+
+  std::vector<std::string> map;
+  std::string write_map;
+  replay::RewriteOptions rewrite;
+  bool unmapped_given = false;
+
+  std::vector<std::string> faults;
+  std::string faults_file;
+  std::optional<std::uint64_t> seed;
+
+  replay::PlayerOptions::Snapped snapped = replay::PlayerOptions::Snapped::refuse;
+  bool truncate = false, allow_multicast = false, preload = false;
+  std::vector<std::string> allowed;
+  std::optional<std::uint64_t> rate_cap;
+  bool dry_run = false, json = false, all_fields = false;
+};
+
+/// Adds what is asked of a replay that only sends; FILE, --wire, --fault, --faults, --seed, --dry-run and --json are
+/// the caller's to add.
+void add_play_options(CLI::App& app, PlayOptions& options);
+
+Exit play(const PlayOptions& options);
+
+}  // namespace rdmawire::cli

@@ -1,0 +1,172 @@
+"""rdmawire replay as its users meet it: to files and to nothing; wires of this machine are the player's own tests."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "captures" / "samples"
+COMMAND = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire"))
+RPING = SAMPLES / "rping.pcap"
+
+pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason=f"needs the command: {COMMAND} is not built")
+
+
+def run(*arguments, status=0, **options):
+    done = subprocess.run([COMMAND, *map(str, arguments)], timeout=60, capture_output=True, text=True, **options)
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def replay(*arguments, **options):
+    return run("replay", *arguments, **options)
+
+
+def packets(path):
+    return [json.loads(line) for line in run("dissect", path, "--json").stdout.splitlines()]
+
+
+def fields(packet, protocol):
+    return next((layer["fields"] for layer in packet["layers"] if layer["protocol"] == protocol), None)
+
+
+def test_from_file_to_file_it_is_the_same(tmp_path):
+    done = replay(RPING, "--wire", f"file:{tmp_path}/out.pcap")
+    assert done.stdout.startswith("sent 379 frames, ")
+    assert done.stderr.startswith(f"rdmawire: to file:{tmp_path}/out.pcap (a file)")
+    before, after = packets(RPING), packets(tmp_path / "out.pcap")
+    assert [(p["time"], p["layers"]) for p in before] == [(p["time"], p["layers"]) for p in after]
+
+
+def test_a_mapping_file_is_made_filled_in_and_used(tmp_path):
+    mapping, out = tmp_path / "map.json", tmp_path / "out.pcapng"
+    assert "1 connection; fill in" in replay(RPING, "--write-map", mapping).stderr
+    text = mapping.read_text()
+    for captured, live in ((8415281, 77), ('"10.0.0.2"', '"192.168.1.2"'), ('"0x4bc"', '"0x999"')):
+        assert f'{{"captured": {captured}, "live": null}}' in text
+        text = text.replace(f'{{"captured": {captured}, "live": null}}', f'{{"captured": {captured}, "live": {live}}}')
+    mapping.write_text(text)
+    done = replay(RPING, "--map", mapping, "--others", "keep", "--wire", f"file:{out}", "--json")
+    report = json.loads(done.stdout)
+    assert report["sent"]["frames"] == 379
+    assert report["connections"][0]["name"] == "connection 1"
+    first = next(p for p in packets(out) if p["frame"] == 18)
+    assert fields(first, "bth")["psn"] == 77
+    assert fields(first, "ip")["dst"] == "192.168.1.2"
+    assert first["icrc"]["status"] == "good"
+    assert {p["icrc"]["status"] for p in packets(out) if "icrc" in p} == {"good"}
+    assert 0x999 in {fields(p, "reth")["rkey"] for p in packets(out) if fields(p, "reth")}
+
+
+def test_the_report_keeps_to_its_schema(tmp_path):
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((ROOT / "docs" / "replay.schema.json").read_text())
+    for more in ([], ["--top"], ["--fault", "drop every 7"], ["--exclude", "arp"], ["--limit", "5"]):
+        for wire in ("null", f"file:{tmp_path}/x.pcapng"):
+            report = json.loads(replay(RPING, "--wire", wire, "--speed" if "--top" not in more else "--loops",
+                                       "1000" if "--top" not in more else "2", "--json", *more).stdout)
+            jsonschema.validate(report, schema)
+
+
+def test_a_dry_run_shows_each_rewrite():
+    done = replay(RPING, "-m", "qp:10.0.0.2/0x11=0x777", "-m", "psn:10.0.0.3=77", "--dry-run")
+    blocks = dict(block.split("\n", 1) for block in done.stdout.split("frame ")[1:])
+    assert "  bth.dest_qp 0x11 → 0x777\n  bth.psn 8415281 → 77\n" in blocks["18"]
+    assert "not known live, and so as captured: a.address" in done.stderr
+    assert "379 frames read" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, status, complaint",
+    [
+        ([RPING], 2, "--wire"),
+        ([], 2, "files"),
+        (["/no/such.pcap", "--wire", "null"], 3, "/no/such.pcap"),
+        ([RPING, "--wire", "nul"], 2, "nul"),
+        ([RPING, "--wire", "null", "-m", "qp:0x99=1"], 2, "the capture has no such end of a connection"),
+        ([RPING, "--wire", "null", "-m", "/no/such.json"], 3, "/no/such.json"),
+        ([RPING, "--wire", "null", "--fault", "dorp"], 2, "did you mean drop?"),
+        ([RPING, "--wire", "null", "--include", "bth.opcod == 4"], 2, "--include"),
+        ([RPING, "--wire", "null", "--pps", "5", "--top"], 2, "excludes"),
+        ([RPING, "--wire", "null", "--bps", "5X"], 2, "5X is no rate"),
+        ([RPING, "--wire", "null", "--pause", "5"], 2, "5 is no duration"),
+        ([RPING, "--wire", "verbs:mlx5_7"], 2, "--allow-target mlx5_7"),
+        ([RPING, "--wire", "null", "--wire", "null"], 2, "--split"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments, status, complaint):
+    assert complaint in replay(*arguments, status=status).stderr
+
+
+def test_a_mapping_of_another_capture_is_refused(tmp_path):
+    mapping = tmp_path / "map.json"
+    replay(SAMPLES / "rc-write-ipv6.pcap", "--write-map", mapping)
+    done = replay(RPING, "--map", mapping, "--wire", f"file:{tmp_path}/x.pcap", status=3)
+    assert "is not in" in done.stderr and "there is 10.0.0.3 QP 0x11 ↔ 10.0.0.2 QP 0x11" in done.stderr
+    assert not (tmp_path / "x.pcap").exists()
+
+
+def test_a_mapping_error_has_its_place(tmp_path):
+    mapping = tmp_path / "map.json"
+    mapping.write_text('{"rdmawire": "flow map 1", "connections": [{"a": {}}]}')
+    assert f"{mapping}: /connections/0/a/address: the captured address is missing" in replay(
+        RPING, "--map", mapping, "--wire", "null", status=3).stderr
+
+
+def test_a_connection_in_no_mapping_is_refused_before_anything_is_sent(tmp_path):
+    mapping, out = tmp_path / "map.json", tmp_path / "x.pcapng"
+    replay(SAMPLES / "srq-pingpong.pcap.gz", "--write-map", mapping)
+    whole = json.loads(mapping.read_text())
+    whole["connections"] = whole["connections"][:1]
+    mapping.write_text(json.dumps(whole))
+    arguments = [SAMPLES / "srq-pingpong.pcap.gz", "--map", mapping, "--wire", f"file:{out}"]
+    assert "is in no mapping; --unmapped keep or --unmapped drop" in replay(*arguments, status=3).stderr
+    assert not out.exists()
+    assert "not sent" in replay(*arguments, "--unmapped", "drop").stdout
+
+
+def test_faults_have_a_seed_that_is_told(tmp_path):
+    rules = tmp_path / "faults"
+    rules.write_text("drop probability 10%  # some\n")
+    reports = [json.loads(replay(RPING, "--wire", "null", "--top", "--faults", rules, "--seed", 5, "--json").stdout)
+               for _ in range(2)]
+    assert reports[0]["sent"] == reports[1]["sent"] and reports[0]["seed"] == 5
+    assert 0 < reports[0]["faults"][0]["done"] < 379
+    assert json.loads(replay(RPING, "--wire", "null", "--top", "--faults", rules, "--json").stdout)["seed"] is not None
+
+
+def test_two_sides_have_a_wire_each(tmp_path):
+    replay(RPING, "--split", "--wire", f"file:{tmp_path}/client.pcapng", "--wire", f"file:{tmp_path}/server.pcapng")
+    for name, address in (("client", "10.0.0.3"), ("server", "10.0.0.2")):
+        sides = {fields(p, "ip")["src"] for p in packets(tmp_path / f"{name}.pcapng") if fields(p, "ip")}
+        assert sides == {address}
+
+
+def test_interrupted_it_reports_what_was_sent():
+    process = subprocess.Popen([COMMAND, "replay", RPING, "--wire", "null", "--pps", "200", "--loops", "0", "--json"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # The wire is named once everything is ready but the first frame.
+    assert "to null" in process.stderr.readline()
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    report = json.loads(out)
+    assert process.returncode == 0
+    assert report["interrupted"] and report["trouble"] is None
+    assert report["sent"]["frames"] == report["wires"][0]["left"]
+
+
+def test_one_at_a_time_waits_for_enter():
+    done = replay(RPING, "--wire", "null", "--one-at-a-time", "--json", input="\n\nq\n")
+    assert json.loads(done.stdout)["sent"]["frames"] == 2
+    assert "frame 3: Enter sends it" in done.stderr
+
+
+def test_help_has_examples_and_assignments():
+    text = replay("--help").stdout
+    assert "Examples:" in text and "Exit status" in text and "qp:0x11=0x777" in text

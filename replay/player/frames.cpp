@@ -1,0 +1,76 @@
+#include "replay/player/frames.hpp"
+
+#include <algorithm>
+
+#include "dissectors/tracking/dissector.hpp"
+
+namespace rdmawire::replay {
+
+bool FrameSource::seekable() const { return std::find(files_.begin(), files_.end(), "-") == files_.end(); }
+
+tl::expected<void, std::string> FrameSource::begin() {
+  if (begun_ && !seekable()) return tl::unexpected(std::string("standard input cannot be read a second time"));
+  begun_ = true;
+  given_ = false;
+  number_ = 0;
+  error_.clear();
+  open_.clear();
+  open_.reserve(files_.size());
+  for (const std::string& file : files_) {
+    auto reader = captures::Reader::open(file);
+    if (!reader) return tl::unexpected(captures::to_string(reader.error()));
+    open_.push_back({std::move(*reader), {}, {}});
+  }
+  for (std::size_t i = 0; i < open_.size(); ++i) advance(i);
+  return {};
+}
+
+void FrameSource::advance(std::size_t file) {
+  Open& open = open_[file];
+  open.state = open.reader.next(open.record);
+  if (open.state == captures::Next::error && error_.empty()) error_ = captures::to_string(open.reader.error());
+}
+
+bool FrameSource::next(captures::Record& record) {
+  if (given_) advance(current_);
+  given_ = false;
+  Open* first = nullptr;
+  for (Open& open : open_)
+    if (open.state == captures::Next::record && (!first || open.record.time < first->record.time)) first = &open;
+  if (!first) return false;
+  current_ = static_cast<std::size_t>(first - open_.data());
+  given_ = true;
+  ++number_;
+  record = first->record;
+  return true;
+}
+
+std::pair<std::uint64_t, std::uint64_t> FrameSource::position() const {
+  std::uint64_t done = 0, all = 0;
+  bool known = true;
+  for (const Open& open : open_) {
+    done += open.reader.position();
+    all += open.reader.file_size();
+    known &= open.reader.file_size() != 0;
+  }
+  return {done, known ? all : 0};
+}
+
+tl::expected<Learnt, std::string> survey(FrameSource& source) {
+  if (auto begun = source.begin(); !begun) return tl::unexpected(begun.error());
+  tracking::Dissector dissector;
+  tracking::Packet packet;
+  captures::Record record;
+  FlowLearner learner;
+  while (source.next(record)) {
+    packet.number = source.number();
+    packet.time_ns = record.time;
+    packet.link = record.link;
+    dissector.dissect(packet, record.bytes, record.wire_length);
+    learner.add(packet);
+  }
+  if (!source.error().empty()) return tl::unexpected(source.error());
+  return learner.finish();
+}
+
+}  // namespace rdmawire::replay

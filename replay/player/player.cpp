@@ -1,0 +1,337 @@
+#include "replay/player/player.hpp"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+
+#include "replay/player/feeder.hpp"
+#include "replay/wires/clock.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+/// What goes on at the wires.
+class Player {
+ public:
+  Player(const PlayerOptions& options, std::span<Wire* const> wires)
+      : options_(options), wires_(wires), feeder_(options, wires, report_), cap_(options.rate_cap) {
+    report_.lanes.resize(wires.size());
+    for (std::size_t i = 0; i < wires.size(); ++i) {
+      report_.lanes[i].wire = wires[i]->name();
+      counted_before_.push_back(wires[i]->counters().sent);
+      counted_octets_before_.push_back(wires[i]->counters().sent_octets);
+    }
+    flows_.resize(options.map.connections.size());
+    virtual_ = wires.empty() || wires[0]->capabilities().virtual_time;
+  }
+
+  ReplayReport run() {
+    if (ready()) {
+      // The kernel would let every sleep last 50 µs longer.
+      const int slack = ::prctl(PR_GET_TIMERSLACK);
+      ::prctl(PR_SET_TIMERSLACK, 1);
+      play();
+      if (slack > 0) ::prctl(PR_SET_TIMERSLACK, slack);
+    }
+    finish();
+    return std::move(report_);
+  }
+
+ private:
+  bool ready() {
+    for (Wire* wire : wires_)
+      if (wire->capabilities().virtual_time != virtual_) {
+        report_.trouble = "the wires are of different times: files and real ones cannot be played to together";
+        return false;
+      }
+    if (feeder_.cuts() && !options_.changes.psns.empty()) {
+      report_.trouble = "PSNs cannot go on from loop to loop where another path MTU counts them anew";
+      return false;
+    }
+    if (!feeder_.begin()) {
+      if (report_.trouble.empty()) report_.trouble = "the captures have no frame";
+      return false;
+    }
+    // Preparing what is sent first must not make it late.
+    constexpr std::int64_t lead = 2'000'000;
+    std::optional<std::int64_t> anchor;
+    if (!virtual_) anchor = wires_[0]->now() + lead;
+    feeder_.begin_schedule(anchor);
+    if (options_.preload) {
+      if (options_.loops != 1 && (options_.changes.any() || !options_.faults.rules().empty())) {
+        report_.trouble = "loops that differ, by changes or by faults, cannot be loaded before";
+        return false;
+      }
+      while (auto slot = feeder_.next()) loaded_.push_back(std::move(slot));
+      if (anchor) shift_ = wires_[0]->now() + lead - *anchor;
+    }
+    return true;
+  }
+
+  /// A frame and, unless it is one of those that were loaded, its room.
+  struct Leaving {
+    Slot* slot = nullptr;
+    std::unique_ptr<Slot> own;
+    std::int64_t time = 0;  ///< of its schedule
+    std::int64_t due = 0;   ///< when it is handed over; 0: at once
+  };
+
+  Leaving next() {
+    Leaving leaving;
+    if (!options_.preload) {
+      leaving.own = feeder_.next();
+      leaving.slot = leaving.own.get();
+      if (leaving.slot) leaving.time = leaving.slot->time;
+      return leaving;
+    }
+    if (next_loaded_ == loaded_.size()) {
+      if (loaded_.empty() || (options_.loops != 0 && report_.loops >= options_.loops)) return leaving;
+      next_loaded_ = 0;
+      ++report_.loops;
+      shift_ += feeder_.length() + options_.pause;
+    }
+    leaving.slot = loaded_[next_loaded_++].get();
+    leaving.time = leaving.slot->time + shift_;
+    return leaving;
+  }
+
+  [[nodiscard]] bool stopped() const { return options_.stop && options_.stop->load(std::memory_order_relaxed); }
+  [[nodiscard]] bool top() const { return options_.pace.kind == Pace::Kind::top || options_.step; }
+  /// When a frame is to be handed over; 0: at once.
+  std::int64_t due(const Leaving& leaving) {
+    const std::int64_t wanted = top() && !virtual_ ? 0 : leaving.time;
+    if (!cap_.on()) return wanted;
+    const std::int64_t now = wires_[0]->now();
+    const std::int64_t at =
+        cap_.allow(wanted == 0 ? now : wanted, static_cast<std::uint32_t>(leaving.slot->octets.size()));
+    return wanted == 0 && at <= now ? 0 : at;
+  }
+
+  /// A limit was reached.
+  [[nodiscard]] bool enough(const Leaving& leaving) const {
+    if (options_.most_frames && taken_ >= options_.most_frames) return true;
+    if (options_.most_octets && taken_octets_ + leaving.slot->octets.size() > options_.most_octets) return true;
+    if (!options_.most_time) return false;
+    if ((virtual_ || !top()) && taken_ > 0 && leaving.time - first_time_ >= options_.most_time) return true;
+    return !virtual_ && begun_ && wires_[0]->now() - first_sent_ >= options_.most_time;
+  }
+
+  void play() {
+    next_progress_ = options_.progress ? wires_[0]->now() + options_.progress_every : Wire::forever;
+    last_progress_ = wires_[0]->now();
+    while (!over_) {
+      if (stopped()) {
+        report_.interrupted = true;
+        break;
+      }
+      Leaving leaving = next();
+      if (!leaving.slot || enough(leaving)) break;
+      if (taken_++ == 0) first_time_ = leaving.time;
+      taken_octets_ += leaving.slot->octets.size();
+      if (options_.dry) {
+        if (leaving.own) feeder_.recycle(std::move(leaving.own));
+        continue;
+      }
+      if (options_.step && !options_.step()) {
+        report_.interrupted = true;
+        break;
+      }
+      add(std::move(leaving));
+    }
+    hand_over();
+  }
+
+  /// Gathers frames that are due together for the same wire.
+  void add(Leaving leaving) {
+    leaving.due = due(leaving);
+    const Wire& wire = *wires_[leaving.slot->lane];
+    const WireCapabilities& can = wire.capabilities();
+    if (!batch_.empty() &&
+        (batch_lane_ != leaving.slot->lane || batch_.size() >= std::max<std::uint32_t>(can.batch, 1)))
+      hand_over();
+    if (!virtual_ && leaving.due != 0) {
+      // A wire that paces by itself is told a little in advance.
+      const std::int64_t ahead = can.paces ? 5'000'000 : 0;
+      if (leaving.due > wire.now() + ahead) {
+        hand_over();
+        if (over_ || !wait_until(leaving.due - ahead)) return;
+      }
+    }
+    batch_lane_ = leaving.slot->lane;
+    batch_.push_back(std::move(leaving));
+    if (options_.step) hand_over();
+  }
+
+  /// False: stopped meanwhile.
+  bool wait_until(std::int64_t time) {
+    constexpr std::int64_t look = 100'000'000;
+    for (;;) {
+      const std::int64_t now = wires_[0]->now();
+      if (now >= next_progress_) tell_progress(now);
+      if (now >= time) return true;
+      if (stopped()) {
+        report_.interrupted = over_ = true;
+        return false;
+      }
+      if (time - now > look + options_.spin)
+        wire_clock::sleep_until(now + look);
+      else
+        wire_clock::sleep_until(time, options_.spin);
+    }
+  }
+
+  void hand_over() {
+    if (batch_.empty()) return;
+    Wire& wire = *wires_[batch_lane_];
+    const bool paces = wire.capabilities().paces || virtual_;
+    outgoing_.clear();
+    for (const Leaving& leaving : batch_) outgoing_.push_back({leaving.slot->octets, paces ? leaving.due : 0});
+    std::size_t sent = 0;
+    std::int64_t full_since = 0;
+    while (sent < outgoing_.size()) {
+      const auto taken = wire.send(std::span(outgoing_).subspan(sent));
+      if (taken && *taken > 0) {
+        account(sent, *taken, wire.now());
+        sent += *taken;
+        full_since = 0;
+        continue;
+      }
+      if (!taken && taken.error().kind == WireError::Kind::frame) {
+        auto& skipped = report_.skip(Skip::refused);
+        if (skipped.frames++ == 0) {
+          skipped.first_frame = batch_[sent].slot->number;
+          skipped.example = taken.error().message;
+        }
+        ++sent;
+        continue;
+      }
+      if (!taken && taken.error().kind != WireError::Kind::full) {
+        end_with(taken.error().message);
+        break;
+      }
+      // The queue is full. It need not become empty ever: nobody may take from it.
+      const std::int64_t now = wire.now();
+      if (full_since == 0) full_since = now;
+      if (stopped()) {
+        report_.interrupted = over_ = true;
+        break;
+      }
+      if (now - full_since > options_.patience) {
+        end_with(fmt::format("{}: its queue has been full for {} s: nothing takes the frames", wire.name(),
+                             options_.patience / 1'000'000'000));
+        break;
+      }
+      constexpr std::int64_t look = 100'000'000;
+      if (const auto room = wire.writable(now + look); !room) {
+        end_with(room.error().message);
+        break;
+      }
+    }
+    for (Leaving& leaving : batch_)
+      if (leaving.own) feeder_.recycle(std::move(leaving.own));
+    batch_.clear();
+    if (const std::int64_t now = options_.progress ? wires_[0]->now() : 0; now >= next_progress_) tell_progress(now);
+  }
+
+  void end_with(const std::string& message) {
+    report_.trouble = message;
+    over_ = true;
+  }
+
+  void account(std::size_t from, std::size_t count, std::int64_t now) {
+    auto& lane = report_.lanes[batch_lane_];
+    for (std::size_t i = from; i < from + count; ++i) {
+      const Leaving& leaving = batch_[i];
+      const Slot& slot = *leaving.slot;
+      lane.octets += slot.octets.size();
+      if (!begun_) {
+        begun_ = true;
+        first_sent_ = now;
+        first_due_ = leaving.time;
+      }
+      last_due_ = std::max(last_due_, leaving.time);
+      if (!virtual_ && leaving.due != 0) report_.lateness.add(now - leaving.due);
+      if (slot.connection < flows_.size()) {
+        flows_[slot.connection].frames[static_cast<std::size_t>(slot.from)] += 1;
+        flows_[slot.connection].octets[static_cast<std::size_t>(slot.from)] += slot.octets.size();
+      }
+    }
+    lane.frames += count;
+    last_sent_ = now;
+  }
+
+  void tell_progress(std::int64_t now) {
+    PlayProgress progress;
+    for (const auto& lane : report_.lanes) {
+      progress.sent += lane.frames;
+      progress.octets += lane.octets;
+    }
+    progress.loop = feeder_.loop();
+    std::tie(progress.position, progress.whole) = feeder_.position();
+    const auto seconds = static_cast<double>(std::max<std::int64_t>(now - last_progress_, 1)) / 1e9;
+    progress.frames_per_second = static_cast<double>(progress.sent - told_sent_) / seconds;
+    progress.bits_per_second = static_cast<double>(progress.octets - told_octets_) * 8 / seconds;
+    told_sent_ = progress.sent;
+    told_octets_ = progress.octets;
+    last_progress_ = now;
+    next_progress_ = now + options_.progress_every;
+    if (options_.progress) options_.progress(progress);
+  }
+
+  void finish() {
+    for (std::size_t i = 0; i < wires_.size(); ++i) {
+      auto& lane = report_.lanes[i];
+      if (lane.frames > 0) {
+        const auto flushed = wires_[i]->flush(virtual_ ? Wire::forever : wires_[i]->now() + options_.patience);
+        if (!flushed && report_.trouble.empty()) report_.trouble = flushed.error().message;
+        if (flushed && !*flushed && report_.trouble.empty())
+          report_.trouble = fmt::format("{}: what was handed over has not left within {} s", wires_[i]->name(),
+                                        options_.patience / 1'000'000'000);
+      }
+      // Nothing counts as sent that is not known to have left.
+      lane.left = std::min(lane.frames, wires_[i]->counters().sent - counted_before_[i]);
+      report_.sent += lane.left;
+      report_.octets += std::min(lane.octets, wires_[i]->counters().sent_octets - counted_octets_before_[i]);
+    }
+    report_.waited = !virtual_ && !options_.dry;
+    report_.timed = report_.waited && !top();
+    if (begun_) {
+      report_.requested = last_due_ - first_due_;
+      report_.achieved = last_sent_ - first_sent_;
+    }
+    for (std::size_t i = 0; i < flows_.size(); ++i) {
+      if (flows_[i].frames[0] + flows_[i].frames[1] == 0) continue;
+      flows_[i].name = options_.map.connections[i].name;
+      flows_[i].who = who(options_.map.connections[i]);
+      report_.flows.push_back(std::move(flows_[i]));
+    }
+    feeder_.finish_report();
+  }
+
+  const PlayerOptions& options_;
+  std::span<Wire* const> wires_;
+  ReplayReport report_;
+  Feeder feeder_;
+  RateCap cap_;
+  bool virtual_ = false, over_ = false, begun_ = false;
+  std::int64_t shift_ = 0;  ///< what was loaded before leaves so much later
+  std::int64_t first_sent_ = 0, last_sent_ = 0, first_due_ = 0, last_due_ = 0;
+  std::int64_t next_progress_ = Wire::forever, last_progress_ = 0;
+  std::uint64_t told_sent_ = 0, told_octets_ = 0;
+  std::vector<std::uint64_t> counted_before_, counted_octets_before_;
+  std::vector<ReplayReport::Flow> flows_;
+  std::vector<std::unique_ptr<Slot>> loaded_;
+  std::size_t next_loaded_ = 0;
+  std::uint64_t taken_ = 0, taken_octets_ = 0;
+  std::int64_t first_time_ = 0;
+  std::vector<Leaving> batch_;
+  std::vector<Outgoing> outgoing_;
+  std::uint32_t batch_lane_ = 0;
+};
+
+}  // namespace
+
+ReplayReport play(const PlayerOptions& options, std::span<Wire* const> wires) { return Player(options, wires).run(); }
+
+}  // namespace rdmawire::replay

@@ -1,0 +1,619 @@
+#include "replay/player/player.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "captures/io/test_support.hpp"
+#include "captures/io/writer.hpp"
+#include "dissectors/protocol/arp.hpp"
+#include "dissectors/protocol/crc.hpp"
+#include "dissectors/protocol/decode.hpp"
+#include "replay/faults/frames_for_test.hpp"
+#include "replay/rewrite/maps_for_test.hpp"
+#include "replay/wires/namespaces_for_test.hpp"
+#include "replay/wires/pair.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+using captures::testing_support::TemporaryDirectory;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using tracking::testing::sample;
+using Octets = std::vector<std::uint8_t>;
+namespace frames = rdmawire::replay::testing;
+using frames::op::send_only;
+
+/// A wire that writes down what it was given, in virtual time unless said otherwise, and fails when told to.
+class Recorder : public Wire {
+ public:
+  struct Entry {
+    Octets frame;
+    std::int64_t time;
+  };
+  explicit Recorder(bool real = false) {
+    capabilities_.virtual_time = !real;
+    capabilities_.batch = 4;
+  }
+  using Wire::send;
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] const WireCapabilities& capabilities() const override { return capabilities_; }
+  WireResult<std::size_t> send(std::span<const Outgoing> outgoing) override {
+    if (entries.size() >= down_after) return tl::unexpected(WireError{WireError::Kind::down, 0, "recorder: unplugged"});
+    std::size_t taken = 0;
+    for (const Outgoing& frame : outgoing) {
+      if (entries.size() >= down_after || (full_after && entries.size() >= *full_after)) break;
+      entries.push_back({{frame.frame.begin(), frame.frame.end()}, frame.time});
+      ++taken;
+    }
+    return taken;
+  }
+  WireResult<std::optional<Received>> receive(std::int64_t) override { return std::nullopt; }
+  WireResult<bool> writable(std::int64_t) override { return false; }
+  [[nodiscard]] WireCounters counters() const override {
+    WireCounters counters;
+    counters.sent = entries.size() - std::min(lost, entries.size());
+    for (std::size_t i = 0; i < counters.sent; ++i) counters.sent_octets += entries[i].frame.size();
+    return counters;
+  }
+  void close() override {}
+  [[nodiscard]] std::vector<std::uint32_t> psns() const {
+    std::vector<std::uint32_t> all;
+    for (const Entry& entry : entries) all.push_back(decode(entry.frame).get<Bth>()->get<"psn">());
+    return all;
+  }
+  [[nodiscard]] std::vector<std::int64_t> times() const {
+    std::vector<std::int64_t> all;
+    for (const Entry& entry : entries) all.push_back(entry.time);
+    return all;
+  }
+
+  std::vector<Entry> entries;
+  std::size_t down_after = SIZE_MAX, lost = 0;
+  std::optional<std::size_t> full_after;
+  WireCapabilities capabilities_;
+
+ private:
+  std::string name_ = "recorder";
+};
+
+class PlayerTest : public ::testing::Test {
+ protected:
+  struct Made {
+    std::int64_t time;
+    Octets frame;
+    std::uint32_t wire_octets = 0;  ///< 0: as many as there are
+  };
+  std::string capture(const std::string& name, const std::vector<Made>& made) {
+    const std::string path = directory_.file(name);
+    auto writer = captures::Writer::create(path).value();
+    (void)writer.add_interface({});
+    for (const Made& m : made) {
+      captures::Record record;
+      record.bytes = m.frame;
+      record.time = m.time;
+      record.wire_length = m.wire_octets ? m.wire_octets : static_cast<std::uint32_t>(m.frame.size());
+      EXPECT_TRUE(writer.write(record));
+    }
+    EXPECT_TRUE(writer.close());
+    return path;
+  }
+  /// Requests from a with PSNs from 100 on, a microsecond apart, from second 1000 on.
+  std::string requests(std::uint32_t count) {
+    std::vector<Made> made;
+    for (std::uint32_t i = 0; i < count; ++i) made.push_back({begin + i * 1000, frames::request(100 + i)});
+    return capture("requests.pcapng", made);
+  }
+  static ReplayReport run(const PlayerOptions& options, Recorder& wire) {
+    Wire* const wires[] = {&wire};
+    return play(options, wires);
+  }
+  static FlowMap map_of_frames() {
+    MappedConnection c;
+    c.name = "connection 1";
+    c.at(End::a).address.captured = PortAddress::of_ipv4(0x0a000002);
+    c.at(End::b).address.captured = PortAddress::of_ipv4(0x0a000003);
+    c.at(End::a).qp.captured = 0x12;
+    c.at(End::b).qp = {0x11, 0x888};
+    c.at(End::a).psn = {100, 7};
+    return {{c}, {}};
+  }
+  static constexpr std::int64_t begin = 1'000'000'000'000;
+  TemporaryDirectory directory_;
+};
+
+TEST_F(PlayerTest, AsCapturedInVirtualTimeTimesAreTheCapturesOwn) {
+  Recorder wire;
+  PlayerOptions options;
+  options.files = {requests(5)};
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.trouble, "");
+  EXPECT_EQ(report.sent, 5U);
+  EXPECT_THAT(wire.times(), ElementsAre(begin, begin + 1000, begin + 2000, begin + 3000, begin + 4000));
+  EXPECT_THAT(wire.psns(), ElementsAre(100, 101, 102, 103, 104));
+  EXPECT_EQ(report.requested, 4000);
+  EXPECT_FALSE(report.timed);
+}
+
+TEST_F(PlayerTest, TwiceAsFastAndByPacketsASecond) {
+  PlayerOptions options;
+  options.files = {requests(3)};
+  options.pace.rate = 2;
+  Recorder twice;
+  run(options, twice);
+  EXPECT_THAT(twice.times(), ElementsAre(begin, begin + 500, begin + 1000));
+  options.pace = {Pace::Kind::packets, 1000};
+  Recorder steady;
+  run(options, steady);
+  EXPECT_THAT(steady.times(), ElementsAre(begin, begin + 1'000'000, begin + 2'000'000));
+}
+
+TEST_F(PlayerTest, LoopsAreAPauseApartAndPsnsGoOn) {
+  PlayerOptions options;
+  options.files = {requests(2)};
+  options.map = map_of_frames();
+  options.loops = 3;
+  options.pause = 50;
+  options.changes.psns = {{2, 0}};
+  Recorder wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.loops, 3U);
+  EXPECT_THAT(wire.times(), ElementsAre(begin, begin + 1000, begin + 1050, begin + 2050, begin + 2100, begin + 3100));
+  EXPECT_THAT(wire.psns(), ElementsAre(7, 8, 9, 10, 11, 12));
+  for (const auto& entry : wire.entries) EXPECT_EQ(check_icrc(decode(entry.frame)).status, CrcCheck::Status::good);
+}
+
+TEST_F(PlayerTest, EachLoopCanHaveOtherAddressesAndQueuePairs) {
+  PlayerOptions options;
+  options.files = {requests(1)};
+  options.map = map_of_frames();
+  options.loops = 2;
+  options.changes.ip_step = 256;
+  options.changes.qp_step = 2;
+  Recorder wire;
+  run(options, wire);
+  ASSERT_EQ(wire.entries.size(), 2U);
+  const HeaderStack second = decode(wire.entries[1].frame);
+  EXPECT_EQ(second.get<Ipv4>()->get<"src">(), 0x0a000102U);
+  EXPECT_EQ(second.get<Ipv4>()->get<"dst">(), 0x0a000103U);
+  EXPECT_EQ(second.get<Bth>()->get<"dest_qp">(), 0x88aU);
+}
+
+TEST_F(PlayerTest, LoadedBeforeItIsTheSame) {
+  PlayerOptions options;
+  options.files = {requests(3)};
+  options.map = map_of_frames();
+  options.loops = 3;
+  options.pause = 77;
+  Recorder streamed, loaded;
+  run(options, streamed);
+  options.preload = true;
+  const ReplayReport report = run(options, loaded);
+  EXPECT_EQ(report.loops, 3U);
+  EXPECT_EQ(loaded.times(), streamed.times());
+  EXPECT_EQ(loaded.psns(), streamed.psns());
+  options.changes.qp_step = 1;
+  EXPECT_THAT(run(options, loaded).trouble, HasSubstr("cannot be loaded before"));
+}
+
+TEST_F(PlayerTest, LimitsEndIt) {
+  PlayerOptions options;
+  options.files = {requests(10)};
+  const std::size_t octets = frames::request(100).size();
+  auto sent = [&] {
+    Recorder wire;
+    return run(options, wire).sent;
+  };
+  options.most_frames = 4;
+  EXPECT_EQ(sent(), 4U);
+  options.most_frames = 0;
+  options.most_octets = 3 * octets + 1;
+  EXPECT_EQ(sent(), 3U);
+  options.most_octets = 0;
+  options.most_time = 2000;
+  EXPECT_EQ(sent(), 2U) << "those of the first two microseconds";
+  options.most_time = 0;
+  options.loops = 0;
+  options.most_frames = 25;
+  EXPECT_EQ(sent(), 25U) << "without end, but for the limit";
+}
+
+TEST_F(PlayerTest, FiltersChoose) {
+  PlayerOptions options;
+  options.files = {requests(10)};
+  options.include = faces::Filter::compile("bth.psn >= 103").value();
+  options.exclude = faces::Filter::compile("bth.psn == 105").value();
+  Recorder wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_THAT(wire.psns(), ElementsAre(103, 104, 106, 107, 108, 109));
+  EXPECT_EQ(report.skip(Skip::excluded).frames, 4U);
+  EXPECT_EQ(wire.times()[0], begin + 3000);
+}
+
+TEST_F(PlayerTest, WhenTheWireIsUnpluggedTheReportSaysWhatWasSent) {
+  PlayerOptions options;
+  options.files = {requests(10)};
+  options.map = map_of_frames();
+  Recorder wire;
+  wire.down_after = 6;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.trouble, "recorder: unplugged");
+  EXPECT_EQ(report.sent, 6U);
+  EXPECT_EQ(report.octets, 6 * frames::request(100).size());
+  ASSERT_EQ(report.flows.size(), 1U);
+  EXPECT_EQ(report.flows[0].frames[0], 6U);
+  EXPECT_THAT(to_text(report), HasSubstr("sent 6 frames"));
+}
+
+TEST_F(PlayerTest, WhatTheDeviceLostIsNotCountedAsSent) {
+  PlayerOptions options;
+  options.files = {requests(10)};
+  Recorder wire;
+  wire.lost = 3;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.sent, 7U);
+  EXPECT_EQ(report.lanes[0].frames, 10U);
+  EXPECT_THAT(to_text(report), HasSubstr("of 10 frames that it took, 7 have left"));
+}
+
+TEST_F(PlayerTest, AnotherPathMtuCutsMessagesAnew) {
+  PlayerOptions options;
+  options.files = {sample("rping.pcap")};
+  options.map = testing::learn(options.files[0]).map;
+  options.map.connections[0].mtu.live = 256;
+  options.map.connections[0].at(End::a).psn.live = 1;
+  options.rewrite.others = Unmapped::keep;
+  Recorder wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.trouble, "");
+  EXPECT_EQ(report.skip(Skip::recut).frames, 0U);
+  std::uint64_t largest = 0, rdma = 0;
+  for (const auto& entry : wire.entries) {
+    const HeaderStack stack = decode(entry.frame);
+    if (!stack.get<Bth>() || stack.get<Bth>()->get<"dest_qp">() == 1) continue;
+    ++rdma;
+    largest = std::max<std::uint64_t>(largest, stack.payload.length);
+    EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
+  }
+  EXPECT_EQ(largest, 256U);
+  EXPECT_GT(rdma, 379U);
+  options.changes.psns = {{1, 1}};
+  EXPECT_THAT(run(options, wire).trouble, HasSubstr("another path MTU"));
+}
+
+TEST_F(PlayerTest, AQueueThatStaysFullEndsIt) {
+  PlayerOptions options;
+  options.files = {requests(10)};
+  options.patience = 1'000'000;
+  options.pace.kind = Pace::Kind::top;
+  Recorder wire(true);
+  wire.full_after = 3;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.sent, 3U);
+  EXPECT_THAT(report.trouble, HasSubstr("its queue has been full"));
+}
+
+TEST_F(PlayerTest, InterruptedItEndsWithItsReport) {
+  std::atomic<bool> stop = false;
+  PlayerOptions options;
+  options.files = {requests(100)};
+  options.stop = &stop;
+  options.on_frame = [&](const PlayedFrame& frame) { stop = frame.number == 42; };
+  Recorder wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_TRUE(report.interrupted);
+  EXPECT_EQ(report.trouble, "");
+  EXPECT_EQ(report.sent, wire.entries.size());
+  EXPECT_EQ(report.sent, 42U);
+}
+
+TEST_F(PlayerTest, OneAtATimeAsksBeforeEach) {
+  PlayerOptions options;
+  options.files = {requests(10)};
+  int asked = 0;
+  options.step = [&] { return ++asked <= 3; };
+  Recorder wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(asked, 4);
+  EXPECT_EQ(report.sent, 3U);
+  EXPECT_TRUE(report.interrupted);
+}
+
+TEST_F(PlayerTest, AWrongCaptureIsRefusedByFrame) {
+  PlayerOptions options;
+  options.files = {capture("wrong.pcapng", {{begin, frames::request(100)},
+                                            {begin + 5, frames::packet(true, send_only, 5, 0x99)},
+                                            {begin + 9, frames::request(101)}})};
+  options.map = map_of_frames();
+  Recorder wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.trouble, "frame 2: 10.0.0.2 → 10.0.0.3 QP 0x99: its connection is in no mapping");
+  EXPECT_EQ(report.sent, 1U);
+  options.rewrite.unmapped = Unmapped::drop;
+  Recorder dropping;
+  const ReplayReport dropped = run(options, dropping);
+  EXPECT_EQ(dropped.sent, 2U);
+  EXPECT_EQ(dropped.skip(Skip::unmapped).frames, 1U);
+  EXPECT_EQ(dropped.skip(Skip::unmapped).first_frame, 2U);
+}
+
+TEST_F(PlayerTest, ACaptureThatBreaksOffPlaysWhatCanBeRead) {
+  const std::string path = requests(10);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 10);
+  PlayerOptions options;
+  options.files = {path};
+  Recorder wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.sent, 9U);
+  EXPECT_THAT(report.trouble, HasSubstr("requests.pcapng"));
+}
+
+TEST_F(PlayerTest, SnappedFramesAreRefusedPaddedOrSent) {
+  Octets cut = frames::request(100);
+  const auto whole = static_cast<std::uint32_t>(cut.size());
+  cut.resize(whole - 6);
+  PlayerOptions options;
+  options.files = {capture("cut.pcapng", {{begin, cut, whole}})};
+  Recorder refusing;
+  const ReplayReport refused = run(options, refusing);
+  EXPECT_EQ(refused.sent, 0U);
+  EXPECT_EQ(refused.skip(Skip::snapped).frames, 1U);
+  EXPECT_EQ(refused.unable(), 1U);
+  options.snapped = PlayerOptions::Snapped::pad;
+  Recorder padding;
+  EXPECT_EQ(run(options, padding).padded, 1U);
+  ASSERT_EQ(padding.entries.size(), 1U);
+  EXPECT_EQ(padding.entries[0].frame.size(), whole);
+  EXPECT_EQ(check_icrc(decode(padding.entries[0].frame)).status, CrcCheck::Status::good);
+  options.snapped = PlayerOptions::Snapped::send;
+  Recorder sending;
+  run(options, sending);
+  ASSERT_EQ(sending.entries.size(), 1U);
+  EXPECT_EQ(sending.entries[0].frame, cut);
+}
+
+TEST_F(PlayerTest, FramesTooLongForTheWireAreRefusedOrCut) {
+  PlayerOptions options;
+  options.files = {requests(2)};
+  Recorder narrow;
+  narrow.capabilities_.most_octets = 60;
+  const ReplayReport report = run(options, narrow);
+  EXPECT_EQ(report.sent, 0U);
+  EXPECT_EQ(report.skip(Skip::too_long).frames, 2U);
+  EXPECT_EQ(report.skip(Skip::too_long).example, "66 octets, and the wire takes 60");
+  options.truncate = true;
+  EXPECT_EQ(run(options, narrow).truncated, 2U);
+  EXPECT_EQ(narrow.entries[0].frame.size(), 60U);
+}
+
+TEST_F(PlayerTest, GroupsAreSentOnlyWhenAllowed) {
+  Octets broadcast = frames::request(100);
+  std::fill_n(broadcast.begin(), 6, std::uint8_t{0xff});
+  PlayerOptions options;
+  options.files = {capture("group.pcapng", {{begin, broadcast}, {begin + 1, frames::request(101)}})};
+  options.allow_groups = false;
+  Recorder wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.sent, 1U);
+  EXPECT_EQ(report.skip(Skip::group).frames, 1U);
+}
+
+TEST_F(PlayerTest, SeveralFilesAreOneInOrderOfTime) {
+  PlayerOptions options;
+  options.files = {capture("1.pcapng", {{begin, frames::request(1)}, {begin + 20, frames::request(3)}}),
+                   capture("2.pcapng", {{begin + 10, frames::request(2)}, {begin + 30, frames::request(4)}})};
+  Recorder wire;
+  run(options, wire);
+  EXPECT_THAT(wire.psns(), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(wire.times(), ElementsAre(begin, begin + 10, begin + 20, begin + 30));
+
+  options.lanes = PlayerOptions::Lanes::by_file;
+  Recorder first, second;
+  Wire* const wires[] = {&first, &second};
+  const ReplayReport report = play(options, wires);
+  EXPECT_THAT(first.psns(), ElementsAre(1, 3));
+  EXPECT_THAT(second.psns(), ElementsAre(2, 4));
+  EXPECT_EQ(report.sent, 4U);
+}
+
+TEST_F(PlayerTest, ClientAndServerCanHaveAWireEach) {
+  PlayerOptions options;
+  options.files = {capture("both.pcapng", {{begin, frames::request(100)}, {begin + 10, frames::answer(100)}})};
+  options.map = map_of_frames();
+  options.lanes = PlayerOptions::Lanes::by_end;
+  Recorder client, server;
+  Wire* const wires[] = {&client, &server};
+  const ReplayReport report = play(options, wires);
+  EXPECT_EQ(report.trouble, "");
+  EXPECT_THAT(client.psns(), ElementsAre(7));
+  EXPECT_THAT(server.psns(), ElementsAre(7));
+  EXPECT_EQ(decode(server.entries[0].frame).get<Bth>()->get<"opcode">(), 0x11);
+}
+
+FaultProgram program(std::string_view text) { return FaultProgram::compile(text).value(); }
+
+TEST_F(PlayerTest, FaultsAreDoneAndCounted) {
+  PlayerOptions options;
+  options.files = {requests(6)};
+  options.faults = program("drop psn +1 try 1\nduplicate psn +3\ndelay 2500ns psn +2");
+  Recorder wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_THAT(wire.psns(), ElementsAre(100, 103, 103, 104, 102, 105));
+  EXPECT_EQ(wire.times()[4], begin + 2000 + 2500);
+  ASSERT_EQ(report.faults.size(), 3U);
+  EXPECT_EQ(report.faults[0].text, "drop psn +1 try 1");
+  EXPECT_EQ(report.faults[0].count.done, 1U);
+  EXPECT_EQ(report.sent, 6U);
+}
+
+TEST_F(PlayerTest, WhatIsHeldAtTheEndLeavesInTheEnd) {
+  PlayerOptions options;
+  options.files = {requests(3)};
+  options.faults = program("hold 5 within 10s psn +1");
+  Recorder wire;
+  run(options, wire);
+  EXPECT_THAT(wire.psns(), ElementsAre(100, 102, 101));
+}
+
+TEST_F(PlayerTest, ADryRunSendsNothingAndShowsEverything) {
+  PlayerOptions options;
+  options.files = {requests(3)};
+  options.map = map_of_frames();
+  options.dry = true;
+  std::vector<std::string> shown;
+  options.on_frame = [&](const PlayedFrame& frame) {
+    for (const FieldChange& change : differences(frame.captured, decode(frame.frame)))
+      shown.push_back(to_string(change));
+  };
+  Recorder wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.sent, 0U);
+  EXPECT_TRUE(wire.entries.empty());
+  ASSERT_EQ(shown.size(), 9U);
+  EXPECT_EQ(shown[0], "bth.dest_qp 0x11 → 0x888");
+  EXPECT_EQ(shown[1], "bth.psn 100 → 7");
+  EXPECT_THAT(shown[2], HasSubstr("icrc 0x"));
+}
+
+TEST_F(PlayerTest, ARealWireGetsEverythingInOrder) {
+  auto [here, there] = make_wire_pair();
+  PlayerOptions options;
+  options.files = {requests(20)};
+  options.pace = {Pace::Kind::packets, 100'000};
+  Wire* const wires[] = {here.get()};
+  const ReplayReport report = play(options, wires);
+  EXPECT_EQ(report.sent, 20U);
+  EXPECT_TRUE(report.timed);
+  EXPECT_EQ(report.requested, 190'000);
+  EXPECT_EQ(report.lateness.count(), 20U);
+  for (std::uint32_t psn = 100; psn < 120; ++psn) {
+    const auto received = there->receive(there->now() + 10'000'000'000).value();
+    ASSERT_TRUE(received) << psn;
+    EXPECT_EQ(decode(received->frame).get<Bth>()->get<"psn">(), psn);
+  }
+}
+
+TEST_F(PlayerTest, AnInterfaceThatIsDeletedUnderWayIsAnErrorWithTheReport) {
+  std::string why_not;
+  const auto namespaces = testing::Namespaces::make(why_not);
+  if (!namespaces) GTEST_SKIP() << why_not;
+  auto wire = open_wire("packet:here");
+  ASSERT_TRUE(wire) << wire.error().message;
+  PlayerOptions options;
+  options.files = {requests(100)};
+  options.loops = 0;
+  options.pace = {Pace::Kind::packets, 20'000};
+  bool deleted = false;
+  options.on_frame = [&](const PlayedFrame& frame) {
+    if (frame.loop == 20 && !deleted) deleted = namespaces->run("ip link delete here");
+  };
+  options.most_frames = 1'000'000;
+  Wire* const wires[] = {wire->get()};
+  const ReplayReport report = play(options, wires);
+  EXPECT_TRUE(deleted);
+  EXPECT_THAT(report.trouble, HasSubstr("packet:here"));
+  EXPECT_GT(report.sent, 0U);
+  EXPECT_LE(report.sent, 20U * 100);
+  EXPECT_EQ(report.sent, wire->get()->counters().sent);
+}
+
+class SamplePlayer : public ::testing::TestWithParam<std::string> {
+ protected:
+  TemporaryDirectory directory_;
+};
+
+TEST_P(SamplePlayer, FromFileToFileWithoutRewriteOctetsAndTimesAreIdentical) {
+  const std::string path = sample(GetParam()), copy = directory_.file("copy.pcapng");
+  auto wire = open_wire("file:" + copy).value();
+  PlayerOptions options;
+  options.files = {path};
+  Wire* const wires[] = {wire.get()};
+  const ReplayReport report = play(options, wires);
+  EXPECT_EQ(report.trouble, "");
+  wire->close();
+  auto before = captures::testing_support::read_all(captures::Reader::open(path));
+  const auto after = captures::testing_support::read_all(captures::Reader::open(copy));
+  // A file wire has one link layer: what has another is counted, not sent.
+  const auto others =
+      std::erase_if(before.packets, [](const auto& packet) { return packet.link != LinkType::ethernet; });
+  EXPECT_EQ(report.skip(Skip::link).frames, others);
+  ASSERT_EQ(after.packets.size(), before.packets.size());
+  EXPECT_EQ(report.sent, after.packets.size());
+  for (std::size_t i = 0; i < after.packets.size(); ++i) {
+    ASSERT_EQ(after.packets[i].bytes, before.packets[i].bytes) << i;
+    ASSERT_EQ(after.packets[i].time, before.packets[i].time) << i;
+  }
+}
+
+TEST_P(SamplePlayer, FromFileToFileRewrittenTheAnalysisFindsTheSameConnectionsLive) {
+  const std::string path = sample(GetParam()), copy = directory_.file("copy.pcapng");
+  PlayerOptions options;
+  options.files = {path};
+  options.map = testing::learn(path).map;
+  testing::invent_live(options.map, 5);
+  options.rewrite.unmapped = options.rewrite.others = Unmapped::keep;
+  auto wire = open_wire("file:" + copy).value();
+  Wire* const wires[] = {wire.get()};
+  const ReplayReport report = play(options, wires);
+  EXPECT_EQ(report.trouble, "");
+  wire->close();
+  const Learnt live = testing::learn(copy);
+  std::uint64_t bad = 0;
+  tracking::testing::dissect_capture(
+      path, [&](const tracking::Packet& packet) { bad += packet.icrc.status == CrcCheck::Status::bad; });
+  EXPECT_EQ(live.bad_icrcs, bad) << "a right ICRC stays right";
+  std::size_t found = 0;
+  for (const MappedConnection& wanted : options.map.connections)
+    for (const MappedConnection& c : live.map.connections)
+      found += c.at(End::a).qp.captured == wanted.at(End::a).qp.live &&
+               c.at(End::b).qp.captured == wanted.at(End::b).qp.live &&
+               c.at(End::a).address.captured == wanted.at(End::a).address.live;
+  EXPECT_EQ(found, GetParam() == "linlinw5-uc-pingpong.pcap" || GetParam() == "two-interfaces.pcapng"
+                       ? found
+                       : options.map.connections.size());
+}
+
+std::vector<std::string> samples() {
+  std::vector<std::string> all;
+  for (const auto& entry : std::filesystem::directory_iterator(sample("")))
+    if (entry.path().filename().string().find(".pcap") != std::string::npos) all.push_back(entry.path().filename());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Captures, SamplePlayer, ::testing::ValuesIn(samples()), [](const auto& parameter) {
+  std::string name = parameter.param;
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
+});
+
+TEST(ReplayReport, TheJsonHoldsWhatTheTextSays) {
+  ReplayReport report;
+  report.sent = 5;
+  report.octets = 500;
+  report.timed = report.waited = true;
+  report.requested = 1'000'000;
+  report.achieved = 1'000'500;
+  report.lateness.add(500);
+  report.skip(Skip::snapped) = {2, 7, "64 of 1082 octets"};
+  report.trouble = "packet:x: gone";
+  report.faults.push_back({"drop nth 1", {1, 1, 0}});
+  report.chance = true;
+  report.fault_seed = 9;
+  const auto json = nlohmann::json::parse(to_json(report));
+  EXPECT_EQ(json["sent"]["frames"], 5);
+  EXPECT_EQ(json["requested"]["nanoseconds"], 1'000'000);
+  EXPECT_EQ(json["requested"]["frames_per_second"], 5000.0);
+  EXPECT_EQ(json["lateness"]["max"], 500);
+  EXPECT_EQ(json["skipped"]["snapped"]["first_frame"], 7);
+  EXPECT_EQ(json["trouble"], "packet:x: gone");
+  EXPECT_EQ(json["seed"], 9);
+  EXPECT_FALSE(json["skipped"].contains("group"));
+}
+
+}  // namespace
+}  // namespace rdmawire::replay

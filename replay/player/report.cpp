@@ -1,0 +1,150 @@
+#include "replay/player/report.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace rdmawire::replay {
+namespace {
+
+struct SkipWords {
+  std::string_view name, meaning;
+};
+constexpr SkipWords skip_words[skips] = {
+    {"excluded", "the filters did not choose them"},
+    {"snapped", "the capture has only their beginning: --snapped pad fills them up with zeros, send sends the rest"},
+    {"too_long", "the wire takes no frames so long: --too-long truncate cuts them"},
+    {"group", "they go to a group (broadcast, multicast): --allow-multicast sends them"},
+    {"unmapped", "they are in no mapping"},
+    {"link", "they are of another link layer than the wire's"},
+    {"refused", "the wire would not take them"},
+    {"lane", "which wire they belong to is not known"},
+    {"recut", "their message cannot be cut anew for another path MTU"},
+};
+
+// For people: three digits are enough.
+std::string about(std::uint64_t nanoseconds) {
+  if (nanoseconds < 1000) return fmt::format("{} ns", nanoseconds);
+  if (nanoseconds < 1'000'000) return fmt::format("{:.3g} µs", static_cast<double>(nanoseconds) / 1e3);
+  if (nanoseconds < 1'000'000'000) return fmt::format("{:.3g} ms", static_cast<double>(nanoseconds) / 1e6);
+  return fmt::format("{:.4g} s", static_cast<double>(nanoseconds) / 1e9);
+}
+double per_second(std::uint64_t amount, std::int64_t nanoseconds) {
+  return nanoseconds > 0 ? static_cast<double>(amount) * 1e9 / static_cast<double>(nanoseconds) : 0;
+}
+std::string rate(std::uint64_t frames, std::uint64_t octets, std::int64_t nanoseconds) {
+  return fmt::format("{} ({:.0f} frames/s, {:.3f} Mbit/s)",
+                     about(static_cast<std::uint64_t>(std::max<std::int64_t>(nanoseconds, 0))),
+                     per_second(frames, nanoseconds), per_second(octets * 8, nanoseconds) / 1e6);
+}
+
+}  // namespace
+
+std::string_view to_string(Skip why) { return skip_words[static_cast<std::size_t>(why)].name; }
+std::string_view meaning(Skip why) { return skip_words[static_cast<std::size_t>(why)].meaning; }
+
+std::uint64_t ReplayReport::unable() const {
+  std::uint64_t frames = 0;
+  for (const Skip why : {Skip::snapped, Skip::too_long, Skip::link, Skip::refused, Skip::lane})
+    frames += skip(why).frames;
+  return frames;
+}
+
+std::string to_text(const ReplayReport& r) {
+  std::string out = fmt::format("sent {} frames, {} octets", r.sent, r.octets);
+  if (r.loops > 1) out += fmt::format(", in {} loops", r.loops);
+  if (r.interrupted) out += "; interrupted";
+  out += '\n';
+  if (!r.trouble.empty()) out += "trouble    " + r.trouble + '\n';
+  if (r.timed && r.sent > 0) {
+    out += "requested  " + rate(r.sent, r.octets, r.requested) + '\n';
+    out += "achieved   " + rate(r.sent, r.octets, r.achieved) + '\n';
+    out += fmt::format("lateness   p50 {}, p99 {}, max {}\n", about(r.lateness.quantile(500)),
+                       about(r.lateness.quantile(990)), about(r.lateness.max()));
+  } else if (r.waited && r.sent > 0) {
+    out += "achieved   " + rate(r.sent, r.octets, r.achieved) + '\n';
+  }
+  if (r.lanes.size() > 1)
+    for (const auto& lane : r.lanes)
+      out += fmt::format("wire       {}: {} frames, {} octets\n", lane.wire, lane.frames, lane.octets);
+  for (const auto& lane : r.lanes)
+    if (lane.left != lane.frames)
+      out += fmt::format("lost       {}: of {} frames that it took, {} have left\n", lane.wire, lane.frames, lane.left);
+  for (std::size_t i = 0; i < skips; ++i) {
+    const auto& skipped = r.skipped[i];
+    if (skipped.frames == 0) continue;
+    out += fmt::format("not sent   {} frames, the first {}: {}", skipped.frames, skipped.first_frame,
+                       skip_words[i].meaning);
+    if (!skipped.example.empty()) out += " (" + skipped.example + ")";
+    out += '\n';
+  }
+  if (r.truncated) out += fmt::format("truncated  {} frames\n", r.truncated);
+  if (r.padded) out += fmt::format("padded     {} frames that the capture had cut\n", r.padded);
+  if (r.divided_pdus)
+    out += fmt::format("as captured  {} iWARP PDUs that lie in several frames: their STags were not rewritten\n",
+                       r.divided_pdus);
+  for (const auto& flow : r.flows)
+    out += fmt::format("{}  {}: {} and {} frames\n", flow.name, flow.who, flow.frames[0], flow.frames[1]);
+  for (const auto& rule : r.faults) {
+    out += fmt::format("fault      {}: {} done", rule.text, rule.count.done);
+    if (rule.count.undoable) out += fmt::format(", {} could not be", rule.count.undoable);
+    out += '\n';
+  }
+  if (r.chance) out += fmt::format("seed       {}\n", r.fault_seed);
+  return out;
+}
+
+std::string to_json(const ReplayReport& r) {
+  using nlohmann::ordered_json;
+  ordered_json json;
+  json["rdmawire"] = "replay 1";
+  json["sent"] = {{"frames", r.sent}, {"octets", r.octets}};
+  json["read"] = r.read;
+  json["loops"] = r.loops;
+  json["interrupted"] = r.interrupted;
+  json["trouble"] = r.trouble.empty() ? ordered_json(nullptr) : ordered_json(r.trouble);
+  auto side = [&](std::int64_t nanoseconds) {
+    return ordered_json{{"nanoseconds", nanoseconds},
+                        {"frames_per_second", per_second(r.sent, nanoseconds)},
+                        {"bits_per_second", per_second(r.octets * 8, nanoseconds)}};
+  };
+  json["requested"] = r.timed ? side(r.requested) : ordered_json(nullptr);
+  json["achieved"] = r.waited ? side(r.achieved) : ordered_json(nullptr);
+  json["lateness"] = r.timed ? ordered_json{{"p50", r.lateness.quantile(500)},
+                                            {"p99", r.lateness.quantile(990)},
+                                            {"max", r.lateness.max()}}
+                             : ordered_json(nullptr);
+  json["skipped"] = ordered_json::object();
+  for (std::size_t i = 0; i < skips; ++i) {
+    const auto& skipped = r.skipped[i];
+    if (skipped.frames == 0) continue;
+    json["skipped"][std::string(skip_words[i].name)] = {
+        {"frames", skipped.frames},
+        {"first_frame", skipped.first_frame},
+        {"why", skipped.example.empty() ? std::string(skip_words[i].meaning) : skipped.example}};
+  }
+  json["rewritten"] = r.rewritten;
+  json["truncated"] = r.truncated;
+  json["padded"] = r.padded;
+  json["divided_pdus"] = r.divided_pdus;
+  json["wires"] = ordered_json::array();
+  for (const auto& lane : r.lanes)
+    json["wires"].push_back(
+        {{"wire", lane.wire}, {"frames", lane.frames}, {"octets", lane.octets}, {"left", lane.left}});
+  json["connections"] = ordered_json::array();
+  for (const auto& flow : r.flows)
+    json["connections"].push_back({{"name", flow.name},
+                                   {"ends", flow.who},
+                                   {"frames", {flow.frames[0], flow.frames[1]}},
+                                   {"octets", {flow.octets[0], flow.octets[1]}}});
+  json["faults"] = ordered_json::array();
+  for (const auto& rule : r.faults)
+    json["faults"].push_back({{"rule", rule.text},
+                              {"picked", rule.count.picked},
+                              {"done", rule.count.done},
+                              {"undoable", rule.count.undoable}});
+  json["seed"] = r.chance ? ordered_json(r.fault_seed) : ordered_json(nullptr);
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace rdmawire::replay

@@ -1,0 +1,617 @@
+#include "replay/rewrite/map_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "captures/analysis/findings.hpp"
+#include "dissectors/faces/edit_distance.hpp"
+#include "dissectors/faces/filter_literal.hpp"
+#include "dissectors/faces/json.hpp"
+#include "dissectors/faces/value.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+using nlohmann::json;
+using tracking::Service;
+
+constexpr std::string_view format_name = "flow map", version_text = "1";
+constexpr std::pair<std::string_view, Service> services[] = {
+    {"rc", Service::rc}, {"uc", Service::uc},       {"ud", Service::ud},         {"xrc", Service::xrc},
+    {"rd", Service::rd}, {"iwarp", Service::iwarp}, {"vendor", Service::vendor},
+};
+
+/// What is wrong, where: a JSON pointer.
+struct Wrong {
+  std::string at, what;
+};
+
+// One kind of value: how it is read and written.
+struct Number {
+  std::uint64_t most;
+  bool hexadecimal = false;
+};
+constexpr Number qp_number{0xffffff, true}, psn_number{0xffffffff}, msn_number{0xffffff}, word{0xffffffff, true},
+    port{0xffff}, pkey_number{0xffff, true}, address_number{~std::uint64_t{0}, true}, octets{~std::uint64_t{0}};
+
+std::optional<PortAddress> parse_address(std::string_view text) {
+  if (text.starts_with("LID ")) {
+    const auto lid = faces::parse_number(text.substr(4));
+    if (!lid || *lid == 0 || *lid > 0xffff) return std::nullopt;
+    return PortAddress::of_lid(static_cast<std::uint16_t>(*lid));
+  }
+  const auto sixteen =
+      faces::parse_ipv4(text) ? faces::parse_ipv6("::ffff:" + std::string(text)) : faces::parse_ipv6(text);
+  if (!sixteen) return std::nullopt;
+  return PortAddress::of_gid(sixteen->data());
+}
+
+std::string mac_text(std::uint64_t mac) {
+  std::uint8_t six[6];
+  store_be(six, 6, mac);
+  std::string out;
+  faces::append_mac(out, six);
+  return out;
+}
+
+class MapReader {
+ public:
+  FlowMap read(const json& root) {
+    members(root, "", {"rdmawire", "connections", "hosts"});
+    const std::string expected = fmt::format("{} {}", format_name, version_text);
+    if (!root.contains("rdmawire") || root["rdmawire"] != expected)
+      throw Wrong{"/rdmawire", fmt::format("it must be \"{}\": this says what kind of file it is", expected)};
+    FlowMap map;
+    each(root, "", "connections",
+         [&](const json& c, const std::string& at) { map.connections.push_back(connection(c, at)); });
+    each(root, "", "hosts", [&](const json& h, const std::string& at) {
+      members(h, at, {"address", "mac"});
+      MappedHost host;
+      mapped(h, at, "address", host.address, [&](const json& v, const std::string& a) { return address(v, a); });
+      mapped(h, at, "mac", host.mac, [&](const json& v, const std::string& a) { return mac(v, a); });
+      same_kind(host.address, at + "/address");
+      if (!host.address.captured) throw Wrong{at + "/address", "the captured address of the host is missing"};
+      map.hosts.push_back(host);
+    });
+    return map;
+  }
+
+ private:
+  static void members(const json& object, const std::string& at, std::initializer_list<std::string_view> known) {
+    if (!object.is_object()) throw Wrong{at, fmt::format("an object belongs here, not {}", shown(object))};
+    for (const auto& [name, value] : object.items()) {
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      std::string list;
+      for (const std::string_view candidate : known) {
+        if (faces::edit_distance(name, candidate, 2) <= 2)
+          throw Wrong{at + "/" + escaped(name),
+                      fmt::format("there is no such member; did you mean \"{}\"?", candidate)};
+        list += fmt::format("{}{}", list.empty() ? "" : ", ", candidate);
+      }
+      throw Wrong{at + "/" + escaped(name), "there is no such member; there are " + list};
+    }
+  }
+  static std::string escaped(std::string_view name) {
+    std::string out;
+    for (const char c : name.substr(0, 60)) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+    return out;
+  }
+  static std::string shown(const json& value) {
+    std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+    if (text.size() > 40) text = text.substr(0, 40) + "…";
+    return text;
+  }
+  template <class Take>
+  static void each(const json& object, const std::string& at, const char* name, Take take) {
+    if (!object.contains(name)) return;
+    const json& list = object[name];
+    const std::string here = at + "/" + name;
+    if (!list.is_array()) throw Wrong{here, fmt::format("a list belongs here, not {}", shown(list))};
+    for (std::size_t i = 0; i < list.size(); ++i) take(list[i], fmt::format("{}/{}", here, i));
+  }
+
+  static std::uint64_t number(const json& value, const std::string& at, const Number& kind) {
+    std::optional<std::uint64_t> n;
+    if (value.is_number_unsigned()) n = value.get<std::uint64_t>();
+    if (value.is_string()) n = faces::parse_number(value.get_ref<const std::string&>());
+    if (!n) throw Wrong{at, fmt::format("a number belongs here (77, or text: \"0x4d\"), not {}", shown(value))};
+    if (*n > kind.most) throw Wrong{at, fmt::format("{} is more than {}", *n, kind.most)};
+    return *n;
+  }
+  static PortAddress address(const json& value, const std::string& at) {
+    const auto parsed = value.is_string() ? parse_address(value.get_ref<const std::string&>()) : std::nullopt;
+    if (!parsed)
+      throw Wrong{at,
+                  fmt::format("an address belongs here (\"10.0.0.2\", \"fd00::2\", \"LID 5\"), not {}", shown(value))};
+    return *parsed;
+  }
+  static std::uint64_t mac(const json& value, const std::string& at) {
+    const auto parsed = value.is_string() ? faces::parse_mac(value.get_ref<const std::string&>()) : std::nullopt;
+    if (!parsed) throw Wrong{at, fmt::format("a MAC belongs here (\"52:54:00:00:00:02\"), not {}", shown(value))};
+    return *parsed;
+  }
+  static std::uint16_t vlan(const json& value, const std::string& at) {
+    if (value == "none") return MappedVlan::untagged;
+    return static_cast<std::uint16_t>(number(value, at, {0xfff}));
+  }
+
+  // {"captured": …, "live": …}, either of them null or missing; a value by itself is the live one.
+  template <class Pair, class Read>
+  static void mapped(const json& object, const std::string& at, const char* name, Pair& out, Read read) {
+    if (!object.contains(name)) return;
+    const json& value = object[name];
+    const std::string here = at + "/" + name;
+    if (value.is_null()) return;
+    if (!value.is_object()) {
+      out.live = read(value, here);
+      return;
+    }
+    members(value, here, {"captured", "live"});
+    if (value.contains("captured") && !value["captured"].is_null())
+      out.captured = read(value["captured"], here + "/captured");
+    if (value.contains("live") && !value["live"].is_null()) out.live = read(value["live"], here + "/live");
+  }
+  template <class T>
+  static auto as(const Number& kind) {
+    return [kind](const json& value, const std::string& at) { return static_cast<T>(number(value, at, kind)); };
+  }
+  static void same_kind(const Mapped<PortAddress>& a, const std::string& at) {
+    auto ipv4 = [](const PortAddress& address) { return address.high == 0 && address.low >> 32 == 0xffff; };
+    if (a.captured && a.live && ipv4(*a.captured) != ipv4(*a.live))
+      throw Wrong{at, "captured and live address must be of one kind: both IPv4, or neither"};
+  }
+
+  static MappedEnd end(const json& object, const std::string& at, bool iwarp) {
+    members(object, at, {"address", "mac", "qp", "psn", "msn", "qkey", "xrc_srq", "source_port", "comm_id", "regions"});
+    MappedEnd e;
+    mapped(object, at, "address", e.address, &MapReader::address);
+    mapped(object, at, "mac", e.mac, &MapReader::mac);
+    mapped(object, at, "qp", e.qp, as<std::uint32_t>(iwarp ? port : qp_number));
+    sequence(object, at, "psn", e.psn, iwarp ? psn_number : msn_number);
+    sequence(object, at, "msn", e.msn, msn_number);
+    mapped(object, at, "qkey", e.qkey, as<std::uint32_t>(word));
+    mapped(object, at, "xrc_srq", e.xrc_srq, as<std::uint32_t>(qp_number));
+    mapped(object, at, "source_port", e.source_port, as<std::uint16_t>(port));
+    mapped(object, at, "comm_id", e.comm_id, as<std::uint32_t>(word));
+    each(object, at, "regions", [&](const json& r, const std::string& here) {
+      members(r, here, {"key", "base", "length"});
+      MappedRegion region;
+      mapped(r, here, "key", region.key, as<std::uint32_t>(word));
+      mapped(r, here, "base", region.base, as<std::uint64_t>(address_number));
+      if (r.contains("length")) region.length = number(r["length"], here + "/length", octets);
+      if (!region.key.captured) throw Wrong{here + "/key", "the captured key of the region is missing"};
+      if (region.base.live && !region.base.captured)
+        throw Wrong{here + "/base", "a live base needs the captured one: addresses are moved by their difference"};
+      e.regions.push_back(region);
+    });
+    same_kind(e.address, at + "/address");
+    if (!e.address.captured) throw Wrong{at + "/address", "the captured address is missing: frames are found by it"};
+    return e;
+  }
+  static void sequence(const json& object, const std::string& at, const char* name, MappedSequence& out,
+                       const Number& kind) {
+    mapped(object, at, name, out, as<std::uint32_t>(kind));
+    if (out.live && !out.captured)
+      throw Wrong{fmt::format("{}/{}", at, name),
+                  "a live number needs the captured one: all are moved by their difference"};
+  }
+
+  static MappedConnection connection(const json& object, const std::string& at) {
+    members(object, at, {"name", "service", "a", "b", "vlan", "pkey", "mtu", "frames"});
+    MappedConnection c;
+    c.name = at;
+    if (object.contains("name")) {
+      if (!object["name"].is_string())
+        throw Wrong{at + "/name", fmt::format("text belongs here, not {}", shown(object["name"]))};
+      c.name = object["name"].get<std::string>();
+    }
+    if (object.contains("service")) {
+      const auto found = std::find_if(std::begin(services), std::end(services),
+                                      [&](const auto& s) { return object["service"] == s.first; });
+      if (found == std::end(services))
+        throw Wrong{at + "/service",
+                    fmt::format("one of rc, uc, ud, xrc, rd, iwarp belongs here, not {}", shown(object["service"]))};
+      c.service = found->second;
+    }
+    for (const auto& [name, which] : {std::pair("a", End::a), std::pair("b", End::b)}) {
+      if (!object.contains(name)) throw Wrong{fmt::format("{}/{}", at, name), "this end of the connection is missing"};
+      c.at(which) = end(object[name], fmt::format("{}/{}", at, name), c.service == Service::iwarp);
+    }
+    if (!c.at(End::a).qp.captured && !c.at(End::b).qp.captured)
+      throw Wrong{at, "neither end has a captured queue pair (port, of iWARP): no frame could be found by it"};
+    mapped(object, at, "vlan", c.vlan.id, &MapReader::vlan);
+    mapped(object, at, "pkey", c.pkey, as<std::uint16_t>(pkey_number));
+    mapped(object, at, "mtu", c.mtu, [](const json& value, const std::string& here) {
+      const auto mtu = static_cast<std::uint32_t>(number(value, here, {4096}));
+      if (mtu < 256 || (mtu & (mtu - 1)))
+        throw Wrong{here, fmt::format("{} is no path MTU: 256, 512, 1024, 2048, 4096", mtu)};
+      return mtu;
+    });
+    if (object.contains("frames")) {
+      const json& frames = object["frames"];
+      const std::string here = at + "/frames";
+      if (!frames.is_array() || frames.size() != 2)
+        throw Wrong{here, fmt::format("two numbers belong here, not {}", shown(frames))};
+      c.first_frame = number(frames[0], here + "/0", octets);
+      c.last_frame = number(frames[1], here + "/1", octets);
+    }
+    return c;
+  }
+};
+
+// The text of a value in the file.
+std::string text_of(const Number& kind, std::uint64_t value) {
+  return kind.hexadecimal ? fmt::format("\"{:#x}\"", value) : fmt::format("{}", value);
+}
+
+class MapWriter {
+ public:
+  std::string write(const FlowMap& map) {
+    out_ = fmt::format("{{\n  \"rdmawire\": \"{} {}\",\n  \"connections\": [", format_name, version_text);
+    for (std::size_t i = 0; i < map.connections.size(); ++i) {
+      out_ += i ? ",\n    {" : "\n    {";
+      connection(map.connections[i]);
+      out_ += "\n    }";
+    }
+    out_ += map.connections.empty() ? "],\n" : "\n  ],\n";
+    out_ += "  \"hosts\": [";
+    for (std::size_t i = 0; i < map.hosts.size(); ++i) {
+      out_ += i ? ",\n    {" : "\n    {";
+      begin("");
+      pair("address", map.hosts[i].address, &MapWriter::address_text);
+      pair("mac", map.hosts[i].mac, [](std::uint64_t mac) { return "\"" + mac_text(mac) + "\""; });
+      out_ += "}";
+    }
+    out_ += map.hosts.empty() ? "]\n}\n" : "\n  ]\n}\n";
+    return std::move(out_);
+  }
+
+ private:
+  static std::string address_text(const PortAddress& address) {
+    return "\"" + captures::analysis::to_text(address) + "\"";
+  }
+  static auto number(const Number& kind) {
+    return [kind](std::uint64_t value) { return text_of(kind, value); };
+  }
+  static std::string vlan_text(std::uint16_t id) {
+    return id == MappedVlan::untagged ? "\"none\"" : std::to_string(id);
+  }
+
+  void begin(std::string_view indent) {
+    indent_ = indent;
+    first_ = true;
+  }
+  void member(std::string_view name) {
+    if (!first_) out_ += indent_.empty() ? ", " : ",";
+    if (!indent_.empty()) out_ += indent_;
+    first_ = false;
+    out_ += fmt::format("\"{}\": ", name);
+  }
+  template <class Pair, class Text>
+  void pair(std::string_view name, const Pair& value, Text text) {
+    member(name);
+    out_ += fmt::format("{{\"captured\": {}, \"live\": {}}}", value.captured ? text(*value.captured) : "null",
+                        value.live ? text(*value.live) : "null");
+  }
+  /// Only what is known of either side: most connections have no such thing.
+  template <class Pair, class Text>
+  void pair_if_any(std::string_view name, const Pair& value, Text text) {
+    if (value.captured || value.live) pair(name, value, text);
+  }
+
+  void connection(const MappedConnection& c) {
+    const bool iwarp = c.service == Service::iwarp;
+    begin("\n      ");
+    member("name");
+    faces::append_json_string(out_, c.name);
+    member("service");
+    for (const auto& [name, service] : services)
+      if (service == c.service) out_ += fmt::format("\"{}\"", name);
+    if (c.first_frame || c.last_frame) {
+      member("frames");
+      out_ += fmt::format("[{}, {}]", c.first_frame, c.last_frame);
+    }
+    for (const auto& [name, which] : {std::pair("a", End::a), std::pair("b", End::b)}) {
+      member(name);
+      out_ += "{";
+      end(c.at(which), iwarp);
+      out_ += "}";
+      begin("\n      ");
+      first_ = false;
+    }
+    pair("vlan", c.vlan.id, &MapWriter::vlan_text);
+    if (!iwarp) {
+      pair("pkey", c.pkey, number(pkey_number));
+      pair("mtu", c.mtu, number(port));
+    } else {
+      pair_if_any("pkey", c.pkey, number(pkey_number));
+      pair_if_any("mtu", c.mtu, number(port));
+    }
+  }
+  void end(const MappedEnd& e, bool iwarp) {
+    begin("\n        ");
+    pair("address", e.address, &MapWriter::address_text);
+    pair("mac", e.mac, [](std::uint64_t mac) { return "\"" + mac_text(mac) + "\""; });
+    pair("qp", e.qp, number(iwarp ? port : qp_number));
+    pair("psn", e.psn, number(psn_number));
+    pair_if_any("msn", e.msn, number(msn_number));
+    pair_if_any("qkey", e.qkey, number(word));
+    pair_if_any("xrc_srq", e.xrc_srq, number(qp_number));
+    pair_if_any("source_port", e.source_port, number(port));
+    pair_if_any("comm_id", e.comm_id, number(word));
+    if (e.regions.empty()) return;
+    member("regions");
+    out_ += "[";
+    for (std::size_t i = 0; i < e.regions.size(); ++i) {
+      const MappedRegion& region = e.regions[i];
+      out_ += i ? ",\n          {" : "\n          {";
+      begin("");
+      pair("key", region.key, number(word));
+      pair("base", region.base, number(address_number));
+      member("length");
+      out_ += fmt::format("{}}}", region.length);
+    }
+    out_ += "]";
+  }
+
+  std::string out_;
+  std::string_view indent_;
+  bool first_ = true;
+};
+
+std::string place_of(std::string_view text, std::size_t byte) {
+  const std::string_view before = text.substr(0, std::min(byte ? byte - 1 : 0, text.size()));
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const std::size_t begin = before.rfind('\n');
+  return fmt::format("line {}, column {}", line, before.size() - (begin == std::string_view::npos ? 0 : begin + 1) + 1);
+}
+
+}  // namespace
+
+tl::expected<FlowMap, std::string> read_flow_map(std::string_view text) {
+  if (text.size() > most_map_octets)
+    return tl::unexpected(fmt::format("it has {} octets; at most {} are read", text.size(), most_map_octets));
+  // Who nests deeper than a map does is not heard out: reading nests as deep as the text.
+  constexpr int deepest = 16;
+  bool deep = false;
+  try {
+    const json root =
+        json::parse(text, [&](int depth, json::parse_event_t, json&) { return !(deep |= depth > deepest); });
+    if (deep) return tl::unexpected(fmt::format("it is nested more than {} deep", deepest));
+    return MapReader().read(root);
+  } catch (const json::parse_error& error) {
+    std::string what = error.what();
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
+    if (const std::size_t at = what.rfind(": "); at != std::string::npos) what = what.substr(at + 2);
+    return tl::unexpected(fmt::format("{}: this is no JSON: {}", place_of(text, error.byte), what));
+  } catch (const json::exception& error) {
+    return tl::unexpected(std::string("this cannot be read as JSON: ") + error.what());
+  } catch (const Wrong& wrong) {
+    return tl::unexpected(fmt::format("{}: {}", wrong.at.empty() ? "/" : wrong.at, wrong.what));
+  }
+}
+
+std::string write_flow_map(const FlowMap& map) { return MapWriter().write(map); }
+
+namespace {
+
+// What an assignment's left side can name an end by.
+struct EndName {
+  std::optional<PortAddress> address;
+  std::optional<std::uint64_t> qp;
+  [[nodiscard]] bool is(const MappedEnd& end) const {
+    return (!address || end.address.captured == *address) && (!qp || end.qp.captured == *qp);
+  }
+};
+
+struct Assignment {
+  FlowMap& map;
+  std::string_view kind, left, right;
+
+  [[nodiscard]] std::string wrong(std::string_view what) const {
+    return fmt::format("{}:{}={}: {}", kind, left, right, what);
+  }
+  using Result = tl::expected<void, std::string>;
+  [[nodiscard]] Result fail(std::string_view what) const { return tl::unexpected(wrong(what)); }
+  [[nodiscard]] Result done(std::size_t changed, std::string_view what) const {
+    if (changed) return {};
+    return fail(fmt::format("the capture has no such {}", what));
+  }
+
+  // ADDRESS/QP, QP or ADDRESS.
+  [[nodiscard]] static std::optional<EndName> end_name(std::string_view text) {
+    EndName name;
+    const std::size_t slash = text.rfind('/');
+    const std::string_view first = text.substr(0, slash);
+    if (slash != std::string_view::npos) {
+      name.qp = faces::parse_number(text.substr(slash + 1));
+      name.address = parse_address(first);
+      return name.qp && name.address ? std::optional(name) : std::nullopt;
+    }
+    name.qp = faces::parse_number(first);
+    if (!name.qp) name.address = parse_address(first);
+    return name.qp || name.address ? std::optional(name) : std::nullopt;
+  }
+
+  template <class Set>
+  [[nodiscard]] std::size_t for_ends(const EndName& name, Set set) const {
+    std::size_t changed = 0;
+    for (MappedConnection& c : map.connections)
+      for (MappedEnd& end : c.ends)
+        if (name.is(end)) {
+          set(end, c);
+          ++changed;
+        }
+    return changed;
+  }
+
+  [[nodiscard]] Result ip() const {
+    const auto from = parse_address(left), to = parse_address(right);
+    if (!from || !to) return fail("an address stands on either side");
+    if ((from->high == 0 && from->low >> 32 == 0xffff) != (to->high == 0 && to->low >> 32 == 0xffff))
+      return fail("both addresses are of one kind: IPv4, or not");
+    (void)for_ends({from, {}}, [&](MappedEnd& end, MappedConnection&) { end.address.live = to; });
+    for (MappedHost& host : map.hosts)
+      if (host.address.captured == *from) {
+        host.address.live = to;
+        return {};
+      }
+    map.hosts.push_back({{from, to}, {}});
+    return {};
+  }
+  [[nodiscard]] Result mac() const {
+    const auto to = faces::parse_mac(right);
+    if (!to) return fail("a MAC stands on the right");
+    if (const auto from = faces::parse_mac(left)) {
+      std::size_t changed = 0;
+      for (MappedConnection& c : map.connections)
+        for (MappedEnd& end : c.ends)
+          if (end.mac.captured == *from) {
+            end.mac.live = to;
+            ++changed;
+          }
+      return done(changed, "MAC in a connection");
+    }
+    const auto host = parse_address(left);
+    if (!host) return fail("a MAC or the address of its host stands on the left");
+    (void)for_ends({host, {}}, [&](MappedEnd& end, MappedConnection&) { end.mac = {std::nullopt, to}; });
+    for (MappedHost& known : map.hosts)
+      if (known.address.captured == *host) {
+        known.mac.live = to;
+        return {};
+      }
+    map.hosts.push_back({{host, {}}, {std::nullopt, to}});
+    return {};
+  }
+  template <class Set>
+  [[nodiscard]] Result of_end(std::uint64_t most, Set set) const {
+    const auto name = end_name(left);
+    if (!name) return fail("an end stands on the left: QP, ADDRESS/QP or ADDRESS");
+    const auto value = faces::parse_number(right);
+    if (!value || *value > most) return fail(fmt::format("a number up to {} stands on the right", most));
+    std::size_t unknown = 0;
+    const std::size_t changed =
+        for_ends(*name, [&](MappedEnd& end, MappedConnection&) { unknown += !set(end, *value); });
+    if (changed && unknown == changed)
+      return fail("its captured value is not known, so nothing can be moved by a difference");
+    return done(changed, "end of a connection");
+  }
+  template <class T, class Member>
+  [[nodiscard]] Result of_connections(std::uint64_t most, Member member) const {
+    const auto to = right == "none" && kind == "vlan" ? MappedVlan::untagged : faces::parse_number(right);
+    if (!to || (*to > most && *to != MappedVlan::untagged))
+      return fail(fmt::format("a number up to {} stands on the right", most));
+    std::optional<std::uint64_t> from;
+    if (left != "*") {
+      from = left == "none" && kind == "vlan" ? MappedVlan::untagged : faces::parse_number(left);
+      if (!from) return fail("a number or * stands on the left");
+    }
+    std::size_t changed = 0;
+    for (MappedConnection& c : map.connections) {
+      Mapped<T>& pair = member(c);
+      if (from && (!pair.captured || *pair.captured != *from)) continue;
+      pair.live = static_cast<T>(*to);
+      ++changed;
+    }
+    return done(changed, "connection");
+  }
+  [[nodiscard]] Result rkey() const {
+    const std::size_t at_left = left.find('@'), at_right = right.find('@');
+    const auto key = faces::parse_number(left.substr(0, at_left)),
+               live = faces::parse_number(right.substr(0, at_right));
+    if (!key || !live || *key > 0xffffffff || *live > 0xffffffff)
+      return fail("a key stands on either side: KEY or KEY@BASE");
+    std::optional<std::uint64_t> base, live_base;
+    if (at_left != std::string_view::npos && !(base = faces::parse_number(left.substr(at_left + 1))))
+      return fail("behind @ stands the captured base");
+    if (at_right != std::string_view::npos && !(live_base = faces::parse_number(right.substr(at_right + 1))))
+      return fail("behind @ stands the live base");
+    std::size_t changed = 0;
+    for (MappedConnection& c : map.connections)
+      for (MappedEnd& end : c.ends)
+        for (MappedRegion& region : end.regions) {
+          if (region.key.captured != *key) continue;
+          region.key.live = static_cast<std::uint32_t>(*live);
+          if (base) {
+            if (region.base.captured && *base <= *region.base.captured && region.length)
+              region.length += *region.base.captured - *base;
+            region.base.captured = base;
+          }
+          if (live_base) region.base.live = live_base;
+          ++changed;
+        }
+    return done(changed, "key");
+  }
+};
+
+constexpr std::string_view kinds[] = {"ip",          "mac",  "qp",   "psn",  "msn", "qkey",   "srq",
+                                      "source-port", "rkey", "pkey", "vlan", "mtu", "comm-id"};
+
+}  // namespace
+
+std::string assignments_help() {
+  return "ip:10.0.0.2=192.168.1.2          address of a host\n"
+         "mac:10.0.0.2=52:54:00:12:34:56   MAC of a host (or of a MAC)\n"
+         "qp:0x11=0x777                    queue pair; iWARP: TCP port\n"
+         "psn:10.0.0.2/0x12=77             first PSN of the requests that this end sends\n"
+         "msn:0x12=1                       first MSN that this end acknowledges with\n"
+         "qkey:0x11=0x11111111             Q_Key of this end\n"
+         "srq:0x11=5                       its shared receive queue (XRC)\n"
+         "source-port:10.0.0.2=50000       UDP source port of what it sends\n"
+         "comm-id:0x11=0x1234              its name in the CM's messages\n"
+         "rkey:0x4bc@0x7f0000=0x777@0x1000 key and base of a region (either @… may be left away)\n"
+         "pkey:0xffff=0x8001               partition key (* on the left: all connections)\n"
+         "vlan:none=7                      VLAN; none: no tag\n"
+         "mtu:1024=4096                    path MTU\n";
+}
+
+tl::expected<void, std::string> assign(FlowMap& map, std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::size_t equals = text.find('=');
+  if (colon == std::string_view::npos || equals == std::string_view::npos || equals < colon)
+    return tl::unexpected(fmt::format("{}: an assignment is KIND:CAPTURED=LIVE, as qp:0x11=0x777", text.substr(0, 80)));
+  const Assignment a{map, text.substr(0, colon), text.substr(colon + 1, equals - colon - 1), text.substr(equals + 1)};
+  auto number = [](auto member) {
+    return [member](MappedEnd& end, std::uint64_t value) {
+      using T = typename std::remove_reference_t<decltype(end.*member)>;
+      if constexpr (std::is_same_v<T, MappedSequence>) {
+        if (!(end.*member).captured) return false;
+        (end.*member).live = static_cast<std::uint32_t>(value);
+      } else {
+        using V = typename std::remove_reference_t<decltype((end.*member).live)>::value_type;
+        (end.*member).live = static_cast<V>(value);
+      }
+      return true;
+    };
+  };
+  if (a.kind == "ip") return a.ip();
+  if (a.kind == "mac") return a.mac();
+  if (a.kind == "qp") return a.of_end(qp_number.most, number(&MappedEnd::qp));
+  if (a.kind == "psn") return a.of_end(psn_number.most, number(&MappedEnd::psn));
+  if (a.kind == "msn") return a.of_end(msn_number.most, number(&MappedEnd::msn));
+  if (a.kind == "qkey") return a.of_end(word.most, number(&MappedEnd::qkey));
+  if (a.kind == "srq") return a.of_end(qp_number.most, number(&MappedEnd::xrc_srq));
+  if (a.kind == "source-port") return a.of_end(port.most, number(&MappedEnd::source_port));
+  if (a.kind == "comm-id") return a.of_end(word.most, number(&MappedEnd::comm_id));
+  if (a.kind == "rkey") return a.rkey();
+  if (a.kind == "pkey")
+    return a.of_connections<std::uint16_t>(
+        0xffff, [](MappedConnection & c) -> auto& { return c.pkey; });
+  if (a.kind == "vlan")
+    return a.of_connections<std::uint16_t>(
+        0xfff, [](MappedConnection & c) -> auto& { return c.vlan.id; });
+  if (a.kind == "mtu") {
+    const auto mtu = faces::parse_number(a.right);
+    if (!mtu || *mtu < 256 || *mtu > 4096 || (*mtu & (*mtu - 1)))
+      return a.fail("a path MTU stands on the right: 256, 512, 1024, 2048, 4096");
+    return a.of_connections<std::uint32_t>(
+        4096, [](MappedConnection & c) -> auto& { return c.mtu; });
+  }
+  std::string list;
+  for (const std::string_view kind : kinds) list += fmt::format("{}{}", list.empty() ? "" : ", ", kind);
+  return a.fail("there is no such kind of assignment; there are " + list);
+}
+
+}  // namespace rdmawire::replay

@@ -1,0 +1,289 @@
+#include "replay/rewrite/rewriter.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dissectors/protocol/cm.hpp"
+#include "dissectors/protocol/crc.hpp"
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "replay/faults/frames_for_test.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using namespace rdmawire::replay::testing;
+
+constexpr auto ipv4 = &PortAddress::of_ipv4;
+
+// The hosts of frames_for_test.hpp: a is 10.0.0.2 with queue pair 0x12, b is 10.0.0.3 with 0x11.
+MappedConnection connection() {
+  MappedConnection c;
+  c.name = "connection 1";
+  MappedEnd& a = c.at(End::a);
+  a.address = {ipv4(0x0a000002), ipv4(0xc0a80102)};
+  a.mac = {std::nullopt, 0x0200000000aa};
+  a.qp = {0x12, 0x777};
+  a.psn = {1000, 5};
+  a.source_port = {std::nullopt, 50'000};
+  MappedEnd& b = c.at(End::b);
+  b.address = {ipv4(0x0a000003), ipv4(0xc0a80103)};
+  b.mac = {std::nullopt, 0x0200000000bb};
+  b.qp = {0x11, 0x888};
+  b.psn = {2000, 0xfffff0};
+  b.msn = {0, 7};
+  b.regions = {{{0x1234, 0xabcd}, {0x7f0000001000, 0x1000}, 0x100}};
+  return c;
+}
+FlowMap map_of(MappedConnection c) { return {{std::move(c)}, {}}; }
+
+struct Result {
+  Rewritten rewritten;
+  std::vector<std::uint8_t> before, frame;
+  [[nodiscard]] HeaderStack stack() const { return decode(frame); }
+  [[nodiscard]] std::vector<std::string> changes() const {
+    std::vector<std::string> out;
+    for (const FieldChange& change : differences(decode(before), stack())) out.push_back(to_string(change));
+    return out;
+  }
+};
+Result rewrite(const Rewriter& rewriter, std::vector<std::uint8_t> frame, std::uint64_t number = 1) {
+  Result result;
+  result.before = frame;
+  std::vector<std::uint8_t> room(frame.size() + Rewriter::growth, 0xa5);
+  const HeaderStack stack = decode(frame);
+  result.rewritten = rewriter.rewrite(stack, room, number);
+  result.frame.assign(result.rewritten.frame.begin(), result.rewritten.frame.end());
+  return result;
+}
+
+TEST(Rewriter, ARequestGetsItsSendersPsnsAndItsReceiversQueuePair) {
+  const Rewriter rewriter(map_of(connection()));
+  const Result r = rewrite(rewriter, request(1003));
+  EXPECT_EQ(r.rewritten.outcome, Rewritten::Outcome::rewritten);
+  EXPECT_EQ(r.rewritten.connection, 0U);
+  EXPECT_EQ(r.rewritten.from, End::a);
+  const HeaderStack stack = r.stack();
+  EXPECT_EQ(stack.get<Bth>()->get<"psn">(), 8U);
+  EXPECT_EQ(stack.get<Bth>()->get<"dest_qp">(), 0x888U);
+  EXPECT_EQ(stack.get<Ipv4>()->get<"src">(), 0xc0a80102U);
+  EXPECT_EQ(stack.get<Ipv4>()->get<"dst">(), 0xc0a80103U);
+  EXPECT_EQ(stack.get<Ethernet>()->get<"src">(), 0x0200000000aaU);
+  EXPECT_EQ(stack.get<Ethernet>()->get<"dst">(), 0x0200000000bbU);
+  EXPECT_EQ(stack.get<Udp>()->get<"src_port">(), 50'000U);
+  EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
+  EXPECT_EQ(internet_checksum(stack.bytes_of(*stack.find(info<Ipv4>))), 0) << "the checksum is right";
+}
+
+TEST(Rewriter, AnAnswerCarriesTheRequestersPsnsAndItsOwnMsn) {
+  const Rewriter rewriter(map_of(connection()));
+  const Result r = rewrite(rewriter, answer(1003));
+  EXPECT_EQ(r.rewritten.from, End::b);
+  EXPECT_EQ(r.stack().get<Bth>()->get<"psn">(), 8U) << "1003 - 1000 + 5: a's requests are answered";
+  EXPECT_EQ(r.stack().get<Bth>()->get<"dest_qp">(), 0x777U);
+  EXPECT_EQ(r.stack().get<Aeth>()->get<"msn">(), 7U);
+  EXPECT_EQ(check_icrc(r.stack()).status, CrcCheck::Status::good);
+}
+
+TEST(Rewriter, PsnsGoRoundAtTwoToTheTwentyFour) {
+  const Rewriter rewriter(map_of(connection()));
+  EXPECT_EQ(rewrite(rewriter, packet(false, op::send_only, 2000 + 0x20, 0x12)).stack().get<Bth>()->get<"psn">(), 0x10U);
+  EXPECT_EQ(rewrite(rewriter, request(998)).stack().get<Bth>()->get<"psn">(), 3U);
+  EXPECT_EQ(rewrite(rewriter, request(990)).stack().get<Bth>()->get<"psn">(), 0xfffffbU);
+}
+
+std::vector<std::uint8_t> write_request(std::uint32_t rkey, std::uint64_t va) {
+  Frame frame = between(true) / Value<Udp>() / Value<Bth>().set<"opcode">(0x0a).set<"psn">(1000).set<"dest_qp">(0x11) /
+                Value<Reth>().set<"rkey">(rkey).set<"va">(va).set<"length">(4);
+  frame.payload = {1, 2, 3, 4};
+  return frame.encode();
+}
+
+TEST(Rewriter, AnAccessMovesToTheLiveRegion) {
+  const Rewriter rewriter(map_of(connection()));
+  const auto reth = [&](std::uint32_t rkey, std::uint64_t va) {
+    const Result r = rewrite(rewriter, write_request(rkey, va));
+    EXPECT_EQ(check_icrc(r.stack()).status, CrcCheck::Status::good);
+    const auto view = *r.stack().get<Reth>();
+    return std::pair<std::uint32_t, std::uint64_t>(view.get<"rkey">(), view.get<"va">());
+  };
+  EXPECT_EQ(reth(0x1234, 0x7f0000001010), std::pair(0xabcdU, std::uint64_t{0x1010}));
+  EXPECT_EQ(reth(0x1234, 0x7f0000002000), std::pair(0xabcdU, std::uint64_t{0x2000}))
+      << "beyond the region, as far beyond";
+  EXPECT_EQ(reth(0x1235, 0x7f0000001010), std::pair(0x1235U, std::uint64_t{0x7f0000001010})) << "a key nobody knows";
+}
+
+TEST(Rewriter, OfTwoRegionsOfOneKeyItIsTheOneThatHoldsTheAddress) {
+  MappedConnection c = connection();
+  c.at(End::b).regions.push_back({{0x1234, 0xbbbb}, {0x7f0000009000, 0x5000}, 0x100});
+  const Rewriter rewriter(map_of(c));
+  EXPECT_EQ(rewrite(rewriter, write_request(0x1234, 0x7f0000009008)).stack().get<Reth>()->get<"va">(), 0x5008U);
+  EXPECT_EQ(rewrite(rewriter, write_request(0x1234, 0x7f0000009008)).stack().get<Reth>()->get<"rkey">(), 0xbbbbU);
+}
+
+TEST(Rewriter, WhatIsNotKnownLiveStays) {
+  MappedConnection c;
+  c.at(End::a).address.captured = ipv4(0x0a000002);
+  c.at(End::b).address.captured = ipv4(0x0a000003);
+  c.at(End::a).qp.captured = 0x12;
+  c.at(End::b).qp.captured = 0x11;
+  c.at(End::a).psn.captured = 1000;
+  const Result r = rewrite(Rewriter(map_of(c)), request(1003));
+  EXPECT_EQ(r.rewritten.outcome, Rewritten::Outcome::rewritten);
+  EXPECT_EQ(r.frame, request(1003));
+  EXPECT_THAT(r.changes(), IsEmpty());
+}
+
+TEST(Rewriter, TheDifferencesNameEachFieldAsPeopleWriteIt) {
+  MappedConnection c = connection();
+  c.at(End::a).mac.live.reset();
+  c.at(End::b).mac.live.reset();
+  const Result r = rewrite(Rewriter(map_of(c)), request(1003));
+  const auto changes = r.changes();
+  ASSERT_EQ(changes.size(), 7U);
+  EXPECT_THAT(changes[0], ::testing::StartsWith("ip.checksum 0x"));
+  EXPECT_EQ(changes[1], "ip.src 10.0.0.2 → 192.168.1.2");
+  EXPECT_EQ(changes[2], "ip.dst 10.0.0.3 → 192.168.1.3");
+  EXPECT_THAT(changes[3], ::testing::MatchesRegex("udp.src_port [0-9]+ → 50000"));
+  EXPECT_EQ(changes[4], "bth.dest_qp 0x11 → 0x888");
+  EXPECT_EQ(changes[5], "bth.psn 1003 → 8");
+  EXPECT_THAT(changes[6], ::testing::StartsWith("icrc 0x"));
+}
+
+TEST(Rewriter, AConnectionThatIsInNoMappingIsRefusedKeptOrDropped) {
+  const auto stray = packet(true, op::send_only, 5, 0x99);
+  RewriteOptions options;
+  EXPECT_EQ(rewrite(Rewriter(map_of(connection()), options), stray).rewritten.outcome, Rewritten::Outcome::refused);
+  EXPECT_EQ(rewrite(Rewriter(map_of(connection()), options), stray).rewritten.why, "its connection is in no mapping");
+  options.unmapped = Unmapped::drop;
+  EXPECT_EQ(rewrite(Rewriter(map_of(connection()), options), stray).rewritten.outcome, Rewritten::Outcome::dropped);
+  options.unmapped = Unmapped::keep;
+  const Result kept = rewrite(Rewriter(map_of(connection()), options), stray);
+  EXPECT_EQ(kept.rewritten.outcome, Rewritten::Outcome::kept);
+  EXPECT_EQ(kept.frame, stray);
+}
+
+TEST(Rewriter, AnEmptyMapChangesNothing) {
+  const Result r = rewrite(Rewriter(FlowMap{}), request(3));
+  EXPECT_EQ(r.rewritten.outcome, Rewritten::Outcome::rewritten);
+  EXPECT_EQ(r.frame, request(3));
+}
+
+TEST(Rewriter, QueuePairsThatWereUsedAgainAreToldApartByTheFrame) {
+  MappedConnection first = connection(), second = connection();
+  first.last_frame = 100;
+  second.first_frame = 101;
+  second.at(End::b).qp.live = 0x999;
+  const Rewriter rewriter(FlowMap{{first, second}, {}});
+  EXPECT_EQ(rewrite(rewriter, request(1000), 100).stack().get<Bth>()->get<"dest_qp">(), 0x888U);
+  EXPECT_EQ(rewrite(rewriter, request(1000), 101).stack().get<Bth>()->get<"dest_qp">(), 0x999U);
+}
+
+TEST(Rewriter, ABadIcrcStaysBadByTheSameBitsUnlessItIsComputedAnew) {
+  auto frame = request(1003);
+  frame.back() ^= 0x10;
+  RewriteOptions options;
+  const Result followed = rewrite(Rewriter(map_of(connection()), options), frame);
+  const CrcCheck check = check_icrc(followed.stack());
+  EXPECT_EQ(check.status, CrcCheck::Status::bad);
+  EXPECT_EQ(check.value ^ check.computed, 0x10U);
+  options.crc = CrcPolicy::recompute;
+  EXPECT_EQ(check_icrc(rewrite(Rewriter(map_of(connection()), options), frame).stack()).status, CrcCheck::Status::good);
+  options.crc = CrcPolicy::keep;
+  EXPECT_EQ(check_icrc(rewrite(Rewriter(map_of(connection()), options), frame).stack()).value,
+            check_icrc(decode(frame)).value);
+}
+
+TEST(Rewriter, AMaskMakesTheIcrcWrongByExactlyThat) {
+  RewriteOptions options;
+  options.icrc_mask = 0x80000001;
+  const CrcCheck check = check_icrc(rewrite(Rewriter(map_of(connection()), options), request(1003)).stack());
+  EXPECT_EQ(check.value ^ check.computed, 0x80000001U);
+}
+
+TEST(Rewriter, AUdpChecksumFollowsAndNoneStaysNone) {
+  Frame frame =
+      between(true) / Value<Udp>() / Value<Bth>().set<"opcode">(op::send_only).set<"psn">(1000).set<"dest_qp">(0x11);
+  frame.payload = {1, 2, 3, 4};
+  auto octets = frame.encode();
+  EXPECT_EQ(rewrite(Rewriter(map_of(connection())), octets).stack().get<Udp>()->get<"checksum">(), 0U);
+
+  // A right checksum, then one that is wrong by one: RFC 768.
+  constexpr std::size_t udp = 34, checksum = udp + 6;
+  const auto right = [&](Bytes bytes) {
+    std::uint32_t sum = 17 + static_cast<std::uint32_t>(bytes.size() - udp);
+    for (std::size_t i = 26; i < 34; i += 2) sum += static_cast<std::uint32_t>(load_be<2>(bytes.data() + i));
+    return internet_checksum(bytes.subspan(udp), sum) == 0;
+  };
+  for (std::uint32_t value = 1; value < 0x10000 && !right(octets); ++value)
+    store_be(octets.data() + checksum, 2, value);
+  ASSERT_TRUE(right(octets));
+  EXPECT_TRUE(right(rewrite(Rewriter(map_of(connection())), octets).frame));
+  store_be(octets.data() + checksum, 2, load_be<2>(octets.data() + checksum) ^ 1);
+  EXPECT_FALSE(right(rewrite(Rewriter(map_of(connection())), octets).frame));
+  RewriteOptions options;
+  options.crc = CrcPolicy::recompute;
+  EXPECT_TRUE(right(rewrite(Rewriter(map_of(connection()), options), octets).frame));
+}
+
+TEST(Rewriter, VlanTagsAreChangedPutInAndTakenAway) {
+  MappedConnection c = connection();
+  c.vlan.id.live = 7;
+  const Result put_in = rewrite(Rewriter(map_of(c)), request(1000));
+  ASSERT_TRUE(put_in.stack().get<Vlan>());
+  EXPECT_EQ(put_in.stack().get<Vlan>()->get<"id">(), 7U);
+  EXPECT_EQ(put_in.stack().get<Bth>()->get<"psn">(), 5U);
+  EXPECT_EQ(check_icrc(put_in.stack()).status, CrcCheck::Status::good);
+
+  MappedConnection back;
+  back.ends = {};
+  back.at(End::a).address.captured = ipv4(0xc0a80102);
+  back.at(End::b).address.captured = ipv4(0xc0a80103);
+  back.at(End::b).qp.captured = 0x888;
+  back.vlan.id = {7, 9};
+  const Result changed = rewrite(Rewriter(map_of(back)), put_in.frame);
+  EXPECT_EQ(changed.stack().get<Vlan>()->get<"id">(), 9U);
+  back.vlan.id = {8, 9};
+  EXPECT_EQ(rewrite(Rewriter(map_of(back)), put_in.frame).frame, put_in.frame) << "another VLAN is meant";
+  back.vlan.id = {7, MappedVlan::untagged};
+  const Result taken = rewrite(Rewriter(map_of(back)), put_in.frame);
+  EXPECT_FALSE(taken.stack().get<Vlan>());
+  EXPECT_EQ(taken.frame.size(), put_in.frame.size() - 4);
+  EXPECT_EQ(check_icrc(taken.stack()).status, CrcCheck::Status::good);
+}
+
+TEST(Rewriter, TheLiveAddressMustBeOfTheFramesKind) {
+  MappedConnection c = connection();
+  c.at(End::b).address.live = PortAddress{0xfe80000000000000, 1};
+  const Rewritten refused = rewrite(Rewriter(map_of(c)), request(1000)).rewritten;
+  EXPECT_EQ(refused.outcome, Rewritten::Outcome::refused);
+  EXPECT_EQ(refused.why, "it is an IPv4 packet, and the live address is not one of IPv4");
+}
+
+TEST(Rewriter, AConnectionRequestNamesTheLiveQueuePairPsnAndAddresses) {
+  Frame frame = between(true) / Value<Udp>() / Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1) / Value<Deth>() /
+                Value<Mad>() /
+                Value<CmReq>()
+                    .set<"local_qpn">(0x12)
+                    .set<"starting_psn">(2000)
+                    .set<"service_id">(0x0000000001064ab4 + 0x100000000)
+                    .set<"path_mtu">(3)
+                    .set<"primary_local_gid.ipv4">(0x0a000002)
+                    .set<"primary_remote_gid.ipv4">(0x0a000003);
+  MappedConnection c = connection();
+  c.mtu = {1024, 2048};
+  const auto octets = frame.encode();
+  const Result r = rewrite(Rewriter(map_of(c)), octets);
+  ASSERT_EQ(r.rewritten.outcome, Rewritten::Outcome::rewritten);
+  const auto req = *r.stack().get<CmReq>();
+  EXPECT_EQ(req.get<"local_qpn">(), 0x777U);
+  EXPECT_EQ(req.get<"starting_psn">(), 0xfffff0U) << "the PSN that b begins with";
+  EXPECT_EQ(req.get<"path_mtu">(), 4U);
+  EXPECT_EQ(check_icrc(r.stack()).status, CrcCheck::Status::good);
+  EXPECT_EQ(r.stack().get<Bth>()->get<"dest_qp">(), 1U);
+}
+
+}  // namespace
+}  // namespace rdmawire::replay
