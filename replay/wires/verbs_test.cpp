@@ -93,6 +93,10 @@ TEST_F(VerbsWireTest, TheDescriptorTellsWhenSomethingArrives) {
   }
 }
 
+TEST_F(VerbsWireTest, OneThreadSendsWhileAnotherReceives) {
+  testing::expect_both_ways_at_once(open("verbs:near"), open("verbs:far"));
+}
+
 TEST_F(VerbsWireTest, SteeredFlowsTakeOnlyTheirs) {
   const auto near = open("verbs:near,noreceive"), sniffer = open("verbs:far"), udp = open("verbs:far,udp=4791"),
              ip = open("verbs:far,ip=10.0.0.7"), mac = open("verbs:far,mac=02:00:00:00:00:09"),

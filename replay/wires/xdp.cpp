@@ -392,13 +392,13 @@ WireResult<std::optional<Received>> XdpWire::receive(std::int64_t deadline) {
     if (received_.available() == 0) {
       if (to_fill_.wants_wakeup()) recvfrom(socket_.get(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
       if (received_.available() == 0) {
-        if (auto link = interface_.check_link(); !link && link.error().kind == WireError::Kind::missing)
-          return tl::unexpected(link.error());
-        if (!wire_clock::wait_for(socket_.get(), POLLIN, std::min(deadline, now() + look_up))) {
+        wire_clock::wait_for(socket_.get(), POLLIN, std::min(deadline, now() + look_up));
+        if (received_.available() == 0) {
+          // The link's last look is the sender's, who may be another thread.
+          if (!interface_.is_there()) return tl::unexpected(failed("receiving", ENODEV));
           if (now() >= deadline) return std::nullopt;
           continue;
         }
-        if (received_.available() == 0) continue;
       }
     }
     const xdp_desc piece = received_.read();
