@@ -70,7 +70,8 @@ Exit show_steps(const reactive::Exchange& exchange) {
 CLI::Option* add_reactive_options(CLI::App& command, ReactiveOptions& options) {
   conformance::TargetOptions& target = options.target;
   std::vector<CLI::Option*> own{
-      command.add_flag("--reactive", "play one side of a connection, and wait for what the live peer says"),
+      command.add_flag("--reactive", options.reactive,
+                       "play one side of a connection, and wait for what the live peer says"),
       command.add_option("--device", target.device, "reference, lab:rxe, lab:siw, or agent:ADDRESS with --wire")
           ->capture_default_str(),
       command.add_option("--connection", options.connection, "the capture's n-th; else the one with most octets")
