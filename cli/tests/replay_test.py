@@ -97,6 +97,8 @@ def test_a_dry_run_shows_each_rewrite():
         ([RPING, "--wire", "null", "--pause", "5"], 2, "5 is no duration"),
         ([RPING, "--wire", "verbs:mlx5_7"], 2, "--allow-target mlx5_7"),
         ([RPING, "--wire", "null", "--wire", "null"], 2, "--split"),
+        ([RPING, "--wire", "packet:no-such"], 3, "no-such"),
+        ([RPING, "--wire", "packet:lo"], 2, "--allow-target lo"),
     ],
 )
 def test_what_is_wrong_is_said(arguments, status, complaint):

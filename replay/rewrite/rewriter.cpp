@@ -25,7 +25,6 @@ namespace {
 
 using tracking::FlowKey;
 
-constexpr bool is_ipv4(const PortAddress& a) { return a.high == 0 && a.low >> 32 == 0xffff; }
 constexpr bool is_group(std::uint64_t mac) { return mac >> 40 & 1; }
 
 /// What a flow is looked up by besides its two ports: numbers of different meaning are kept apart.
@@ -35,13 +34,6 @@ constexpr std::uint64_t tcp(std::uint64_t from, std::uint64_t to) { return 1ULL 
 constexpr std::uint64_t communication(std::uint32_t id) { return 2ULL << 56 | id; }
 constexpr std::uint64_t ports = 3ULL << 56;
 }  // namespace number
-
-struct HashFlow {
-  std::size_t operator()(const FlowKey& key) const { return key.hash(); }
-};
-struct HashPort {
-  std::size_t operator()(const PortAddress& a) const { return FlowKey{a, {}, 0}.hash(); }
-};
 
 /// A frame that is being changed: it remembers how far the changes go.
 class Patch {
@@ -195,7 +187,7 @@ struct Rewriter::Index {
   FlowMap map;
   Options options;
   std::unordered_map<FlowKey, std::vector<Entry>, HashFlow> flows;
-  std::unordered_map<PortAddress, Host, HashPort> hosts;
+  std::unordered_map<PortAddress, Host, HashFlow> hosts;
 
   Index(FlowMap flow_map, const Options& rewrite_options) : map(std::move(flow_map)), options(rewrite_options) {
     for (std::uint32_t i = 0; i < map.hosts.size(); ++i)
