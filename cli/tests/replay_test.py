@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -161,6 +162,19 @@ def test_interrupted_it_reports_what_was_sent():
     assert process.returncode == 0
     assert report["interrupted"] and report["trouble"] is None
     assert report["sent"]["frames"] == report["wires"][0]["left"]
+
+
+def test_a_capture_larger_than_memory_is_played(tmp_path):
+    large, limit = tmp_path / "large.pcap", 128 << 20
+    body = RPING.read_bytes()
+    with large.open("wb") as out:
+        out.write(body[:24])
+        while out.tell() < 2 * limit:
+            out.write(body[24:] * 64)
+    done = replay(large, "--wire", "null", "--top", "--hop-limit", "9", "--json",
+                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    report = json.loads(done.stdout)
+    assert report["sent"]["frames"] % 379 == 0 and report["sent"]["octets"] > 1.9 * limit
 
 
 def test_one_at_a_time_waits_for_enter():
