@@ -444,17 +444,8 @@ namespace {
 void follow_icrc(MutableBytes frame, const HeaderStack& stack, std::uint32_t end) {
   std::uint8_t* const at = frame.data() + stack.icrc.offset;
   const auto before = static_cast<std::uint32_t>(load_le(at, 4));
-  constexpr std::size_t most = 512;
   const bool roce = stack.wire == Wire::roce_v1 || stack.wire == Wire::roce_v2;
-  const std::uint32_t from = roce ? stack.layers()[stack.network].offset : 0;
-  if (roce && end <= from) return;
-  if (roce && end - from <= most && end <= stack.icrc.offset) {
-    std::uint8_t difference[most];
-    const std::size_t octets = end - from;
-    const std::uint8_t *a = stack.bytes.data() + from, *b = frame.data() + from;
-    for (std::size_t i = 0; i < octets; ++i) difference[i] = a[i] ^ b[i];
-    return store_icrc(at, before ^ icrc_of_change(stack, MutableBytes(difference, octets)));
-  }
+  if (roce && end <= stack.icrc.offset) return store_icrc(at, before ^ icrc_of_change(stack, frame, end));
   HeaderStack after = stack;
   after.bytes = frame;
   store_icrc(at, before ^ compute_icrc(stack) ^ compute_icrc(after));
