@@ -70,7 +70,8 @@ Exit show_steps(const reactive::Exchange& exchange) {
 CLI::Option* add_reactive_options(CLI::App& command, ReactiveOptions& options) {
   conformance::TargetOptions& target = options.target;
   std::vector<CLI::Option*> own{
-      command.add_flag("--reactive", "play one side of a connection, and wait for what the live peer says"),
+      command.add_flag("--reactive", options.reactive,
+                       "play one side of a connection, and wait for what the live peer says"),
       command.add_option("--device", target.device, "reference, lab:rxe, lab:siw, or agent:ADDRESS with --wire")
           ->capture_default_str(),
       command.add_option("--connection", options.connection, "the capture's n-th; else the one with most octets")
@@ -118,7 +119,7 @@ Exit replay_reactive(ReactiveOptions options) {
   reactive::ExchangeOptions which{.connection = options.connection};
   if (!options.side.empty()) which.side = options.side == "a" ? tracking::End::a : tracking::End::b;
   if (options.captures.size() != 1) return complained("--reactive plays one capture", true);
-  const auto exchange = reactive::read_exchange(options.captures.front(), which);
+  auto exchange = reactive::read_exchange(options.captures.front(), which);
   if (!exchange) return complained(exchange.error().message, exchange.error().usage);
   reactive::RunOptions how;
   std::string text;
@@ -150,6 +151,12 @@ Exit replay_reactive(ReactiveOptions options) {
                              ? fmt::format("; at most {} a second", options.target.frames_per_second)
                              : ""));
 
+  if (const std::uint32_t mtu = (*target)->device().device->port().active_mtu;
+      !iwarp && mtu != 0 && mtu < exchange->mtu) {
+    which.mtu = mtu;
+    exchange = reactive::read_exchange(options.captures.front(), which);
+    if (!exchange) return complained(exchange.error().message, exchange.error().usage);
+  }
   std::atomic<bool> stop = false;
   how.machine.retry_after = nanoseconds_of(options.retry_after);
   how.machine.step_timeout = nanoseconds_of(options.step_timeout);

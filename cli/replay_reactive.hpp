@@ -12,14 +12,15 @@
 namespace rdmawire::cli {
 
 struct ReactiveOptions {
-  std::string capture;
-  std::string faults;  ///< a program of the fault language; empty: none
-  std::string output;  ///< a capture file; empty: none
+  std::vector<std::string> captures;  ///< exactly one
+  std::vector<std::string> faults;    ///< lines of the fault language
+  std::string faults_file;            ///< or a file of them; empty: none
+  std::string output;                 ///< a capture file; empty: none
   std::uint64_t seed = 1;
   std::uint32_t connection = 0;                 ///< the capture's n-th; 0: the one with most octets
   std::string side;                             ///< "a", "b"; empty: the end that sent more
   double retry_after = 0.5, step_timeout = 10;  ///< seconds
-  bool dry_run = false, json = false;
+  bool reactive = false, dry_run = false, json = false;
   std::string agent;  ///< the agent's program; empty: beside this one
   conformance::TargetOptions target;
 };

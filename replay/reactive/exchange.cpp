@@ -8,8 +8,10 @@
 
 #include "captures/analysis/findings.hpp"
 #include "dissectors/machines/psn_window.hpp"
+#include "dissectors/protocol/decode.hpp"
 #include "dissectors/tracking/tracker.hpp"
 #include "replay/reactive/exchange_detail.hpp"
+#include "replay/rewrite/resegmenter.hpp"
 
 namespace rdmawire::replay::reactive {
 namespace {
@@ -78,6 +80,12 @@ class Builder {
     const std::size_t us = static_cast<std::size_t>(exchange.side);
     ends_[0] = exchange.connection.ends[us];
     ends_[1] = exchange.connection.ends[1 - us];
+    if (options.mtu == 0 || exchange.connection.mtu == 0 || options.mtu == exchange.connection.mtu) return;
+    MappedConnection connection;
+    connection.mtu = {exchange.connection.mtu, options.mtu};
+    resegmenter_.emplace(FlowMap{{connection}, {}});
+    exchange.notes.push_back(fmt::format("messages are cut anew: the capture's packets hold {} octets, these {}",
+                                         exchange.connection.mtu, options.mtu));
   }
 
   Result<void> add(const tracking::Packet& packet) {
@@ -96,18 +104,19 @@ class Builder {
     if (octets_ > options_.most_octets)
       return wrong(fmt::format("the connection's packets are more than {} octets; play a part of the capture",
                                options_.most_octets));
-    t.payload_crc = 0;
-    CapturedPacket captured{.octets = {packet.stack.bytes.begin(), packet.stack.bytes.end()}, .t = t};
-    if (captured.t.payload_at + captured.t.payload > captured.octets.size()) return {};
-    if (*from == 0 && !exchange_.model) exchange_.model = captured;
-    if (t.op->operation == Operation::congestion_notification) {
-      halves_[*from].acknowledgements.push_back({.frame = t.frame, .psn = 0, .syndrome = 0, .msn = 0, .cnp = true});
-      return {};
+    if (!resegmenter_) return take(*from, packet, t);
+    const End end = *from == 0 ? exchange_.side : tracking::other(exchange_.side);
+    Resegmenter::Result cut = resegmenter_->take(packet.stack, {0, end});
+    if (cut.outcome == Resegmenter::Result::Outcome::untouched) return take(*from, packet, t);
+    tracking::Packet made;
+    made.number = packet.number;
+    made.time_ns = packet.time_ns;
+    for (const Octets& frame : cut.frames) {
+      made.stack = decode(frame);
+      TransportPacket of_it;
+      if (!tracking::read_transport_packet(made, of_it)) continue;
+      if (auto taken = take(*from, made, of_it); !taken) return taken;
     }
-    if (t.is_response())
-      answer(*from, std::move(captured));
-    else
-      request(*from, std::move(captured));
     return {};
   }
 
@@ -133,6 +142,21 @@ class Builder {
   }
 
  private:
+  Result<void> take(std::size_t from, const tracking::Packet& packet, const TransportPacket& t) {
+    CapturedPacket captured{.octets = {packet.stack.bytes.begin(), packet.stack.bytes.end()}, .t = t};
+    if (captured.t.payload_at + captured.t.payload > captured.octets.size()) return {};
+    if (from == 0 && !exchange_.model) exchange_.model = captured;
+    if (t.op->operation == Operation::congestion_notification) {
+      halves_[from].acknowledgements.push_back({.frame = t.frame, .psn = 0, .syndrome = 0, .msn = 0, .cnp = true});
+      return {};
+    }
+    if (t.is_response())
+      answer(from, std::move(captured));
+    else
+      request(from, std::move(captured));
+    return {};
+  }
+
   std::optional<std::size_t> sender(const TransportPacket& t) const {
     for (std::size_t i = 0; i < 2; ++i) {
       const tracking::ConnectionEnd &from = ends_[i], &to = ends_[1 - i];
@@ -163,7 +187,8 @@ class Builder {
   }
 
   void infer_mtu() {
-    exchange_.mtu = exchange_.connection.mtu;
+    exchange_.mtu = resegmenter_ ? options_.mtu : exchange_.connection.mtu;
+    if (resegmenter_) return;
     std::uint32_t largest = 0;
     for (const Half& half : halves_)
       for (const auto* packets : {&half.requests, &half.answers})
@@ -335,6 +360,7 @@ class Builder {
   tracking::ConnectionEnd ends_[2];
   Half halves_[2];
   std::size_t octets_ = 0;
+  std::optional<Resegmenter> resegmenter_;
 };
 
 }  // namespace

@@ -104,6 +104,7 @@ struct Exchange {
 struct ExchangeOptions {
   std::uint32_t connection = 0;         ///< the capture's n-th, from 1; 0: the one with most octets
   std::optional<tracking::End> side{};  ///< which end is played; nothing: the one that asked for or sent more
+  std::uint32_t mtu = 0;                ///< path MTU that messages of RC are cut anew for; 0: the capture's
   std::size_t most_octets = std::size_t{1} << 30;  ///< of packets that are kept
 };
 

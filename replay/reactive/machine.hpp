@@ -76,6 +76,8 @@ class RoceMachine {
 
   /// Everything was played, and answered.
   [[nodiscard]] bool done() const;
+  /// The peer refused as the captured one did: its queue pair is in error, and nothing more will come.
+  [[nodiscard]] bool refused() const { return refused_; }
   /// It cannot go on: why, one sentence; empty: it can.
   [[nodiscard]] const std::string& failure() const { return failure_; }
   /// What is waited for, one sentence.

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
 
 #include "captures/io/reader.hpp"
 #include "conformance/runner/live_target.hpp"
@@ -289,6 +292,56 @@ TEST(Recording, HoldsWhatWasSentAndReceivedWithGoodCrcs) {
   EXPECT_EQ(frames, report.sent_frames + report.received_frames);
   EXPECT_THAT(report.findings, testing::Contains(testing::HasSubstr("1 retransmission round, 3 packets again")));
   std::filesystem::remove(how.output);
+}
+
+TEST(PathMtu, OfTheLiveEndCutsMessagesAnew) {
+  for (const char* name : {"rc-pingpong.pcap.gz", "rc-read.pcap.gz", "rping.pcap", "rc-write-jumbo.pcapng.zst"})
+    for (const auto side : {a, b})
+      for (const std::uint32_t mtu : {256U, 4096U}) {
+        const Report report = played(name, {.side = side, .mtu = mtu});
+        EXPECT_TRUE(report.good()) << mtu << ": " << text_of(report);
+        EXPECT_EQ(report.ours.done, report.ours.all);
+        EXPECT_EQ(report.theirs.done, report.theirs.all);
+      }
+  // 50 times 8192 octets at 4096, and an ACK for each message of the peer.
+  EXPECT_EQ(played("rc-pingpong.pcap.gz", {.side = a, .mtu = 4096}).sent_frames, 150U);
+}
+
+// Captures with octets turned over: an exchange that can be played, or a sentence.
+TEST(Hostile, CapturesGiveAnExchangeOrAnError) {
+  for (const char* name : {"rping.pcap", "siw-rping.pcap", "rc-atomic.pcap"}) {
+    std::ifstream in(sample(name), std::ios::binary);
+    const std::string original{std::istreambuf_iterator<char>(in), {}};
+    const std::string path = testing::TempDir() + "/hostile.pcap";
+    std::mt19937 random(7);
+    std::size_t good = 0, bad = 0;
+    for (int round = 0; round < 60; ++round) {
+      std::string changed = original;
+      for (int i = 0; i < 40; ++i) {
+        // Headers are where it hurts; most octets are payload.
+        constexpr std::size_t file_header = 24;
+        const std::size_t at = file_header + random() % (changed.size() - file_header);
+        changed[at] = static_cast<char>(random());
+      }
+      std::ofstream(path, std::ios::binary) << changed;
+      for (const auto side : {a, b}) {
+        const auto exchange = read_exchange(path, {.side = side, .mtu = round % 2 == 0 ? 0U : 512U});
+        ++(exchange ? good : bad);
+        if (!exchange) {
+          EXPECT_NE(exchange.error().message, "");
+          continue;
+        }
+        const auto plan = plan_memory(*exchange, 1 << 24);
+        if (plan) {
+          EXPECT_EQ(plan->outbox.size(), exchange->theirs.messages.size());
+        }
+        EXPECT_FALSE(steps_of(*exchange).empty());
+      }
+    }
+    EXPECT_GT(good, 0U) << name;
+    EXPECT_GT(bad, 0U) << name;
+    std::filesystem::remove(path);
+  }
 }
 
 TEST(Choice, OfWhatIsNotThereIsAnError) {

@@ -47,7 +47,7 @@ class RocePlayer {
   void run() {
     perform(machine_.start(wire_.now()));
     while (going() && !machine_.done()) turn();
-    if (going()) drain();
+    if (going() && !machine_.refused()) drain();
     session_.take_faults(faults_);
   }
 
