@@ -3,8 +3,8 @@
 
 #include "dissectors/wireshark/plugin.hpp"
 
+#include <exception>
 #include <memory>
-#include <new>
 #include <optional>
 
 #include "dissectors/wireshark/fields.hpp"
@@ -41,7 +41,7 @@ template <class Work>
 void unless_out_of_memory(const Work& work) {
   try {
     work();
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
     file.reset();
     current.packet = nullptr;
   }
