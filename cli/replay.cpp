@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/replay_play.hpp"
+#include "cli/replay_reactive.hpp"
 #include "replay/rewrite/map_file.hpp"
 
 namespace rdmawire::cli {
@@ -21,10 +22,13 @@ constexpr const char* examples = R"(Examples:
   rdmawire replay x.pcap -m ip:10.0.0.2=192.168.1.2 -m qp:0x11=0x777 --dry-run
   rdmawire replay x.pcap --wire packet:veth0 --fault 'drop psn +5 try 1'
   rdmawire replay x.pcap --split --wire packet:client --wire packet:server
+  rdmawire replay x.pcap --reactive --device lab:rxe            one side of a connection, against a live rxe
+  rdmawire replay x.pcap --reactive --dry-run                   the steps that it would take
 
 Interfaces and devices outside a network namespace of their own need --allow-target.
 
-Exit status: 0 fine, 2 wrong usage, 3 a capture, a mapping or a wire gave trouble, or frames could not be sent.
+Exit status: 0 fine, 1 --reactive: the live peer did otherwise than captured, 2 wrong usage, 3 a capture, a mapping, a
+wire or a device gave trouble, or frames could not be sent.
 
 Assignments of --map:
 )";
@@ -48,7 +52,21 @@ void add_replay(CLI::App& app, Work& work) {
   CLI::Option* dry = sub->add_flag("-n,--dry-run", options->dry_run, "send nothing; show each rewrite as a difference");
   sub->add_flag("--json", options->json, "the report as JSON (docs/replay.schema.json)");
   add_play_options(*sub, *options);
+  auto live = std::make_shared<ReactiveOptions>();
+  CLI::Option* reactive = add_reactive_options(*sub, *live);
   sub->callback([=, &work] {
+    if (!reactive->empty()) {
+      check_reactive_options(*sub);
+      live->captures = options->files;
+      if (!options->wires.empty()) live->target.wire = options->wires.front();
+      live->faults = options->faults;
+      live->faults_file = options->faults_file;
+      live->seed = options->seed.value_or(live->seed);
+      live->dry_run = options->dry_run;
+      live->json = options->json;
+      work = [live] { return replay_reactive(*live); };
+      return;
+    }
     if (wires->empty() && dry->empty() && options->write_map.empty()) throw CLI::RequiredError("--wire");
     work = [options] { return play(*options); };
   });

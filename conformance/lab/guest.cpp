@@ -399,12 +399,13 @@ class Guest::Impl {
       std::uint64_t count;
       if (waiting[0].revents != 0) static_cast<void>(!::read(change_event_.get(), &count, sizeof count));
     }
-    std::error_code error;
-    fs::remove(initrd, error);
     agents.clear();
     for (unsigned number = 0; number < (options_.agent.empty() ? 0 : options_.agent_channels); ++number)
       agents.push_back("unix:" + (directory / fmt::format("agent.{}", number)).string());
     if (auto answered = wait_for_agent(deadline); !answered) return answered;
+    // Not before: a guest whose agent does not answer is booted once more.
+    std::error_code error;
+    fs::remove(initrd, error);
     boot_seconds = std::chrono::duration<double>(Clock::now() - began).count();
     return {};
   }

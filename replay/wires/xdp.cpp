@@ -27,7 +27,7 @@ constexpr std::uint32_t chunk_octets = 4096;
 constexpr std::uint32_t most_pieces = 16;  // of a frame; the kernel takes 17
 constexpr std::int64_t pause = 5'000;      // between two looks at a ring
 constexpr std::int64_t linger = 1'000'000'000;
-constexpr std::int64_t patience = 200'000'000;
+constexpr std::int64_t patience = 1'000'000'000;
 constexpr std::int64_t look_up = 50'000'000;  // poll(2) says nothing of an interface that went away
 // Newer than the headers of Debian 12.
 constexpr std::uint16_t use_pieces = 1 << 4;   // XDP_USE_SG, Linux 6.6
@@ -385,26 +385,20 @@ void XdpWire::refill() {
 
 WireResult<std::optional<Received>> XdpWire::receive(std::int64_t deadline) {
   if (!socket_) return tl::unexpected(closed_error(name_));
-  if (!capabilities_.receives) {
-    if (deadline == forever)
-      return tl::unexpected(
-          wire_error(WireError::Kind::unsupported, 0, "{}: receiving: it was opened with noreceive", name_));
-    wire_clock::sleep_until(deadline);
-    return std::nullopt;
-  }
+  if (!capabilities_.receives) return receive_nothing(name_, deadline);
   refill();
   joined_.clear();
   for (;;) {
     if (received_.available() == 0) {
       if (to_fill_.wants_wakeup()) recvfrom(socket_.get(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
       if (received_.available() == 0) {
-        if (auto link = interface_.check_link(); !link && link.error().kind == WireError::Kind::missing)
-          return tl::unexpected(link.error());
-        if (!wire_clock::wait_for(socket_.get(), POLLIN, std::min(deadline, now() + look_up))) {
+        wire_clock::wait_for(socket_.get(), POLLIN, std::min(deadline, now() + look_up));
+        if (received_.available() == 0) {
+          // The link's last look is the sender's, who may be another thread.
+          if (!interface_.is_there()) return tl::unexpected(failed("receiving", ENODEV));
           if (now() >= deadline) return std::nullopt;
           continue;
         }
-        if (received_.available() == 0) continue;
       }
     }
     const xdp_desc piece = received_.read();
@@ -443,7 +437,7 @@ void XdpWire::close() {
 
 WireResult<std::unique_ptr<Wire>> open_xdp_wire(const XdpWireOptions& options) { return XdpWire::open(options); }
 
-WireResult<std::unique_ptr<Wire>> open_xdp_wire(const WireSpec& spec) {
+WireResult<XdpWireOptions> xdp_options(const WireSpec& spec) {
   if (auto known = spec.check({{"batch", true, "frames that are handed over by one call"},
                                {"copy", false, "frames are copied even where they need not be"},
                                {"frames", true, "that may be on their way, and wait here"},
@@ -468,7 +462,13 @@ WireResult<std::unique_ptr<Wire>> open_xdp_wire(const WireSpec& spec) {
   if (spec.has("copy")) options.mode = XdpWireOptions::Mode::copy;
   if (spec.has("zero-copy")) options.mode = XdpWireOptions::Mode::zero_copy;
   options.receive = !spec.has("noreceive");
-  return open_xdp_wire(options);
+  return options;
+}
+
+WireResult<std::unique_ptr<Wire>> open_xdp_wire(const WireSpec& spec) {
+  const auto options = xdp_options(spec);
+  if (!options) return tl::unexpected(options.error());
+  return open_xdp_wire(*options);
 }
 
 }  // namespace rdmawire::replay

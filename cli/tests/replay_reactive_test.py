@@ -1,0 +1,82 @@
+"""rdmawire replay --reactive, from outside: against the reference device, in this process."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RDMAWIRE = Path(os.environ.get("RDMAWIRE", ROOT / "build" / "dev" / "bin" / "rdmawire"))
+PINGPONG, RPING, STREAM = (
+    str(ROOT / "captures/samples" / name) for name in ("rc-pingpong.pcap.gz", "rping.pcap", "siw-rping.pcap")
+)
+
+pytestmark = pytest.mark.skipif(not RDMAWIRE.exists(), reason=f"needs the command: {RDMAWIRE} is not built")
+
+
+def replay(capture, *arguments):
+    command = [RDMAWIRE, "replay", capture, "--reactive", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("capture", [PINGPONG, RPING, STREAM])
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_a_captured_side_is_answered_as_there(capture, side):
+    done = replay(capture, "--side", side, "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["good"], report["failure"]) == (0, True, ""), done
+    assert report["side"] == side and report["divergences"] == [] and report["error_counters"] == {}
+    for messages in report["messages"].values():
+        assert messages["done"] == messages["all"] > 0
+    assert all(one["good"] for one in report["memory"])
+
+
+def test_a_loss_is_recovered_and_recorded(tmp_path):
+    out = tmp_path / "out.pcapng"
+    done = replay(PINGPONG, "--side", "a", "--fault", "drop connection 1 psn +5 try 1 from a", "-O", out)
+    assert done.returncode == 0, done
+    assert "NAK, PSN sequence error, PSN +5 MSN 0" in done.stdout
+    assert "1 retransmission round, 3 packets again" in done.stdout
+    checked = subprocess.run([RDMAWIRE, "dissect", out, "--color", "never"], capture_output=True, text=True, timeout=60)
+    assert "ICRC bad" not in checked.stdout and checked.stdout.count("\n") > 800
+
+
+def test_a_difference_is_told_frame_against_frame():
+    done = replay(PINGPONG, "--side", "a", "--device-fault", "msn-starts-at-one")
+    assert done.returncode == 1
+    assert "captured: frame 34: ACK PSN +7 MSN 1; live: frame 9: ACK PSN +7 MSN 2" in done.stdout
+
+
+def test_a_dry_run_tells_the_steps():
+    done = replay(RPING, "--dry-run", "--side", "b")
+    assert done.returncode == 0
+    steps = done.stdout.splitlines()
+    assert steps[1:4] == [
+        "the peer is asked for its message 1: SEND of 16 octets (frame 18)",
+        "wait for the peer's message 1, and answer",
+        "send message 1: READ of 4000 octets, PSN +0 to +3 (frame 20)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments, status, words",
+    [
+        (["--connection", "9"], 2, "there is no connection 9"),
+        (["--device", "rxe0"], 2, 'there is no device "rxe0"'),
+        (["--speed", "2"], 2, "--speed has no meaning with it"),
+        (["--fault", "dorp psn +5"], 2, "dorp"),
+        (["--device-fault", "nothing"], 2, 'there is no fault "nothing"'),
+        (["-O", "/no/such/directory/x.pcapng"], 3, "/no/such/directory"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments, status, words):
+    done = replay(RPING, *arguments)
+    assert done.returncode == status, done
+    assert words in done.stderr + done.stdout
+
+
+def test_options_of_a_live_peer_need_it():
+    done = subprocess.run([RDMAWIRE, "replay", RPING, "--wire", "null", "--side", "a"], capture_output=True, text=True)
+    assert done.returncode == 2 and "--reactive" in done.stderr

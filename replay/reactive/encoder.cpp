@@ -1,0 +1,111 @@
+#include "replay/reactive/encoder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+
+namespace rdmawire::replay::reactive {
+namespace {
+
+template <class H>
+void set(Frame& frame, std::string_view field, std::uint64_t value) {
+  if (HeaderValue* header = frame.find(info<H>)) header->set(*info<H>.find(field), value);
+}
+
+template <class H>
+std::uint64_t get(Frame& frame, std::string_view field) {
+  const HeaderValue* header = frame.find(info<H>);
+  return header ? header->get(*info<H>.find(field)) : 0;
+}
+
+Frame frame_of(const CapturedPacket& packet) {
+  Frame frame = Frame::of(decode(packet.octets));
+  frame.forget_computed();
+  frame.trailer.clear();
+  return frame;
+}
+
+/// Everything behind the BTH goes.
+void cut_behind_bth(Frame& frame) {
+  while (!frame.layers.empty() && &frame.layers.back().header() != &info<Bth>) frame.layers.pop_back();
+  frame.payload.clear();
+  frame.pad.reset();
+}
+
+HeaderValue aeth(std::uint8_t syndrome, std::uint32_t msn) {
+  return Value<Aeth>().set<"syndrome">(syndrome).set<"msn">(msn);
+}
+
+}  // namespace
+
+Encoder::Encoder(const Exchange& exchange, FlowMap map)
+    : exchange_(exchange), rewriter_(std::move(map), {.crc = CrcPolicy::recompute}) {}
+
+Octets Encoder::captured_form(const Saying& saying) const {
+  const Requests &ours = exchange_.ours, &theirs = exchange_.theirs;
+  if (saying.kind == Saying::Kind::request) {
+    const Message& message = ours.messages[saying.message];
+    const CapturedPacket& packet = message.packets[saying.packet];
+    if (saying.skip == 0 && !packet.t.op->invalidate) return packet.octets;
+    if (packet.t.op->invalidate) {
+      // The device's region is no memory window, nor was it registered by a work request: nobody else can invalidate
+      // it.
+      Frame frame = frame_of(packet);
+      const Bytes payload = packet.payload();
+      cut_behind_bth(frame);
+      set<Bth>(frame, "opcode", find_opcode(Transport::rc, Operation::send, packet.t.op->position)->value);
+      frame.payload.assign(payload.begin(), payload.end());
+      return frame.encode();
+    }
+    // The rest of a READ: a request of its own. IBTA vol 1, 9.7.5.1.
+    Frame frame = frame_of(packet);
+    const std::uint32_t octets = saying.skip * exchange_.mtu;
+    set<Bth>(frame, "psn", (ours.first + saying.psn).value());
+    set<Reth>(frame, "va", message.remote_address + octets);
+    set<Reth>(frame, "length", message.length - octets);
+    return frame.encode();
+  }
+  const std::uint32_t psn = (theirs.first + saying.psn).value();
+  if (saying.kind == Saying::Kind::acknowledge) {
+    Frame frame = frame_of(*exchange_.model);
+    cut_behind_bth(frame);
+    set<Bth>(frame, "opcode", find_opcode(Transport::rc, Operation::acknowledge)->value);
+    for (const char* flag : {"se", "ack_request"}) set<Bth>(frame, flag, 0);
+    set<Bth>(frame, "psn", psn);
+    frame /= aeth(saying.syndrome, saying.msn);
+    return frame.encode();
+  }
+  const Message& message = theirs.messages[saying.message];
+  Frame frame = frame_of(message.answers[saying.packet]);
+  if (saying.kind == Saying::Kind::read_response && saying.skip != 0) {
+    const bool begins = saying.packet == saying.skip, ends = saying.packet + 1 == message.answers.size();
+    const Position position = begins ? ends ? Position::only : Position::first
+                              : ends ? Position::last
+                                     : Position::middle;
+    std::vector<std::uint8_t> payload(message.answers[saying.packet].payload().begin(),
+                                      message.answers[saying.packet].payload().end());
+    cut_behind_bth(frame);
+    set<Bth>(frame, "opcode", find_opcode(Transport::rc, Operation::rdma_read_response, position)->value);
+    constexpr std::uint8_t plain_ack = 0x1f;
+    if (position != Position::middle) frame /= aeth(plain_ack, saying.msn);
+    frame.payload = std::move(payload);
+  }
+  set<Aeth>(frame, "msn", saying.msn);
+  return frame.encode();
+}
+
+tl::expected<Octets, std::string> Encoder::encode(const Saying& saying) const {
+  const Octets captured = captured_form(saying);
+  Octets room(captured.size() + Rewriter::growth);
+  const Rewritten rewritten = rewriter_.rewrite(decode(captured), room, exchange_.connection.first_frame);
+  if (rewritten.outcome != Rewritten::Outcome::rewritten)
+    return tl::unexpected(fmt::format("frame {} of the capture cannot be rewritten: {}", saying.captured_frame,
+                                      rewritten.why.empty() ? "it is not in the mapping" : rewritten.why));
+  return Octets(rewritten.frame.begin(), rewritten.frame.end());
+}
+
+}  // namespace rdmawire::replay::reactive

@@ -1,0 +1,29 @@
+#pragma once
+/// What is to be said, as frames: packets of the capture, changed by the flow map to what the live peer understands;
+/// and those that have to be made, in the capture's terms first.
+
+#include <string>
+#include <tl/expected.hpp>
+
+#include "replay/reactive/exchange.hpp"
+#include "replay/reactive/machine.hpp"
+#include "replay/rewrite/rewriter.hpp"
+
+namespace rdmawire::replay::reactive {
+
+class Encoder {
+ public:
+  /// `exchange` must outlive it. Connection 0 of the map is the exchange's; MSNs are the machine's own affair.
+  Encoder(const Exchange& exchange, FlowMap map);
+
+  /// The frame, or why it cannot be made.
+  tl::expected<Octets, std::string> encode(const Saying& saying) const;
+
+ private:
+  [[nodiscard]] Octets captured_form(const Saying& saying) const;
+
+  const Exchange& exchange_;
+  Rewriter rewriter_;
+};
+
+}  // namespace rdmawire::replay::reactive

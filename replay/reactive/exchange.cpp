@@ -1,0 +1,444 @@
+#include "replay/reactive/exchange.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "captures/analysis/findings.hpp"
+#include "dissectors/machines/psn_window.hpp"
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/tracking/tracker.hpp"
+#include "replay/reactive/exchange_detail.hpp"
+#include "replay/rewrite/resegmenter.hpp"
+
+namespace rdmawire::replay::reactive {
+namespace {
+
+using tracking::Connection;
+using tracking::End;
+using tracking::MessageKind;
+using tracking::Service;
+using tracking::TransportPacket;
+
+using detail::dissect_file;
+using detail::Result;
+using detail::wrong;
+
+tl::unexpected<ExchangeError> wrong_choice(std::string message) {
+  return tl::unexpected(ExchangeError{true, std::move(message)});
+}
+
+struct Rows final : tracking::Sink {
+  std::map<std::uint64_t, Connection> rows;
+  void connection(const Connection& connection, tracking::Farewell /*farewell*/) override {
+    constexpr std::uint32_t management_qp = 1;
+    const bool management = connection.ends[0].qp == management_qp || connection.ends[1].qp == management_qp;
+    if (!management) rows.emplace(connection.id, connection);
+  }
+};
+
+bool can_be_played(const Connection& connection) {
+  return connection.service == Service::rc || connection.service == Service::iwarp;
+}
+
+/// Within half of the ring of PSNs.
+constexpr std::uint32_t most_psns = Psn::half - 1;
+
+/// What an end sent, reads as what they asked for.
+std::uint64_t weight(const Connection& connection, End end) {
+  return connection.by(end).message_octets + connection.by(end).requests;
+}
+
+std::optional<MessageKind> kind_of(Operation operation) {
+  switch (operation) {
+    case Operation::send: return MessageKind::send;
+    case Operation::rdma_write: return MessageKind::write;
+    case Operation::rdma_read_request: return MessageKind::read;
+    case Operation::compare_swap: return MessageKind::compare_swap;
+    case Operation::fetch_add: return MessageKind::fetch_add;
+    default: return std::nullopt;
+  }
+}
+
+/// Packets of one direction, by PSN, as the capture has them.
+struct Half {
+  Half() {}  // NOLINT(modernize-use-equals-default): user-provided
+  std::optional<Psn> first;
+  std::map<std::int64_t, CapturedPacket> requests, answers;  ///< by relative PSN; answers with data, to the other's
+  std::map<std::int64_t, std::uint64_t> seen;                ///< frame in which a request's PSN was first seen
+  std::map<std::int64_t, std::uint64_t> answered;            ///< likewise, of an answer with data
+  std::vector<CapturedAnswer> acknowledgements;              ///< to the other's requests
+  std::uint32_t again = 0;
+};
+
+/// Builds an exchange out of its packets.
+class Builder {
+ public:
+  Builder(Exchange& exchange, const ExchangeOptions& options) : exchange_(exchange), options_(options) {
+    const std::size_t us = static_cast<std::size_t>(exchange.side);
+    ends_[0] = exchange.connection.ends[us];
+    ends_[1] = exchange.connection.ends[1 - us];
+    if (options.mtu == 0 || exchange.connection.mtu == 0 || options.mtu == exchange.connection.mtu) return;
+    MappedConnection connection;
+    connection.mtu = {exchange.connection.mtu, options.mtu};
+    resegmenter_.emplace(FlowMap{{connection}, {}});
+    exchange.notes.push_back(fmt::format("messages are cut anew: the capture's packets hold {} octets, these {}",
+                                         exchange.connection.mtu, options.mtu));
+  }
+
+  Result<void> add(const tracking::Packet& packet) {
+    TransportPacket t;
+    if (packet.number < exchange_.connection.first_frame || packet.number > exchange_.connection.last_frame) return {};
+    if (!tracking::read_transport_packet(packet, t)) return {};
+    const auto from = sender(t);
+    if (!from) return {};
+    if (packet.link != LinkType::ethernet)
+      return wrong(fmt::format("frame {} is not of Ethernet; only such captures can be played", t.frame));
+    if (packet.stack.cut)
+      return wrong(fmt::format("frame {} was cut by the capture ({} of {} octets); whole packets are needed", t.frame,
+                               packet.stack.bytes.size(), packet.stack.wire_length));
+    if (t.crc_bad || t.truncated) return {};  // the responder dropped it; it was sent again
+    octets_ += packet.stack.bytes.size();
+    if (octets_ > options_.most_octets)
+      return wrong(fmt::format("the connection's packets are more than {} octets; play a part of the capture",
+                               options_.most_octets));
+    if (!resegmenter_) return take(*from, packet, t);
+    const End end = *from == 0 ? exchange_.side : tracking::other(exchange_.side);
+    Resegmenter::Result cut = resegmenter_->take(packet.stack, {0, end});
+    if (cut.outcome == Resegmenter::Result::Outcome::untouched) return take(*from, packet, t);
+    tracking::Packet made;
+    made.number = packet.number;
+    made.time_ns = packet.time_ns;
+    for (const Octets& frame : cut.frames) {
+      made.stack = decode(frame);
+      TransportPacket of_it;
+      if (!tracking::read_transport_packet(made, of_it)) continue;
+      if (auto taken = take(*from, made, of_it); !taken) return taken;
+    }
+    return {};
+  }
+
+  Result<void> finish() {
+    infer_mtu();
+    if (!machines::is_path_mtu(exchange_.mtu))
+      return wrong(fmt::format("packets within messages hold {} octets, which no path MTU allows", exchange_.mtu));
+    Requests* const directions[] = {&exchange_.ours, &exchange_.theirs};
+    for (std::size_t i = 0; i < 2; ++i)
+      if (auto built = build(i, *directions[i]); !built) return built;
+    if (exchange_.ours.messages.empty() && exchange_.theirs.messages.empty())
+      return wrong("no whole message of the connection is in the capture: there is nothing to be played");
+    const auto& messages = exchange_.ours.messages;
+    if (const auto count =
+            std::count_if(messages.begin(), messages.end(), [](const auto& m) { return m.has_invalidate; }))
+      exchange_.notes.push_back(
+          fmt::format("{} with Invalidate, which are played as plain ones: the device's memory is "
+                      "registered for the whole replay",
+                      captures::analysis::counted(static_cast<std::uint64_t>(count), "SEND", "SENDs")));
+    order(exchange_.ours, exchange_.theirs);
+    order(exchange_.theirs, exchange_.ours);
+    return {};
+  }
+
+ private:
+  Result<void> take(std::size_t from, const tracking::Packet& packet, const TransportPacket& t) {
+    CapturedPacket captured{.octets = {packet.stack.bytes.begin(), packet.stack.bytes.end()}, .t = t};
+    if (captured.t.payload_at + captured.t.payload > captured.octets.size()) return {};
+    if (from == 0 && !exchange_.model) exchange_.model = captured;
+    if (t.op->operation == Operation::congestion_notification) {
+      halves_[from].acknowledgements.push_back({.frame = t.frame, .psn = 0, .syndrome = 0, .msn = 0, .cnp = true});
+      return {};
+    }
+    if (t.is_response())
+      answer(from, std::move(captured));
+    else
+      request(from, std::move(captured));
+    return {};
+  }
+
+  std::optional<std::size_t> sender(const TransportPacket& t) const {
+    for (std::size_t i = 0; i < 2; ++i) {
+      const tracking::ConnectionEnd &from = ends_[i], &to = ends_[1 - i];
+      if (t.from == from.address && t.to == to.address && t.dest_qp == to.qp) return i;
+    }
+    return std::nullopt;
+  }
+
+  void request(std::size_t from, CapturedPacket captured) {
+    Half& half = halves_[from];
+    if (!half.first) half.first = captured.t.psn;
+    const std::int64_t at = captured.t.psn - *half.first;
+    if (!half.seen.emplace(at, captured.t.frame).second) ++half.again;
+    half.requests.emplace(at, std::move(captured));
+  }
+  void answer(std::size_t from, CapturedPacket captured) {
+    Half &half = halves_[from], &other = halves_[1 - from];
+    if (!other.first) other.first = captured.t.psn;  // the capture begins with an answer
+    const std::int64_t at = captured.t.psn - *other.first;
+    const TransportPacket& t = captured.t;
+    if (t.op->operation == Operation::acknowledge) {
+      half.acknowledgements.push_back({t.frame, at, t.syndrome, t.msn.value(), false});
+      return;
+    }
+    // An answer with data acknowledges as well.
+    half.answered.emplace(at, t.frame);
+    half.answers.emplace(at, std::move(captured));
+  }
+
+  void infer_mtu() {
+    exchange_.mtu = resegmenter_ ? options_.mtu : exchange_.connection.mtu;
+    if (resegmenter_) return;
+    std::uint32_t largest = 0;
+    for (const Half& half : halves_)
+      for (const auto* packets : {&half.requests, &half.answers})
+        for (const auto& [psn, packet] : *packets) {
+          if (!packet.t.op->ends_message()) exchange_.mtu = packet.t.payload;
+          largest = std::max(largest, packet.t.payload);
+        }
+    if (exchange_.mtu == 0) {
+      exchange_.mtu = 256;
+      while (exchange_.mtu < largest) exchange_.mtu *= 2;
+    }
+  }
+
+  static bool continues(const CapturedPacket& packet, Operation operation) {
+    return packet.t.op->operation == operation && !packet.t.op->begins_message();
+  }
+
+  Result<void> build(std::size_t from, Requests& direction) {
+    Half &half = halves_[from], &other = halves_[1 - from];
+    direction.packets_again = half.again;
+    const char* const who = from == 0 ? "ours" : "the peer's";
+    // The capture may begin within a message: what can be played begins with a message.
+    auto at = half.requests.begin();
+    while (at != half.requests.end() && !at->second.t.op->begins_message()) ++at;
+    if (at == half.requests.end()) return {};
+    const std::int64_t base = at->first;
+    direction.first = *half.first + base;
+    if (at != half.requests.begin())
+      exchange_.notes.push_back(
+          fmt::format("the capture begins within a message of {}; played is what begins at "
+                      "frame {}",
+                      who, at->second.t.frame));
+    std::int64_t next = base;
+    while (at != half.requests.end()) {
+      if (at->first < next) {  // a part of a READ, asked for again
+        ++at;
+        continue;
+      }
+      if (at->first > next || !at->second.t.op->begins_message())
+        return wrong(
+            fmt::format("the request of {} with PSN {} (before frame {}) is not in the capture, so its "
+                        "message cannot be played",
+                        who, (*half.first + next).value(), at->second.t.frame));
+      auto message = take(half, other, at, base, who);
+      if (!message) return tl::unexpected(message.error());
+      if (!*message) break;
+      if (from == 1 && !(*message)->has_answer && ((*message)->is_read() || (*message)->is_atomic())) {
+        exchange_.notes.push_back(
+            fmt::format("what our side answered to frame {} is not all in the capture; the peer's "
+                        "requests from there on are left out",
+                        (*message)->first_frame));
+        break;
+      }
+      next = base + (*message)->end();
+      direction.messages.push_back(std::move(**message));
+    }
+    direction.psns = direction.messages.empty() ? 0 : direction.messages.back().end();
+    if (direction.psns > most_psns)
+      return wrong(
+          fmt::format("{} has {} packets; at most {} can be played in one go", who, direction.psns, most_psns));
+    for (CapturedAnswer answered : other.acknowledgements) {
+      answered.psn -= base;
+      direction.answers.push_back(answered);
+    }
+    for (const auto& [psn, frame] : other.answered)
+      direction.answers.push_back({frame, psn - base, 0, other.answers.at(psn).t.msn.value(), false});
+    std::sort(direction.answers.begin(), direction.answers.end(),
+              [](const CapturedAnswer& a, const CapturedAnswer& b) { return a.frame < b.frame; });
+    for (const CapturedAnswer& one : direction.answers) {
+      if (!one.refuses()) continue;
+      const auto refused =
+          std::find_if(direction.messages.begin(), direction.messages.end(),
+                       [&](const Message& message) { return one.psn >= message.first && one.psn < message.end(); });
+      if (refused != direction.messages.end()) refused->refused = true;
+    }
+    return {};
+  }
+
+  /// The message that begins at `at`, which is moved behind it; nothing: the capture ends before the message does.
+  Result<std::optional<Message>> take(Half& half, Half& other, std::map<std::int64_t, CapturedPacket>::iterator& at,
+                                      std::int64_t base, const char* who) {
+    const TransportPacket& t = at->second.t;
+    const auto kind = kind_of(t.op->operation);
+    if (!kind || t.op->transport != Transport::rc)
+      return wrong(fmt::format("frame {}: {} cannot be played against a live peer", t.frame, t.op->name));
+    Message message;
+    message.kind = *kind;
+    message.first = static_cast<std::uint32_t>(at->first - base);
+    message.has_remote = t.has_reth || t.has_atomic;
+    message.remote_address = t.address;
+    message.key = t.key;
+    message.length = message.is_atomic() ? 8 : t.length;
+    message.operand = t.operand;
+    message.compare = t.compare;
+    message.first_frame = half.seen.at(at->first);
+    const Operation operation = t.op->operation;
+    for (std::int64_t psn = at->first;; ++psn) {
+      if (at == half.requests.end() || at->first != psn ||
+          (psn != base + message.first && !continues(at->second, operation))) {
+        if (at != half.requests.end())
+          return wrong(
+              fmt::format("the request of {} with PSN {} (before frame {}) is not in the capture, so its "
+                          "message cannot be played",
+                          who, (*half.first + psn).value(), at->second.t.frame));
+        exchange_.notes.push_back(fmt::format("the capture ends within a message of {} (frame {}), which is left out",
+                                              who, message.first_frame));
+        return std::nullopt;
+      }
+      CapturedPacket& packet = at->second;
+      const Bytes payload = packet.payload();
+      message.payload.insert(message.payload.end(), payload.begin(), payload.end());
+      message.has_immediate |= packet.t.op->immediate;
+      message.has_invalidate |= packet.t.op->invalidate;
+      message.solicited |= packet.t.solicited;
+      message.immediate = packet.t.immediate;
+      message.invalidated_key = packet.t.invalidated_key;
+      message.last_frame = std::max(message.last_frame, half.seen.at(psn));
+      const bool ends = packet.t.op->ends_message();
+      message.packets.push_back(std::move(packet));
+      ++at;
+      if (ends) break;
+    }
+    message.psns = static_cast<std::uint32_t>(message.packets.size());
+    if (message.is_read()) message.psns = machines::psns_of_read(message.length, exchange_.mtu);
+    if (!message.is_read() && !message.is_atomic()) {
+      message.length = static_cast<std::uint32_t>(message.payload.size());
+      return message;
+    }
+    for (std::uint32_t i = 0; i < message.psns; ++i) {
+      const auto found = other.answers.find(base + message.first + i);
+      if (found == other.answers.end()) break;
+      message.answer_frame = std::max(message.answer_frame, other.answered.at(found->first));
+      message.answers.push_back(found->second);
+    }
+    message.has_answer = message.answers.size() == message.psns;
+    for (const CapturedPacket& answer : message.answers) {
+      const Bytes payload = answer.payload();
+      message.payload.insert(message.payload.end(), payload.begin(), payload.end());
+      message.original = answer.t.operand;
+    }
+    if (message.is_read() && message.has_answer && message.payload.size() != message.length)
+      return wrong(fmt::format("the READ of frame {} asks for {} octets, and its responses in the capture hold {}",
+                               message.first_frame, message.length, message.payload.size()));
+    return message;
+  }
+
+  /// What had happened before each message of `direction`.
+  static void order(Requests& direction, const Requests& other) {
+    std::size_t messages = 0, answer = 0;
+    std::uint32_t acknowledged = 0;
+    std::uint64_t last = 0;
+    for (Message& message : direction.messages) {
+      // In the order of PSNs, so that nothing waits for what comes behind it.
+      last = std::max(last, message.first_frame);
+      while (messages < other.messages.size() && other.messages[messages].last_frame < last) ++messages;
+      for (; answer < direction.answers.size() && direction.answers[answer].frame < last; ++answer) {
+        const CapturedAnswer& one = direction.answers[answer];
+        if (one.cnp || one.psn < 0) continue;
+        const bool nak = one.syndrome >> 5 != syndrome_kind::ack;
+        acknowledged = std::max(acknowledged, static_cast<std::uint32_t>(one.psn + (nak ? 0 : 1)));
+      }
+      message.after_messages = messages;
+      message.after_psn = std::min(acknowledged, message.first);
+    }
+  }
+
+  Exchange& exchange_;
+  const ExchangeOptions& options_;
+  tracking::ConnectionEnd ends_[2];
+  Half halves_[2];
+  std::size_t octets_ = 0;
+  std::optional<Resegmenter> resegmenter_;
+};
+
+}  // namespace
+
+std::string describe(const Connection& connection, std::uint32_t number) {
+  const auto sent = [&](End end) {
+    std::uint64_t messages = 0;
+    for (const std::uint32_t count : connection.by(end).messages) messages += count;
+    return fmt::format("{} from {}", captures::analysis::counted(messages, "message", "messages"),
+                       end == End::a ? "a" : "b");
+  };
+  return fmt::format("connection {}: {} {}, {}, {}, frames {} to {}", number, to_string(connection.service),
+                     captures::analysis::who(connection.ends, connection.service, End::a), sent(End::a), sent(End::b),
+                     connection.first_frame, connection.last_frame);
+}
+
+Result<std::vector<Connection>> connections_of(const std::string& file) {
+  Rows rows;
+  tracking::Tracker tracker(rows);
+  auto done = dissect_file(file, [&](const tracking::Packet& packet) -> Result<void> {
+    tracker.add(packet);
+    return {};
+  });
+  if (!done) return tl::unexpected(done.error());
+  tracker.finish();
+  std::vector<Connection> connections;
+  for (auto& [id, connection] : rows.rows) connections.push_back(connection);
+  return connections;
+}
+
+Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& options) {
+  if (file == "-") return wrong_choice("a capture from standard input cannot be read twice; give a file");
+  const auto connections = connections_of(file);
+  if (!connections) return tl::unexpected(connections.error());
+  if (connections->empty()) return wrong(file + ": no RDMA connection is in this capture");
+  const auto list = [&] {
+    std::string text;
+    for (std::size_t i = 0; i < connections->size() && i < 10; ++i)
+      text += "\n  " + describe((*connections)[i], static_cast<std::uint32_t>(i + 1));
+    return text;
+  };
+  std::size_t chosen = options.connection;
+  if (chosen > connections->size())
+    return wrong_choice(fmt::format("{}: there is no connection {}; there are:{}", file, chosen, list()));
+  if (chosen == 0) {
+    std::uint64_t most = 0;
+    for (std::size_t i = 0; i < connections->size(); ++i) {
+      const Connection& one = (*connections)[i];
+      const std::uint64_t octets = weight(one, End::a) + weight(one, End::b);
+      if (!can_be_played(one) || (chosen != 0 && octets <= most)) continue;
+      most = octets;
+      chosen = i + 1;
+    }
+    if (chosen == 0)
+      return wrong(
+          fmt::format("{}: no connection is of RC or iWARP, and others have no peer that answers:{}", file, list()));
+  }
+  Exchange exchange;
+  exchange.connection = (*connections)[chosen - 1];
+  exchange.number = static_cast<std::uint32_t>(chosen);
+  if (!can_be_played(exchange.connection))
+    return wrong_choice(fmt::format("{}: only RC and iWARP have a peer that answers; this is {}", file,
+                                    describe(exchange.connection, exchange.number)));
+  exchange.side = options.side.value_or(
+      weight(exchange.connection, End::b) > weight(exchange.connection, End::a) ? End::b : End::a);
+  if (exchange.is_iwarp()) {
+    if (auto read = detail::read_streams(file, options.most_octets, exchange); !read)
+      return tl::unexpected(ExchangeError{read.error().usage, file + ": " + read.error().message});
+    return exchange;
+  }
+  if (!exchange.connection.ends[0].qp_known || !exchange.connection.ends[1].qp_known)
+    return wrong(fmt::format("{}: only one direction is in the capture: {}", file,
+                             describe(exchange.connection, exchange.number)));
+  Builder builder(exchange, options);
+  auto read = dissect_file(file, [&](const tracking::Packet& packet) { return builder.add(packet); });
+  if (read) read = builder.finish();
+  if (!read) return tl::unexpected(ExchangeError{read.error().usage, file + ": " + read.error().message});
+  return exchange;
+}
+
+}  // namespace rdmawire::replay::reactive
