@@ -215,8 +215,8 @@ class Play {
     out << text;
     out.close();
     if (!out) refuse(Exit::trouble, options_.write_map + ": it cannot be written");
-    complain(fmt::format("{}: {} connections; fill in what is live, and give it to --map", options_.write_map,
-                         map_.connections.size()));
+    complain(fmt::format("{}: {} connection{}; fill in what is live, and give it to --map", options_.write_map,
+                         map_.connections.size(), map_.connections.size() == 1 ? "" : "s"));
   }
 
   static std::optional<faces::Filter> filter(const char* option, const std::string& text) {
@@ -338,7 +338,8 @@ class Play {
       }
     std::string text;
     for (const std::string& end : ends) text += (text.empty() ? "" : ", ") + end;
-    complain(fmt::format("{} connections, between {}", map_.connections.size(), text));
+    complain(fmt::format("{} connection{}, between {}", map_.connections.size(),
+                         map_.connections.size() == 1 ? "" : "s", text));
     if (!options_.dry_run) return;
     for (const MappedConnection& c : map_.connections)
       if (const std::string unknown = not_known(c); !unknown.empty())

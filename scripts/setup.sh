@@ -6,13 +6,14 @@ packages_build=(
   libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libisal-dev libpcap-dev zlib1g-dev libzstd-dev
   libibverbs-dev librdmacm-dev libsodium-dev liblwip-dev
   libpugixml-dev
+  libwireshark-dev libwiretap-dev libwsutil-dev libglib2.0-dev
   libgtest-dev libgmock-dev libbenchmark-dev libtins-dev
   libjs-chart.js libjs-jquery libjs-jquery-datatables
 )
 packages_check=(
   clang libclang-rt-14-dev clang-format clang-tidy
   python3 python3-venv ca-certificates
-  tshark zstd
+  tshark wireshark-common zstd
   qemu-system-x86 apt xz-utils make gcc cpio
   iproute2 iputils-ping procps util-linux
   ibverbs-utils perftest python3-pyverbs rdma-core

@@ -45,7 +45,7 @@ def test_from_file_to_file_it_is_the_same(tmp_path):
 
 def test_a_mapping_file_is_made_filled_in_and_used(tmp_path):
     mapping, out = tmp_path / "map.json", tmp_path / "out.pcapng"
-    assert "1 connections; fill in" in replay(RPING, "--write-map", mapping).stderr
+    assert "1 connection; fill in" in replay(RPING, "--write-map", mapping).stderr
     text = mapping.read_text()
     for captured, live in ((8415281, 77), ('"10.0.0.2"', '"192.168.1.2"'), ('"0x4bc"', '"0x999"')):
         assert f'{{"captured": {captured}, "live": null}}' in text

@@ -91,6 +91,8 @@ void Feeder::finish_report() {
   const auto counts = faults_->counts();
   for (std::size_t i = 0; i < counts.size(); ++i)
     report_.faults.push_back({faults_->program().rules()[i].text, counts[i]});
+  for (const FaultRule& rule : faults_->program().rules())
+    report_.chance |= rule.probability < 1 || rule.action.bits > 0;
   report_.fault_seed = faults_->seed();
 }
 

@@ -602,6 +602,7 @@ TEST(ReplayReport, TheJsonHoldsWhatTheTextSays) {
   report.skip(Skip::snapped) = {2, 7, "64 of 1082 octets"};
   report.trouble = "packet:x: gone";
   report.faults.push_back({"drop nth 1", {1, 1, 0}});
+  report.chance = true;
   report.fault_seed = 9;
   const auto json = nlohmann::json::parse(to_json(report));
   EXPECT_EQ(json["sent"]["frames"], 5);

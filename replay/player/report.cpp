@@ -90,7 +90,7 @@ std::string to_text(const ReplayReport& r) {
     if (rule.count.undoable) out += fmt::format(", {} could not be", rule.count.undoable);
     out += '\n';
   }
-  if (!r.faults.empty()) out += fmt::format("seed       {}\n", r.fault_seed);
+  if (r.chance) out += fmt::format("seed       {}\n", r.fault_seed);
   return out;
 }
 
@@ -143,7 +143,7 @@ std::string to_json(const ReplayReport& r) {
                               {"picked", rule.count.picked},
                               {"done", rule.count.done},
                               {"undoable", rule.count.undoable}});
-  json["seed"] = r.faults.empty() ? ordered_json(nullptr) : ordered_json(r.fault_seed);
+  json["seed"] = r.chance ? ordered_json(r.fault_seed) : ordered_json(nullptr);
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

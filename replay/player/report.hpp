@@ -62,6 +62,7 @@ struct ReplayReport {
   std::vector<Flow> flows;         ///< those that anything was sent of
   std::vector<Lane> lanes;
   std::vector<Rule> faults;
+  bool chance = false;  ///< some fault went by chance, by this seed
   std::uint64_t fault_seed = 0;
   bool interrupted = false;
   std::string trouble;  ///< why it ended early; empty: it did not

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "replay/wires/clock.hpp"
 #include "replay/wires/wire.hpp"
 
 namespace rdmawire::replay {
@@ -21,6 +22,14 @@ inline std::string errno_text(int number) {
 }
 inline WireError closed_error(const std::string& name) {
   return {WireError::Kind::closed, 0, name + ": it was closed"};
+}
+
+/// What receive() gives on a wire that only sends.
+inline WireResult<std::optional<Received>> receive_nothing(const std::string& name, std::int64_t deadline) {
+  if (deadline == Wire::forever)
+    return tl::unexpected(WireError{WireError::Kind::unsupported, 0, name + ": receiving: this wire only sends"});
+  wire_clock::sleep_until(deadline);
+  return std::nullopt;
 }
 
 }  // namespace rdmawire::replay

@@ -34,11 +34,7 @@ class NullWire final : public Wire {
 
   WireResult<std::optional<Received>> receive(std::int64_t deadline) override {
     if (closed_) return tl::unexpected(closed_error(name_));
-    if (deadline == forever)
-      return tl::unexpected(
-          wire_error(WireError::Kind::unsupported, 0, "{}: receiving: nothing ever arrives here", name_));
-    wire_clock::sleep_until(deadline);
-    return std::nullopt;
+    return receive_nothing(name_, deadline);
   }
 
   void close() override { closed_ = true; }

@@ -101,7 +101,8 @@ WireResult<void> PacketWire::describe(const PacketWireOptions& options) {
       std::min(interface_.mtu() + static_cast<std::uint32_t>(Ethernet::size) + tag_octets, slot_octets - tag_octets);
   capabilities_.least_octets = Ethernet::size;
   capabilities_.batch = batch;
-  capabilities_.sees_own = !options.incoming;
+  capabilities_.receives = options.receive;
+  capabilities_.sees_own = options.receive && !options.incoming;
   capabilities_.bits_per_second = interface_.bits_per_second();
   return {};
 }
@@ -138,19 +139,22 @@ WireResult<void> PacketWire::set_up(const PacketWireOptions& options) {
     if (setsockopt(socket, SOL_PACKET, option, &on, sizeof on) != 0) return tl::unexpected(failed(doing, errno));
     return {};
   };
-  if (auto r = set(PACKET_AUXDATA, "asking for VLAN tags"); !r) return r;
-  if (auto r = set(PACKET_VNET_HDR, "asking for what is left to the device"); !r) return r;
+  if (options.receive) {
+    if (auto r = set(PACKET_AUXDATA, "asking for VLAN tags"); !r) return r;
+    if (auto r = set(PACKET_VNET_HDR, "asking for what is left to the device"); !r) return r;
+  }
   if (options.bypass)
     if (auto r = set(PACKET_QDISC_BYPASS, "going past the queueing discipline"); !r) return r;
   if (options.incoming)
     if (auto r = set(PACKET_IGNORE_OUTGOING, "leaving out what is sent here"); !r) return r;
-  if (auto r = ask_for_times(options); !r) return r;
+  if (options.receive)
+    if (auto r = ask_for_times(options); !r) return r;
   for (const auto& [forced, plain] : {std::pair{SO_RCVBUFFORCE, SO_RCVBUF}, std::pair{SO_SNDBUFFORCE, SO_SNDBUF}})
     if (setsockopt(socket, SOL_SOCKET, forced, &buffer_octets, sizeof buffer_octets) != 0)
       setsockopt(socket, SOL_SOCKET, plain, &buffer_octets, sizeof buffer_octets);
 
   const auto index = static_cast<int>(interface_.index());
-  if (options.promiscuous) {
+  if (options.promiscuous && options.receive) {
     packet_mreq membership{};
     membership.mr_ifindex = index;
     membership.mr_type = PACKET_MR_PROMISC;
@@ -159,7 +163,7 @@ WireResult<void> PacketWire::set_up(const PacketWireOptions& options) {
   }
   sockaddr_ll address{};
   address.sll_family = AF_PACKET;
-  address.sll_protocol = htons(ETH_P_ALL);
+  address.sll_protocol = options.receive ? htons(ETH_P_ALL) : 0;
   address.sll_ifindex = index;
   if (bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return tl::unexpected(failed("listening", errno));
@@ -175,7 +179,7 @@ WireResult<std::unique_ptr<Wire>> PacketWire::open(const PacketWireOptions& opti
   if (!wire->socket_) return tl::unexpected(wire->failed("opening a packet socket", errno));
   if (auto ready = wire->set_up(options); !ready) return tl::unexpected(ready.error());
   if (auto link = wire->interface_.check_link(); !link) return tl::unexpected(link.error());
-  wire->room_.resize(batch * slot_octets);
+  if (options.receive) wire->room_.resize(batch * slot_octets);
   return std::unique_ptr<Wire>(std::move(wire));
 }
 
@@ -200,8 +204,9 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
     }
     pieces[count] = {iovec{const_cast<Offload*>(&nothing_left), sizeof nothing_left},
                      iovec{const_cast<std::uint8_t*>(frame.data()), frame.size()}};
-    messages[count].msg_hdr.msg_iov = pieces[count].data();
-    messages[count].msg_hdr.msg_iovlen = 2;
+    // The header is there in both directions or in none.
+    messages[count].msg_hdr.msg_iov = pieces[count].data() + (capabilities_.receives ? 0 : 1);
+    messages[count].msg_hdr.msg_iovlen = capabilities_.receives ? 2 : 1;
   }
   const int sent = sendmmsg(socket_.get(), messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
   if (sent < 0) {
@@ -277,6 +282,7 @@ void PacketWire::take(std::size_t slot, const msghdr& message, std::uint32_t len
 
 WireResult<std::optional<Received>> PacketWire::receive(std::int64_t deadline) {
   if (!socket_) return tl::unexpected(closed_error(name_));
+  if (!capabilities_.receives) return receive_nothing(name_, deadline);
   while (next_ == count_) {
     std::array<mmsghdr, batch> messages{};
     std::array<std::array<iovec, 2>, batch> pieces;
@@ -330,6 +336,7 @@ WireResult<std::unique_ptr<Wire>> open_packet_wire(const PacketWireOptions& opti
 WireResult<std::unique_ptr<Wire>> open_packet_wire(const WireSpec& spec) {
   if (auto known = spec.check({{"bypass", false, "past the queueing discipline"},
                                {"incoming", false, "not what this machine's own stack sends"},
+                               {"noreceive", false, "only sends, faster"},
                                {"nopromisc", false, "only frames that the interface takes anyway"},
                                {"hwtime", false, "the device stamps what arrives"}});
       !known)
@@ -340,6 +347,7 @@ WireResult<std::unique_ptr<Wire>> open_packet_wire(const WireSpec& spec) {
   options.bypass = spec.has("bypass");
   options.incoming = spec.has("incoming");
   options.promiscuous = !spec.has("nopromisc");
+  options.receive = !spec.has("noreceive");
   options.hardware_time = spec.has("hwtime");
   return open_packet_wire(options);
 }

@@ -12,6 +12,7 @@ struct PacketWireOptions {
   std::string interface;
   bool bypass = false;         ///< past the queueing discipline (PACKET_QDISC_BYPASS): faster, and not shaped
   bool incoming = false;       ///< receive() gives only what comes from the line, not what this machine's stack sends
+  bool receive = true;         ///< false: only sends, and the kernel has less to do for it
   bool promiscuous = true;     ///< frames to foreign addresses, too
   bool hardware_time = false;  ///< the device stamps what arrives; its clock is set to ours at the first frame
   std::string name = {};       ///< of the wire; empty: "packet:" + interface

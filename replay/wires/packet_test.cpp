@@ -46,6 +46,17 @@ TEST_F(PacketWireTest, FramesArriveAsTheyWereSentInBatches) {
   }
 }
 
+TEST_F(PacketWireTest, OneThatOnlySends) {
+  const auto near = open("packet:near,noreceive"), far = open("packet:far");
+  EXPECT_FALSE(near->capabilities().receives);
+  ASSERT_TRUE(far->send(frame_of(60, 1)));
+  ASSERT_TRUE(near->send(frame_of(1514, 2)));
+  EXPECT_EQ(copy(next(*far).value()), frame_of(1514, 2));
+  EXPECT_FALSE(near->receive(near->now() + 1'000'000).value());
+  EXPECT_EQ(near->receive(Wire::forever).error().kind, WireError::Kind::unsupported);
+  EXPECT_EQ(near->counters().received, 0U);
+}
+
 TEST_F(PacketWireTest, TheInterfaceSaysWhatFits) {
   ASSERT_TRUE(spaces_->run("ip link set near mtu 9000 && ip link set far mtu 9000"));
   const auto near = open("packet:near"), far = open("packet:far");

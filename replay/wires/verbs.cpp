@@ -806,13 +806,7 @@ int VerbsWire::poll_received() {
 
 WireResult<std::optional<Received>> VerbsWire::receive(std::int64_t deadline) {
   if (!pair_) return tl::unexpected(closed_error(name_));
-  if (!capabilities_.receives) {
-    if (deadline == forever)
-      return tl::unexpected(
-          wire_error(WireError::Kind::unsupported, 0, "{}: receiving: it was opened with noreceive", name_));
-    wire_clock::sleep_until(deadline);
-    return std::nullopt;
-  }
+  if (!capabilities_.receives) return receive_nothing(name_, deadline);
   while (next_ == count_) {
     // The last frame that was given is not looked at any more.
     for (std::size_t i = 0; i < count_; ++i) free_.push_back(arrived_[i].slot);

@@ -27,7 +27,7 @@ constexpr std::uint32_t chunk_octets = 4096;
 constexpr std::uint32_t most_pieces = 16;  // of a frame; the kernel takes 17
 constexpr std::int64_t pause = 5'000;      // between two looks at a ring
 constexpr std::int64_t linger = 1'000'000'000;
-constexpr std::int64_t patience = 200'000'000;
+constexpr std::int64_t patience = 1'000'000'000;
 constexpr std::int64_t look_up = 50'000'000;  // poll(2) says nothing of an interface that went away
 // Newer than the headers of Debian 12.
 constexpr std::uint16_t use_pieces = 1 << 4;   // XDP_USE_SG, Linux 6.6
@@ -385,13 +385,7 @@ void XdpWire::refill() {
 
 WireResult<std::optional<Received>> XdpWire::receive(std::int64_t deadline) {
   if (!socket_) return tl::unexpected(closed_error(name_));
-  if (!capabilities_.receives) {
-    if (deadline == forever)
-      return tl::unexpected(
-          wire_error(WireError::Kind::unsupported, 0, "{}: receiving: it was opened with noreceive", name_));
-    wire_clock::sleep_until(deadline);
-    return std::nullopt;
-  }
+  if (!capabilities_.receives) return receive_nothing(name_, deadline);
   refill();
   joined_.clear();
   for (;;) {

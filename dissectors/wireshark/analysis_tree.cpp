@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "dissectors/wireshark/analysis_tree.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "dissectors/faces/value.hpp"
+#include "dissectors/wireshark/fields.hpp"
+
+namespace rdmawire::wireshark {
+namespace {
+
+constexpr const char* name(End end) { return end == End::a ? "a" : "b"; }
+constexpr std::size_t index(auto value) { return static_cast<std::size_t>(value); }
+
+/// A subtree of generated items, which have no octets of the frame.
+class Branch {
+ public:
+  Branch(proto_tree* tree, tvbuff_t* tvb) : tree_(tree), tvb_(tvb) {}
+
+  Branch below(proto_item* item, Subtree subtree) const {
+    return {item ? proto_item_add_subtree(item, subtree_id(subtree)) : nullptr, tvb_};
+  }
+  proto_item* heading(Own field) const { return mark(proto_tree_add_item(tree_, field_id(field), tvb_, 0, 0, ENC_NA)); }
+  proto_item* number(Own field, std::uint64_t value) const {
+    return mark(proto_tree_add_uint(tree_, field_id(field), tvb_, 0, 0, static_cast<guint32>(value)));
+  }
+  proto_item* wide(Own field, std::uint64_t value) const {
+    return mark(proto_tree_add_uint64(tree_, field_id(field), tvb_, 0, 0, value));
+  }
+  proto_item* flag(Own field, bool value) const {
+    return mark(proto_tree_add_boolean(tree_, field_id(field), tvb_, 0, 0, value));
+  }
+  /// A frame's number; nothing where it is 0.
+  void frame(Own field, std::uint64_t value) const {
+    if (value) number(field, value);
+  }
+  void duration(Own field, std::int64_t nanoseconds) const {
+    const nstime_t time = nstime_of(nanoseconds);
+    mark(proto_tree_add_time(tree_, field_id(field), tvb_, 0, 0, &time));
+  }
+  /// `value` ends with a zero.
+  proto_item* text(Own field, const char* value) const {
+    return mark(proto_tree_add_string(tree_, field_id(field), tvb_, 0, 0, value));
+  }
+
+ private:
+  static proto_item* mark(proto_item* item) {
+    proto_item_set_generated(item);
+    return item;
+  }
+  proto_tree* tree_;
+  tvbuff_t* tvb_;
+};
+
+const char* part_text(Part part, const Message& message) {
+  switch (part) {
+    case Part::begins: return message.first_frame == message.last_frame ? "is sent here" : "begins here";
+    case Part::ends: return "ends here";
+    case Part::first_response: return "first response";
+    case Part::answer: return "is completed here";
+  }
+  return "";
+}
+
+void add_message(const Branch& tree, std::uint64_t frame, const Message& message, const char* part) {
+  const Branch inside = tree.below(tree.text(Own::ended, part), Subtree::message);
+  inside.number(Own::message, message.number);
+  inside.number(Own::message_of, index(message.end));
+  inside.number(Own::message_operation, index(message.kind));
+  inside.number(Own::message_outcome, index(message.outcome));
+  inside.wide(Own::message_size, message.size);
+  inside.number(Own::message_packets, message.packets);
+  if (message.repeated_packets) inside.number(Own::message_repeated, message.repeated_packets);
+  inside.number(Own::message_first_psn, message.first_psn);
+  inside.number(Own::message_last_psn, message.last_psn);
+  if (message.has_remote) {
+    inside.number(Own::message_key, message.key);
+    inside.wide(Own::message_address, message.remote_address);
+  }
+  if (message.first_frame != frame) inside.frame(Own::request_in, message.first_frame);
+  if (message.last_frame != message.first_frame && message.last_frame != frame)
+    inside.frame(Own::request_ends_in, message.last_frame);
+  if (message.first_response_frame != frame) inside.frame(Own::response_in, message.first_response_frame);
+  if (message.answer_frame != frame) inside.frame(Own::acknowledged_in, message.answer_frame);
+  if (message.end_time > message.start) inside.duration(Own::request_time, message.end_time - message.start);
+  if (message.first_response_time) inside.duration(Own::response_time, message.first_response_time - message.start);
+  if (message.answer_time && message.start)
+    inside.duration(Own::acknowledgement_time, message.answer_time - message.start);
+}
+
+void add_event(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Event& event) {
+  const tracking::EventRow& row = tracking::event_rows[index(event.kind)];
+  proto_item* item = nullptr;
+  if (tree) {
+    const Branch above(tree, tvb);
+    item = above.text(Own::event, row.name.data());
+    proto_item_append_text(item, ": %s", row.meaning.data());
+    const Branch inside = above.below(item, Subtree::event);
+    inside.number(Own::event_kind, index(event.kind));
+    inside.number(Own::event_severity, index(row.severity));
+    inside.number(Own::event_cause, index(event.cause));
+    inside.number(Own::event_end, index(event.end));
+    if (event.connection) inside.number(Own::event_connection, event.connection);
+    inside.frame(Own::event_frame, event.frame);
+    inside.frame(Own::event_last_frame, event.last_frame);
+    inside.frame(Own::event_origin_frame, event.origin_frame);
+    inside.frame(Own::event_cause_frame, event.cause_frame);
+    inside.duration(Own::event_duration, event.duration);
+    inside.wide(Own::event_packets, event.packets);
+    inside.wide(Own::event_octets, event.octets);
+    inside.number(Own::event_psn, event.psn);
+    inside.wide(Own::event_value, event.value);
+    inside.wide(Own::event_found, event.found);
+  }
+  const std::string_view cause = event.cause == tracking::Cause::none ? std::string_view{} : to_string(event.cause);
+  char because[96] = "", origin[48] = "";
+  if (!cause.empty() && event.cause_frame)
+    g_snprintf(because, sizeof because, "; cause: %.*s in frame %" G_GUINT64_FORMAT, static_cast<int>(cause.size()),
+               cause.data(), event.cause_frame);
+  else if (!cause.empty())
+    g_snprintf(because, sizeof because, "; cause: %.*s", static_cast<int>(cause.size()), cause.data());
+  if (event.origin_frame)
+    g_snprintf(origin, sizeof origin, "; goes back to frame %" G_GUINT64_FORMAT, event.origin_frame);
+  expert_add_info_format(pinfo, item, &expert_of(event.kind), "%s: %" G_GUINT64_FORMAT " packet%s%s%s",
+                         row.meaning.data(), event.packets, event.packets == 1 ? "" : "s", because, origin);
+}
+
+void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const conformance::Violation& violation) {
+  const conformance::Rule& rule = violation.of();
+  proto_item* item = nullptr;
+  // Rules' texts are constants with a zero at their end; statements are strings that stay.
+  if (tree) {
+    const Branch above(tree, tvb);
+    item = above.text(Own::violation, rule.sentence.data());
+    const Branch inside = above.below(item, Subtree::violation);
+    inside.text(Own::violation_rule, rule.id.data());
+    if (!rule.alias.empty()) inside.text(Own::violation_alias, rule.alias.data());
+    inside.text(Own::violation_level, conformance::to_string(rule.level).data());
+    // Wireshark may leave by longjmp: what was allocated stays reachable.
+    static std::string clauses;
+    clauses = conformance::clauses_of(rule);
+    inside.text(Own::violation_clause, clauses.c_str());
+    inside.text(Own::violation_expected, violation.statement.expected.c_str());
+    inside.text(Own::violation_actual, violation.statement.actual.c_str());
+    inside.wide(Own::violation_count, violation.count);
+    inside.frame(Own::violation_last_frame, violation.last_frame);
+    for (const std::uint64_t related : violation.statement.related) inside.frame(Own::violation_related, related);
+  }
+  expert_add_info_format(pinfo, item, &expert_of(rule.level), "%s: expected %s; %s", rule.id.data(),
+                         violation.statement.expected.c_str(), violation.statement.actual.c_str());
+}
+
+/// The message whose last segment this is, as a data source of its own; of other segments where that is.
+void add_reassembly(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Session& session, std::uint64_t frame) {
+  if (!tree) return;
+  static Reassembly whole;  // see above
+  const Branch here(tree, tvb);
+  if (!session.reassemble(frame, whole)) {
+    here.frame(Own::reassembled_in, session.reassembled_in(frame));
+    return;
+  }
+  const guint length = static_cast<guint>(whole.octets.size());
+  auto* copy = static_cast<guint8*>(wmem_memdup(pinfo->pool, whole.octets.data(), length));
+  tvbuff_t* message = tvb_new_child_real_data(tvb, copy, length, static_cast<gint>(length));
+  add_new_data_source(pinfo, message, "Reassembled RDMA message");
+  proto_item* item = proto_tree_add_item(tree, field_id(Own::reassembled_data), message, 0, -1, ENC_NA);
+  proto_item_set_generated(item);
+  const Branch inside = here.below(item, Subtree::message);
+  inside.number(Own::reassembled_length, length);
+  for (const std::uint64_t one : whole.frames) inside.frame(Own::segment, one);
+}
+
+}  // namespace
+
+void append_summary(proto_item* item, const FrameFacts& facts) {
+  if (!facts.note) return;
+  proto_item_append_text(item, ", connection %" G_GUINT64_FORMAT " %s to %s", facts.note->connection,
+                         name(facts.note->end), name(tracking::other(facts.note->end)));
+}
+
+const char* end_text(packet_info* pinfo, const ConnectionFacts& connection, End end) {
+  const tracking::ConnectionEnd& one = connection.ends[index(end)];
+  static std::string text;
+  text.clear();
+  std::uint8_t octets[16];
+  store_be(octets, 8, one.address.high);
+  store_be(octets + 8, 8, one.address.low);
+  constexpr std::uint64_t lids = 0x10000, mapped = 0xffff;
+  if (one.address.high == 0 && one.address.low < lids) {
+    text = "LID ";
+    faces::append_decimal(text, one.address.low);
+  } else if (one.address.high == 0 && one.address.low >> 32 == mapped) {
+    faces::append_ipv4(text, octets + 12);
+  } else {
+    faces::append_ipv6(text, octets);
+  }
+  if (one.qp_known && connection.service == tracking::Service::iwarp) {
+    text += " port ";
+    faces::append_decimal(text, one.qp);
+  } else if (one.qp_known) {
+    text += " QP ";
+    faces::append_hex(text, one.qp, 6);
+  }
+  return wmem_strdup(pinfo->pool, text.c_str());
+}
+
+void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Session& session, std::uint64_t frame,
+                   const FrameFacts& facts) {
+  proto_tree* where = nullptr;
+  if (tree && (facts.note || !facts.messages.empty() || !facts.events.empty() || !facts.violations.empty())) {
+    const Branch root(tree, tvb);
+    proto_item* heading = root.heading(Own::analysis);
+    where = proto_item_add_subtree(heading, subtree_id(Subtree::analysis));
+  }
+  if (where && facts.note) {
+    const Branch inside(where, tvb);
+    const PacketNote& note = *facts.note;
+    inside.number(Own::connection, note.connection);
+    if (facts.connection) {
+      inside.number(Own::service, index(facts.connection->service));
+      inside.number(Own::joined_by, index(facts.connection->joined_by));
+      const auto &own = facts.connection->ends[index(note.end)],
+                 &peer = facts.connection->ends[index(tracking::other(note.end))];
+      if (own.qp_known) inside.number(Own::own_qp, own.qp);
+      if (peer.qp_known) inside.number(Own::peer_qp, peer.qp);
+      const char* from = end_text(pinfo, *facts.connection, note.end);
+      const char* to = end_text(pinfo, *facts.connection, tracking::other(note.end));
+      inside.text(Own::from, from);
+      inside.text(Own::to, to);
+      for (const char* one : {from, to}) proto_item_set_hidden(inside.text(Own::endpoint, one));
+      for (const auto* one : {&own, &peer})
+        if (one->qp_known) proto_item_set_hidden(inside.number(Own::either_qp, one->qp));
+    }
+    inside.number(Own::sender, index(note.end));
+    inside.number(Own::relative_psn, note.relative_psn);
+    inside.number(Own::outstanding, note.outstanding);
+    inside.flag(Own::again, note.again);
+    if (note.related_frame) {
+      inside.frame(note.again ? Own::first_sent_in : Own::answers_frame, note.related_frame);
+      inside.duration(note.again ? Own::first_sent_ago : Own::answers_after, note.related_delay);
+    }
+    const bool listed = facts.message && std::any_of(facts.messages.begin(), facts.messages.end(),
+                                                     [&](const auto& one) { return one.second == facts.message; });
+    if (facts.message && !listed) {
+      add_message(inside, frame, *facts.message, "belongs to");
+    } else if (note.message && !facts.message) {
+      inside.number(Own::message, note.message);
+      inside.number(Own::message_of, index(note.requester));
+    }
+  }
+  if (where)
+    for (const auto& [part, message] : facts.messages)
+      add_message(Branch(where, tvb), frame, *message, part_text(part, *message));
+  add_reassembly(tvb, pinfo, where, session, frame);
+  if (facts.retransmission && facts.retransmission->frame != frame) {
+    const Event& round = *facts.retransmission;
+    expert_add_info_format(pinfo, where, &expert_of(round.kind),
+                           "sent again in the round that began in frame %" G_GUINT64_FORMAT
+                           "; cause: %s; first sent in frame %" G_GUINT64_FORMAT,
+                           round.frame, to_string(round.cause).data(), facts.note ? facts.note->related_frame : 0);
+  }
+  for (const Event* event : facts.events) add_event(tvb, pinfo, where, *event);
+  for (const conformance::Violation* violation : facts.violations) add_violation(tvb, pinfo, where, *violation);
+}
+
+}  // namespace rdmawire::wireshark

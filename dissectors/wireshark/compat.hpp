@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+/// Wireshark's headers, and what differs between its versions: nothing else in this folder asks for a version.
+/// Built and tested with 4.0; of later ones what their headers and release notes say (see docs/wireshark.md).
+
+#ifndef HAVE_SSIZE_T
+#define HAVE_SSIZE_T 1
+#endif
+#include <ws_version.h>
+
+#define RDMAWIRE_WIRESHARK_AT_LEAST(major, minor) \
+  (WIRESHARK_VERSION_MAJOR > (major) || (WIRESHARK_VERSION_MAJOR == (major) && WIRESHARK_VERSION_MINOR >= (minor)))
+
+// Its headers are C: what their inline functions do is not ours to warn of.
+#include <cstdint>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include <epan/packet.h>
+//
+#include <epan/address_types.h>
+#include <epan/column-utils.h>
+#include <epan/conversation.h>
+#include <epan/conversation_filter.h>
+#include <epan/conversation_table.h>
+#include <epan/dissectors/packet-infiniband.h>
+#include <epan/dissectors/packet-iwarp-ddp-rdmap.h>
+#include <epan/expert.h>
+#include <epan/follow.h>
+#include <epan/prefs.h>
+#include <epan/proto.h>
+#include <epan/srt_table.h>
+#include <epan/stats_tree.h>
+#include <epan/tap.h>
+#include <epan/to_str.h>
+#include <epan/tvbuff.h>
+#include <wiretap/wtap.h>
+#pragma GCC diagnostic pop
+
+namespace rdmawire::wireshark {
+
+// 4.4 took C's bool for glib's gboolean, which is an int: callbacks have other types.
+#if RDMAWIRE_WIRESHARK_AT_LEAST(4, 4)
+using Boolean = bool;
+#else
+using Boolean = gboolean;
+#endif
+
+// Since 4.4 fields that are not registered yet are 0; before, -1.
+#if RDMAWIRE_WIRESHARK_AT_LEAST(4, 4)
+inline constexpr int unregistered = 0;
+#else
+inline constexpr int unregistered = -1;
+#endif
+
+/// Nanoseconds as Wireshark has times and durations.
+inline nstime_t nstime_of(std::int64_t nanoseconds) {
+  nstime_t time;
+  time.secs = static_cast<time_t>(nanoseconds / 1'000'000'000);
+  time.nsecs = static_cast<int>(nanoseconds % 1'000'000'000);
+  return time;
+}
+
+/// Registers following a connection. 4.4 added how many sub-streams there are, and where the next one is: none.
+inline void register_follow(int proto, const char* tap, follow_conv_filter_func of_packet,
+                            follow_index_filter_func of_index, follow_address_filter_func of_addresses,
+                            follow_port_to_display_func port) {
+#if RDMAWIRE_WIRESHARK_AT_LEAST(4, 4)
+  register_follow_stream(proto, tap, of_packet, of_index, of_addresses, port, follow_tvb_tap_listener, nullptr,
+                         nullptr);
+#else
+  register_follow_stream(proto, tap, of_packet, of_index, of_addresses, port, follow_tvb_tap_listener);
+#endif
+}
+
+/// Registers a filter for the connection of a packet. Later versions give its functions a second argument, which we do
+/// not need: generic lambdas take it or not.
+template <class Valid, class Text>
+void register_filter(const char* proto, const char* name, Valid valid, Text text) {
+#if RDMAWIRE_WIRESHARK_AT_LEAST(4, 2)
+  register_conversation_filter(proto, name, valid, text, nullptr);
+#else
+  register_conversation_filter(proto, name, valid, text);
+#endif
+}
+
+}  // namespace rdmawire::wireshark

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+/// Every field that the plugin registers: those of the header tables, derived from them, and those of the analysis,
+/// one row each.
+
+#include <vector>
+
+#include "conformance/rules/rules.hpp"
+#include "dissectors/protocol/header.hpp"
+#include "dissectors/tracking/event.hpp"
+#include "dissectors/wireshark/compat.hpp"
+
+namespace rdmawire::wireshark {
+
+/// A header's table, registered.
+struct HeaderFields {
+  int header = unregistered;  ///< the header as a whole: "rdmawire.bth"
+  int tail = unregistered;    ///< its variable part
+  int tree = -1;
+  std::vector<int> fields;  ///< in the table's order
+  std::vector<int> whole;   ///< of a part the index of the field that it lies in; else -1
+};
+const HeaderFields& fields_of(const HeaderInfo& header);
+
+/// Fields that no header table has.
+enum class Own : std::uint8_t {
+  wire,
+  payload,
+  pad,
+  icrc,
+  icrc_status,
+  icrc_computed,
+  icrc_source_port,
+  vcrc,
+  vcrc_status,
+  vcrc_computed,
+  pdu,
+  pdu_offset,
+  pdu_length,
+  pdu_reassembled,
+  pdu_markers,
+  pdu_wrong_marker,
+  crc,
+  crc_status,
+  crc_computed,
+  upper,
+  upper_reason,
+  upper_frame,
+  note,
+  finding,
+  finding_kind,
+  finding_offset,
+  analysis,
+  connection,
+  service,
+  joined_by,
+  sender,
+  from,
+  to,
+  endpoint,
+  own_qp,
+  peer_qp,
+  either_qp,
+  relative_psn,
+  outstanding,
+  again,
+  first_sent_in,
+  first_sent_ago,
+  answers_frame,
+  answers_after,
+  message,
+  message_of,
+  message_operation,
+  message_outcome,
+  message_size,
+  message_packets,
+  message_repeated,
+  message_key,
+  message_address,
+  message_first_psn,
+  message_last_psn,
+  request_in,
+  request_ends_in,
+  response_in,
+  acknowledged_in,
+  response_time,
+  acknowledgement_time,
+  request_time,
+  ended,
+  event,
+  event_kind,
+  event_severity,
+  event_cause,
+  event_end,
+  event_connection,
+  event_frame,
+  event_last_frame,
+  event_origin_frame,
+  event_cause_frame,
+  event_duration,
+  event_packets,
+  event_octets,
+  event_psn,
+  event_value,
+  event_found,
+  violation,
+  violation_rule,
+  violation_alias,
+  violation_level,
+  violation_clause,
+  violation_expected,
+  violation_actual,
+  violation_count,
+  violation_last_frame,
+  violation_related,
+  reassembled_in,
+  reassembled_length,
+  reassembled_data,
+  segment,
+  count_
+};
+/// The registered number of a field.
+int field_id(Own field);
+
+/// Subtrees of what is not a header.
+enum class Subtree : std::uint8_t { root, crc, pdu, analysis, message, event, violation, finding, count_ };
+int subtree_id(Subtree subtree);
+
+/// Expert items.
+expert_field& expert_of(tracking::EventKind kind);
+expert_field& expert_of(conformance::Level level);
+/// What decoding found wrong with a packet.
+expert_field& expert_of(ParseError::Kind kind);
+
+/// Registers them all for the protocol. Once.
+void register_fields(int proto);
+
+}  // namespace rdmawire::wireshark

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/// Ours in place of the built-in dissectors of RoCE, InfiniBand and iWARP: by preference, or by Decode As. What the
+/// messages carry goes to the same tables of upper layer dissectors.
+
+#include <string>
+
+#include "dissectors/faces/json.hpp"
+#include "dissectors/faces/value.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/mad.hpp"
+#include "dissectors/protocol/opcode.hpp"
+#include "dissectors/protocol/rdmap.hpp"
+#include "dissectors/wireshark/plugin.hpp"
+
+namespace rdmawire::wireshark {
+namespace {
+
+dissector_handle_t data;
+heur_dissector_list_t infiniband_payload, iwarp_payload;
+
+/// A place in a table of Wireshark's: who has it when we do not, and ours for it.
+struct Place {
+  const char* table;
+  guint32 value;
+  dissector_handle_t built_in = nullptr, ours = nullptr;
+  bool taken = false;
+};
+constexpr guint32 roce_v1_type = 0x8915;
+Place on_udp{"udp.port", DecodeOptions::roce_v2_udp_port};
+Place on_ethernet{"ethertype", roce_v1_type};
+Place on_link{"wtap_encap", WTAP_ENCAP_INFINIBAND};
+Place* const places[] = {&on_udp, &on_ethernet, &on_link};
+
+tvbuff_t* piece_of(tvbuff_t* frame, Range range) {
+  return tvb_new_subset_length_caplen(frame, static_cast<gint>(range.offset), static_cast<gint>(range.length),
+                                      static_cast<gint>(range.length));
+}
+
+/// What payload dissectors want to know of a packet: packet-infiniband.h.
+infinibandinfo info_of(const HeaderStack& stack, std::uint8_t op, proto_tree* tree) {
+  infinibandinfo info{};
+  info.payload_tree = tree;
+  info.opCode = op;
+  if (const auto bth = stack.get<Bth>()) {
+    info.pad_count = bth->get<"pad">();
+    info.packet_seq_num = bth->get<"psn">();
+  }
+  if (const auto reth = stack.get<Reth>()) {
+    info.reth_remote_address = reth->get<"va">();
+    info.reth_remote_key = reth->get<"rkey">();
+    info.reth_dma_length = reth->get<"length">();
+  }
+  return info;
+}
+
+void give(heur_dissector_list_t list, tvbuff_t* payload, packet_info* pinfo, proto_tree* tree, void* info) {
+  heur_dtbl_entry_t* entry = nullptr;
+  if (list && dissector_try_heuristic(list, payload, pinfo, tree, &entry, info)) return;
+  if (tvb_reported_length(payload)) call_dissector(data, payload, pinfo, tree);
+}
+
+void set_columns(packet_info* pinfo, const HeaderStack& stack, const Opcode& op) {
+  const auto bth = stack.get<Bth>();
+  col_set_str(pinfo->cinfo, COL_PROTOCOL,
+              stack.wire == Wire::roce_v2   ? "RoCEv2"
+              : stack.wire == Wire::roce_v1 ? "RoCEv1"
+                                            : "InfiniBand");
+  col_add_fstr(pinfo->cinfo, COL_INFO, "%s QP=0x%06x PSN=%u", op.known ? op.name.data() : "unknown opcode",
+               static_cast<unsigned>(bth->get<"dest_qp">()), static_cast<unsigned>(bth->get<"psn">()));
+  if (const auto aeth = stack.get<Aeth>()) {
+    const Field* kind = info<Aeth>.find("syndrome.kind");
+    const Name* name = kind && kind->names ? kind->names->find(kind->value(aeth->data())) : nullptr;
+    if (name)
+      col_append_fstr(pinfo->cinfo, COL_INFO, " %s MSN=%u", name->name.data(),
+                      static_cast<unsigned>(aeth->get<"msn">()));
+  }
+}
+
+/// The sender's queue pair, which no packet of a connection names: from what the CM said, where upper layers look for
+/// it, else from our own analysis; 0xffffffff: not known, as the built-in has it.
+guint32 source_queue_pair(packet_info* pinfo, const FrameFacts& facts) {
+  static const int infiniband = proto_get_id_by_filter_name("infiniband");
+  if (const conversation_t* conversation = find_conversation(pinfo->num, &pinfo->dst, &pinfo->dst, CONVERSATION_IBQP,
+                                                             pinfo->destport, pinfo->destport, NO_ADDR_B | NO_PORT_B))
+    if (const auto* known =
+            static_cast<const conversation_infiniband_data*>(conversation_get_proto_data(conversation, infiniband)))
+      return known->src_qp;
+  constexpr guint32 unknown = 0xffffffff;
+  if (!facts.note || !facts.connection) return unknown;
+  const tracking::ConnectionEnd& own = facts.connection->ends[static_cast<std::size_t>(facts.note->end)];
+  return own.qp_known ? own.qp : unknown;
+}
+
+/// RoCE and InfiniBand: from UDP, Ethernet or the link.
+int dissect_transport(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, dissector_handle_t built_in) {
+  const Current& frame = current_frame(tvb, pinfo);
+  const auto back = [&] { return built_in ? call_dissector_only(built_in, tvb, pinfo, tree, nullptr) : 0; };
+  if (!frame.packet) return back();
+  const HeaderStack& stack = frame.packet->stack;
+  const auto bth = stack.get<Bth>();
+  // Management datagrams teach the upper layer dissectors what a connection carries: the built-in's have the tables.
+  if (!bth || stack.find(info<Mad>)) return back();
+  const std::uint8_t number = bth->get<"opcode">();
+  const Opcode& op = opcode(number);
+  set_columns(pinfo, stack, op);
+  pinfo->ptype = PT_IBQP;
+  pinfo->destport = bth->get<"dest_qp">();
+  pinfo->srcport = source_queue_pair(pinfo, frame.known());
+  const Range range = message_octets(stack);
+  // A READ request has nothing but its headers, and upper layers wait for it.
+  const bool asks = op.operation == Operation::rdma_read_request;
+  if (range.length == 0 && !asks) return static_cast<int>(tvb_captured_length(tvb));
+  // Packet by packet, as they were written for: those that need whole messages put them together by the opcode.
+  infinibandinfo upper = info_of(stack, number, tree);
+  give(infiniband_payload, piece_of(frame.tvb, range), pinfo, tree, &upper);
+  return static_cast<int>(tvb_captured_length(tvb));
+}
+
+template <Place& place>
+int dissect_at(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
+  return dissect_transport(tvb, pinfo, tree, place.built_in);
+}
+
+/// iWARP: TCP segments of connections that the core knows to be iWARP's.
+Boolean dissect_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
+  if (!preferences.main_dissector || !session()) return FALSE;
+  const Current& frame = current_frame(tvb, pinfo);
+  if (!frame.packet || !session()->is_iwarp(frame.packet->number)) return FALSE;
+  col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
+  col_clear(pinfo->cinfo, COL_INFO);
+  for (const tracking::Pdu& pdu : frame.packet->pdus) {
+    const HeaderStack& stack = pdu.stack;
+    const auto control = stack.get<Rdmap>();
+    if (!control) {
+      col_append_sep_str(pinfo->cinfo, COL_INFO, ", ", "MPA");
+      continue;
+    }
+    const std::uint8_t number = control->get<"opcode">();
+    const auto& op = rdmap_opcode(number);
+    col_append_sep_str(pinfo->cinfo, COL_INFO, ", ", op.known ? op.name.data() : "unknown opcode");
+    const auto untagged = stack.get<DdpUntagged>();
+    const auto ddp = stack.get<Ddp>();
+    if (!untagged || !ddp || number < RDMA_SEND || number > RDMA_SEND_SE_INVALIDATE) continue;
+    // Segments of a longer message are shown where the analysis has them; upper layers read whole ones.
+    const Range range = message_octets(stack);
+    if (!ddp->get<"last">() || untagged->get<"mo">() != 0 || range.length == 0) continue;
+    rdmapinfo upper{};
+    upper.opcode = number;
+    upper.last_flag = TRUE;
+    upper.message_seq_num = untagged->get<"msn">();
+    auto* copy = static_cast<guint8*>(wmem_memdup(pinfo->pool, stack.bytes.data() + range.offset, range.length));
+    tvbuff_t* payload = tvb_new_child_real_data(frame.tvb, copy, range.length, static_cast<gint>(range.length));
+    add_new_data_source(pinfo, payload, "RDMAP message");
+    give(iwarp_payload, payload, pinfo, tree, &upper);
+  }
+  return TRUE;
+}
+
+}  // namespace
+
+void register_main_dissector(int proto) {
+  on_udp.ours = register_dissector("rdmawire.roce_v2", dissect_at<on_udp>, proto);
+  on_ethernet.ours = register_dissector("rdmawire.roce_v1", dissect_at<on_ethernet>, proto);
+  on_link.ours = register_dissector("rdmawire.infiniband", dissect_at<on_link>, proto);
+}
+
+void hand_off_main_dissector() {
+  for (Place* place : places) place->built_in = dissector_get_default_uint_handle(place->table, place->value);
+  dissector_add_for_decode_as(on_udp.table, on_udp.ours);
+  dissector_add_for_decode_as(on_ethernet.table, on_ethernet.ours);
+  data = find_dissector("data");
+  infiniband_payload = find_heur_dissector_list("infiniband.payload");
+  iwarp_payload = find_heur_dissector_list("iwarp_ddp_rdmap");
+  heur_dissector_add("tcp", dissect_iwarp, "iWARP by rdmawire", "rdmawire_tcp", protocol(), HEURISTIC_ENABLE);
+}
+
+void take_places() {
+  // What the user chose by Decode As stays: ours is told from theirs by who made the change.
+  for (Place* place : places) {
+    dissector_table_t table = find_dissector_table(place->table);
+    if (!table) continue;
+    if (preferences.main_dissector && !place->taken && !dissector_is_uint_changed(table, place->value)) {
+      dissector_change_uint(place->table, place->value, place->ours);
+      place->taken = true;
+    } else if (!preferences.main_dissector && place->taken) {
+      dissector_reset_uint(place->table, place->value);
+      place->taken = false;
+    }
+  }
+}
+
+}  // namespace rdmawire::wireshark

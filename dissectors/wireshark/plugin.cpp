@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/// What Wireshark asks of a plugin: who it is, and what it registers.
+
+#include "dissectors/wireshark/plugin.hpp"
+
+#include <memory>
+#include <new>
+#include <optional>
+
+#include "dissectors/wireshark/fields.hpp"
+#include "dissectors/wireshark/tree.hpp"
+
+namespace rdmawire::wireshark {
+
+Preferences preferences;
+
+namespace {
+
+int proto = -1;
+std::unique_ptr<Session> file;
+Current current;
+const packet_info* current_of = nullptr;
+
+std::optional<LinkType> link_of(int encapsulation) {
+  switch (encapsulation) {
+    case WTAP_ENCAP_ETHERNET: return LinkType::ethernet;
+    case WTAP_ENCAP_NULL: return LinkType::null_loopback;
+    case WTAP_ENCAP_RAW_IP: return LinkType::raw_ip;
+    case WTAP_ENCAP_RAW_IP4: return LinkType::ipv4;
+    case WTAP_ENCAP_RAW_IP6: return LinkType::ipv6;
+    case WTAP_ENCAP_SLL: return LinkType::linux_sll;
+    case WTAP_ENCAP_SLL2: return LinkType::linux_sll2;
+    case WTAP_ENCAP_INFINIBAND: return LinkType::infiniband;
+    default: return {};
+  }
+}
+
+// Wireshark is written in C: nothing may be thrown through it. Where there is no more room, what was gathered is given
+// up, and the rest of the file is Wireshark's alone.
+template <class Work>
+void unless_out_of_memory(const Work& work) {
+  try {
+    work();
+  } catch (const std::bad_alloc&) {
+    file.reset();
+    current.packet = nullptr;
+  }
+}
+
+void begin() {
+  current_of = nullptr;
+  unless_out_of_memory([] {
+    SessionOptions options;
+    options.dissector.verify_crcs = preferences.verify_crcs != FALSE;
+    options.dissector.decode.extra_roce_v2_port = static_cast<std::uint16_t>(preferences.roce_port);
+    options.monitors = preferences.check_rules != FALSE;
+    options.kept_octets = std::size_t{preferences.kept_megabytes} << 20;
+    file = std::make_unique<Session>(options);
+  });
+  take_places();
+}
+
+void end() {
+  current_of = nullptr;
+  current.packet = nullptr;
+  file.reset();
+}
+
+void first_pass_is_over() {
+  unless_out_of_memory([] {
+    if (file) file->finish();
+  });
+}
+
+/// Behind all others, so that nothing of theirs is missing when it adds its tree.
+int dissect_after_all(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
+  const Current& frame = current_frame(tvb, pinfo);
+  current_of = nullptr;  // the frame may be dissected again, with what later ones told
+  if (!frame.packet) return 0;
+  const bool eventful = file->eventful(frame.packet->number);
+  if (!eventful && !concerns(*frame.packet, file->is_iwarp(frame.packet->number))) return 0;
+  // Most readings want little of a packet: then there is little to do.
+  proto_item* item = proto_tree_add_item(tree, proto, frame.tvb, 0, -1, ENC_NA);
+  const bool wanted = tree && proto_field_is_referenced(tree, proto);
+  if (wanted || eventful) {
+    const FrameFacts& facts = frame.known();
+    if (frame.packet)
+      show(frame.tvb, pinfo, wanted ? item : nullptr, *file, *frame.packet, facts, {preferences.lower_layers != FALSE});
+  }
+  if (frame.packet) tap(pinfo, frame);
+  return static_cast<int>(tvb_captured_length(tvb));
+}
+
+void register_preferences() {
+  module_t* module = prefs_register_protocol(proto, nullptr);
+  prefs_register_bool_preference(
+      module, "main_dissector", "Dissect RoCE and iWARP in place of Wireshark's own dissectors",
+      "Payloads go to the same upper layer dissectors; infiniband.* and iwarp_* fields are not there then",
+      &preferences.main_dissector);
+  prefs_register_bool_preference(module, "lower_layers", "Show the layers below RDMA",
+                                 "Also show the headers below the RDMA transport, which Wireshark shows anyway",
+                                 &preferences.lower_layers);
+  prefs_register_bool_preference(module, "verify_crcs", "Verify ICRC, VCRC and MPA's CRC",
+                                 "Bad ones are expert items, with what explains them", &preferences.verify_crcs);
+  prefs_register_bool_preference(module, "check_rules", "Check the rules of the specifications",
+                                 "Deviations from the specifications are expert items", &preferences.check_rules);
+  prefs_register_uint_preference(module, "roce_port", "A further UDP port of RoCEv2", "Beside 4791; 0: none", 10,
+                                 &preferences.roce_port);
+  prefs_register_uint_preference(
+      module, "kept_megabytes", "Megabytes for messages that lie in several packets",
+      "So much of their payload is kept in all, to show them whole; of further ones the headers alone", 10,
+      &preferences.kept_megabytes);
+}
+
+void register_protocol() {
+  proto = proto_register_protocol("RDMA on the wire (rdmawire)", "rdmawire", "rdmawire");
+  register_fields(proto);
+  register_preferences();
+  register_init_routine(begin);
+  register_cleanup_routine(end);
+  register_postseq_cleanup_routine(first_pass_is_over);
+  register_postdissector(register_dissector("rdmawire", dissect_after_all, proto));
+  register_main_dissector(proto);
+  register_taps(proto);
+}
+
+}  // namespace
+
+int protocol() { return proto; }
+const Session* session() { return file.get(); }
+
+const FrameFacts& Current::known() const {
+  if (!facts_known)
+    unless_out_of_memory([this] {
+      if (packet && file) file->facts_of(packet->number, facts);
+      facts_known = true;
+    });
+  return facts;
+}
+
+const Current& current_frame(tvbuff_t* tvb, packet_info* pinfo) {
+  tvbuff_t* whole = tvb_get_ds_tvb(tvb);
+  if (current_of == pinfo && current.packet && current.packet->number == pinfo->num && current.tvb == whole)
+    return current;
+  current.packet = nullptr;
+  current.tvb = whole;
+  const auto link = link_of(pinfo->rec->rec_header.packet_header.pkt_encap);
+  if (!file || !link || pinfo->rec->rec_type != REC_TYPE_PACKET) return current;
+  Frame frame;
+  frame.number = pinfo->num;
+  frame.time_ns = static_cast<std::int64_t>(pinfo->abs_ts.secs) * 1'000'000'000 + pinfo->abs_ts.nsecs;
+  frame.link = *link;
+  const guint length = tvb_captured_length(whole);
+  // A part of the frame that was put together of several (IP fragments): not what the file has.
+  if (length != pinfo->fd->cap_len) return current;
+  frame.bytes = {length ? tvb_get_ptr(whole, 0, static_cast<gint>(length)) : nullptr, length};
+  frame.wire_length = tvb_reported_length(whole);
+  unless_out_of_memory([&] {
+    const bool is_new = !pinfo->fd->visited && !file->finished() && frame.number > file->last_frame();
+    current.packet = is_new ? &file->add(frame) : &file->again(frame);
+    current.facts_known = false;
+  });
+  current_of = pinfo;
+  return current;
+}
+
+}  // namespace rdmawire::wireshark
+
+// A const at namespace scope is not exported by itself in C++: declared first.
+#define RDMAWIRE_EXPORT extern "C" __attribute__((visibility("default")))
+RDMAWIRE_EXPORT const char plugin_version[];
+RDMAWIRE_EXPORT const int plugin_want_major;
+RDMAWIRE_EXPORT const int plugin_want_minor;
+RDMAWIRE_EXPORT void plugin_register();
+
+const char plugin_version[] = RDMAWIRE_VERSION;
+const int plugin_want_major = WIRESHARK_VERSION_MAJOR;
+const int plugin_want_minor = WIRESHARK_VERSION_MINOR;
+
+void plugin_register() {
+  static proto_plugin plugin;
+  plugin.register_protoinfo = rdmawire::wireshark::register_protocol;
+  plugin.register_handoff = rdmawire::wireshark::hand_off_main_dissector;
+  proto_register_plugin(&plugin);
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/// Says for each frame of a capture what the tracker had told of that very frame when the frame had been added: what
+/// the plugin must show in one pass. By the tracker alone, without anything of the plugin.
+///
+///     wireshark_so_far CAPTURE
+///
+/// A line a frame: number, connection, end, relative PSN, outstanding, again, related frame; then its events.
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "captures/io/reader.hpp"
+#include "dissectors/tracking/dissector.hpp"
+#include "dissectors/tracking/tracker.hpp"
+
+namespace {
+
+using namespace rdmawire;
+
+class Hearing final : public tracking::Sink {
+ public:
+  std::uint64_t frame = 0;
+  std::string note, events;
+
+  void begin(std::uint64_t number) {
+    frame = number;
+    note.clear();
+    events.clear();
+  }
+  void packet(const tracking::Connection&, std::uint64_t of, const tracking::PacketNote& n) override {
+    if (of != frame) return;
+    char text[160];
+    std::snprintf(text, sizeof text, " %llu %c %u %u %d %llu", static_cast<unsigned long long>(n.connection),
+                  n.end == tracking::End::a ? 'a' : 'b', n.relative_psn, n.outstanding, n.again ? 1 : 0,
+                  static_cast<unsigned long long>(n.related_frame));
+    note = text;
+  }
+  void event(const tracking::Connection*, const tracking::Event& event) override {
+    if (event.frame != frame) return;
+    events += ' ';
+    events += to_string(event.kind);
+  }
+};
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 2) return 2;
+  auto reader = captures::Reader::open(arguments[1]);
+  if (!reader) return 3;
+  Hearing hearing;
+  tracking::TrackerOptions options;
+  options.packets = true;
+  tracking::Tracker tracker(hearing, options);
+  tracking::Dissector dissector;
+  tracking::Packet packet;
+  captures::Record record;
+  while (reader->next(record) == captures::Next::record) {
+    packet.number = record.number;
+    packet.time_ns = record.time;
+    packet.link = record.link;
+    hearing.begin(record.number);
+    dissector.dissect(packet, record.bytes, record.wire_length);
+    tracker.add(packet);
+    std::printf("%llu%s |%s\n", static_cast<unsigned long long>(record.number), hearing.note.c_str(),
+                hearing.events.c_str());
+  }
+  return 0;
+}

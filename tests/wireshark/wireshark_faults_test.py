@@ -1,0 +1,213 @@
+"""What the built-in dissectors of Wireshark 4.0 get wrong or lack (../shared/WIRESHARK.md): a frame made for each, octet
+by octet, decoded rightly by ours, beside theirs and in their place."""
+
+import struct
+import zlib
+
+import pytest
+from tshark_runs import needs_tshark, ours, with_plugin, without_plugin
+
+pytestmark = needs_tshark
+
+MACS = bytes.fromhex("525400000003" "525400000002")
+A, B = bytes([10, 0, 0, 2]), bytes([10, 0, 0, 3])
+
+
+def checksum(octets):
+    total = sum(struct.unpack(f">{len(octets) // 2}H", octets))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def ipv4(protocol, payload, source=A, destination=B, tos=0):
+    header = struct.pack(">BBHHHBBH4s4s", 0x45, tos, 20 + len(payload), 1, 0x4000, 64, protocol, 0, source, destination)
+    header = header[:10] + struct.pack(">H", checksum(header)) + header[12:]
+    return MACS + b"\x08\x00" + header + payload
+
+
+def roce(transport, port=49192, tos=0):
+    """A RoCEv2 frame with its ICRC: IBTA vol 1, A17.3.3."""
+    udp = struct.pack(">HHHH", port, 4791, 8 + len(transport) + 4, 0)
+    frame = ipv4(17, udp + transport + bytes(4), tos=tos)
+    masked = bytearray(b"\xff" * 8 + frame[14:-4])
+    for at in (8 + 1, 8 + 8, 8 + 10, 8 + 11, 8 + 26, 8 + 27, 8 + 28 + 4):
+        masked[at] = 0xFF
+    return frame[:-4] + struct.pack("<I", zlib.crc32(masked))
+
+
+def bth(opcode, qp=0x11, psn=100, pad=0, flags=0):
+    return struct.pack(">BBHII", opcode, 0x40 | pad << 4, 0xFFFF, flags << 24 | qp, psn)
+
+
+def pcap(frames):
+    out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    for number, frame in enumerate(frames):
+        out += struct.pack("<IIII", 1_700_000_000, number, len(frame), len(frame)) + frame
+    return out
+
+
+@pytest.fixture
+def see(tmp_path):
+    """Writes frames to a capture and gives the packets of PDML."""
+
+    def look(frames, *arguments, plugin=True):
+        home = with_plugin() if plugin else without_plugin()
+        look.count += 1
+        capture = tmp_path / f"{tmp_path.name}-{look.count}.pcap"
+        capture.write_bytes(pcap(frames))
+        return home.packets(capture, *arguments)
+
+    look.count = 0
+    return look
+
+
+MAIN = ("-o", "rdmawire.main_dissector:TRUE")
+
+
+def value(packet, name):
+    tree = ours(packet)
+    assert tree is not None, "no tree"
+    found = [field.get("show") for field in tree.iter("field") if field.get("name") == "rdmawire." + name]
+    assert len(found) == 1, f"{name}: {found}"
+    return found[0]
+
+
+def protocols(packet):
+    return {proto.get("name") for proto in packet.findall("proto")}
+
+
+def good(packet):
+    assert value(packet, "icrc.status") == "1"
+
+
+def test_a_low_registered_source_port(see):
+    """Wireshark asks the dissector of the lower port first: 69 makes TFTP of it, 53 DNS."""
+    frames = [roce(bth(4) + b"abcd", port=port) for port in (53, 69)]
+    assert [("infiniband" in protocols(packet)) for packet in see(frames, plugin=False)] == [False, False]
+    for packet in see(frames):
+        assert value(packet, "bth.opcode") == "4" and value(packet, "bth.psn") == "100"
+        good(packet)
+    for packet in see(frames, *MAIN):
+        assert not protocols(packet) & {"dns", "tftp"}
+        assert value(packet, "bth.dest_qp") == "0x000011"
+
+
+def test_congestion_notification(see):
+    """0x81 is no opcode to the built-in; FECN and BECN are no fields of it."""
+    for arguments in ((), MAIN):
+        packet, = see([roce(bth(0x81, flags=0x40) + bytes(16), tos=2)], *arguments)
+        assert value(packet, "bth.opcode") == "129"
+        assert value(packet, "bth.becn") in ("1", "True") and value(packet, "bth.fecn") in ("0", "False")
+        assert [field.get("size") for field in ours(packet).iter("field") if field.get("name") == "rdmawire.cnp"] == ["16"]
+        good(packet)
+
+
+def test_xrc(see):
+    """XRC SEND Only: XRCETH, then the payload."""
+    for arguments in ((), MAIN):
+        packet, = see([roce(bth(0xA4) + struct.pack(">I", 0x000123) + b"abcd")], *arguments)
+        assert int(value(packet, "xrceth.xrcsrq"), 0) == 0x123
+        assert value(packet, "payload") == "61:62:63:64"
+        good(packet)
+
+
+def test_reliable_datagram(see):
+    """RD SEND Only: RDETH and DETH, which the built-in takes for a longer BTH of Mellanox DC."""
+    packet, = see([roce(bth(0x44) + struct.pack(">III", 0x000007, 0x11223344, 0x000012) + b"abcd")])
+    assert int(value(packet, "rdeth.ee_context"), 0) == 7
+    assert int(value(packet, "deth.src_qp"), 0) == 0x12
+    assert value(packet, "payload") == "61:62:63:64"
+
+
+def names(packet):
+    return {field.get("name").removeprefix("rdmawire.") for field in ours(packet).iter("field")}
+
+
+def test_flush_and_atomic_write(see):
+    """Known to Wireshark since 4.4."""
+    feth, reth = struct.pack(">I", 0x11), struct.pack(">QII", 0x1000, 0x42, 64)
+    flush, write = see([roce(bth(0x1C) + feth + reth), roce(bth(0x1D, psn=101) + reth + b"12345678")])
+    assert value(flush, "bth.opcode") == "28" and "feth" in names(flush)
+    assert int(value(flush, "reth.length")) == 64
+    assert value(write, "bth.opcode") == "29" and value(write, "payload") == ":".join(f"{c:02x}" for c in b"12345678")
+    good(flush)
+    good(write)
+
+
+def test_padding_is_no_payload(see):
+    """Two pad octets behind 42 of payload: the built-in hands all on."""
+    frame = roce(bth(4, pad=2) + b"a" * 42 + b"\0\0")
+
+    def data_length(packet):
+        return [field.get("show") for field in packet.iter("field") if field.get("name") == "data.len"]
+
+    packet, = see([frame])
+    assert value(packet, "payload") == ":".join(["61"] * 42) and value(packet, "pad") == "00:00"
+    assert data_length(packet) == ["44"]
+    packet, = see([frame], *MAIN)
+    assert data_length(packet) == ["42"]
+
+
+def test_a_send_of_nothing_is_not_malformed(see):
+    """The built-in lets RPC over RDMA guess at it."""
+    frame = roce(bth(4))
+    packet, = see([frame], *MAIN)
+    assert "_ws.malformed" not in protocols(packet)
+    assert "payload" not in names(packet)
+    good(packet)
+
+
+def test_a_bad_icrc_is_found(see):
+    """The built-in shows the CRC and does not verify it."""
+    frame = roce(bth(4) + b"abcd")
+    packet, = see([frame[:-8] + b"abce" + frame[-4:]], "-2")
+    assert value(packet, "icrc.status") == "2"
+    assert "analysis.crc_bad" in names(packet)
+
+
+def test_a_cm_message_that_the_built_in_does_not_know(see):
+    """MRA: attribute 0x0011. IBTA vol 1, 12.6.6."""
+    mad = struct.pack(">BBBBHHQHHI", 1, 7, 2, 3, 0, 0, 0x1234, 0x11, 0, 0)
+    mra = struct.pack(">IIBB", 0x000000AA, 0x000000BB, 0x40, 0x60) + bytes(222)
+    deth = struct.pack(">II", 0x80010000, 1)
+    for arguments in ((), MAIN):
+        packet, = see([roce(bth(0x64, qp=1) + deth + mad + mra)], *arguments)
+        assert int(value(packet, "cmmra.local_comm_id"), 0) == 0xAA
+        assert int(value(packet, "cmmra.remote_comm_id"), 0) == 0xBB
+
+
+class Stream:
+    """A TCP connection between two ends, in order."""
+
+    def __init__(self):
+        self.next = {A: 1000, B: 5000}
+        self.frames = []
+
+    def send(self, source, payload=b"", flags=0x18):
+        destination = B if source == A else A
+        ports = (40000, 9999) if source == A else (9999, 40000)
+        header = struct.pack(">HHIIBBHHH", *ports, self.next[source], self.next[destination], 0x50, flags, 8192, 0, 0)
+        pseudo = source + destination + struct.pack(">BBH", 0, 6, len(header) + len(payload))
+        segment = header + payload
+        sum_ = checksum(pseudo + segment + b"\0" * (len(segment) % 2))
+        segment = segment[:16] + struct.pack(">H", sum_) + segment[18:]
+        self.frames.append(ipv4(6, segment, source, destination))
+        self.next[source] += len(payload) + (flags & 2 != 0)
+
+
+def test_immediate_data_of_iwarp(see):
+    """RFC 7306, 6: opcode 8, eight octets on queue 0. Without CRCs, as both sides agree: the field is there, zero."""
+    stream = Stream()
+    stream.send(A, flags=0x02)
+    stream.send(B, flags=0x12)
+    stream.send(A, b"MPA ID Req Frame" + struct.pack(">BBH", 0, 1, 0))
+    stream.send(B, b"MPA ID Rep Frame" + struct.pack(">BBH", 0, 1, 0))
+    ulpdu = bytes([0x41, 0x48]) + struct.pack(">IIII", 0, 0, 1, 0) + b"12345678"
+    fpdu = struct.pack(">H", len(ulpdu)) + ulpdu
+    stream.send(A, fpdu + bytes(-len(fpdu) % 4) + bytes(4))
+    packets = see(stream.frames)
+    assert value(packets[-1], "wire") == "4"
+    assert value(packets[-1], "rdmap.opcode") == "8"
+    assert value(packets[-1], "ddp_untagged.msn") == "1"
+    assert int(value(packets[-1], "rdmap_immediate.data"), 0) == int.from_bytes(b"12345678", "big")
