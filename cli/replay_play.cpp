@@ -293,6 +293,8 @@ class Play {
         const replay::Target target = replay::judge_target(*spec);
         const bool allowed =
             std::find(options_.allowed.begin(), options_.allowed.end(), target.name) != options_.allowed.end();
+        if (!options_.dry_run && target.missing)
+          if (const auto wire = replay::open_wire(name); !wire) refuse(Exit::trouble, wire.error().message);
         if (!options_.dry_run && !target.safe && !allowed)
           refuse(Exit::usage, fmt::format("{} ({}): frames that others made are sent there only with --allow-target {}",
                                           name, target.about, target.name));

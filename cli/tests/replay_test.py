@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -97,6 +98,8 @@ def test_a_dry_run_shows_each_rewrite():
         ([RPING, "--wire", "null", "--pause", "5"], 2, "5 is no duration"),
         ([RPING, "--wire", "verbs:mlx5_7"], 2, "--allow-target mlx5_7"),
         ([RPING, "--wire", "null", "--wire", "null"], 2, "--split"),
+        ([RPING, "--wire", "packet:no-such"], 3, "no-such"),
+        ([RPING, "--wire", "packet:lo"], 2, "--allow-target lo"),
     ],
 )
 def test_what_is_wrong_is_said(arguments, status, complaint):
@@ -159,6 +162,19 @@ def test_interrupted_it_reports_what_was_sent():
     assert process.returncode == 0
     assert report["interrupted"] and report["trouble"] is None
     assert report["sent"]["frames"] == report["wires"][0]["left"]
+
+
+def test_a_capture_larger_than_memory_is_played(tmp_path):
+    large, limit = tmp_path / "large.pcap", 128 << 20
+    body = RPING.read_bytes()
+    with large.open("wb") as out:
+        out.write(body[:24])
+        while out.tell() < 2 * limit:
+            out.write(body[24:] * 64)
+    done = replay(large, "--wire", "null", "--top", "--hop-limit", "9", "--json",
+                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    report = json.loads(done.stdout)
+    assert report["sent"]["frames"] % 379 == 0 and report["sent"]["octets"] > 1.9 * limit
 
 
 def test_one_at_a_time_waits_for_enter():

@@ -1,6 +1,9 @@
 #include "dissectors/protocol/crc.hpp"
 
 #include <isa-l.h>
+
+#include <bit>
+#include <vector>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -204,10 +207,8 @@ bool has_multiplier() {
   static const bool yes = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
   return yes;
 }
-// a times b modulo the polynomial: a carry-less product, reduced after Barrett.
-__attribute__((target("pclmul,sse4.1"))) std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
-  const __m128i product =
-      _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)), _mm_cvtsi32_si128(static_cast<int>(b)), 0);
+// A carry-less product of two numbers of 32 bits, or a sum of such, modulo the polynomial, after Barrett.
+__attribute__((target("pclmul,sse4.1"))) inline std::uint32_t reduce(__m128i product) {
   const auto reflected = static_cast<std::uint64_t>(_mm_cvtsi128_si64(product)) << 1;
   auto low = [](__m128i v) { return _mm_cvtsi32_si128(_mm_cvtsi128_si32(v)); };
   const __m128i quotient =
@@ -215,6 +216,11 @@ __attribute__((target("pclmul,sse4.1"))) std::uint32_t multiply(std::uint32_t a,
   const __m128i multiple = _mm_clmulepi64_si128(low(quotient), _mm_set_epi64x(0, 0x1db710641), 0);
   return static_cast<std::uint32_t>(reflected >> 32) ^
          static_cast<std::uint32_t>(static_cast<std::uint64_t>(_mm_cvtsi128_si64(multiple)) >> 32);
+}
+// a times b modulo the polynomial.
+__attribute__((target("pclmul,sse4.1"))) std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  return reduce(
+      _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)), _mm_cvtsi32_si128(static_cast<int>(b)), 0));
 }
 #else
 constexpr bool has_multiplier() { return false; }
@@ -289,48 +295,81 @@ std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
   return crc32(stack.bytes.subspan(from, end - from), after_eight_ones) ^ multiply(flips, shift[end - bth_end]);
 }
 
-std::uint32_t icrc_of_change(const HeaderStack& stack, MutableBytes difference) {
-  const auto layers = stack.layers();
-  const Layer& network = layers[stack.network];
-  const std::uint32_t bth = layers[stack.transport].offset - network.offset;
-  auto clear = [&](std::uint32_t at, std::uint8_t bits = 0xff) {
-    if (at < difference.size()) difference[at] = static_cast<std::uint8_t>(difference[at] & ~bits);
-  };
-  if (network.header == &info<Ipv4>) {
-    for (std::uint32_t at : {1U, 8U, 10U, 11U}) clear(at);
-  } else {
-    clear(0, 0x0f);
-    for (std::uint32_t at : {1U, 2U, 3U, 7U}) clear(at);
-  }
-  if (stack.wire == Wire::roce_v2)
-    for (std::uint32_t at : {bth - 2, bth - 1}) clear(at);
-  clear(bth + 4);
+namespace {
 
-  // In blocks of the size that the kernel likes best, the first one filled with zeros in front: they change nothing.
-  constexpr std::size_t block_size = 64;
-  std::uint32_t crc = ~0U;  // inverted, as all that goes in and out of the kernel: zero
-  for (Bytes rest = difference; !rest.empty();) {
-    const std::size_t in_front = rest.size() % block_size;
-    if (in_front != 0) {
-      alignas(block_size) std::uint8_t block[block_size] = {};
-      std::memcpy(block + block_size - in_front, rest.data(), in_front);
-      crc = crc32(block, crc);
-      rest = rest.subspan(in_front);
-    } else {
-      crc = crc32(rest.first(block_size), crc);
-      rest = rest.subspan(block_size);
+// Words that differ between two packets, one xor the other, and how many octets stand from each to where the CRC ends.
+struct ChangedWords {
+  static constexpr std::size_t most = 96;
+  std::size_t count = 0;
+  std::uint32_t word[most], behind[most];
+
+  // What the ICRC masks is left out. Headers have whole words, so the masked octets always lie in the same places of
+  // theirs. False: there are too many.
+  bool find(const HeaderStack& stack, Bytes after, std::uint32_t end, std::uint32_t crc_end) {
+    const auto layers = stack.layers();
+    const std::uint32_t from = layers[stack.network].offset, bth = layers[stack.transport].offset;
+    const bool v4 = layers[stack.network].header == &info<Ipv4>;
+    const std::uint32_t udp_checksum = stack.wire == Wire::roce_v2 ? bth - 4 : 0;
+    for (std::uint32_t at = from; at < end; at += 4) {
+      std::uint32_t a = 0, b = 0;
+      std::memcpy(&a, stack.bytes.data() + at, 4);
+      std::memcpy(&b, after.data() + at, 4);
+      if (a == b) continue;
+      std::uint32_t x = a ^ b;
+      if constexpr (std::endian::native == std::endian::big) x = __builtin_bswap32(x);
+      // Low octet first.
+      if (at == from) x &= v4 ? 0xffff00ff : 0x000000f0;
+      if (at == from + 4 && !v4) x &= 0x00ffffff;
+      if (at == from + 8 && v4) x &= 0x0000ff00;
+      if (at == udp_checksum) x &= 0x0000ffff;
+      if (at == bth + 4) x &= 0xffffff00;
+      if (count == most) return false;
+      word[count] = x;
+      behind[count++] = crc_end - at;
     }
+    return true;
   }
-  return shifted(~crc, stack.icrc.offset - network.offset - difference.size());
+};
+
+#if defined(__x86_64__)
+// A product for each word, one reduction for all.
+__attribute__((target("pclmul,sse4.1"))) std::uint32_t sum_of(const ChangedWords& words) {
+  __m128i sum = _mm_setzero_si128();
+  for (std::size_t i = 0; i < words.count; ++i)
+    sum = _mm_xor_si128(sum, _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(words.word[i])),
+                                                  _mm_cvtsi32_si128(static_cast<int>(shift[words.behind[i]])), 0));
+  return reduce(sum);
+}
+#else
+std::uint32_t sum_of(const ChangedWords&) { return 0; }
+#endif
+
+}  // namespace
+
+std::uint32_t icrc_of_change(const HeaderStack& stack, Bytes after, std::uint32_t end) {
+  const std::uint32_t from = stack.layers()[stack.network].offset, icrc = stack.icrc.offset;
+  end = std::min(from + ((std::max(end, from) - from + 3) & ~3U), icrc);
+  // Counted up to the ICRC or, where that is farther than the table reaches, up to the change's end.
+  const bool near = icrc - from < shift_reach;
+  const std::uint32_t crc_end = near ? icrc : end;
+  ChangedWords words;
+  if ((end - from) % 4 != 0 || crc_end - from >= shift_reach || !words.find(stack, after, end, crc_end))
+    return plain::icrc_of_change(stack, after, end);
+  std::uint32_t crc = 0;
+  if (has_multiplier())
+    crc = sum_of(words);
+  else
+    for (std::size_t i = 0; i < words.count; ++i) crc ^= multiply_slowly(words.word[i], shift[words.behind[i]]);
+  return near ? crc : shifted(crc, icrc - end);
 }
 
-std::uint32_t plain::icrc_of_change(const HeaderStack& stack, Bytes difference) {
+std::uint32_t plain::icrc_of_change(const HeaderStack& stack, Bytes after, std::uint32_t end) {
   std::vector<std::uint8_t> changed(stack.bytes.begin(), stack.bytes.end());
   const std::uint32_t from = stack.layers()[stack.network].offset;
-  for (std::size_t i = 0; i < difference.size(); ++i) changed[from + i] ^= difference[i];
-  HeaderStack after = stack;
-  after.bytes = changed;
-  return plain::compute_icrc(stack) ^ plain::compute_icrc(after);
+  std::copy(after.begin() + from, after.begin() + std::max(from, end), changed.begin() + from);
+  HeaderStack then = stack;
+  then.bytes = changed;
+  return plain::compute_icrc(stack) ^ plain::compute_icrc(then);
 }
 
 CrcCheck check_icrc(const HeaderStack& stack) {

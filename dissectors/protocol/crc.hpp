@@ -44,13 +44,13 @@ namespace plain {
 /// The same by masking a copy of the headers, as the specification tells it; for any stack.
 std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end = 0);
 }  // namespace plain
-/// What compute_icrc() gives for a packet before and after its octets from the network header on are changed by xor
-/// with `difference`, the one xor the other: a CRC is linear, so the payload need not be read again. `difference` ends
-/// before the ICRC, and what the ICRC masks is cleared in it. Requires wire roce_v1 or roce_v2, and an ICRC.
-std::uint32_t icrc_of_change(const HeaderStack& stack, MutableBytes difference);
+/// What compute_icrc() gives for `stack` xor what it gives when its octets up to `end` are those of `after` instead,
+/// from the network header on: a CRC is linear, so the payload need not be read. The layout stays, `end` is not behind
+/// the ICRC's beginning, and both hold that many octets. Requires wire roce_v1 or roce_v2, and an ICRC.
+std::uint32_t icrc_of_change(const HeaderStack& stack, Bytes after, std::uint32_t end);
 namespace plain {
 /// The same by computing twice; octets are copied.
-std::uint32_t icrc_of_change(const HeaderStack& stack, Bytes difference);
+std::uint32_t icrc_of_change(const HeaderStack& stack, Bytes after, std::uint32_t end);
 }  // namespace plain
 CrcCheck check_icrc(const HeaderStack& stack);
 

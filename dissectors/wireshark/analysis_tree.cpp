@@ -151,24 +151,33 @@ void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const co
                          violation.statement.expected.c_str(), violation.statement.actual.c_str());
 }
 
-/// The message whose last segment this is, as a data source of its own; of other segments where that is.
-void add_reassembly(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Session& session, std::uint64_t frame) {
-  if (!tree) return;
-  static Reassembly whole;  // see above
-  const Branch here(tree, tvb);
-  if (!session.reassemble(frame, whole)) {
-    here.frame(Own::reassembled_in, session.reassembled_in(frame));
-    return;
-  }
-  const guint length = static_cast<guint>(whole.octets.size());
-  auto* copy = static_cast<guint8*>(wmem_memdup(pinfo->pool, whole.octets.data(), length));
+/// A message as a data source of its own, with the frames that carry it.
+template <class Frames>
+void add_whole(const Branch& here, proto_tree* tree, tvbuff_t* tvb, packet_info* pinfo, Bytes octets,
+               const Frames& frames) {
+  const auto length = static_cast<guint>(octets.size());
+  auto* copy = static_cast<guint8*>(wmem_memdup(pinfo->pool, octets.data(), length));
   tvbuff_t* message = tvb_new_child_real_data(tvb, copy, length, static_cast<gint>(length));
   add_new_data_source(pinfo, message, "Reassembled RDMA message");
   proto_item* item = proto_tree_add_item(tree, field_id(Own::reassembled_data), message, 0, -1, ENC_NA);
   proto_item_set_generated(item);
   const Branch inside = here.below(item, Subtree::message);
   inside.number(Own::reassembled_length, length);
-  for (const std::uint64_t one : whole.frames) inside.frame(Own::segment, one);
+  for (const auto one : frames) inside.frame(Own::segment, one);
+}
+
+/// The messages whose last segments these are; of other segments where that is.
+void add_reassembly(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Session& session, std::uint64_t frame,
+                    const FrameFacts& facts) {
+  if (!tree) return;
+  static Reassembly whole;  // see above
+  const Branch here(tree, tvb);
+  if (session.reassemble(frame, whole))
+    add_whole(here, tree, tvb, pinfo, whole.octets, whole.frames);
+  else
+    here.frame(Own::reassembled_in, session.reassembled_in(frame));
+  for (const StreamMessage* message : facts.whole) add_whole(here, tree, tvb, pinfo, message->octets, message->frames);
+  for (const StreamMessage* message : facts.parts) here.frame(Own::reassembled_in, message->frames.back());
 }
 
 }  // namespace
@@ -208,11 +217,22 @@ const char* end_text(packet_info* pinfo, const ConnectionFacts& connection, End 
 void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Session& session, std::uint64_t frame,
                    const FrameFacts& facts) {
   proto_tree* where = nullptr;
-  if (tree && (facts.note || !facts.messages.empty() || !facts.events.empty() || !facts.violations.empty())) {
+  if (tree && (facts.note || !facts.messages.empty() || !facts.events.empty() || !facts.violations.empty() ||
+               !facts.whole.empty() || !facts.parts.empty())) {
     const Branch root(tree, tvb);
     proto_item* heading = root.heading(Own::analysis);
     where = proto_item_add_subtree(heading, subtree_id(Subtree::analysis));
   }
+  // What happened stands first.
+  if (facts.retransmission && facts.retransmission->frame != frame) {
+    const Event& round = *facts.retransmission;
+    expert_add_info_format(pinfo, where, &expert_of(round.kind),
+                           "sent again in the round that began in frame %" G_GUINT64_FORMAT
+                           "; cause: %s; first sent in frame %" G_GUINT64_FORMAT,
+                           round.frame, to_string(round.cause).data(), facts.note ? facts.note->related_frame : 0);
+  }
+  for (const Event* event : facts.events) add_event(tvb, pinfo, where, *event);
+  for (const conformance::Violation* violation : facts.violations) add_violation(tvb, pinfo, where, *violation);
   if (where && facts.note) {
     const Branch inside(where, tvb);
     const PacketNote& note = *facts.note;
@@ -252,16 +272,7 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
   if (where)
     for (const auto& [part, message] : facts.messages)
       add_message(Branch(where, tvb), frame, *message, part_text(part, *message));
-  add_reassembly(tvb, pinfo, where, session, frame);
-  if (facts.retransmission && facts.retransmission->frame != frame) {
-    const Event& round = *facts.retransmission;
-    expert_add_info_format(pinfo, where, &expert_of(round.kind),
-                           "sent again in the round that began in frame %" G_GUINT64_FORMAT
-                           "; cause: %s; first sent in frame %" G_GUINT64_FORMAT,
-                           round.frame, to_string(round.cause).data(), facts.note ? facts.note->related_frame : 0);
-  }
-  for (const Event* event : facts.events) add_event(tvb, pinfo, where, *event);
-  for (const conformance::Violation* violation : facts.violations) add_violation(tvb, pinfo, where, *violation);
+  add_reassembly(tvb, pinfo, where, session, frame, facts);
 }
 
 }  // namespace rdmawire::wireshark

@@ -29,6 +29,7 @@
 #include <epan/dissectors/packet-iwarp-ddp-rdmap.h>
 #include <epan/expert.h>
 #include <epan/follow.h>
+#include <epan/plugin_if.h>
 #include <epan/prefs.h>
 #include <epan/proto.h>
 #include <epan/srt_table.h>

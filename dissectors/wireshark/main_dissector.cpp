@@ -2,7 +2,7 @@
 /// Ours in place of the built-in dissectors of RoCE, InfiniBand and iWARP: by preference, or by Decode As. What the
 /// messages carry goes to the same tables of upper layer dissectors.
 
-#include <string>
+#include <algorithm>
 
 #include "dissectors/faces/json.hpp"
 #include "dissectors/faces/value.hpp"
@@ -141,15 +141,26 @@ Boolean dissect_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*
     const auto untagged = stack.get<DdpUntagged>();
     const auto ddp = stack.get<Ddp>();
     if (!untagged || !ddp || number < RDMA_SEND || number > RDMA_SEND_SE_INVALIDATE) continue;
-    // Segments of a longer message are shown where the analysis has them; upper layers read whole ones.
-    const Range range = message_octets(stack);
-    if (!ddp->get<"last">() || untagged->get<"mo">() != 0 || range.length == 0) continue;
+    if (!ddp->get<"last">()) continue;
     rdmapinfo upper{};
     upper.opcode = number;
     upper.last_flag = TRUE;
     upper.message_seq_num = untagged->get<"msn">();
-    auto* copy = static_cast<guint8*>(wmem_memdup(pinfo->pool, stack.bytes.data() + range.offset, range.length));
-    tvbuff_t* payload = tvb_new_child_real_data(frame.tvb, copy, range.length, static_cast<gint>(range.length));
+    // Upper layers read whole messages.
+    const Range range = message_octets(stack);
+    Bytes octets = stack.bytes_of(range);
+    if (untagged->get<"mo">() != 0) {
+      const auto& whole = frame.known().whole;
+      const auto found = std::find_if(whole.begin(), whole.end(), [&](const StreamMessage* message) {
+        return !message->tagged && message->msn == upper.message_seq_num;
+      });
+      if (found == whole.end()) continue;
+      octets = (*found)->octets;
+    }
+    if (octets.empty()) continue;
+    auto* copy = static_cast<guint8*>(wmem_memdup(pinfo->pool, octets.data(), octets.size()));
+    tvbuff_t* payload =
+        tvb_new_child_real_data(frame.tvb, copy, static_cast<guint>(octets.size()), static_cast<gint>(octets.size()));
     add_new_data_source(pinfo, payload, "RDMAP message");
     give(iwarp_payload, payload, pinfo, tree, &upper);
   }
@@ -172,6 +183,20 @@ void hand_off_main_dissector() {
   infiniband_payload = find_heur_dissector_list("infiniband.payload");
   iwarp_payload = find_heur_dissector_list("iwarp_ddp_rdmap");
   heur_dissector_add("tcp", dissect_iwarp, "iWARP by rdmawire", "rdmawire_tcp", protocol(), HEURISTIC_ENABLE);
+}
+
+std::uint16_t port_decoded_as_roce() {
+  std::uint16_t port = 0;
+  dissector_table_foreach(
+      on_udp.table,
+      [](const gchar*, ftenum_t, gpointer key, gpointer value, gpointer found) {
+        dissector_handle_t handle = dtbl_entry_get_handle(static_cast<dtbl_entry_t*>(value));
+        const auto number = GPOINTER_TO_UINT(key);
+        if (handle && (handle == on_udp.ours || handle == on_udp.built_in) && number != on_udp.value)
+          *static_cast<std::uint16_t*>(found) = static_cast<std::uint16_t>(number);
+      },
+      &port);
+  return port;
 }
 
 void take_places() {

@@ -52,7 +52,8 @@ void begin() {
   unless_out_of_memory([] {
     SessionOptions options;
     options.dissector.verify_crcs = preferences.verify_crcs != FALSE;
-    options.dissector.decode.extra_roce_v2_port = static_cast<std::uint16_t>(preferences.roce_port);
+    options.dissector.decode.extra_roce_v2_port =
+        preferences.roce_port ? static_cast<std::uint16_t>(preferences.roce_port) : port_decoded_as_roce();
     options.monitors = preferences.check_rules != FALSE;
     options.kept_octets = std::size_t{preferences.kept_megabytes} << 20;
     file = std::make_unique<Session>(options);
@@ -122,6 +123,7 @@ void register_protocol() {
   register_postdissector(register_dissector("rdmawire", dissect_after_all, proto));
   register_main_dissector(proto);
   register_taps(proto);
+  register_menu(proto);
 }
 
 }  // namespace

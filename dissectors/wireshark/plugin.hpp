@@ -44,9 +44,14 @@ void register_taps(int proto);
 /// Gives the frame to who taps.
 void tap(packet_info* pinfo, const Current& current);
 
+/// Registers the window's menu. menu.cpp
+void register_menu(int proto);
+
 /// Registers ours as a dissector of RoCE and iWARP to be chosen. main_dissector.cpp
 void register_main_dissector(int proto);
 void hand_off_main_dissector();
+/// A UDP port beside 4791 that Decode As, or the built-in's own preference, gave to RoCE; 0: none.
+std::uint16_t port_decoded_as_roce();
 /// Takes RoCE's and InfiniBand's places in Wireshark's tables, or gives them back, as the preference says. At the
 /// beginning of each file: other dissectors' preferences may have put others there.
 void take_places();

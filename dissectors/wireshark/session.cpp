@@ -145,6 +145,7 @@ const Packet& Session::add(const Frame& frame) {
   row.iwarp = packet_.tcp.connection != nullptr;
   save(row);
   keep_segment(row);
+  if (!packet_.pdus.empty()) keep_stream_segments();
   if (monitors_) monitors_->take(packet_);
   tracker_->add(packet_);
   link_violations();
@@ -194,6 +195,58 @@ void Session::keep_segment(Row& row) {
   const Bytes octets = stack.bytes_of(range);
   into.insert(into.end(), octets.begin(), octets.end());
   segment.octets = into.data() + into.size() - octets.size();
+}
+
+void Session::keep_stream_segments() {
+  for (const tracking::Pdu& pdu : packet_.pdus) {
+    const auto ddp = pdu.stack.get<Ddp>();
+    const auto rdmap = pdu.stack.get<Rdmap>();
+    if (!ddp || !rdmap || !pdu.connection || pdu.stack.cut) continue;
+    const auto tagged = pdu.stack.get<DdpTagged>();
+    const auto untagged = pdu.stack.get<DdpUntagged>();
+    if (!tagged && (!untagged || untagged->get<"qn">() != 0)) continue;
+    const std::uint64_t offset = tagged ? tagged->get<"to">() : untagged->get<"mo">();
+    const bool last = ddp->get<"last">();
+    OpenMessage& open = open_messages_[pdu.connection->id * 4 + (tagged ? 2 : 0) + (pdu.from_initiator ? 1 : 0)];
+    StreamMessage& message = open.message;
+    const bool goes_on = !message.frames.empty() && message.tagged == tagged.has_value() && open.next == offset &&
+                         message.opcode == rdmap->get<"opcode">() &&
+                         (tagged ? open.stag == tagged->get<"stag">() : message.msn == untagged->get<"msn">());
+    if (!goes_on) {
+      kept_ -= message.octets.size();
+      message = {};
+      // Most messages are one segment.
+      if (last) continue;
+      message.tagged = tagged.has_value();
+      message.opcode = rdmap->get<"opcode">();
+      if (untagged) message.msn = untagged->get<"msn">();
+      if (tagged) open.stag = tagged->get<"stag">();
+      open.whole = tagged || offset == 0;
+    }
+    const Bytes octets = pdu.stack.bytes_of(message_octets(pdu.stack));
+    open.next = offset + octets.size();
+    message.frames.push_back(static_cast<std::uint32_t>(packet_.number));
+    if (open.whole && kept_ + octets.size() > options_.kept_octets) {
+      dropped_ += octets.size();
+      kept_ -= message.octets.size();
+      message.octets = {};
+      open.whole = false;
+    }
+    if (open.whole) {
+      kept_ += octets.size();
+      message.octets.insert(message.octets.end(), octets.begin(), octets.end());
+    }
+    if (!last) continue;
+    if (open.whole) {
+      const std::size_t index = stream_messages_.size();
+      stream_messages_.push_back(std::move(message));
+      const StreamMessage& done = stream_messages_.back();
+      for (std::size_t i = 0; i + 1 < done.frames.size(); ++i)
+        if (i == 0 || done.frames[i] != done.frames[i - 1]) link(done.frames[i], What::part, index);
+      link(packet_.number, What::whole, index);
+    }
+    message = {};
+  }
 }
 
 Session::Requests& Session::requests_of(std::uint64_t connection, End requester) {
@@ -355,6 +408,8 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   facts.events.clear();
   facts.messages.clear();
   facts.violations.clear();
+  facts.whole.clear();
+  facts.parts.clear();
   const Row* row = find_row(frame);
   if (!row) return;
   for (std::uint32_t at = row->links; at != none; at = links_[at].next) {
@@ -366,12 +421,16 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
       case What::first_response: facts.messages.emplace_back(Part::first_response, &messages_[one.index]); break;
       case What::answer: facts.messages.emplace_back(Part::answer, &messages_[one.index]); break;
       case What::violation: facts.violations.push_back(violations_[one.index]); break;
+      case What::whole: facts.whole.push_back(&stream_messages_[one.index]); break;
+      case What::part: facts.parts.push_back(&stream_messages_[one.index]); break;
     }
   }
   // The last one was linked first.
   std::reverse(facts.events.begin(), facts.events.end());
   std::reverse(facts.messages.begin(), facts.messages.end());
   std::reverse(facts.violations.begin(), facts.violations.end());
+  std::reverse(facts.whole.begin(), facts.whole.end());
+  std::reverse(facts.parts.begin(), facts.parts.end());
   if (!row->has_note) return;
   bool swapped = false;
   PacketNote& note = facts.note.emplace();

@@ -56,6 +56,15 @@ struct ConnectionFacts {
 /// What a frame has to do with a message.
 enum class Part : std::uint8_t { begins, ends, first_response, answer };
 
+/// A DDP message that several segments carry, put together.
+struct StreamMessage {
+  std::vector<std::uint32_t> frames;  ///< in which its segments end
+  std::vector<std::uint8_t> octets;
+  std::uint32_t msn = 0;  ///< untagged ones
+  std::uint8_t opcode = 0;
+  bool tagged = false;
+};
+
 /// What is known of one frame beside its own octets; valid until the next frame is added.
 struct FrameFacts {
   std::optional<PacketNote> note;
@@ -65,6 +74,8 @@ struct FrameFacts {
   std::vector<const Event*> events;             ///< that show first in this frame
   std::vector<std::pair<Part, const Message*>> messages;
   std::vector<const conformance::Violation*> violations;
+  std::vector<const StreamMessage*> whole;  ///< that end in this frame
+  std::vector<const StreamMessage*> parts;  ///< of which this frame carries a segment that is not the last
 };
 
 /// The octets of its message that a packet or a PDU carries: what lies behind the headers of InfiniBand's transport or
@@ -124,7 +135,7 @@ class Session final : public tracking::Sink {
 
  private:
   static constexpr std::uint32_t none = UINT32_MAX;
-  enum class What : std::uint8_t { event, begins, ends, first_response, answer, violation };
+  enum class What : std::uint8_t { event, begins, ends, first_response, answer, violation, whole, part };
   struct Link {
     std::uint32_t index, next;
     What what;
@@ -160,6 +171,13 @@ class Session final : public tracking::Sink {
   struct SavedStack;
   struct SavedPdu;
   struct Saved;
+  /// The DDP message, tagged or untagged, that a sender has begun: another one begins when it has ended. RFC 5041, 5.3.
+  struct OpenMessage {
+    StreamMessage message;
+    std::uint64_t next = 0;  ///< message offset, or tagged offset, of the segment that goes on with it
+    std::uint32_t stag = 0;
+    bool whole = false;  ///< nothing is missing so far
+  };
   struct Renamed {
     std::uint64_t now;
     bool swapped;
@@ -170,6 +188,7 @@ class Session final : public tracking::Sink {
   void link(std::uint64_t frame, What what, std::size_t index);
   void save(Row& row);
   void keep_segment(Row& row);
+  void keep_stream_segments();
   [[nodiscard]] const Arrangement* arranged(std::uint64_t frame) const;
   Requests& requests_of(std::uint64_t connection, End requester);
   [[nodiscard]] const Requests* find_requests(std::uint64_t connection, End requester) const;
@@ -193,6 +212,8 @@ class Session final : public tracking::Sink {
   mutable Arrangement arrangement_;               ///< the one that was asked for last
   std::size_t violations_seen_ = 0;
   std::vector<const conformance::Violation*> violations_;
+  std::unordered_map<std::uint64_t, OpenMessage> open_messages_;  ///< by TCP connection, model and sender
+  std::deque<StreamMessage> stream_messages_;
   std::unordered_map<std::uint64_t, Requests> requests_;  ///< by connection and requester
   std::uint64_t last_requests_key_ = 0;
   Requests* last_requests_ = nullptr;

@@ -199,8 +199,8 @@ void Feeder::process() {
 }
 
 void Feeder::emit(Bytes octets, bool snapped, bool padded, std::int64_t nominal) {
-  const HeaderStack captured = packet_.stack;
   if (resegmenter_.needed()) {
+    const HeaderStack captured = packet_.stack;
     if (const auto place = rewriter_.find(captured, packet_.number)) {
       const Resegmenter::Result cut = resegmenter_.take(captured, *place);
       if (cut.outcome == Resegmenter::Result::Outcome::dropped) return skip(Skip::recut, std::string(cut.why));
@@ -213,7 +213,7 @@ void Feeder::emit(Bytes octets, bool snapped, bool padded, std::int64_t nominal)
       }
     }
   }
-  if (auto slot = shape(octets, snapped, captured)) leave(std::move(slot), padded, nominal);
+  if (auto slot = shape(octets, snapped, packet_.stack)) leave(std::move(slot), padded, nominal);
 }
 
 void Feeder::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal) {

@@ -25,10 +25,6 @@ struct Slot {
   End from = End::a;
 };
 
-struct HashPort {
-  std::size_t operator()(const PortAddress& a) const { return tracking::FlowKey{a, {}, 0}.hash(); }
-};
-
 /// Which end of its connections a host is: by its MAC or, where both ends have the same, its address.
 class Sides {
  public:
@@ -37,7 +33,7 @@ class Sides {
 
  private:
   std::unordered_map<std::uint64_t, End> macs_;
-  std::unordered_map<PortAddress, End, HashPort> addresses_;
+  std::unordered_map<PortAddress, End, HashFlow> addresses_;
 };
 
 /// What goes on before the wire: captures in, frames with their times out, in the order of these.

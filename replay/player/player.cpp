@@ -63,7 +63,11 @@ class Player {
         report_.trouble = "loops that differ, by changes or by faults, cannot be loaded before";
         return false;
       }
-      while (auto slot = feeder_.next()) loaded_.push_back(std::move(slot));
+      while (!stopped()) {
+        auto slot = feeder_.next();
+        if (!slot) break;
+        loaded_.push_back(std::move(slot));
+      }
       if (anchor) shift_ = wires_[0]->now() + lead - *anchor;
     }
     return true;

@@ -311,6 +311,24 @@ TEST_F(PlayerTest, InterruptedItEndsWithItsReport) {
   EXPECT_EQ(report.sent, 42U);
 }
 
+TEST_F(PlayerTest, ProgressTellsWhatWasSentSoFar) {
+  PlayerOptions options;
+  options.files = {requests(20)};
+  options.progress_every = 0;
+  std::vector<std::uint64_t> told;
+  std::uint64_t whole = 0;
+  options.progress = [&](const PlayProgress& progress) {
+    told.push_back(progress.sent);
+    whole = progress.whole;
+  };
+  Recorder wire;
+  run(options, wire);
+  ASSERT_EQ(told.size(), 5U) << "after each batch of four";
+  EXPECT_EQ(told.front(), 4U);
+  EXPECT_EQ(told.back(), 20U);
+  EXPECT_EQ(whole, std::filesystem::file_size(options.files[0]));
+}
+
 TEST_F(PlayerTest, OneAtATimeAsksBeforeEach) {
   PlayerOptions options;
   options.files = {requests(10)};

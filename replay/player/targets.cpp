@@ -45,24 +45,23 @@ bool in_first_namespace() {
 }  // namespace
 
 Target judge_target(const WireSpec& wire) {
-  if (wire.kind == "null") return {"", "nowhere", true};
-  if (wire.kind == "file") return {"", "a file", true};
-  if (wire.kind == "unix") return {"", "a socket: a virtual machine's port", true};
-  if (wire.kind != "packet" && wire.kind != "xdp") return {wire.address, "a device: may lead anywhere", false};
+  if (wire.kind == "null") return {"", "nowhere", false, true};
+  if (wire.kind == "file") return {"", "a file", false, true};
+  if (wire.kind == "unix") return {"", "a socket: a virtual machine's port", false, true};
+  if (wire.kind != "packet" && wire.kind != "xdp") return {wire.address, "a device: may lead anywhere", false, false};
 
   const auto interface = Interface::find(wire.text, wire.address);
-  // What does not exist is told by opening it.
-  if (!interface) return {wire.address, "no such interface", false};
+  if (!interface) return {wire.address, "no such interface", true, false};
   const std::string driver = interface->driver();
   constexpr std::array<std::string_view, 3> made_up{"veth", "tun", "dummy"};
   const bool is_virtual = wire.address == "lo" || std::find(made_up.begin(), made_up.end(), driver) != made_up.end();
   const std::string kind = wire.address == "lo" ? "the loopback interface" : driver.empty() ? "an interface" : driver;
   if (is_virtual && !in_first_namespace())
-    return {wire.address, fmt::format("{} in a network namespace of its own", kind), true};
+    return {wire.address, fmt::format("{} in a network namespace of its own", kind), false, true};
   return {wire.address,
           is_virtual ? fmt::format("{}, in the machine's first network namespace", kind)
                      : fmt::format("{}: may lead anywhere", kind),
-          false};
+          false, false};
 }
 
 }  // namespace rdmawire::replay

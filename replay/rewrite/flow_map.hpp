@@ -16,6 +16,15 @@ namespace rdmawire::replay {
 using tracking::End;
 using tracking::PortAddress;
 
+/// An IPv4 address, which stands in a PortAddress mapped into IPv6. RFC 4291, 2.5.5.2.
+constexpr bool is_ipv4(const PortAddress& address) { return address.high == 0 && address.low >> 32 == 0xffff; }
+
+/// For tables by address, or by flow.
+struct HashFlow {
+  std::size_t operator()(const tracking::FlowKey& key) const { return key.hash(); }
+  std::size_t operator()(const PortAddress& address) const { return tracking::FlowKey{address, {}, 0}.hash(); }
+};
+
 /// A value in the capture, and what stands in its place.
 template <class T>
 struct Mapped {

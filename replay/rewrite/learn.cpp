@@ -67,10 +67,6 @@ struct Seen {
   SeenEnd& at(End end) { return ends[static_cast<std::size_t>(end)]; }
 };
 
-struct HashPort {
-  std::size_t operator()(const PortAddress& a) const { return FlowKey{a, {}, 0}.hash(); }
-};
-
 std::string end_text(const MappedEnd& end, bool iwarp) {
   const std::string address = end.address.captured ? captures::analysis::to_text(*end.address.captured) : "?";
   if (!end.qp.captured) return address + (iwarp ? " port ?" : " QP ?");
@@ -95,20 +91,17 @@ struct FlowLearner::State final : tracking::Sink {
   Learnt learnt;
   tracking::Tracker tracker{*this, tracker_options()};
   std::unordered_map<std::uint64_t, Seen> seen;  // by Connection::id
-  std::unordered_map<PortAddress, std::uint64_t, HashPort> macs;
-  std::unordered_map<PortAddress, std::uint16_t, HashPort> vlans;
+  std::unordered_map<PortAddress, std::uint64_t, HashFlow> macs;
+  std::unordered_map<PortAddress, std::uint16_t, HashFlow> vlans;
   struct Found {
     tracking::Connection connection;
     Seen seen;
   };
   std::vector<Found> found;
   // The CM's names for communications, by the queue pair that they are about: {address, other's address, queue pair}.
-  struct Hash {
-    std::size_t operator()(const FlowKey& key) const { return key.hash(); }
-  };
-  std::unordered_map<FlowKey, std::uint32_t, Hash> comm_ids;
-  std::unordered_map<FlowKey, std::uint32_t, Hash> first_seq;  // TCP: number is both ports
-  static constexpr std::size_t most = 1U << 18;                // entries of each of these tables
+  std::unordered_map<FlowKey, std::uint32_t, HashFlow> comm_ids;
+  std::unordered_map<FlowKey, std::uint32_t, HashFlow> first_seq;  // TCP: number is both ports
+  static constexpr std::size_t most = 1U << 18;                    // entries of each of these tables
 
   void add(const tracking::Packet& packet) {
     ++learnt.frames;

@@ -158,8 +158,7 @@ class MapReader {
     return [kind](const json& value, const std::string& at) { return static_cast<T>(number(value, at, kind)); };
   }
   static void same_kind(const Mapped<PortAddress>& a, const std::string& at) {
-    auto ipv4 = [](const PortAddress& address) { return address.high == 0 && address.low >> 32 == 0xffff; };
-    if (a.captured && a.live && ipv4(*a.captured) != ipv4(*a.live))
+    if (a.captured && a.live && is_ipv4(*a.captured) != is_ipv4(*a.live))
       throw Wrong{at, "captured and live address must be of one kind: both IPv4, or neither"};
   }
 
@@ -450,8 +449,7 @@ struct Assignment {
   [[nodiscard]] Result ip() const {
     const auto from = parse_address(left), to = parse_address(right);
     if (!from || !to) return fail("an address stands on either side");
-    if ((from->high == 0 && from->low >> 32 == 0xffff) != (to->high == 0 && to->low >> 32 == 0xffff))
-      return fail("both addresses are of one kind: IPv4, or not");
+    if (is_ipv4(*from) != is_ipv4(*to)) return fail("both addresses are of one kind: IPv4, or not");
     (void)for_ends({from, {}}, [&](MappedEnd& end, MappedConnection&) { end.address.live = to; });
     for (MappedHost& host : map.hosts)
       if (host.address.captured == *from) {

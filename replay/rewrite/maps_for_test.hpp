@@ -14,8 +14,6 @@ inline Learnt learn(const std::string& path) {
   return learner.finish();
 }
 
-inline bool is_ipv4(const PortAddress& a) { return a.high == 0 && a.low >> 32 == 0xffff; }
-
 /// Gives every captured value a live one that differs from it, the same address always the same one.
 inline void invent_live(FlowMap& map, std::uint32_t seed) {
   std::mt19937 random(seed);

@@ -25,7 +25,6 @@ namespace {
 
 using tracking::FlowKey;
 
-constexpr bool is_ipv4(const PortAddress& a) { return a.high == 0 && a.low >> 32 == 0xffff; }
 constexpr bool is_group(std::uint64_t mac) { return mac >> 40 & 1; }
 
 /// What a flow is looked up by besides its two ports: numbers of different meaning are kept apart.
@@ -35,13 +34,6 @@ constexpr std::uint64_t tcp(std::uint64_t from, std::uint64_t to) { return 1ULL 
 constexpr std::uint64_t communication(std::uint32_t id) { return 2ULL << 56 | id; }
 constexpr std::uint64_t ports = 3ULL << 56;
 }  // namespace number
-
-struct HashFlow {
-  std::size_t operator()(const FlowKey& key) const { return key.hash(); }
-};
-struct HashPort {
-  std::size_t operator()(const PortAddress& a) const { return FlowKey{a, {}, 0}.hash(); }
-};
 
 /// A frame that is being changed: it remembers how far the changes go.
 class Patch {
@@ -195,7 +187,7 @@ struct Rewriter::Index {
   FlowMap map;
   Options options;
   std::unordered_map<FlowKey, std::vector<Entry>, HashFlow> flows;
-  std::unordered_map<PortAddress, Host, HashPort> hosts;
+  std::unordered_map<PortAddress, Host, HashFlow> hosts;
 
   Index(FlowMap flow_map, const Options& rewrite_options) : map(std::move(flow_map)), options(rewrite_options) {
     for (std::uint32_t i = 0; i < map.hosts.size(); ++i)
@@ -452,17 +444,8 @@ namespace {
 void follow_icrc(MutableBytes frame, const HeaderStack& stack, std::uint32_t end) {
   std::uint8_t* const at = frame.data() + stack.icrc.offset;
   const auto before = static_cast<std::uint32_t>(load_le(at, 4));
-  constexpr std::size_t most = 512;
   const bool roce = stack.wire == Wire::roce_v1 || stack.wire == Wire::roce_v2;
-  const std::uint32_t from = roce ? stack.layers()[stack.network].offset : 0;
-  if (roce && end <= from) return;
-  if (roce && end - from <= most && end <= stack.icrc.offset) {
-    std::uint8_t difference[most];
-    const std::size_t octets = end - from;
-    const std::uint8_t *a = stack.bytes.data() + from, *b = frame.data() + from;
-    for (std::size_t i = 0; i < octets; ++i) difference[i] = a[i] ^ b[i];
-    return store_icrc(at, before ^ icrc_of_change(stack, MutableBytes(difference, octets)));
-  }
+  if (roce && end <= stack.icrc.offset) return store_icrc(at, before ^ icrc_of_change(stack, frame, end));
   HeaderStack after = stack;
   after.bytes = frame;
   store_icrc(at, before ^ compute_icrc(stack) ^ compute_icrc(after));

@@ -17,8 +17,8 @@ struct BackgroundOptions {
 /// keeps a guest's frames, and with them what the guest's kernel holds for them, until we take them (ten datagrams wait
 /// by default). Frames keep the times at which they arrived.
 ///
-/// `wire` lives in real time and lets one thread send while another receives, as unix: and the pair do. What it dropped
-/// itself is counted when it is closed.
+/// `wire` lives in real time and lets one thread send while another receives, as all do but file:. What was sent is
+/// counted when it was handed over; what the wire dropped itself, when it is closed.
 std::unique_ptr<Wire> read_in_background(std::unique_ptr<Wire> wire, const BackgroundOptions& options = {});
 
 }  // namespace rdmawire::replay

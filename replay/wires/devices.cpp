@@ -45,7 +45,7 @@ std::vector<InterfaceDevice> interface_devices() {
 std::optional<bool> in_first_namespace() {
   struct stat ours {
   }, first{};
-  if (stat("/proc/self/ns/net", &ours) != 0 || stat("/proc/1/ns/net", &first) != 0) return std::nullopt;
+  if (stat("/proc/thread-self/ns/net", &ours) != 0 || stat("/proc/1/ns/net", &first) != 0) return std::nullopt;
   return ours.st_ino == first.st_ino && ours.st_dev == first.st_dev;
 }
 

@@ -22,7 +22,8 @@ struct InterfaceDevice {
 
 std::vector<InterfaceDevice> interface_devices();
 
-/// Whether this process is in the network namespace that the machine started with; nothing: it may not look.
+/// Whether this thread is in the network namespace that the machine started with; nothing: the first process hides its
+/// own.
 std::optional<bool> in_first_namespace();
 
 }  // namespace rdmawire::replay

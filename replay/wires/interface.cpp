@@ -84,6 +84,11 @@ WireResult<void> Interface::check_ethernet() const {
                                    hardware_));
 }
 
+bool Interface::is_there() const {
+  ifreq r = request_for(name_);
+  return ask(SIOCGIFFLAGS, &r);
+}
+
 bool Interface::is_up() const {
   ifreq r = request_for(name_);
   return ask(SIOCGIFFLAGS, &r) && (r.ifr_flags & IFF_UP);

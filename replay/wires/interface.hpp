@@ -29,6 +29,8 @@ class Interface {
   /// It is up and has a carrier: the kernel takes frames for a line without one, and drops them. Looked at once a
   /// millisecond.
   [[nodiscard]] WireResult<void> check_link();
+  /// It still exists; asked anew each time.
+  [[nodiscard]] bool is_there() const;
   /// It was set up; a carrier is another thing.
   [[nodiscard]] bool is_up() const;
   /// An error of the operating system, with what to do about it.

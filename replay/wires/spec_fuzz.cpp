@@ -4,6 +4,8 @@
 #include <cstdlib>
 
 #include "replay/wires/spec.hpp"
+#include "replay/wires/verbs.hpp"
+#include "replay/wires/xdp.hpp"
 
 namespace {
 
@@ -28,7 +30,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)spec->check({{"local", true, "a path"}, {"bypass", false, "faster"}, {"rate", true, "a number"}});
   if (const auto rate = spec->number("rate", 7, 2, 1'000'000'000'000); rate && (*rate < 2 || *rate > 1'000'000'000'000))
     std::abort();
-  (void)spec->link();
+  // Options of whatever kind: understood within their bounds, or refused with a sentence.
+  const auto link = spec->link();
+  const auto verbs = rdmawire::replay::verbs_options(*spec);
+  const auto xdp = rdmawire::replay::xdp_options(*spec);
+  if ((!link && link.error().message.empty()) || (!verbs && verbs.error().message.empty()) ||
+      (!xdp && xdp.error().message.empty()))
+    std::abort();
+  if (verbs && (verbs->send_depth < 2 || verbs->send_depth > 1U << 20 || verbs->port > 255)) std::abort();
+  if (xdp && (xdp->frames < 64 || xdp->batch == 0)) std::abort();
   std::string text = spec->address.empty() ? spec->kind : spec->kind + ":" + escaped(spec->address);
   bool exact = text.size() <= WireSpec::max_length;
   for (const auto& option : spec->options) {

@@ -24,6 +24,7 @@ namespace {
 constexpr std::size_t batch = 64;
 constexpr std::int64_t event_check_interval = 1'000'000;
 constexpr std::int64_t pause = 5'000;           // between two looks at a completion queue
+constexpr std::int64_t look_up = 50'000'000;    // at the port, while nothing arrives
 constexpr std::int64_t linger = 1'000'000'000;  // for what waits when the wire is closed
 constexpr std::uint32_t unknown_mtu = 9216;
 
@@ -253,7 +254,7 @@ class VerbsWire final : public Wire {
   int post_list(std::size_t count, std::size_t& taken);
   void reap();
   WireResult<void> check_events();
-  [[nodiscard]] WireError down() const;
+  [[nodiscard]] WireError down(ibv_port_state state) const;
   template <class Ready>
   WireResult<bool> wait_until(std::int64_t deadline, Ready ready);
   WireResult<void> give_buffers();
@@ -322,7 +323,7 @@ WireResult<void> VerbsWire::find(const VerbsWireOptions& options) {
                                                    : fmt::format("there are {}", fmt::join(names, ", "))));
   if (auto ethernet = check_link_layer(name_, device_); !ethernet) return ethernet;
   port_ = static_cast<std::uint8_t>(options.port);
-  if (device_.port.state != IBV_PORT_ACTIVE) return tl::unexpected(down());
+  if (device_.port.state != IBV_PORT_ACTIVE) return tl::unexpected(down(device_.port.state));
 
   std::uint32_t mtu = unknown_mtu;
   if (!device_.interface.empty()) {
@@ -342,10 +343,10 @@ WireResult<void> VerbsWire::find(const VerbsWireOptions& options) {
   return {};
 }
 
-WireError VerbsWire::down() const {
+WireError VerbsWire::down(ibv_port_state state) const {
   return wire_error(WireError::Kind::down, ENETDOWN,
                     "{}: port {} is {}; is the cable in, the other end up, and the interface{} set up?", name_, port_,
-                    state_name(device_.port.state), device_.interface.empty() ? "" : " " + device_.interface);
+                    state_name(state), device_.interface.empty() ? "" : " " + device_.interface);
 }
 
 // The queue of what arrives; with the device's times, in the finest form that it has.
@@ -592,7 +593,7 @@ WireResult<void> VerbsWire::check_events() {
     }
   }
   if (failed_) return tl::unexpected(*failed_);
-  if (port_down_) return tl::unexpected(down());
+  if (port_down_) return tl::unexpected(down(device_.port.state));
   return {};
 }
 
@@ -826,7 +827,14 @@ WireResult<std::optional<Received>> VerbsWire::receive(std::int64_t deadline) {
     if (found < 0)
       return tl::unexpected(
           wire_error(WireError::Kind::system, 0, "{}: receiving: the completion queue failed", name_));
-    if (found == 0 && !wire_clock::wait_for(channel_->fd, POLLIN, deadline)) return std::nullopt;
+    if (found > 0) continue;
+    if (wire_clock::wait_for(channel_->fd, POLLIN, std::min(deadline, now() + look_up))) continue;
+    // The channel says nothing of a port that is down or a card that went away.
+    ibv_port_attr port{};
+    if (const int number = ibv_query_port(device_.context.get(), port_, &port))
+      return tl::unexpected(failed(name_, "looking at the port", number));
+    if (port.state != IBV_PORT_ACTIVE) return tl::unexpected(down(port.state));
+    if (now() >= deadline) return std::nullopt;
   }
   const Arrived& frame = arrived_[next_++];
   ++counters_.received;
@@ -885,7 +893,7 @@ WireResult<VerbsSteering> steering_of(const WireSpec& spec) {
 
 WireResult<std::unique_ptr<Wire>> open_verbs_wire(const VerbsWireOptions& options) { return VerbsWire::open(options); }
 
-WireResult<std::unique_ptr<Wire>> open_verbs_wire(const WireSpec& spec) {
+WireResult<VerbsWireOptions> verbs_options(const WireSpec& spec) {
   if (auto known = spec.check({{"burst", true, "octets that may leave at once under rate"},
                                {"depth", true, "frames that may be on their way"},
                                {"ethertype", true, "receive frames of this EtherType"},
@@ -944,7 +952,13 @@ WireResult<std::unique_ptr<Wire>> open_verbs_wire(const WireSpec& spec) {
   if (spec.has("rest")) options.receive = Receive::rest;
   if (spec.has("noreceive")) options.receive = Receive::nothing;
   options.steering = std::move(*steering);
-  return open_verbs_wire(options);
+  return options;
+}
+
+WireResult<std::unique_ptr<Wire>> open_verbs_wire(const WireSpec& spec) {
+  const auto options = verbs_options(spec);
+  if (!options) return tl::unexpected(options.error());
+  return open_verbs_wire(*options);
 }
 
 WireResult<std::vector<VerbsPort>> verbs_ports() {

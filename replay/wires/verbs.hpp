@@ -47,7 +47,8 @@ struct VerbsWireOptions {
 /// Frames are copied into registered slots and posted in linked batches; counters() count what the device completed. A
 /// completion with error ends the wire: its error is given from then on.
 WireResult<std::unique_ptr<Wire>> open_verbs_wire(const VerbsWireOptions& options);
-/// verbs:DEVICE[/PORT]
+/// verbs:DEVICE[/PORT]. What the text asks for; whether there is such a device shows when it is opened.
+WireResult<VerbsWireOptions> verbs_options(const WireSpec& spec);
 WireResult<std::unique_ptr<Wire>> open_verbs_wire(const WireSpec& spec);
 
 /// What an RDMA device's port is able to do.

@@ -93,6 +93,10 @@ TEST_F(VerbsWireTest, TheDescriptorTellsWhenSomethingArrives) {
   }
 }
 
+TEST_F(VerbsWireTest, OneThreadSendsWhileAnotherReceives) {
+  testing::expect_both_ways_at_once(open("verbs:near"), open("verbs:far"));
+}
+
 TEST_F(VerbsWireTest, SteeredFlowsTakeOnlyTheirs) {
   const auto near = open("verbs:near,noreceive"), sniffer = open("verbs:far"), udp = open("verbs:far,udp=4791"),
              ip = open("verbs:far,ip=10.0.0.7"), mac = open("verbs:far,mac=02:00:00:00:00:09"),
@@ -309,6 +313,10 @@ TEST_F(VerbsWireTest, ADeviceThatGoesAway) {
   ASSERT_TRUE(error);
   EXPECT_TRUE(error->kind == WireError::Kind::missing || error->kind == WireError::Kind::down) << error->message;
   EXPECT_EQ(near->counters().sent, 1U);
+  // Nobody waits for ever for what cannot come.
+  const auto got = near->receive(Wire::forever);
+  ASSERT_FALSE(got);
+  EXPECT_TRUE(got.error().kind == WireError::Kind::missing || got.error().kind == WireError::Kind::down);
 }
 
 TEST_F(VerbsWireTest, APortThatIsDownIsNotOpened) {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "replay/wires/background.hpp"
 #include "replay/wires/namespaces_for_test.hpp"
 #include "replay/wires/wire.hpp"
 
@@ -50,6 +51,28 @@ inline void without_rights(const std::function<void()>& what) {
     ASSERT_EQ(syscall(SYS_capset, &header, none.data()), 0);
     what();
   }).join();
+}
+
+/// Sends frames both ways while a thread reads each end.
+inline void expect_both_ways_at_once(std::unique_ptr<Wire> one, std::unique_ptr<Wire> other) {
+  ASSERT_TRUE(one && other);
+  const auto near = read_in_background(std::move(one)), far = read_in_background(std::move(other));
+  constexpr int count = 500;
+  for (int i = 0; i < count; ++i) {
+    const auto frame = frame_of(100, static_cast<std::uint8_t>(i));
+    for (const auto* wire : {&near, &far}) {
+      ASSERT_TRUE((*wire)->writable((*wire)->now() + 5 * second).value_or(false));
+      ASSERT_TRUE((*wire)->send(frame));
+    }
+  }
+  for (const auto* wire : {&near, &far}) {
+    ASSERT_TRUE((*wire)->flush((*wire)->now() + 5 * second).value_or(false));
+    for (int i = 0; i < count; ++i) {
+      const auto got = next(**wire);
+      ASSERT_TRUE(got) << i;
+      ASSERT_EQ(copy(*got), frame_of(100, static_cast<std::uint8_t>(i)));
+    }
+  }
 }
 
 class VethTest : public ::testing::Test {

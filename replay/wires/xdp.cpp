@@ -392,13 +392,13 @@ WireResult<std::optional<Received>> XdpWire::receive(std::int64_t deadline) {
     if (received_.available() == 0) {
       if (to_fill_.wants_wakeup()) recvfrom(socket_.get(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
       if (received_.available() == 0) {
-        if (auto link = interface_.check_link(); !link && link.error().kind == WireError::Kind::missing)
-          return tl::unexpected(link.error());
-        if (!wire_clock::wait_for(socket_.get(), POLLIN, std::min(deadline, now() + look_up))) {
+        wire_clock::wait_for(socket_.get(), POLLIN, std::min(deadline, now() + look_up));
+        if (received_.available() == 0) {
+          // The link's last look is the sender's, who may be another thread.
+          if (!interface_.is_there()) return tl::unexpected(failed("receiving", ENODEV));
           if (now() >= deadline) return std::nullopt;
           continue;
         }
-        if (received_.available() == 0) continue;
       }
     }
     const xdp_desc piece = received_.read();
@@ -437,7 +437,7 @@ void XdpWire::close() {
 
 WireResult<std::unique_ptr<Wire>> open_xdp_wire(const XdpWireOptions& options) { return XdpWire::open(options); }
 
-WireResult<std::unique_ptr<Wire>> open_xdp_wire(const WireSpec& spec) {
+WireResult<XdpWireOptions> xdp_options(const WireSpec& spec) {
   if (auto known = spec.check({{"batch", true, "frames that are handed over by one call"},
                                {"copy", false, "frames are copied even where they need not be"},
                                {"frames", true, "that may be on their way, and wait here"},
@@ -462,7 +462,13 @@ WireResult<std::unique_ptr<Wire>> open_xdp_wire(const WireSpec& spec) {
   if (spec.has("copy")) options.mode = XdpWireOptions::Mode::copy;
   if (spec.has("zero-copy")) options.mode = XdpWireOptions::Mode::zero_copy;
   options.receive = !spec.has("noreceive");
-  return open_xdp_wire(options);
+  return options;
+}
+
+WireResult<std::unique_ptr<Wire>> open_xdp_wire(const WireSpec& spec) {
+  const auto options = xdp_options(spec);
+  if (!options) return tl::unexpected(options.error());
+  return open_xdp_wire(*options);
 }
 
 }  // namespace rdmawire::replay

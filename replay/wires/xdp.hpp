@@ -28,7 +28,8 @@ struct XdpWireOptions {
 /// Receiving attaches an XDP program to the interface, which goes with the wire, however the process ends. counters()
 /// count what the kernel gave back as done. Frames of more than 4096 octets need Linux 6.6.
 WireResult<std::unique_ptr<Wire>> open_xdp_wire(const XdpWireOptions& options);
-/// xdp:INTERFACE
+/// xdp:INTERFACE. What the text asks for; whether there is such an interface shows when it is opened.
+WireResult<XdpWireOptions> xdp_options(const WireSpec& spec);
 WireResult<std::unique_ptr<Wire>> open_xdp_wire(const WireSpec& spec);
 
 }  // namespace rdmawire::replay

@@ -75,6 +75,10 @@ TEST_F(XdpWireTest, FramesLongerThanAPage) {
   EXPECT_EQ(copy(*got), frame_of(4170, 6));
 }
 
+TEST_F(XdpWireTest, OneThreadSendsWhileAnotherReceives) {
+  testing::expect_both_ways_at_once(open("xdp:near"), open("xdp:far"));
+}
+
 TEST_F(XdpWireTest, ATimeIsWaitedFor) {
   const auto near = open("xdp:near,noreceive"), far = open("packet:far");
   const auto frame = frame_of(60, 1);

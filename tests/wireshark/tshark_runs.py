@@ -72,13 +72,17 @@ class Home:
             there.chmod(0o644)
         return there
 
-    def tshark(self, *arguments, timeout=120, check=True):
+    def run(self, program, *arguments, timeout=120, check=True, **options):
+        """A program of Wireshark's with this home, as somebody who is not root."""
         command = [*(NOBODY if os.geteuid() == 0 else []), "env", f"HOME={self.path}",
-                   f"XDG_CONFIG_HOME={self.path}/.config", "TZ=UTC", "tshark", *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, timeout=timeout)
+                   f"XDG_CONFIG_HOME={self.path}/.config", "TZ=UTC", program, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, timeout=timeout, check=False, **options)
         if check:
             assert done.returncode == 0, done.stderr.decode(errors="replace")
         return done
+
+    def tshark(self, *arguments, **options):
+        return self.run("tshark", *arguments, **options)
 
     def packets(self, capture, *arguments):
         """Each packet as an ElementTree of PDML."""

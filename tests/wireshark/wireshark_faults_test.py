@@ -26,9 +26,9 @@ def ipv4(protocol, payload, source=A, destination=B, tos=0):
     return MACS + b"\x08\x00" + header + payload
 
 
-def roce(transport, port=49192, tos=0):
+def roce(transport, port=49192, tos=0, to=4791):
     """A RoCEv2 frame with its ICRC: IBTA vol 1, A17.3.3."""
-    udp = struct.pack(">HHHH", port, 4791, 8 + len(transport) + 4, 0)
+    udp = struct.pack(">HHHH", port, to, 8 + len(transport) + 4, 0)
     frame = ipv4(17, udp + transport + bytes(4), tos=tos)
     masked = bytearray(b"\xff" * 8 + frame[14:-4])
     for at in (8 + 1, 8 + 8, 8 + 10, 8 + 11, 8 + 26, 8 + 27, 8 + 28 + 4):
@@ -91,6 +91,18 @@ def test_a_low_registered_source_port(see):
     for packet in see(frames, *MAIN):
         assert not protocols(packet) & {"dns", "tftp"}
         assert value(packet, "bth.dest_qp") == "0x000011"
+
+
+@pytest.mark.parametrize("arguments", [("-d", "udp.port==5000,rdmawire"),
+                                       ("-o", "rdmawire.roce_port:5000"), ("-o", "infiniband.rroce.port:5000")],
+                         ids=["Decode As", "our preference", "the built-in's preference"])
+def test_roce_on_another_port(see, arguments):
+    frame = roce(bth(4) + b"abcd", to=5000)
+    packet, = see([frame])
+    assert ours(packet) is None
+    packet, = see([frame], *arguments)
+    assert value(packet, "bth.psn") == "100"
+    good(packet)
 
 
 def test_congestion_notification(see):
@@ -196,18 +208,67 @@ class Stream:
         self.next[source] += len(payload) + (flags & 2 != 0)
 
 
+    def set_up(self):
+        """MPA without markers and CRCs, as both sides agree."""
+        self.send(A, flags=0x02)
+        self.send(B, flags=0x12)
+        self.send(A, b"MPA ID Req Frame" + struct.pack(">BBH", 0, 1, 0))
+        self.send(B, b"MPA ID Rep Frame" + struct.pack(">BBH", 0, 1, 0))
+        return self
+
+    def fpdu(self, *ulpdus):
+        """A segment with an FPDU each; the CRC is there, zero."""
+        octets = b""
+        for ulpdu in ulpdus:
+            fpdu = struct.pack(">H", len(ulpdu)) + ulpdu
+            octets += fpdu + bytes(-len(fpdu) % 4) + bytes(4)
+        self.send(A, octets)
+
+
+def send(msn, offset, octets, last=False):
+    """A segment of a Send: RFC 5040, 4.3, with DDP's untagged header, RFC 5041, 4.2."""
+    return bytes([0x41 if last else 0x01, 0x43]) + struct.pack(">IIII", 0, 0, msn, offset) + octets
+
+
+def write(stag, offset, octets, last=False):
+    return bytes([0xC1 if last else 0x81, 0x40]) + struct.pack(">IQ", stag, offset) + octets
+
+
 def test_immediate_data_of_iwarp(see):
-    """RFC 7306, 6: opcode 8, eight octets on queue 0. Without CRCs, as both sides agree: the field is there, zero."""
-    stream = Stream()
-    stream.send(A, flags=0x02)
-    stream.send(B, flags=0x12)
-    stream.send(A, b"MPA ID Req Frame" + struct.pack(">BBH", 0, 1, 0))
-    stream.send(B, b"MPA ID Rep Frame" + struct.pack(">BBH", 0, 1, 0))
-    ulpdu = bytes([0x41, 0x48]) + struct.pack(">IIII", 0, 0, 1, 0) + b"12345678"
-    fpdu = struct.pack(">H", len(ulpdu)) + ulpdu
-    stream.send(A, fpdu + bytes(-len(fpdu) % 4) + bytes(4))
+    """RFC 7306, 6: opcode 8, eight octets on queue 0."""
+    stream = Stream().set_up()
+    stream.fpdu(bytes([0x41, 0x48]) + struct.pack(">IIII", 0, 0, 1, 0) + b"12345678")
     packets = see(stream.frames)
     assert value(packets[-1], "wire") == "4"
     assert value(packets[-1], "rdmap.opcode") == "8"
     assert value(packets[-1], "ddp_untagged.msn") == "1"
     assert int(value(packets[-1], "rdmap_immediate.data"), 0) == int.from_bytes(b"12345678", "big")
+
+
+def whole(packet):
+    """The messages that are put together in the packet."""
+    return [bytes.fromhex(field.get("value")) for field in ours(packet).iter("field")
+            if field.get("name") == "rdmawire.reassembled.data"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("-2",), MAIN], ids=["one pass", "two passes", "main"])
+def test_messages_of_ddp_segments(see, arguments):
+    """By message number and offset, a WRITE between the segments of a Send; the built-in goes by arrival alone."""
+    stream = Stream().set_up()
+    stream.fpdu(send(1, 0, b"one "))
+    stream.fpdu(write(0x77, 0x1000, b"WRITE "), write(0x77, 0x1006, b"of two", last=True))
+    stream.fpdu(send(1, 4, b"message, "))
+    stream.fpdu(send(1, 13, b"in three", last=True), send(2, 0, b"alone", last=True))
+    *_, first, between, middle, last = see(stream.frames, *arguments)
+    assert whole(first) == [] and whole(middle) == []
+    assert whole(between) == [b"WRITE of two"]
+    assert whole(last) == [b"one message, in three"]
+    segments = [field.get("show") for field in ours(last).iter("field") if field.get("name") == "rdmawire.segment"]
+    assert segments == ["5", "7", "8"]
+
+
+def test_a_message_with_a_segment_missing_is_not_put_together(see):
+    stream = Stream().set_up()
+    stream.fpdu(send(1, 0, b"one "))
+    stream.fpdu(send(1, 99, b"in three", last=True))
+    assert [whole(packet) for packet in see(stream.frames)[-2:]] == [[], []]

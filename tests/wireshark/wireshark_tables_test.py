@@ -1,13 +1,16 @@
 """The plugin's tables, messages put together, what it does as the main dissector, how it is installed, and that its page
 is current."""
 
+import csv
+import json
 import os
 import re
+import shutil
 import subprocess
 from collections import Counter
 
 import pytest
-from tshark_runs import ALL, COMMAND, PLUGIN, ROOT, SAMPLES, dissected, needs_tshark, with_plugin, without_plugin
+from tshark_runs import ALL, COMMAND, PLUGIN, ROOT, SAMPLES, dissected, needs_tshark, ours, with_plugin, without_plugin
 
 pytestmark = needs_tshark
 BUILD = PLUGIN.parent.parent
@@ -91,18 +94,96 @@ def test_messages_are_put_together(capture):
         expected = b"".join(payload[int(segment)] for segment in segments.split(","))
         assert bytes.fromhex(data) == expected and int(length) == len(expected)
         whole += 1
-    # Every message of several packets that the report has whole, and no other.
-    home = with_plugin()
-    directory = home.path / f"tables-{capture.name}"
+    assert whole == len(several_of(capture))
+
+
+def several_of(capture):
+    """The completed messages of several packets that `analyze` lists of a capture: their sizes."""
+    directory = with_plugin().path / f"tables-{capture.name}"
     subprocess.run([COMMAND, "analyze", capture, "--csv", directory, "--threads", "1"], check=True, timeout=120,
                    stdout=subprocess.DEVNULL)
-    lines = [line.split(",") for line in (directory / "messages.csv").read_text().splitlines()]
-    at = {name: i for i, name in enumerate(lines[0])}
-    several = [line for line in lines[1:] if int(line[at["packets"]]) > 1 and line[at["outcome"]] == "completed"]
-    reads = [line for line in lines[1:] if line[at["operation"]] == "read" and line[at["outcome"]] == "completed"
-             and line[at["first_psn"]] != line[at["last_psn"]]]
-    wanted = {id(line) for line in several + reads}
-    assert whole == len(wanted)
+    with (directory / "messages.csv").open(newline="") as file:
+        return [int(row["size"]) for row in csv.DictReader(file) if row["outcome"] == "completed"
+                and (int(row["packets"]) > 1 or row["operation"] == "read" and row["first_psn"] != row["last_psn"])]
+
+
+@pytest.mark.parametrize("name", ["siw-read.pcap.gz", "siw-send.pcap.gz", "siw-write-loss.pcap.gz"])
+def test_ddp_messages_are_put_together(name):
+    """As many, and as long, as `analyze` has messages that do not fit one segment."""
+    frames = rows(SAMPLES / name, "rdmawire.reassembled.length", arguments=("-Y", "rdmawire.reassembled.length"))
+    lengths = sorted(int(length) for row in frames for length in row[0].split(","))
+    assert lengths == sorted(size for size in several_of(SAMPLES / name) if size > 1428) and len(lengths) > 20
+
+
+class Sharkd:
+    """Wireshark's file handling without a window: files one after another, frames in any order."""
+
+    def __init__(self, home):
+        self.home, self.requests = home, []
+
+    def ask(self, method, **parameters):
+        self.requests.append({"jsonrpc": "2.0", "id": len(self.requests) + 1, "method": method, "params": parameters})
+
+    def answers(self):
+        done = self.home.run("sharkd", "-", input="".join(json.dumps(one) + "\n" for one in self.requests).encode())
+        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith(b'{"jsonrpc"')]
+        assert [line["id"] for line in lines] == list(range(1, len(self.requests) + 1)), done.stderr
+        return [line["result"] for line in lines]
+
+
+def labels(node):
+    """The texts of a tree, ours alone, as PDML and sharkd have them."""
+    yield node["l"]
+    for below in node.get("n", []):
+        yield from labels(below)
+
+
+def ours_in(answer):
+    return [list(labels(node)) for node in answer["tree"] if node.get("f") == "rdmawire"]
+
+
+@pytest.mark.skipif(not shutil.which("sharkd"), reason="needs sharkd")
+def test_files_one_after_another_and_frames_in_any_order():
+    """What is said of a frame does not depend on which was looked at before it, on the file that was open before, or on a
+    preference that was set and taken back."""
+    home = with_plugin()
+    one, other = home.place(LOSS), home.place(SAMPLES / "siw-write-loss.pcap.gz")
+    order = [41, 26, 999, 35, 27, 26, 1042, 34, 41]
+    sharkd = Sharkd(home)
+    sharkd.ask("load", file=str(one))
+    for frame in order:
+        sharkd.ask("frame", frame=frame, proto=True)
+    sharkd.ask("load", file=str(other))
+    for frame in (300, 66, 50):
+        sharkd.ask("frame", frame=frame, proto=True)
+    sharkd.ask("load", file=str(one))
+    for frame in sorted(order, reverse=True):
+        sharkd.ask("frame", frame=frame, proto=True)
+    answers = sharkd.answers()
+    first = dict(zip(order, answers[1:10]))
+    assert ours_in(answers[1]) == ours_in(answers[9]) and len(ours_in(answers[1])) == 1
+    for frame, answer in zip(sorted(order, reverse=True), answers[15:]):
+        assert ours_in(answer) == ours_in(first[frame]), f"frame {frame}"
+    assert ours_in(answers[12]), "the second file has no tree of ours"
+    text = "\n".join(ours_in(first[35])[0])
+    assert "sequence_error_nak" in text and "Brought about by: 34" in text
+    # The same as tshark says in two passes.
+    packets = home.packets(LOSS, "-2", "-J", "rdmawire")
+    for frame in (26, 35, 41):
+        tree = ours(packets[frame - 1])
+        said = [field.get("showname") for field in tree.iter("field") if field.get("hide") != "yes"]
+        shown = [re.sub(r"^\[(.*)\]$", r"\1", label) for label in ours_in(first[frame])[0][1:]]
+        assert [label for label in shown if label] == [name for name in said if name], f"frame {frame}"
+
+
+def test_from_standard_input():
+    """Where nothing can be read twice, as in a live capture: one pass."""
+    home = with_plugin()
+    octets = home.place(LOSS).read_bytes()
+    fields = ("-T", "fields", "-e", "frame.number", "-e", "rdmawire.analysis.relative_psn", "-e", "rdmawire.event")
+    piped = home.run("tshark", "-n", "-r", "-", *fields, input=octets).stdout
+    assert piped == home.tshark("-n", "-r", home.place(LOSS), *fields).stdout
+    assert b"\n34\t1\tnak" in piped
 
 
 def test_display_filters_find_what_happened():

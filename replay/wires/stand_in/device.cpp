@@ -13,7 +13,7 @@
 #include <memory>
 #include <sstream>
 
-#include "replay/wires/stand_in/state.hpp"
+#include "replay/wires/stand_in/stand_in_state.hpp"
 
 namespace stand_in {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "replay/wires/stand_in/state.hpp"
+#include "replay/wires/stand_in/stand_in_state.hpp"
 
 namespace stand_in {
 namespace {

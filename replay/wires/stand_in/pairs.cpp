@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "replay/wires/stand_in/state.hpp"
+#include "replay/wires/stand_in/stand_in_state.hpp"
 
 namespace stand_in {
 namespace {

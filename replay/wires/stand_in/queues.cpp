@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <ctime>
 
-#include "replay/wires/stand_in/state.hpp"
+#include "replay/wires/stand_in/stand_in_state.hpp"
 
 namespace stand_in {
 namespace {

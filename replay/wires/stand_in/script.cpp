@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "replay/wires/stand_in/state.hpp"
+#include "replay/wires/stand_in/stand_in_state.hpp"
 
 namespace stand_in {
 
