@@ -9,7 +9,6 @@
 namespace rdmawire::replay::reactive {
 namespace {
 
-using machines::RcFailure;
 using machines::RcStep;
 
 constexpr std::size_t most_divergences = 1000;

@@ -46,9 +46,11 @@ std::map<std::string, std::int64_t> Report::error_counters() const {
   constexpr std::array<std::string_view, 10> words{"err",     "duplicate", "out_of", "drop",    "discard",
                                                    "invalid", "nak",       "retry",  "timeout", "rnr"};
   std::map<std::string, std::int64_t> errors;
-  for (const auto& [name, change] : counters)
+  for (const auto& counter : counters) {
+    const std::string& name = counter.first;
     if (std::any_of(words.begin(), words.end(), [&](std::string_view word) { return name.find(word) != name.npos; }))
-      errors.emplace(name, change);
+      errors.insert(counter);
+  }
   return errors;
 }
 

@@ -18,8 +18,6 @@
 namespace rdmawire::replay::reactive {
 namespace {
 
-using tracking::End;
-
 constexpr std::uint32_t our_sides = 0, their_side = 1;  // of the faults' language: a and b
 
 /// What leaves or is told at a later time.
@@ -94,7 +92,7 @@ class RocePlayer {
     }
   }
 
-  void perform(Actions actions) {
+  void perform(const Actions& actions) {
     wake_ = actions.wake;
     for (const std::size_t poke : actions.pokes)
       if (auto done = end_.poke(session_.plan.pokes[poke]); !done) return session_.fail(done.error());
