@@ -433,7 +433,7 @@ void add_play_options(CLI::App& app, PlayOptions& o) {
   using replay::CrcPolicy;
   using replay::Unmapped;
   const char* timing = "Timing (as captured unless said otherwise)";
-  auto group = [&app](const char* name, auto... option) { (option->group(name), ...); };
+  auto group = [](const char* name, auto... option) { (option->group(name), ...); };
   std::vector<CLI::Option*> paces;
   auto* speed = app.add_option("-x,--speed", o.speed, "so many times as fast")->check(check_positive)->type_name("N");
   add_rate(app, "-p,--pps", "frames a second", [&o](double v) { o.packets = v; });
