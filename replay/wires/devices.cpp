@@ -2,8 +2,12 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <utility>
 
 #include "replay/wires/descriptor.hpp"
 #include "replay/wires/interface.hpp"
@@ -15,6 +19,21 @@ namespace {
 std::string refusal(const Interface& interface, int family) {
   const Descriptor tried(socket(family, SOCK_RAW | SOCK_CLOEXEC, 0));
   return tried ? "" : interface.failed("opening a socket", errno).message;
+}
+
+// The network namespace of a process, or of this thread ("thread-self"); nothing where it cannot be seen.
+std::optional<std::pair<dev_t, ino_t>> namespace_of(const std::string& process) {
+  struct stat seen {};
+  if (::stat(("/proc/" + process + "/ns/net").c_str(), &seen) != 0) return std::nullopt;
+  return std::pair(seen.st_dev, seen.st_ino);
+}
+
+// 0: none, or it cannot be seen.
+long parent_of(long process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("PPid:")) return std::strtol(line.c_str() + 5, nullptr, 10);
+  return 0;
 }
 
 }  // namespace
@@ -43,10 +62,13 @@ std::vector<InterfaceDevice> interface_devices() {
 }
 
 std::optional<bool> in_first_namespace() {
-  struct stat ours {
-  }, first{};
-  if (stat("/proc/thread-self/ns/net", &ours) != 0 || stat("/proc/1/ns/net", &first) != 0) return std::nullopt;
-  return ours.st_ino == first.st_ino && ours.st_dev == first.st_dev;
+  const auto own = namespace_of("thread-self");
+  auto first = namespace_of("1");
+  if (!first)
+    for (long process = ::getpid(); process > 1; process = parent_of(process))
+      if (const auto seen = namespace_of(std::to_string(process))) first = seen;
+  if (!own || !first) return std::nullopt;
+  return *own == *first;
 }
 
 }  // namespace rdmawire::replay

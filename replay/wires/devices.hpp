@@ -22,8 +22,8 @@ struct InterfaceDevice {
 
 std::vector<InterfaceDevice> interface_devices();
 
-/// Whether this thread is in the network namespace that the machine started with; nothing: the first process hides its
-/// own.
+/// Whether this thread is in the network namespace that the machine started with: that of the first process or, where
+/// that one hides it, of the oldest ancestor that does not. Nothing: none of them can be seen.
 std::optional<bool> in_first_namespace();
 
 }  // namespace rdmawire::replay

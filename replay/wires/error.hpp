@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <string_view>
 
 #include "replay/wires/clock.hpp"
 #include "replay/wires/wire.hpp"
@@ -20,6 +21,10 @@ inline std::string errno_text(int number) {
   char buffer[128];
   return strerror_r(number, buffer, sizeof buffer);  // glibc's form, which gives the text
 }
+/// Behind EPERM and EACCES.
+inline constexpr std::string_view needs_net_raw =
+    "; it needs CAP_NET_RAW: run as root, or give the program the right with setcap cap_net_raw+ep PROGRAM";
+
 inline WireError closed_error(const std::string& name) {
   return {WireError::Kind::closed, 0, name + ": it was closed"};
 }

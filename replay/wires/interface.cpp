@@ -116,7 +116,7 @@ WireError Interface::failed(std::string_view doing, int number) const {
     case EPERM:
     case EACCES:
       kind = WireError::Kind::forbidden;
-      hint = "; it needs CAP_NET_RAW: run as root, or give the program the right with setcap cap_net_raw+ep PROGRAM";
+      hint = needs_net_raw;
       break;
     case ENODEV:
     case ENXIO:
