@@ -40,6 +40,15 @@ if(RDMAWIRE_COVERAGE)
   target_link_options(rdmawire_flags INTERFACE --coverage)
 endif()
 
+# Where tests find the working copy: a header for those that ask, and no definition for all, so that the others' objects
+# are shared between working copies.
+set(RDMAWIRE_TEST_INCLUDE ${CMAKE_BINARY_DIR}/generated)
+file(CONFIGURE OUTPUT ${RDMAWIRE_TEST_INCLUDE}/source_directory.hpp CONTENT
+"#pragma once
+/// The root of the working copy, without a slash at its end.
+#define RDMAWIRE_SOURCE_DIR \"@PROJECT_SOURCE_DIR@\"
+" @ONLY)
+
 function(rdmawire_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;USES;TESTS;TEST_USES;BENCHMARKS;BENCHMARK_USES;FUZZERS" ${ARGN})
   set(target rdmawire_${name})
@@ -56,7 +65,7 @@ function(rdmawire_room name)
     add_executable(${name}_test ${ROOM_TESTS})
     target_link_libraries(${name}_test PRIVATE ${target} rdmawire_flags GTest::gtest GTest::gmock GTest::gtest_main
                                                ${ROOM_TEST_USES})
-    target_compile_definitions(${name}_test PRIVATE RDMAWIRE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    target_include_directories(${name}_test PRIVATE ${RDMAWIRE_TEST_INCLUDE})
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST)
   endif()
 

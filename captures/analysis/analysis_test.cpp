@@ -21,6 +21,7 @@
 #include "dissectors/protocol/mac_control.hpp"
 #include "dissectors/protocol/opcode.hpp"
 #include "dissectors/protocol/transport.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::captures::analysis {
 namespace {

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <string>
 
+#include "source_directory.hpp"
+
 namespace rdmawire::captures::analysis {
 namespace {
 

@@ -14,6 +14,7 @@
 #include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::captures {
 namespace {

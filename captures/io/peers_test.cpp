@@ -8,6 +8,7 @@
 
 #include "captures/io/test_support.hpp"
 #include "captures/io/writer.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::captures {
 namespace {

@@ -13,6 +13,7 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/tracking/dissector.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::captures {
 namespace {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "conformance/agent/testing.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::agent {
 namespace {

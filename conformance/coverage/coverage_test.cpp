@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "source_directory.hpp"
+
 namespace rdmawire::conformance {
 namespace {
 

@@ -19,6 +19,7 @@
 #include "conformance/lab/process.hpp"
 #include "conformance/lab/run_directory.hpp"
 #include "replay/wires/wire.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::lab {
 namespace {

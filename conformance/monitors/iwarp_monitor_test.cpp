@@ -8,6 +8,7 @@
 
 #include "conformance/monitors/run.hpp"
 #include "conformance/monitors/streamed_for_test.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::conformance {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "conformance/monitors/monitored.hpp"
 #include "conformance/monitors/watched_for_test.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::conformance {
 namespace {

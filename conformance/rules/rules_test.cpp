@@ -10,6 +10,7 @@
 
 #include "conformance/rules/explain_rules.hpp"
 #include "conformance/rules/well_formed.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::conformance {
 namespace {

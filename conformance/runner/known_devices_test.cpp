@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "conformance/runner/expected.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::conformance {
 namespace {

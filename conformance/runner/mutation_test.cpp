@@ -12,6 +12,7 @@
 
 #include "conformance/runner/run.hpp"
 #include "conformance/runner/target.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::conformance {
 namespace {

@@ -9,6 +9,7 @@
 #include "conformance/monitors/run.hpp"
 #include "conformance/runner/run.hpp"
 #include "conformance/runner/target.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::conformance {
 namespace {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "dissectors/protocol/infiniband.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::faces {
 namespace {

@@ -19,6 +19,7 @@
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
 #include "dissectors/tracking/dissector.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::faces {
 namespace {

@@ -12,6 +12,7 @@
 #include "dissectors/faces/line.hpp"
 #include "dissectors/faces/tree.hpp"
 #include "dissectors/protocol/registry.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::faces {
 namespace {

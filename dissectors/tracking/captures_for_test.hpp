@@ -9,6 +9,7 @@
 #include "captures/io/reader.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/testing.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::tracking::testing {
 

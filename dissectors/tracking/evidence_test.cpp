@@ -23,6 +23,7 @@
 #include "dissectors/protocol/srp.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/tracking/dissector.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::tracking {
 namespace {

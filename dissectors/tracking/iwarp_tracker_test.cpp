@@ -15,6 +15,7 @@
 #include "dissectors/protocol/rdmap.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/tracking/dissector.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::tracking {
 namespace {

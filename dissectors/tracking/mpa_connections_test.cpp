@@ -14,6 +14,7 @@
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/testing.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::tracking {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "dissectors/protocol/bits.hpp"
 #include "dissectors/protocol/link_type.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::tracking::testing {
 

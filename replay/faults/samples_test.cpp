@@ -7,6 +7,7 @@
 #include "captures/io/reader.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "replay/faults/coordinates.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::replay {
 namespace {

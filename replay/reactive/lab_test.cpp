@@ -5,6 +5,7 @@
 
 #include "conformance/runner/live_target.hpp"
 #include "replay/reactive/run.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::replay::reactive {
 namespace {

@@ -13,6 +13,7 @@
 #include "dissectors/tracking/dissector.hpp"
 #include "replay/reactive/run.hpp"
 #include "replay/wires/forwarding.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::replay::reactive {
 namespace {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "captures/io/reader.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::replay {
 namespace {

@@ -22,6 +22,7 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/transport.hpp"
+#include "source_directory.hpp"
 
 namespace rdmawire::captures::vantage {
 namespace {
