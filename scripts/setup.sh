@@ -6,6 +6,7 @@ packages_build=(
   libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libisal-dev libpcap-dev zlib1g-dev libzstd-dev
   libibverbs-dev librdmacm-dev libsodium-dev liblwip-dev
   libpugixml-dev
+  pybind11-dev python3-dev
   libwireshark-dev libwiretap-dev libwsutil-dev libglib2.0-dev
   libgtest-dev libgmock-dev libbenchmark-dev libtins-dev
   libjs-chart.js libjs-jquery libjs-jquery-datatables

@@ -1,0 +1,12 @@
+#pragma once
+/// The parts of the module, one a file, in the order in which they are added.
+
+#include <pybind11/pybind11.h>
+
+namespace rdmawire::python {
+
+namespace py = pybind11;
+
+void bind_errors(py::module_& module);
+
+}  // namespace rdmawire::python

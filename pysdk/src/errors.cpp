@@ -1,0 +1,69 @@
+#include "pysdk/src/errors.hpp"
+
+#include <array>
+
+#include "dissectors/protocol/header.hpp"
+#include "pysdk/src/bindings.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+// Classes live as long as the interpreter: never released, as no destructor may run after it.
+std::array<PyObject*, 7> classes{};
+
+PyObject* make(py::module_& module, const char* name, const char* doc, std::initializer_list<PyObject*> bases) {
+  py::tuple base(bases.size());
+  std::size_t i = 0;
+  for (PyObject* b : bases) base[i++] = py::reinterpret_borrow<py::object>(b);
+  const std::string qualified = std::string("rdmawire.") + name;
+  PyObject* made = PyErr_NewExceptionWithDoc(qualified.c_str(), doc, base.ptr(), nullptr);
+  if (!made) throw py::error_already_set();
+  module.add_object(name, py::reinterpret_borrow<py::object>(made));
+  return made;
+}
+
+}  // namespace
+
+void bind_errors(py::module_& module) {
+  const auto at = [](ErrorClass which) -> PyObject*& { return classes[static_cast<std::size_t>(which)]; };
+  PyObject* base = at(ErrorClass::base) =
+      make(module, "Error", "What rdmawire raises; its text is one sentence that says what to do.", {PyExc_Exception});
+  at(ErrorClass::usage) =
+      make(module, "UsageError", "What was asked for cannot be: a name, a value, an order of calls.",
+           {base, PyExc_ValueError});
+  at(ErrorClass::parse) = make(module, "ParseError",
+                               "Octets that contradict themselves or end too early. Attributes: kind ('truncated', "
+                               "'malformed', 'unknown', 'limit'), layer, offset, needed, had, what.",
+                               {base, PyExc_ValueError});
+  at(ErrorClass::capture) =
+      make(module, "CaptureError", "A capture that cannot be read, or not further, or written.", {base});
+  at(ErrorClass::wire) = make(module, "WireError",
+                              "What went wrong on a wire. Attributes: kind ('missing', 'forbidden', 'unsupported', "
+                              "'frame', 'down', 'full', 'closed', 'specification', 'system') and errno, 0 for none.",
+                              {base});
+  at(ErrorClass::device) = make(
+      module, "DeviceError", "What a device, or the agent beside it, refused or did not do. Attribute: kind.", {base});
+  at(ErrorClass::closed) =
+      make(module, "ClosedError", "An object was used after it was closed.", {base, PyExc_ValueError});
+}
+
+void raise(ErrorClass which, const std::string& message, const py::dict& attributes) {
+  const py::handle type(classes[static_cast<std::size_t>(which)]);
+  py::object error = type(py::str(message));
+  for (const auto& [name, value] : attributes) py::setattr(error, name, value);
+  PyErr_SetObject(type.ptr(), error.ptr());
+  throw py::error_already_set();
+}
+
+void raise(const ParseError& error) {
+  py::dict attributes;
+  attributes["kind"] = py::str(std::string(to_string(error.kind)));
+  attributes["layer"] = error.layer ? py::object(py::str(std::string(error.layer->name))) : py::none();
+  attributes["offset"] = error.offset;
+  attributes["needed"] = error.needed;
+  attributes["had"] = error.had;
+  attributes["what"] = py::str(std::string(error.what));
+  raise(ErrorClass::parse, to_string(error), attributes);
+}
+
+}  // namespace rdmawire::python

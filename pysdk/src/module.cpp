@@ -1,0 +1,11 @@
+/// The module rdmawire._core: what of C++ the package is made of. Each file beside this one adds its part.
+
+#include <pybind11/pybind11.h>
+
+#include "pysdk/src/bindings.hpp"
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "What of rdmawire is C++; the package rdmawire gives it its form.";
+  module.attr("__version__") = RDMAWIRE_VERSION;
+  rdmawire::python::bind_errors(module);
+}

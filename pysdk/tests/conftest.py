@@ -1,0 +1,8 @@
+"""The package under test is that of the build tree: RDMAWIRE_PYTHON, else the preset dev's."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, os.environ.get("RDMAWIRE_PYTHON", str(ROOT / "build" / "dev" / "python")))
