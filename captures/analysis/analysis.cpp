@@ -601,6 +601,7 @@ void Analysis::merge(const Analysis& other) {
     }
   }
   troubled_left_out_ += other.troubled_left_out_;
+  sentences_.insert(sentences_.end(), other.sentences_.begin(), other.sentences_.end());
 }
 
 std::vector<Event> Analysis::first_events(EventKind kind) const {

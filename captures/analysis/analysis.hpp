@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -161,6 +163,7 @@ class Incast {
   [[nodiscard]] std::int64_t window() const { return window_; }
 
  private:
+  friend struct Archived;
   static constexpr std::size_t most_senders = 64;  ///< told apart in a window
   static constexpr std::size_t most_rows = 50;
   struct Receiver {
@@ -271,6 +274,7 @@ class Analysis final : public tracking::Sink {
   Incast incast;
 
  private:
+  friend struct Archived;
   struct Count {
     std::uint64_t count = 0;
     void merge(const Count& other) { count += other.count; }
@@ -302,6 +306,8 @@ class Analysis final : public tracking::Sink {
   std::vector<Foremost<Event, EarlierEvent>> events_;
   std::unordered_map<std::uint64_t, Troubled> troubled_;
   std::uint64_t troubled_left_out_ = 0;
+  /// What constant sentences of loaded connections point to.
+  std::vector<std::shared_ptr<const std::set<std::string, std::less<>>>> sentences_;
 };
 
 }  // namespace rdmawire::captures::analysis

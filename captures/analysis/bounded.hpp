@@ -11,6 +11,9 @@
 
 namespace rdmawire::captures::analysis {
 
+/// What archive.cpp saves and loads these by.
+struct Archived;
+
 /// Rows by key; never removes any. `Key` needs == and `hash()`, 64 bits of which the low ones are well mixed.
 template <class Key, class Row>
 class BoundedTable {
@@ -67,6 +70,7 @@ class BoundedTable {
   }
 
  private:
+  friend struct Archived;
   static constexpr std::uint32_t none = UINT32_MAX;
   void grow() {
     slots_.assign(slots_.empty() ? 64 : slots_.size() * 2, none);
@@ -113,6 +117,7 @@ class BoundedSet {
   [[nodiscard]] std::uint64_t overflow() const { return table_.overflow(); }
 
  private:
+  friend struct Archived;
   struct Nothing {
     void merge(const Nothing& /*other*/) {}
   };
@@ -149,6 +154,7 @@ class Foremost {
   [[nodiscard]] bool empty() const { return seen_ == 0; }
 
  private:
+  friend struct Archived;
   // Twice as many are held as are asked for; then the worse half goes: a constant cost for each.
   void keep(const Item& item) {
     if (bounded_ && !Less{}(item, worst_)) return;

@@ -11,6 +11,8 @@
 
 namespace rdmawire::captures::analysis {
 
+struct Archived;
+
 class Histogram {
  public:
   /// A negative value counts as 0.
@@ -51,6 +53,7 @@ class Histogram {
   }
 
  private:
+  friend struct Archived;
   static constexpr unsigned bits = 7;
   static constexpr std::uint64_t half = 1U << bits;
   // Values below 2 * half have a bucket each; above, a power of two has `half` of them.

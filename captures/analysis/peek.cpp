@@ -132,24 +132,25 @@ Peek peek(Bytes frame, LinkType link, std::uint32_t wire_length, std::uint16_t e
   return result;
 }
 
+std::optional<std::uint64_t> endpoint_pair(const Peek& seen, Bytes frame, LinkType link) {
+  if (seen.known) return seen.pair_hash();
+  const HeaderStack stack = decode(frame, link);
+  const auto ports = stack.wire == Wire::infiniband ? std::nullopt : tracking::ports_of(stack);
+  if (!ports) return std::nullopt;
+  Peek decoded;
+  decoded.from = ports->from;
+  decoded.to = ports->to;
+  return decoded.pair_hash();
+}
+
 unsigned Division::next(const Peek& seen, Bytes frame, LinkType link) {
   if (loads_.size() <= 1) return 0;
-  std::uint64_t hash = 0;
-  if (seen.known) {
-    hash = seen.pair_hash();
-  } else {
-    const HeaderStack stack = decode(frame, link);
-    const auto ports = stack.wire == Wire::infiniband ? std::nullopt : tracking::ports_of(stack);
-    if (!ports) {
-      ++loads_[0];
-      return 0;
-    }
-    Peek decoded;
-    decoded.from = ports->from;
-    decoded.to = ports->to;
-    hash = decoded.pair_hash();
+  const auto pair = endpoint_pair(seen, frame, link);
+  if (!pair) {
+    ++loads_[0];
+    return 0;
   }
-  std::uint16_t& share = share_[hash & (pairs - 1)];
+  std::uint16_t& share = share_[*pair & (pairs - 1)];
   if (share == none) {
     share = static_cast<std::uint16_t>(std::min_element(loads_.begin(), loads_.end()) - loads_.begin());
     // Of pairs that all begin at once, each share gets as many.

@@ -3,6 +3,7 @@
 /// before anything is dissected.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "dissectors/protocol/bits.hpp"
@@ -30,6 +31,10 @@ struct Peek {
   }
   [[nodiscard]] std::uint64_t receiver_hash() const { return tracking::FlowKey{to, {}, 0}.hash(); }
 };
+
+/// What all frames between two addresses have in common, by hash; nothing: no addresses, or native InfiniBand, whose
+/// subnet management concerns everybody.
+std::optional<std::uint64_t> endpoint_pair(const Peek& seen, Bytes frame, LinkType link);
 
 /// Divides the work into shares: all frames between two addresses belong to the same one, whatever lies around them.
 /// What has no addresses, and native InfiniBand, whose subnet management concerns everybody, is the first one's.

@@ -103,7 +103,12 @@ struct Pipeline::State {
   std::size_t came = 0, went = 0;
   std::array<std::uint64_t, 4> recent{};  // hashes of flows
 
+  /// Takes it now, or lets it wait until the memory that it will need has come.
+  void come(const Coming& record, bool stays);
   void take(const Coming& record);
+  void drain() {
+    while (went != came) take(coming[went++ % coming.size()]);
+  }
 };
 
 Pipeline::Pipeline(const RunOptions& options, unsigned share, unsigned shares)
@@ -120,41 +125,57 @@ void Pipeline::add(const Record& record, std::uint64_t frame, bool stays) {
   if (counts) s.analysis.incast.add(seen.from, seen.to, record.time, seen.payload);
   if (seen.known) s.tracker.note_addresses(seen.from, seen.to);
   if (!mine && !seen.text) return;
-  if (!stays || !s.tracker.worth_fetching()) {
+  s.come({record.bytes, record.time, frame, record.wire_length, record.link, mine, seen, false, {}, 0}, stays);
+}
+
+void Pipeline::take(const Record& record, std::uint64_t frame, bool mine) {
+  const Peek seen =
+      peek(record.bytes, record.link, record.wire_length, state_->options.dissector.decode.extra_roce_v2_port);
+  state_->come({record.bytes, record.time, frame, record.wire_length, record.link, mine, seen, false, {}, 0}, true);
+}
+
+void Pipeline::note_addresses(const PortAddress& from, const PortAddress& to) {
+  state_->tracker.note_addresses(from, to);
+}
+
+void Pipeline::note_arrival(const PortAddress& from, const PortAddress& to, std::int64_t time, std::uint64_t payload) {
+  state_->analysis.incast.add(from, to, time, payload);
+}
+
+void Pipeline::State::come(const Coming& record, bool stays) {
+  if (!stays || !tracker.worth_fetching()) {
     drain();
-    s.take({record.bytes, record.time, frame, record.wire_length, record.link, mine, seen, false, {}, 0});
+    take(record);
     return;
   }
-  Coming& newest = s.coming[s.came++ % s.coming.size()];
-  newest = {record.bytes, record.time, frame, record.wire_length, record.link, mine, seen, false, {}, 0};
+  const Peek& seen = record.seen;
+  Coming& newest = coming[came++ % coming.size()];
+  newest = record;
   if (seen.bth) {
     const FlowKey ports{seen.from, seen.to, 0};
     newest.ahead = {ports.with(seen.dest_qp).hash(), opcode(seen.opcode).direction == Direction::response};
     // What one of the last packets belonged to is in the cache: most traffic comes in bursts.
-    newest.fetches = std::find(s.recent.begin(), s.recent.end(), newest.ahead.hash) == s.recent.end();
+    newest.fetches = std::find(recent.begin(), recent.end(), newest.ahead.hash) == recent.end();
     if (newest.fetches) {
-      s.recent[s.came % s.recent.size()] = newest.ahead.hash;
+      recent[came % recent.size()] = newest.ahead.hash;
       newest.queue_pair_id = Analysis::queue_pair_id(ports, seen.dest_qp);
-      s.tracker.fetch_slot(newest.ahead);
-      s.analysis.fetch_slot(newest.queue_pair_id);
+      tracker.fetch_slot(newest.ahead);
+      analysis.fetch_slot(newest.queue_pair_id);
     }
   }
   constexpr std::size_t step = coming_records / 3;
-  if (s.came - s.went > step)
-    if (const Coming& packet = s.coming[(s.came - 1 - step) % s.coming.size()]; packet.fetches) {
-      s.tracker.fetch_connection(packet.ahead);
-      s.analysis.fetch_row(packet.queue_pair_id);
+  if (came - went > step)
+    if (const Coming& other = coming[(came - 1 - step) % coming.size()]; other.fetches) {
+      tracker.fetch_connection(other.ahead);
+      analysis.fetch_row(other.queue_pair_id);
     }
-  if (s.came - s.went > 2 * step)
-    if (const Coming& packet = s.coming[(s.came - 1 - 2 * step) % s.coming.size()]; packet.fetches)
-      s.tracker.fetch_requests(packet.ahead);
-  if (s.came - s.went == s.coming.size()) s.take(s.coming[s.went++ % s.coming.size()]);
+  if (came - went > 2 * step)
+    if (const Coming& other = coming[(came - 1 - 2 * step) % coming.size()]; other.fetches)
+      tracker.fetch_requests(other.ahead);
+  if (came - went == coming.size()) take(coming[went++ % coming.size()]);
 }
 
-void Pipeline::drain() {
-  State& s = *state_;
-  while (s.went != s.came) s.take(s.coming[s.went++ % s.coming.size()]);
-}
+void Pipeline::drain() { state_->drain(); }
 
 void Pipeline::State::take(const Coming& record) {
   packet.number = record.frame;

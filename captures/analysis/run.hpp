@@ -52,6 +52,12 @@ class Pipeline final : public FrameTaker {
   /// while the memory that they will need comes into the cache. That changes when, and not what, is found.
   void add(const Record& record, std::uint64_t frame, bool stays) override;
   void add(const Record& record, std::uint64_t frame) { add(record, frame, false); }
+  /// A frame that somebody else divided (partition.hpp). Not `mine`: it is another share's, and concerns this one by
+  /// the text that it carries. Its octets stay until drain().
+  void take(const Record& record, std::uint64_t frame, bool mine);
+  /// What a frame that may be another share's tells everybody, and what it is to its receiver's share.
+  void note_addresses(const PortAddress& from, const PortAddress& to);
+  void note_arrival(const PortAddress& from, const PortAddress& to, std::int64_t time, std::uint64_t payload);
   /// Ends the waiting.
   void drain() override;
   /// No more packets. Once.

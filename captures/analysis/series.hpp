@@ -7,6 +7,8 @@
 
 namespace rdmawire::captures::analysis {
 
+struct Archived;
+
 /// The step is 1 µs times the smallest power of two that makes the capture fit; steps begin at whole multiples of their
 /// length since 1970. So it depends on the first and the last time only, and series merge exactly.
 class Series {
@@ -42,6 +44,7 @@ class Series {
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
 
  private:
+  friend struct Archived;
   Step& find(std::int64_t time);
   void coarsen();
   void reach(std::int64_t time);

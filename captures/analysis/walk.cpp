@@ -17,52 +17,6 @@ bool is_regular(const std::string& name) {
   return name != "-" && ::stat(name.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
-class Window {
- public:
-  Window(Boundary from, Boundary to) : from_(from), to_(to) {}
-  [[nodiscard]] bool has(std::int64_t time, std::uint64_t frame) const {
-    const auto value = [&](const Boundary& b) {
-      return b.kind == Boundary::Kind::frame ? static_cast<std::int64_t>(frame) : time;
-    };
-    return (from_.kind == Boundary::Kind::none || value(from_) >= from_.value) &&
-           (to_.kind == Boundary::Kind::none || value(to_) <= to_.value);
-  }
-
- private:
-  Boundary from_, to_;
-};
-
-/// Finds files that were recorded at the same time. At the border of two pieces of one capture some packets may stand
-/// in the wrong order; here it is half of a file and more.
-class Overlaps {
- public:
-  void packet(std::int64_t time) {
-    first_ = std::min(first_, time);
-    last_ = std::max(last_, time);
-  }
-  /// Whether the file whose packets were told overlaps an earlier one. Files come in the order of their first packets.
-  bool end_of_file() {
-    if (first_ > last_) return false;  // it has no packet
-    bool overlaps = false;
-    if (latest_first_ <= latest_last_) {
-      const std::int64_t shared = difference(std::min(latest_last_, last_), std::max(latest_first_, first_));
-      const std::int64_t shorter = std::min(difference(latest_last_, latest_first_), difference(last_, first_));
-      overlaps = shared > 0 && shared >= shorter / 2;
-    }
-    if (latest_first_ > latest_last_ || last_ > latest_last_) {
-      latest_first_ = first_;
-      latest_last_ = last_;
-    }
-    first_ = INT64_MAX;
-    last_ = INT64_MIN;
-    return overlaps;
-  }
-
- private:
-  std::int64_t first_ = INT64_MAX, last_ = INT64_MIN;
-  std::int64_t latest_first_ = INT64_MAX, latest_last_ = INT64_MIN;  ///< of the file that lasted longest so far
-};
-
 bool read_number(std::string_view text, std::int64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
@@ -83,6 +37,43 @@ std::optional<std::int64_t> read_seconds(std::string_view text) {
 }
 
 }  // namespace
+
+bool Window::has(std::int64_t time, std::uint64_t frame) const {
+  const auto value = [&](const Boundary& b) {
+    return b.kind == Boundary::Kind::frame ? static_cast<std::int64_t>(frame) : time;
+  };
+  return (from_.kind == Boundary::Kind::none || value(from_) >= from_.value) &&
+         (to_.kind == Boundary::Kind::none || value(to_) <= to_.value);
+}
+
+bool Overlaps::end_of_file() {
+  if (first_ > last_) return false;  // it has no packet
+  bool overlaps = false;
+  if (latest_first_ <= latest_last_) {
+    const std::int64_t shared = difference(std::min(latest_last_, last_), std::max(latest_first_, first_));
+    const std::int64_t shorter = std::min(difference(latest_last_, latest_first_), difference(last_, first_));
+    overlaps = shared > 0 && shared >= shorter / 2;
+  }
+  if (latest_first_ > latest_last_ || last_ > latest_last_) {
+    latest_first_ = first_;
+    latest_last_ = last_;
+  }
+  first_ = INT64_MAX;
+  last_ = INT64_MIN;
+  return overlaps;
+}
+
+void note_end(const Reader& reader, Next next, Input::File& facts) {
+  for (const Interface& interface : reader.interfaces())
+    if (const auto drops = interface.statistics ? interface.statistics->drops() : std::nullopt)
+      facts.lost_by_capture = facts.lost_by_capture.value_or(0) + *drops;
+  if (next == Next::error) facts.trouble = to_string(reader.error());
+}
+
+Boundary Boundary::from_origin(std::int64_t origin) const {
+  if (kind != Kind::relative) return *this;
+  return {Kind::absolute, std::max<std::int64_t>(origin, 0) > INT64_MAX - value ? INT64_MAX : value + origin};
+}
 
 std::optional<Boundary> Boundary::parse(std::string_view text) {
   constexpr std::string_view frame = "frame:";
@@ -139,12 +130,8 @@ Walk::Walk(const WalkOptions& options, std::vector<std::string>& troubles)
   std::stable_sort(files_.begin(), files_.end(),
                    [](const OpenFile& a, const OpenFile& b) { return a.first_time < b.first_time; });
   const std::int64_t origin = files_.empty() ? 0 : files_.front().first_time;
-  for (Boundary* boundary : {&from_, &to_})
-    if (boundary->kind == Boundary::Kind::relative) {
-      boundary->kind = Boundary::Kind::absolute;
-      boundary->value =
-          std::max<std::int64_t>(origin, 0) > INT64_MAX - boundary->value ? INT64_MAX : boundary->value + origin;
-    }
+  from_ = from_.from_origin(origin);
+  to_ = to_.from_origin(origin);
 }
 
 bool Walk::seekable() const {
@@ -200,13 +187,8 @@ void Walk::through(FrameTaker& taker, bool first, Input& input, std::vector<std:
     if (!first) continue;
     if (facts.packets == 0) facts.first_frame = 0;
     input.overlapping_files += overlaps.end_of_file();
-    for (const Interface& interface : reader->interfaces())
-      if (const auto drops = interface.statistics ? interface.statistics->drops() : std::nullopt)
-        facts.lost_by_capture = facts.lost_by_capture.value_or(0) + *drops;
-    if (next == Next::error) {
-      facts.trouble = to_string(reader->error());
-      troubles.push_back(facts.trouble);
-    }
+    note_end(*reader, next, facts);
+    if (!facts.trouble.empty()) troubles.push_back(facts.trouble);
     input.files.push_back(std::move(facts));
   }
 }

@@ -2,6 +2,7 @@
 /// Walking through capture files: which are read in which order, what part of them, and who takes their frames. What
 /// every run over captures has in common, by one thread or several.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -22,6 +23,8 @@ struct Boundary {
   /// "12.5" seconds since the first packet; "1732163000.5" seconds since 1970 (from 10^8 on);
   /// "2026-11-21T07:53:37.1" in UTC; "frame:214".
   static std::optional<Boundary> parse(std::string_view text);
+  /// The same in absolute time, where it was relative to the first packet, at `origin`.
+  [[nodiscard]] Boundary from_origin(std::int64_t origin) const;
 };
 
 /// What is read.
@@ -32,6 +35,35 @@ struct WalkOptions {
   std::function<void(std::uint64_t, std::uint64_t, std::uint64_t, const std::string&)> progress;
   const std::atomic<bool>* stop = nullptr;  ///< ends the reading early, as if the capture ended there
 };
+
+/// Finds files that were recorded at the same time. At the border of two pieces of one capture some packets may stand
+/// in the wrong order; here it is half of a file and more.
+class Overlaps {
+ public:
+  void packet(std::int64_t time) {
+    first_ = std::min(first_, time);
+    last_ = std::max(last_, time);
+  }
+  /// Whether the file whose packets were told overlaps an earlier one. Files come in the order of their first packets.
+  bool end_of_file();
+
+ private:
+  std::int64_t first_ = INT64_MAX, last_ = INT64_MIN;
+  std::int64_t latest_first_ = INT64_MAX, latest_last_ = INT64_MIN;  ///< of the file that lasted longest so far
+};
+
+/// Which packets lie within the boundaries. Relative ones must have been made absolute.
+class Window {
+ public:
+  Window(Boundary from, Boundary to) : from_(from), to_(to) {}
+  [[nodiscard]] bool has(std::int64_t time, std::uint64_t frame) const;
+
+ private:
+  Boundary from_, to_;
+};
+
+/// What is known of a file once it was read, `next` having ended that: what the capture lost, why reading stopped.
+void note_end(const Reader& reader, Next next, Input::File& facts);
 
 /// Takes frames, numbered from 1 over all files.
 class FrameTaker {

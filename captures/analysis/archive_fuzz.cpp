@@ -1,0 +1,33 @@
+/// What travels between processes, broken: parcels of frames, and saved analyses.
+
+#include "captures/analysis/archive.hpp"
+#include "captures/analysis/partition.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rdmawire::captures::analysis;
+  const rdmawire::Bytes octets(data, size);
+  if (size && data[0] != 'r') {  // an analysis begins with the product's name
+    static const RunOptions options = [] {
+      RunOptions small;
+      small.tracker.connections = 64;
+      return small;
+    }();
+    ShareTracker tracker(options);
+    const auto added = tracker.add(octets);
+    static_cast<void>(added);
+    static_cast<void>(tracker.finish());
+    return 0;
+  }
+  static const std::string beginning = [] {
+    const std::string saved = save(Analysis());
+    return saved.substr(0, saved.find('\n') + 1);
+  }();
+  // What tells builds apart is not what is to be tried.
+  std::string saved = beginning;
+  saved.append(reinterpret_cast<const char*>(data), size);
+  if (const auto loaded = load({reinterpret_cast<const std::uint8_t*>(saved.data()), saved.size()})) {
+    const std::string again = save(*loaded);
+    static_cast<void>(again);
+  }
+  return 0;
+}
