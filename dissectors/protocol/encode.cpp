@@ -6,6 +6,7 @@
 #include "dissectors/protocol/icmp.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
+#include "dissectors/protocol/layer_octets.hpp"
 #include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/transport.hpp"
 
@@ -17,6 +18,12 @@ std::uint16_t internet_checksum(Bytes bytes, std::uint32_t sum) {
   if (bytes.size() % 2) total += static_cast<std::uint64_t>(bytes.back()) << 8;
   while (total >> 16) total = (total & 0xffff) + (total >> 16);
   return static_cast<std::uint16_t>(~total);
+}
+
+std::size_t octets_in_packet(const HeaderValue& layer) {
+  const HeaderInfo& header = layer.header();
+  const std::size_t octets = layer.bytes().size(), beyond = header.unit ? octets % header.unit : 0;
+  return beyond == 0 || layer.given(*header.counted_by) ? octets : octets + header.unit - beyond;
 }
 
 namespace {
@@ -130,11 +137,10 @@ std::vector<std::uint8_t> Frame::encode() const {
   FrameLayout layout;
   layout.layers = layers;
   for (HeaderValue& layer : layout.layers) {
-    const HeaderInfo& header = layer.header();
-    const std::size_t beyond = header.unit ? layer.bytes().size() % header.unit : 0;
-    if (beyond == 0 || layer.given(*header.counted_by)) continue;
+    const std::size_t missing = octets_in_packet(layer) - layer.bytes().size();
+    if (missing == 0) continue;
     std::vector<std::uint8_t> tail(layer.tail().begin(), layer.tail().end());
-    tail.resize(tail.size() + header.unit - beyond, 0);
+    tail.resize(tail.size() + missing, 0);
     layer.set_tail(tail);
   }
   const std::size_t bth = transport_index(layers), lrh = last_index(layers, info<Lrh>);

@@ -30,14 +30,28 @@
 namespace rdmawire {
 namespace {
 
+struct Row {
+  const HeaderInfo* header;
+  std::string_view structure;  ///< what C++ calls it: "AtomicEth"
+};
+
+// What the compiler calls H, without its namespace: "[with H = rdmawire::Bth; …]", "[H = rdmawire::Bth]".
+template <class H>
+constexpr std::string_view structure_name() {
+  std::string_view text = __PRETTY_FUNCTION__;
+  text.remove_prefix(text.find("H = ") + 4);
+  text = text.substr(0, text.find_first_of(";]"));
+  return text.substr(text.rfind(':') + 1);
+}
+
 template <class... H>
-constexpr std::array<const HeaderInfo*, sizeof...(H)> headers_of() {
-  return {&info<H>...};
+constexpr std::array<Row, sizeof...(H)> headers_of() {
+  return {Row{&info<H>, structure_name<H>()}...};
 }
 
 template <std::size_t... N>
-constexpr auto join(const std::array<const HeaderInfo*, N>&... lists) {
-  std::array<const HeaderInfo*, (N + ...)> all{};
+constexpr auto join(const std::array<Row, N>&... lists) {
+  std::array<Row, (N + ...)> all{};
   auto out = all.begin();
   ((out = std::copy(lists.begin(), lists.end(), out)), ...);
   return all;
@@ -45,7 +59,7 @@ constexpr auto join(const std::array<const HeaderInfo*, N>&... lists) {
 
 // One line a family.
 // clang-format off
-constexpr auto headers = join(
+constexpr auto rows = join(
     headers_of<Ethernet, Vlan, LinuxSll, LinuxSll2, NullLoopback, Erf, MacControl, Pause, PriorityPause>(),
     headers_of<Ipv4, Ipv4Option, Ipv4OptionOctet, Ipv6, Ipv6Extension, Ipv6Fragment, Ipv6Authentication>(),
     headers_of<Arp, ArpEthernet, ArpInfiniband>(),
@@ -76,7 +90,108 @@ constexpr auto headers = join(
     headers_of<SmbDirectNegotiateRequest, SmbDirectNegotiateResponse, SmbDirectData>());
 // clang-format on
 
+constexpr auto headers = [] {
+  std::array<const HeaderInfo*, rows.size()> all{};
+  std::transform(rows.begin(), rows.end(), all.begin(), [](const Row& row) { return row.header; });
+  return all;
+}();
+
+struct Spelling {
+  std::string_view here, there;
+};
+// Words of C++'s names as the specifications, and those who write packets, spell them.
+constexpr Spelling words[] = {
+    {"Aeth", "AETH"},     {"Arp", "ARP"},     {"Bth", "BTH"},        {"Cm", "CM"},     {"Cnp", "CNP"},
+    {"Cqe", "CQE"},       {"Dc", "DC"},       {"Ddp", "DDP"},        {"Deth", "DETH"}, {"Erf", "ERF"},
+    {"Erspan", "ERSPAN"}, {"Eth", "ETH"},     {"Ethernet", "Ether"}, {"Feth", "FETH"}, {"Fpdu", "FPDU"},
+    {"Gre", "GRE"},       {"Grh", "GRH"},     {"Guid", "GUID"},      {"Icmp", "ICMP"}, {"Icmpv", "ICMPv"},
+    {"Ieth", "IETH"},     {"Io", "IO"},       {"Ipoib", "IPoIB"},    {"Ipv", "IPv"},   {"Iscsi", "iSCSI"},
+    {"Iser", "iSER"},     {"Lid", "LID"},     {"Lrh", "LRH"},        {"Mad", "MAD"},   {"Mc", "MC"},
+    {"Mpa", "MPA"},       {"Mss", "MSS"},     {"Nd", "ND"},          {"Nvme", "NVMe"}, {"Pm", "PM"},
+    {"Rdeth", "RDETH"},   {"Rdma", "RDMA"},   {"Rdmap", "RDMAP"},    {"Reth", "RETH"}, {"Rmpp", "RMPP"},
+    {"Rpc", "RPC"},       {"Rwh", "RWH"},     {"Sa", "SA"},          {"Sll", "SLL"},   {"Sm", "SM"},
+    {"Smb", "SMB"},       {"Smp", "SMP"},     {"Srp", "SRP"},        {"Tcp", "TCP"},   {"Udp", "UDP"},
+    {"Vlan", "VLAN"},     {"Vxlan", "VXLAN"}, {"Xrceth", "XRCETH"},
+};
+// Of enumerations' titles: what everybody says with one word.
+constexpr Spelling phrases[] = {{"BTH opcode", "Opcode"}};
+
+constexpr bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr char upper(char c) { return is_lower(c) ? static_cast<char>(c - 'a' + 'A') : c; }
+
+std::string spell(std::string_view structure) {
+  std::string out;
+  while (!structure.empty()) {
+    std::size_t end = 1;
+    while (end < structure.size() && is_lower(structure[end])) ++end;
+    const std::string_view word = structure.substr(0, end);
+    structure.remove_prefix(end);
+    const auto* known =
+        std::find_if(std::begin(words), std::end(words), [&](const Spelling& s) { return s.here == word; });
+    out += known != std::end(words) ? known->there : word;
+  }
+  return out;
+}
+
+// The words of a phrase: letters and digits; an apostrophe is not there.
+std::vector<std::string> words_of(std::string_view phrase) {
+  std::vector<std::string> out;
+  bool inside = false;
+  for (const char c : phrase) {
+    if (c == '\'') continue;
+    const bool letter = is_upper(c) || is_lower(c) || is_digit(c);
+    if (letter && !inside) out.emplace_back();
+    if (letter) out.back() += c;
+    inside = letter;
+  }
+  return out;
+}
+
 }  // namespace
+
+std::string_view type_name(const HeaderInfo& header) {
+  static const auto names = [] {
+    std::array<std::string, rows.size()> all;
+    for (std::size_t i = 0; i < rows.size(); ++i) all[i] = spell(rows[i].structure);
+    return all;
+  }();
+  const auto found = std::find(headers.begin(), headers.end(), &header);
+  if (found == headers.end()) return {};
+  return names[static_cast<std::size_t>(found - headers.begin())];
+}
+
+std::string type_name(const Names& names) {
+  for (const Spelling& phrase : phrases)
+    if (names.title == phrase.here) return std::string(phrase.there);
+  std::string out;
+  for (std::string word : words_of(names.title)) {
+    word[0] = upper(word[0]);
+    out += word;
+  }
+  // A header's values, called as the header is.
+  const auto is_it = [&](const HeaderInfo* header) { return type_name(*header) == out; };
+  return std::any_of(headers.begin(), headers.end(), is_it) ? out + "Code" : out;
+}
+
+std::string constant_name(const Names& names, const Name& entry) {
+  const auto plain = [&](const Name& one) {
+    std::string out;
+    for (const std::string& word : words_of(one.name)) {
+      if (!out.empty()) out += '_';
+      out += word;
+    }
+    // No identifier begins with a digit: what is enumerated stands before it.
+    if (out.empty() || is_digit(out[0])) out = words_of(names.title).front() + (out.empty() ? "" : "_") + out;
+    std::transform(out.begin(), out.end(), out.begin(), upper);
+    return out;
+  };
+  std::string name = plain(entry);
+  for (const Name& other : names.entries)
+    if (&other != &entry && plain(other) == name) return name + "_" + std::to_string(entry.value);
+  return name;
+}
 
 std::span<const HeaderInfo* const> all_headers() { return headers; }
 

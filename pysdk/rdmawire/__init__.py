@@ -3,6 +3,8 @@
 Native InfiniBand, RoCEv1, RoCEv2 and iWARP, by the same tables as the command ``rdmawire`` and at the same speed.
 """
 
+from rdmawire import _core
+from rdmawire._core import *
 from rdmawire._core import (
     CaptureError,
     ClosedError,
@@ -24,3 +26,4 @@ __all__ = [
     "WireError",
     "__version__",
 ]
+__all__ += _core.__all__

@@ -8,5 +8,7 @@ namespace rdmawire::python {
 namespace py = pybind11;
 
 void bind_errors(py::module_& module);
+void bind_enumerations(py::module_& module);
+void bind_frames(py::module_& module);
 
 }  // namespace rdmawire::python

@@ -47,15 +47,28 @@ void bind_errors(py::module_& module) {
       make(module, "ClosedError", "An object was used after it was closed.", {base, PyExc_ValueError});
 }
 
-void raise(ErrorClass which, const std::string& message, const py::dict& attributes) {
+namespace {
+
+py::object make(ErrorClass which, const std::string& message, const py::dict& attributes) {
   const py::handle type(classes[static_cast<std::size_t>(which)]);
   py::object error = type(py::str(message));
   for (const auto& [name, value] : attributes) py::setattr(error, name, value);
-  PyErr_SetObject(type.ptr(), error.ptr());
+  return error;
+}
+
+}  // namespace
+
+void raise(ErrorClass which, const std::string& message, const py::dict& attributes) {
+  PyErr_SetObject(classes[static_cast<std::size_t>(which)], make(which, message, attributes).ptr());
   throw py::error_already_set();
 }
 
 void raise(const ParseError& error) {
+  PyErr_SetObject(classes[static_cast<std::size_t>(ErrorClass::parse)], to_exception(error).ptr());
+  throw py::error_already_set();
+}
+
+py::object to_exception(const ParseError& error) {
   py::dict attributes;
   attributes["kind"] = py::str(std::string(to_string(error.kind)));
   attributes["layer"] = error.layer ? py::object(py::str(std::string(error.layer->name))) : py::none();
@@ -63,7 +76,7 @@ void raise(const ParseError& error) {
   attributes["needed"] = error.needed;
   attributes["had"] = error.had;
   attributes["what"] = py::str(std::string(error.what));
-  raise(ErrorClass::parse, to_string(error), attributes);
+  return make(ErrorClass::parse, to_string(error), attributes);
 }
 
 }  // namespace rdmawire::python

@@ -25,5 +25,7 @@ enum class ErrorClass : unsigned char {
 /// Raises; the attributes, where given, are set on the exception.
 [[noreturn]] void raise(ErrorClass which, const std::string& message, const py::dict& attributes = {});
 [[noreturn]] void raise(const ParseError& error);
+/// The exception, without raising it: a finding of a lenient reader.
+py::object to_exception(const ParseError& error);
 
 }  // namespace rdmawire::python

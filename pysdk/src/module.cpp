@@ -8,4 +8,6 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "What of rdmawire is C++; the package rdmawire gives it its form.";
   module.attr("__version__") = RDMAWIRE_VERSION;
   rdmawire::python::bind_errors(module);
+  rdmawire::python::bind_enumerations(module);
+  rdmawire::python::bind_frames(module);
 }

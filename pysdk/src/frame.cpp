@@ -1,0 +1,767 @@
+#include "pysdk/src/frame.hpp"
+
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+
+#include "dissectors/faces/json.hpp"
+#include "dissectors/faces/line.hpp"
+#include "dissectors/faces/tree.hpp"
+#include "dissectors/protocol/crc.hpp"
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/registry.hpp"
+#include "pysdk/src/bindings.hpp"
+#include "pysdk/src/errors.hpp"
+#include "pysdk/src/guard.hpp"
+#include "pysdk/src/objects.hpp"
+#include "pysdk/src/octets.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+PyTypeObject* type = nullptr;  // lives as long as the interpreter
+
+FrameData& data_of(PyObject* self) { return as_frame(self)->data; }
+
+void destroy(PyObject* self) {
+  data_of(self).~FrameData();
+  PyTypeObject* of = Py_TYPE(self);
+  of->tp_free(self);
+  Py_DECREF(of);
+}
+
+std::string layer_names(FrameData& data) {
+  std::string text;
+  for (std::size_t i = 0; i < data.layer_count(); ++i) {
+    if (!text.empty()) text += ", ";
+    text += type_name(data.header(i));
+  }
+  return text.empty() ? "no header" : text;
+}
+
+// Putting together. A header behind a payload is payload too.
+void append(Frame& frame, HeaderValue header) {
+  if (frame.payload.empty()) {
+    frame /= std::move(header);
+  } else {
+    const Bytes octets = header.bytes();
+    frame.payload.insert(frame.payload.end(), octets.begin(), octets.end());
+  }
+}
+
+void append(Frame& frame, const Frame& inner) {
+  for (const HeaderValue& header : inner.layers) append(frame, header);
+  frame.payload.insert(frame.payload.end(), inner.payload.begin(), inner.payload.end());
+  if (inner.pad) frame.pad = inner.pad;
+  if (inner.icrc) frame.icrc = inner.icrc;
+  if (inner.vcrc) frame.vcrc = inner.vcrc;
+  if (inner.mpa_crc) frame.mpa_crc = inner.mpa_crc;
+  frame.with_icrc &= inner.with_icrc;
+  frame.with_vcrc &= inner.with_vcrc;
+  frame.with_mpa_crc &= inner.with_mpa_crc;
+  frame.trailer.insert(frame.trailer.end(), inner.trailer.begin(), inner.trailer.end());
+}
+
+/// False: not a part of a frame.
+bool append(Frame& frame, PyObject* part) {
+  if (is_header(part)) {
+    append(frame, value_of(as_header(part)));
+  } else if (is_frame(part)) {
+    append(frame, data_of(part).values());
+  } else if (PyObject_CheckBuffer(part)) {
+    const Octets octets(part);
+    frame.payload.insert(frame.payload.end(), octets.bytes().begin(), octets.bytes().end());
+  } else {
+    return false;
+  }
+  return true;
+}
+
+LinkType link_of_first(const Frame& frame) {
+  return frame.layers.empty() ? LinkType::ethernet : link_of(frame.layers.front().header());
+}
+
+// What lies where in a frame, whether it was decoded or built.
+struct Places {
+  Range payload, pad, icrc, vcrc, mpa_crc, trailer;
+};
+Places places_of(FrameData& data) {
+  const Frame& values = data.values();
+  const auto has = [&](const HeaderInfo& header) {
+    return std::any_of(values.layers.begin(), values.layers.end(),
+                       [&](const HeaderValue& layer) { return &layer.header() == &header; });
+  };
+  const auto size = static_cast<std::uint32_t>(data.view().size());
+  std::uint32_t end = size;
+  Places at;
+  const auto cut = [&](std::uint32_t octets) {
+    end -= octets;
+    return Range{end, octets};
+  };
+  at.trailer = cut(static_cast<std::uint32_t>(values.trailer.size()));
+  if (values.with_vcrc && has(info<Lrh>)) at.vcrc = cut(2);
+  if (values.with_icrc && has(info<Bth>))
+    at.icrc = cut(4);
+  else if (values.with_mpa_crc && has(info<Fpdu>))
+    at.mpa_crc = cut(4);
+  std::uint32_t begin = 0;
+  for (std::size_t i = 0; i < values.layers.size(); ++i) begin += static_cast<std::uint32_t>(data.layer(i).size());
+  at.payload = {begin, static_cast<std::uint32_t>(values.payload.size())};
+  at.pad = {at.payload.end(), end - at.payload.end()};
+  return at;
+}
+
+PyObject* octets_at(FrameData& data, Range range) {
+  return to_bytes(data.view().subspan(range.offset, range.length)).release().ptr();
+}
+
+// --- attributes -----------------------------------------------------------------------------------------------------
+
+template <auto Read>
+PyObject* get(PyObject* self, void*) {
+  return guard([&] { return Read(data_of(self)); });
+}
+
+PyObject* read_link(FrameData& data) { return py::str(link_word(data.link)).release().ptr(); }
+int write_link(PyObject* self, PyObject* from, void*) {
+  return guard<int>(-1, [&] {
+    if (!from) throw py::attribute_error("a frame has a link type; it cannot be deleted");
+    data_of(self).relink(link_from(from));
+    return 0;
+  });
+}
+
+PyObject* read_time(FrameData& data) {
+  if (!data.time_ns) Py_RETURN_NONE;
+  return PyLong_FromLongLong(*data.time_ns);
+}
+int write_time(PyObject* self, PyObject* from, void*) {
+  return guard<int>(-1, [&] {
+    if (!from || from == Py_None)
+      data_of(self).time_ns.reset();
+    else
+      data_of(self).time_ns = py::cast<std::int64_t>(py::handle(from));
+    return 0;
+  });
+}
+PyObject* read_number(FrameData& data) { return PyLong_FromUnsignedLongLong(data.number); }
+PyObject* read_wire_length(FrameData& data) { return PyLong_FromUnsignedLong(data.wire_length()); }
+
+PyObject* read_wire(FrameData& data) {
+  const std::string_view word = faces::wire_name(data.stack().wire);
+  if (word.empty()) Py_RETURN_NONE;
+  return py::str(word.data(), word.size()).release().ptr();
+}
+
+PyObject* read_layers(PyObject* self, void*) {
+  return guard([&] {
+    const std::size_t count = data_of(self).layer_count();
+    py::tuple layers(count);
+    for (std::size_t i = 0; i < count; ++i) layers[i] = py::reinterpret_steal<py::object>(new_layer(as_frame(self), i));
+    return layers.release().ptr();
+  });
+}
+
+PyObject* read_payload(FrameData& data) { return octets_at(data, places_of(data).payload); }
+PyObject* read_pad(FrameData& data) { return octets_at(data, places_of(data).pad); }
+PyObject* read_trailer(FrameData& data) { return octets_at(data, places_of(data).trailer); }
+
+std::vector<std::uint8_t> vector_of(PyObject* from, std::string_view what) {
+  if (PyLong_Check(from) || PyUnicode_Check(from))
+    throw py::type_error(fmt::format("a frame's {} is octets, not {}", what, Py_TYPE(from)->tp_name));
+  const Octets octets(from);
+  return {octets.bytes().begin(), octets.bytes().end()};
+}
+
+void set_payload(Frame& frame, PyObject* from) {
+  frame.payload = from ? vector_of(from, "payload") : std::vector<std::uint8_t>();
+}
+void set_pad(Frame& frame, PyObject* from) {
+  if (from)
+    frame.pad = vector_of(from, "pad");
+  else
+    frame.pad.reset();
+}
+void set_trailer(Frame& frame, PyObject* from) {
+  frame.trailer = from ? vector_of(from, "trailer") : std::vector<std::uint8_t>();
+}
+
+template <class Number>
+void set_crc(std::optional<Number>& crc, bool& with, PyObject* from, std::string_view name) {
+  if (!from || from == Py_None) {
+    crc.reset();
+    with = from == nullptr;
+    return;
+  }
+  if (!PyLong_Check(from))
+    throw py::type_error(
+        fmt::format("a frame's {} is an int, or None for a frame without; not {}", name, Py_TYPE(from)->tp_name));
+  const unsigned long long number = PyLong_AsUnsignedLongLong(from);
+  constexpr unsigned long long most = std::numeric_limits<Number>::max();
+  if (PyErr_Occurred() || number > most) {
+    PyErr_Clear();
+    raise(ErrorClass::usage, fmt::format("a frame's {} is {} bits wide: {} does not fit", name, sizeof(Number) * 8,
+                                         py::str(py::handle(from)).cast<std::string>()));
+  }
+  crc = static_cast<Number>(number);
+  with = true;
+}
+void set_icrc(Frame& frame, PyObject* from) { set_crc(frame.icrc, frame.with_icrc, from, "icrc"); }
+void set_vcrc(Frame& frame, PyObject* from) { set_crc(frame.vcrc, frame.with_vcrc, from, "vcrc"); }
+void set_mpa_crc(Frame& frame, PyObject* from) { set_crc(frame.mpa_crc, frame.with_mpa_crc, from, "mpa_crc"); }
+
+// Refused values leave the frame as it was.
+template <auto Set>
+int set(PyObject* self, PyObject* from, void*) {
+  return guard<int>(-1, [&] {
+    Frame changed = data_of(self).values();
+    Set(changed, from);
+    data_of(self).change() = std::move(changed);
+    return 0;
+  });
+}
+
+PyObject* number_at(FrameData& data, Range range) {
+  if (range.length == 0) Py_RETURN_NONE;
+  return PyLong_FromUnsignedLongLong(load_be(data.view().data() + range.offset, range.length));
+}
+PyObject* read_icrc(FrameData& data) { return number_at(data, places_of(data).icrc); }
+PyObject* read_vcrc(FrameData& data) { return number_at(data, places_of(data).vcrc); }
+PyObject* read_mpa_crc(FrameData& data) { return number_at(data, places_of(data).mpa_crc); }
+
+PyObject* status(const CrcCheck& check) {
+  const std::string_view word = to_string(check.status);
+  return py::str(word.data(), word.size()).release().ptr();
+}
+PyObject* read_icrc_status(FrameData& data) { return status(data.icrc()); }
+PyObject* read_vcrc_status(FrameData& data) { return status(data.vcrc()); }
+PyObject* read_mpa_crc_status(FrameData& data) { return status(data.mpa_crc()); }
+
+PyObject* read_findings(FrameData& data) {
+  py::list findings;
+  for (const ParseError& finding : data.stack().findings()) findings.append(to_exception(finding));
+  return py::tuple(findings).release().ptr();
+}
+
+PyGetSetDef attributes[] = {
+    {"layers", read_layers, nullptr, "The headers from the link up: a tuple. Setting their fields changes the frame.",
+     nullptr},
+    {"payload", get<read_payload>, set<set_payload>, "Octets behind the headers, without pad and CRCs.", nullptr},
+    {"pad", get<read_pad>, set<set_pad>, "Octets between payload and CRC. Deleted: as many zeros as are due.", nullptr},
+    {"icrc", get<read_icrc>, set<set_icrc>,
+     "The invariant CRC, as its octets stand in the frame, first octet highest; None: the frame has none. Deleted: "
+     "computed.\n"
+     "IBTA vol 1, 7.8.1.",
+     nullptr},
+    {"vcrc", get<read_vcrc>, set<set_vcrc>,
+     "The variant CRC of native InfiniBand; None: the frame has none. Deleted: computed. IBTA vol 1, 7.8.2.", nullptr},
+    {"mpa_crc", get<read_mpa_crc>, set<set_mpa_crc>,
+     "The CRC of an FPDU; None: the frame has none. Deleted: computed. RFC 5044, 4.4.", nullptr},
+    {"trailer", get<read_trailer>, set<set_trailer>,
+     "Octets behind everything: Ethernet padding, a frame check sequence.", nullptr},
+    {"icrc_status", get<read_icrc_status>, nullptr,
+     "'good', 'bad', 'unverifiable' (a cut capture, a fragment), 'absent'.", nullptr},
+    {"vcrc_status", get<read_vcrc_status>, nullptr, "Likewise.", nullptr},
+    {"mpa_crc_status", get<read_mpa_crc_status>, nullptr, "Likewise.", nullptr},
+    {"findings", get<read_findings>, nullptr,
+     "What is wrong with the frame as it goes out: a tuple of ParseError, not raised; at most four.", nullptr},
+    {"link", get<read_link>, write_link,
+     "Where the first octet stands: 'ethernet', 'infiniband', 'raw_ip', 'linux_sll' …; 'fpdu', 'mpa' or 'bth' for "
+     "octets\n"
+     "that begin with that header.",
+     nullptr},
+    {"wire", get<read_wire>, nullptr, "'infiniband', 'roce_v1', 'roce_v2', 'iwarp', or None.", nullptr},
+    {"wire_length", get<read_wire_length>, nullptr,
+     "Octets on the wire: more than len(frame) where the capture was cut.", nullptr},
+    {"time_ns", get<read_time>, write_time, "When it was captured: nanoseconds since 1970, or None.", nullptr},
+    {"number", get<read_number>, nullptr, "In its capture, from 1; 0: it comes from none.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+// --- frame[BTH] -----------------------------------------------------------------------------------------------------
+
+std::size_t find_layer(FrameData& data, PyObject* key) {
+  const auto count = static_cast<Py_ssize_t>(data.layer_count());
+  if (const HeaderInfo* header = header_of_type(key)) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+      if (&data.header(i) == header) return i;
+    PyErr_SetString(PyExc_IndexError,
+                    fmt::format("the frame has no {}: it has {}", type_name(*header), layer_names(data)).c_str());
+    throw py::error_already_set();
+  }
+  if (PyTuple_Check(key) && PyTuple_GET_SIZE(key) == 2) {
+    const HeaderInfo* header = header_of_type(PyTuple_GET_ITEM(key, 0));
+    if (header && PyLong_Check(PyTuple_GET_ITEM(key, 1))) {
+      std::vector<std::size_t> places;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+        if (&data.header(i) == header) places.push_back(i);
+      Py_ssize_t which = PyLong_AsSsize_t(PyTuple_GET_ITEM(key, 1));
+      if (which == -1 && PyErr_Occurred()) throw py::error_already_set();
+      if (which < 0) which += static_cast<Py_ssize_t>(places.size());
+      if (which >= 0 && which < static_cast<Py_ssize_t>(places.size())) return places[static_cast<std::size_t>(which)];
+      throw py::index_error(
+          fmt::format("the frame has {} {}: it has {}", places.size(), type_name(*header), layer_names(data)));
+    }
+  }
+  if (PyLong_Check(key)) {
+    Py_ssize_t i = PyLong_AsSsize_t(key);
+    if (i == -1 && PyErr_Occurred()) throw py::error_already_set();
+    if (i < 0) i += count;
+    if (i >= 0 && i < count) return static_cast<std::size_t>(i);
+    throw py::index_error(fmt::format("the frame has {} headers: {}", count, layer_names(data)));
+  }
+  throw py::type_error(fmt::format(
+      "a frame's headers are found by class (frame[BTH], frame[IPv4, 1]) or place, not by {}", Py_TYPE(key)->tp_name));
+}
+
+PyObject* subscript(PyObject* self, PyObject* key) {
+  return guard([&] { return new_layer(as_frame(self), find_layer(data_of(self), key)); });
+}
+
+int assign_subscript(PyObject* self, PyObject* key, PyObject* from) {
+  return guard<int>(-1, [&] {
+    FrameData& data = data_of(self);
+    const std::size_t i = find_layer(data, key);
+    if (!from) throw py::type_error("headers of a frame cannot be deleted; frame.without(BTH) is a frame without");
+    if (!is_header(from) || as_header(from)->header != &data.header(i))
+      throw py::type_error(fmt::format("a header can take the place of another {} only", type_name(data.header(i))));
+    HeaderValue value = value_of(as_header(from));
+    data.change().layers[i] = std::move(value);
+    return 0;
+  });
+}
+
+int contains(PyObject* self, PyObject* key) {
+  return guard<int>(-1, [&] {
+    const HeaderInfo* header = header_of_type(key);
+    if (!header) throw py::type_error("whether a header is in a frame is asked by its class: BTH in frame");
+    FrameData& data = data_of(self);
+    for (std::size_t i = 0; i < data.layer_count(); ++i)
+      if (&data.header(i) == header) return 1;
+    return 0;
+  });
+}
+
+Py_ssize_t size(PyObject* self) {
+  return guard<Py_ssize_t>(-1, [&] { return static_cast<Py_ssize_t>(data_of(self).view().size()); });
+}
+int truth(PyObject*) { return 1; }
+
+int buffer(PyObject* self, Py_buffer* view, int flags) {
+  return guard<int>(-1, [&] {
+    const int result = PyObject_GetBuffer(data_of(self).octets().ptr(), view, flags);
+    return result;
+  });
+}
+
+// --- methods --------------------------------------------------------------------------------------------------------
+
+PyObject* to_octets(PyObject* self, PyObject*) {
+  return guard([&] { return Py_NewRef(data_of(self).octets().ptr()); });
+}
+
+PyObject* copy(PyObject* self, PyObject*) {
+  return guard([&] { return new_frame(FrameData(data_of(self))); });
+}
+
+PyObject* get_layer(PyObject* self, PyObject* key) {
+  const int found = contains(self, key);
+  if (found < 0) return nullptr;
+  if (!found) Py_RETURN_NONE;
+  return subscript(self, key);
+}
+
+PyObject* without(PyObject* self, PyObject* key) {
+  return guard([&] {
+    FrameData& data = data_of(self);
+    const std::size_t i = find_layer(data, key);
+    Frame values = data.values();
+    values.layers.erase(values.layers.begin() + static_cast<std::ptrdiff_t>(i));
+    FrameData made(std::move(values), data.link);
+    made.time_ns = data.time_ns;
+    return new_frame(std::move(made));
+  });
+}
+
+PyObject* recompute(PyObject* self, PyObject*) {
+  return guard([&] {
+    Frame& frame = data_of(self).change();
+    frame.forget_computed();
+    frame.with_icrc = frame.with_vcrc = frame.with_mpa_crc = true;
+    return Py_NewRef(self);
+  });
+}
+
+// Text, or None when it was printed.
+PyObject* print_or_give(const std::string& text, PyObject* arguments, PyObject* keywords) {
+  static const char* names[] = {"dump", nullptr};
+  int dump = 0;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$p", const_cast<char**>(names), &dump)) return nullptr;
+  py::object object = py::reinterpret_steal<py::object>(
+      checked(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace")));
+  if (dump) return object.release().ptr();
+  PyObject* out = PySys_GetObject("stdout");
+  if (out && out != Py_None && PyFile_WriteObject(object.ptr(), out, Py_PRINT_RAW) != 0) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* show(PyObject* self, PyObject* arguments, PyObject* keywords) {
+  return guard([&] {
+    std::string text;
+    faces::append_tree(text, data_of(self).packet());
+    return print_or_give(text, arguments, keywords);
+  });
+}
+
+PyObject* hexdump(PyObject* self, PyObject* arguments, PyObject* keywords) {
+  return guard([&] {
+    std::string text;
+    faces::append_hexdump(text, data_of(self).packet());
+    return print_or_give(text, arguments, keywords);
+  });
+}
+
+std::string summary_of(FrameData& data) {
+  std::string line = faces::one_line(data.packet());
+  while (!line.empty() && line.back() == '\n') line.pop_back();
+  return line;
+}
+
+PyObject* summary(PyObject* self, PyObject*) {
+  return guard([&] { return py::str(summary_of(data_of(self))).release().ptr(); });
+}
+
+PyObject* to_dict(PyObject* self, PyObject*) {
+  return guard([&] {
+    static auto* writer = new faces::JsonWriter;
+    static const py::handle loads = py::object(py::module_::import("json").attr("loads")).release();
+    FrameData& data = data_of(self);
+    std::string text;
+    writer->append(text, data.packet());
+    py::dict made = loads(py::str(text));
+    // What is not known of a frame that was made here.
+    if (data.number == 0) made.attr("pop")("frame");
+    if (!data.time_ns) made.attr("pop")("time");
+    made["link"] = link_word(data.link);
+    if (const CrcCheck crc = data.mpa_crc(); crc.status != CrcCheck::Status::absent) {
+      py::dict judged;
+      judged["status"] = std::string(to_string(crc.status));
+      if (crc.status != CrcCheck::Status::unverifiable) judged["value"] = fmt::format("0x{:08x}", crc.value);
+      if (crc.status == CrcCheck::Status::bad) judged["computed"] = fmt::format("0x{:08x}", crc.computed);
+      made["crc"] = judged;
+    }
+    return made.release().ptr();
+  });
+}
+
+PyObject* command(PyObject* self, PyObject*) {
+  return guard([&] { return py::str(command_of(data_of(self))).release().ptr(); });
+}
+
+PyObject* represent(PyObject* self) {
+  return guard([&] {
+    FrameData& data = data_of(self);
+    std::string text = "<Frame";
+    for (std::size_t i = 0; i < data.layer_count(); ++i) {
+      text += i ? " / " : " ";
+      text += type_name(data.header(i));
+    }
+    return py::str(fmt::format("{}, {} octets>", text, data.view().size())).release().ptr();
+  });
+}
+
+// As captured: its octets. Made or changed: its parts.
+PyObject* reduce(PyObject* self, PyObject*) {
+  return guard([&] {
+    FrameData& data = data_of(self);
+    const py::object of = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(type));
+    const py::object time = data.time_ns ? py::object(py::int_(*data.time_ns)) : py::none();
+    if (data.is_captured())
+      return py::make_tuple(of.attr("_captured"), py::make_tuple(data.octets(), static_cast<unsigned>(data.link),
+                                                                 data.wire_length(), time, data.number))
+          .release()
+          .ptr();
+    const Frame& values = data.values();
+    py::list layers;
+    for (const HeaderValue& layer : values.layers) layers.append(py::reinterpret_steal<py::object>(new_header(layer)));
+    const auto crc = [](const auto& given, bool with) -> py::object {
+      if (!with) return py::none();
+      return given ? py::object(py::int_(*given)) : py::object(py::str("auto"));
+    };
+    return py::make_tuple(of.attr("_made"),
+                          py::make_tuple(layers, to_bytes(values.payload),
+                                         values.pad ? py::object(to_bytes(*values.pad)) : py::none(),
+                                         crc(values.icrc, values.with_icrc), crc(values.vcrc, values.with_vcrc),
+                                         crc(values.mpa_crc, values.with_mpa_crc), to_bytes(values.trailer),
+                                         static_cast<unsigned>(data.link), time, data.number))
+        .release()
+        .ptr();
+  });
+}
+
+PyObject* restore_captured(PyObject*, PyObject* state) {
+  return guard([&] {
+    const auto parts = py::reinterpret_borrow<py::tuple>(state);
+    const auto octets = parts[0].cast<py::object>();
+    if (!PyBytes_CheckExact(octets.ptr())) throw py::type_error("a frame's octets are pickled as bytes");
+    FrameData data(py::reinterpret_borrow<py::bytes>(octets), LinkType{parts[1].cast<std::uint16_t>()},
+                   parts[2].cast<std::uint32_t>());
+    data.time_ns = parts[3].cast<std::optional<std::int64_t>>();
+    data.number = parts[4].cast<std::uint64_t>();
+    return new_frame(std::move(data));
+  });
+}
+
+PyObject* restore_made(PyObject*, PyObject* state) {
+  return guard([&] {
+    const auto parts = py::reinterpret_borrow<py::tuple>(state);
+    Frame values;
+    for (const py::handle layer : parts[0]) {
+      if (!is_header(layer.ptr())) throw py::type_error("a frame is made of headers");
+      values /= value_of(as_header(layer.ptr()));
+    }
+    const auto object = [&](std::size_t i) { return parts[i].cast<py::object>(); };
+    const auto crc = [&](std::size_t i) { return py::isinstance<py::str>(object(i)) ? nullptr : object(i).ptr(); };
+    set_payload(values, object(1).ptr());
+    if (!object(2).is_none()) set_pad(values, object(2).ptr());
+    set_icrc(values, crc(3));
+    set_vcrc(values, crc(4));
+    set_mpa_crc(values, crc(5));
+    set_trailer(values, object(6).ptr());
+    FrameData data(std::move(values), LinkType{parts[7].cast<std::uint16_t>()});
+    data.time_ns = parts[8].cast<std::optional<std::int64_t>>();
+    data.number = parts[9].cast<std::uint64_t>();
+    return new_frame(std::move(data));
+  });
+}
+
+PyObject* compare(PyObject* left, PyObject* right, int operation) {
+  return guard([&]() -> PyObject* {
+    if ((operation != Py_EQ && operation != Py_NE) || !is_frame(right)) Py_RETURN_NOTIMPLEMENTED;
+    FrameData &a = data_of(left), &b = data_of(right);
+    const bool same = a.link == b.link && std::ranges::equal(a.view(), b.view());
+    return PyBool_FromLong(same == (operation == Py_EQ));
+  });
+}
+
+PyObject* make(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
+  return guard([&] {
+    Frame values;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
+      PyObject* part = PyTuple_GET_ITEM(arguments, i);
+      if (!append(values, part))
+        throw py::type_error(
+            fmt::format("a frame is made of headers, frames and octets, not of {}", Py_TYPE(part)->tp_name));
+    }
+    LinkType link = link_of_first(values);
+    std::optional<std::int64_t> time_ns;
+    std::uint64_t number = 0;
+    PyObject *name = nullptr, *from = nullptr;
+    Py_ssize_t at = 0;
+    while (keywords && PyDict_Next(keywords, &at, &name, &from)) {
+      const auto is = [&](const char* word) { return PyUnicode_CompareWithASCIIString(name, word) == 0; };
+      if (is("payload"))
+        set_payload(values, from);
+      else if (is("pad"))
+        set_pad(values, from);
+      else if (is("icrc"))
+        set_icrc(values, from);
+      else if (is("vcrc"))
+        set_vcrc(values, from);
+      else if (is("mpa_crc"))
+        set_mpa_crc(values, from);
+      else if (is("trailer"))
+        set_trailer(values, from);
+      else if (is("link"))
+        link = link_from(from);
+      else if (is("time_ns") && from != Py_None)
+        time_ns = py::cast<std::int64_t>(py::handle(from));
+      else if (is("number"))
+        number = py::cast<std::uint64_t>(py::handle(from));
+      else if (!is("time_ns"))
+        throw py::type_error(fmt::format("Frame has no part '{}'", py::str(py::handle(name)).cast<std::string>()));
+    }
+    FrameData data(std::move(values), link);
+    data.time_ns = time_ns;
+    data.number = number;
+    return new_frame(std::move(data));
+  });
+}
+
+template <class Function>
+PyCFunction method(Function function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+PyMethodDef methods[] = {
+    {"__bytes__", to_octets, METH_NOARGS, "The frame as it goes out."},
+    {"__copy__", copy, METH_NOARGS, "The same frame again."},
+    {"__deepcopy__", copy, METH_O, "The same frame again."},
+    {"__reduce__", reduce, METH_NOARGS, nullptr},
+    {"_captured", restore_captured, METH_VARARGS | METH_CLASS, nullptr},
+    {"_made", restore_made, METH_VARARGS | METH_CLASS, nullptr},
+    {"copy", copy, METH_NOARGS, "copy($self, /)\n--\n\nThe same frame again; changing one leaves the other."},
+    {"get", get_layer, METH_O, "get($self, header, /)\n--\n\nThe outermost header of that class, or None."},
+    {"without", without, METH_O, "without($self, header, /)\n--\n\nA frame without that header (a class, or a place)."},
+    {"recompute", recompute, METH_NOARGS,
+     "recompute($self, /)\n--\n\nForgets everything that can be computed: lengths, checksums, pad, CRCs. Returns the "
+     "frame."},
+    {"show", method(show), METH_VARARGS | METH_KEYWORDS,
+     "show($self, /, *, dump=False)\n--\n\nPrints every layer and field as they go out; dump=True returns the text."},
+    {"hexdump", method(hexdump), METH_VARARGS | METH_KEYWORDS,
+     "hexdump($self, /, *, dump=False)\n--\n\nPrints the octets, with the layers marked; dump=True returns the text."},
+    {"summary", summary, METH_NOARGS, "summary($self, /)\n--\n\nOne line, as `rdmawire dissect` prints it."},
+    {"to_dict", to_dict, METH_NOARGS,
+     "to_dict($self, /)\n--\n\nThe frame with the keys of `rdmawire dissect --json`; what is not known is left out."},
+    {"command", command, METH_NOARGS,
+     "command($self, /)\n--\n\nThe Python expression that makes a frame of the same octets."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot slots[] = {
+    {Py_tp_doc,
+     const_cast<char*>(
+         "Frame(*parts, payload=b'', pad, icrc, vcrc, mpa_crc, trailer=b'', link, time_ns=None, number=0)\n\n"
+         "A frame of headers, then payload. What is not given is computed when the octets are asked for\n"
+         "(lengths, numbers of what follows, checksums, pad, CRCs); what is given is kept, however wrong. Of a\n"
+         "captured frame everything is given.\n\n"
+         "Frames can be changed, so they have no hash. Equal are frames with the same octets on the same link.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_new, reinterpret_cast<void*>(make)},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, attributes},
+    {Py_tp_richcompare, reinterpret_cast<void*>(compare)},
+    {Py_tp_hash, reinterpret_cast<void*>(PyObject_HashNotImplemented)},
+    {Py_tp_repr, reinterpret_cast<void*>(represent)},
+    {Py_nb_true_divide, reinterpret_cast<void*>(divide)},
+    {Py_nb_bool, reinterpret_cast<void*>(truth)},
+    {Py_sq_contains, reinterpret_cast<void*>(contains)},
+    {Py_mp_length, reinterpret_cast<void*>(size)},
+    {Py_mp_subscript, reinterpret_cast<void*>(subscript)},
+    {Py_mp_ass_subscript, reinterpret_cast<void*>(assign_subscript)},
+    {Py_bf_getbuffer, reinterpret_cast<void*>(buffer)},
+    {0, nullptr},
+};
+
+// --- functions of the module ----------------------------------------------------------------------------------------
+
+py::object parse(const py::object& from, const py::object& link_word, bool strict, std::uint32_t wire_length,
+                 std::optional<std::int64_t> time_ns, std::uint64_t number) {
+  const LinkType link = link_from(link_word);
+  py::bytes octets =
+      PyBytes_CheckExact(from.ptr()) ? py::reinterpret_borrow<py::bytes>(from) : to_bytes(Octets(from).bytes());
+  FrameData data(std::move(octets), link, wire_length);
+  data.time_ns = time_ns;
+  data.number = number;
+  if (strict && !data.stack().findings().empty()) raise(data.stack().findings().front());
+  return py::reinterpret_steal<py::object>(new_frame(std::move(data)));
+}
+
+py::list segments(const py::object& frame, std::uint32_t mtu) {
+  if (!is_frame(frame)) throw py::type_error("segment() takes a Frame");
+  FrameData& data = data_of(frame.ptr());
+  py::list made;
+  for (Frame& packet : segment(data.values(), mtu))
+    made.append(py::reinterpret_steal<py::object>(new_frame(FrameData(std::move(packet), data.link))));
+  if (made.empty())
+    raise(ErrorClass::usage,
+          fmt::format("no packets of a message at MTU {}: give 256, 512, 1024, 2048 or 4096, and a frame whose opcode "
+                      "begins a message with payload (First or Only)",
+                      mtu));
+  return made;
+}
+
+}  // namespace
+
+PyTypeObject* frame_type() { return type; }
+bool is_frame(PyObject* object) { return Py_IS_TYPE(object, type); }
+
+PyObject* new_frame(FrameData&& data) {
+  PyObject* object = checked(type->tp_alloc(type, 0));
+  new (&as_frame(object)->data) FrameData(std::move(data));
+  return object;
+}
+
+PyObject* divide(PyObject* left, PyObject* right) {
+  return guard([&]() -> PyObject* {
+    if (!is_frame(left) && !is_header(left)) Py_RETURN_NOTIMPLEMENTED;
+    Frame frame;
+    LinkType link = LinkType::ethernet;
+    if (is_frame(left)) {
+      frame = data_of(left).values();
+      link = data_of(left).link;
+    } else {
+      frame /= value_of(as_header(left));
+      link = link_of(*as_header(left)->header);
+    }
+    if (!append(frame, right)) Py_RETURN_NOTIMPLEMENTED;
+    return new_frame(FrameData(std::move(frame), link));
+  });
+}
+
+py::object make_frame(Bytes octets, LinkType link, std::uint32_t wire_length, std::optional<std::int64_t> time_ns,
+                      std::uint64_t number) {
+  FrameData data(to_bytes(octets), link, wire_length);
+  data.time_ns = time_ns;
+  data.number = number;
+  return py::reinterpret_steal<py::object>(new_frame(std::move(data)));
+}
+py::object make_frame(Frame values, LinkType link) {
+  return py::reinterpret_steal<py::object>(new_frame(FrameData(std::move(values), link)));
+}
+
+bool is_frame(py::handle object) { return is_frame(object.ptr()); }
+Bytes frame_octets(py::handle frame) { return data_of(frame.ptr()).view(); }
+const HeaderStack& frame_stack(py::handle frame) { return data_of(frame.ptr()).stack(); }
+LinkType frame_link(py::handle frame) { return data_of(frame.ptr()).link; }
+Frame frame_values(py::handle frame) { return data_of(frame.ptr()).values(); }
+
+LinkType link_from(py::handle word) {
+  if (PyLong_Check(word.ptr())) {
+    const unsigned long number = PyLong_AsUnsignedLong(word.ptr());
+    if (PyErr_Occurred() || number > 0xffff) {
+      PyErr_Clear();
+      raise(ErrorClass::usage, "a link type's number has 16 bits");
+    }
+    return LinkType{static_cast<std::uint16_t>(number)};
+  }
+  if (!PyUnicode_Check(word.ptr()))
+    throw py::type_error(fmt::format("a link type is a str or an int, not {}", Py_TYPE(word.ptr())->tp_name));
+  const auto text = word.cast<std::string>();
+  const std::optional<LinkType> link = link_of(text);
+  if (!link)
+    raise(ErrorClass::usage, fmt::format("'{}' is no link type: give 'ethernet', 'infiniband', 'raw_ip', 'linux_sll', "
+                                         "'linux_sll2', 'erf', 'null_loopback', 'ipv4', 'ipv6', 'fpdu', 'mpa' or 'bth'",
+                                         text));
+  return *link;
+}
+
+void make_frame_type(py::module_& module) {
+  PyType_Spec spec{"rdmawire.Frame", static_cast<int>(sizeof(FrameObject)), 0, Py_TPFLAGS_DEFAULT, slots};
+  PyObject* made = checked(PyType_FromSpec(&spec));
+  type = reinterpret_cast<PyTypeObject*>(made);
+  module.add_object("Frame", py::reinterpret_borrow<py::object>(made));
+}
+
+void bind_frames(py::module_& module) {
+  make_header_types(module);
+  make_frame_type(module);
+  // What the package has from here as it is.
+  py::list names;
+  for (const char* name : {"Header", "Frame", "parse", "segment"}) names.append(name);
+  for (const char* all : {"HEADERS", "ENUMERATIONS"})
+    for (const py::handle made : module.attr(all)) names.append(made.attr("__name__"));
+  module.attr("__all__") = names;
+  module.def("parse", &parse, py::arg("octets"), py::arg("link") = "ethernet", py::kw_only(), py::arg("strict") = false,
+             py::arg("wire_length") = 0, py::arg("time_ns") = py::none(), py::arg("number") = 0,
+             "A frame of these octets. Lenient: what is wrong is in its findings; strict: the first one is raised.");
+  module.def(
+      "segment", &segments, py::arg("frame"), py::arg("mtu"),
+      "The packets of one message at a path MTU (256 to 4096): `frame` is a request or a READ response with position\n"
+      "only or first, and the whole message behind its headers. PSNs count up from the frame's.");
+}
+
+}  // namespace rdmawire::python

@@ -1,0 +1,131 @@
+/// Headers and frames as the Python that makes them again.
+
+#include <fmt/format.h>
+
+#include "dissectors/protocol/layer_octets.hpp"
+#include "dissectors/protocol/registry.hpp"
+#include "pysdk/src/field_value.hpp"
+#include "pysdk/src/guard.hpp"
+#include "pysdk/src/objects.hpp"
+#include "pysdk/src/octets.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+std::string literal(Bytes octets) { return py::repr(to_bytes(octets)); }
+
+// The value as people write it, where that gives the same octets again; else the octets.
+std::string literal(const HeaderValue& value, const Attribute& attribute) {
+  const Field& f = *attribute.field;
+  const py::object object = py::reinterpret_steal<py::object>(checked(
+      to_python(f, value.bytes().data(), f.present_in(value.bytes().data()) ? attribute.enumeration : nullptr)));
+  const Form form = form_of(f);
+  if (form == Form::number && f.is_number()) {
+    if (attribute.enumeration)
+      if (PyObject* member = attribute.enumeration->find(f.load(value.bytes().data())))
+        return fmt::format("{}.{}", attribute.enumeration->type().attr("__name__").cast<std::string>(),
+                           py::handle(member).attr("name").cast<std::string>());
+    const std::uint64_t number = f.load(value.bytes().data());
+    return f.display == Display::hexadecimal ? fmt::format("{:#x}", number) : fmt::format("{}", number);
+  }
+  if (form != Form::octets) {
+    HeaderValue again(value.header());
+    set_from_python(again, f, object.ptr());
+    const Bytes a = f.bytes(again.bytes().data()), b = f.bytes(value.bytes().data());
+    if (std::ranges::equal(a, b)) return py::repr(object);
+  }
+  return literal(f.bytes(value.bytes().data()));
+}
+
+bool is_whole(const Attribute& attribute) { return attribute.field && !attribute.field->is_part(); }
+
+void forget(HeaderValue& value, const Field& f) {
+  if (f.is_number())
+    f.store(value.mutable_bytes().data(), 0);
+  else
+    value.set(f, Bytes());
+  value.forget(f);
+}
+
+// Tries a change that says less; keeps it where the octets stay.
+template <class Change>
+void simplify(Frame& frame, Bytes octets, Change&& change) {
+  Frame less = frame;
+  change(less);
+  if (std::ranges::equal(less.encode(), octets)) frame = std::move(less);
+}
+
+}  // namespace
+
+std::string expression_of(const HeaderValue& value) {
+  std::string text(type_name(value.header()));
+  text += '(';
+  bool first = true;
+  for (const Attribute& attribute : attributes_of(value.header())) {
+    std::string shown;
+    if (!attribute.field) {
+      if (value.tail().empty()) continue;
+      shown = literal(value.tail());
+    } else {
+      if (!is_whole(attribute) || !value.given(*attribute.field)) continue;
+      shown = literal(value, attribute);
+    }
+    text += fmt::format("{}{}={}", first ? "" : ", ", attribute.name, shown);
+    first = false;
+  }
+  return text + ")";
+}
+
+std::string command_of(FrameData& data) {
+  const Bytes octets = data.view();
+  Frame frame = data.values();
+  // The most at once, then one by one where something is not as it would be computed.
+  simplify(frame, octets, [](Frame& f) { f.forget_computed(); });
+  for (std::size_t i = 0; i < frame.layers.size(); ++i) {
+    simplify(frame, octets, [&](Frame& f) {
+      for (const Field& field : f.layers[i].header().fields)
+        if (field.is_computed) f.layers[i].forget(field);
+    });
+    for (const Field& field : frame.layers[i].header().fields)
+      if (!field.is_part() && frame.layers[i].given(field))
+        simplify(frame, octets, [&](Frame& f) { forget(f.layers[i], field); });
+  }
+  simplify(frame, octets, [](Frame& f) { f.pad.reset(); });
+  simplify(frame, octets, [](Frame& f) { f.icrc.reset(); });
+  simplify(frame, octets, [](Frame& f) { f.vcrc.reset(); });
+  simplify(frame, octets, [](Frame& f) { f.mpa_crc.reset(); });
+  // Without a BTH there is no ICRC to leave away.
+  simplify(frame, octets, [](Frame& f) { f.with_icrc = true; });
+  simplify(frame, octets, [](Frame& f) { f.with_vcrc = true; });
+  simplify(frame, octets, [](Frame& f) { f.with_mpa_crc = true; });
+
+  std::string text;
+  for (const HeaderValue& layer : frame.layers) text += (text.empty() ? "" : " / ") + expression_of(layer);
+  std::string more;
+  const auto add = [&](std::string_view name, const std::string& value) {
+    more += fmt::format(", {}={}", name, value);
+  };
+  if (frame.pad) add("pad", literal(*frame.pad));
+  const auto crc = [&](std::string_view name, const auto& given, bool with) {
+    if (!with) return add(name, "None");
+    if (given) add(name, fmt::format("{:#x}", *given));
+  };
+  crc("icrc", frame.icrc, frame.with_icrc);
+  crc("vcrc", frame.vcrc, frame.with_vcrc);
+  crc("mpa_crc", frame.mpa_crc, frame.with_mpa_crc);
+  if (!frame.trailer.empty()) add("trailer", literal(frame.trailer));
+  const LinkType link = frame.layers.empty() ? LinkType::ethernet : link_of(frame.layers.front().header());
+  if (data.link != link) add("link", fmt::format("'{}'", link_word(data.link)));
+  if (!frame.payload.empty()) {
+    const std::string payload = literal(frame.payload);
+    if (text.empty() || !more.empty())
+      more = fmt::format(", payload={}", payload) + more;
+    else
+      text += " / " + payload;
+  }
+  // One header by itself is no frame yet.
+  if (more.empty() && frame.layers.size() + !frame.payload.empty() > 1) return text;
+  return fmt::format("Frame({}{})", text, text.empty() && !more.empty() ? more.substr(2) : more);
+}
+
+}  // namespace rdmawire::python

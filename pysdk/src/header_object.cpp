@@ -1,0 +1,366 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "dissectors/protocol/layer_octets.hpp"
+#include "dissectors/protocol/registry.hpp"
+#include "pysdk/src/errors.hpp"
+#include "pysdk/src/field_value.hpp"
+#include "pysdk/src/guard.hpp"
+#include "pysdk/src/objects.hpp"
+#include "pysdk/src/octets.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+struct HeaderClass {
+  PyTypeObject* type = nullptr;
+  std::vector<Attribute> attributes;
+  std::vector<PyGetSetDef> getset;
+  std::string qualified, doc;
+};
+
+// Live as long as the interpreter.
+PyTypeObject* base = nullptr;
+std::unordered_map<const HeaderInfo*, HeaderClass>& classes() {
+  static auto* all = new std::unordered_map<const HeaderInfo*, HeaderClass>;
+  return *all;
+}
+std::unordered_map<const PyTypeObject*, const HeaderInfo*>& infos() {
+  static auto* all = new std::unordered_map<const PyTypeObject*, const HeaderInfo*>;
+  return *all;
+}
+
+PyObject* allocate(PyTypeObject* type, const HeaderInfo& header) {
+  PyObject* object = checked(type->tp_alloc(type, 0));
+  HeaderObject* made = as_header(object);
+  made->header = &header;
+  new (&made->value) std::optional<HeaderValue>();
+  return object;
+}
+
+void destroy(PyObject* self) {
+  HeaderObject* header = as_header(self);
+  header->value.~optional();
+  Py_CLEAR(header->frame);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+// What a header by itself would be on the wire.
+std::vector<std::uint8_t> encoded(const HeaderValue& value) {
+  Frame alone;
+  alone /= value;
+  std::vector<std::uint8_t> octets = alone.encode();
+  octets.resize(octets_in_packet(value));
+  return octets;
+}
+
+PyObject* get_field(PyObject* self, void* closure) {
+  return guard([&]() -> PyObject* {
+    const auto& attribute = *static_cast<const Attribute*>(closure);
+    HeaderObject* header = as_header(self);
+    if (!attribute.field) {
+      const Bytes tail = header->frame ? header->frame->data.layer(header->index).subspan(attribute.header->size)
+                                       : header->value->tail();
+      return to_bytes(tail).release().ptr();
+    }
+    const Field& f = *attribute.field;
+    if (header->frame) return to_python(f, header->frame->data.layer_with(header->index, f), attribute.enumeration);
+    if (header->value->given(f)) return to_python(f, header->value->bytes().data(), attribute.enumeration);
+    return to_python(f, encoded(*header->value).data(), attribute.enumeration);
+  });
+}
+
+void set_tail(HeaderValue& value, const Attribute& attribute, PyObject* from) {
+  if (PyLong_Check(from) || PyUnicode_Check(from))
+    throw py::type_error(fmt::format("{}.{} takes octets, not {}", attribute.header->name, attribute.header->tail,
+                                     Py_TYPE(from)->tp_name));
+  value.set_tail(Octets(from).bytes());
+}
+
+void set(HeaderValue& value, const Attribute& attribute, PyObject* from) {
+  if (!attribute.field) return set_tail(value, attribute, from);
+  const Field& f = *attribute.field;
+  if (f.is_decoded())
+    throw py::attribute_error(fmt::format("{}.{} is worked out from {}; set that", attribute.header->name, f.name,
+                                          f.name.substr(0, f.name.rfind('.'))));
+  set_from_python(value, f, from);
+}
+
+void forget(HeaderValue& value, const Attribute& attribute) {
+  if (!attribute.field) return value.set_tail({});
+  const Field& f = *attribute.field;
+  if (f.is_number())
+    f.store(value.mutable_bytes().data(), 0);
+  else
+    value.set(f, Bytes());
+  value.forget(f);
+}
+
+int set_field(PyObject* self, PyObject* from, void* closure) {
+  return guard<int>(-1, [&] {
+    const auto& attribute = *static_cast<const Attribute*>(closure);
+    HeaderObject* header = as_header(self);
+    if (!header->frame) {
+      from ? set(*header->value, attribute, from) : forget(*header->value, attribute);
+      return 0;
+    }
+    // The frame stays as it was where the value is refused, and where reading the value changes it.
+    HeaderValue value = header->frame->data.layer_value(header->index);
+    from ? set(value, attribute, from) : forget(value, attribute);
+    header->frame->data.change().layers[header->index] = std::move(value);
+    return 0;
+  });
+}
+
+const Attribute* find_attribute(const HeaderClass& of, PyObject* name) {
+  for (const Attribute& attribute : of.attributes)
+    if (attribute.interned == name) return &attribute;
+  for (const Attribute& attribute : of.attributes)
+    if (PyUnicode_Compare(attribute.interned, name) == 0) return &attribute;
+  return nullptr;
+}
+
+const HeaderClass& class_of(PyTypeObject* type) {
+  const auto found = infos().find(type);
+  if (found == infos().end())
+    throw py::type_error("Header is what headers have in common: make one of BTH, IPv4 and the others");
+  return classes().at(found->second);
+}
+
+void set_named(HeaderValue& value, const HeaderClass& of, PyObject* name, PyObject* from) {
+  const Attribute* attribute = find_attribute(of, name);
+  if (!attribute)
+    throw py::type_error(
+        fmt::format("{} has no field '{}'", of.type->tp_name, py::str(py::handle(name)).cast<std::string>()));
+  set(value, *attribute, from);
+}
+
+[[noreturn]] void no_positions(const HeaderClass& of) {
+  throw py::type_error(fmt::format("{} takes its fields by name: {}({}=…)", of.type->tp_name, of.type->tp_name,
+                                   of.attributes.front().name));
+}
+
+PyObject* call(PyObject* type, PyObject* const* arguments, std::size_t flags, PyObject* names) {
+  return guard([&] {
+    const HeaderClass& of = class_of(reinterpret_cast<PyTypeObject*>(type));
+    if (PyVectorcall_NARGS(flags)) no_positions(of);
+    HeaderValue value(*of.attributes.front().header);
+    const Py_ssize_t count = names ? PyTuple_GET_SIZE(names) : 0;
+    for (Py_ssize_t i = 0; i < count; ++i) set_named(value, of, PyTuple_GET_ITEM(names, i), arguments[i]);
+    return new_header(std::move(value));
+  });
+}
+
+PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+  return guard([&] {
+    const HeaderClass& of = class_of(type);
+    if (PyTuple_GET_SIZE(arguments)) no_positions(of);
+    HeaderValue value(*of.attributes.front().header);
+    PyObject *name = nullptr, *from = nullptr;
+    Py_ssize_t at = 0;
+    while (keywords && PyDict_Next(keywords, &at, &name, &from)) set_named(value, of, name, from);
+    return new_header(std::move(value));
+  });
+}
+
+PyObject* compare(PyObject* left, PyObject* right, int operation) {
+  return guard([&]() -> PyObject* {
+    if ((operation != Py_EQ && operation != Py_NE) || !is_header(right)) Py_RETURN_NOTIMPLEMENTED;
+    const bool same = as_header(left)->header == as_header(right)->header &&
+                      octets_of(as_header(left)) == octets_of(as_header(right));
+    return PyBool_FromLong(same == (operation == Py_EQ));
+  });
+}
+
+PyObject* represent(PyObject* self) {
+  return guard([&] { return py::str(expression_of(value_of(as_header(self)))).release().ptr(); });
+}
+
+PyObject* to_octets(PyObject* self, PyObject*) {
+  return guard([&] { return to_bytes(octets_of(as_header(self))).release().ptr(); });
+}
+
+PyObject* copy(PyObject* self, PyObject*) {
+  return guard([&] { return new_header(value_of(as_header(self))); });
+}
+
+Py_ssize_t size(PyObject* self) {
+  return guard<Py_ssize_t>(-1, [&] { return static_cast<Py_ssize_t>(octets_of(as_header(self)).size()); });
+}
+
+int truth(PyObject*) { return 1; }
+
+// Pickled as its name, its octets, and which fields are given, as digits.
+PyObject* reduce(PyObject* self, PyObject*) {
+  return guard([&] {
+    const HeaderValue value = value_of(as_header(self));
+    std::string given;
+    for (const Field& f : value.header().fields) given += value.given(f) ? '1' : '0';
+    const py::object of = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(Py_TYPE(self)));
+    return py::make_tuple(of.attr("_restore"), py::make_tuple(to_bytes(value.bytes()), given)).release().ptr();
+  });
+}
+
+PyObject* restore(PyObject* type, PyObject* state) {
+  return guard([&] {
+    const HeaderInfo& header = *class_of(reinterpret_cast<PyTypeObject*>(type)).attributes.front().header;
+    const auto parts = py::reinterpret_borrow<py::tuple>(state);
+    const Octets octets(parts[0]);
+    const auto given = parts[1].cast<std::string>();
+    const Bytes bytes = octets.bytes();
+    if (bytes.size() < header.size || given.size() != header.fields.size())
+      raise(ErrorClass::usage, fmt::format("no {} was pickled as {} octets", type_name(header), bytes.size()));
+    HeaderValue value(header);
+    if (!header.tail.empty()) value.set_tail(bytes.subspan(header.size));
+    std::copy_n(bytes.begin(), header.size, value.mutable_bytes().begin());
+    // A part that is given gives its whole: first all that is, then all that is not.
+    for (const char state_of_field : {'1', '0'})
+      for (std::size_t i = 0; i < given.size(); ++i) {
+        const Field& f = header.fields[i];
+        if (given[i] != state_of_field) continue;
+        if (state_of_field == '0') {
+          value.forget(f);
+        } else if (f.is_number()) {
+          value.set(f, value.get(f));
+        } else {
+          value.set(f, bytes.subspan(f.bit / 8, f.width / 8U));
+        }
+      }
+    return new_header(std::move(value));
+  });
+}
+
+PyMethodDef header_methods[] = {
+    {"__bytes__", to_octets, METH_NOARGS, "The header's octets, as they go out."},
+    {"__copy__", copy, METH_NOARGS, "A header by itself with the same fields."},
+    {"__deepcopy__", copy, METH_O, "A header by itself with the same fields."},
+    {"__reduce__", reduce, METH_NOARGS, nullptr},
+    {"_restore", restore, METH_VARARGS | METH_CLASS, nullptr},
+    {"copy", copy, METH_NOARGS, "copy($self, /)\n--\n\nA header by itself with the same fields given."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot base_slots[] = {
+    {Py_tp_doc,
+     const_cast<char*>("A header of the tables. Headers are put together with `/`: IPv4() / UDP() / BTH().\n\n"
+                       "Fields are attributes; one that is not given is computed where its frame is built, and\n"
+                       "`del header.field` lets it be computed again. A header that a frame gave is that\n"
+                       "frame's: what is set in it changes the frame.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_new, reinterpret_cast<void*>(make)},
+    {Py_tp_methods, header_methods},
+    {Py_tp_richcompare, reinterpret_cast<void*>(compare)},
+    {Py_tp_hash, reinterpret_cast<void*>(PyObject_HashNotImplemented)},
+    {Py_tp_repr, reinterpret_cast<void*>(represent)},
+    {Py_nb_true_divide, reinterpret_cast<void*>(divide)},
+    {Py_nb_bool, reinterpret_cast<void*>(truth)},
+    {Py_sq_length, reinterpret_cast<void*>(size)},
+    {0, nullptr},
+};
+
+std::string attribute_name(std::string_view field) {
+  std::string name(field);
+  std::replace(name.begin(), name.end(), '.', '_');
+  static const py::handle is_keyword = py::object(py::module_::import("keyword").attr("iskeyword")).release();
+  if (is_keyword(name).cast<bool>()) name += '_';
+  return name;
+}
+
+std::string describe(const HeaderInfo& header, const Field& f, const Enumeration* enumeration) {
+  std::string doc(f.meaning);
+  if (!doc.empty()) doc += ". ";
+  doc += fmt::format("{} bit{} at {}.{}", f.width, f.width == 1 ? "" : "s", f.bit / 8, f.bit % 8);
+  if (f.little_endian) doc += ", little endian";
+  if (enumeration) doc += fmt::format("; {}", enumeration->type().attr("__name__").cast<std::string>());
+  if (f.is_computed) doc += "; computed where it is not given";
+  if (f.is_decoded()) doc += "; read only";
+  return doc + fmt::format(". {}.", f.section.empty() ? header.section : f.section);
+}
+
+void make_class(py::module_& module, const HeaderInfo& header) {
+  HeaderClass& made = classes()[&header];
+  const std::string name(type_name(header));
+  made.qualified = "rdmawire." + name;
+  made.doc = fmt::format("{}. {}.\n\nIn filters and JSON: {}; {} octets{}.", header.title, header.section, header.name,
+                         header.size, header.tail.empty() ? "" : fmt::format(" and {}", header.tail));
+  const auto add = [&](const Field* f, std::string_view called, std::string doc) {
+    const std::string attribute = attribute_name(called);
+    PyObject* interned = checked(PyUnicode_InternFromString(attribute.c_str()));
+    const Enumeration* enumeration = f ? enumeration_of(header, *f) : nullptr;
+    made.attributes.push_back({&header, f, enumeration, attribute, interned, std::move(doc)});
+  };
+  for (const Field& f : header.fields) add(&f, f.name, describe(header, f, enumeration_of(header, f)));
+  if (!header.tail.empty()) add(nullptr, header.tail, "The variable part: octets behind the header's fixed part.");
+  for (Attribute& attribute : made.attributes)
+    made.getset.push_back({attribute.name.c_str(), get_field, set_field, attribute.doc.c_str(), &attribute});
+  made.getset.push_back({nullptr, nullptr, nullptr, nullptr, nullptr});
+
+  PyType_Slot slots[] = {{Py_tp_doc, made.doc.data()},
+                         {Py_tp_getset, made.getset.data()},
+                         {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+                         {0, nullptr}};
+  PyType_Spec spec{made.qualified.c_str(), static_cast<int>(sizeof(HeaderObject)), 0, Py_TPFLAGS_DEFAULT, slots};
+  const py::tuple bases = py::make_tuple(py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(base)));
+  PyObject* type = checked(PyType_FromSpecWithBases(&spec, bases.ptr()));
+  made.type = reinterpret_cast<PyTypeObject*>(type);
+  made.type->tp_vectorcall = call;
+  infos()[made.type] = &header;
+  module.add_object(name.c_str(), py::reinterpret_borrow<py::object>(type));
+}
+
+}  // namespace
+
+void make_header_types(py::module_& module) {
+  PyType_Spec spec{"rdmawire.Header", static_cast<int>(sizeof(HeaderObject)), 0,
+                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, base_slots};
+  base = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&spec)));
+  module.add_object("Header", py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(base)));
+  py::list all;
+  for (const HeaderInfo* header : all_headers()) {
+    make_class(module, *header);
+    all.append(py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(type_of_header(*header))));
+  }
+  module.attr("HEADERS") = py::tuple(all);
+}
+
+bool is_header(PyObject* object) { return PyObject_TypeCheck(object, base); }
+
+PyTypeObject* type_of_header(const HeaderInfo& header) { return classes().at(&header).type; }
+
+const HeaderInfo* header_of_type(PyObject* type) {
+  const auto found = infos().find(reinterpret_cast<PyTypeObject*>(type));
+  return found == infos().end() ? nullptr : found->second;
+}
+
+const std::vector<Attribute>& attributes_of(const HeaderInfo& header) { return classes().at(&header).attributes; }
+
+PyObject* new_header(HeaderValue value) {
+  PyObject* object = allocate(type_of_header(value.header()), value.header());
+  as_header(object)->value.emplace(std::move(value));
+  return object;
+}
+
+PyObject* new_layer(FrameObject* frame, std::size_t index) {
+  const HeaderInfo& header = frame->data.header(index);
+  PyObject* object = allocate(type_of_header(header), header);
+  as_header(object)->frame = frame;
+  Py_INCREF(frame);
+  as_header(object)->index = index;
+  return object;
+}
+
+HeaderValue value_of(HeaderObject* header) {
+  return header->frame ? header->frame->data.layer_value(header->index) : *header->value;
+}
+
+std::vector<std::uint8_t> octets_of(HeaderObject* header) {
+  if (!header->frame) return encoded(*header->value);
+  const Bytes octets = header->frame->data.layer(header->index);
+  return {octets.begin(), octets.end()};
+}
+
+}  // namespace rdmawire::python

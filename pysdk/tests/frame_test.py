@@ -1,0 +1,169 @@
+"""Frames: made, read, changed and built."""
+
+import copy
+import ipaddress
+import pickle
+
+import pytest
+import rdmawire
+from rdmawire import AETH, BTH, RETH, UDP, Ether, Frame, Header, IPv4, IPv6, Opcode, Syndrome, parse, segment
+
+# Ethernet, IPv4, UDP, BTH, RETH, "data", ICRC.
+WRITE_ONLY = bytes.fromhex(
+    "000000000000000000000000080045000040000000004011"
+    "70ac000000000a000002c00012b7002c00000a00ffff0000"
+    "0011000000050000000000001000000000010000000464617461220bfe95"
+)
+
+
+def write_only():
+    return (
+        Ether()
+        / IPv4(dst="10.0.0.2")
+        / UDP()
+        / BTH(opcode=Opcode.RC_RDMA_WRITE_ONLY, dest_qp=17, psn=5)
+        / RETH(va=0x1000, rkey=1, length=4)
+        / b"data"
+    )
+
+
+def test_a_frame_is_built_with_everything_that_was_not_given():
+    assert bytes(write_only()) == WRITE_ONLY
+
+
+def test_a_frame_that_was_parsed_is_its_octets():
+    frame = parse(WRITE_ONLY)
+    assert bytes(frame) == WRITE_ONLY
+    assert bytes(memoryview(frame)) == WRITE_ONLY
+    assert [type(layer) for layer in frame.layers] == [Ether, IPv4, UDP, BTH, RETH]
+    assert frame[BTH].psn == 5
+    assert frame[BTH].opcode is Opcode.RC_RDMA_WRITE_ONLY
+    assert frame[IPv4].dst == "10.0.0.2"
+    assert frame.payload == b"data"
+    assert frame.icrc == 0x220BFE95
+    assert frame.icrc_status == "good"
+    assert BTH in frame and AETH not in frame
+    assert frame == write_only()
+
+
+def test_a_change_leaves_the_rest_and_del_computes_again():
+    frame = parse(WRITE_ONLY)
+    frame[BTH].psn = 6
+    assert bytes(frame) == WRITE_ONLY[:53] + b"\x06" + WRITE_ONLY[54:]
+    assert frame.icrc_status == "bad"
+    del frame.icrc
+    assert frame.icrc_status == "good"
+    frame[IPv4].ttl = 1
+    assert frame[IPv4].checksum == 0x70AC
+    del frame[IPv4].checksum
+    assert frame[IPv4].checksum == 0x70AC + (63 << 8)
+    assert frame.icrc_status == "good"  # the TTL changes on the way: the ICRC does not cover it
+
+
+def test_automatic_fields_are_read_as_they_would_be_sent():
+    frame = write_only()
+    assert frame[IPv4].total_length == 64
+    assert frame[UDP].dst_port == 4791
+    assert frame[RETH].length == 4
+    frame.payload = b"four more"
+    assert frame[IPv4].total_length == 72
+    assert frame.pad == bytes(3) and frame[BTH].pad == 3
+    assert frame[RETH].length == 4  # given
+
+
+def test_a_header_outlives_its_frame():
+    header = parse(WRITE_ONLY)[BTH]
+    assert header.dest_qp == 17
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["10.0.0.2", b"\x0a\0\0\2", 0x0A000002, ipaddress.IPv4Address("10.0.0.2")],
+)
+def test_addresses_are_taken_in_every_usual_form(address):
+    assert IPv4(dst=address).dst == "10.0.0.2"
+
+
+def test_the_syndrome_is_an_enumeration_of_its_parts():
+    assert AETH(syndrome=Syndrome.NAK_REMOTE_ACCESS_ERROR).syndrome == 0x62
+    assert AETH(syndrome=0x62).syndrome_nak_code is rdmawire.NAKCode.REMOTE_ACCESS_ERROR
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: BTH(psn=1 << 24), rdmawire.UsageError, "bth.psn is 24 bits wide: 16777216 does not fit"),
+        (lambda: BTH(psn=-1), rdmawire.UsageError, "-1 does not fit"),
+        (lambda: BTH(psn="5"), TypeError, "bth.psn takes an int, not str"),
+        (lambda: BTH(psn=5.0), TypeError, "not float"),
+        (lambda: BTH(5), TypeError, "takes its fields by name"),
+        (lambda: BTH(number=5), TypeError, "no field 'number'"),
+        (lambda: IPv4(dst="10.0.0.256"), rdmawire.UsageError, "'10.0.0.256' is none"),
+        (lambda: IPv6(dst=b"123"), rdmawire.UsageError, "16 octets"),
+        (lambda: setattr(AETH(), "syndrome_wait", 1), AttributeError, "worked out from syndrome"),
+        (lambda: Header(), TypeError, "make one of BTH"),
+        (lambda: parse(5), TypeError, "octets are wanted"),
+        (lambda: parse(b"", link="token ring"), rdmawire.UsageError, "no link type"),
+        (lambda: parse(WRITE_ONLY)[AETH], IndexError, "the frame has no AETH: it has Ether, IPv4, UDP, BTH, RETH"),
+        (lambda: write_only() / 5, TypeError, "unsupported operand"),
+        (lambda: hash(write_only()), TypeError, "unhashable"),
+        (lambda: segment(write_only(), 100), rdmawire.UsageError, "MTU 100"),
+        (lambda: parse(WRITE_ONLY[:45], strict=True), rdmawire.ParseError, "ip at offset 14"),
+    ],
+)
+def test_what_cannot_be_is_an_exception_with_a_sentence(call, error, text):
+    with pytest.raises(error) as raised:
+        call()
+    assert text in str(raised.value)
+
+
+def test_a_refused_value_leaves_the_frame_as_it_was():
+    frame = parse(WRITE_ONLY)
+    with pytest.raises(rdmawire.UsageError):
+        frame[BTH].psn = 1 << 24
+    with pytest.raises(rdmawire.UsageError):
+        frame.icrc = 1 << 32
+    assert bytes(frame) == WRITE_ONLY
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f)), Frame.copy])
+def test_copies_are_the_same_and_apart(again):
+    for frame in (write_only(), parse(WRITE_ONLY)):
+        other = again(frame)
+        assert other == frame
+        other[BTH].psn = 9
+        assert frame[BTH].psn == 5
+        assert bytes(frame) == WRITE_ONLY
+
+
+def test_a_copy_keeps_what_is_automatic():
+    for again in (copy.copy, lambda f: pickle.loads(pickle.dumps(f))):
+        frame = again(write_only())
+        frame.payload = b"more data"
+        assert frame[IPv4].total_length == 72 and frame.icrc_status == "good"
+        captured = again(parse(WRITE_ONLY))
+        captured.payload = b"more data"
+        assert captured[IPv4].total_length == 64
+
+
+def test_its_command_makes_it_again():
+    frame = write_only()
+    assert frame.command() == (
+        "Ether() / IPv4(dst='10.0.0.2') / UDP() / "
+        "BTH(opcode=Opcode.RC_RDMA_WRITE_ONLY, dest_qp=0x11, psn=5) / RETH(va=0x1000, rkey=0x1) / b'data'"
+    )
+    assert eval(frame.command(), vars(rdmawire)) == frame
+
+
+def test_a_message_is_cut_at_the_path_mtu():
+    frame = write_only()
+    del frame[RETH].length
+    frame.payload = bytes(600)
+    packets = segment(frame, 256)
+    assert [packet[BTH].opcode for packet in packets] == [
+        Opcode.RC_RDMA_WRITE_FIRST,
+        Opcode.RC_RDMA_WRITE_MIDDLE,
+        Opcode.RC_RDMA_WRITE_LAST,
+    ]
+    assert [packet[BTH].psn for packet in packets] == [5, 6, 7]
+    assert packets[0][RETH].length == 600
