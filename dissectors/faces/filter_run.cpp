@@ -3,57 +3,12 @@
 
 #include "dissectors/faces/filter.hpp"
 #include "dissectors/faces/filter_source.hpp"
+#include "dissectors/faces/occurrences.hpp"
 
 namespace rdmawire::faces {
 namespace {
 
 using tracking::Packet;
-using tracking::Pdu;
-
-constexpr int max_nesting = 4;  // of headers in variable parts
-
-template <class Visit>
-bool each_part(const HeaderInfo& outer, Bytes bytes, const HeaderInfo* header, Visit visit, int nesting = 0) {
-  const Parts parts = outer.parts(bytes);
-  for (std::size_t i = 0; i < parts.count; ++i) {
-    const Layer& part = parts.layers[i];
-    if (part.offset > bytes.size() || part.length > bytes.size() - part.offset || part.length < part.header->size)
-      continue;
-    const Bytes inside = bytes.subspan(part.offset, part.length);
-    if (part.header == header && visit(inside.data())) return true;
-    if (part.header->parts && nesting < max_nesting && each_part(*part.header, inside, header, visit, nesting + 1))
-      return true;
-  }
-  return false;
-}
-
-template <class Visit>
-bool each_layer(const HeaderStack& stack, const HeaderInfo* header, Visit visit) {
-  for (const Layer& layer : stack.layers())
-    if (layer.header == header && visit(stack.bytes.data() + layer.offset)) return true;
-  return false;
-}
-
-template <class Visit>
-bool each_layer_of_parts(const HeaderStack& stack, const HeaderInfo* header, Visit visit) {
-  for (const Layer& layer : stack.layers())
-    if (layer.length > layer.header->size && layer.header->parts &&
-        each_part(*layer.header, stack.bytes_of(layer), header, visit))
-      return true;
-  return false;
-}
-
-// Every place where a header can stand: the packet's stack, the units of a byte stream, and what variable parts hold.
-template <class Visit>
-bool each_occurrence(const Packet& packet, const HeaderInfo* header, Visit visit) {
-  if (each_layer(packet.stack, header, visit)) return true;
-  for (const Pdu& pdu : packet.pdus)
-    if (each_layer(pdu.stack, header, visit)) return true;
-  if (each_layer_of_parts(packet.stack, header, visit)) return true;
-  for (const Pdu& pdu : packet.pdus)
-    if (each_layer_of_parts(pdu.stack, header, visit)) return true;
-  return false;
-}
 
 template <class Take>
 bool each_derived(const Derived& derived, const Packet& packet, Take take) {

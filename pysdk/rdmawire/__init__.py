@@ -10,20 +10,33 @@ from rdmawire._core import (
     ClosedError,
     DeviceError,
     Error,
+    LiveCapture,
+    Packet,
     ParseError,
     UsageError,
     WireError,
     __version__,
 )
+from rdmawire.captures import Capture, CaptureWriter, create_capture, live_devices, open_capture, open_live
+from rdmawire.tables import Table
 
 __all__ = [
+    "Capture",
     "CaptureError",
+    "CaptureWriter",
     "ClosedError",
     "DeviceError",
     "Error",
+    "LiveCapture",
+    "Packet",
     "ParseError",
+    "Table",
     "UsageError",
     "WireError",
     "__version__",
+    "create_capture",
+    "live_devices",
+    "open_capture",
+    "open_live",
 ]
 __all__ += _core.__all__

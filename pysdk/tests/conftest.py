@@ -6,3 +6,4 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, os.environ.get("RDMAWIRE_PYTHON", str(ROOT / "build" / "dev" / "python")))
+sys.path.insert(0, str(Path(__file__).resolve().parent))

@@ -1,0 +1,170 @@
+#include "pysdk/src/captures.hpp"
+
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "dissectors/faces/json.hpp"
+#include "pysdk/src/bindings.hpp"
+#include "pysdk/src/columns_packets.hpp"
+#include "pysdk/src/errors.hpp"
+#include "pysdk/src/octets.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+bool is_regular(const std::string& path) {
+  struct stat status {};
+  return path != "-" && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/// Octets of a Python object, which are let go wherever the last reader goes.
+std::shared_ptr<void> hold(const py::object& object, Bytes& octets) {
+  auto* const held = new Octets(object);
+  octets = held->bytes();
+  return {held, [](Octets* gone) {
+            if (Py_IsInitialized() == 0) return;
+            const py::gil_scoped_acquire lock;
+            delete gone;
+          }};
+}
+
+/// Packets as rows.
+class PacketRows final : public Rows {
+ public:
+  PacketRows(std::shared_ptr<CaptureSource> source, captures::Reader reader,
+             std::shared_ptr<const PacketColumns> columns, const ReadOptions& options)
+      : source_(std::move(source)),
+        columns_(std::move(columns)),
+        filter_(options.filter),
+        reader_(std::move(reader)),
+        dissector_(options.dissector) {}
+
+  tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t octets) override {
+    const std::size_t begin = batch.rows(), memory = batch.memory();
+    for (std::size_t looked = 1; !over_ && batch.rows() - begin < most; ++looked) {
+      if (looked % 1024 == 1) {
+        if (source_->closed()) return stop(source_->closed_sentence());
+        if (batch.memory() - memory > octets) break;
+        if (looked % 65536 == 1 && keep_going && !keep_going()) over_ = true;
+      }
+      const captures::Next next = reader_.next(record_);
+      if (next == captures::Next::end) over_ = true;
+      if (next == captures::Next::error) {
+        // Said when all rows before it were taken.
+        if (batch.rows() != begin) break;
+        return stop(captures::to_string(reader_.error()));
+      }
+      if (next != captures::Next::record) break;
+      packet_.number = record_.number;
+      packet_.time_ns = record_.time;
+      packet_.link = record_.link;
+      dissector_.dissect(packet_, record_.bytes, record_.wire_length);
+      if (!filter_ || filter_->matches(packet_)) columns_->add(batch, packet_);
+    }
+    return {};
+  }
+
+ private:
+  tl::unexpected<std::string> stop(std::string why) {
+    over_ = true;
+    return tl::unexpected(std::move(why));
+  }
+
+  std::shared_ptr<CaptureSource> source_;
+  std::shared_ptr<const PacketColumns> columns_;
+  std::shared_ptr<const faces::Filter> filter_;
+  captures::Reader reader_;
+  captures::Record record_;
+  tracking::Dissector dissector_;
+  tracking::Packet packet_;
+  bool over_ = false;
+};
+
+class PacketTable final : public TableSource {
+ public:
+  PacketTable(std::shared_ptr<CaptureSource> source, PacketColumns columns, ReadOptions options)
+      : source_(std::move(source)),
+        columns_(std::make_shared<PacketColumns>(std::move(columns))),
+        options_(std::move(options)) {}
+
+  [[nodiscard]] const std::vector<ColumnInfo>& columns() const override { return columns_->infos(); }
+  tl::expected<std::unique_ptr<Rows>, std::string> begin() override {
+    auto reader = source_->begin();
+    if (!reader) return tl::unexpected(reader.error());
+    return std::make_unique<PacketRows>(source_, std::move(*reader), columns_, options_);
+  }
+
+ private:
+  std::shared_ptr<CaptureSource> source_;
+  std::shared_ptr<const PacketColumns> columns_;
+  ReadOptions options_;
+};
+
+}  // namespace
+
+std::shared_ptr<CaptureSource> CaptureSource::open(const std::string& path, const py::object& octets) {
+  std::shared_ptr<CaptureSource> source;
+  if (octets.is_none()) {
+    source = std::make_shared<CaptureSource>(path, nullptr, Bytes{});
+  } else {
+    Bytes bytes;
+    auto memory = hold(octets, bytes);
+    source = std::make_shared<CaptureSource>(path, std::move(memory), bytes);
+  }
+  // What is no capture says so at once.
+  tl::expected<captures::Reader, std::string> reader = tl::unexpected(std::string());
+  {
+    const py::gil_scoped_release unlocked;
+    reader = source->begin();
+  }
+  if (!reader) raise(ErrorClass::capture, reader.error());
+  if (!source->again_) {
+    source->first_ = std::move(*reader);
+    source->opened_ = false;
+  }
+  return source;
+}
+
+CaptureSource::CaptureSource(std::string path, std::shared_ptr<void> memory, Bytes octets)
+    : path_(std::move(path)), memory_(std::move(memory)), octets_(octets), again_(memory_ || is_regular(path_)) {
+  name_ = path_ == "-" ? "standard input" : path_;
+}
+
+tl::expected<captures::Reader, std::string> CaptureSource::begin() {
+  if (closed_) return tl::unexpected(closed_sentence());
+  if (!again_) {
+    const std::scoped_lock lock(mutex_);
+    if (first_) {
+      captures::Reader reader = std::move(*first_);
+      first_.reset();
+      opened_ = true;
+      return reader;
+    }
+    if (opened_) return tl::unexpected(name_ + " is a stream: it can be read once, and was; save it to a file first");
+    opened_ = true;
+  }
+  auto reader = memory_ ? captures::Reader::from_memory(octets_, name_) : captures::Reader::open(path_);
+  if (!reader) return tl::unexpected(captures::to_string(reader.error()));
+  return std::move(*reader);
+}
+
+std::shared_ptr<const faces::Filter> compile_filter(const std::string& expression) {
+  if (expression.empty()) return nullptr;
+  auto filter = faces::Filter::compile(expression);
+  if (!filter) raise(ErrorClass::usage, "filter:\n" + faces::to_string(filter.error(), expression));
+  return std::make_shared<const faces::Filter>(std::move(*filter));
+}
+
+std::shared_ptr<TableSource> packet_table(std::shared_ptr<CaptureSource> source, const std::vector<std::string>& names,
+                                          const ReadOptions& options) {
+  auto columns = PacketColumns::of(names);
+  if (!columns) raise(ErrorClass::usage, columns.error());
+  ReadOptions own = options;
+  own.dissector.verify_crcs = columns->uses_crcs() || (own.filter && own.filter->uses_crcs());
+  return std::make_shared<PacketTable>(std::move(source), std::move(*columns), own);
+}
+
+}  // namespace rdmawire::python

@@ -1,0 +1,381 @@
+/// The packets of a capture one by one: as frames, and as what their connections make of them; from files and live.
+
+#include <fmt/format.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <chrono>
+#include <mutex>
+
+#include "captures/io/live.hpp"
+#include "dissectors/faces/json.hpp"
+#include "dissectors/faces/line.hpp"
+#include "dissectors/faces/tree.hpp"
+#include "pysdk/src/bindings.hpp"
+#include "pysdk/src/captures.hpp"
+#include "pysdk/src/columns_python.hpp"
+#include "pysdk/src/errors.hpp"
+#include "pysdk/src/frame.hpp"
+#include "pysdk/src/frame_data.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+using captures::Next;
+using captures::Record;
+
+/// A dissected packet that owns all it points to.
+class Packet {
+ public:
+  Packet(const tracking::Packet& packet, const Record& record, std::string interface)
+      : packet_(packet), octets_(record.bytes.begin(), record.bytes.end()), interface_(std::move(interface)) {
+    packet_.stack.bytes = octets_;
+    packet_.tcp.connection = nullptr;
+    for (tracking::Pdu& pdu : packet_.pdus) {
+      pdus_.emplace_back(pdu.stack.bytes.begin(), pdu.stack.bytes.end());
+      pdu.stack.bytes = pdus_.back();
+      pdu.connection = nullptr;
+    }
+    if (!record.options.empty())
+      for (const std::string_view comment : record.comments()) comments_.emplace_back(comment);
+  }
+  // Its parts point into each other.
+  Packet(const Packet&) = delete;
+  Packet& operator=(const Packet&) = delete;
+
+  [[nodiscard]] const tracking::Packet& packet() const { return packet_; }
+  [[nodiscard]] const std::string& interface() const { return interface_; }
+  [[nodiscard]] py::list comments() const {
+    py::list out;
+    for (const std::string& comment : comments_) out.append(decoded(comment));
+    return out;
+  }
+  [[nodiscard]] py::object frame() const {
+    return make_frame(octets_, packet_.link, packet_.stack.wire_length, packet_.time_ns, packet_.number);
+  }
+  [[nodiscard]] py::list pdus() const {
+    py::list out;
+    for (const tracking::Pdu& pdu : packet_.pdus) {
+      const auto layers = pdu.stack.layers();
+      if (layers.empty()) continue;
+      out.append(make_frame(pdu.stack.bytes, link_of(*layers.front().header),
+                            static_cast<std::uint32_t>(pdu.stack.bytes.size()), packet_.time_ns, packet_.number));
+    }
+    return out;
+  }
+  [[nodiscard]] std::string json() const {
+    std::string out;
+    faces::JsonWriter().append(out, packet_, context());
+    return out;
+  }
+  [[nodiscard]] std::string line() const {
+    std::string out = faces::one_line(packet_);
+    if (out.ends_with('\n')) out.pop_back();
+    return out;
+  }
+  [[nodiscard]] std::string tree() const {
+    std::string out;
+    faces::append_tree(out, packet_, context());
+    return out;
+  }
+
+ private:
+  static py::object decoded(std::string_view text) {
+    PyObject* const made = PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "replace");
+    if (!made) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(made);
+  }
+  [[nodiscard]] faces::PacketContext context() const {
+    views_.assign(comments_.begin(), comments_.end());
+    return {{}, views_};
+  }
+
+  tracking::Packet packet_;
+  std::vector<std::uint8_t> octets_;
+  std::vector<std::vector<std::uint8_t>> pdus_;
+  std::string interface_;
+  std::vector<std::string> comments_;
+  mutable std::vector<std::string_view> views_;
+};
+
+/// What both iterators have in common: a reader of its own, and a filter.
+class Frames {
+ public:
+  Frames(std::shared_ptr<CaptureSource> source, const ReadOptions& options, bool dissects)
+      : source_(std::move(source)), filter_(options.filter), dissector_(options.dissector), dissects_(dissects) {
+    auto reader = [&] {
+      const py::gil_scoped_release unlocked;
+      return source_->begin();
+    }();
+    if (!reader) raise_reading(reader.error());
+    reader_ = std::make_unique<captures::Reader>(std::move(*reader));
+  }
+
+ protected:
+  /// Calls `take(reader, record, packet)` for the next packet that matches, before another thread reads on; raises
+  /// StopIteration when there is none, and what ended the capture. The packet is dissected where that was asked for.
+  ///
+  /// The interpreter's lock is let go where the next packet may be far: decompressing, waiting, searching. Who waits
+  /// for the mutex has let it go.
+  template <class Take>
+  void next(Take take) {
+    bool interrupted = false;
+    std::string trouble;
+    Next result = Next::end;
+    const auto work = [&] {
+      for (std::uint64_t looked = 1;; ++looked) {
+        if (source_->closed()) {
+          trouble = source_->closed_sentence();
+          return;
+        }
+        result = reader_->next(record_);
+        if (result == Next::error) trouble = captures::to_string(reader_->error());
+        if (result != Next::record) return;
+        if (dissects_ || filter_) {
+          packet_.number = record_.number;
+          packet_.time_ns = record_.time;
+          packet_.link = record_.link;
+          dissector_.dissect(packet_, record_.bytes, record_.wire_length);
+        }
+        if (!filter_ || filter_->matches(packet_)) return take(*reader_, record_, packet_);
+        if (looked % 65536 == 0 && (interrupted = !signals_are_quiet())) return;
+      }
+    };
+    if (reader_->stable() && !filter_) {
+      work();
+    } else {
+      const py::gil_scoped_release unlocked;
+      const std::scoped_lock lock(mutex_);
+      work();
+    }
+    if (interrupted) throw py::error_already_set();
+    if (!trouble.empty()) raise_reading(trouble);
+    if (result != Next::record) throw py::stop_iteration();
+  }
+
+ private:
+  std::shared_ptr<CaptureSource> source_;
+  std::shared_ptr<const faces::Filter> filter_;
+  tracking::Dissector dissector_;
+  bool dissects_;
+  std::unique_ptr<captures::Reader> reader_;
+  std::mutex mutex_;
+  Record record_;
+  tracking::Packet packet_;
+};
+
+class FrameIterator : public Frames {
+ public:
+  FrameIterator(std::shared_ptr<CaptureSource> source, const ReadOptions& options)
+      : Frames(std::move(source), options, false) {}
+
+  py::object next() {
+    Record found;
+    std::vector<std::uint8_t> copy;
+    Frames::next([&](const captures::Reader& reader, const Record& record, const tracking::Packet&) {
+      found = record;
+      if (reader.stable()) return;
+      copy.assign(record.bytes.begin(), record.bytes.end());
+      found.bytes = copy;
+    });
+    return make_frame(found.bytes, found.link, found.wire_length, found.time, found.number);
+  }
+};
+
+class PacketIterator : public Frames {
+ public:
+  PacketIterator(std::shared_ptr<CaptureSource> source, const ReadOptions& options)
+      : Frames(std::move(source), options, true) {}
+
+  std::unique_ptr<Packet> next() {
+    std::unique_ptr<Packet> made;
+    Frames::next([&](const captures::Reader& reader, const Record& record, const tracking::Packet& packet) {
+      const auto& interfaces = reader.interfaces();
+      made = std::make_unique<Packet>(
+          packet, record, record.interface < interfaces.size() ? interfaces[record.interface].name : std::string());
+    });
+    return made;
+  }
+};
+
+ReadOptions read_options(const CaptureSource& source, const std::string& filter, std::uint16_t roce_port) {
+  if (source.closed()) raise(ErrorClass::closed, source.closed_sentence());
+  ReadOptions options;
+  options.filter = compile_filter(filter);
+  options.dissector.decode.extra_roce_v2_port = roce_port;
+  options.dissector.verify_crcs = !options.filter || options.filter->uses_crcs();
+  return options;
+}
+
+/// A device that is captured from. Its packets are taken by one thread at a time.
+class Live {
+ public:
+  Live(const std::string& device, const std::string& filter, std::uint32_t snap_length, bool promiscuous,
+       bool immediate)
+      : name_(device) {
+    captures::LiveCapture::Options options;
+    options.filter = filter;
+    options.snap_length = snap_length;
+    options.promiscuous = promiscuous;
+    options.immediate = immediate;
+    auto opened = [&] {
+      const py::gil_scoped_release unlocked;
+      return captures::LiveCapture::open(device, options);
+    }();
+    if (!opened) raise(ErrorClass::capture, captures::to_string(opened.error()));
+    live_ = std::make_unique<captures::LiveCapture>(std::move(*opened));
+  }
+
+  /// The next frame; None when `seconds` have passed, or after close().
+  py::object receive(std::optional<double> seconds) {
+    using Clock = std::chrono::steady_clock;
+    if (closed_) raise(ErrorClass::closed, name_ + " was closed");
+    const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double>(std::min(seconds.value_or(0), 1e9)));
+    for (;;) {
+      Record found;
+      std::vector<std::uint8_t> copy;
+      Next next = Next::timeout;
+      {
+        const py::gil_scoped_release unlocked;
+        const std::scoped_lock lock(mutex_);
+        Record record;
+        next = live_->next(record);
+        if (next == Next::record) {
+          found = record;
+          copy.assign(record.bytes.begin(), record.bytes.end());
+          found.bytes = copy;
+        }
+      }
+      if (next == Next::record) return make_frame(found.bytes, found.link, found.wire_length, found.time, ++number_);
+      if (next == Next::error) raise(ErrorClass::capture, captures::to_string(live_->error()));
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (next == Next::end || closed_ || (seconds && Clock::now() >= end)) return py::none();
+    }
+  }
+  py::object next() {
+    if (closed_) throw py::stop_iteration();
+    py::object frame = receive(std::nullopt);
+    if (frame.is_none()) throw py::stop_iteration();
+    return frame;
+  }
+  void close() {
+    closed_ = true;
+    live_->stop();
+  }
+  [[nodiscard]] bool closed() const { return closed_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  py::dict statistics() {
+    if (closed_) raise(ErrorClass::closed, name_ + " was closed");
+    auto counted = [&] {
+      const py::gil_scoped_release unlocked;
+      const std::scoped_lock lock(mutex_);
+      return live_->statistics();
+    }();
+    if (!counted) raise(ErrorClass::capture, captures::to_string(counted.error()));
+    py::dict out;
+    const auto number = [](const std::optional<std::uint64_t>& value) -> py::object {
+      return value ? py::object(py::int_(*value)) : py::object(py::none());
+    };
+    out["received"] = number(counted->received);
+    out["delivered"] = number(counted->delivered);
+    out["lost_by_capture"] = number(counted->drops());
+    return out;
+  }
+
+ private:
+  std::string name_;
+  std::unique_ptr<captures::LiveCapture> live_;
+  std::mutex mutex_;
+  std::atomic<bool> closed_{false};
+  std::uint64_t number_ = 0;
+};
+
+py::list live_devices() {
+  const auto devices = captures::LiveCapture::devices();
+  if (!devices) raise(ErrorClass::capture, captures::to_string(devices.error()));
+  py::list out;
+  for (const captures::Device& device : *devices) out.append(device.name);
+  return out;
+}
+
+}  // namespace
+
+void bind_captured_frames(py::module_& module) {
+  py::class_<Packet>(module, "Packet",
+                     "A packet of a capture with what its connection makes of it: the PDUs of a TCP stream that end in "
+                     "it, its upper layer, what is remarkable.")
+      .def_property_readonly(
+          "number", [](const Packet& p) { return p.packet().number; }, "Its number in the capture, from 1.")
+      .def_property_readonly(
+          "time_ns", [](const Packet& p) { return p.packet().time_ns; },
+          "When it was captured: nanoseconds since 1970.")
+      .def_property_readonly("interface", &Packet::interface,
+                             "The name of the interface; empty when the file has none.")
+      .def_property_readonly("comments", &Packet::comments, "What the capture file says of it: a list of texts.")
+      .def_property_readonly("frame", &Packet::frame, "The packet itself, as a Frame.")
+      .def_property_readonly("pdus", &Packet::pdus,
+                             "iWARP: the MPA frames and FPDUs that end in this packet, as Frames of their octets, put "
+                             "together from as many segments as carried them, without markers.")
+      .def_property_readonly(
+          "notes",
+          [](const Packet& p) {
+            py::list out;
+            for (const std::string_view note : p.packet().notes) out.append(py::str(note.data(), note.size()));
+            return out;
+          },
+          "What is remarkable about it in its connection: 'TCP retransmission'.")
+      .def_property_readonly(
+          "upper",
+          [](const Packet& p) -> py::object {
+            if (p.packet().upper.protocol == Upper::unknown) return py::none();
+            return py::str(std::string(to_string(p.packet().upper.protocol)));
+          },
+          "The upper layer protocol that its connection carries; None: nothing names one.")
+      .def("to_json", &Packet::json, "The line of `dissect --json`.")
+      .def(
+          "to_dict", [](const Packet& p) { return py::module_::import("json").attr("loads")(p.json()); },
+          "What `dissect --json` prints, as a dict.")
+      .def("show", &Packet::tree, "Every field of every layer, with what it means, as `dissect -V` prints it.")
+      .def("__str__", &Packet::line)
+      .def("__repr__", [](const Packet& p) { return fmt::format("<rdmawire.Packet {}>", p.line()); });
+  py::class_<FrameIterator>(module, "FrameIterator", "Gives the frames of a capture.")
+      .def("__iter__", [](FrameIterator& self) -> FrameIterator& { return self; })
+      .def("__next__", &FrameIterator::next);
+  py::class_<PacketIterator>(module, "PacketIterator", "Gives the packets of a capture.")
+      .def("__iter__", [](PacketIterator& self) -> PacketIterator& { return self; })
+      .def("__next__", &PacketIterator::next);
+  module.def(
+      "captured_frames",
+      [](const std::shared_ptr<CaptureSource>& source, const std::string& filter, std::uint16_t roce_port) {
+        return std::make_unique<FrameIterator>(source, read_options(*source, filter, roce_port));
+      },
+      py::arg("source"), py::arg("filter") = "", py::arg("roce_port") = 0, "The frames that match, from the first on.");
+  module.def(
+      "captured_packets",
+      [](const std::shared_ptr<CaptureSource>& source, const std::string& filter, std::uint16_t roce_port) {
+        ReadOptions options = read_options(*source, filter, roce_port);
+        options.dissector.verify_crcs = true;
+        return std::make_unique<PacketIterator>(source, options);
+      },
+      py::arg("source"), py::arg("filter") = "", py::arg("roce_port") = 0,
+      "The packets that match, from the first on.");
+  py::class_<Live>(module, "LiveCapture",
+                   "Frames from a device, as they come: an iterator that ends with close(), and a context manager.")
+      .def(py::init<const std::string&, const std::string&, std::uint32_t, bool, bool>(), py::arg("device"),
+           py::arg("filter") = "", py::arg("snap_length") = 262144, py::arg("promiscuous") = true,
+           py::arg("immediate") = true, "Begins to capture; `filter` is in libpcap's language.")
+      .def_property_readonly("name", &Live::name, "The device.")
+      .def_property_readonly("closed", &Live::closed, "Whether it was closed.")
+      .def("receive", &Live::receive, py::arg("timeout") = py::none(),
+           "The next frame; None when so many seconds have passed without one. Ctrl-C ends the waiting.")
+      .def("statistics", &Live::statistics, "What libpcap counted: received, delivered, lost_by_capture.")
+      .def("close", &Live::close, "Ends the capturing, whoever waits; may be called from any thread.")
+      .def("__iter__", [](Live& self) -> Live& { return self; })
+      .def("__next__", &Live::next)
+      .def("__enter__", [](Live& self) -> Live& { return self; })
+      .def("__exit__", [](Live& self, const py::args&) { self.close(); });
+  module.def("live_devices", &live_devices, "The names of the devices that this process may capture from.");
+}
+
+}  // namespace rdmawire::python

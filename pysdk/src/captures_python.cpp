@@ -1,0 +1,225 @@
+/// Capture files as Python opens and writes them.
+
+#include <fmt/format.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <chrono>
+
+#include "captures/io/writer.hpp"
+#include "pysdk/src/bindings.hpp"
+#include "pysdk/src/captures.hpp"
+#include "pysdk/src/columns_python.hpp"
+#include "pysdk/src/errors.hpp"
+#include "pysdk/src/frame.hpp"
+#include "pysdk/src/octets.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+using captures::Writer;
+
+py::dict interface_dict(const captures::Interface& interface) {
+  py::dict out;
+  out["name"] = interface.name;
+  out["description"] = interface.description;
+  out["link"] = link_word(interface.link);
+  out["snap_length"] = interface.snap_length;
+  out["filter"] = interface.filter;
+  out["os"] = interface.os;
+  out["hardware"] = interface.hardware;
+  out["comments"] = interface.comments;
+  const auto& statistics = interface.statistics;
+  const auto drops = statistics ? statistics->drops() : std::nullopt;
+  out["received"] = statistics && statistics->received ? py::object(py::int_(*statistics->received)) : py::none();
+  out["lost_by_capture"] = drops ? py::object(py::int_(*drops)) : py::none();
+  return out;
+}
+
+/// What is known of the capture as a whole: all of it is looked through, without dissecting.
+py::dict facts_of(CaptureSource& source) {
+  std::string trouble;
+  std::uint64_t packets = 0;
+  std::int64_t first = 0, last = 0;
+  bool interrupted = false;
+  auto reader = [&] {
+    const py::gil_scoped_release unlocked;
+    auto begun = source.begin();
+    if (!begun) {
+      trouble = begun.error();
+      return begun;
+    }
+    captures::Record record;
+    captures::Next next = captures::Next::record;
+    while ((next = begun->next(record)) == captures::Next::record) {
+      if (++packets == 1) first = last = record.time;
+      first = std::min(first, record.time);
+      last = std::max(last, record.time);
+      if (packets % 65536 == 0 && (source.closed() || (interrupted = !signals_are_quiet()))) break;
+    }
+    if (next == captures::Next::error) trouble = captures::to_string(begun->error());
+    return begun;
+  }();
+  if (interrupted) throw py::error_already_set();
+  if (!reader) raise_reading(trouble);
+  py::dict out;
+  out["packets"] = packets;
+  out["first_time"] = packets ? py::object(py::int_(first)) : py::none();
+  out["last_time"] = packets ? py::object(py::int_(last)) : py::none();
+  out["trouble"] = trouble.empty() ? py::object(py::none()) : py::object(py::str(trouble));
+  py::list interfaces;
+  for (const captures::Interface& interface : reader->interfaces()) interfaces.append(interface_dict(interface));
+  out["interfaces"] = interfaces;
+  return out;
+}
+
+/// A capture that is written. Calls from several threads come one after the other.
+class CaptureWriter {
+ public:
+  CaptureWriter(const std::string& path, const std::optional<std::string>& format,
+                const std::optional<std::string>& compression, int level, bool nanoseconds,
+                const std::string& application, const std::vector<std::string>& comments)
+      : name_(path == "-" ? "standard output" : path) {
+    Writer::Options options;
+    if (format) options.format = *format == "pcap" ? captures::Format::pcap : captures::Format::pcapng;
+    if (format && *format != "pcap" && *format != "pcapng")
+      raise(ErrorClass::usage, fmt::format("{} is no format; there are pcap and pcapng", *format));
+    if (compression) {
+      using captures::Compression;
+      options.compression = *compression == "gzip"   ? Compression::gzip
+                            : *compression == "zstd" ? Compression::zstd
+                                                     : Compression::none;
+      if (*compression != to_string(*options.compression))
+        raise(ErrorClass::usage, fmt::format("{} is no compression; there are none, gzip and zstd", *compression));
+    }
+    options.level = level;
+    options.nanoseconds = nanoseconds;
+    options.section.application = application;
+    options.section.comments = comments;
+    auto writer = Writer::create(path, options);
+    if (!writer) fail(writer.error());
+    writer_ = std::make_unique<Writer>(std::move(*writer));
+  }
+
+  std::uint32_t add_interface(const py::object& link, const std::string& name, const std::string& description,
+                              std::uint32_t snap_length) {
+    captures::Interface interface;
+    interface.link = link_from(link);
+    interface.name = name;
+    interface.description = description;
+    interface.snap_length = snap_length;
+    return add(interface);
+  }
+
+  void write(const py::object& frame, const std::optional<std::int64_t>& time, std::optional<std::uint32_t> interface,
+             const py::object& link, std::uint32_t wire_length, const std::vector<std::string>& comments) {
+    const Octets octets(frame);
+    captures::Record record;
+    record.bytes = octets.bytes();
+    record.wire_length = std::max(wire_length, static_cast<std::uint32_t>(octets.bytes().size()));
+    record.time =
+        time ? *time
+             : std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+                   .count();
+    record.interface = interface ? *interface : interface_for(link.is_none() ? LinkType::ethernet : link_from(link));
+    std::vector<std::string_view> said(comments.begin(), comments.end());
+    run([&](Writer& writer) { return writer.write(record, said); });
+  }
+  void flush() {
+    run([](Writer& writer) { return writer.flush(); });
+  }
+  void close() {
+    if (!writer_) return;
+    const std::unique_ptr<Writer> writer = std::move(writer_);
+    records_ = writer->records();
+    Writer::Result result;
+    {
+      const py::gil_scoped_release unlocked;
+      result = writer->close();
+    }
+    if (!result) fail(result.error());
+  }
+  [[nodiscard]] bool closed() const { return writer_ == nullptr; }
+  [[nodiscard]] std::uint64_t records() const { return writer_ ? writer_->records() : records_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  [[noreturn]] static void fail(const captures::CaptureError& error) {
+    raise(ErrorClass::capture, captures::to_string(error));
+  }
+  Writer& open() {
+    if (!writer_) raise(ErrorClass::closed, name_ + " was closed");
+    return *writer_;
+  }
+  // Holds the interpreter's lock: a record is copied into the writer's buffer, and only each so often to the disk.
+  template <class Work>
+  void run(Work work) {
+    if (const Writer::Result result = work(open()); !result) fail(result.error());
+  }
+  std::uint32_t add(const captures::Interface& interface) {
+    // A link that the file cannot hold ends the writing: what was written before is to be in the file.
+    if (const Writer::Result flushed = open().flush(); !flushed) fail(flushed.error());
+    const auto added = open().add_interface(interface);
+    if (!added) fail(added.error());
+    if (links_.size() <= *added) links_.resize(*added + 1);
+    links_[*added] = interface.link;
+    return *added;
+  }
+  /// The first interface of that link, or a new one.
+  std::uint32_t interface_for(LinkType link) {
+    for (std::uint32_t i = 0; i < links_.size(); ++i)
+      if (links_[i] == link) return i;
+    captures::Interface interface;
+    interface.link = link;
+    return add(interface);
+  }
+
+  std::string name_;
+  std::unique_ptr<Writer> writer_;
+  std::vector<LinkType> links_;
+  std::uint64_t records_ = 0;
+};
+
+}  // namespace
+
+void bind_captures(py::module_& module) {
+  using Source = CaptureSource;
+  py::class_<Source, std::shared_ptr<Source>>(module, "CaptureSource",
+                                              "The C++ side of rdmawire.Capture: where packets are read from.")
+      .def(py::init(&Source::open), py::arg("path"), py::arg("octets") = py::none(),
+           "Opens the file at `path`, or the file whose octets are given.")
+      .def_property_readonly("name", &Source::name, "What errors call it.")
+      .def_property_readonly("path", &Source::path, "Where it was opened.")
+      .def_property_readonly("again", &Source::again, "Whether it can be read more than once; a stream cannot.")
+      .def_property_readonly("closed", &Source::closed, "Whether it was closed.")
+      .def("close", &Source::close, "Closes it: whoever still reads it gets ClosedError.")
+      .def("facts", &facts_of, "Looks through all of it: packets, first and last time, interfaces, trouble.")
+      .def(
+          "table",
+          [](const std::shared_ptr<Source>& self, const std::vector<std::string>& columns, const std::string& filter,
+             std::uint16_t roce_port) {
+            if (self->closed()) raise(ErrorClass::closed, self->closed_sentence());
+            ReadOptions options;
+            options.filter = compile_filter(filter);
+            options.dissector.decode.extra_roce_v2_port = roce_port;
+            return Table{packet_table(self, columns, options), "packets of " + self->name()};
+          },
+          py::arg("columns"), py::arg("filter") = "", py::arg("roce_port") = 0,
+          "The packets that match as a table with these columns.");
+  py::class_<CaptureWriter>(module, "CaptureWriter", "The C++ side of rdmawire.CaptureWriter.")
+      .def(py::init<const std::string&, const std::optional<std::string>&, const std::optional<std::string>&, int, bool,
+                    const std::string&, const std::vector<std::string>&>(),
+           py::arg("path"), py::arg("format"), py::arg("compression"), py::arg("level"), py::arg("nanoseconds"),
+           py::arg("application"), py::arg("comments"), "Creates the file, or writes over it.")
+      .def("add_interface", &CaptureWriter::add_interface, py::arg("link"), py::arg("name"), py::arg("description"),
+           py::arg("snap_length"), "Describes a further interface and gives its index.")
+      .def("write", &CaptureWriter::write, py::arg("frame"), py::arg("time_ns"), py::arg("interface"), py::arg("link"),
+           py::arg("wire_length"), py::arg("comments"), "Writes one packet.")
+      .def("flush", &CaptureWriter::flush, "Hands over what is buffered.")
+      .def("close", &CaptureWriter::close, "Ends the file; a second call does nothing.")
+      .def_property_readonly("closed", &CaptureWriter::closed, "Whether it was closed.")
+      .def_property_readonly("records", &CaptureWriter::records, "Packets written so far.")
+      .def_property_readonly("name", &CaptureWriter::name, "What errors call it.");
+}
+
+}  // namespace rdmawire::python

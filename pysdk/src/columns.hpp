@@ -1,0 +1,184 @@
+#pragma once
+/// Tables by columns: what is filled row by row without the interpreter's lock, and handed over as NumPy arrays or in
+/// the Arrow C data interface. Nothing here knows Python.
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <unordered_map>
+#include <vector>
+
+#include "dissectors/protocol/bits.hpp"
+
+namespace rdmawire::python {
+
+enum class ColumnType : std::uint8_t {
+  boolean,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
+  int64,
+  time,      ///< nanoseconds since 1970, signed
+  duration,  ///< nanoseconds, signed
+  text,      ///< UTF-8
+  octets,
+};
+
+/// What is known of a column before any row comes.
+struct ColumnInfo {
+  std::string name;
+  ColumnType type = ColumnType::uint64;
+  bool optional = true;  ///< values can be missing
+  std::string meaning;   ///< one sentence; may be empty
+};
+
+/// Octets that one value of a column of fixed width takes; 0 for text and octets.
+unsigned width_of(ColumnType type);
+
+/// One column, row after row.
+///
+/// Text is kept once for each different text: `codes` say which. What it is the text of (an address, a number) can be
+/// given as a key, and is only put into words when it is new.
+class Column {
+ public:
+  explicit Column(const ColumnInfo& info) : type_(info.type), width_(width_of(info.type)), optional_(info.optional) {}
+
+  [[nodiscard]] ColumnType type() const { return type_; }
+  [[nodiscard]] std::size_t rows() const { return rows_; }
+  [[nodiscard]] std::size_t missing() const { return missing_count_; }
+
+  void add_missing();
+  /// Of any type of fixed width: its low bits.
+  void add(std::uint64_t value) {
+    const std::size_t at = values_.size();
+    values_.resize(at + width_);
+    std::memcpy(values_.data() + at, &value, width_);  // little endian, as is every machine that this runs on
+    present();
+  }
+  void add_octets(Bytes value) {
+    values_.insert(values_.end(), value.begin(), value.end());
+    ends_.push_back(static_cast<std::int64_t>(values_.size()));
+    present();
+  }
+  void add_text(std::string_view value);
+  /// The text that belongs to `key`, which `write(text)` appends where the key is new. What different kinds of things
+  /// are called by is told apart by `kind`.
+  struct Key {
+    std::uint64_t high = 0, low = 0;
+    std::uint32_t kind = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  template <class Write>
+  void add_text(Key key, Write write) {
+    Recent& recent = recent_[(key.low ^ key.low >> 7 ^ key.high) % recent_.size()];
+    if (recent.code < 0 || recent.key != key) recent = {key, code_of(key, write)};
+    add_code(recent.code);
+  }
+
+  /// Fixed width: the values; missing ones are zero. Octets: all of them, one behind the other.
+  [[nodiscard]] std::vector<std::uint8_t>& values() { return values_; }
+  [[nodiscard]] const std::vector<std::uint8_t>& values() const { return values_; }
+  /// Octets: where each row's end.
+  [[nodiscard]] const std::vector<std::int64_t>& ends() const { return ends_; }
+  /// Text: which of texts() each row has; of a missing one -1.
+  [[nodiscard]] const std::vector<std::int32_t>& codes() const { return codes_; }
+  [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
+  /// One octet a row, 1 where the value is missing; empty unless the column is optional.
+  [[nodiscard]] std::vector<std::uint8_t>& mask() { return mask_; }
+  [[nodiscard]] const std::vector<std::uint8_t>& mask() const { return mask_; }
+  /// Octets of memory that the rows take, about.
+  [[nodiscard]] std::size_t memory() const;
+  /// Ready for the next rows.
+  void clear();
+
+ private:
+  struct Hash {
+    std::size_t operator()(const Key& key) const {
+      const std::uint64_t h = (key.high * 0x9e3779b97f4a7c15 ^ key.low ^ key.kind) * 0xbf58476d1ce4e5b9;
+      return h ^ h >> 32;
+    }
+  };
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  struct Recent {
+    Key key;
+    std::int32_t code = -1;
+  };
+
+  void present() {
+    if (optional_) mask_.push_back(0);
+    ++rows_;
+  }
+  void add_code(std::int32_t code) {
+    codes_.push_back(code);
+    present();
+  }
+  template <class Write>
+  std::int32_t code_of(Key key, Write write) {
+    const auto [at, is_new] = known_.try_emplace(key, static_cast<std::int32_t>(texts_.size()));
+    if (is_new) write(texts_.emplace_back());
+    return at->second;
+  }
+
+  ColumnType type_;
+  unsigned width_;
+  bool optional_;
+  std::size_t rows_ = 0, missing_count_ = 0;
+  std::vector<std::uint8_t> values_;
+  std::vector<std::int64_t> ends_;
+  std::vector<std::int32_t> codes_;
+  std::vector<std::string> texts_;
+  std::vector<std::uint8_t> mask_;
+  std::array<Recent, 64> recent_{};
+  std::unordered_map<Key, std::int32_t, Hash> known_;
+  std::unordered_map<std::string, std::int32_t, TextHash, std::equal_to<>> known_texts_;
+};
+
+/// Rows of a table, by columns.
+struct Batch {
+  explicit Batch(const std::vector<ColumnInfo>& infos) : columns(infos.begin(), infos.end()) {}
+  std::vector<Column> columns;
+
+  [[nodiscard]] std::size_t rows() const { return columns.empty() ? 0 : columns.front().rows(); }
+  [[nodiscard]] std::size_t memory() const;
+  void clear();
+};
+
+/// Gives the rows of a table, batch by batch. Used by one thread at a time, without the interpreter's lock.
+class Rows {
+ public:
+  Rows() = default;
+  Rows(const Rows&) = delete;
+  Rows& operator=(const Rows&) = delete;
+  virtual ~Rows() = default;
+
+  /// Adds rows to `batch`, at most `most`, fewer where they take more than `octets` of memory. None: there are no more.
+  /// An error comes alone, after all rows before it; then there are no more.
+  virtual tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t octets) = 0;
+
+  /// Asked now and then by read(), from its thread, when it is set; false ends the reading as if the rows ended there.
+  std::function<bool()> keep_going;
+};
+
+/// A table that can be read: its columns, and how its rows are begun.
+class TableSource {
+ public:
+  TableSource() = default;
+  TableSource(const TableSource&) = delete;
+  TableSource& operator=(const TableSource&) = delete;
+  virtual ~TableSource() = default;
+
+  [[nodiscard]] virtual const std::vector<ColumnInfo>& columns() const = 0;
+  /// Begins to read, from the first row. An error says why it cannot be.
+  virtual tl::expected<std::unique_ptr<Rows>, std::string> begin() = 0;
+};
+
+}  // namespace rdmawire::python

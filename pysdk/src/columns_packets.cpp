@@ -1,0 +1,255 @@
+#include "pysdk/src/columns_packets.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "dissectors/faces/filter.hpp"
+#include "dissectors/faces/occurrences.hpp"
+#include "dissectors/faces/value.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+using faces::FilterType;
+
+constexpr std::string_view name_suffix = "_name";
+
+ColumnType type_of_bits(unsigned bits) {
+  return bits <= 8    ? ColumnType::uint8
+         : bits <= 16 ? ColumnType::uint16
+         : bits <= 32 ? ColumnType::uint32
+                      : ColumnType::uint64;
+}
+
+/// Of the numbers of an enumeration.
+unsigned bits_of(const Names& names) {
+  unsigned bits = 1;
+  for (const Name& entry : names.entries) bits = std::max(bits, static_cast<unsigned>(std::bit_width(entry.value)));
+  return bits;
+}
+
+bool is_number(FilterType type) { return type == FilterType::number || type == FilterType::flag; }
+
+/// What every packet has: such a column has no missing values.
+bool is_always_there(const faces::Derived& derived) {
+  return derived.name == "frame" || derived.name.starts_with("frame.") || derived.name == "payload.length";
+}
+
+/// The first place where `field` is there, or without a field the header; nullptr: none.
+const std::uint8_t* find(const tracking::Packet& packet, const HeaderInfo* header, const Field* field) {
+  const std::uint8_t* found = nullptr;
+  faces::each_occurrence(packet, header, [&](const std::uint8_t* octets) {
+    if (field && !field->present_in(octets)) return false;
+    found = octets;
+    return true;
+  });
+  return found;
+}
+
+}  // namespace
+
+tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::string& name, ColumnInfo& info) {
+  Plan made;
+  faces::Resolved found = faces::resolve(name);
+  bool by_name = false;
+  if (!found && name.size() > name_suffix.size() && name.ends_with(name_suffix)) {
+    found = faces::resolve(std::string_view(name).substr(0, name.size() - name_suffix.size()));
+    by_name = static_cast<bool>(found);
+  }
+  if (!found) {
+    const std::vector<std::string> near = faces::nearest_names(name);
+    return tl::unexpected(fmt::format("there is no field {}{}", name,
+                                      near.empty() ? std::string("; docs/reference.md has all")
+                                                   : fmt::format("; near it: {}", fmt::join(near, ", "))));
+  }
+  info.name = name;
+  const auto unnamed = [&] {
+    return tl::unexpected(fmt::format("{}: the values of {} have no names", name,
+                                      std::string_view(name).substr(0, name.size() - name_suffix.size())));
+  };
+  if (found.derived) {
+    const faces::Derived& derived = *found.derived;
+    made.derived = &derived;
+    made.names = derived.names;
+    info.meaning = derived.meaning;
+    info.optional = !is_always_there(derived);
+    if (by_name) {
+      if (!derived.names) return unnamed();
+      made.form = Form::name;
+      info.type = ColumnType::text;
+      return made;
+    }
+    switch (derived.type) {
+      case FilterType::header:
+        made.form = Form::there;
+        info.type = ColumnType::boolean;
+        info.optional = false;
+        break;
+      case FilterType::time:
+        made.form = Form::time;
+        info.type = ColumnType::time;
+        break;
+      case FilterType::flag: info.type = ColumnType::boolean; break;
+      case FilterType::octets:
+        made.form = Form::derived;
+        info.type = ColumnType::octets;
+        break;
+      case FilterType::text:
+        made.form = Form::derived;
+        info.type = ColumnType::text;
+        break;
+      default: info.type = derived.names ? type_of_bits(bits_of(*derived.names)) : ColumnType::uint64;
+    }
+    // Lengths and CRCs have 32 bits; what counts packets may have more.
+    if (info.type == ColumnType::uint64 && !derived.names && derived.name != "frame.number")
+      info.type = ColumnType::uint32;
+    return made;
+  }
+
+  for (const FieldRef& ref : found.refs) made.sources.push_back({ref.header, ref.field});
+  const Field* const first = found.refs.front().field;
+  if (!first) {
+    if (by_name) return unnamed();
+    made.form = Form::there;
+    info.type = ColumnType::boolean;
+    info.optional = false;
+    info.meaning = fmt::format("the packet has a {}", found.refs.front().header->title);
+    return made;
+  }
+  info.meaning = first->meaning;
+  if (by_name) {
+    made.form = Form::name;
+    info.type = ColumnType::text;
+    for (const FieldRef& ref : found.refs)
+      if (!ref.field->names || !ref.field->is_number()) return unnamed();
+    return made;
+  }
+  // Where the fields of one name are of several types, each is written as people read it.
+  FilterType type = faces::type_of(*first);
+  unsigned bits = 0;
+  for (const FieldRef& ref : found.refs) {
+    const FilterType other = faces::type_of(*ref.field);
+    bits = std::max(bits, ref.field->decoded ? 64U : ref.field->width);
+    if (other == type) continue;
+    type = is_number(type) && is_number(other) ? FilterType::number : FilterType::text;
+  }
+  switch (type) {
+    case FilterType::flag: info.type = ColumnType::boolean; break;
+    case FilterType::number: info.type = type_of_bits(bits); break;
+    case FilterType::duration: info.type = ColumnType::duration; break;
+    case FilterType::octets:
+      made.form = Form::octets;
+      info.type = ColumnType::octets;
+      break;
+    default: made.form = Form::text; info.type = ColumnType::text;
+  }
+  return made;
+}
+
+tl::expected<PacketColumns, std::string> PacketColumns::of(const std::vector<std::string>& names) {
+  PacketColumns made;
+  for (const std::string& name : names) {
+    ColumnInfo info;
+    auto one = plan(name, info);
+    if (!one) return tl::unexpected(one.error());
+    if (std::any_of(made.infos_.begin(), made.infos_.end(), [&](const ColumnInfo& i) { return i.name == name; }))
+      return tl::unexpected(fmt::format("the field {} is asked for twice", name));
+    // That the field is asked about is what a filter would need the CRCs for.
+    if (one->derived)
+      if (const auto filter = faces::Filter::compile(one->derived->name)) made.uses_crcs_ |= filter->uses_crcs();
+    made.infos_.push_back(std::move(info));
+    made.plans_.push_back(std::move(*one));
+  }
+  return made;
+}
+
+void PacketColumns::add(Batch& batch, const tracking::Packet& packet) const {
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    if (plans_[i].derived)
+      add_derived(batch.columns[i], plans_[i], packet);
+    else
+      add_field(batch.columns[i], plans_[i], packet);
+  }
+}
+
+void PacketColumns::add_field(Column& column, const Plan& plan, const tracking::Packet& packet) {
+  for (const Source& source : plan.sources) {
+    const std::uint8_t* const header = find(packet, source.header, source.field);
+    if (!header) continue;
+    if (plan.form == Form::there) return column.add(1);
+    return put(column, plan, *source.field, header);
+  }
+  if (plan.form == Form::there)
+    column.add(0);
+  else
+    column.add_missing();
+}
+
+void PacketColumns::put(Column& column, const Plan& plan, const Field& field, const std::uint8_t* header) {
+  switch (plan.form) {
+    case Form::octets: return column.add_octets(field.bytes(header));
+    case Form::name: {
+      const std::uint64_t value = field.value(header);
+      const Name* const name = field.names->find(value);
+      if (!name) return column.add_missing();
+      return column.add_text({0, value, 0}, [&](std::string& text) { text = name->name; });
+    }
+    case Form::text: {
+      Column::Key key;
+      key.kind = 1 + static_cast<std::uint32_t>(field.display);
+      const auto write = [&](std::string& text) { faces::append_value(text, field, header); };
+      if (field.is_number() && field.display != Display::text) {
+        key.low = field.value(header);
+        return column.add_text(key, write);
+      }
+      if (field.width == 128) {
+        key.high = load_be<8>(header + field.bit / 8);
+        key.low = load_be<8>(header + field.bit / 8 + 8);
+        return column.add_text(key, write);
+      }
+      std::string text;
+      write(text);
+      return column.add_text(text);
+    }
+    default: return column.add(field.value(header));
+  }
+}
+
+void PacketColumns::add_derived(Column& column, const Plan& plan, const tracking::Packet& packet) {
+  struct State {
+    Column& column;
+    const Plan& plan;
+  } state{column, plan};
+  const bool there = plan.derived->visit(
+      packet, {[](void* to, std::uint64_t number, Bytes octets) {
+                 State& s = *static_cast<State*>(to);
+                 switch (s.plan.form) {
+                   case Form::there: s.column.add(1); break;
+                   case Form::time: s.column.add(number ^ 1ULL << 63); break;
+                   case Form::name:
+                     if (const Name* const name = s.plan.names->find(number))
+                       s.column.add_text({0, number, 0}, [&](std::string& text) { text = name->name; });
+                     else
+                       s.column.add_missing();
+                     break;
+                   case Form::derived:
+                     if (s.column.type() == ColumnType::text)
+                       s.column.add_text({reinterpret_cast<const char*>(octets.data()), octets.size()});
+                     else
+                       s.column.add_octets(octets);
+                     break;
+                   default: s.column.add(number);
+                 }
+                 return true;
+               },
+               &state});
+  if (there) return;
+  if (plan.form == Form::there)
+    column.add(0);
+  else
+    column.add_missing();
+}
+
+}  // namespace rdmawire::python

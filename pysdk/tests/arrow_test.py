@@ -1,0 +1,190 @@
+"""Tables in Arrow's C interfaces, with the libraries that take them: pyarrow, pandas, Polars, DuckDB."""
+
+import gc
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import rdmawire
+from rdmawire import _core
+from sample_captures import CUT_TO, RPING, SAMPLES, sample_id
+
+duckdb = pytest.importorskip("duckdb")
+pandas = pytest.importorskip("pandas")
+polars = pytest.importorskip("polars")
+pyarrow = pytest.importorskip("pyarrow")
+
+NAMES = ["frame.number", "frame.time", "ip.src", "bth.opcode_name", "bth.psn", "bth.se", "aeth", "reth.va", "payload"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaks():
+    gc.collect()
+    before = _core.arrow_unreleased()
+    yield
+    gc.collect()
+    assert _core.arrow_unreleased() == before
+
+
+def rows_of(table):
+    return [tuple(row.values()) for row in table]
+
+
+@pytest.mark.parametrize("batch_rows", [1, 7, 65536])
+def test_pyarrow_has_the_rows(batch_rows):
+    table = rdmawire.open_capture(RPING).table(NAMES, batch_rows=batch_rows)
+    taken = pyarrow.table(table)
+    taken.validate(full=True)
+    assert taken.schema.names == NAMES
+    assert taken.column("frame.number").num_chunks == -(-taken.num_rows // batch_rows)
+    columns = [
+        taken.column(name).cast("int64" if name == "frame.time" else taken.schema.field(name).type).to_pylist()
+        for name in NAMES
+    ]
+    assert list(zip(*columns, strict=True)) == rows_of(table)
+
+
+def test_the_schema_alone():
+    schema = pyarrow.schema(rdmawire.open_capture(RPING).table(NAMES))
+    assert str(schema.field("frame.time").type) == "timestamp[ns, tz=UTC]" and not schema.field("frame.time").nullable
+    assert str(schema.field("bth.psn").type) == "uint32" and schema.field("bth.psn").nullable
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
+def test_pandas_polars_and_duckdb_have_what_numpy_has(path):
+    table = rdmawire.open_capture(path).table(NAMES)
+    columns = table.columns()
+    frame = pandas.DataFrame.from_arrow(table)
+    other = polars.DataFrame(table)
+    psn = columns["bth.psn"]
+    assert frame["bth.psn"].isna().tolist() == np.ma.getmaskarray(psn).tolist()
+    assert [int(n) for n in frame["bth.psn"].dropna()] == psn.compressed().tolist()
+    assert other["bth.psn"].to_list() == psn.tolist()
+    assert other["ip.src"].to_list() == columns["ip.src"].tolist()
+    assert other["payload"].to_list() == columns["payload"].tolist()
+    assert other["frame.time"].cast(polars.Int64).to_list() == columns["frame.time"].astype("int64").tolist()
+    query = 'select "bth.opcode_name", count(*) from other group by all'
+    counted = dict(duckdb.sql(query).fetchall())
+    names, counts = np.unique(columns["bth.opcode_name"].compressed(), return_counts=True)
+    assert {name: count for name, count in counted.items() if name is not None} == dict(
+        zip(names.tolist(), counts.tolist(), strict=True)
+    )
+
+
+def test_duckdb_takes_a_table_by_its_variable():
+    packets = rdmawire.open_capture(RPING).table(NAMES)
+    (count, most), = duckdb.sql('select count(*), max("bth.psn") from packets where aeth').fetchall()
+    columns = packets.columns()
+    assert count == columns["aeth"].sum() and most == columns["bth.psn"][columns["aeth"]].max()
+
+
+def test_a_capsule_that_nobody_takes_is_released():
+    table = rdmawire.open_capture(RPING).table(NAMES)
+    before = _core.arrow_unreleased()
+    capsule = table.__arrow_c_stream__()
+    schema = table.__arrow_c_schema__()
+    assert _core.arrow_unreleased() > before
+    del capsule, schema
+    assert _core.arrow_unreleased() == before
+
+
+def test_a_stream_that_is_read_half_is_released():
+    reader = pyarrow.RecordBatchReader.from_stream(rdmawire.open_capture(RPING).table(NAMES, batch_rows=10))
+    batch = reader.read_next_batch()
+    assert batch.num_rows == 10
+    del reader
+    gc.collect()
+    assert batch.column(0).to_pylist() == list(range(1, 11))  # what was given stays
+
+
+def test_an_error_in_mid_stream_is_the_consumers_with_our_sentence():
+    table = rdmawire.open_capture(RPING.read_bytes()[:CUT_TO]).table(["frame.number"])
+    reader = pyarrow.RecordBatchReader.from_stream(table)
+    assert reader.read_next_batch().num_rows > 0  # all good rows come first
+    with pytest.raises(Exception, match="memory: record .*stopped after") as failure:
+        reader.read_next_batch()
+    assert isinstance(failure.value, (OSError, pyarrow.ArrowException))
+    with pytest.raises(Exception, match="memory: record .*stopped after"):
+        polars.DataFrame(table)
+
+
+def test_closing_ends_a_stream():
+    capture = rdmawire.open_capture(RPING)
+    reader = pyarrow.RecordBatchReader.from_stream(capture.table(["frame.number"], batch_rows=5))
+    reader.read_next_batch()
+    capture.close()
+    with pytest.raises(Exception, match="was closed"):
+        reader.read_all()
+    with pytest.raises(rdmawire.ClosedError):
+        capture.table(["frame.number"])
+
+
+def test_parquet_has_the_rows(tmp_path):
+    table = rdmawire.open_capture(RPING).table(NAMES, batch_rows=100)
+    rows = table.to_parquet(tmp_path / "x.parquet")
+    read = pyarrow.parquet.read_table(tmp_path / "x.parquet")
+    assert read.num_rows == rows == len(rows_of(table))
+    assert read.equals(pyarrow.table(table))
+
+
+def test_parquet_of_a_cut_capture_has_the_rows_before(tmp_path):
+    table = rdmawire.open_capture(RPING.read_bytes()[:CUT_TO]).table(["frame.number"])
+    with pytest.raises(rdmawire.CaptureError, match="^memory: record .*stopped after"):
+        table.to_parquet(tmp_path / "x.parquet")
+    assert pyarrow.parquet.read_table(tmp_path / "x.parquet").num_rows == len(table.columns(partial=True)["frame.number"])
+
+
+def test_parquet_of_a_capture_larger_than_memory(tmp_path):
+    """An address space that holds the libraries and the mapped file, and much less of rows than the table has."""
+    file = tmp_path / "large.pcap"
+    octets = RPING.read_bytes()
+    with file.open("wb") as out:
+        out.write(octets[:24])
+        for _ in range(2000):
+            out.write(octets[24:])
+    code = f"""
+import resource
+import pyarrow.parquet
+import rdmawire
+table = rdmawire.open_capture({str(file)!r}).table(["frame.number", "frame.time", "payload", "bth.psn"], batch_rows=8192)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rows = table.to_parquet({str(tmp_path / "x.parquet")!r})
+print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    python_path = str(rdmawire.__path__[0]).rsplit("/", 1)[0]
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": python_path})
+    assert run.returncode == 0, run.stderr
+    rows, grown = map(int, run.stdout.split())
+    assert rows == pyarrow.parquet.ParquetFile(tmp_path / "x.parquet").metadata.num_rows
+    assert file.stat().st_size > 300e6
+    assert grown * 1024 < 150e6, f"memory grew by {grown} KiB"
+
+
+def test_reading_again_and_again_keeps_memory():
+    table = rdmawire.open_capture(RPING).table(NAMES)
+
+    def rounds(count):
+        for _ in range(count):
+            table.columns()
+            pyarrow.table(table)
+        gc.collect()
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    settled = rounds(30)
+    assert rounds(100) < settled + 20_000  # KiB
+
+
+def test_batches_are_read_when_they_are_asked_for(tmp_path):
+    file = tmp_path / "x.pcap"
+    octets = RPING.read_bytes()
+    file.write_bytes(octets[:24] + octets[24:] * 200)
+    started = time.monotonic()
+    first = pyarrow.RecordBatchReader.from_stream(rdmawire.open_capture(file).table(NAMES, batch_rows=10))
+    first.read_next_batch()
+    early = time.monotonic() - started
+    started = time.monotonic()
+    rows_of(rdmawire.open_capture(file).table(NAMES))
+    assert early < (time.monotonic() - started) / 3

@@ -1,0 +1,325 @@
+"""Captures: read frame by frame and packet by packet, written, and captured live."""
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import rdmawire
+from sample_captures import CUT_TO, LOSS, ROOT, RPING, SAMPLES, dissected, sample_id
+
+CORPORA = [ROOT / "captures/io/corpus/capture_reader_fuzz", *sorted((ROOT / "captures/io/corpus").glob("*-crashes"))]
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
+def test_packets_are_what_dissect_says(path):
+    with rdmawire.open_capture(path) as capture:
+        packets = list(capture.packets())
+    assert [packet.to_dict() for packet in packets] == dissected(path)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
+def test_frames_are_the_packets_of_the_file(path):
+    said = dissected(path)
+    frames = list(rdmawire.open_capture(path))
+    assert [(f.number, f.wire_length, len(bytes(f)), f.link) for f in frames] == [
+        (p["frame"], p["length"], p["captured"], p["link"]) for p in said
+    ]
+    assert [f"{f.time_ns // 10**9}.{f.time_ns % 10**9:09}" for f in frames] == [p["time"] for p in said]
+
+
+def test_pdus_are_frames():
+    sample = SAMPLES[[path.name for path in SAMPLES].index("siw-write.pcap.gz")]
+    pdus = [pdu for packet in rdmawire.open_capture(sample).packets() for pdu in packet.pdus]
+    said = [pdu for packet in dissected(sample) for pdu in packet.get("pdus", ())]
+    assert len(pdus) == len(said) > 50
+    for pdu, wanted in zip(pdus, said, strict=True):
+        assert [layer["protocol"] for layer in pdu.to_dict()["layers"]] == [
+            layer["protocol"] for layer in wanted["layers"]
+        ]
+
+
+def test_a_capture_is_read_as_often_as_asked_for():
+    with rdmawire.open_capture(RPING) as capture:
+        first, second = iter(capture), iter(capture)
+        assert next(first) == next(second) and next(first).number == 2
+        assert len(list(capture)) == len(list(first)) + 2
+
+
+def test_a_filter_takes_the_frames_that_match():
+    capture = rdmawire.open_capture(RPING)
+    wanted = [p["frame"] for p in dissected(RPING) if any(layer["protocol"] == "reth" for layer in p["layers"])]
+    assert [f.number for f in capture.frames(filter="reth")] == wanted
+    assert [p.number for p in capture.packets(filter="reth")] == wanted
+
+
+@pytest.mark.parametrize("make", [bytes, bytearray, memoryview], ids=lambda kind: kind.__name__)
+def test_octets_are_a_capture(make):
+    assert list(rdmawire.open_capture(make(RPING.read_bytes()))) == list(rdmawire.open_capture(RPING))
+
+
+def test_a_file_object_is_a_capture():
+    with RPING.open("rb") as file:
+        assert len(list(rdmawire.open_capture(file))) == len(dissected(RPING))
+    with RPING.open("r", errors="replace") as file, pytest.raises(rdmawire.UsageError, match="'rb'"):
+        rdmawire.open_capture(file)
+
+
+def test_octets_that_are_read_cannot_change_their_size():
+    octets = bytearray(RPING.read_bytes())
+    frames = iter(rdmawire.open_capture(octets))
+    next(frames)
+    with pytest.raises(BufferError):
+        octets.clear()
+
+
+def test_a_stream_is_read_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(RPING.read_bytes()))
+    writer.start()
+    capture = rdmawire.open_capture(tmp_path / "pipe")
+    assert len(list(capture)) == len(dissected(RPING))
+    writer.join()
+    with pytest.raises(rdmawire.CaptureError, match="is a stream: it can be read once"):
+        next(iter(capture))
+
+
+@pytest.mark.parametrize(
+    "content, says",
+    [(None, "No such file"), (b"", "empty"), (b"not a capture, whatever it is", "neither pcap nor pcapng")],
+)
+def test_what_is_no_capture_says_so(tmp_path, content, says):
+    file = tmp_path / "x.pcap"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(rdmawire.CaptureError, match=f"x.pcap.*{says}"):
+        rdmawire.open_capture(file)
+
+
+def test_an_error_comes_after_all_good_frames():
+    frames = []
+    with pytest.raises(rdmawire.CaptureError, match="memory: record .* at byte .*stopped after") as failure:
+        for frame in rdmawire.open_capture(RPING.read_bytes()[:CUT_TO]):
+            frames.append(frame)  # noqa: PERF402
+    assert frames and f"stopped after {len(frames)} packets" in str(failure.value)
+    facts = rdmawire.open_capture(RPING.read_bytes()[:CUT_TO]).facts()
+    assert facts.packets == len(frames) and facts.trouble == str(failure.value)
+
+
+def test_used_after_close():
+    capture = rdmawire.open_capture(RPING)
+    frames, packets, rows = iter(capture), capture.packets(), iter(capture.table(["frame.number"]))
+    frame = next(frames)
+    capture.close()
+    capture.close()
+    assert capture.closed and "closed" in repr(capture)
+    uses = [
+        lambda: next(frames),
+        lambda: next(packets),
+        lambda: next(rows),
+        lambda: iter(capture),
+        capture.facts,
+        lambda: capture.columns(["bth.psn"]),
+    ]
+    for use in uses:
+        with pytest.raises(rdmawire.ClosedError, match="rping.pcap was closed"):
+            use()
+    assert len(bytes(frame)) > 0
+
+
+def test_closing_while_other_threads_iterate():
+    for path in (RPING, LOSS):
+        capture = rdmawire.open_capture(path)
+        failures = []
+
+        def read(capture=capture, failures=failures):
+            try:
+                while True:
+                    list(capture.packets(filter="bth"))
+            except rdmawire.ClosedError:
+                return
+            except BaseException as error:  # noqa: BLE001
+                failures.append(error)
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.1)
+        capture.close()
+        for thread in threads:
+            thread.join()
+        assert not failures
+
+
+@pytest.mark.parametrize("path", [RPING, LOSS], ids=sample_id)
+def test_threads_share_one_iterator(path):
+    numbers = []
+    frames = iter(rdmawire.open_capture(path))
+    threads = [threading.Thread(target=lambda: numbers.extend(f.number for f in frames)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(numbers) == [p["frame"] for p in dissected(path)]
+
+
+def test_a_fork_reads_on():
+    frames = iter(rdmawire.open_capture(RPING))
+    next(frames)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if len(list(frames)) == len(dissected(RPING)) - 1 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert next(frames).number == 2
+
+
+def test_hostile_files_never_crash():
+    files = [file.read_bytes() for corpus in CORPORA for file in sorted(corpus.iterdir())]
+    assert len(files) > 5
+    chance = random.Random(7)
+    for path in SAMPLES:
+        for _ in range(3):
+            octets = bytearray(path.read_bytes()[:20_000])
+            for _ in range(chance.randrange(40)):
+                octets[chance.randrange(len(octets))] = chance.randrange(256)
+            files.append(bytes(octets[: chance.randrange(len(octets))]))
+    for octets in files:
+        try:
+            capture = rdmawire.open_capture(octets)
+            capture.facts()
+        except rdmawire.CaptureError:
+            continue
+        for read in (
+            lambda capture=capture: [frame.to_dict() for frame in capture],
+            lambda capture=capture: [packet.to_dict() for packet in capture.packets()],
+            lambda capture=capture: capture.columns(["bth.psn", "ip.src", "payload", "frame.time"], partial=True),
+            lambda capture=capture: list(capture.table(["frame", "mad.transaction_id", "note"])),
+        ):
+            try:
+                read()
+            except rdmawire.CaptureError as error:
+                assert "memory" in str(error)  # noqa: PT017
+
+
+# Written
+
+
+@pytest.mark.parametrize("name", ["x.pcap", "x.pcapng", "x.pcap.gz", "x.pcapng.zst"])
+@pytest.mark.parametrize("path", [RPING, LOSS], ids=sample_id)
+def test_what_is_written_is_read(tmp_path, name, path):
+    frames = list(rdmawire.open_capture(path))
+    with rdmawire.create_capture(tmp_path / name) as out:
+        for frame in frames:
+            out.write(frame)
+        assert out.records == len(frames)
+    read = list(rdmawire.open_capture(tmp_path / name))
+    assert [(bytes(f), f.time_ns, f.wire_length, f.number) for f in read] == [
+        (bytes(f), f.time_ns, f.wire_length, f.number) for f in frames
+    ]
+
+
+def test_comments_and_interfaces_are_kept(tmp_path):
+    file = tmp_path / "x.pcapng"
+    with rdmawire.create_capture(file, comments=["a file"], application="a test") as out:
+        ethernet = out.add_interface(name="eth0", description="the first")
+        native = out.add_interface("infiniband", name="ib0")
+        out.write(b"\x00" * 60, time_ns=1_700_000_000_123_456_789, interface=native, comments=["one", "zwölf"])
+        out.write(bytearray(60), interface=ethernet, wire_length=1500, comments="alone")
+        out.write(memoryview(bytes(60)), link="infiniband")
+    packets = list(rdmawire.open_capture(file).packets())
+    assert [(p.interface, p.comments, p.frame.link) for p in packets] == [
+        ("ib0", ["one", "zwölf"], "infiniband"),
+        ("eth0", ["alone"], "ethernet"),
+        ("ib0", [], "infiniband"),
+    ]
+    assert packets[0].time_ns == 1_700_000_000_123_456_789
+    assert abs(packets[1].time_ns - time.time_ns()) < 60e9 and packets[1].frame.wire_length == 1500
+    assert [i.name for i in rdmawire.open_capture(file).facts().interfaces] == ["eth0", "ib0"]
+    tshark = subprocess.run(["capinfos", str(file)], capture_output=True, text=True)
+    assert "Number of packets:   3" in tshark.stdout, tshark.stderr
+
+
+def test_what_cannot_be_written_says_why(tmp_path):
+    with pytest.raises(rdmawire.CaptureError, match="nowhere"):
+        rdmawire.create_capture(tmp_path / "nowhere" / "x.pcap")
+    with pytest.raises(rdmawire.UsageError, match="pcapnh is no format"):
+        rdmawire.create_capture(tmp_path / "x", format="pcapnh")
+    with pytest.raises(rdmawire.UsageError, match="rar is no compression"):
+        rdmawire.create_capture(tmp_path / "x", compression="rar")
+    out = rdmawire.create_capture(tmp_path / "x.pcap")
+    out.write(bytes(60))
+    with pytest.raises(rdmawire.UsageError, match="tokenring"):
+        out.write(bytes(60), link="tokenring")
+    with pytest.raises(TypeError):
+        out.write(60)
+    out.close()
+    with pytest.raises(rdmawire.ClosedError, match="x.pcap was closed"):
+        out.write(bytes(60))
+
+
+def test_a_link_that_the_file_does_not_have_ends_the_writing(tmp_path):
+    with (
+        pytest.raises(rdmawire.CaptureError, match="link type 247 after link type 1: a pcap file holds one") as failure,
+        rdmawire.create_capture(tmp_path / "x.pcap") as out,
+    ):
+        out.write(bytes(60))
+        out.write(bytes(60), link="infiniband")
+    assert failure.value.__context__ is None
+    assert len(list(rdmawire.open_capture(tmp_path / "x.pcap"))) == 1
+
+
+# Live
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="capturing takes rights that only root has here")
+def test_frames_of_loopback_as_they_come():
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with rdmawire.open_live("lo", filter="udp port 40791") as live:
+        assert live.receive(timeout=0.2) is None
+        sender.sendto(b"hello", ("127.0.0.1", 40791))
+        frame = live.receive(timeout=10)
+        assert bytes(frame).endswith(b"hello") and abs(frame.time_ns - time.time_ns()) < 60e9
+        threading.Timer(0.3, live.close).start()
+        assert len([f for f in live if f is None]) == 0  # ends, since another thread closes it
+    with pytest.raises(rdmawire.ClosedError):
+        live.receive()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="capturing takes rights that only root has here")
+def test_devices_that_are_not_there_and_wrong_filters():
+    assert "lo" in rdmawire.live_devices()
+    with pytest.raises(rdmawire.CaptureError, match="nothing0"):
+        rdmawire.open_live("nothing0")
+    with pytest.raises(rdmawire.CaptureError, match="lo"):
+        rdmawire.open_live("lo", filter="no such thing")
+
+
+@pytest.mark.parametrize("what", ["list(capture.frames(filter='bth.psn == 1 and bth.psn == 2'))", "capture.facts()",
+                                  "capture.columns(['bth.psn'])"])
+def test_ctrl_c_ends_it(tmp_path, what):
+    file = tmp_path / "x.pcap"
+    octets = RPING.read_bytes()
+    with file.open("wb") as out:
+        out.write(octets[:24])
+        for _ in range(1000):
+            out.write(octets[24:])
+    code = f"import numpy, rdmawire\ncapture = rdmawire.open_capture({str(file)!r})\nprint(1, flush=True)\nwhile True: {what}"
+    python_path = str(Path(rdmawire.__path__[0]).parent)
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             env={"PYTHONPATH": python_path})
+    child.stdout.readline()
+    time.sleep(0.3)
+    child.send_signal(2)
+    _, said = child.communicate(timeout=20)
+    assert b"KeyboardInterrupt" in said and child.returncode != 0
+
+
+def test_json_is_the_line_of_dissect():
+    packet = next(rdmawire.open_capture(RPING).packets())
+    assert json.loads(packet.to_json()) == packet.to_dict() and "ethernet" in packet.show().lower()
