@@ -188,4 +188,13 @@ void set_from_python(HeaderValue& value, const Field& f, PyObject* from) {
   wrong_type(value, f, from);
 }
 
+void forget(HeaderValue& value, const Field& f) {
+  if (f.is_part()) return forget(value, *value.header().find(f.name.substr(0, f.name.find('.'))));
+  if (f.is_number())
+    f.store(value.mutable_bytes().data(), 0);
+  else
+    value.set(f, Bytes());
+  value.forget(f);
+}
+
 }  // namespace rdmawire::python

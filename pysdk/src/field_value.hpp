@@ -23,4 +23,7 @@ PyObject* to_python(const Field& f, const std::uint8_t* header, const Enumeratio
 /// TypeError for a value of another kind, UsageError for one that does not fit.
 void set_from_python(HeaderValue& value, const Field& f, PyObject* from);
 
+/// Makes `f` what it was before it was given: zero, and computed where encoding does that. A part speaks for its whole.
+void forget(HeaderValue& value, const Field& f);
+
 }  // namespace rdmawire::python

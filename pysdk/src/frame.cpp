@@ -126,6 +126,10 @@ PyObject* get(PyObject* self, void*) {
 }
 
 PyObject* read_link(FrameData& data) { return py::str(link_word(data.link)).release().ptr(); }
+PyObject* read_link_type(FrameData& data) {
+  if (data.link == begins::fpdu || data.link == begins::mpa || data.link == begins::bth) Py_RETURN_NONE;
+  return PyLong_FromLong(static_cast<long>(data.link));
+}
 int write_link(PyObject* self, PyObject* from, void*) {
   return guard<int>(-1, [&] {
     if (!from) throw py::attribute_error("a frame has a link type; it cannot be deleted");
@@ -272,6 +276,8 @@ PyGetSetDef attributes[] = {
      "Where the first octet stands: 'ethernet', 'infiniband', 'raw_ip', 'linux_sll' …; 'fpdu', 'mpa' or 'bth' for "
      "octets\n"
      "that begin with that header.",
+     nullptr},
+    {"link_type", get<read_link_type>, nullptr, "The number that capture files have for `link`; None: they have none.",
      nullptr},
     {"wire", get<read_wire>, nullptr, "'infiniband', 'roce_v1', 'roce_v2', 'iwarp', or None.", nullptr},
     {"wire_length", get<read_wire_length>, nullptr,
@@ -751,7 +757,7 @@ void bind_frames(py::module_& module) {
   make_frame_type(module);
   // What the package has from here as it is.
   py::list names;
-  for (const char* name : {"Header", "Frame", "parse", "segment"}) names.append(name);
+  for (const char* name : {"Header", "Frame", "parse", "segment", "HEADERS", "ENUMERATIONS"}) names.append(name);
   for (const char* all : {"HEADERS", "ENUMERATIONS"})
     for (const py::handle made : module.attr(all)) names.append(made.attr("__name__"));
   module.attr("__all__") = names;

@@ -39,14 +39,6 @@ std::string literal(const HeaderValue& value, const Attribute& attribute) {
 
 bool is_whole(const Attribute& attribute) { return attribute.field && !attribute.field->is_part(); }
 
-void forget(HeaderValue& value, const Field& f) {
-  if (f.is_number())
-    f.store(value.mutable_bytes().data(), 0);
-  else
-    value.set(f, Bytes());
-  value.forget(f);
-}
-
 // Tries a change that says less; keeps it where the octets stay.
 template <class Change>
 void simplify(Frame& frame, Bytes octets, Change&& change) {
@@ -79,12 +71,19 @@ std::string expression_of(const HeaderValue& value) {
 std::string command_of(FrameData& data) {
   const Bytes octets = data.view();
   Frame frame = data.values();
+  for (std::size_t i = 0; i < frame.layers.size(); ++i)
+    frame.layers[i] = *HeaderValue::parse(data.header(i), data.layer(i));  // every field given, as it goes out
   // The most at once, then one by one where something is not as it would be computed.
-  simplify(frame, octets, [](Frame& f) { f.forget_computed(); });
+  simplify(frame, octets, [](Frame& f) {
+    f.forget_computed();
+    for (HeaderValue& layer : f.layers)
+      for (const Field& field : layer.header().fields)
+        if (field.is_computed) forget(layer, field);
+  });
   for (std::size_t i = 0; i < frame.layers.size(); ++i) {
     simplify(frame, octets, [&](Frame& f) {
       for (const Field& field : f.layers[i].header().fields)
-        if (field.is_computed) f.layers[i].forget(field);
+        if (field.is_computed) forget(f.layers[i], field);
     });
     for (const Field& field : frame.layers[i].header().fields)
       if (!field.is_part() && frame.layers[i].given(field))

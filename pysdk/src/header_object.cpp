@@ -90,14 +90,11 @@ void set(HeaderValue& value, const Attribute& attribute, PyObject* from) {
   set_from_python(value, f, from);
 }
 
-void forget(HeaderValue& value, const Attribute& attribute) {
-  if (!attribute.field) return value.set_tail({});
-  const Field& f = *attribute.field;
-  if (f.is_number())
-    f.store(value.mutable_bytes().data(), 0);
+void forget_attribute(HeaderValue& value, const Attribute& attribute) {
+  if (attribute.field)
+    forget(value, *attribute.field);
   else
-    value.set(f, Bytes());
-  value.forget(f);
+    value.set_tail({});
 }
 
 int set_field(PyObject* self, PyObject* from, void* closure) {
@@ -105,12 +102,12 @@ int set_field(PyObject* self, PyObject* from, void* closure) {
     const auto& attribute = *static_cast<const Attribute*>(closure);
     HeaderObject* header = as_header(self);
     if (!header->frame) {
-      from ? set(*header->value, attribute, from) : forget(*header->value, attribute);
+      from ? set(*header->value, attribute, from) : forget_attribute(*header->value, attribute);
       return 0;
     }
     // The frame stays as it was where the value is refused, and where reading the value changes it.
     HeaderValue value = header->frame->data.layer_value(header->index);
-    from ? set(value, attribute, from) : forget(value, attribute);
+    from ? set(value, attribute, from) : forget_attribute(value, attribute);
     header->frame->data.change().layers[header->index] = std::move(value);
     return 0;
   });

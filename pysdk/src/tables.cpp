@@ -1,0 +1,155 @@
+/// The tables themselves in Python: what strategies, fuzzers and generators of stubs are derived from.
+
+#include <pybind11/stl.h>
+
+#include "dissectors/protocol/opcode.hpp"
+#include "dissectors/protocol/registry.hpp"
+#include "pysdk/src/bindings.hpp"
+#include "pysdk/src/errors.hpp"
+#include "pysdk/src/field_value.hpp"
+#include "pysdk/src/objects.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+py::object borrowed(PyTypeObject* type) {
+  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(type));
+}
+
+const HeaderInfo& header_from(const py::object& type) {
+  const HeaderInfo* header = header_of_type(type.ptr());
+  if (!header) throw py::type_error("a table is that of a header's class: table(BTH)");
+  return *header;
+}
+
+std::string_view word(Form form) {
+  switch (form) {
+    case Form::number: return "number";
+    case Form::mac: return "mac";
+    case Form::ipv4: return "ipv4";
+    case Form::ipv6: return "ipv6";
+    case Form::guid: return "guid";
+    case Form::text: return "text";
+    case Form::octets: return "octets";
+  }
+  return {};
+}
+
+std::vector<const Attribute*> fields_of(const HeaderInfo& header) {
+  std::vector<const Attribute*> fields;
+  for (const Attribute& attribute : attributes_of(header))
+    if (attribute.field) fields.push_back(&attribute);
+  return fields;
+}
+
+py::tuple classes_of(std::span<const HeaderInfo* const> headers) {
+  py::list made;
+  for (const HeaderInfo* header : headers) made.append(borrowed(type_of_header(*header)));
+  return made;
+}
+
+std::string text(std::string_view view) { return std::string(view); }
+
+}  // namespace
+
+void bind_tables(py::module_& module) {
+  const auto held = py::return_value_policy::reference;  // tables live as long as the program
+
+  py::class_<Attribute>(module, "Field", "A field of a header, as its table has it.")
+      .def_property_readonly(
+          "name", [](const Attribute& a) { return text(a.field->name); }, "In filters and JSON.")
+      .def_property_readonly(
+          "attribute", [](const Attribute& a) { return a.name; }, "In Python.")
+      .def_property_readonly(
+          "meaning", [](const Attribute& a) { return text(a.field->meaning); }, "In our words.")
+      .def_property_readonly(
+          "section",
+          [](const Attribute& a) { return text(a.field->section.empty() ? a.header->section : a.field->section); },
+          "Where it is specified.")
+      .def_property_readonly(
+          "bit", [](const Attribute& a) { return a.field->bit; }, "The first one, from the header's.")
+      .def_property_readonly(
+          "width", [](const Attribute& a) { return a.field->width; }, "In bits.")
+      .def_property_readonly(
+          "form", [](const Attribute& a) { return text(word(form_of(*a.field))); },
+          "'number', 'mac', 'ipv4', 'ipv6', 'guid', 'text' or 'octets'.")
+      .def_property_readonly(
+          "enumeration",
+          [](const Attribute& a) {
+            return a.enumeration ? py::reinterpret_borrow<py::object>(a.enumeration->type()) : py::none();
+          },
+          "The IntEnum class of its values, or None.")
+      .def_property_readonly(
+          "computed", [](const Attribute& a) { return a.field->is_computed; }, "Computed where it is not given.")
+      .def_property_readonly(
+          "constant", [](const Attribute& a) { return a.field->is_constant; }, "The protocol fixes its value.")
+      .def_property_readonly(
+          "reserved", [](const Attribute& a) { return a.field->is_reserved(); }, "Sent as zero, as a rule.")
+      .def_property_readonly(
+          "part", [](const Attribute& a) { return a.field->is_part(); },
+          "Bits of another field, whose name its own begins with.")
+      .def_property_readonly(
+          "conditional", [](const Attribute& a) { return a.field->present != nullptr; },
+          "There only where other fields say so; else None.")
+      .def_property_readonly(
+          "read_only", [](const Attribute& a) { return a.field->is_decoded(); },
+          "Worked out from the bits: it cannot be set.")
+      .def_property_readonly(
+          "little_endian", [](const Attribute& a) { return a.field->little_endian; }, "Octets' order.")
+      .def("__repr__",
+           [](const Attribute& a) { return "<Field " + text(a.header->name) + "." + text(a.field->name) + ">"; });
+
+  py::class_<HeaderInfo, std::unique_ptr<HeaderInfo, py::nodelete>>(module, "Table", "The table of a header.")
+      .def_property_readonly(
+          "name", [](const HeaderInfo& h) { return text(h.name); }, "In filters and JSON.")
+      .def_property_readonly(
+          "title", [](const HeaderInfo& h) { return text(h.title); }, "The specification's.")
+      .def_property_readonly(
+          "section", [](const HeaderInfo& h) { return text(h.section); }, "Where it is specified.")
+      .def_property_readonly(
+          "size", [](const HeaderInfo& h) { return h.size; }, "Octets of the fixed part.")
+      .def_property_readonly(
+          "tail",
+          [](const HeaderInfo& h) -> py::object {
+            return h.tail.empty() ? py::object(py::none()) : py::str(text(h.tail));
+          },
+          "The attribute with the variable part, or None.")
+      .def_property_readonly(
+          "unit", [](const HeaderInfo& h) { return h.unit ? h.unit : 1; },
+          "The variable part is completed to a multiple of so many octets.")
+      .def_property_readonly(
+          "fields", [held](const HeaderInfo& h) { return py::tuple(py::cast(fields_of(h), held)); },
+          "In the order of the specification; a part behind its whole.")
+      .def("__repr__", [](const HeaderInfo& h) { return "<Table " + text(h.name) + ">"; });
+  module.def(
+      "table", [](const py::object& header) { return &header_from(header); }, held, py::arg("header"),
+      "The table of a header's class.");
+
+  py::class_<Opcode, std::unique_ptr<Opcode, py::nodelete>>(module, "OpcodeRow", "A row of the opcode table.")
+      .def_property_readonly(
+          "name", [](const Opcode& o) { return text(o.name); }, "'RC SEND First'.")
+      .def_readonly("known", &Opcode::known, "Whether the specification defines it; else the rest says nothing.")
+      .def_property_readonly(
+          "transport", [](const Opcode& o) { return text(to_string(o.transport)); }, "'RC'.")
+      .def_property_readonly(
+          "operation", [](const Opcode& o) { return text(to_string(o.operation)); }, "'SEND'.")
+      .def_property_readonly(
+          "position", [](const Opcode& o) { return text(to_string(o.position)); }, "'First', 'Middle', 'Last', 'Only'.")
+      .def_property_readonly(
+          "request", [](const Opcode& o) { return o.direction == Direction::request; }, "Sent by the requester.")
+      .def_readonly("payload", &Opcode::payload, "Whether payload can follow.")
+      .def_readonly("immediate", &Opcode::immediate, "An ImmDt follows.")
+      .def_readonly("invalidate", &Opcode::invalidate, "An IETH follows.")
+      .def_property_readonly(
+          "headers", [](const Opcode& o) { return classes_of(o.extension_headers()); },
+          "The classes of the headers behind the BTH, in order.")
+      .def("__repr__", [](const Opcode& o) { return "<OpcodeRow " + text(o.name) + ">"; });
+  module.def(
+      "opcode_row", [](std::uint8_t value) { return &opcode(value); }, held, py::arg("opcode"),
+      "The row of a BTH opcode, 0 to 255.");
+
+  for (const char* name : {"Field", "Table", "table", "OpcodeRow", "opcode_row"})
+    module.attr("__all__").attr("append")(name);
+}
+
+}  // namespace rdmawire::python

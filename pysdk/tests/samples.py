@@ -1,0 +1,32 @@
+"""The sample captures' frames, read without the product: by scapy's readers."""
+
+import functools
+import gzip
+import io
+import subprocess
+from pathlib import Path
+
+from scapy.utils import RawPcapNgReader, RawPcapReader
+
+SAMPLES = Path(__file__).resolve().parents[2] / "captures" / "samples"
+FILES = sorted(path.name for path in SAMPLES.iterdir() if ".pcap" in path.name)
+
+
+@functools.cache
+def frames(name):
+    """(octets, link type's number, octets on the wire) of each frame of a sample."""
+    path = SAMPLES / name
+    octets = path.read_bytes()
+    if path.suffix == ".gz":
+        octets = gzip.decompress(octets)
+    elif path.suffix == ".zst":
+        octets = subprocess.run(["zstd", "-dc", path], check=True, capture_output=True).stdout
+    if octets[:4] == b"\x0a\x0d\x0d\x0a":
+        return [(data, meta.linktype, meta.wirelen) for data, meta in RawPcapNgReader(io.BytesIO(octets))]
+    reader = RawPcapReader(io.BytesIO(octets))
+    return [(data, reader.linktype, meta.wirelen) for data, meta in reader]
+
+
+def all_frames():
+    for name in FILES:
+        yield from frames(name)

@@ -1,0 +1,234 @@
+"""Against scapy, the second opinion: the same values of every header that it knows, the same octets of what is built."""
+
+import itertools
+import os
+import random
+import subprocess
+import sys
+import warnings
+
+import pytest
+import rdmawire
+import samples
+from rdmawire import AETH, BTH, CNP, GRH, TCP, UDP, VLAN, Ether, IPv4, IPv6, Opcode, opcode_row, parse, table
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import scapy.all as scapy
+    import scapy.contrib.roce as roce
+from rdmawire.scapy import from_scapy, to_scapy
+
+
+def flags(names):
+    """A scapy flag field's bits, which are fields of ours, from the highest."""
+    return lambda header: sum(getattr(header, name) << i for i, name in enumerate(reversed(names)))
+
+
+# scapy's class, ours, and ours of each of scapy's fields. What is left away, scapy has no number for: options, which it
+# takes apart, and the ICRC, which it has in the BTH.
+HEADERS = [
+    (scapy.Ether, Ether, {"dst": "dst", "src": "src", "type": "type"}),
+    (scapy.Dot1Q, VLAN, {"prio": "priority", "dei": "dei", "vlan": "id", "type": "type"}),
+    (
+        scapy.IP,
+        IPv4,
+        {
+            "version": "version",
+            "ihl": "header_length",
+            "tos": "tos",
+            "len": "total_length",
+            "id": "identification",
+            "flags": flags(["reserved", "df", "mf"]),
+            "frag": "fragment_offset",
+            "ttl": "ttl",
+            "proto": "protocol",
+            "chksum": "checksum",
+            "src": "src",
+            "dst": "dst",
+        },
+    ),
+    (
+        scapy.IPv6,
+        IPv6,
+        {
+            "version": "version",
+            "tc": "traffic_class",
+            "fl": "flow_label",
+            "plen": "payload_length",
+            "nh": "next_header",
+            "hlim": "hop_limit",
+            "src": "src",
+            "dst": "dst",
+        },
+    ),
+    (scapy.UDP, UDP, {"sport": "src_port", "dport": "dst_port", "len": "length", "chksum": "checksum"}),
+    (
+        scapy.TCP,
+        TCP,
+        {
+            "sport": "src_port",
+            "dport": "dst_port",
+            "seq": "seq",
+            "ack": "ack_number",
+            "dataofs": "data_offset",
+            "window": "window",
+            "chksum": "checksum",
+            "urgptr": "urgent_pointer",
+            "flags": flags(["ae", "cwr", "ece", "urg", "ack", "psh", "rst", "syn", "fin"]),
+        },
+    ),
+    (
+        roce.BTH,
+        BTH,
+        {
+            "opcode": "opcode",
+            "solicited": "se",
+            "migreq": "migreq",
+            "padcount": "pad",
+            "version": "tver",
+            "pkey": "pkey",
+            "fecn": "fecn",
+            "becn": "becn",
+            "resv6": "reserved",
+            "dqpn": "dest_qp",
+            "ackreq": "ack_request",
+            "resv7": "reserved2",
+            "psn": "psn",
+        },
+    ),
+    (roce.AETH, AETH, {"syndrome": "syndrome", "msn": "msn"}),
+    (roce.CNPPadding, CNP, {"reserved1": "reserved", "reserved2": "reserved2"}),
+    (
+        roce.GRH,
+        GRH,
+        {
+            "ipver": "version",
+            "tclass": "traffic_class",
+            "flowlabel": "flow_label",
+            "paylen": "payload_length",
+            "nexthdr": "next_header",
+            "hoplmt": "hop_limit",
+            "sgid": lambda header: int.from_bytes(bytes(header)[8:24]),
+            "dgid": lambda header: int.from_bytes(bytes(header)[24:40]),
+        },
+    ),
+]
+
+
+def compare(frame, packet):
+    """How many fields were compared."""
+    count = 0
+    for theirs, ours, fields in HEADERS:
+        if theirs not in packet:  # scapy has no READ response's AETH
+            continue
+        for name, mine in fields.items():
+            value = getattr(packet[theirs], name)
+            got = mine(frame[ours]) if callable(mine) else getattr(frame[ours], mine)
+            assert got == (int(value) if callable(mine) else value), f"{ours.__name__}: {name}"
+            count += 1
+    if roce.BTH in packet and frame.icrc is not None:
+        assert packet[roce.BTH].icrc == frame.icrc
+    return count
+
+
+def test_every_field_of_the_samples_is_what_scapy_reads():
+    count = 0
+    every = 1 if os.environ.get("RDMAWIRE_FULL") else 4
+    for octets, link, wire_length in itertools.islice(samples.all_frames(), 0, None, every):
+        if link != 1 or len(octets) != wire_length:
+            continue
+        frame = parse(octets)
+        if frame.findings or any(type(h).__name__ == "MAD" for h in frame.layers):
+            continue
+        count += compare(frame, to_scapy(frame))
+    assert count > 100_000 // every
+
+
+KNOWN = [opcode for opcode in Opcode if opcode in roce._bth_opcodes]
+
+
+def random_header(header, rng):
+    made = header()
+    for field in table(header).fields:
+        if not (field.part or field.computed):
+            setattr(made, field.attribute, rng.getrandbits(field.width) if field.form == "number" else rng.randbytes(field.width // 8))
+    return made
+
+
+@pytest.mark.parametrize("opcode", KNOWN, ids=lambda opcode: opcode.name)
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_frame_of_each_kind_builds_to_the_same_octets(opcode, version):
+    rng = random.Random(opcode * 10 + version)
+    for size in (0, 1, 2, 3, 64, 1024):
+        row = opcode_row(opcode)
+        payload = rng.randbytes(size) if row.payload else b""
+        psn, qp, port = rng.getrandbits(24), rng.getrandbits(24), rng.getrandbits(16)
+        headers = [random_header(header, rng) for header in row.headers]
+        bth = BTH(opcode=opcode, dest_qp=qp, psn=psn, pkey=0xFFFF)
+        ip = IPv4(src="10.0.0.1", dst="10.0.0.2", identification=7) if version == 4 else IPv6(src="fe80::1", dst="fe80::2")
+        frame = Ether(src="52:54:00:00:00:01", dst="52:54:00:00:00:02") / ip / UDP(src_port=port) / bth
+        for header in headers:
+            frame /= header
+        frame /= payload
+
+        if version == 4:
+            theirs = scapy.IP(src="10.0.0.1", dst="10.0.0.2", id=7)
+        else:
+            theirs = scapy.IPv6(src="fe80::1", dst="fe80::2")
+        packet = scapy.Ether(src="52:54:00:00:00:01", dst="52:54:00:00:00:02") / theirs
+        packet /= scapy.UDP(sport=port, dport=4791, chksum=0)
+        packet /= roce.BTH(opcode=opcode, dqpn=qp, psn=psn, padcount=-size % 4 if row.payload else 0)
+        for header in headers:
+            if type(header) is AETH and opcode == Opcode.RC_ACKNOWLEDGE:
+                packet /= roce.AETH(syndrome=header.syndrome, msn=header.msn)
+            elif type(header) is CNP:
+                packet /= roce.CNPPadding(reserved1=header.reserved, reserved2=header.reserved2)
+            else:
+                packet /= scapy.Raw(bytes(header))
+        if payload:
+            packet /= scapy.Raw(payload + bytes(-size % 4))
+        assert bytes(frame).hex() == bytes(packet).hex()
+        assert frame.icrc_status == "good"
+        if opcode == Opcode.RD_ACKNOWLEDGE:  # scapy takes the RDETH, which it has not, for the AETH
+            continue
+        compare(frame, to_scapy(frame))
+
+
+def test_tcp_and_its_checksum_build_to_the_same_octets():
+    rng = random.Random(9)
+    for theirs, ours in [
+        (scapy.IP(src="10.0.0.1", dst="10.0.0.2", id=1), IPv4(src="10.0.0.1", dst="10.0.0.2", identification=1)),
+        (scapy.IPv6(src="fe80::1", dst="fe80::2"), IPv6(src="fe80::1", dst="fe80::2")),
+    ]:
+        payload = rng.randbytes(77)
+        frame = Ether() / ours / TCP(src_port=1, dst_port=2, seq=3, ack_number=4, ack=1, psh=1, window=512) / payload
+        packet = scapy.Ether(src="00:00:00:00:00:00", dst="00:00:00:00:00:00") / theirs
+        packet = packet / scapy.TCP(sport=1, dport=2, seq=3, ack=4, flags="PA", window=512) / payload
+        assert bytes(frame).hex() == bytes(packet).hex()
+        assert compare(frame, to_scapy(frame)) >= 20
+
+
+def test_a_grh_reads_the_same():
+    frame = Ether() / GRH(sgid="fe80::1", dgid="fe80::2", flow_label=77) / BTH(opcode=Opcode.RC_SEND_ONLY) / b"abc"
+    assert compare(frame, to_scapy(frame)) >= 20
+
+
+def test_there_and_back():
+    frame = parse(samples.frames("rping.pcap")[0][0], time_ns=1_500_000_000)
+    again = from_scapy(to_scapy(frame))
+    assert again == frame and again.time_ns == 1_500_000_000
+    packet = scapy.Ether() / scapy.IP(dst="10.0.0.2") / scapy.UDP() / roce.BTH(opcode=4, dqpn=17) / b"data"
+    assert from_scapy(packet)[BTH].dest_qp == 17
+    assert from_scapy(roce.BTH(opcode=4, dqpn=17, icrc=1)).link == "bth"
+    assert from_scapy(scapy.IPv6(dst="fe80::2"))[IPv6].dst == "fe80::2"
+    ulpdu = rdmawire.FPDU() / rdmawire.DDP() / b"data"
+    assert bytes(to_scapy(ulpdu)) == bytes(ulpdu)
+    for wrong in (lambda: to_scapy(b"octets"), lambda: from_scapy(b"octets")):
+        with pytest.raises(TypeError, match="not bytes"):
+            wrong()
+
+
+def test_scapy_is_not_loaded_before_it_is_asked_for():
+    code = "import rdmawire.scapy, sys; sys.exit('scapy' in sys.modules)"
+    path = str(samples.Path(rdmawire.__file__).parents[1])
+    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}).returncode == 0
