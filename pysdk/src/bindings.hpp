@@ -10,7 +10,7 @@ namespace py = pybind11;
 void bind_errors(py::module_& module);
 void bind_enumerations(py::module_& module);
 void bind_frames(py::module_& module);
-void bind_tables(py::module_& module);
+void bind_header_tables(py::module_& module);
 void bind_columns(py::module_& module);
 void bind_captures(py::module_& module);
 void bind_captured_frames(py::module_& module);

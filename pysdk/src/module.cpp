@@ -10,7 +10,7 @@ PYBIND11_MODULE(_core, module) {
   rdmawire::python::bind_errors(module);
   rdmawire::python::bind_enumerations(module);
   rdmawire::python::bind_frames(module);
-  rdmawire::python::bind_tables(module);
+  rdmawire::python::bind_header_tables(module);
   rdmawire::python::bind_columns(module);
   rdmawire::python::bind_captures(module);
   rdmawire::python::bind_captured_frames(module);

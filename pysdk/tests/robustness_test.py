@@ -13,7 +13,7 @@ import warnings
 import pytest
 import rdmawire
 import samples
-from rdmawire import BTH, HEADERS, Frame, Header, UDP, Ether, IPv4, Opcode, parse, table
+from rdmawire import BTH, HEADERS, Frame, Header, UDP, Ether, IPv4, Opcode, parse, header_table
 
 NAMES = vars(rdmawire)
 
@@ -23,7 +23,7 @@ def everything(frame):
     frame.show(dump=True), frame.hexdump(dump=True), frame.summary(), frame.to_dict(), repr(frame), frame.findings
     for layer in frame.layers:
         repr(layer), bytes(layer)
-        for field in table(type(layer)).fields:
+        for field in header_table(type(layer)).fields:
             getattr(layer, field.attribute)
     return (frame.payload, frame.pad, frame.trailer, frame.icrc, frame.vcrc, frame.mpa_crc, frame.icrc_status,
             frame.vcrc_status, frame.mpa_crc_status, frame.wire, frame.wire_length)  # fmt: skip
@@ -42,7 +42,7 @@ def test_captured_frames_there_and_back(name):
         # Opened: every field given, the same octets.
         opened = frame.copy()
         for layer in opened.layers:
-            for field in table(type(layer)).fields:
+            for field in header_table(type(layer)).fields:
                 if not field.read_only and getattr(layer, field.attribute) is not None:
                     setattr(layer, field.attribute, getattr(layer, field.attribute))
         assert bytes(opened) == octets
@@ -72,10 +72,10 @@ def test_octets_of_chance():
         assert bytes(frame) == octets
         assert bytes(eval(frame.command(), NAMES)) == octets
         for layer in frame.layers:
-            field = rng.choice(table(type(layer)).fields)
+            field = rng.choice(header_table(type(layer)).fields)
             if not field.read_only and field.form == "number":
                 setattr(layer, field.attribute, rng.getrandbits(field.width))
-            delattr(layer, rng.choice(table(type(layer)).fields).attribute)
+            delattr(layer, rng.choice(header_table(type(layer)).fields).attribute)
         everything(frame)
         everything(frame.recompute())
         assert bytes(eval(frame.command(), NAMES)) == bytes(frame)
@@ -97,7 +97,7 @@ def test_headers_in_every_order():
 def test_every_field_of_every_header(header):
     rng = random.Random(header.__name__)
     made = header()
-    for field in table(header).fields:
+    for field in header_table(header).fields:
         assert getattr(header, field.attribute).__doc__
         if field.read_only:
             with pytest.raises(AttributeError, match="worked out"):
@@ -120,9 +120,9 @@ def test_every_field_of_every_header(header):
             with pytest.raises(TypeError, match=field.name.replace(".", r"\.")):
                 setattr(made, field.attribute, wrong)
         assert not hasattr(Header, field.attribute)
-    if table(header).tail:
-        setattr(made, table(header).tail, b"tail")
-        assert getattr(made, table(header).tail)[:4] == b"tail"
+    if header_table(header).tail:
+        setattr(made, header_table(header).tail, b"tail")
+        assert getattr(made, header_table(header).tail)[:4] == b"tail"
     for again in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made)), eval(repr(made), NAMES)):
         assert again == made and again is not made
 

@@ -10,7 +10,7 @@ import warnings
 import pytest
 import rdmawire
 import samples
-from rdmawire import AETH, BTH, CNP, GRH, TCP, UDP, VLAN, Ether, IPv4, IPv6, Opcode, opcode_row, parse, table
+from rdmawire import AETH, BTH, CNP, GRH, TCP, UDP, VLAN, Ether, IPv4, IPv6, Opcode, opcode_row, parse, header_table
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -149,7 +149,7 @@ KNOWN = [opcode for opcode in Opcode if opcode in roce._bth_opcodes]
 
 def random_header(header, rng):
     made = header()
-    for field in table(header).fields:
+    for field in header_table(header).fields:
         if not (field.part or field.computed):
             setattr(made, field.attribute, rng.getrandbits(field.width) if field.form == "number" else rng.randbytes(field.width // 8))
     return made

@@ -18,7 +18,7 @@ py::object borrowed(PyTypeObject* type) {
 
 const HeaderInfo& header_from(const py::object& type) {
   const HeaderInfo* header = header_of_type(type.ptr());
-  if (!header) throw py::type_error("a table is that of a header's class: table(BTH)");
+  if (!header) throw py::type_error("a table is that of a header's class: header_table(BTH)");
   return *header;
 }
 
@@ -52,7 +52,7 @@ std::string text(std::string_view view) { return std::string(view); }
 
 }  // namespace
 
-void bind_tables(py::module_& module) {
+void bind_header_tables(py::module_& module) {
   const auto held = py::return_value_policy::reference;  // tables live as long as the program
 
   py::class_<Attribute>(module, "Field", "A field of a header, as its table has it.")
@@ -99,7 +99,7 @@ void bind_tables(py::module_& module) {
       .def("__repr__",
            [](const Attribute& a) { return "<Field " + text(a.header->name) + "." + text(a.field->name) + ">"; });
 
-  py::class_<HeaderInfo, std::unique_ptr<HeaderInfo, py::nodelete>>(module, "Table", "The table of a header.")
+  py::class_<HeaderInfo, std::unique_ptr<HeaderInfo, py::nodelete>>(module, "HeaderTable", "The table of a header.")
       .def_property_readonly(
           "name", [](const HeaderInfo& h) { return text(h.name); }, "In filters and JSON.")
       .def_property_readonly(
@@ -120,9 +120,9 @@ void bind_tables(py::module_& module) {
       .def_property_readonly(
           "fields", [held](const HeaderInfo& h) { return py::tuple(py::cast(fields_of(h), held)); },
           "In the order of the specification; a part behind its whole.")
-      .def("__repr__", [](const HeaderInfo& h) { return "<Table " + text(h.name) + ">"; });
+      .def("__repr__", [](const HeaderInfo& h) { return "<HeaderTable " + text(h.name) + ">"; });
   module.def(
-      "table", [](const py::object& header) { return &header_from(header); }, held, py::arg("header"),
+      "header_table", [](const py::object& header) { return &header_from(header); }, held, py::arg("header"),
       "The table of a header's class.");
 
   py::class_<Opcode, std::unique_ptr<Opcode, py::nodelete>>(module, "OpcodeRow", "A row of the opcode table.")
@@ -148,7 +148,7 @@ void bind_tables(py::module_& module) {
       "opcode_row", [](std::uint8_t value) { return &opcode(value); }, held, py::arg("opcode"),
       "The row of a BTH opcode, 0 to 255.");
 
-  for (const char* name : {"Field", "Table", "table", "OpcodeRow", "opcode_row"})
+  for (const char* name : {"Field", "HeaderTable", "header_table", "OpcodeRow", "opcode_row"})
     module.attr("__all__").attr("append")(name);
 }
 
