@@ -14,5 +14,6 @@ void bind_header_tables(py::module_& module);
 void bind_columns(py::module_& module);
 void bind_captures(py::module_& module);
 void bind_captured_frames(py::module_& module);
+void bind_fuzz(py::module_& module);
 
 }  // namespace rdmawire::python

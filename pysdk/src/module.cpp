@@ -14,4 +14,5 @@ PYBIND11_MODULE(_core, module) {
   rdmawire::python::bind_columns(module);
   rdmawire::python::bind_captures(module);
   rdmawire::python::bind_captured_frames(module);
+  rdmawire::python::bind_fuzz(module);
 }

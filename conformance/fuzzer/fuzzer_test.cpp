@@ -1,0 +1,230 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "conformance/device/fault_table.hpp"
+#include "conformance/fuzzer/concern.hpp"
+#include "conformance/fuzzer/open.hpp"
+#include "conformance/fuzzer/report.hpp"
+#include "conformance/fuzzer/session.hpp"
+#include "dissectors/protocol/crc.hpp"
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+
+namespace rdmawire::fuzzer {
+namespace {
+
+namespace fs = std::filesystem;
+
+device::Faults only(std::string_view name) {
+  device::Faults faults;
+  faults.set(device::find_fault(name)->fault);
+  return faults;
+}
+
+Script script_of(const std::string& steps) { return parse_script(R"({"seed":1,"steps":[)" + steps + "]}").value(); }
+const std::string connected = R"({"do":"connect","state":3,"rights":782,"depth":4,"count":4,"length":1024},)";
+
+/// What a script's frames are at a sound device.
+std::vector<std::vector<std::uint8_t>> sent(const std::string& steps) {
+  const auto target = reference_target({});
+  std::vector<std::vector<std::uint8_t>> frames;
+  for (const auto& one : replay(script_of(connected + steps), *target, true).frames)
+    if (one.sent) frames.push_back(one.frame);
+  return frames;
+}
+
+TEST(Fuzzer, FindsNothingInASoundDevice) {
+  Session session(reference_target({}), {.seed = 1});
+  ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
+  EXPECT_EQ(session.statistics().executions, 20'000U);
+  EXPECT_GT(session.statistics().edges, 3'000U);
+  for (const Finding& finding : session.findings()) ADD_FAILURE() << finding.alarm.signature;
+}
+
+TEST(Fuzzer, FindsAFaultAndCutsItDown) {
+  Session session(reference_target(only("bounds-off-by-one")), {.seed = 1, .stop_at_first = true});
+  ASSERT_EQ(session.run({.executions = 200'000}), std::nullopt);
+  ASSERT_EQ(session.findings().size(), 1U);
+  const Finding& finding = session.findings()[0];
+  EXPECT_TRUE(finding.reproduced);
+  EXPECT_LE(finding.minimal.steps.size(), 3U);
+  const auto sound = reference_target({});
+  EXPECT_FALSE(replay(finding.minimal, *sound).alarm);
+}
+
+TEST(Fuzzer, OneSeedIsOneSession) {
+  const auto run = [](std::uint64_t seed) {
+    Session session(reference_target(only("msn-counts-duplicates")), {.seed = seed});
+    session.run({.executions = 2'000});
+    return to_json(session, "x")["findings"].dump();
+  };
+  EXPECT_EQ(run(5), run(5));
+  EXPECT_NE(run(5), run(6));
+}
+
+TEST(Fuzzer, OraclesSayWhatTheySaw) {
+  const auto alarm = [](std::string_view fault, const std::string& steps) {
+    const auto target = reference_target(only(fault));
+    return replay(script_of(connected + steps), *target).alarm.value_or(Alarm{});
+  };
+  const Alarm memory =
+      alarm("ignores-region-rights",
+            R"({"do":"request","opcode":10,"payload":8,"length":8,"key":"closed","offset":16,"flags":1})");
+  EXPECT_EQ(memory.oracle, Oracle::protection);
+  EXPECT_EQ(memory.signature, "protected memory: request: closed changed");
+  const Alarm state = alarm("accepts-middle-first", R"({"do":"request","opcode":1,"payload":256,"flags":1})");
+  EXPECT_EQ(state.oracle, Oracle::state);
+  EXPECT_EQ(state.actual, "in state RTS");
+  const Alarm answer = alarm("acknowledges-twice", R"({"do":"request","opcode":4,"payload":8,"flags":1})");
+  EXPECT_EQ(answer.oracle, Oracle::answer);
+  EXPECT_EQ(answer.signature, "answer: request: RC Acknowledge, ACK instead of silence");
+}
+
+TEST(Fuzzer, ChecksumsAreRightUnlessTheyAreTheLie) {
+  const auto status = [](const std::vector<std::uint8_t>& frame) { return check_icrc(decode(frame)).status; };
+  const auto with = [&](const std::string& mutation) {
+    return sent(R"({"do":"request","opcode":4,"payload":8,"mutations":[)" + mutation + "]}").at(0);
+  };
+  const auto field = with(R"({"do":"set","field":"bth.tver","value":5})");
+  EXPECT_EQ(decode(field).get<Bth>()->get<"tver">(), 5U);
+  EXPECT_EQ(status(field), CrcCheck::Status::good);
+  EXPECT_EQ(status(with(R"({"do":"bad_icrc","value":4})")), CrcCheck::Status::bad);
+  EXPECT_EQ(status(with(R"({"do":"set","field":"bth.psn","value":5},{"do":"stale_icrc"})")), CrcCheck::Status::bad);
+}
+
+TEST(Fuzzer, WholeFramesAreDroppedDoubledAndHeldBack) {
+  const std::string send = R"({"do":"request","opcode":4,"payload":8,"immediate":1)";
+  EXPECT_EQ(sent(send + R"(,"mutations":[{"do":"drop"}]})").size(), 0U);
+  EXPECT_EQ(sent(send + R"(,"mutations":[{"do":"duplicate"}]})").size(), 2U);
+  const auto swapped = sent(send + R"(,"mutations":[{"do":"hold"}]},)" + send + R"(,"psn":1})");
+  ASSERT_EQ(swapped.size(), 2U);
+  EXPECT_EQ(decode(swapped[0]).get<Bth>()->get<"psn">(), 1U);
+  EXPECT_EQ(decode(swapped[1]).get<Bth>()->get<"psn">(), 0U);
+}
+
+TEST(Fuzzer, EveryFieldOfTheTablesIsChangedInTime) {
+  const auto frame = sent(R"({"do":"request","opcode":6,"payload":256,"length":600})").at(0);
+  Chance chance(1);
+  std::set<const Field*> changed;
+  for (int i = 0; i < 20'000; ++i) changed.insert(change_of_field(chance, frame).field);
+  const HeaderStack stack = decode(frame);
+  for (const Layer& layer : stack.layers())
+    for (const Field& field : layer.header->fields)
+      EXPECT_TRUE(changed.contains(&field) || !field.is_number() || !field.present_in(frame.data() + layer.offset))
+          << layer.header->name << "." << field.name;
+}
+
+TEST(Fuzzer, ScriptsAreReadAsTheyAreWritten) {
+  Session session(reference_target(only("accepts-bad-icrc")), {.seed = 2, .stop_at_first = true});
+  session.run({.executions = 20'000});
+  ASSERT_FALSE(session.findings().empty());
+  const Script& script = session.findings()[0].script;
+  const auto again = parse_script(to_json(script).dump());
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(again->steps, script.steps);
+}
+
+TEST(Fuzzer, AScriptThatMakesNoSenseIsRefused) {
+  const auto why = [](const std::string& text) { return parse_script(text).error(); };
+  EXPECT_EQ(why("["), "a script: no JSON");
+  EXPECT_EQ(why(R"({"steps":[{"do":"fly"}]})"), "a script: step 0: there is no step \"fly\"");
+  EXPECT_EQ(why(R"({"steps":[{"do":"wait","nanosecond":1}]})"), "a script: step 0: a step has no nanosecond");
+  EXPECT_EQ(why(R"({"steps":[{"do":"wait","at":2}]})"), "a script: step 0: at is 0 or 1");
+  EXPECT_EQ(why(R"({"steps":[{"do":"request","mutations":[{"do":"set","field":"bth.nix"}]}]})"),
+            "a script: step 0: there is no field \"bth.nix\"");
+}
+
+TEST(Fuzzer, HostileNumbersHarmNothing) {
+  // What a script says is not checked beyond its form: whatever number a member has, the device refuses it.
+  Chance chance(9);
+  for (int i = 0; i < 3'000; ++i) {
+    Script script = script_of(connected + R"({"do":"wait"},{"do":"wait"})");
+    for (std::size_t at = 1; at < script.steps.size(); ++at) {
+      Step& step = script.steps[at];
+      step.kind = static_cast<StepKind>(chance.below(step_kinds));
+      for (const StepMember& member : step_members)
+        if (chance.one_in(3)) step.*(member.member) = static_cast<std::int64_t>(boundary(chance, 64, 0));
+      step.at &= 1;
+      step.key = static_cast<std::int64_t>(static_cast<std::uint64_t>(step.key) % keys);
+      step.way = static_cast<std::int64_t>(static_cast<std::uint64_t>(step.way) % ways);
+      step.payload = static_cast<std::int64_t>(static_cast<std::uint64_t>(step.payload) % 8192);
+      step.count &= 63;
+      step.nanoseconds = static_cast<std::int64_t>(static_cast<std::uint64_t>(step.nanoseconds) % 1'000'000);
+    }
+    const auto target = reference_target({});
+    ASSERT_FALSE(replay(script, *target).alarm) << to_json(script).dump();
+  }
+}
+
+TEST(Fuzzer, ASessionGoesOnWhereItEnded) {
+  const fs::path corpus = fs::path(testing::TempDir()) / "fuzzer_corpus";
+  fs::remove_all(corpus);
+  const auto run = [&](bool resume) {
+    Session session(reference_target({}), {.seed = 4, .corpus = corpus, .resume = resume});
+    EXPECT_EQ(session.trouble(), std::nullopt);
+    session.run({.executions = 500});
+    return session.statistics();
+  };
+  const Statistics first = run(false), second = run(true);
+  EXPECT_EQ(first.executions, 500U);
+  EXPECT_EQ(second.executions, 1000U);
+  EXPECT_GT(second.corpus, first.corpus);
+  EXPECT_GT(second.edges, first.edges);
+  fs::remove_all(corpus);
+}
+
+TEST(Fuzzer, MutatorsAndOraclesOfTheCallersOwn) {
+  SessionOptions options{.seed = 1, .stop_at_first = true};
+  options.mutator = [](const Step& step) -> std::optional<Step> {
+    Step changed = step;
+    changed.immediate = 0x1234;
+    return changed;
+  };
+  options.oracle = [](const Step& step, const Outcome&) -> std::optional<std::string> {
+    return step.immediate == 0x1234 ? std::optional<std::string>("that number") : std::nullopt;
+  };
+  Session session(reference_target({}), options);
+  session.run({.executions = 100});
+  ASSERT_EQ(session.findings().size(), 1U);
+  EXPECT_EQ(session.findings()[0].alarm.oracle, Oracle::custom);
+  EXPECT_EQ(session.findings()[0].alarm.actual, "that number");
+  EXPECT_EQ(session.findings()[0].minimal.steps.size(), 1U);
+}
+
+TEST(Fuzzer, AReportHasAllThatItTakesToReproduce) {
+  const fs::path directory = fs::path(testing::TempDir()) / "fuzzer_report";
+  fs::remove_all(directory);
+  Session session(reference_target(only("executes-duplicates")), {.seed = 1, .stop_at_first = true});
+  session.run({.executions = 100'000});
+  ASSERT_EQ(session.findings().size(), 1U);
+  const auto written = write_report(session, "reference:executes-duplicates", session.target(), directory);
+  ASSERT_TRUE(written) << written.error();
+  const fs::path own = directory / directory_of(session.findings()[0], 0);
+  for (const fs::path& file : {directory / "report.json", directory / "report.txt", directory / "index.html",
+                               own / "script.json", own / "reproduce.py", own / "capture.pcapng"})
+    EXPECT_GT(fs::file_size(file), 100U) << file;
+  fs::remove_all(directory);
+}
+
+TEST(Fuzzer, FaultsOfConcernAreMostOfTheTable) {
+  const auto all = faults_of_concern();
+  EXPECT_GT(all.size(), 100U);
+  EXPECT_EQ(concern_of(*device::find_fault("bounds-off-by-one")), Concern::memory_safety);
+  EXPECT_EQ(concern_of(*device::find_fault("ignores-pkey")), Concern::authorisation);
+  EXPECT_EQ(concern_of(*device::find_fault("answers-in-error")), Concern::state);
+  EXPECT_EQ(concern_of(*device::find_fault("ignores-dscp")), std::nullopt);
+  for (const OutOfReach& one : out_of_reach()) EXPECT_NE(device::find_fault(one.fault), nullptr) << one.fault;
+}
+
+TEST(Fuzzer, ATargetThatThereIsNotIsRefused) {
+  EXPECT_TRUE(open_target({.name = "reference:naks-every-packet,ignores-pkey"}));
+  const auto wrong = open_target({.name = "reference:nix"});
+  ASSERT_FALSE(wrong);
+  EXPECT_TRUE(wrong.error().usage);
+  EXPECT_FALSE(open_target({.name = "nix"}));
+}
+
+}  // namespace
+}  // namespace rdmawire::fuzzer

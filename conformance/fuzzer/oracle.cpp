@@ -1,0 +1,246 @@
+#include "conformance/fuzzer/oracle.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/syndrome.hpp"
+
+namespace rdmawire::fuzzer {
+
+namespace {
+
+constexpr std::array<std::string_view, oracles> oracle_names = {
+    "device gone", "kernel message", "protected memory", "memory", "state", "completion", "answer", "custom"};
+
+bool is_writable(std::uint64_t offset) {
+  return std::ranges::any_of(layout::writable,
+                             [&](layout::Range range) { return offset >= range.offset && offset < range.end(); });
+}
+
+std::string_view name_of_place(std::uint64_t offset) {
+  constexpr std::pair<std::string_view, layout::Range> places[] = {
+      {"everything", layout::everything}, {"read_only", layout::read_only}, {"write_only", layout::write_only},
+      {"closed", layout::closed},         {"foreign", layout::foreign},     {"fast", layout::fast},
+      {"receives", layout::receives},     {"local", layout::local}};
+  for (const auto& [name, range] : places)
+    if (offset >= range.offset && offset < range.end()) return name;
+  return "no region";
+}
+
+std::string octets_at(Bytes memory, std::size_t offset) {
+  std::string text;
+  for (std::size_t i = offset; i < std::min(offset + 8, memory.size()); ++i) text += fmt::format("{:02x}", memory[i]);
+  return text;
+}
+
+/// The first octet that differs, one that nobody may write before others.
+std::optional<Alarm> judge_memory(Bytes expected, Bytes actual) {
+  if (actual.size() != expected.size() || std::memcmp(actual.data(), expected.data(), actual.size()) == 0)
+    return std::nullopt;
+  std::optional<std::size_t> first;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    if (actual[i] == expected[i]) continue;
+    if (!first) first = i;
+    if (is_writable(i)) continue;
+    first = i;
+    break;
+  }
+  const std::string_view place = name_of_place(*first);
+  const bool open = is_writable(*first);
+  Alarm alarm{.oracle = open ? Oracle::memory : Oracle::protection};
+  alarm.expected = fmt::format("{}: octets {} at {:#x}", place, octets_at(expected, *first), *first);
+  alarm.actual = fmt::format("octets {}", octets_at(actual, *first));
+  alarm.signature = fmt::format("{} changed", place);
+  return alarm;
+}
+
+/// What a frame says of itself that every device must say alike.
+struct Said {
+  int opcode = -1;
+  std::uint32_t psn = 0, qpn = 0;
+  int syndrome = -1;
+};
+
+Said said_by(Bytes frame) {
+  const HeaderStack stack = decode(frame);
+  Said said;
+  if (const auto bth = stack.get<Bth>()) {
+    said.opcode = bth->get<"opcode">();
+    said.psn = bth->get<"psn">();
+    said.qpn = bth->get<"dest_qp">();
+  }
+  if (const auto aeth = stack.get<Aeth>()) said.syndrome = aeth->get<"syndrome">();
+  return said;
+}
+
+std::string_view result_name(int result) { return result == 0 ? "done" : "refused"; }
+
+std::string fields_that_differ(Bytes expected, Bytes actual) {
+  const HeaderStack a = decode(expected), b = decode(actual);
+  std::string names;
+  for (const Layer& layer : a.layers()) {
+    const Layer* other = b.find(*layer.header);
+    if (!other) continue;
+    for (const Field& field : layer.header->fields) {
+      if (!field.is_number() || field.is_part()) continue;
+      if (field.load(expected.data() + layer.offset) == field.load(actual.data() + other->offset)) continue;
+      if (field.is_computed && layer.header != &info<Bth>) continue;
+      names += fmt::format("{}{}.{}", names.empty() ? "" : ", ", layer.header->name, field.name);
+    }
+  }
+  if (names.empty()) names = expected.size() == actual.size() ? "payload" : "length";
+  return names;
+}
+
+std::optional<Alarm> judge_frames_exactly(const Outcome& expected, const Outcome& actual) {
+  const auto same = std::ranges::mismatch(expected.frames, actual.frames);
+  const bool ended = same.in1 == expected.frames.end(), other_ended = same.in2 == actual.frames.end();
+  if (ended && other_ended) return std::nullopt;
+  Alarm alarm{.oracle = Oracle::answer};
+  alarm.expected = ended ? "silence" : summary_of(*same.in1);
+  alarm.actual = other_ended ? "silence" : summary_of(*same.in2);
+  alarm.signature = fmt::format("{} instead of {}", alarm.actual, alarm.expected);
+  if (ended || other_ended) return alarm;
+  const Said a = said_by(*same.in1), b = said_by(*same.in2);
+  if (alarm.expected == alarm.actual)
+    alarm.signature = alarm.expected + ": " + fields_that_differ(*same.in1, *same.in2);
+  alarm.expected += fmt::format(", psn {}", a.psn);
+  alarm.actual += fmt::format(", psn {}; {} differ", b.psn, fields_that_differ(*same.in1, *same.in2));
+  return alarm;
+}
+
+/// Acknowledgements may be coalesced, credits may be told or not, and times are their own. What is refused is refused,
+/// READs and atomics are answered one by one.
+std::optional<Alarm> judge_frames(const Outcome& expected, const Outcome& actual) {
+  struct Notable {
+    Said said;
+    std::string text;
+  };
+  const auto notable = [](const Outcome& outcome) {
+    std::vector<Notable> all;
+    for (const auto& frame : outcome.frames) {
+      const Said said = said_by(frame);
+      const Opcode& op = opcode(static_cast<std::uint8_t>(said.opcode));
+      if (said.opcode < 0 || !op.known || op.direction != Direction::response) continue;
+      const bool ack = op.operation == Operation::acknowledge && (said.syndrome >> 5 & 3) == syndrome_kind::ack;
+      if (!ack) all.push_back({said, summary_of(frame)});
+    }
+    return all;
+  };
+  const auto a = notable(expected), b = notable(actual);
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const bool same = i < a.size() && i < b.size() && a[i].text == b[i].text && a[i].said.psn == b[i].said.psn;
+    if (same) continue;
+    Alarm alarm{.oracle = Oracle::answer};
+    alarm.expected = i < a.size() ? fmt::format("{}, psn {}", a[i].text, a[i].said.psn) : "silence, or an ACK";
+    alarm.actual = i < b.size() ? fmt::format("{}, psn {}", b[i].text, b[i].said.psn) : "silence, or an ACK";
+    alarm.signature = fmt::format("{} instead of {}", i < b.size() ? b[i].text : "silence or ACK",
+                                  i < a.size() ? a[i].text : "silence or ACK");
+    return alarm;
+  }
+  return std::nullopt;
+}
+
+std::optional<Alarm> judge_completions(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
+  const auto text = [](const device::Completion& c) {
+    return fmt::format("completion of {}, status {}, opcode {}, {} octets", c.id, static_cast<int>(c.status),
+                       static_cast<int>(c.opcode), c.octets);
+  };
+  const std::size_t count = std::max(expected.completions.size(), actual.completions.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool there = i < expected.completions.size(), here = i < actual.completions.size();
+    if (there && here) {
+      const device::Completion &a = expected.completions[i], &b = actual.completions[i];
+      const bool good = a.status == device::Status::success;
+      const bool alike =
+          a.id == b.id && a.status == b.status && (!good || (a.octets == b.octets && a.opcode == b.opcode));
+      if (tolerance.exact ? a == b : alike) continue;
+    }
+    const auto kind = [&](const Outcome& of) {
+      return i < of.completions.size() ? fmt::format("status {}", static_cast<int>(of.completions[i].status))
+                                       : std::string("none");
+    };
+    Alarm alarm{.oracle = Oracle::completion};
+    alarm.expected = there ? text(expected.completions[i]) : "no completion";
+    alarm.actual = here ? text(actual.completions[i]) : "no completion";
+    alarm.signature = fmt::format("completion {} instead of {}", kind(actual), kind(expected));
+    return alarm;
+  }
+  if (!tolerance.exact) return std::nullopt;
+  if (expected.events != actual.events || expected.notified != actual.notified)
+    return Alarm{
+        .oracle = Oracle::completion,
+        .expected = fmt::format("{} asynchronous events, {} notifications", expected.events.size(), expected.notified),
+        .actual = fmt::format("{} and {}", actual.events.size(), actual.notified),
+        .signature = "events"};
+  if (expected.receives != actual.receives)
+    return Alarm{.oracle = Oracle::completion,
+                 .expected = fmt::format("{} receive requests wait", expected.receives[0]),
+                 .actual = fmt::format("{}", actual.receives[0]),
+                 .signature = "receives"};
+  return std::nullopt;
+}
+
+std::optional<Alarm> judge_states(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
+  for (std::size_t i = 0; i < expected.states.size(); ++i) {
+    if (expected.states[i] == actual.states[i]) continue;
+    Alarm alarm{.oracle = Oracle::state};
+    alarm.expected = fmt::format("queue pair {} in state {}", i, machines::to_string(expected.states[i]));
+    alarm.actual = fmt::format("in state {}", machines::to_string(actual.states[i]));
+    alarm.signature =
+        fmt::format("{} instead of {}", machines::to_string(actual.states[i]), machines::to_string(expected.states[i]));
+    return alarm;
+  }
+  if (!tolerance.verbs) return std::nullopt;
+  for (std::size_t i = 0; i < std::max(expected.results.size(), actual.results.size()); ++i) {
+    const int a = i < expected.results.size() ? expected.results[i] : 0;
+    const int b = i < actual.results.size() ? actual.results[i] : 0;
+    if (tolerance.exact ? a == b : (a == 0) == (b == 0)) continue;
+    return Alarm{.oracle = Oracle::state,
+                 .expected = fmt::format("verbs: {} (error {})", result_name(a), a),
+                 .actual = fmt::format("{} (error {})", result_name(b), b),
+                 .signature = fmt::format("verbs {} instead of {}", result_name(b), result_name(a))};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view to_string(Oracle oracle) { return oracle_names[static_cast<std::size_t>(oracle)]; }
+
+std::string summary_of(Bytes frame) {
+  const Said said = said_by(frame);
+  if (said.opcode < 0) return "a frame without BTH";
+  const Opcode& op = opcode(static_cast<std::uint8_t>(said.opcode));
+  std::string text = op.known ? std::string(op.name) : fmt::format("opcode {:#04x}", said.opcode);
+  if (said.syndrome < 0) return text;
+  switch (said.syndrome >> 5 & 3) {
+    case syndrome_kind::ack: return text + ", ACK";
+    case syndrome_kind::rnr_nak: return text + ", RNR NAK";
+    case syndrome_kind::nak: {
+      const Name* code = nak_code_names.find(static_cast<std::uint64_t>(said.syndrome & 31));
+      return code ? fmt::format("{}, NAK {}", text, code->name)
+                  : fmt::format("{}, NAK code {}", text, said.syndrome & 31);
+    }
+    default: return text + ", reserved syndrome";
+  }
+}
+
+std::optional<Alarm> judge(const Step& step, const Outcome& expected, Bytes expected_memory, const Outcome& actual,
+                           Bytes actual_memory, const Tolerance& tolerance) {
+  std::optional<Alarm> alarm;
+  if (tolerance.memory && !actual_memory.empty()) alarm = judge_memory(expected_memory, actual_memory);
+  if (!alarm) alarm = judge_states(expected, actual, tolerance);
+  if (!alarm && tolerance.completions) alarm = judge_completions(expected, actual, tolerance);
+  if (!alarm) alarm = tolerance.exact ? judge_frames_exactly(expected, actual) : judge_frames(expected, actual);
+  if (alarm)
+    alarm->signature = fmt::format("{}: {}: {}", to_string(alarm->oracle), to_string(step.kind), alarm->signature);
+  return alarm;
+}
+
+}  // namespace rdmawire::fuzzer

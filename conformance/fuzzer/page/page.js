@@ -1,0 +1,70 @@
+// Draws the report of a fuzzing session: what was done, and each finding with its shortest script.
+
+function make(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) if (known(value)) element.setAttribute(key, value);
+  element.append(...children.filter(known));
+  return element;
+}
+
+const card = (term, value, note) => make("dl", {class: "card"}, make("dt", {}, term), make("dd", {}, value), note ? make("dd", {class: "note"}, note) : null);
+
+function show_summary(report) {
+  const section = document.getElementById("summary");
+  const found = list(report.findings).length;
+  const counts = object(report.statistics);
+  section.append(
+    make("div", {class: `verdict ${found ? "error" : ""}`},
+      make("div", {}, make("h1", {id: "title"}, `Fuzzing ${report.target}`), make("p", {class: "program"}, `seed ${report.seed}`)),
+      make("strong", {}, found ? `${found} ${found === 1 ? "finding" : "findings"}` : "nothing found")),
+    make("div", {class: "cards"},
+      card("executions", integer.format(counts.executions), "mutated steps, each with its oracles"),
+      card("per second", integer.format(counts.executions / Math.max(counts.seconds, 1e-9))),
+      card("steps", integer.format(counts.steps)),
+      card("connections", integer.format(counts.connections)),
+      card("edges", integer.format(counts.edges), "state × what was said × what was answered"),
+      card("corpus", integer.format(counts.corpus), "scripts"),
+      card("restarts", integer.format(counts.restarts), "of a device that was gone")));
+  section.hidden = false;
+}
+
+function show_findings(report) {
+  const section = document.getElementById("findings");
+  section.append(make("div", {class: "heading"}, make("h2", {id: "findings-heading"}, "Findings")));
+  const all = list(report.findings);
+  if (all.length === 0) section.append(make("div", {class: "panel calm ok"}, make("p", {}, "No oracle was alarmed.")));
+  for (const [index, one] of all.entries()) {
+    const facts = make("dl", {class: "facts"});
+    const fact = (term, value) => known(value) && facts.append(make("div", {}, make("dt", {}, term), make("dd", {}, value)));
+    fact("expected", one.expected);
+    fact("actual", one.actual);
+    fact("rules", list(one.rules).join(", ") || null);
+    fact("execution", integer.format(one.execution));
+    fact("seen", `${integer.format(one.times)} ×`);
+    fact("reproduced", one.reproduced ? "yes, by the script below" : "no: it needs more than its script");
+    fact("files", one.directory);
+    section.append(make("article", {class: "panel"},
+      make("h3", {}, `${index + 1}. ${one.signature} `, make("span", {class: `badge ${one.reproduced ? "error" : "warning"}`}, one.oracle)),
+      facts, make("ol", {}, ...list(one.steps).map(step => make("li", {}, make("code", {}, step))))));
+  }
+  section.hidden = false;
+}
+
+async function begin() {
+  begin_theme();
+  const wait = document.getElementById("wait");
+  try {
+    const report = JSON.parse(await carried("report-data"));
+    show_summary(report);
+    show_findings(report);
+    document.getElementById("foot").textContent = report.program;
+    wait.remove();
+    document.documentElement.dataset.ready = "yes";
+  } catch (error) {
+    wait.className = "note error";
+    wait.textContent = why_unreadable(error);
+    document.documentElement.dataset.ready = "failed";
+  }
+}
+
+begin();

@@ -1,0 +1,238 @@
+#include "conformance/fuzzer/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <fstream>
+
+#include "captures/html/html.hpp"
+#include "captures/io/writer.hpp"
+#include "conformance/fuzzer/page/template.hpp"
+#include "conformance/rules/rules.hpp"
+
+namespace rdmawire::fuzzer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+tl::expected<void, std::string> write_text(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) return tl::unexpected(fmt::format("{}: could not be written", path.string()));
+  return {};
+}
+
+Json statistics_json(const Statistics& statistics) {
+  Json json;
+  json["executions"] = statistics.executions;
+  json["steps"] = statistics.steps;
+  json["lives"] = statistics.lives;
+  json["connections"] = statistics.connections;
+  json["edges"] = statistics.edges;
+  json["corpus"] = statistics.corpus;
+  json["findings"] = statistics.findings;
+  json["alarms"] = statistics.alarms;
+  json["restarts"] = statistics.restarts;
+  json["seconds"] = statistics.seconds;
+  return json;
+}
+
+std::string program() { return "rdmawire " RDMAWIRE_VERSION; }
+
+std::string text_of_rules(const Finding& finding) {
+  std::string text;
+  for (const std::string& id : finding.rules) {
+    const conformance::Rule* rule = conformance::find_rule(id);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", rule ? fmt::format("{} {}", rule->alias, id) : id);
+  }
+  return text;
+}
+
+/// Text that stays inside a docstring.
+std::string harmless(std::string text) {
+  std::ranges::replace(text, '"', '\'');
+  std::ranges::replace(text, '\\', '/');
+  return text;
+}
+
+/// JSON as Python writes it.
+std::string python_of(const Json& json) {
+  if (json.is_boolean()) return json.get<bool>() ? "True" : "False";
+  if (json.is_object()) {
+    std::string text = "{";
+    for (const auto& [name, value] : json.items())
+      text += fmt::format("{}\"{}\": {}", text.size() > 1 ? ", " : "", name, python_of(value));
+    return text + "}";
+  }
+  if (json.is_array()) {
+    std::string text = "[";
+    for (const auto& one : json) text += fmt::format("{}{}", text.size() > 1 ? ", " : "", python_of(one));
+    return text + "]";
+  }
+  return json.dump();
+}
+
+tl::expected<void, std::string> write_capture(const Finding& finding, Target& device, const fs::path& path) {
+  const Replayed replayed = replay(finding.minimal, device, true);
+  captures::Writer::Options options;
+  options.section.application = "rdmawire fuzz";
+  options.section.comments = {finding.alarm.signature, "expected: " + finding.alarm.expected,
+                              "actual: " + finding.alarm.actual};
+  const auto failed = [](const captures::CaptureError& what) { return tl::unexpected(to_string(what)); };
+  auto writer = captures::Writer::create(path.string(), options);
+  if (!writer) return failed(writer.error());
+  const auto interface = writer->add_interface({});
+  if (!interface) return failed(interface.error());
+  std::size_t told = 0;  // steps of which a comment says what they were
+  for (std::size_t i = 0; i < replayed.frames.size(); ++i) {
+    const Replayed::Exchanged& one = replayed.frames[i];
+    std::vector<std::string> comments;
+    for (; told <= one.step; ++told)
+      comments.push_back(fmt::format("step {}: {}", told + 1, text_of(finding.minimal.steps[told])));
+    comments.push_back(one.sent ? "to the device" : "from the device");
+    if (one.step == replayed.step && replayed.alarm && i + 1 == replayed.frames.size())
+      comments.push_back(fmt::format("ALARM, {}: expected {}; actual {}", to_string(finding.alarm.oracle),
+                                     finding.alarm.expected, finding.alarm.actual));
+    const std::vector<std::string_view> views(comments.begin(), comments.end());
+    captures::Record record;
+    record.bytes = one.frame;
+    record.time = one.time;
+    record.wire_length = static_cast<std::uint32_t>(one.frame.size());
+    record.interface = *interface;
+    if (const auto written = writer->write(record, views); !written) return failed(written.error());
+  }
+  if (const auto closed = writer->close(); !closed) return failed(closed.error());
+  return {};
+}
+
+}  // namespace
+
+std::string directory_of(const Finding& finding, std::size_t index) {
+  std::string name = fmt::format("{:02}-", index + 1);
+  for (const char c : finding.alarm.signature) {
+    if (name.size() >= 48) break;
+    const bool letter = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (letter) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (!letter && name.back() != '-') name += '-';
+  }
+  while (name.back() == '-') name.pop_back();
+  return name;
+}
+
+nlohmann::ordered_json to_json(const Session& session, const std::string& target) {
+  Json json;
+  json["format"] = 1;
+  json["program"] = program();
+  json["target"] = target;
+  json["seed"] = session.options().seed;
+  json["plain"] = session.options().plain;
+  json["statistics"] = statistics_json(session.statistics());
+  json["findings"] = Json::array();
+  for (std::size_t i = 0; i < session.findings().size(); ++i) {
+    const Finding& finding = session.findings()[i];
+    Json one;
+    one["oracle"] = to_string(finding.alarm.oracle);
+    one["signature"] = finding.alarm.signature;
+    one["expected"] = finding.alarm.expected;
+    one["actual"] = finding.alarm.actual;
+    one["rules"] = finding.rules;
+    one["execution"] = finding.execution;
+    one["times"] = finding.times;
+    one["reproduced"] = finding.reproduced;
+    one["directory"] = directory_of(finding, i);
+    one["steps"] = Json::array();
+    for (const Step& step : finding.minimal.steps) one["steps"].push_back(text_of(step));
+    one["script"] = to_json(finding.minimal);
+    json["findings"].push_back(std::move(one));
+  }
+  return json;
+}
+
+std::string to_text(const Session& session, const std::string& target) {
+  const Statistics& s = session.statistics();
+  std::string text = fmt::format(
+      "{}, seed {}: {} executions in {:.1f} s ({:.0f} a second), {} steps, {} connections, {} edges, {} scripts in the "
+      "corpus\n",
+      target, session.options().seed, s.executions, s.seconds,
+      static_cast<double>(s.executions) / std::max(s.seconds, 1e-9), s.steps, s.connections, s.edges, s.corpus);
+  if (s.restarts > 0) text += fmt::format("the device was gone, and started again, {} times\n", s.restarts);
+  if (session.findings().empty()) return text + "nothing found\n";
+  for (std::size_t i = 0; i < session.findings().size(); ++i) {
+    const Finding& finding = session.findings()[i];
+    text += fmt::format("\n{}  {}   seen {}×, first at execution {}{}\n   expected  {}\n   actual    {}\n", i + 1,
+                        finding.alarm.signature, finding.times, finding.execution,
+                        finding.reproduced ? "" : ", not reproduced", finding.alarm.expected, finding.alarm.actual);
+    if (!finding.rules.empty()) text += fmt::format("   rules     {}\n", text_of_rules(finding));
+    for (std::size_t at = 0; at < finding.minimal.steps.size(); ++at)
+      text += fmt::format("   {:7}  {}\n", at + 1, text_of(finding.minimal.steps[at]));
+  }
+  return text;
+}
+
+std::string to_html(const Session& session, const std::string& target) {
+  const std::string text = to_json(session, target).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return captures::fill_page(page_template(), fmt::format("Fuzzing {}", target),
+                             std::array{captures::Carried{"{{report}}", text}});
+}
+
+std::string to_python(const Finding& finding, const std::string& target) {
+  std::string steps;
+  for (const Step& step : finding.minimal.steps)
+    steps += fmt::format("        # {}\n        {},\n", text_of(step), python_of(to_json(step)));
+  return fmt::format(R"(#!/usr/bin/env python3
+"""{}
+
+expected: {}
+actual: {}
+
+Runs the script against the device, which another one can be named for: reproduce.py [TARGET]. Exit status 0 when
+nothing is wrong, 1 when an oracle is alarmed.
+"""
+
+import sys
+
+from rdmawire import fuzz
+
+SCRIPT = fuzz.Script(
+    seed={},
+    steps=[
+{}    ],
+)
+
+if __name__ == "__main__":
+    sys.exit(fuzz.reproduce(SCRIPT, target=sys.argv[1] if len(sys.argv) > 1 else "{}"))
+)",
+                     harmless(finding.alarm.signature), harmless(finding.alarm.expected),
+                     harmless(finding.alarm.actual), finding.minimal.seed, steps, harmless(target));
+}
+
+tl::expected<void, std::string> write_report(const Session& session, const std::string& target, Target& device,
+                                             const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) return tl::unexpected(fmt::format("{}: {}", directory.string(), error.message()));
+  for (const auto& [name, text] :
+       {std::pair("report.json", to_json(session, target).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"),
+        std::pair("report.txt", to_text(session, target)), std::pair("index.html", to_html(session, target))})
+    if (auto written = write_text(directory / name, text); !written) return written;
+  for (std::size_t i = 0; i < session.findings().size(); ++i) {
+    const Finding& finding = session.findings()[i];
+    const fs::path own = directory / directory_of(finding, i);
+    fs::create_directories(own, error);
+    if (error) return tl::unexpected(fmt::format("{}: {}", own.string(), error.message()));
+    if (auto written = write_text(own / "script.json", to_json(finding.minimal).dump(1) + "\n"); !written)
+      return written;
+    if (auto written = write_text(own / "reproduce.py", to_python(finding, target)); !written) return written;
+    fs::permissions(own / "reproduce.py", fs::perms::owner_exec, fs::perm_options::add, error);
+    if (auto written = write_capture(finding, device, own / "capture.pcapng"); !written) return written;
+  }
+  return {};
+}
+
+}  // namespace rdmawire::fuzzer

@@ -1,0 +1,295 @@
+/// The fuzzer: sessions, findings, scripts. rdmawire/fuzz gives them their form.
+
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <exception>
+
+#include "conformance/fuzzer/concern.hpp"
+#include "conformance/fuzzer/open.hpp"
+#include "conformance/fuzzer/report.hpp"
+#include "pysdk/src/bindings.hpp"
+#include "pysdk/src/errors.hpp"
+#include "pysdk/src/octets.hpp"
+
+namespace rdmawire::python {
+
+namespace {
+
+std::unique_ptr<fuzzer::Target> open(const std::string& target, const std::string& wire, const std::string& kernel,
+                                     const std::string& agent, const std::vector<std::string>& allow,
+                                     const std::string& secret_file) {
+  tl::expected<std::unique_ptr<fuzzer::Target>, fuzzer::OpenError> opened;
+  {
+    const py::gil_scoped_release others_run;
+    opened = fuzzer::open_target(
+        {.name = target, .wire = wire, .kernel = kernel, .agent = agent, .allowed = allow, .secret_file = secret_file});
+  }
+  if (!opened) raise(opened.error().usage ? ErrorClass::usage : ErrorClass::device, opened.error().message);
+  return std::move(*opened);
+}
+
+fuzzer::Script script_of(const std::string& text) {
+  auto script = fuzzer::parse_script(text);
+  if (!script) raise(ErrorClass::usage, script.error());
+  return std::move(*script);
+}
+
+fuzzer::Step step_of(const std::string& text) {
+  fuzzer::Script script = script_of(R"({"steps":[)" + text + "]}");
+  if (script.steps.size() != 1) raise(ErrorClass::usage, "a mutator gives one step, or None");
+  return std::move(script.steps.front());
+}
+
+py::dict dict_of(const fuzzer::Alarm& alarm) {
+  py::dict dict;
+  dict["oracle"] = std::string(to_string(alarm.oracle));
+  dict["expected"] = alarm.expected;
+  dict["actual"] = alarm.actual;
+  dict["signature"] = alarm.signature;
+  return dict;
+}
+
+py::dict dict_of(const fuzzer::Statistics& s) {
+  py::dict dict;
+  dict["executions"] = s.executions;
+  dict["steps"] = s.steps;
+  dict["lives"] = s.lives;
+  dict["connections"] = s.connections;
+  dict["edges"] = s.edges;
+  dict["corpus"] = s.corpus;
+  dict["findings"] = s.findings;
+  dict["alarms"] = s.alarms;
+  dict["restarts"] = s.restarts;
+  dict["seconds"] = s.seconds;
+  return dict;
+}
+
+py::dict dict_of(const fuzzer::Finding& finding, std::size_t index) {
+  py::dict dict = dict_of(finding.alarm);
+  dict["script"] = to_json(finding.minimal).dump();
+  dict["found"] = to_json(finding.script).dump();
+  py::list steps;
+  for (const fuzzer::Step& step : finding.minimal.steps) steps.append(text_of(step));
+  dict["steps"] = steps;
+  dict["rules"] = finding.rules;
+  dict["reproduced"] = finding.reproduced;
+  dict["execution"] = finding.execution;
+  dict["times"] = finding.times;
+  dict["directory"] = fuzzer::directory_of(finding, index);
+  return dict;
+}
+
+/// A session, and what callbacks of Python raised in it.
+class FuzzSession {
+ public:
+  FuzzSession(const std::string& target, std::uint64_t seed, bool plain, bool minimise, std::size_t most_findings,
+              bool stop_at_first, const std::string& corpus, bool resume, py::object mutator, py::object oracle,
+              const std::string& wire, const std::string& kernel, const std::string& agent,
+              const std::vector<std::string>& allow, const std::string& secret_file)
+      : name_(target), mutator_(std::move(mutator)), oracle_(std::move(oracle)) {
+    fuzzer::SessionOptions options{.seed = seed,
+                                   .plain = plain,
+                                   .minimise = minimise,
+                                   .most_findings = most_findings,
+                                   .stop_at_first = stop_at_first,
+                                   .corpus = corpus,
+                                   .resume = resume};
+    if (!mutator_.is_none()) options.mutator = [this](const fuzzer::Step& step) { return mutated(step); };
+    if (!oracle_.is_none())
+      options.oracle = [this](const fuzzer::Step& step, const fuzzer::Outcome& outcome) {
+        return judged(step, outcome);
+      };
+    session_ = std::make_unique<fuzzer::Session>(open(target, wire, kernel, agent, allow, secret_file), options);
+    if (session_->trouble()) raise(ErrorClass::base, *session_->trouble());
+  }
+
+  py::dict run(std::uint64_t executions, double seconds, const py::object& progress) {
+    const Busy busy(*this);
+    std::optional<std::string> lost;
+    raised_ = nullptr;
+    {
+      const py::gil_scoped_release others_run;
+      lost = session_->run({executions, seconds}, [&](const fuzzer::Statistics& statistics) {
+        if (raised_) return true;
+        const py::gil_scoped_acquire ours;
+        try {
+          if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+          if (!progress.is_none()) progress(dict_of(statistics));
+        } catch (...) {
+          raised_ = std::current_exception();
+        }
+        return raised_ != nullptr;
+      });
+    }
+    if (raised_) std::rethrow_exception(std::exchange(raised_, nullptr));
+    if (lost) raise(ErrorClass::device, *lost);
+    if (session_->trouble()) raise(ErrorClass::base, *session_->trouble());
+    return dict_of(session_->statistics());
+  }
+  py::dict statistics() {
+    const Busy busy(*this);
+    return dict_of(session_->statistics());
+  }
+  py::list findings() {
+    const Busy busy(*this);
+    py::list all;
+    for (std::size_t i = 0; i < session_->findings().size(); ++i) all.append(dict_of(session_->findings()[i], i));
+    return all;
+  }
+  std::string text() {
+    const Busy busy(*this);
+    return to_text(*session_, name_);
+  }
+  std::string json() {
+    const Busy busy(*this);
+    return to_json(*session_, name_).dump();
+  }
+  std::string html() {
+    const Busy busy(*this);
+    return to_html(*session_, name_);
+  }
+  std::string python(std::size_t index) {
+    const Busy busy(*this);
+    if (index >= session_->findings().size()) throw py::index_error("there is no such finding");
+    return to_python(session_->findings()[index], name_);
+  }
+  void write(const std::string& directory) {
+    const Busy busy(*this);
+    raised_ = nullptr;
+    tl::expected<void, std::string> written;
+    {
+      const py::gil_scoped_release others_run;
+      written = write_report(*session_, name_, session_->target(), directory);
+    }
+    if (!written) raise(ErrorClass::base, written.error());
+  }
+  [[nodiscard]] std::uint64_t seed() const { return session_->options().seed; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  /// One thing at a time: neither a second thread nor a callback may use a session that runs.
+  class Busy {
+   public:
+    explicit Busy(FuzzSession& session) : session_(session) {
+      if (session_.busy_) raise(ErrorClass::usage, "the session is at work; wait until its call has returned");
+      session_.busy_ = true;
+    }
+    ~Busy() { session_.busy_ = false; }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    FuzzSession& session_;
+  };
+
+  std::optional<fuzzer::Step> mutated(const fuzzer::Step& step) {
+    if (raised_) return std::nullopt;
+    const py::gil_scoped_acquire ours;
+    try {
+      const py::object changed = mutator_(to_json(step).dump());
+      if (changed.is_none()) return std::nullopt;
+      return step_of(changed.cast<std::string>());
+    } catch (...) {
+      raised_ = std::current_exception();
+      return std::nullopt;
+    }
+  }
+  std::optional<std::string> judged(const fuzzer::Step& step, const fuzzer::Outcome& outcome) {
+    if (raised_) return std::nullopt;
+    const py::gil_scoped_acquire ours;
+    try {
+      py::list frames;
+      for (const auto& frame : outcome.frames) frames.append(to_bytes(frame));
+      py::list states;
+      for (const device::QpState state : outcome.states) states.append(machines::to_string(state));
+      const py::object said = oracle_(to_json(step).dump(), frames, states);
+      if (said.is_none()) return std::nullopt;
+      return said.cast<std::string>();
+    } catch (...) {
+      raised_ = std::current_exception();
+      return std::nullopt;
+    }
+  }
+
+  std::string name_;
+  py::object mutator_, oracle_;
+  std::unique_ptr<fuzzer::Session> session_;
+  std::exception_ptr raised_;
+  bool busy_ = false;
+};
+
+py::dict replay(const std::string& text, const std::string& target, const std::string& wire, const std::string& kernel,
+                const std::string& agent, const std::vector<std::string>& allow, const std::string& secret_file) {
+  const fuzzer::Script script = script_of(text);
+  const auto device = open(target, wire, kernel, agent, allow, secret_file);
+  fuzzer::Replayed replayed;
+  {
+    const py::gil_scoped_release others_run;
+    replayed = fuzzer::replay(script, *device, true);
+  }
+  py::dict dict;
+  dict["alarm"] = replayed.alarm ? py::object(dict_of(*replayed.alarm)) : py::none();
+  dict["step"] = replayed.step;
+  py::list frames;
+  for (const auto& one : replayed.frames)
+    frames.append(py::make_tuple(one.sent, one.step, one.time, to_bytes(one.frame)));
+  dict["frames"] = frames;
+  return dict;
+}
+
+py::list faults() {
+  py::list all;
+  for (const device::FaultRow& row : device::fault_rows) {
+    const auto concern = fuzzer::concern_of(row);
+    const auto beyond = fuzzer::out_of_reach();
+    const auto why = std::find_if(beyond.begin(), beyond.end(), [&](const auto& one) { return one.fault == row.name; });
+    py::dict dict;
+    dict["name"] = std::string(row.name);
+    dict["sentence"] = std::string(row.sentence);
+    py::list rules;
+    for (const std::string_view rule : row.broken()) rules.append(std::string(rule));
+    dict["rules"] = rules;
+    dict["concern"] = concern ? py::object(py::str(std::string(to_string(*concern)))) : py::none();
+    dict["out_of_reach"] = why != beyond.end() ? py::object(py::str(std::string(why->why))) : py::none();
+    all.append(dict);
+  }
+  return all;
+}
+
+py::list texts_of(const std::string& text) {
+  py::list steps;
+  for (const fuzzer::Step& step : script_of(text).steps) steps.append(text_of(step));
+  return steps;
+}
+
+}  // namespace
+
+void bind_fuzz(py::module_& module) {
+  py::module_ fuzz = module.def_submodule("fuzz", "The engine of rdmawire.fuzz.");
+  py::class_<FuzzSession>(fuzz, "Session")
+      .def(py::init<const std::string&, std::uint64_t, bool, bool, std::size_t, bool, const std::string&, bool,
+                    py::object, py::object, const std::string&, const std::string&, const std::string&,
+                    const std::vector<std::string>&, const std::string&>(),
+           py::arg("target"), py::kw_only(), py::arg("seed"), py::arg("plain"), py::arg("minimise"),
+           py::arg("most_findings"), py::arg("stop_at_first"), py::arg("corpus"), py::arg("resume"), py::arg("mutator"),
+           py::arg("oracle"), py::arg("wire"), py::arg("kernel"), py::arg("agent"), py::arg("allow"),
+           py::arg("secret_file"))
+      .def("run", &FuzzSession::run, py::arg("executions"), py::arg("seconds"), py::arg("progress"))
+      .def("statistics", &FuzzSession::statistics)
+      .def("findings", &FuzzSession::findings)
+      .def("text", &FuzzSession::text)
+      .def("json", &FuzzSession::json)
+      .def("html", &FuzzSession::html)
+      .def("python", &FuzzSession::python, py::arg("index"))
+      .def("write", &FuzzSession::write, py::arg("directory"))
+      .def_property_readonly("seed", &FuzzSession::seed)
+      .def_property_readonly("name", &FuzzSession::name);
+  fuzz.def("replay", &replay, py::arg("script"), py::arg("target"), py::arg("wire"), py::arg("kernel"),
+           py::arg("agent"), py::arg("allow"), py::arg("secret_file"));
+  fuzz.def("faults", &faults);
+  fuzz.def("texts_of", &texts_of, py::arg("script"));
+}
+
+}  // namespace rdmawire::python

@@ -1,0 +1,195 @@
+"""The fuzzer from Python: sessions, findings, the command; and that it finds what the reference device can be broken by."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import rdmawire
+from rdmawire import fuzz
+
+FULL = bool(os.environ.get("RDMAWIRE_FULL"))
+CONCERNS = [fault for fault in fuzz.faults() if fault.concern and not fault.out_of_reach]
+
+
+def command(*arguments, **options):
+    """python3 -m rdmawire.fuzz, of the package under test."""
+    environment = dict(os.environ, PYTHONPATH=str(Path(rdmawire.__file__).parents[1]))
+    return subprocess.run(
+        [sys.executable, "-m", "rdmawire.fuzz", *map(str, arguments)],
+        capture_output=True, text=True, timeout=120, env=environment, **options,
+    )
+
+
+def first_found(fault, seed, executions, plain=False):
+    """The execution that found it; None when none did."""
+    with fuzz.Session(f"reference:{fault.name}", seed=seed, plain=plain, stop_at_first=True, minimise=False) as session:
+        session.run(executions)
+        return session.findings[0].execution if session.findings else None
+
+
+def test_a_sound_device_gives_no_finding():
+    for seed in range(1, 11 if FULL else 3):
+        with fuzz.Session(seed=seed) as session:
+            statistics = session.run(executions=200_000 if FULL else 15_000)
+            assert session.findings == []
+            assert statistics.executions == (200_000 if FULL else 15_000)
+
+
+def test_a_finding_says_what_was_wrong_and_reproduces():
+    with fuzz.Session("reference:ignores-queue-pair-rights", seed=1, stop_at_first=True) as session:
+        session.run(executions=50_000)
+        (finding,) = session.findings
+    assert finding.reproduced
+    assert len(finding.script) < len(finding.found)
+    assert len(finding.script) <= 4
+    again = fuzz.replay(finding.script, "reference:ignores-queue-pair-rights")
+    assert again.alarm is not None
+    assert again.alarm.signature == finding.signature
+    assert fuzz.replay(finding.script).alarm is None
+    assert any(frame.sent for frame in again.frames)
+
+
+@pytest.mark.parametrize("concern", ["memory safety", "authorisation", "state"])
+def test_most_faults_are_found_soon_and_cut_down(concern):
+    """The quick form, one seed; RDMAWIRE_FULL runs all that is claimed."""
+    faults = [fault for fault in CONCERNS if fault.concern == concern]
+    missed = [fault.name for fault in faults if first_found(fault, 1, 8_000) is None]
+    assert len(missed) <= len(faults) // 5, missed
+
+
+@pytest.mark.skipif(not FULL, reason="takes minutes: RDMAWIRE_FULL=1")
+@pytest.mark.parametrize("fault", CONCERNS, ids=lambda fault: fault.name)
+def test_every_fault_is_found_within_200000_executions(fault):
+    limit = 200_000
+    found = sorted(first_found(fault, seed, limit) or limit + 1 for seed in range(1, 11))
+    assert (found[4] + found[5]) / 2 <= limit
+    with fuzz.Session(f"reference:{fault.name}", seed=1, stop_at_first=True) as session:
+        session.run(executions=10 * limit)
+        assert session.findings[0].reproduced
+
+
+def test_the_same_seed_finds_the_same():
+    def run(seed):
+        with fuzz.Session("reference:accepts-bad-icrc", seed=seed) as session:
+            session.run(executions=1_000)
+            return [(finding.signature, finding.execution, finding.script.to_json()) for finding in session.findings]
+
+    assert run(3) == run(3)
+
+
+def test_mutators_and_oracles_in_python():
+    seen = []
+
+    def mutator(step):
+        return {**step, "psn": 77} if step["do"] == "request" else None
+
+    def oracle(step, frames, states):
+        seen.append((step["do"], len(frames), states[0]))
+        return "psn 77" if step.get("psn") == 77 else None
+
+    with fuzz.Session(seed=1, mutator=mutator, oracle=oracle, stop_at_first=True) as session:
+        session.run(executions=1_000)
+        (finding,) = session.findings
+    assert finding.oracle == "custom"
+    assert finding.actual == "psn 77"
+    assert ("connect", 0, "RTS") in seen
+
+
+def test_what_a_callback_raises_comes_out_of_run():
+    def oracle(step, frames, states):
+        raise ZeroDivisionError("mine")
+
+    with fuzz.Session(seed=1, oracle=oracle, minimise=False) as session, pytest.raises(ZeroDivisionError, match="mine"):
+        session.run(executions=100_000)
+    with fuzz.Session(seed=1, mutator=lambda step: 3, minimise=False) as session, pytest.raises(rdmawire.UsageError):
+        session.run(executions=100_000)
+
+
+def test_a_session_is_not_used_from_its_own_callback():
+    def progress(statistics):
+        session.run(executions=1)
+
+    with fuzz.Session(seed=1) as session, pytest.raises(rdmawire.UsageError, match="at work"):
+        session.run(seconds=20, progress=progress)
+
+
+def test_a_corpus_is_kept_and_gone_on_with(tmp_path):
+    with fuzz.Session(seed=5, corpus=tmp_path) as session:
+        session.run(executions=300)
+    assert list(tmp_path.glob("0*.json"))
+    with fuzz.Session(seed=1, corpus=tmp_path, resume=True) as session:
+        assert session.seed == 5
+        assert session.run(executions=300).executions == 600
+    (tmp_path / "000000.json").write_text("{")
+    with pytest.raises(rdmawire.Error, match=r"000000\.json.*remove it"):
+        fuzz.Session(seed=5, corpus=tmp_path)
+
+
+def test_what_makes_no_sense_is_refused(tmp_path):
+    with pytest.raises(rdmawire.UsageError, match="no target"):
+        fuzz.Session("nix")
+    with pytest.raises(rdmawire.UsageError, match="no fault"):
+        fuzz.Session("reference:nix")
+    with pytest.raises(rdmawire.UsageError, match="how long"):
+        fuzz.Session().run()
+    with pytest.raises(rdmawire.UsageError, match="64 bits"):
+        fuzz.Session(seed=-1)
+    with pytest.raises(rdmawire.UsageError, match="no step"):
+        fuzz.Script([{"do": "fly"}])
+    with pytest.raises(rdmawire.UsageError):
+        fuzz.Script.from_json("[]")
+    session = fuzz.Session()
+    session.close()
+    session.close()
+    with pytest.raises(rdmawire.ClosedError):
+        session.run(executions=1)
+
+
+def test_the_command_reports_and_its_files_reproduce(tmp_path):
+    target = "reference:takes-long-responses"
+    done = command("--target", target, "--executions", 30_000, "--seed", 1, "--stop-at-first", "--report", tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "expected" in done.stdout
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["target"] == target
+    (finding,) = report["findings"]
+    own = tmp_path / finding["directory"]
+    environment = dict(os.environ, PYTHONPATH=str(Path(rdmawire.__file__).parents[1]))
+
+    def reproduce(*arguments):
+        script = [sys.executable, str(own / "reproduce.py"), *arguments]
+        return subprocess.run(script, env=environment, capture_output=True, text=True, timeout=60).returncode
+
+    assert reproduce() == 1
+    assert reproduce("reference") == 0
+    assert command("--replay", own / "script.json", "--target", target).returncode == 1
+    assert (own / "capture.pcapng").read_bytes()[:4] == b"\x0a\x0d\x0d\x0a"
+    page = (tmp_path / "index.html").read_text()
+    assert "Fuzzing reference:takes-long-responses" in page
+
+
+def test_the_command_ends_as_it_says():
+    assert command("--executions", 500, "--seed", 1).returncode == 0
+    assert command("--target", "nix", "--time", 1).returncode == 2
+    assert command("--resume").returncode == 2
+    assert command("--replay", "/nonexistent").returncode == 3
+    assert "bounds-off-by-one" in command("--faults").stdout
+
+
+def test_interrupting_the_command_ends_with_the_report():
+    import signal
+    import time
+
+    environment = dict(os.environ, PYTHONPATH=str(Path(rdmawire.__file__).parents[1]))
+    running = subprocess.Popen(
+        [sys.executable, "-m", "rdmawire.fuzz", "--time", "60", "--seed", "1"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    )
+    time.sleep(2)
+    running.send_signal(signal.SIGINT)
+    out, error = running.communicate(timeout=30)
+    assert running.returncode == 0, error
+    assert "executions in" in out
