@@ -1,0 +1,104 @@
+"""The package's types: as the module is, and of use to whoever writes with it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import rdmawire
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = Path(sys.executable).parent
+BUILT = str(Path(rdmawire.__file__).parents[1])
+ENVIRONMENT = {**os.environ, "PYTHONPATH": BUILT, "RDMAWIRE_PYTHON": BUILT}
+
+
+def run(*command):
+    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_stub_is_what_the_module_says():
+    status, said = run(sys.executable, "scripts/python-stubs", "--check")
+    assert status == 0, said
+
+
+def test_stubtest_finds_no_difference(tmp_path):
+    allowed = tmp_path / "allowed"
+    made_by_pybind11 = [n for n, c in vars(rdmawire._core).items() if type(c).__name__ == "pybind11_type"]
+    # pybind11's classes have a metaclass of their own, and an __init__ that only says no where there is no constructor.
+    lines = [f"rdmawire._core.{name}{what}" for name in made_by_pybind11 for what in ("", ".__init__")]
+    lines.append("rdmawire._core.Frame.__buffer__")  # Python shows it from 3.12 on
+    allowed.write_text("\n".join(lines))
+    status, said = run(
+        TOOLS / "stubtest", "rdmawire._core", "--mypy-config-file", "pysdk/mypy.ini", "--allowlist", allowed,
+        "--ignore-unused-allowlist",
+    )  # fmt: skip
+    assert status == 0, said
+
+
+USER = '''
+from ipaddress import IPv4Address
+from typing import assert_type
+import rdmawire
+from rdmawire import AETH, BTH, RETH, UDP, Ether, Frame, Header, IPv4, Opcode, Syndrome
+
+frame = Ether() / IPv4(dst="10.0.0.2") / UDP() / BTH(opcode=Opcode.RC_RDMA_WRITE_ONLY, psn=5) / RETH(va=1) / b"data"
+assert_type(frame, Frame)
+assert_type(frame[BTH], BTH)
+assert_type(frame[BTH].psn, int)
+assert_type(frame[IPv4, -1].dst, str)
+assert_type(frame[0], Header)
+assert_type(frame.get(AETH), AETH | None)
+assert_type(frame.icrc, int | None)
+assert_type(frame[BTH].opcode, Opcode | int)
+assert_type(AETH(syndrome=Syndrome.NAK_REMOTE_ACCESS_ERROR).syndrome_wait, int | None)
+frame[IPv4].dst = IPv4Address("10.0.0.3")
+frame[IPv4].dst = b"\\x0a\\0\\0\\3"
+frame[BTH].psn = 7
+del frame.icrc, frame[IPv4].checksum
+frame.payload = bytearray(5)
+octets: bytes = bytes(frame)
+view = memoryview(rdmawire.parse(frame, strict=True))
+texts: list[str] = [frame.summary(), frame.command(), frame.show(dump=True)]
+packets: list[Frame] = rdmawire.segment(frame, 1024)
+'''
+
+WRONG = {
+    'frame[BTH].psn = "5"': "Incompatible types in assignment",
+    "frame[BTH].pns": 'has no attribute "pns"',
+    "BTH(pns=5)": 'Unexpected keyword argument "pns"',
+    "frame[IPv4].dst = 5.0": "Incompatible types in assignment",
+    "AETH().syndrome_wait = 5": "Incompatible types in assignment",
+    "frame / 5": "Unsupported operand types",
+    "Opcode.RC_NOTHING": 'has no attribute "RC_NOTHING"',
+    "frame.icrc_status = 'good'": 'Property "icrc_status" defined in "Frame" is read-only',
+}
+
+
+def mypy(path):
+    return run(TOOLS / "mypy", "--config-file", "pysdk/mypy.ini", path)
+
+
+def test_a_users_code_type_checks(tmp_path):
+    user = tmp_path / "user.py"
+    user.write_text(USER)
+    status, said = mypy(user)
+    assert status == 0, said
+
+
+def test_a_users_mistakes_do_not(tmp_path):
+    user = tmp_path / "user.py"
+    user.write_text(USER + "\n".join(WRONG))
+    _, said = mypy(user)
+    lines = USER.count("\n")
+    for i, (line, complaint) in enumerate(WRONG.items(), lines + 1):
+        found = [one for one in said.splitlines() if one.startswith(f"{user}:{i}:") or f"user.py:{i}:" in one]
+        assert any(complaint in one for one in found), (line, found)
+
+
+@pytest.mark.parametrize("path", ["pysdk/rdmawire"])
+def test_the_package_type_checks(path):
+    status, said = mypy(path)
+    assert status == 0, said
