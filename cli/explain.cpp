@@ -10,7 +10,7 @@
 #include "cli/command.hpp"
 #include "cli/terminal.hpp"
 #include "conformance/rules/explain_rules.hpp"
-#include "dissectors/faces/explain_events.hpp"
+#include "conformance/rules/explanation.hpp"
 
 namespace rdmawire::cli {
 namespace {
@@ -39,51 +39,6 @@ struct Options {
   bool rules = false;
 };
 
-/// The rules that `query` plainly asks for: by "rules", "rules PATTERN", an id, an alias, or a pattern with * or ?.
-std::vector<const conformance::Rule*> find_rules(const std::string& query) {
-  constexpr std::string_view word = "rules ";
-  if (query == "rules") return conformance::select_rules("*");
-  if (query.starts_with(word)) return conformance::select_rules(std::string_view(query).substr(word.size()));
-  if (const conformance::Rule* rule = conformance::find_rule(query)) return {rule};
-  if (query.find_first_of("*?") != std::string::npos) return conformance::select_rules(query);
-  return {};
-}
-
-std::string rules_text(const std::vector<const conformance::Rule*>& rules, const Options& options, bool colours) {
-  if (rules.empty()) return {};
-  if (!options.json) return rules.size() == 1 ? explain_rule(*rules.front(), colours) : list_rules(rules, colours);
-  std::string out;
-  for (const conformance::Rule* rule : rules) out += rule_json(*rule) + "\n";
-  return out;
-}
-
-/// What `query` may have meant: rules first where it looks like one.
-std::vector<std::string> nearest(const std::string& query) {
-  std::vector<std::string> names;
-  for (const std::string_view rule : conformance::nearest_rules(query)) names.emplace_back(rule);
-  if (names.empty()) names = faces::nearest_topics(query);
-  return names;
-}
-
-/// Headers, fields, values and events called so; empty: none.
-std::string meanings(const std::string& query, const Options& options, bool colours) {
-  std::string out;
-  const bool all_events = query == "events";
-  const std::string_view event = all_events ? std::string_view() : std::string_view(query);
-  const std::string events = options.json ? faces::explain_events_json(event) : faces::explain_events(event, colours);
-  const std::vector<faces::Topic> topics = all_events ? std::vector<faces::Topic>() : faces::find_topics(query);
-  for (std::size_t i = 0; i < topics.size(); ++i) {
-    if (options.json) {
-      out += faces::explain_json(topics[i]) + "\n";
-      continue;
-    }
-    if (i) out += '\n';
-    out += faces::explain(topics[i], colours);
-  }
-  if (!events.empty() && !topics.empty() && !options.json) out += '\n';
-  return out + events;
-}
-
 Exit run(const Options& options) {
   Output output;
   std::string& out = output.text();
@@ -97,13 +52,10 @@ Exit run(const Options& options) {
                        : faces::list_topics(colours) + "\nConformance rules: rdmawire explain rules\n";
   } else {
     const std::string query = fmt::format("{}", fmt::join(options.words, " "));
-    out = rules_text(find_rules(query), options, colours);
-    if (out.empty()) out = meanings(query, options, colours);
-    // "rc.responder" and "C9-148" may be parts of rules where they are nothing else.
-    if (out.empty()) out = rules_text(conformance::select_rules(query), options, colours);
+    out = conformance::explanation(query, options.json, colours);
     if (out.empty()) {
       std::string message = fmt::format("explain: nothing is called \"{}\"", query);
-      const std::vector<std::string> names = nearest(query);
+      const std::vector<std::string> names = conformance::nearest_explained(query);
       if (!names.empty()) message += fmt::format("; nearest: {}", fmt::join(names, ", "));
       complain(message);
       return Exit::usage;

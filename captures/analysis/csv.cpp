@@ -146,7 +146,9 @@ tl::expected<std::unique_ptr<CsvTables>, std::string> CsvTables::create(const st
     each_cell(row, "", [&](const std::string& name, const Json&) { names += (names.empty() ? "" : ",") + name; });
     table.write_header(names);
   };
-  header(state->connections, connection_json({}));
+  Json connection = connection_json({});
+  connection["formerly"] = Json();
+  header(state->connections, connection);
   header(state->flows, flow_json({}, End::a));
   header(state->messages, message_json({}));
   header(state->events, event_json({}));

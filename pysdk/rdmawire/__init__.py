@@ -18,23 +18,29 @@ from rdmawire._core import (
     __version__,
 )
 from rdmawire.captures import Capture, CaptureWriter, create_capture, live_devices, open_capture, open_live
+from rdmawire.report import CheckReport, Report, analyze, check, explain
 from rdmawire.tables import Table
 
 __all__ = [
     "Capture",
     "CaptureError",
     "CaptureWriter",
+    "CheckReport",
     "ClosedError",
     "DeviceError",
     "Error",
     "LiveCapture",
     "Packet",
     "ParseError",
+    "Report",
     "Table",
     "UsageError",
     "WireError",
     "__version__",
+    "analyze",
+    "check",
     "create_capture",
+    "explain",
     "live_devices",
     "open_capture",
     "open_live",

@@ -85,6 +85,12 @@ class Capture:
     def __repr__(self) -> str:
         return f"<rdmawire.Capture {self.name!r}{', closed' if self.closed else ''}>"
 
+    def _path(self) -> str:
+        """Where analyze() and check() read it."""
+        if self._core.in_memory:
+            raise UsageError(f"{self.name} is in memory: analyze and check read files")
+        return self._core.path
+
     def __iter__(self) -> Iterator[_core.Frame]:
         """Gives the frames, from the first on. Each holds its octets, and is decoded when somebody asks."""
         return self.frames()

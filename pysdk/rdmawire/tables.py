@@ -47,7 +47,7 @@ class Table:
     - ``table.to_parquet(path)`` writes it in bounded memory.
     """
 
-    def __init__(self, core: _core.Table, batch_rows: int = 65536) -> None:
+    def __init__(self, core: _core.ColumnTable, batch_rows: int = 65536) -> None:
         if batch_rows < 1:
             raise UsageError(f"a batch has at least one row, not {batch_rows}")
         self._core = core

@@ -15,5 +15,7 @@ void bind_columns(py::module_& module);
 void bind_captures(py::module_& module);
 void bind_captured_frames(py::module_& module);
 void bind_fuzz(py::module_& module);
+void bind_analysis(py::module_& module);
+void bind_check(py::module_& module);
 
 }  // namespace rdmawire::python

@@ -190,6 +190,7 @@ void bind_captures(py::module_& module) {
            "Opens the file at `path`, or the file whose octets are given.")
       .def_property_readonly("name", &Source::name, "What errors call it.")
       .def_property_readonly("path", &Source::path, "Where it was opened.")
+      .def_property_readonly("in_memory", &Source::in_memory, "Whether it was opened from octets.")
       .def_property_readonly("again", &Source::again, "Whether it can be read more than once; a stream cannot.")
       .def_property_readonly("closed", &Source::closed, "Whether it was closed.")
       .def("close", &Source::close, "Closes it: whoever still reads it gets ClosedError.")

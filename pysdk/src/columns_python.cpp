@@ -240,7 +240,8 @@ void bind_columns(py::module_& module) {
   py::class_<RowIterator>(module, "RowIterator", "Gives the rows of a table, one dict each.")
       .def("__iter__", [](RowIterator& self) -> RowIterator& { return self; })
       .def("__next__", &RowIterator::next);
-  py::class_<Table>(module, "Table", "The C++ side of rdmawire.Table: the columns of a table, and its rows when read.")
+  py::class_<Table>(module, "ColumnTable",
+                    "The C++ side of rdmawire.Table: the columns of a table, and its rows when read.")
       .def_property_readonly(
           "columns",
           [](const Table& self) {

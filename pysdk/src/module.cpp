@@ -15,4 +15,6 @@ PYBIND11_MODULE(_core, module) {
   rdmawire::python::bind_captures(module);
   rdmawire::python::bind_captured_frames(module);
   rdmawire::python::bind_fuzz(module);
+  rdmawire::python::bind_analysis(module);
+  rdmawire::python::bind_check(module);
 }

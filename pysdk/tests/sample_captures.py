@@ -18,7 +18,8 @@ CUT_TO = 3000
 
 def said(*arguments, expected=(0, 1)):
     """What the command prints."""
-    run = subprocess.run([RDMAWIRE, *map(str, arguments)], capture_output=True, timeout=120)
+    run = subprocess.run([RDMAWIRE, *map(str, arguments)], capture_output=True, timeout=120,
+                         env=os.environ | {"COLUMNS": "120"})
     assert run.returncode in expected, run.stderr.decode()
     return run.stdout.decode()
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from scapy.utils import RawPcapNgReader, RawPcapReader
 
-ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "captures" / "samples"
+SAMPLES = Path(__file__).resolve().parents[2] / "captures" / "samples"
 FILES = sorted(path.name for path in SAMPLES.iterdir() if ".pcap" in path.name)
 
 

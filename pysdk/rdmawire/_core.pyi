@@ -7,8 +7,6 @@ from typing import Any, Final, Generic, Literal, Never, SupportsIndex, TypeVar, 
 
 from typing_extensions import Buffer, CapsuleType, Self, disjoint_base
 
-from rdmawire._core import fuzz as fuzz
-
 __all__ = [
     "Header",
     "Frame",
@@ -3897,6 +3895,24 @@ class Syndrome(IntEnum):
 
 __version__: str
 
+class AnalysisRun:
+
+    def __init__(self, files: list[str], filter: str, begin: str, end: str, connection: int, threads: int, counters: list[str], ignore: list[str], roce_port: int, verify_crcs: bool) -> None:
+        ...
+
+    def html(self, title: str) -> str:
+        ...
+
+    def table(self, kind: str) -> ColumnTable:
+        ...
+
+    def work(self, progress: Any) -> str:
+        ...
+
+    @property
+    def troubles(self) -> list[str]:
+        ...
+
 class CaptureSource:
 
     def __init__(self, path: str, octets: Any=...) -> None:
@@ -3908,7 +3924,7 @@ class CaptureSource:
     def facts(self) -> dict[Any, Any]:
         ...
 
-    def table(self, columns: list[str], filter: str=..., roce_port: int=...) -> Table:
+    def table(self, columns: list[str], filter: str=..., roce_port: int=...) -> ColumnTable:
         ...
 
     @property
@@ -3917,6 +3933,10 @@ class CaptureSource:
 
     @property
     def closed(self) -> bool:
+        ...
+
+    @property
+    def in_memory(self) -> bool:
         ...
 
     @property
@@ -3954,6 +3974,28 @@ class CaptureWriter:
 
     @property
     def records(self) -> int:
+        ...
+
+class ColumnTable:
+
+    def arrow_schema(self) -> CapsuleType:
+        ...
+
+    def arrow_stream(self, rows: int) -> CapsuleType:
+        ...
+
+    def read(self) -> tuple[Any, ...]:
+        ...
+
+    def rows(self) -> RowIterator:
+        ...
+
+    @property
+    def columns(self) -> list[Any]:
+        ...
+
+    @property
+    def name(self) -> str:
         ...
 
 class Field:
@@ -4194,27 +4236,11 @@ class RowIterator:
     def __next__(self) -> dict[Any, Any]:
         ...
 
-class Table:
+def analysis_page(report: str, title: str) -> str:
+    ...
 
-    def arrow_schema(self) -> CapsuleType:
-        ...
-
-    def arrow_stream(self, rows: int) -> CapsuleType:
-        ...
-
-    def read(self) -> tuple[Any, ...]:
-        ...
-
-    def rows(self) -> RowIterator:
-        ...
-
-    @property
-    def columns(self) -> list[Any]:
-        ...
-
-    @property
-    def name(self) -> str:
-        ...
+def analysis_text(report: str, width: int, colours: bool, rows: int, tables: bool) -> str:
+    ...
 
 def arrow_unreleased() -> int:
     ...
@@ -4223,6 +4249,15 @@ def captured_frames(source: CaptureSource, filter: str=..., roce_port: int=...) 
     ...
 
 def captured_packets(source: CaptureSource, filter: str=..., roce_port: int=...) -> PacketIterator:
+    ...
+
+def check(files: list[str], rules: list[str], level: str, filter: str, connection: int, at: list[str], complete: bool, threads: int, roce_port: int, progress: Any) -> tuple[Any, ...]:
+    ...
+
+def check_text(report: str, width: int, colours: bool, coverage: bool, quiet: bool, rows: int) -> str:
+    ...
+
+def explain(query: str, json: bool, colours: bool) -> str:
     ...
 
 def header_table(header: type[Header]) -> HeaderTable:

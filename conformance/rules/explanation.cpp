@@ -1,0 +1,64 @@
+#include "conformance/rules/explanation.hpp"
+
+#include "conformance/rules/explain_rules.hpp"
+#include "dissectors/faces/explain.hpp"
+#include "dissectors/faces/explain_events.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+/// The rules that `query` plainly asks for: by "rules", "rules PATTERN", an id, an alias, or a pattern with * or ?.
+std::vector<const Rule*> find_rules(const std::string& query) {
+  constexpr std::string_view word = "rules ";
+  if (query == "rules") return select_rules("*");
+  if (query.starts_with(word)) return select_rules(std::string_view(query).substr(word.size()));
+  if (const Rule* rule = find_rule(query)) return {rule};
+  if (query.find_first_of("*?") != std::string::npos) return select_rules(query);
+  return {};
+}
+
+std::string rules_text(const std::vector<const Rule*>& rules, bool json, bool colours) {
+  if (rules.empty()) return {};
+  if (!json) return rules.size() == 1 ? explain_rule(*rules.front(), colours) : list_rules(rules, colours);
+  std::string out;
+  for (const Rule* rule : rules) out += rule_json(*rule) + "\n";
+  return out;
+}
+
+/// Headers, fields, values and events called so; empty: none.
+std::string meanings(const std::string& query, bool json, bool colours) {
+  std::string out;
+  const bool all_events = query == "events";
+  const std::string_view event = all_events ? std::string_view() : std::string_view(query);
+  const std::string events = json ? faces::explain_events_json(event) : faces::explain_events(event, colours);
+  const std::vector<faces::Topic> topics = all_events ? std::vector<faces::Topic>() : faces::find_topics(query);
+  for (std::size_t i = 0; i < topics.size(); ++i) {
+    if (json) {
+      out += faces::explain_json(topics[i]) + "\n";
+      continue;
+    }
+    if (i) out += '\n';
+    out += faces::explain(topics[i], colours);
+  }
+  if (!events.empty() && !topics.empty() && !json) out += '\n';
+  return out + events;
+}
+
+}  // namespace
+
+std::string explanation(const std::string& query, bool json, bool colours) {
+  std::string out = rules_text(find_rules(query), json, colours);
+  if (out.empty()) out = meanings(query, json, colours);
+  // "rc.responder" and "C9-148" may be parts of rules where they are nothing else.
+  if (out.empty()) out = rules_text(select_rules(query), json, colours);
+  return out;
+}
+
+std::vector<std::string> nearest_explained(const std::string& query) {
+  std::vector<std::string> names;
+  for (const std::string_view rule : nearest_rules(query)) names.emplace_back(rule);
+  if (names.empty()) names = faces::nearest_topics(query);
+  return names;
+}
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,189 @@
+/// rdmawire.analyze: the report of captures, and tables of the messages, events, connections and packets behind it.
+
+#include <fmt/format.h>
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <thread>
+
+#include "captures/analysis/details.hpp"
+#include "captures/analysis/page/page.hpp"
+#include "captures/analysis/report.hpp"
+#include "captures/analysis/run.hpp"
+#include "pysdk/src/analysis_rows.hpp"
+#include "pysdk/src/bindings.hpp"
+#include "pysdk/src/captures.hpp"
+#include "pysdk/src/columns_python.hpp"
+#include "pysdk/src/errors.hpp"
+#include "pysdk/src/watched.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+namespace analysis = captures::analysis;
+
+std::string dumped(const analysis::Json& report) {
+  return report.dump(-1, ' ', false, analysis::Json::error_handler_t::replace);
+}
+py::str text(const std::string& utf8) { return py::bytes(utf8).attr("decode")("utf-8", "replace"); }
+
+analysis::Counters counters_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.is_open() || file.bad()) raise(ErrorClass::capture, fmt::format("counters: {} cannot be read", path));
+  auto counters = analysis::parse_counters(content);
+  if (!counters) raise(ErrorClass::usage, fmt::format("counters: {} {}", path, counters.error()));
+  return std::move(*counters);
+}
+
+/// What is to be analysed, and what came out.
+class AnalysisRun {
+ public:
+  AnalysisRun(const std::vector<std::string>& files, const std::string& filter, const std::string& begin,
+              const std::string& end, std::uint64_t connection, unsigned threads,
+              const std::vector<std::string>& counters, const std::vector<std::string>& ignore, std::uint16_t roce_port,
+              bool verify_crcs)
+      : request_(std::make_shared<AnalysisRequest>()), begin_(begin), end_(end) {
+    analysis::RunOptions& run = request_->run;
+    if (files.empty()) raise(ErrorClass::usage, "analyze: there are no files to read");
+    run.files = files;
+    run.connection = connection;
+    run.threads = threads ? threads : std::max(1U, std::thread::hardware_concurrency());
+    run.dissector.verify_crcs = verify_crcs;
+    run.dissector.decode.extra_roce_v2_port = roce_port;
+    for (const std::string& word : ignore) {
+      if (word == "cm")
+        run.tracker.use_connection_manager = false;
+      else if (word == "text")
+        run.tracker.use_text = false;
+      else if (word == "source-port")
+        run.tracker.use_source_port = false;
+      else
+        raise(ErrorClass::usage, fmt::format("ignore: {} is no evidence; there are cm, text and source-port", word));
+    }
+    request_->filter = compile_filter(filter);
+    run.filter = request_->filter.get();
+    if (run.filter && !verify_crcs && run.filter->uses_crcs())
+      raise(ErrorClass::usage, "filter asks for CRCs, which verify_crcs=False leaves unverified");
+    run.from = boundary("begin", begin);
+    run.to = boundary("end", end);
+    if (counters.size() > 2) raise(ErrorClass::usage, "counters are given at most twice: before and after");
+    if (!counters.empty()) after_ = counters_of(counters.back());
+    if (counters.size() == 2) before_ = counters_of(counters.front());
+    compares_ = !counters.empty();
+  }
+
+  /// Works, and gives the report as JSON.
+  py::str work(const py::object& progress) {
+    Watched watched(progress);
+    analysis::RunOptions run = request_->run;
+    run.stop = &watched.stop;
+    run.progress = watched.progress();
+    std::string report;
+    {
+      const py::gil_scoped_release unlocked;
+      result_.emplace(analysis::run(run));
+      if (!watched.failed()) report = dumped(report_of());
+    }
+    watched.rethrow();
+    if (!result_->troubles.empty() && result_->input.files.empty())
+      raise(ErrorClass::capture, fmt::format("{}", fmt::join(result_->troubles, "\n")));
+    return text(report);
+  }
+  [[nodiscard]] std::vector<std::string> troubles() const {
+    return result_ ? result_->troubles : std::vector<std::string>{};
+  }
+  /// The page of `analyze --html`; the files are read once more.
+  py::str html(const std::string& title) {
+    const std::string& name = request_->run.files.front();
+    if (const auto stream = request_->stream())
+      raise(ErrorClass::usage, fmt::format("a page reads its input twice, so it takes files: {} is a stream", *stream));
+    if (!result_) raise(ErrorClass::usage, name + " was not analysed yet");
+    std::string page;
+    {
+      const py::gil_scoped_release unlocked;
+      const analysis::Json report = report_of();
+      const std::string details = analysis::details_of(request_->run, result_->analysis, report);
+      page = captures::html_page(dumped(report), details, title);
+    }
+    return text(page);
+  }
+  [[nodiscard]] Table table(const std::string& kind) const {
+    auto source = analysis_table(request_, kind);
+    if (!source) raise(ErrorClass::usage, source.error());
+    const std::size_t more = request_->run.files.size() - 1;
+    return {*source, fmt::format("{} of {}{}", kind, request_->run.files.front(),
+                                 more ? fmt::format(" and {} more", more) : std::string())};
+  }
+
+ private:
+  static analysis::Boundary boundary(const char* name, const std::string& said) {
+    if (said.empty()) return {};
+    const auto parsed = analysis::Boundary::parse(said);
+    if (!parsed)
+      raise(ErrorClass::usage,
+            fmt::format("{}: {} is no place in a capture: seconds since the first packet, a date like "
+                        "2026-11-21T07:53:37, or frame:214",
+                        name, said));
+    return *parsed;
+  }
+  [[nodiscard]] analysis::Json report_of() const {
+    analysis::Input input = result_->input;
+    input.from = begin_;
+    input.to = end_;
+    return analysis::report_of(result_->analysis, input,
+                               compares_ ? analysis::differences_of(before_, after_, result_->analysis)
+                                         : std::vector<analysis::CounterDifference>{});
+  }
+
+  std::shared_ptr<AnalysisRequest> request_;
+  std::string begin_, end_;
+  analysis::Counters before_, after_;
+  bool compares_ = false;
+  std::optional<analysis::RunResult> result_;
+};
+
+}  // namespace
+
+void bind_analysis(py::module_& module) {
+  py::class_<AnalysisRun>(module, "AnalysisRun", "The C++ side of rdmawire.Report: what is analysed, and how.")
+      .def(py::init<const std::vector<std::string>&, const std::string&, const std::string&, const std::string&,
+                    std::uint64_t, unsigned, const std::vector<std::string>&, const std::vector<std::string>&,
+                    std::uint16_t, bool>(),
+           py::arg("files"), py::arg("filter"), py::arg("begin"), py::arg("end"), py::arg("connection"),
+           py::arg("threads"), py::arg("counters"), py::arg("ignore"), py::arg("roce_port"), py::arg("verify_crcs"))
+      .def("work", &AnalysisRun::work, py::arg("progress"), "Reads the files and gives the report as JSON.")
+      .def_property_readonly("troubles", &AnalysisRun::troubles,
+                             "Files that could not be read to their end, one sentence each.")
+      .def("html", &AnalysisRun::html, py::arg("title"), "The page of `analyze --html`.")
+      .def("table", &AnalysisRun::table, py::arg("kind"),
+           "'messages', 'events', 'connections' or 'packets' as a table; the files are read anew.");
+  module.def(
+      "analysis_text",
+      [](const std::string& report, std::size_t width, bool colours, std::size_t rows, bool tables) {
+        const py::gil_scoped_release unlocked;
+        return analysis::text_of(analysis::Json::parse(report),
+                                 {.width = width, .colours = colours, .rows = rows, .tables = tables});
+      },
+      py::arg("report"), py::arg("width"), py::arg("colours"), py::arg("rows"), py::arg("tables"),
+      "What `analyze` prints of a report that is given as JSON.");
+  module.def(
+      "analysis_page",
+      [](const std::string& report, const std::string& title) {
+        std::string page;
+        {
+          const py::gil_scoped_release unlocked;
+          page = captures::html_page(report, "{}", title);
+        }
+        return text(page);
+      },
+      py::arg("report"), py::arg("title"),
+      "The page of `analyze --html`, without what takes a second look at packets.");
+}
+
+}  // namespace rdmawire::python

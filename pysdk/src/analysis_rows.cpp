@@ -1,0 +1,420 @@
+#include "pysdk/src/analysis_rows.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "captures/analysis/findings.hpp"
+#include "captures/analysis/saturating.hpp"
+#include "dissectors/faces/json.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/opcode.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+using captures::analysis::difference;
+using tracking::Connection;
+using tracking::End;
+using tracking::Event;
+using tracking::Message;
+
+std::string_view name_of(End end) { return end == End::a ? "a" : "b"; }
+/// The cause of an event that has this NAK's code is called as the NAK is.
+std::string_view name_of_nak(std::size_t code) {
+  return to_string(static_cast<tracking::Cause>(static_cast<std::size_t>(tracking::Cause::psn_sequence_error) + code));
+}
+constexpr std::size_t nak_codes = std::tuple_size_v<decltype(tracking::Sent::naks)>;
+
+/// Writes a row's cells, or only what the columns are: both come from the same list, so that they agree.
+class Cells {
+ public:
+  explicit Cells(std::vector<ColumnInfo>& infos) : infos_(&infos) {}
+  explicit Cells(Batch& batch) : batch_(&batch) {}
+
+  void number(std::string_view name, ColumnType type, std::uint64_t value) {
+    if (Column* column = at(name, type, false)) column->add(value);
+  }
+  void number_if(std::string_view name, ColumnType type, bool there, std::uint64_t value) {
+    if (Column* column = at(name, type, true)) there ? column->add(value) : column->add_missing();
+  }
+  void text(std::string_view name, std::string_view value) {
+    if (Column* column = at(name, ColumnType::text, false)) column->add_text(value);
+  }
+  void text_if(std::string_view name, bool there, std::string_view value) {
+    if (Column* column = at(name, ColumnType::text, true)) there ? column->add_text(value) : column->add_missing();
+  }
+  void address(std::string_view name, const tracking::PortAddress& address) {
+    if (Column* column = at(name, ColumnType::text, false))
+      column->add_text({address.high, address.low, 0},
+                       [&](std::string& text) { text = captures::analysis::to_text(address); });
+  }
+  void flag(std::string_view name, bool value) { number(name, ColumnType::boolean, value ? 1 : 0); }
+  void count(std::string_view name, std::uint64_t value) { number(name, ColumnType::uint64, value); }
+  /// A frame's number; 0: none.
+  void frame_if(std::string_view name, std::uint64_t frame) { number_if(name, ColumnType::uint64, frame != 0, frame); }
+  void time(std::string_view name, std::int64_t ns) { number(name, ColumnType::time, static_cast<std::uint64_t>(ns)); }
+  void time_if(std::string_view name, std::int64_t ns) {
+    number_if(name, ColumnType::time, ns != 0, static_cast<std::uint64_t>(ns));
+  }
+  void nanoseconds(std::string_view name, std::int64_t ns) {
+    number(name, ColumnType::int64, static_cast<std::uint64_t>(ns));
+  }
+  void nanoseconds_if(std::string_view name, bool there, std::int64_t ns) {
+    number_if(name, ColumnType::int64, there, static_cast<std::uint64_t>(ns));
+  }
+
+ private:
+  Column* at(std::string_view name, ColumnType type, bool optional) {
+    if (batch_) return &batch_->columns[next_++];
+    infos_->push_back({std::string(name), type, optional, {}});
+    return nullptr;
+  }
+  std::vector<ColumnInfo>* infos_ = nullptr;
+  Batch* batch_ = nullptr;
+  std::size_t next_ = 0;
+};
+
+constexpr ColumnType u8 = ColumnType::uint8, u16 = ColumnType::uint16, u32 = ColumnType::uint32,
+                     u64 = ColumnType::uint64;
+
+void message_cells(Cells& to, const Message& m) {
+  to.count("connection", m.connection);
+  to.count("message", m.number);
+  to.text("end", name_of(m.end));
+  to.text("operation", to_string(m.kind));
+  to.text("outcome", to_string(m.outcome));
+  to.count("size", m.size);
+  to.frame_if("first_frame", m.first_frame);
+  to.frame_if("last_frame", m.last_frame);
+  to.frame_if("first_response_frame", m.first_response_frame);
+  to.frame_if("answer_frame", m.answer_frame);
+  to.time_if("start", m.start);
+  to.time_if("end_time", m.end_time);
+  to.time_if("first_response_time", m.first_response_time);
+  to.time_if("answer_time", m.answer_time);
+  to.nanoseconds_if("latency_ns", m.start != 0 && m.answer_time != 0, difference(m.answer_time, m.start));
+  to.number("packets", u32, m.packets);
+  to.number("repeated_packets", u32, m.repeated_packets);
+  to.number("first_psn", u32, m.first_psn);
+  to.number("last_psn", u32, m.last_psn);
+  to.number_if("remote_address", u64, m.has_remote, m.remote_address);
+  to.number_if("key", u32, m.has_remote, m.key);
+  to.number_if("immediate", u64, m.has_immediate, m.immediate);
+  to.number_if("invalidated_key", u32, m.has_invalidate, m.invalidated_key);
+  to.flag("solicited", m.solicited);
+  const bool refused = m.outcome == tracking::Outcome::refused && m.nak_code < nak_codes;
+  to.text_if("nak", refused, refused ? name_of_nak(m.nak_code) : std::string_view());
+}
+
+void event_cells(Cells& to, const Event& e) {
+  to.text("kind", to_string(e.kind));
+  to.text("cause", to_string(e.cause));
+  to.text("severity", to_string(tracking::event_rows[static_cast<std::size_t>(e.kind)].severity));
+  to.frame_if("connection", e.connection);
+  to.text("end", name_of(e.end));
+  to.frame_if("frame", e.frame);
+  to.frame_if("last_frame", e.last_frame);
+  to.frame_if("origin_frame", e.origin_frame);
+  to.frame_if("cause_frame", e.cause_frame);
+  to.time_if("time", e.time);
+  to.nanoseconds("duration_ns", e.duration);
+  to.count("packets", e.packets);
+  to.count("octets", e.octets);
+  to.number("psn", u32, e.psn);
+  to.count("value", e.value);
+  to.count("found", e.found);
+}
+
+void sent_cells(Cells& to, const std::string& prefix, const tracking::Sent& sent) {
+  const auto named = [&](std::string_view name) { return prefix + std::string(name); };
+  to.count(named("packets"), sent.packets);
+  to.count(named("wire_octets"), sent.wire_octets);
+  to.count(named("payload_octets"), sent.payload_octets);
+  to.count(named("requests"), sent.requests);
+  to.count(named("responses"), sent.responses);
+  for (std::size_t i = 0; i < tracking::message_kinds; ++i)
+    to.number(named("messages_") + std::string(to_string(static_cast<tracking::MessageKind>(i))), u32,
+              sent.messages[i]);
+  to.count(named("message_octets"), sent.message_octets);
+  to.count(named("messages_completed"), sent.messages_completed);
+  to.count(named("messages_refused"), sent.messages_refused);
+  to.count(named("packets_again"), sent.packets_again);
+  to.count(named("octets_again"), sent.octets_again);
+  to.number(named("rounds"), u32, sent.rounds);
+  to.number(named("lost_in_network"), u32, sent.lost_in_network);
+  to.number(named("lost_in_capture"), u32, sent.lost_in_capture);
+  to.number(named("out_of_order"), u32, sent.out_of_order);
+  to.number(named("duplicates"), u32, sent.duplicates);
+  to.number(named("acks"), u32, sent.acks);
+  to.number(named("rnr_naks"), u32, sent.rnr_naks);
+  for (std::size_t i = 0; i < nak_codes; ++i)
+    to.number(named("naks_") + std::string(name_of_nak(i)), u32, sent.naks[i]);
+  to.number(named("cnps"), u32, sent.cnps);
+  to.number(named("ecn_capable"), u32, sent.ecn_capable);
+  to.number(named("ecn_marked"), u32, sent.ecn_marked);
+  to.number(named("crc_bad"), u32, sent.crc_bad);
+  to.number(named("truncated"), u32, sent.truncated);
+  to.number_if(named("request_dscp"), u8, sent.requests != 0, sent.request_dscp);
+  to.number_if(named("response_dscp"), u8, sent.responses != 0, sent.response_dscp);
+  to.count(named("latency_count"), sent.latency_count);
+  to.nanoseconds(named("latency_sum_ns"), sent.latency_sum);
+  to.nanoseconds_if(named("latency_max_ns"), sent.latency_count != 0, sent.latency_max);
+}
+
+void connection_cells(Cells& to, const Connection& c, std::uint64_t formerly) {
+  to.count("connection", c.id);
+  to.text("service", to_string(c.service));
+  to.text("wire", c.wire == Wire::none ? "other" : faces::wire_name(c.wire));
+  for (const End end : {End::a, End::b}) {
+    const std::string prefix = std::string(name_of(end)) + "_";
+    to.address(prefix + "address", c.at(end).address);
+    to.number_if(prefix + "qp", u32, c.at(end).qp_known, c.at(end).qp);
+  }
+  to.text("joined_by", to_string(c.joined_by));
+  to.text("confidence", to_string(c.confidence));
+  to.number_if("mtu", u32, c.mtu != 0, c.mtu);
+  to.flag("mtu_negotiated", c.mtu_negotiated);
+  to.text_if("upper", c.upper.protocol != Upper::unknown, to_string(c.upper.protocol));
+  to.number_if("service_port", u16, c.service_port != 0, c.service_port);
+  to.count("first_frame", c.first_frame);
+  to.count("last_frame", c.last_frame);
+  to.time("first_time", c.first_time);
+  to.time("last_time", c.last_time);
+  to.frame_if("opened_frame", c.opened_frame);
+  to.frame_if("closed_frame", c.closed_frame);
+  to.nanoseconds_if("open_ns", c.opened_frame != 0, c.open_duration);
+  to.flag("replaced", c.replaced);
+  sent_cells(to, "sent_a_", c.by(End::a));
+  sent_cells(to, "sent_b_", c.by(End::b));
+  to.frame_if("formerly", formerly);
+}
+
+/// What a packet says by itself, kept until it is known whose it is.
+struct Seen {
+  std::uint64_t frame = 0;
+  std::int64_t time = 0;
+  std::uint32_t psn = 0, octets = 0;
+  std::uint8_t opcode = 0;
+  bool bth = false;
+};
+
+void packet_cells(Cells& to, std::uint64_t frame, const Seen& seen, const tracking::PacketNote& note) {
+  const bool known = seen.frame == frame, bth = known && seen.bth;
+  to.count("frame", frame);
+  to.number_if("time", ColumnType::time, known, static_cast<std::uint64_t>(seen.time));
+  to.count("connection", note.connection);
+  to.text("end", name_of(note.end));
+  to.text_if("operation", bth && opcode(seen.opcode).known, opcode(seen.opcode).name);
+  to.number_if("psn", u32, bth, seen.psn);
+  to.number_if("octets", u32, known, seen.octets);
+  to.number("relative_psn", u32, note.relative_psn);
+  to.frame_if("message", note.message);
+  to.text_if("requester", note.message != 0, name_of(note.requester));
+  to.frame_if("related_frame", note.related_frame);
+  to.nanoseconds_if("related_delay_ns", note.related_frame != 0, note.related_delay);
+  to.number("outstanding", u32, note.outstanding);
+  to.flag("again", note.again);
+}
+
+enum class Kind : std::uint8_t { messages, events, connections, packets };
+constexpr std::array<std::string_view, 4> kind_names = {"messages", "events", "connections", "packets"};
+
+std::vector<ColumnInfo> infos_of(Kind kind) {
+  std::vector<ColumnInfo> infos;
+  Cells cells(infos);
+  switch (kind) {
+    case Kind::messages: message_cells(cells, {}); break;
+    case Kind::events: event_cells(cells, {}); break;
+    case Kind::connections: connection_cells(cells, {}, 0); break;
+    case Kind::packets: packet_cells(cells, 0, {}, {}); break;
+  }
+  return infos;
+}
+
+/// One thread analyses; each row goes straight into the batch of who reads, and waits until somebody does. So what was
+/// analysed and not read is one row.
+class AnalysisRows final : public Rows {
+ public:
+  AnalysisRows(std::shared_ptr<const AnalysisRequest> request, Kind kind)
+      : state_(std::make_unique<State>(std::move(request), kind)) {}
+  AnalysisRows(const AnalysisRows&) = delete;
+  AnalysisRows& operator=(const AnalysisRows&) = delete;
+
+  ~AnalysisRows() override {
+    if (process_ != ::getpid()) {
+      // After fork() the thread is the parent's: what it holds can neither be waited for nor let go.
+      static_cast<void>(state_.release());
+      return;
+    }
+    {
+      const std::scoped_lock lock(state_->mutex);
+      state_->abandoned = true;
+      state_->stop = true;
+    }
+    state_->changed.notify_all();
+    if (state_->thread.joinable()) state_->thread.join();
+  }
+
+  tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t octets) override {
+    if (process_ != ::getpid())
+      return tl::unexpected(std::string("these rows are read by the process that was forked from; begin anew"));
+    State& s = *state_;
+    std::unique_lock lock(s.mutex);
+    if (told_) return {};
+    s.batch = &batch;
+    s.until_rows = most > SIZE_MAX - batch.rows() ? SIZE_MAX : batch.rows() + most;
+    s.until_octets = octets > SIZE_MAX - batch.memory() ? SIZE_MAX : batch.memory() + octets;
+    const std::size_t before = batch.rows();
+    if (!s.thread.joinable()) s.thread = std::thread([&s] { s.run(); });
+    s.changed.notify_all();
+    while (s.batch && !s.ended) {
+      s.changed.wait_for(lock, std::chrono::milliseconds(100));
+      if (!keep_going || !s.batch || s.ended) continue;
+      lock.unlock();  // it waits for the interpreter's lock
+      const bool goes_on = keep_going();
+      lock.lock();
+      if (!goes_on) {
+        s.abandoned = s.stop = told_ = true;
+        s.batch = nullptr;
+        s.changed.notify_all();
+        return {};
+      }
+    }
+    s.batch = nullptr;
+    if (batch.rows() != before || !s.ended) return {};
+    told_ = true;
+    if (s.troubles.empty()) return {};
+    return tl::unexpected(fmt::format("{}", fmt::join(s.troubles, "\n")));
+  }
+
+ private:
+  struct State final : tracking::Sink {
+    State(std::shared_ptr<const AnalysisRequest> what, Kind which) : request(std::move(what)), kind(which) {}
+
+    void run() {
+      captures::analysis::RunOptions options = request->run;
+      options.threads = 1;  // the order of rows is the same each time
+      options.also = this;
+      options.stop = &stop;
+      if (kind == Kind::packets) {
+        options.tracker.packets = true;
+        seen.resize(packets_waiting);
+        options.on_packet = [this](const tracking::Packet& packet) { see(packet); };
+      }
+      std::vector<std::string> found;
+      try {
+        found = captures::analysis::run(options).troubles;
+      } catch (const std::exception& error) {
+        found.emplace_back(error.what());
+      }
+      const std::scoped_lock lock(mutex);
+      troubles = std::move(found);
+      ended = true;
+      changed.notify_all();
+    }
+    void see(const tracking::Packet& packet) {
+      Seen one{packet.number, packet.time_ns, 0, packet.stack.wire_length, 0, false};
+      if (const auto header = packet.stack.get<Bth>()) {
+        one.bth = true;
+        one.psn = header->get<"psn">();
+        one.opcode = header->get<"opcode">();
+      }
+      seen[packet.number % seen.size()] = one;
+    }
+    template <class Write>
+    void row(Write write) {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return batch || abandoned; });
+      if (abandoned) return;
+      Cells cells(*batch);
+      write(cells);
+      const std::size_t rows = batch->rows();
+      if (rows < until_rows && (rows % 256 != 0 || batch->memory() < until_octets)) return;
+      batch = nullptr;
+      changed.notify_all();
+    }
+
+    void message(const Connection& /*connection*/, const Message& message) override {
+      if (kind == Kind::messages) row([&](Cells& to) { message_cells(to, message); });
+    }
+    void event(const Connection* /*connection*/, const Event& event) override {
+      if (kind == Kind::events) row([&](Cells& to) { event_cells(to, event); });
+    }
+    void connection(const Connection& connection, tracking::Farewell /*farewell*/) override {
+      if (kind != Kind::connections) return;
+      const auto half = formerly.find(connection.id);
+      const std::uint64_t id = half == formerly.end() ? 0 : half->second;
+      if (half != formerly.end()) formerly.erase(half);
+      row([&](Cells& to) { connection_cells(to, connection, id); });
+    }
+    void merged(const Connection& connection, std::uint64_t id) override {
+      if (kind == Kind::connections) formerly[connection.id] = id;
+    }
+    void packet(const Connection& /*connection*/, std::uint64_t frame, const tracking::PacketNote& note) override {
+      row([&](Cells& to) { packet_cells(to, frame, seen[frame % seen.size()], note); });
+    }
+
+    std::shared_ptr<const AnalysisRequest> request;
+    Kind kind;
+    std::atomic<bool> stop{false};
+    std::mutex mutex;
+    std::condition_variable changed;
+    Batch* batch = nullptr;  ///< where rows go; null: nobody reads
+    std::size_t until_rows = 0, until_octets = 0;
+    bool ended = false, abandoned = false;
+    std::vector<std::string> troubles;
+    std::unordered_map<std::uint64_t, std::uint64_t> formerly;
+    std::vector<Seen> seen;  ///< a ring, by frame
+    std::thread thread;
+  };
+
+  /// Packets between one that waits for its connection's other half and the newest, of which it is still known.
+  static constexpr std::size_t packets_waiting = 1U << 17;
+
+  std::unique_ptr<State> state_;
+  pid_t process_ = ::getpid();
+  bool told_ = false;
+};
+
+class AnalysisTable final : public TableSource {
+ public:
+  AnalysisTable(std::shared_ptr<const AnalysisRequest> request, Kind kind)
+      : request_(std::move(request)), kind_(kind), infos_(infos_of(kind)) {}
+  [[nodiscard]] const std::vector<ColumnInfo>& columns() const override { return infos_; }
+  tl::expected<std::unique_ptr<Rows>, std::string> begin() override {
+    if (const auto stream = request_->stream())
+      return tl::unexpected(*stream + " is a stream: it can be read once, and was; save it to a file first");
+    return std::make_unique<AnalysisRows>(request_, kind_);
+  }
+
+ private:
+  std::shared_ptr<const AnalysisRequest> request_;
+  Kind kind_;
+  std::vector<ColumnInfo> infos_;
+};
+
+}  // namespace
+
+std::optional<std::string> AnalysisRequest::stream() const {
+  for (const std::string& file : run.files) {
+    struct stat status {};
+    if (file == "-") return "standard input";
+    if (::stat(file.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return file;
+  }
+  return std::nullopt;
+}
+
+tl::expected<std::shared_ptr<TableSource>, std::string> analysis_table(std::shared_ptr<const AnalysisRequest> request,
+                                                                       const std::string& kind) {
+  for (std::size_t i = 0; i < kind_names.size(); ++i)
+    if (kind == kind_names[i]) return std::make_shared<AnalysisTable>(std::move(request), static_cast<Kind>(i));
+  return tl::unexpected(fmt::format("there is no table {}; there are {}", kind, fmt::join(kind_names, ", ")));
+}
+
+}  // namespace rdmawire::python

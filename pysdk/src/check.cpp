@@ -1,0 +1,108 @@
+/// rdmawire.check and rdmawire.explain: what the rules say of captures, and what things mean.
+
+#include <fmt/format.h>
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <thread>
+
+#include "conformance/monitors/report.hpp"
+#include "conformance/monitors/run.hpp"
+#include "conformance/rules/explanation.hpp"
+#include "dissectors/faces/filter_literal.hpp"
+#include "pysdk/src/bindings.hpp"
+#include "pysdk/src/captures.hpp"
+#include "pysdk/src/errors.hpp"
+#include "pysdk/src/watched.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+py::str text(const std::string& utf8) { return py::bytes(utf8).attr("decode")("utf-8", "replace"); }
+
+/// The report as JSON, the sentences about files, and whether something that a device shall do was not done.
+py::tuple check(const std::vector<std::string>& files, const std::vector<std::string>& rules, const std::string& level,
+                const std::string& filter_text, std::uint64_t connection, const std::vector<std::string>& at,
+                bool complete, unsigned threads, std::uint16_t roce_port, const py::object& progress) {
+  if (files.empty()) raise(ErrorClass::usage, "check: there are no files to read");
+  conformance::CheckOptions check;
+  check.files = files;
+  check.threads = threads ? threads : std::max(1U, std::thread::hardware_concurrency());
+  check.dissector.decode.extra_roce_v2_port = roce_port;
+  check.monitors.connection = connection;
+  check.monitors.trust.everywhere = complete;
+  for (const std::string& address : at) {
+    const auto octets = faces::parse_ipv6(address);  // IPv4 is mapped
+    if (!octets) raise(ErrorClass::usage, fmt::format("at: {} is no IPv4 or IPv6 address", address));
+    check.monitors.trust.at.push_back(tracking::PortAddress::of_gid(octets->data()));
+  }
+  if (const std::string pattern = check.monitors.rules.choose(rules); !pattern.empty()) {
+    const auto near = conformance::nearest_rules(pattern);
+    raise(ErrorClass::usage,
+          fmt::format("rules: there is no rule {}{}", pattern,
+                      near.empty() ? std::string() : fmt::format("; near it are {}", fmt::join(near, ", "))));
+  }
+  if (!level.empty()) {
+    std::optional<conformance::Level> least;
+    for (const conformance::Level one :
+         {conformance::Level::shall, conformance::Level::should, conformance::Level::may})
+      if (to_string(one) == level) least = one;
+    if (!least) raise(ErrorClass::usage, fmt::format("level: {} is none; there are shall, should and may", level));
+    check.monitors.rules.at_least(*least);
+  }
+  const auto filter = compile_filter(filter_text);
+  check.filter = filter.get();
+  Watched watched(progress);
+  check.stop = &watched.stop;
+  check.progress = watched.progress();
+  std::string report;
+  std::vector<std::string> troubles;
+  bool violated = false, nothing = false;
+  {
+    const py::gil_scoped_release unlocked;
+    const conformance::CheckResult result = conformance::check(check);
+    troubles = result.troubles;
+    nothing = !troubles.empty() && result.input.files.empty();
+    violated = result.violated(conformance::Level::shall);
+    if (!watched.failed())
+      report = conformance::report_of(result).dump(-1, ' ', false, conformance::Json::error_handler_t::replace);
+  }
+  watched.rethrow();
+  if (nothing) raise(ErrorClass::capture, fmt::format("{}", fmt::join(troubles, "\n")));
+  return py::make_tuple(text(report), troubles, violated);
+}
+
+py::str explain(const std::string& query, bool json, bool colours) {
+  const std::string said = conformance::explanation(query, json, colours);
+  if (!said.empty()) return text(said);
+  const std::vector<std::string> near = conformance::nearest_explained(query);
+  raise(ErrorClass::usage,
+        fmt::format("explain: nothing is called \"{}\"{}", query,
+                    near.empty() ? std::string() : fmt::format("; nearest: {}", fmt::join(near, ", "))));
+}
+
+}  // namespace
+
+void bind_check(py::module_& module) {
+  module.def("check", &check, py::arg("files"), py::arg("rules"), py::arg("level"), py::arg("filter"),
+             py::arg("connection"), py::arg("at"), py::arg("complete"), py::arg("threads"), py::arg("roce_port"),
+             py::arg("progress"),
+             "Gives the report as JSON, sentences about files that could not be read to their end, and whether "
+             "something that a device shall do was not done.");
+  module.def(
+      "check_text",
+      [](const std::string& report, std::size_t width, bool colours, bool coverage, bool quiet, std::size_t rows) {
+        const py::gil_scoped_release unlocked;
+        return conformance::text_of(
+            conformance::Json::parse(report),
+            {.width = width, .colours = colours, .coverage = coverage, .quiet = quiet, .most_violations = rows});
+      },
+      py::arg("report"), py::arg("width"), py::arg("colours"), py::arg("coverage"), py::arg("quiet"), py::arg("rows"),
+      "What `check` prints of a report that is given as JSON.");
+  module.def("explain", &explain, py::arg("query"), py::arg("json"), py::arg("colours"),
+             "What `explain` prints of a header, field, value, event or rule.");
+}
+
+}  // namespace rdmawire::python

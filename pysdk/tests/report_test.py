@@ -1,0 +1,353 @@
+"""Reports: what analyze() and check() give is what the commands print, over every sample; tables are the CSV files."""
+
+import csv
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import rdmawire
+from rdmawire import _core
+from sample_captures import CUT_TO, LOSS, RPING, SAMPLES, SIW, said, sample_id
+
+pyarrow = pytest.importorskip("pyarrow")
+pyplot = pytest.importorskip("matplotlib.pyplot")
+pyplot.switch_backend("Agg")
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
+def test_analyze_is_the_commands_json_and_text(path):
+    report = rdmawire.analyze(path)
+    assert report.to_dict() == json.loads(said("analyze", "--json", path))
+    assert report.text(width=120) == said("analyze", "--color", "never", path)
+    assert report.troubles == []
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
+def test_check_is_the_commands_json_and_text(path):
+    report = rdmawire.check(path)
+    assert report.to_dict() == json.loads(said("check", "--json", path))
+    assert report.text(width=120) == said("check", "--color", "never", path)
+    assert report.passed == (not any(rule.violated for rule in report.rules if rule.level == "shall"))
+
+
+def test_several_files_are_one_capture():
+    files = [path for path in SAMPLES if "read" in path.name]
+    assert rdmawire.analyze(files, threads=2).to_dict() == json.loads(said("analyze", "--json", *files))
+    assert rdmawire.check(files).to_dict() == json.loads(said("check", "--json", *files))
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"begin": "0.01", "end": "frame:100"}, ["--from", "0.01", "--to", "frame:100"]),
+        ({"filter": "bth.dest_qp > 20"}, ["--filter", "bth.dest_qp > 20"]),
+        ({"ignore": ["cm", "text"]}, ["--ignore", "cm,text"]),
+        ({"verify_crcs": False}, ["--no-crc"]),
+        ({"roce_port": 5000, "threads": 1}, ["--roce-port", "5000", "--threads", "1"]),
+    ],
+)
+def test_options_are_those_of_the_command(options, words):
+    assert rdmawire.analyze(RPING, **options).to_dict() == json.loads(said("analyze", "--json", RPING, *words))
+
+
+def test_one_connection():
+    first = rdmawire.analyze(RPING)["connections"][0].connection
+    for name, function in (("analyze", rdmawire.analyze), ("check", rdmawire.check)):
+        words = ["--json", RPING, "--connection", first]
+        assert function(RPING, connection=first).to_dict() == json.loads(said(name, *words))
+
+
+def test_counters(tmp_path):
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.write_text("packet_seq_err 1\n")
+    after.write_text("packet_seq_err 5\n")
+    report = rdmawire.analyze(LOSS, counters=[before, after])
+    assert report.to_dict() == json.loads(said("analyze", "--json", LOSS, "--counters", before, "--counters", after))
+    with pytest.raises(rdmawire.CaptureError, match="counters: .*nowhere cannot be read"):
+        rdmawire.analyze(LOSS, counters=tmp_path / "nowhere")
+
+
+def test_options_of_check_are_those_of_the_command():
+    options = {"rules": ["rc.*", "!RSP-009"], "level": "should", "at": "10.0.0.2", "complete": True}
+    words = ["--rule", "rc.*", "--rule", "!RSP-009", "--level", "should", "--at", "10.0.0.2", "--complete"]
+    assert rdmawire.check(LOSS, **options).to_dict() == json.loads(said("check", "--json", LOSS, *words))
+
+
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda: rdmawire.analyze([]), "no files"),
+        (lambda: rdmawire.analyze(RPING, begin="yesterday"), "begin: yesterday is no place in a capture"),
+        (lambda: rdmawire.analyze(RPING, ignore=["dice"]), "ignore: dice is no evidence"),
+        (lambda: rdmawire.analyze(RPING, filter="bth.pns == 1"), "bth.psn"),
+        (lambda: rdmawire.analyze(RPING, filter="icrc.status == bad", verify_crcs=False), "asks for CRCs"),
+        (lambda: rdmawire.check(RPING, rules="RSP-999"), "there is no rule RSP-999"),
+        (lambda: rdmawire.check(RPING, level="ought"), "level: ought is none"),
+        (lambda: rdmawire.check(RPING, at="here"), "at: here is no IPv4 or IPv6 address"),
+        (lambda: rdmawire.explain("nothing of that name"), "nothing is called"),
+        (lambda: rdmawire.analyze(rdmawire.open_capture(RPING.read_bytes())), "is in memory"),
+        (lambda: rdmawire.analyze(RPING)._table("nonsense"), "there is no table nonsense"),
+        (lambda: rdmawire.Report.from_json(rdmawire.analyze(RPING).to_json()).messages, "does not know where"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_said(call, says):
+    with pytest.raises(rdmawire.UsageError, match=says):
+        call()
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(RPING.read_bytes()[:CUT_TO])
+    for function in (rdmawire.analyze, rdmawire.check):
+        report = function([cut, tmp_path / "none.pcap"])
+        assert len(report.troubles) == 2 and report.summary.packets > 0
+        with pytest.raises(rdmawire.CaptureError, match="none.pcap"):
+            function(tmp_path / "none.pcap")
+    with pytest.raises(rdmawire.CaptureError, match="stopped after"):
+        list(rdmawire.analyze(cut).messages)
+
+
+def test_explain_is_what_the_command_prints():
+    for query in ("bth", "bth.psn", "RC RDMA WRITE Only", "syndrome 0x60", "RSP-009", "rules rc.responder.*", "events"):
+        assert rdmawire.explain(query) == said("explain", "--color", "never", query)
+
+
+def test_rows_are_mappings_with_attributes():
+    report = rdmawire.analyze(LOSS)
+    finding = report.findings[0]
+    assert finding.title == finding["title"] and dict(finding)["title"] == finding.title
+    assert "title" in dir(finding) and "findings" in dir(report)
+    assert report.latency[0].count > 0
+    assert report["connections"][0].a.address == report.to_dict()["connections"][0]["a"]["address"]
+    with pytest.raises(AttributeError, match="there is no nonsense; there are"):
+        _ = finding.nonsense
+    with pytest.raises(AttributeError, match="the report has no nonsense; it has"):
+        _ = report.nonsense
+    assert pickle.loads(pickle.dumps(finding)) == finding
+
+
+def test_reports_are_sent_to_other_processes():
+    for report in (rdmawire.analyze(LOSS), rdmawire.check(LOSS)):
+        again = pickle.loads(pickle.dumps(report))
+        assert again.to_dict() == report.to_dict() and str(again) == str(report)
+    text = rdmawire.analyze(LOSS).to_json()
+    assert rdmawire.Report.from_json(text).to_dict() == json.loads(text)
+
+
+def test_notebooks_show_findings_and_violations_without_markup_of_the_capture(tmp_path):
+    report = rdmawire.analyze(LOSS)
+    shown = report._repr_html_()
+    assert all(finding.kind and finding.title.split("<")[0][:10] in shown for finding in report.findings)
+    evil = tmp_path / "<script>x.pcap"
+    evil.write_bytes(RPING.read_bytes())
+    for made in (rdmawire.analyze(evil), rdmawire.check(evil)):
+        assert "<script>x" not in made._repr_html_() and "&lt;script&gt;" in made._repr_html_()
+
+
+def test_pages_are_written(tmp_path):
+    page = rdmawire.analyze(LOSS).to_html(tmp_path / "x.html")
+    assert (tmp_path / "x.html").read_text() == page
+    said("analyze", LOSS, "--html", tmp_path / "y.html")
+    assert page == (tmp_path / "y.html").read_text()
+    alone = rdmawire.Report.from_json(rdmawire.analyze(LOSS).to_json()).to_html()
+    assert "<html" in alone and len(alone) < len(page)
+    checked = rdmawire.check(LOSS)
+    assert checked.to_html(tmp_path / "z.html") == (tmp_path / "z.html").read_text()
+    assert ("<table" in checked.to_html()) == bool(checked.violations)
+
+
+# Tables
+
+
+def as_csv(name, value, column):
+    """A table's value as the CSV file has it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    if column.type == "datetime64[ns]":
+        return f"{'-' if value < 0 else ''}{abs(value) // 10**9}.{abs(value) % 10**9:09}"
+    if name in ("remote_address", "key", "immediate", "invalidated_key"):
+        return hex(value)
+    return str(value)
+
+
+@pytest.mark.parametrize("kind", ["messages", "events", "connections", "packets"])
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
+def test_tables_are_the_csv_files(tmp_path, path, kind):
+    said("analyze", path, "--threads", "1", "--csv", tmp_path, "--csv-packets")
+    with (tmp_path / f"{kind}.csv").open(newline="") as file:
+        wanted = list(csv.DictReader(file))
+    table = getattr(rdmawire.analyze(path), kind)
+    columns = {column.name: column for column in table.schema}
+    rows = [{name: as_csv(name, value, columns[name]) for name, value in row.items()} for row in table]
+    assert rows == wanted
+    taken = pyarrow.table(table)
+    taken.validate(full=True)
+    assert taken.num_rows == len(rows)
+
+
+def test_tables_in_small_batches_are_the_same(tmp_path):
+    report = rdmawire.analyze(LOSS)
+    table = rdmawire.Table(report.messages._core, batch_rows=3)
+    reader = pyarrow.RecordBatchReader.from_stream(table)
+    batches = list(reader)
+    assert len(batches) > 2 and all(batch.num_rows <= 3 for batch in batches)
+    whole = pyarrow.table(report.messages).combine_chunks()
+    assert pyarrow.Table.from_batches(batches).combine_chunks().equals(whole)
+    assert report.messages.to_parquet(tmp_path / "x.parquet") == whole.num_rows
+
+
+def test_a_table_that_is_read_half_ends_its_thread():
+    before = len(os.listdir("/proc/self/task"))
+    for _ in range(20):
+        rows = iter(rdmawire.Table(rdmawire.analyze(LOSS).packets._core, batch_rows=1))
+        next(rows)
+        reader = pyarrow.RecordBatchReader.from_stream(rdmawire.Table(rdmawire.analyze(LOSS).packets._core, 5))
+        reader.read_next_batch()
+        del rows, reader
+    assert _core.arrow_unreleased() == 0
+    assert len(os.listdir("/proc/self/task")) <= before + 4
+
+
+def test_a_fork_in_the_middle_of_a_table():
+    reader = pyarrow.RecordBatchReader.from_stream(rdmawire.Table(rdmawire.analyze(LOSS).packets._core, 5))
+    reader.read_next_batch()
+    rest_here = sum(batch.num_rows for batch in [reader.read_next_batch()])
+    child = os.fork()
+    if child == 0:
+        try:
+            rows = list(rdmawire.analyze(LOSS, threads=1).messages)
+            try:
+                reader.read_next_batch()
+            except Exception as error:  # noqa: BLE001
+                del reader
+                os._exit(0 if rows and "begin anew" in str(error) else 1)
+        finally:
+            os._exit(2)
+    deadline = time.monotonic() + 20
+    while (done := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if done[0] == 0:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert done[0] == child and os.waitstatus_to_exitcode(done[1]) == 0
+    assert rest_here == 5 and reader.read_all().num_rows > 0
+
+
+# Progress, threads, Ctrl-C
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    file = tmp_path_factory.mktemp("large") / "large.pcap"
+    octets = RPING.read_bytes()
+    with file.open("wb") as out:
+        out.write(octets[:24])
+        for _ in range(400):
+            out.write(octets[24:])
+    return file
+
+
+@pytest.mark.parametrize("function", [rdmawire.analyze, rdmawire.check], ids=["analyze", "check"])
+def test_progress_is_told_and_what_it_raises_ends_the_work(large, function):
+    told = []
+    report = function(large, progress=lambda *step: told.append(step))
+    assert told and all(0 < done <= size == large.stat().st_size for _, done, size, _ in told)
+    assert told[-1][0] <= report.summary.packets and told[0][3] == str(large)
+
+    def enough(*_step):
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        function(large, progress=enough)
+    with pytest.raises(TypeError):
+        function(large, progress=lambda: None)
+
+
+def test_other_threads_run_meanwhile(large):
+    ticks = []
+    ended = threading.Event()
+
+    def tick():
+        while not ended.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.001)
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    started = time.monotonic()
+    rdmawire.analyze(large, threads=1)
+    took = time.monotonic() - started
+    ended.set()
+    ticker.join()
+    assert len(ticks) > min(20, took * 50)
+
+
+@pytest.mark.parametrize("what", ["rdmawire.analyze(file)", "rdmawire.check(file)",
+                                  "list(rdmawire.analyze(file, end='frame:10')._run.table('packets').rows())",
+                                  "rdmawire.Table(run.table('events')).columns()"])
+def test_ctrl_c_ends_it(large, what):
+    code = (
+        f"import numpy, rdmawire\nfile = {str(large)!r}\n"
+        "from rdmawire import _core\n"
+        "run = _core.AnalysisRun([file] * 20, '', '', '', 0, 1, [], [], 0, True)\n"
+        f"print(1, flush=True)\nwhile True: {what}"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             env={"PYTHONPATH": str(Path(rdmawire.__path__[0]).parent)})
+    child.stdout.readline()
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    try:
+        _, errors = child.communicate(timeout=20)
+    finally:
+        child.kill()
+    assert b"KeyboardInterrupt" in errors, errors.decode()
+
+
+# Plots
+
+
+def test_plots_show_the_reports_numbers(tmp_path):
+    report = rdmawire.analyze(LOSS)
+    axes = report.plot.throughput()
+    series = report["series"]
+    assert axes.get_lines()[0].get_ydata()[0] == pytest.approx(8 * series.payload_octets[0] / series.step_ns)
+    axes = report.plot.psn()
+    first = report["connections"][0].connection
+    points = sum(len(line.get_xdata()) for line in axes.get_lines())
+    assert points == sum(row["connection"] == first for row in report.packets)
+    axes = report.plot.percentiles()
+    heights = [patch.get_height() for patch in axes.patches]
+    assert sorted(heights) == sorted(
+        row[key] / 1e3 for row in report.latency for key in ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
+    )
+    axes = report.plot.latency()
+    assert all(line.get_ydata()[-1] == pytest.approx(100) for line in axes.get_lines())
+    axes.figure.savefig(tmp_path / "x.png")
+    assert (tmp_path / "x.png").stat().st_size > 5000
+    mine = pyplot.subplots()[1]
+    assert report.plot.throughput(ax=mine) is mine
+    with pytest.raises(rdmawire.UsageError, match="there is no connection 99999"):
+        report.plot.psn(99999)
+    pyplot.close("all")
+
+
+def test_plots_of_a_stream_of_iwarp():
+    assert rdmawire.analyze(SIW).plot.psn().get_lines()
+    pyplot.close("all")
+
+
+def test_times_are_exact():
+    report = rdmawire.analyze(LOSS)
+    first = min(row["start"] for row in report.messages if row["start"])
+    assert Decimal(first) / 10**9 >= Decimal(report.summary.first_time)
