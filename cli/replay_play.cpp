@@ -290,18 +290,19 @@ class Play {
       for (const std::string& name : options_.wires) {
         auto spec = replay::WireSpec::parse(name);
         if (!spec) refuse(Exit::usage, spec.error().message);
+        spec->only_sends = true;
         const replay::Target target = replay::judge_target(*spec);
         const bool allowed =
             std::find(options_.allowed.begin(), options_.allowed.end(), target.name) != options_.allowed.end();
         if (!options_.dry_run && target.missing)
-          if (const auto wire = replay::open_wire(name); !wire) refuse(Exit::trouble, wire.error().message);
+          if (const auto wire = replay::open_wire(*spec); !wire) refuse(Exit::trouble, wire.error().message);
         if (!options_.dry_run && !target.safe && !allowed)
           refuse(Exit::usage, fmt::format("{} ({}): frames that others made are sent there only with --allow-target {}",
                                           name, target.about, target.name));
         all_safe_ &= target.safe;
         complain(fmt::format("{}{} ({})", options_.dry_run ? "would send to " : "to ", name, target.about));
         auto wire = options_.dry_run ? replay::WireResult<std::unique_ptr<Wire>>(replay::make_null_wire())
-                                     : replay::open_wire(name);
+                                     : replay::open_wire(*spec);
         if (!wire)
           refuse(wire.error().kind == replay::WireError::Kind::specification ? Exit::usage : Exit::trouble,
                  wire.error().message);

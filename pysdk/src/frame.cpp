@@ -414,12 +414,31 @@ PyObject* print_or_give(const std::string& text, PyObject* arguments, PyObject* 
   Py_RETURN_NONE;
 }
 
+// A frame that comes from no capture has no number and no time: what the faces print for them goes.
+bool is_made(const FrameData& data) { return data.number == 0 && !data.time_ns; }
+
+std::string tree_of(FrameData& data) {
+  std::string text;
+  faces::append_tree(text, data.packet());
+  constexpr std::string_view last = " UTC  ";
+  if (is_made(data)) text = "Frame  " + text.substr(text.find(last) + last.size());
+  return text;
+}
+
+std::string summary_of(FrameData& data) {
+  std::string line = faces::one_line(data.packet());
+  while (!line.empty() && line.back() == '\n') line.pop_back();
+  if (is_made(data))
+    for (int column = 0; column < 2; ++column) {
+      line.erase(0, line.find_first_not_of(' '));
+      line.erase(0, line.find(' '));
+    }
+  line.erase(0, line.find_first_not_of(' '));
+  return line;
+}
+
 PyObject* show(PyObject* self, PyObject* arguments, PyObject* keywords) {
-  return guard([&] {
-    std::string text;
-    faces::append_tree(text, data_of(self).packet());
-    return print_or_give(text, arguments, keywords);
-  });
+  return guard([&] { return print_or_give(tree_of(data_of(self)), arguments, keywords); });
 }
 
 PyObject* hexdump(PyObject* self, PyObject* arguments, PyObject* keywords) {
@@ -428,12 +447,6 @@ PyObject* hexdump(PyObject* self, PyObject* arguments, PyObject* keywords) {
     faces::append_hexdump(text, data_of(self).packet());
     return print_or_give(text, arguments, keywords);
   });
-}
-
-std::string summary_of(FrameData& data) {
-  std::string line = faces::one_line(data.packet());
-  while (!line.empty() && line.back() == '\n') line.pop_back();
-  return line;
 }
 
 PyObject* summary(PyObject* self, PyObject*) {

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from scapy.utils import RawPcapNgReader, RawPcapReader
 
-SAMPLES = Path(__file__).resolve().parents[2] / "captures" / "samples"
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "captures" / "samples"
 FILES = sorted(path.name for path in SAMPLES.iterdir() if ".pcap" in path.name)
 
 

@@ -30,11 +30,10 @@ std::optional<End> Sides::of(const HeaderStack& stack) const {
   return std::nullopt;
 }
 
-Feeder::Feeder(const PlayerOptions& options, std::span<Wire* const> wires, ReplayReport& report)
+Feeder::Feeder(const PlayerOptions& options, std::span<Wire* const> wires)
     : options_(options),
       loops_(options.preload ? 1 : options.loops),
       wires_(wires),
-      report_(report),
       source_(options.files),
       rewriter_(options.map, options.rewrite),
       resegmenter_(options.map),
@@ -54,7 +53,7 @@ Feeder::Feeder(const PlayerOptions& options, std::span<Wire* const> wires, Repla
 
 bool Feeder::begin() {
   if (auto begun = source_.begin(); !begun) {
-    report_.trouble = begun.error();
+    trouble_ = begun.error();
     return false;
   }
   dissector_.emplace(dissector_options_);
@@ -64,56 +63,84 @@ bool Feeder::begin() {
 
 void Feeder::begin_schedule(std::optional<std::int64_t> anchor) {
   anchor_ = anchor;
-  loop_ = report_.loops = 1;
+  tally_.loop = 1;
 }
 
 std::unique_ptr<Slot> Feeder::next() {
-  for (;;) {
-    if (!ready_.empty()) {
-      auto slot = std::move(ready_.front());
-      ready_.pop_front();
-      return slot;
-    }
-    if (!delayed_.empty() && (!more_ || delayed_.top()->time <= coming_)) return pop_delayed();
-    if (!report_.trouble.empty()) return nullptr;
-    if (!more_ && !next_loop()) {
-      if (!faults_ || finished_) return nullptr;
-      finished_ = true;
-      take(faults_->finish(std::max(fault_time_, coming_)));
-      continue;
-    }
-    process();
+  std::unique_ptr<Slot> slot;
+  while (!step(slot)) {
   }
+  return slot;
 }
 
-void Feeder::finish_report() {
+bool Feeder::step(std::unique_ptr<Slot>& slot) {
+  slot = nullptr;
+  if (!ready_.empty()) {
+    slot = std::move(ready_.front());
+    ready_.pop_front();
+    return true;
+  }
+  if (!delayed_.empty() && (!more_ || delayed_.top()->time <= coming_)) {
+    slot = pop_delayed();
+    return true;
+  }
+  if (!trouble_.empty()) return true;
+  // Where no frame is chosen, nobody else would look.
+  if (options_.stop && options_.stop->load(std::memory_order_relaxed)) return true;
+  if (more_ || next_loop()) {
+    process();
+    return false;
+  }
+  if (!faults_ || finished_) return true;
+  finished_ = true;
+  take(faults_->finish(std::max(fault_time_, coming_)));
+  return false;
+}
+
+const Tally& Feeder::tally() {
+  if (faults_) tally_.faults.assign(faults_->counts().begin(), faults_->counts().end());
+  std::tie(tally_.position, tally_.whole) = source_.position();
+  return tally_;
+}
+
+void Feeder::tell(ReplayReport& report, const Tally& tally) const {
+  report.read = tally.read;
+  report.loops = tally.loop;
+  report.truncated = tally.truncated;
+  report.padded = tally.padded;
+  report.rewritten = tally.rewritten;
+  report.divided_pdus = tally.divided_pdus;
+  for (std::size_t i = 0; i < skips; ++i) {
+    if (tally.skipped[i] == 0) continue;
+    report.skipped[i] = first_skipped_[i];
+    report.skipped[i].frames = tally.skipped[i];
+  }
   if (!faults_) return;
-  const auto counts = faults_->counts();
-  for (std::size_t i = 0; i < counts.size(); ++i)
-    report_.faults.push_back({faults_->program().rules()[i].text, counts[i]});
-  for (const FaultRule& rule : faults_->program().rules())
-    report_.chance |= rule.probability < 1 || rule.action.bits > 0;
-  report_.fault_seed = faults_->seed();
+  const auto& rules = faults_->program().rules();
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    report.faults.push_back({rules[i].text, i < tally.faults.size() ? tally.faults[i] : FaultCount{}});
+    report.chance |= rules[i].probability < 1 || rules[i].action.bits > 0;
+  }
+  report.fault_seed = faults_->seed();
 }
 
 bool Feeder::advance() {
   if (source_.next(record_)) return true;
-  if (!source_.error().empty()) report_.trouble = source_.error();
+  if (!source_.error().empty()) trouble_ = source_.error();
   return false;
 }
 
 bool Feeder::next_loop() {
-  if (!report_.trouble.empty() || (loops_ != 0 && loop_ >= loops_)) return false;
+  if (!trouble_.empty() || (loops_ != 0 && tally_.loop >= loops_)) return false;
   // A capture without a frame that can be sent would be read for ever.
   if (slots_ == slots_before_loop_) return false;
   slots_before_loop_ = slots_;
   if (auto begun = source_.begin(); !begun) {
-    report_.trouble = begun.error();
+    trouble_ = begun.error();
     return false;
   }
   dissector_.emplace(dissector_options_);
-  ++loop_;
-  report_.loops = loop_;
+  ++tally_.loop;
   if (schedule_) schedule_->begin_again(options_.pause);
   if (nominal_) nominal_->begin_again(options_.pause);
   change_map();
@@ -149,15 +176,12 @@ std::unique_ptr<Slot> Feeder::make_slot() {
 }
 
 void Feeder::skip(Skip why, std::string example) {
-  auto& skipped = report_.skip(why);
-  if (skipped.frames++ == 0) {
-    skipped.first_frame = source_.number();
-    skipped.example = std::move(example);
-  }
+  const auto kind = static_cast<std::size_t>(why);
+  if (tally_.skipped[kind]++ == 0) first_skipped_[kind] = {0, source_.number(), std::move(example)};
 }
 
 void Feeder::process() {
-  ++report_.read;
+  ++tally_.read;
   const std::uint64_t number = source_.number();
   packet_.number = number;
   packet_.time_ns = record_.time;
@@ -220,7 +244,7 @@ void Feeder::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal
   slot->time = nominal;
   slot->order = slots_++;
   slot->number = packet_.number;
-  report_.padded += padded;
+  tally_.padded += padded;
   if (!faults_) {
     ready_.push_back(std::move(slot));
     return;
@@ -244,14 +268,14 @@ std::unique_ptr<Slot> Feeder::shape(Bytes octets, bool snapped, const HeaderStac
   if (rewrites_) {
     rewritten = dissects_ ? rewriter_.rewrite(packet_, slot->octets)
                           : rewriter_.rewrite(packet_.stack, slot->octets, packet_.number);
-    for (const tracking::Pdu& pdu : packet_.pdus) report_.divided_pdus += dissects_ && pdu.reassembled;
+    for (const tracking::Pdu& pdu : packet_.pdus) tally_.divided_pdus += dissects_ && pdu.reassembled;
   } else {
     std::copy(octets.begin(), octets.end(), slot->octets.begin());
     rewritten.frame = Bytes(slot->octets).first(octets.size());
   }
   const bool leaves = check(rewritten, *slot, snapped);
   if (options_.on_frame)
-    options_.on_frame({packet_.number, loop_, captured, leaves ? Bytes(slot->octets) : Bytes(), rewritten});
+    options_.on_frame({packet_.number, tally_.loop, captured, leaves ? Bytes(slot->octets) : Bytes(), rewritten});
   if (leaves) return slot;
   recycle(std::move(slot));
   return nullptr;
@@ -259,7 +283,7 @@ std::unique_ptr<Slot> Feeder::shape(Bytes octets, bool snapped, const HeaderStac
 
 bool Feeder::check(const Rewritten& rewritten, Slot& slot, bool snapped) {
   if (rewritten.outcome == Rewritten::Outcome::refused) {
-    report_.trouble = fmt::format("frame {}: {}: {}", packet_.number, who_sent(), rewritten.why);
+    trouble_ = fmt::format("frame {}: {}: {}", packet_.number, who_sent(), rewritten.why);
     return false;
   }
   if (rewritten.outcome == Rewritten::Outcome::dropped) {
@@ -293,11 +317,11 @@ bool Feeder::check(const Rewritten& rewritten, Slot& slot, bool snapped) {
                   fmt::format("{} octets, and the wire takes {}", slot.octets.size(), wire.most_octets)),
              false;
     slot.octets.resize(wire.most_octets);
-    ++report_.truncated;
+    ++tally_.truncated;
   }
   if (!options_.allow_groups && record_.link == LinkType::ethernet && !slot.octets.empty() && (slot.octets[0] & 1))
     return skip(Skip::group), false;
-  report_.rewritten += rewrites_ && rewritten.outcome == Rewritten::Outcome::rewritten;
+  tally_.rewritten += rewrites_ && rewritten.outcome == Rewritten::Outcome::rewritten;
   return true;
 }
 

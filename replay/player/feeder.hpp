@@ -25,6 +25,15 @@ struct Slot {
   End from = End::a;
 };
 
+/// What a feeder has counted so far.
+struct Tally {
+  std::uint64_t read = 0, loop = 0;
+  std::uint64_t truncated = 0, padded = 0, rewritten = 0, divided_pdus = 0;
+  std::array<std::uint64_t, skips> skipped{};
+  std::vector<FaultCount> faults;         ///< by rule
+  std::uint64_t position = 0, whole = 0;  ///< of the captures' octets, as in PlayProgress
+};
+
 /// Which end of its connections a host is: by its MAC or, where both ends have the same, its address.
 class Sides {
  public:
@@ -36,26 +45,33 @@ class Sides {
   std::unordered_map<PortAddress, End, HashFlow> addresses_;
 };
 
-/// What goes on before the wire: captures in, frames with their times out, in the order of these.
+/// What goes on before the wire: captures in, frames with their times out, in the order of these. Asks the wires for
+/// nothing but what they can do.
 class Feeder {
  public:
-  Feeder(const PlayerOptions& options, std::span<Wire* const> wires, ReplayReport& report);
+  Feeder(const PlayerOptions& options, std::span<Wire* const> wires);
 
+  /// False: there is no frame, or trouble() says why.
   bool begin();
   /// When the first chosen frame is to leave; nothing: at its captured time.
   void begin_schedule(std::optional<std::int64_t> anchor);
 
-  /// The next frame; nullptr: there are no more, or report_.trouble says why. Valid until recycled.
+  /// The next frame; nullptr: there are no more, trouble() says why, or it was to stop.
   std::unique_ptr<Slot> next();
+  /// The same in small pieces: looks at one frame of the captures at most. True: `slot` is what next() would give.
+  bool step(std::unique_ptr<Slot>& slot);
+  /// For a frame that is not needed any more: its room is used again.
   void recycle(std::unique_ptr<Slot> slot) { free_.push_back(std::move(slot)); }
 
-  [[nodiscard]] std::uint64_t loop() const { return loop_; }
+  [[nodiscard]] const std::string& trouble() const { return trouble_; }  ///< empty: none
+  /// As of now.
+  [[nodiscard]] const Tally& tally();
   /// Some messages are cut anew: PSNs do not go by the capture's numbers.
   [[nodiscard]] bool cuts() const { return resegmenter_.needed(); }
   /// From the anchor to where the first loop's end would be the second one's beginning.
   [[nodiscard]] std::int64_t length() const { return schedule_ ? schedule_->length() : 0; }
-  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> position() const { return source_.position(); }
-  void finish_report();
+  /// Puts into a report what was counted until `tally` was taken.
+  void tell(ReplayReport& report, const Tally& tally) const;
 
  private:
   bool advance();
@@ -103,7 +119,9 @@ class Feeder {
   const PlayerOptions& options_;
   std::uint64_t loops_;  ///< what is loaded before is repeated by the player
   std::span<Wire* const> wires_;
-  ReplayReport& report_;
+  Tally tally_;
+  std::array<ReplayReport::Skipped, skips> first_skipped_;  ///< without their number
+  std::string trouble_;
   FrameSource source_;
   Rewriter rewriter_;
   Resegmenter resegmenter_;
@@ -124,7 +142,7 @@ class Feeder {
   std::optional<Schedule> schedule_;
   std::optional<Schedule> nominal_;  ///< at top speed: what time faults go by
   std::int64_t coming_ = 0;
-  std::uint64_t loop_ = 1, slots_ = 0, slots_before_loop_ = 0;
+  std::uint64_t slots_ = 0, slots_before_loop_ = 0;
 
   std::deque<std::unique_ptr<Slot>> ready_;
   std::priority_queue<std::unique_ptr<Slot>, std::vector<std::unique_ptr<Slot>>, Later> delayed_;

@@ -4,8 +4,10 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <thread>
 
-#include "replay/player/feeder.hpp"
+#include "replay/player/ahead.hpp"
 #include "replay/wires/clock.hpp"
 
 namespace rdmawire::replay {
@@ -15,7 +17,7 @@ namespace {
 class Player {
  public:
   Player(const PlayerOptions& options, std::span<Wire* const> wires)
-      : options_(options), wires_(wires), feeder_(options, wires, report_), cap_(options.rate_cap) {
+      : options_(options), wires_(wires), feeder_(options, wires), cap_(options.rate_cap) {
     report_.lanes.resize(wires.size());
     for (std::size_t i = 0; i < wires.size(); ++i) {
       report_.lanes[i].wire = wires[i]->name();
@@ -50,7 +52,7 @@ class Player {
       return false;
     }
     if (!feeder_.begin()) {
-      if (report_.trouble.empty()) report_.trouble = "the captures have no frame";
+      report_.trouble = feeder_.trouble().empty() ? "the captures have no frame" : feeder_.trouble();
       return false;
     }
     // Preparing what is sent first must not make it late.
@@ -68,9 +70,22 @@ class Player {
         if (!slot) break;
         loaded_.push_back(std::move(slot));
       }
+      report_.loops = 1;
       if (anchor) shift_ = wires_[0]->now() + lead - *anchor;
+      return true;
     }
+    // Who looks at each frame before it leaves, looks at it here.
+    if (options_.ahead && !virtual_ && !options_.dry && !options_.step && !options_.on_frame && runs_ahead())
+      ahead_.emplace(feeder_);
     return true;
+  }
+
+  /// Nothing else holds the thread up: it has a processor, and reads files, which do not wait for anybody.
+  [[nodiscard]] bool runs_ahead() const {
+    std::error_code error;
+    return std::thread::hardware_concurrency() > 1 &&
+           std::all_of(options_.files.begin(), options_.files.end(),
+                       [&](const std::string& file) { return std::filesystem::is_regular_file(file, error); });
   }
 
   /// A frame and, unless it is one of those that were loaded, its room.
@@ -84,9 +99,12 @@ class Player {
   Leaving next() {
     Leaving leaving;
     if (!options_.preload) {
-      leaving.own = feeder_.next();
+      leaving.own = ahead_ ? ahead_->next() : feeder_.next();
       leaving.slot = leaving.own.get();
-      if (leaving.slot) leaving.time = leaving.slot->time;
+      if (leaving.slot)
+        leaving.time = leaving.slot->time;
+      else
+        fed_ = true;
       return leaving;
     }
     if (next_loaded_ == loaded_.size()) {
@@ -129,12 +147,15 @@ class Player {
         report_.interrupted = true;
         break;
       }
+      // A frame whose time has come does not wait for the next one.
+      if (ahead_ && !batch_.empty() && batch_.back().due != 0 && !ahead_->ready()) hand_over();
       Leaving leaving = next();
+      if (!leaving.slot && stopped()) report_.interrupted = true;
       if (!leaving.slot || enough(leaving)) break;
       if (taken_++ == 0) first_time_ = leaving.time;
       taken_octets_ += leaving.slot->octets.size();
       if (options_.dry) {
-        if (leaving.own) feeder_.recycle(std::move(leaving.own));
+        recycle(leaving);
         continue;
       }
       if (options_.step && !options_.step()) {
@@ -232,11 +253,21 @@ class Player {
         break;
       }
     }
-    for (Leaving& leaving : batch_)
-      if (leaving.own) feeder_.recycle(std::move(leaving.own));
+    for (Leaving& leaving : batch_) recycle(leaving);
     batch_.clear();
     if (const std::int64_t now = options_.progress ? wires_[0]->now() : 0; now >= next_progress_) tell_progress(now);
   }
+
+  void recycle(Leaving& leaving) {
+    if (!leaving.own) return;
+    if (ahead_)
+      ahead_->recycle(std::move(leaving.own));
+    else
+      feeder_.recycle(std::move(leaving.own));
+  }
+
+  /// What was counted before the wire, with the last frame that came from there.
+  const Tally& tally() { return ahead_ ? ahead_->tally() : feeder_.tally(); }
 
   void end_with(const std::string& message) {
     report_.trouble = message;
@@ -271,8 +302,10 @@ class Player {
       progress.sent += lane.frames;
       progress.octets += lane.octets;
     }
-    progress.loop = feeder_.loop();
-    std::tie(progress.position, progress.whole) = feeder_.position();
+    const Tally& fed = tally();
+    progress.loop = options_.preload ? report_.loops : fed.loop;
+    progress.position = fed.position;
+    progress.whole = fed.whole;
     const auto seconds = static_cast<double>(std::max<std::int64_t>(now - last_progress_, 1)) / 1e9;
     progress.frames_per_second = static_cast<double>(progress.sent - told_sent_) / seconds;
     progress.bits_per_second = static_cast<double>(progress.octets - told_octets_) * 8 / seconds;
@@ -284,6 +317,7 @@ class Player {
   }
 
   void finish() {
+    if (ahead_) ahead_->stop();
     for (std::size_t i = 0; i < wires_.size(); ++i) {
       auto& lane = report_.lanes[i];
       if (lane.frames > 0) {
@@ -310,13 +344,19 @@ class Player {
       flows_[i].who = who(options_.map.connections[i]);
       report_.flows.push_back(std::move(flows_[i]));
     }
-    feeder_.finish_report();
+    const std::uint64_t loops = report_.loops;
+    feeder_.tell(report_, tally());
+    if (options_.preload) report_.loops = loops;
+    // What was met ahead of the last frame that left is not this replay's.
+    if (report_.trouble.empty() && (!ahead_ || fed_)) report_.trouble = feeder_.trouble();
   }
 
   const PlayerOptions& options_;
   std::span<Wire* const> wires_;
   ReplayReport report_;
   Feeder feeder_;
+  std::optional<Ahead> ahead_;
+  bool fed_ = false;  ///< there was nothing more before the wire
   RateCap cap_;
   bool virtual_ = false, over_ = false, begun_ = false;
   std::int64_t shift_ = 0;  ///< what was loaded before leaves so much later

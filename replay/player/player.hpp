@@ -75,6 +75,10 @@ struct PlayerOptions {
   FaultProgram faults;  ///< sides are those of the lanes, or of by_end with one wire: a and b
   std::uint64_t fault_seed = 0;
 
+  /// Frames are made ready on a thread of their own where that is possible: real time, files that are not pipes,
+  /// neither preloaded, dry, asked for nor shown. Only the time that it takes is another one.
+  bool ahead = true;
+
   std::int64_t spin = 0;  ///< so long before a frame's time the player is awake; more exact, and busy
   /// A queue that takes nothing for so long ends the replay.
   std::int64_t patience = 10'000'000'000;

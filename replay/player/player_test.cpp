@@ -311,6 +311,75 @@ TEST_F(PlayerTest, InterruptedItEndsWithItsReport) {
   EXPECT_EQ(report.sent, 42U);
 }
 
+/// What does not depend on the machine's speed.
+nlohmann::json without_times(const ReplayReport& report) {
+  auto json = nlohmann::json::parse(to_json(report));
+  for (const char* time : {"achieved", "lateness", "requested"}) json.erase(time);
+  return json;
+}
+
+TEST_F(PlayerTest, MadeReadyAheadByAnotherThreadItIsTheSame) {
+  const std::vector<std::function<void(PlayerOptions&, Recorder&)>> ways = {
+      [](PlayerOptions&, Recorder&) {},
+      [](PlayerOptions& o, Recorder&) { o.most_frames = 1777; },
+      [](PlayerOptions& o, Recorder&) { o.most_octets = 100'000; },
+      [](PlayerOptions& o, Recorder&) {
+        o.changes.psns = {{700, 0}};
+      },
+      [](PlayerOptions& o, Recorder&) { o.include = faces::Filter::compile("bth.psn < 103").value(); },
+      [](PlayerOptions& o, Recorder&) { o.faults = FaultProgram::compile("duplicate every 5").value(); },
+      [](PlayerOptions& o, Recorder& wire) {
+        o.faults = FaultProgram::compile("drop psn +3").value();
+        wire.down_after = 1001;
+      },
+      [](PlayerOptions&, Recorder& wire) { wire.down_after = 6; },
+      [](PlayerOptions&, Recorder& wire) { wire.capabilities_.most_octets = 60; },
+      [](PlayerOptions& o, Recorder&) {
+        o.pace = {Pace::Kind::packets, 200'000};
+      },
+      [this](PlayerOptions& o, Recorder&) {  // the third frame is of a connection that nobody knows
+        o.files = {capture("wrong.pcapng", {{begin, frames::request(100)},
+                                            {begin + 1, frames::request(101)},
+                                            {begin + 2, frames::packet(true, send_only, 5, 0x99)}})};
+      },
+  };
+  for (std::size_t way = 0; way < ways.size(); ++way) {
+    PlayerOptions options;
+    options.files = {requests(700)};
+    options.map = map_of_frames();
+    options.pace.kind = Pace::Kind::top;
+    options.loops = 5;
+    Recorder ahead(true), alone(true);
+    ways[way](options, ahead);
+    ways[way](options, alone);
+    options.patience = 1'000'000;
+    const ReplayReport report = run(options, ahead);
+    options.ahead = false;
+    EXPECT_EQ(without_times(report), without_times(run(options, alone))) << way;
+    ASSERT_EQ(ahead.entries.size(), alone.entries.size()) << way;
+    for (std::size_t i = 0; i < ahead.entries.size(); ++i)
+      ASSERT_EQ(ahead.entries[i].frame, alone.entries[i].frame) << way << ", frame " << i;
+  }
+}
+
+TEST_F(PlayerTest, InterruptedWhileFramesAreMadeReadyAheadItEnds) {
+  std::atomic<bool> stop = false;
+  PlayerOptions options;
+  options.files = {requests(100)};
+  options.pace.kind = Pace::Kind::top;
+  options.loops = 0;
+  options.stop = &stop;
+  options.progress_every = 0;
+  options.progress = [&](const PlayProgress& progress) { stop = progress.sent >= 1000; };
+  Recorder wire(true);
+  const ReplayReport report = run(options, wire);
+  EXPECT_TRUE(report.interrupted);
+  EXPECT_EQ(report.trouble, "");
+  EXPECT_EQ(report.sent, wire.entries.size());
+  EXPECT_GE(report.sent, 1000U);
+  EXPECT_EQ(report.read, report.sent) << "what was read ahead is not told";
+}
+
 TEST_F(PlayerTest, ProgressTellsWhatWasSentSoFar) {
   PlayerOptions options;
   options.files = {requests(20)};

@@ -347,7 +347,7 @@ WireResult<std::unique_ptr<Wire>> open_packet_wire(const WireSpec& spec) {
   options.bypass = spec.has("bypass");
   options.incoming = spec.has("incoming");
   options.promiscuous = !spec.has("nopromisc");
-  options.receive = !spec.has("noreceive");
+  options.receive = !spec.has("noreceive") && !spec.only_sends;
   options.hardware_time = spec.has("hwtime");
   return open_packet_wire(options);
 }

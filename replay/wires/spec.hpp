@@ -24,6 +24,8 @@ struct WireSpec {
   std::string address;
   std::vector<Option> options;
   std::string text;  ///< as it was given
+  /// Nobody will ask the wire for what arrives: packet: and verbs: then are as with "noreceive".
+  bool only_sends = false;
 
   /// Understands the form alone: not whether there is such a kind, address or option.
   static WireResult<WireSpec> parse(std::string_view text);
@@ -49,6 +51,9 @@ struct WireSpec {
  private:
   [[nodiscard]] const Option* find(std::string_view option) const;
 };
+
+/// Opens the wire that is meant, as open_wire() by name does.
+WireResult<std::unique_ptr<Wire>> open_wire(const WireSpec& spec);
 
 /// An error of a specification: "packet:eth0,x: there is no option x; there are …".
 WireError specification_error(std::string_view text, std::string_view what);

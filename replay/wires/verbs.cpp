@@ -948,6 +948,7 @@ WireResult<VerbsWireOptions> verbs_options(const WireSpec& spec) {
   if (steers + spec.has("rest") + spec.has("noreceive") > 1)
     return wrong("one of noreceive, rest, and mac, ip, udp, ethertype");
   using Receive = VerbsWireOptions::Receive;
+  if (spec.only_sends) options.receive = Receive::nothing;
   if (steers) options.receive = Receive::steered;
   if (spec.has("rest")) options.receive = Receive::rest;
   if (spec.has("noreceive")) options.receive = Receive::nothing;

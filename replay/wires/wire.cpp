@@ -47,10 +47,14 @@ WireResult<std::size_t> send_all(Wire& wire, std::span<const Outgoing> frames, s
 }
 
 WireResult<std::unique_ptr<Wire>> open_wire(const std::string& name) {
-  auto spec = WireSpec::parse(name);
+  const auto spec = WireSpec::parse(name);
   if (!spec) return tl::unexpected(spec.error());
-  if (spec->kind == "null" && !spec->address.empty())
-    return tl::unexpected(specification_error(name, "null takes no address"));
+  return open_wire(*spec);
+}
+
+WireResult<std::unique_ptr<Wire>> open_wire(const WireSpec& spec) {
+  if (spec.kind == "null" && !spec.address.empty())
+    return tl::unexpected(specification_error(spec.text, "null takes no address"));
   struct Kind {
     std::string_view name, form;
     WireResult<std::unique_ptr<Wire>> (*open)(const WireSpec&);
@@ -65,11 +69,11 @@ WireResult<std::unique_ptr<Wire>> open_wire(const std::string& name) {
   };
   std::string forms;
   for (const Kind& kind : kinds) {
-    if (kind.name == spec->kind) return kind.open(*spec);
+    if (kind.name == spec.kind) return kind.open(spec);
     forms += fmt::format("{}{}", forms.empty() ? "" : ", ", kind.form);
   }
   return tl::unexpected(
-      specification_error(name, fmt::format("there is no kind \"{}\"; there are {}", spec->kind, forms)));
+      specification_error(spec.text, fmt::format("there is no kind \"{}\"; there are {}", spec.kind, forms)));
 }
 
 }  // namespace rdmawire::replay

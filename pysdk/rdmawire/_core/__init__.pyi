@@ -7,6 +7,8 @@ from typing import Any, Final, Generic, Literal, Never, SupportsIndex, TypeVar, 
 
 from typing_extensions import Buffer, CapsuleType, Self, disjoint_base
 
+from rdmawire._core import fuzz as fuzz
+
 __all__ = [
     "Header",
     "Frame",

@@ -1,0 +1,248 @@
+"""Hypothesis strategies: every header from its table, and whole conversations that keep the specification.
+
+What a test fails with is printed by `Frame.command()`: Python that makes the frame again. hypothesis is needed to import
+this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+
+from rdmawire import _core
+from rdmawire._core import (
+    AETH,
+    BTH,
+    DDP,
+    FPDU,
+    RDMAP,
+    RETH,
+    UDP,
+    AtomicAckETH,
+    AtomicETH,
+    DDPQueueNumber,
+    DDPTagged,
+    DDPUntagged,
+    Ether,
+    Field,
+    Frame,
+    Header,
+    ImmDt,
+    IPv4,
+    IPv6,
+    Opcode,
+    RDMAPOpcode,
+    RDMAPReadRequest,
+    Syndrome,
+)
+
+__all__ = [
+    "Conversation",
+    "fpdu_conversations",
+    "headers",
+    "headers_of",
+    "rc_conversations",
+    "roce_frames",
+    "values",
+]
+
+H = TypeVar("H", bound=Header)
+
+MTUS = (256, 512, 1024, 2048, 4096)
+_PSNS = 1 << 24
+_TEXT = st.characters(min_codepoint=0x20, max_codepoint=0x7E)
+
+
+def values(of: Field) -> st.SearchStrategy[Any]:
+    """What can be set in a field: small numbers first, then what the specification names, the bounds, and any other."""
+    octets = of.width // 8
+    if of.form == "text":
+        return st.text(_TEXT, max_size=octets)
+    if of.form == "octets":
+        return st.binary(min_size=octets, max_size=octets)
+    most = (1 << of.width) - 1
+    numbers = st.integers(0, most)
+    if of.form != "number":
+        return numbers.map(lambda number: number.to_bytes(octets, "big"))
+    if of.enumeration is not None:
+        named = [member for member in of.enumeration if member <= most]
+        return st.sampled_from(named) | numbers if named else numbers
+    return numbers | st.sampled_from([most, most >> 1, (most >> 1) + 1])
+
+
+def headers_of(header: type[H], *, everything: bool = False, **given: Any) -> st.SearchStrategy[H]:
+    """Headers of a class, each field set to anything that fits, or left to be computed; what is `given`, as it is.
+
+    Reserved fields, and those that encoding computes, are set only with `everything`: then every lie can come.
+    """
+    table = _core.header_table(header)
+    can = [f for f in table.fields if not f.part and (everything or not (f.computed or f.reserved or f.constant))]
+    chosen = {f.attribute: values(f) for f in can if f.attribute not in given}
+    fixed = {name: value if isinstance(value, st.SearchStrategy) else st.just(value) for name, value in given.items()}
+    if table.tail is not None and table.tail not in given:
+        unit = table.unit
+        chosen[table.tail] = st.integers(0, 40 // unit).flatmap(lambda n: st.binary(min_size=n * unit, max_size=n * unit))
+    return st.fixed_dictionaries(fixed, optional=chosen).map(lambda fields: header(**fields))
+
+
+def headers(*, everything: bool = False) -> st.SearchStrategy[Header]:
+    """Headers of any class."""
+    return st.sampled_from(_core.HEADERS).flatmap(lambda header: headers_of(header, everything=everything))
+
+
+@st.composite
+def _paths(draw: st.DrawFn) -> tuple[Frame, Frame]:
+    """Ethernet, IP and UDP from one host to another, and back."""
+    octets = draw(st.tuples(st.integers(1, 254), st.integers(1, 254)).filter(lambda pair: pair[0] != pair[1]))
+    port = draw(st.integers(0xC000, 0xFFFF))
+    v6 = draw(st.booleans())
+
+    def path(a: int, b: int) -> Frame:
+        ether = Ether(src=0x525400000000 + a, dst=0x525400000000 + b)
+        if v6:
+            return ether / IPv6(src=f"fd00::{a:x}", dst=f"fd00::{b:x}") / UDP(src_port=port)
+        # RoCEv2 is never cut into fragments. IBTA vol 1, annex A17.
+        return ether / IPv4(src=0x0A000000 + a, dst=0x0A000000 + b, df=1) / UDP(src_port=port)
+
+    return path(*octets), path(*reversed(octets))
+
+
+@st.composite
+def roce_frames(draw: st.DrawFn) -> Frame:
+    """Single RoCEv2 frames, whole and right: any opcode that is defined, its headers, payload where it carries some."""
+    opcode = draw(st.sampled_from(Opcode))
+    row = _core.opcode_row(opcode)
+    queue_pair = draw(st.integers(2, _PSNS - 1))  # 0 and 1 are for management
+    frame = draw(_paths())[0] / draw(headers_of(BTH, opcode=opcode, dest_qp=queue_pair, tver=0))
+    for header in row.headers:
+        frame /= draw(headers_of(header))
+    return frame / draw(st.binary(max_size=64)) if row.payload else frame
+
+
+@dataclass
+class Conversation:
+    """Frames of one connection in the order of the wire, and what was meant by them."""
+
+    frames: list[Frame] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+
+    def command(self) -> str:
+        """Python that makes the frames again: an expression that gives a list."""
+        return "[\n" + "".join(f"    {frame.command()},\n" for frame in self.frames) + "]"
+
+    def __repr__(self) -> str:
+        return f"# {', '.join(self.messages)}\n{self.command()}"
+
+
+_RC = ("SEND", "SEND with immediate", "RDMA WRITE", "RDMA WRITE with immediate", "RDMA READ", "CmpSwap", "FetchAdd")
+
+
+@st.composite
+def rc_conversations(draw: st.DrawFn, max_messages: int = 5, max_octets: int = 10_000) -> Conversation:
+    """A requester and a responder of reliable connections: SEND, RDMA WRITE, RDMA READ and atomics, at any PSN and path
+    MTU, each message acknowledged or answered before the next. IBTA vol 1, 9.7.
+    """
+    there, back = draw(_paths())
+    requester, responder = draw(st.integers(2, _PSNS - 1)), draw(st.integers(2, _PSNS - 1))
+    mtu = draw(st.sampled_from(MTUS))
+    psn = draw(st.sampled_from([0, _PSNS - 1]) | st.integers(0, _PSNS - 1))
+    msn = 0
+    made = Conversation()
+
+    def request(opcode: Opcode, *parts: Header, payload: bytes = b"") -> int:
+        """Sends a message; gives how many packets it took."""
+        frame = there / BTH(opcode=opcode, dest_qp=responder, psn=psn, ack_request=1)
+        for part in parts:
+            frame /= part
+        frame.payload = payload
+        packets = _core.segment(frame, mtu) if _core.opcode_row(opcode).payload else [frame]
+        made.frames += packets
+        return len(packets)
+
+    def respond(opcode: Opcode, at: int, *parts: Header) -> Frame:
+        frame = back / BTH(opcode=opcode, dest_qp=requester, psn=at % _PSNS)
+        for part in parts:
+            frame /= part
+        return frame
+
+    for _ in range(draw(st.integers(1, max_messages))):
+        kind = draw(st.sampled_from(_RC))
+        credits = draw(st.integers(0, 31))
+        msn = (msn + 1) % _PSNS
+        va, rkey = draw(st.integers(0, (1 << 64) - 1)), draw(st.integers(0, (1 << 32) - 1))
+        octets = draw(st.integers(0, max_octets) | st.sampled_from([mtu - 1, mtu, mtu + 1]).filter(lambda n: n <= max_octets))
+        acknowledged = AETH(syndrome=Syndrome.ACK | credits, msn=msn)
+        if kind in ("CmpSwap", "FetchAdd"):
+            opcode = Opcode.RC_CMPSWAP if kind == "CmpSwap" else Opcode.RC_FETCHADD
+            operands = draw(headers_of(AtomicETH, va=va & ~7, rkey=rkey))
+            count = request(opcode, operands)
+            original = draw(headers_of(AtomicAckETH))
+            made.frames.append(respond(Opcode.RC_ATOMIC_ACKNOWLEDGE, psn, acknowledged, original))
+        elif kind == "RDMA READ":
+            request(Opcode.RC_RDMA_READ_REQUEST, RETH(va=va, rkey=rkey, length=octets))
+            answer = respond(Opcode.RC_RDMA_READ_RESPONSE_ONLY, psn, acknowledged)
+            answer.payload = draw(_payloads(octets))
+            packets = _core.segment(answer, mtu)
+            made.frames += packets
+            count = len(packets)
+        else:
+            opcode = Opcode.RC_RDMA_WRITE_ONLY if kind.startswith("RDMA WRITE") else Opcode.RC_SEND_ONLY
+            parts: list[Header] = [RETH(va=va, rkey=rkey, length=octets)] if kind.startswith("RDMA WRITE") else []
+            if kind.endswith("immediate"):
+                opcode = Opcode[opcode.name + "_WITH_IMMEDIATE"]
+                parts.append(draw(headers_of(ImmDt)))
+            count = request(opcode, *parts, payload=draw(_payloads(octets)))
+            made.frames.append(respond(Opcode.RC_ACKNOWLEDGE, psn + count - 1, acknowledged))
+        made.messages.append(f"{kind} of {8 if kind in ('CmpSwap', 'FetchAdd') else octets} octets")
+        psn = (psn + count) % _PSNS
+    return made
+
+
+def _payloads(octets: int) -> st.SearchStrategy[bytes]:
+    """So many octets: few drawn ones, over and over; what a payload says matters to nobody here."""
+    pattern = st.binary(min_size=1, max_size=8)
+    return pattern.map(lambda one: (one * (octets // len(one) + 1))[:octets])
+
+
+@st.composite
+def fpdu_conversations(draw: st.DrawFn, max_messages: int = 5, max_octets: int = 4000) -> Conversation:
+    """What one side of an iWARP connection sends in Full Operation Phase, an FPDU a frame (link "fpdu"), and what the
+    other answers to its RDMA Reads: Sends, RDMA Writes and Read Requests in DDP segments of any size. RFC 5040, 5041,
+    5044.
+    """
+    segment = draw(st.integers(16, 1400))
+    made = Conversation()
+    numbers = {queue: 0 for queue in DDPQueueNumber}  # of the last message
+
+    def untagged(opcode: RDMAPOpcode, queue: DDPQueueNumber, *parts: Header, payload: bytes = b"") -> None:
+        numbers[queue] += 1
+        for offset in range(0, max(len(payload), 1), segment):
+            frame = FPDU() / DDP(tagged=0, last=offset + segment >= len(payload), dv=1) / RDMAP(opcode=opcode, rv=1)
+            frame /= DDPUntagged(qn=queue, msn=numbers[queue], mo=offset)
+            for part in parts:
+                frame /= part
+            made.frames.append(frame / payload[offset : offset + segment])
+
+    def tagged(opcode: RDMAPOpcode, payload: bytes, stag: int, to: int) -> None:
+        for offset in range(0, max(len(payload), 1), segment):
+            frame = FPDU() / DDP(tagged=1, last=offset + segment >= len(payload), dv=1)
+            frame = frame / RDMAP(opcode=opcode, rv=1) / DDPTagged(stag=stag, to=(to + offset) % (1 << 64))
+            made.frames.append(frame / payload[offset : offset + segment])
+
+    for _ in range(draw(st.integers(1, max_messages))):
+        kind = draw(st.sampled_from(["Send", "RDMA Write", "RDMA Read"]))
+        octets = draw(st.integers(0, max_octets))
+        stag, to = draw(st.integers(0, (1 << 32) - 1)), draw(st.integers(0, (1 << 64) - 1))
+        if kind == "Send":
+            untagged(RDMAPOpcode.SEND, DDPQueueNumber.SEND, payload=draw(_payloads(octets)))
+        elif kind == "RDMA Write":
+            tagged(RDMAPOpcode.RDMA_WRITE, draw(_payloads(octets)), stag, to)
+        else:
+            sink, place = draw(st.integers(0, (1 << 32) - 1)), draw(st.integers(0, (1 << 64) - 1))
+            asked = RDMAPReadRequest(sink_stag=sink, sink_to=place, size=octets, src_stag=stag, src_to=to)
+            untagged(RDMAPOpcode.RDMA_READ_REQUEST, DDPQueueNumber.RDMA_READ_REQUEST, asked)
+            tagged(RDMAPOpcode.RDMA_READ_RESPONSE, draw(_payloads(octets)), sink, place)
+        made.messages.append(f"{kind} of {octets} octets")
+    return made

@@ -1,0 +1,52 @@
+"""Every example of docs/python*.md is run: blocks marked ```pycon as an interpreter's session whose output is compared,
+blocks marked ```python as a program. The blocks of a section (## …) share their names; each section begins anew, with
+nothing imported, in a folder that has the repository's captures/ in it.
+"""
+
+import doctest
+import re
+import traceback
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+
+
+def sections():
+    for path in sorted((ROOT / "docs").glob("python*.md")):
+        text = path.read_text()
+        starts = [0, *(match.start() for match in re.finditer(r"^## ", text, re.M)), len(text)]
+        for start, end in zip(starts, starts[1:], strict=False):
+            blocks = [
+                (language, code, text.count("\n", 0, start + match.start()) + 2)
+                for match in BLOCK.finditer(text[start:end])
+                for language, code in [match.groups()]
+                if language in ("python", "pycon")
+            ]
+            if blocks:
+                title = text[start:end].lstrip("#").strip().splitlines()[0]
+                yield pytest.param(path, blocks, id=f"{path.name}: {title}")
+
+
+@pytest.mark.parametrize(("path", "blocks"), sections())
+def test_examples(path, blocks, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "captures").symlink_to(ROOT / "captures")
+    names = {"__name__": "__main__"}
+    for language, code, line in blocks:
+        if language == "python":
+            # Line numbers as in the document.
+            try:
+                exec(compile("\n" * (line - 1) + code, str(path), "exec"), names)
+            except Exception:
+                pytest.fail(f"{path}:{line}\n{traceback.format_exc()}")
+        else:
+            test = doctest.DocTestParser().get_doctest(code, names, path.name, str(path), line - 1)
+            said = []
+            flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+            runner = doctest.DocTestRunner(optionflags=flags)
+            runner.run(test, out=said.append, clear_globs=False)
+            names.update(test.globs)
+            assert runner.failures == 0, "".join(said)

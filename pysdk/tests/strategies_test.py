@@ -1,0 +1,105 @@
+"""The Hypothesis strategies: what they make is whole and right, and what fails is told as Python."""
+
+import json
+import os
+import subprocess
+
+import pytest
+import rdmawire
+from hypothesis import HealthCheck, find, given, settings
+from hypothesis import strategies as st
+from rdmawire import AETH, BTH, DDP, RETH, UDP, Ether, Frame, Header, IPv4, Opcode, header_table, parse
+from rdmawire.strategies import fpdu_conversations, headers, headers_of, rc_conversations, roce_frames
+from samples import ROOT
+
+NAMES = vars(rdmawire)
+EXAMPLES = 1000 if os.environ.get("RDMAWIRE_FULL") else 60
+some = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+@pytest.mark.parametrize("header", rdmawire.HEADERS, ids=lambda header: header.__name__)
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(data=st.data())
+def test_every_header_has_a_strategy(header, data):
+    made = data.draw(headers_of(header, everything=data.draw(st.booleans())))
+    assert type(made) is header
+    assert eval(repr(made), NAMES) == made
+
+
+@some
+@given(st.lists(headers(everything=True), min_size=1, max_size=6), st.binary(max_size=20))
+def test_any_headers_make_a_frame_that_its_command_makes_again(parts, payload):
+    frame = Frame(*parts, payload=payload)
+    assert bytes(eval(frame.command(), NAMES)) == bytes(frame)
+    assert bytes(parse(frame)) == bytes(frame)
+
+
+@some
+@given(roce_frames())
+def test_single_frames_are_whole_and_right(frame):
+    again = parse(bytes(frame), strict=True)
+    assert again.icrc_status == "good" and again.wire == "roce_v2"
+    assert [type(h) for h in again.layers] == [type(h) for h in frame.layers]
+
+
+@some
+@given(rc_conversations())
+def test_conversations_keep_their_rules(conversation):
+    for frame in conversation.frames:
+        assert parse(bytes(frame), strict=True).icrc_status == "good"
+    # Each side's requests count up, responses say whose they are.
+    there = conversation.frames[0][BTH].dest_qp, conversation.frames[0][Ether].src
+    requests = [f for f in conversation.frames if (f[BTH].dest_qp, f[Ether].src) == there]
+    psn = requests[0][BTH].psn
+    for frame in requests:
+        if rdmawire.opcode_row(frame[BTH].opcode).request:
+            assert frame[BTH].psn == psn
+            reads = -(-frame[RETH].length // 256) if frame[BTH].opcode == Opcode.RC_RDMA_READ_REQUEST else 1
+            psn = psn + 1 if reads == 1 else None
+            if psn is None:
+                break
+            psn %= 1 << 24
+    assert [type(e) for e in eval(conversation.command(), NAMES)] == [Frame] * len(conversation.frames)
+
+
+def rdmawire_command():
+    built = os.environ.get("RDMAWIRE_BIN", str(ROOT / "build" / "dev" / "bin" / "rdmawire"))
+    if not os.path.exists(built):
+        pytest.skip(f"{built} is not built")
+    return built
+
+
+@settings(max_examples=EXAMPLES // 4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(conversation=rc_conversations(max_messages=20))
+def test_the_monitors_blame_nobody(tmp_path_factory, conversation):
+    """What rdmawire check says of the whole: no violation, every message complete."""
+    path = tmp_path_factory.mktemp("conversation") / "x.pcap"
+    with rdmawire.create_capture(path) as capture:
+        for i, frame in enumerate(conversation.frames):
+            capture.write(frame, time_ns=1_000_000_000 + i * 10_000)
+    done = subprocess.run([rdmawire_command(), "check", path, "--complete", "--json"], capture_output=True, text=True)
+    assert done.returncode == 0, ([(v["rule"], v) for v in json.loads(done.stdout)["violations"]], conversation)
+    assert json.loads(done.stdout)
+
+
+@some
+@given(fpdu_conversations())
+def test_fpdus_are_whole_and_right(conversation):
+    for frame in conversation.frames:
+        again = parse(bytes(frame), "fpdu", strict=True)
+        assert again.mpa_crc_status == "good" and again.wire == "iwarp" and DDP in again
+    assert eval(conversation.command(), NAMES) == conversation.frames
+
+
+def test_what_fails_is_shrunk_to_a_short_command():
+    frame = find(roce_frames(), lambda frame: AETH in frame)
+    assert len(frame.command()) < 330
+    conversation = find(rc_conversations(max_messages=2, max_octets=1500), lambda c: any(f[BTH].opcode == Opcode.RC_RDMA_WRITE_LAST for f in c.frames))
+    assert len(conversation.frames) <= 4, conversation
+
+
+def test_a_given_field_is_kept():
+    header = find(headers_of(BTH, opcode=Opcode.UD_SEND_ONLY, psn=st.integers(5, 9)), lambda h: True)
+    assert header.opcode == Opcode.UD_SEND_ONLY and header.psn == 5
+    assert isinstance(header, Header) and header_table(BTH).name == "bth"
+    assert UDP not in Frame(header, IPv4())
