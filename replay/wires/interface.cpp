@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 #include <linux/ethtool.h>
+#include <linux/if_ether.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -10,6 +11,7 @@
 
 #include <cerrno>
 
+#include "dissectors/protocol/ethernet.hpp"
 #include "replay/wires/clock.hpp"
 #include "replay/wires/error.hpp"
 
@@ -107,6 +109,16 @@ WireResult<void> Interface::check_link() {
                                      "{}: there is no carrier; is the cable in, and the other end up?", wire_));
   link_checked_ = now;
   return {};
+}
+
+std::size_t Interface::most_octets(Bytes frame, std::size_t most) {
+  const std::uint64_t type = frame.size() >= Ethernet::size ? load_be<2>(frame.data() + 12) : 0;
+  return type == ETH_P_8021Q || type == ETH_P_8021AD ? most : most - Vlan::size;
+}
+
+WireError Interface::wrong_length(Bytes frame, std::size_t least, std::size_t most, std::string_view of) const {
+  return wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} octets; it takes {} to {} ({})", wire_,
+                    frame.size(), least, most, of);
 }
 
 WireError Interface::failed(std::string_view doing, int number) const {

@@ -191,16 +191,11 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
   std::size_t count = 0;
   for (; count < frames.size(); ++count) {
     const Bytes frame = frames[count].frame;
-    // Four octets above the MTU are for a tag.
-    const bool tagged = frame.size() >= 14 &&
-                        (load_be<2>(frame.data() + 12) == ETH_P_8021Q || load_be<2>(frame.data() + 12) == ETH_P_8021AD);
-    const std::size_t most = capabilities_.most_octets - (tagged ? 0 : tag_octets);
+    const std::size_t most = Interface::most_octets(frame, capabilities_.most_octets);
     if (frame.size() < capabilities_.least_octets || frame.size() > most) {
       if (count > 0) break;
-      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE,
-                                       "{}: a frame of {} octets; it takes {} to {} (the interface's MTU and the "
-                                       "Ethernet header)",
-                                       name_, frame.size(), capabilities_.least_octets, most));
+      return tl::unexpected(interface_.wrong_length(frame, capabilities_.least_octets, most,
+                                                    "the interface's MTU and the Ethernet header"));
     }
     pieces[count] = {iovec{const_cast<Offload*>(&nothing_left), sizeof nothing_left},
                      iovec{const_cast<std::uint8_t*>(frame.data()), frame.size()}};

@@ -331,17 +331,13 @@ WireResult<std::size_t> XdpWire::hand_over(std::span<const Outgoing> frames) {
   std::size_t count = 0;
   for (; count < frames.size(); ++count) {
     const Bytes frame = frames[count].frame;
-    // Four octets above the MTU are for a tag.
-    const bool tagged = frame.size() >= Ethernet::size &&
-                        (load_be<2>(frame.data() + 12) == 0x8100 || load_be<2>(frame.data() + 12) == 0x88a8);
-    const std::size_t most =
-        capabilities_.most_octets - (tagged || capabilities_.most_octets == chunk_octets ? 0 : Vlan::size);
+    const std::size_t able = capabilities_.most_octets;
+    const std::size_t most = able == chunk_octets ? able : Interface::most_octets(frame, able);
     if (frame.size() < capabilities_.least_octets || frame.size() > most) {
       if (count > 0) break;
-      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE,
-                                       "{}: a frame of {} octets; it takes {} to {} (the interface's MTU and the "
-                                       "Ethernet header, and what the kernel sends in one piece)",
-                                       name_, frame.size(), capabilities_.least_octets, most));
+      return tl::unexpected(interface_.wrong_length(
+          frame, capabilities_.least_octets, most,
+          "the interface's MTU and the Ethernet header, and what the kernel sends in one piece"));
     }
     const std::uint32_t pieces = pieces_of(frame.size());
     if (free_.size() < pieces || to_send_.room() < pieces) break;

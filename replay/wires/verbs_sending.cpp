@@ -1,0 +1,159 @@
+// Posting frames, and learning which have left.
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "replay/wires/clock.hpp"
+#include "replay/wires/sending.hpp"
+#include "replay/wires/verbs_wire.hpp"
+
+namespace rdmawire::replay::rdma {
+namespace {
+
+constexpr std::int64_t pause = 5'000;  // between two looks at a completion queue
+
+}  // namespace
+
+// Counts what has left. Requests complete in their order, those before a loud one with it.
+void VerbsWire::reap() {
+  const auto count_until = [this](std::uint64_t end) {
+    counters_.sent += end - done_;
+    for (; done_ < end; ++done_) counters_.sent_octets += lengths_[done_ % send_depth_];
+  };
+  std::array<ibv_wc, 16> completions;
+  for (;;) {
+    if (failed_) return;
+    const int count = ibv_poll_cq(send_queue_.get(), completions.size(), completions.data());
+    if (count < 0) {
+      failed_ = wire_error(WireError::Kind::system, 0,
+                           "{}: asking what was sent: the completion queue failed; {} "
+                           "frames of {} had left",
+                           name_, done_, posted_);
+      return;
+    }
+    for (int i = 0; i < count; ++i) {
+      const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
+      if (completion.status == IBV_WC_SUCCESS) {
+        count_until(completion.wr_id + 1);
+        continue;
+      }
+      count_until(completion.wr_id);
+      auto kind = WireError::Kind::system;
+      if (completion.status == IBV_WC_LOC_LEN_ERR) kind = WireError::Kind::frame;
+      if (completion.status == IBV_WC_FATAL_ERR) kind = WireError::Kind::missing;
+      failed_ = wire_error(kind, 0,
+                           "{}: sending: frame {} was not sent, nor any after it: {} (vendor's code 0x{:x}); the queue "
+                           "pair is lost, open the wire anew",
+                           name_, completion.wr_id + 1, ibv_wc_status_str(completion.status), completion.vendor_err);
+      return;
+    }
+    if (count < static_cast<int>(completions.size())) return;
+  }
+}
+
+int VerbsWire::post_requests(std::size_t count, std::size_t& taken) {
+  ibv_wr_start(requests_);
+  for (std::size_t i = 0; i < count; ++i) {
+    const ibv_send_wr& post = posts_[i];
+    requests_->wr_id = post.wr_id;
+    requests_->wr_flags = post.send_flags & ~static_cast<unsigned>(IBV_SEND_INLINE);
+    ibv_wr_send(requests_);
+    const ibv_sge& piece = pieces_[i];
+    if (post.send_flags & IBV_SEND_INLINE)
+      ibv_wr_set_inline_data(requests_, reinterpret_cast<void*>(piece.addr), piece.length);
+    else
+      ibv_wr_set_sge(requests_, piece.lkey, piece.addr, piece.length);
+  }
+  // All of them or none.
+  const int number = ibv_wr_complete(requests_);
+  taken = number == 0 ? count : 0;
+  return number;
+}
+
+int VerbsWire::post_list(std::size_t count, std::size_t& taken) {
+  for (std::size_t i = 0; i < count; ++i) posts_[i].next = i + 1 < count ? &posts_[i + 1] : nullptr;
+  ibv_send_wr* bad = nullptr;
+  const int number = ibv_post_send(pair_.get(), posts_.data(), &bad);
+  taken = number == 0 ? count : bad ? static_cast<std::size_t>(bad - posts_.data()) : 0;
+  return number;
+}
+
+WireResult<std::size_t> VerbsWire::hand_over(std::span<const Outgoing> frames) {
+  if (auto well = check_events(); !well) return tl::unexpected(well.error());
+  reap();
+  if (failed_) return tl::unexpected(*failed_);
+  const std::size_t room = send_depth_ - (posted_ - done_);
+  const std::size_t most = std::min({frames.size(), room, batch});
+  std::size_t count = 0;
+  const std::uint32_t lkey = send_region_->lkey;
+  std::uint32_t unsignalled = unsignalled_;
+  for (; count < most; ++count) {
+    const Bytes frame = frames[count].frame;
+    if (frame.size() < capabilities_.least_octets || frame.size() > capabilities_.most_octets) {
+      if (count > 0) break;
+      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} octets; it takes {} to {}",
+                                       name_, frame.size(), capabilities_.least_octets, capabilities_.most_octets));
+    }
+    const std::uint64_t number = posted_ + count;
+    const std::size_t slot = number % send_depth_;
+    std::uint8_t* const at = send_slots_.at(slot);
+    std::memcpy(at, frame.data(), frame.size());
+    const auto octets = static_cast<std::uint32_t>(frame.size());
+    lengths_[slot] = octets;
+    pieces_[count] = {reinterpret_cast<std::uintptr_t>(at), octets, lkey};
+    ibv_send_wr& post = posts_[count];
+    post.wr_id = number;
+    post.sg_list = &pieces_[count];
+    post.num_sge = 1;
+    post.opcode = IBV_WR_SEND;
+    post.send_flags = octets <= inline_octets_ ? static_cast<unsigned>(IBV_SEND_INLINE) : 0U;
+    if (++unsignalled >= signal_every_) {
+      post.send_flags |= IBV_SEND_SIGNALED;
+      unsignalled = 0;
+    }
+  }
+  if (count == 0) return 0;
+  // The last says when all have left.
+  posts_[count - 1].send_flags |= IBV_SEND_SIGNALED;
+  std::size_t taken = 0;
+  const int number = requests_ ? post_requests(count, taken) : post_list(count, taken);
+  posted_ += taken;
+  unsignalled_ = 0;
+  for (std::size_t i = taken; i > 0 && !(posts_[i - 1].send_flags & IBV_SEND_SIGNALED); --i) ++unsignalled_;
+  if (number == 0 || number == ENOMEM || taken > 0) return taken;
+  if (number == EINVAL)
+    return tl::unexpected(wire_error(WireError::Kind::frame, number,
+                                     "{}: posting a frame of {} octets: {}; some devices demand the first octets of a "
+                                     "frame in line: inline=…",
+                                     name_, frames.front().frame.size(), errno_text(number)));
+  return tl::unexpected(failed(name_, "posting frames", number));
+}
+
+template <class Ready>
+WireResult<bool> VerbsWire::wait_until(std::int64_t deadline, Ready ready) {
+  if (!pair_) return tl::unexpected(closed_error(name_));
+  for (;;) {
+    reap();
+    if (ready()) return true;
+    if (auto well = check_events(); !well) return tl::unexpected(well.error());
+    const std::int64_t now = wire_clock::now();
+    if (now >= deadline) return false;
+    wire_clock::sleep_until(std::min(deadline, now + pause));
+  }
+}
+
+WireResult<std::size_t> VerbsWire::send(std::span<const Outgoing> frames) {
+  if (!pair_) return tl::unexpected(closed_error(name_));
+  return send_when_due(frames, batch, [this](std::span<const Outgoing> run) { return hand_over(run); });
+}
+
+WireResult<bool> VerbsWire::writable(std::int64_t deadline) {
+  return wait_until(deadline, [this] { return posted_ - done_ < send_depth_; });
+}
+
+WireResult<bool> VerbsWire::flush(std::int64_t deadline) {
+  return wait_until(deadline, [this] { return posted_ == done_; });
+}
+
+}  // namespace rdmawire::replay::rdma

@@ -1,0 +1,103 @@
+#pragma once
+/// Inside the room: a port of an RDMA device as a wire.
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "replay/wires/error.hpp"
+#include "replay/wires/verbs.hpp"
+#include "replay/wires/verbs_device.hpp"
+
+namespace rdmawire::replay::rdma {
+
+class VerbsWire final : public Wire {
+ public:
+  static WireResult<std::unique_ptr<Wire>> open(const VerbsWireOptions& options);
+  ~VerbsWire() override { close(); }
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] const WireCapabilities& capabilities() const override { return capabilities_; }
+  [[nodiscard]] int descriptor() const override { return channel_ ? channel_->fd : -1; }
+  [[nodiscard]] WireCounters counters() const override { return counters_; }
+
+  using Wire::send;
+  WireResult<std::size_t> send(std::span<const Outgoing> frames) override;
+  WireResult<bool> writable(std::int64_t deadline) override;
+  WireResult<bool> flush(std::int64_t deadline) override;
+  WireResult<std::optional<Received>> receive(std::int64_t deadline) override;
+  void close() override;
+
+ private:
+  VerbsWire() = default;
+  static constexpr std::size_t batch = 64;
+  // How a completion queue stamps what arrives.
+  enum class Stamp : std::uint8_t { none, ticks, wallclock };
+
+  // verbs.cpp: opening, the device's events.
+  WireResult<void> find(const VerbsWireOptions& options);
+  WireResult<void> make_queues(const VerbsWireOptions& options);
+  WireResult<void> make_receive_queue(bool hardware_time);
+  WireResult<void> start(const VerbsWireOptions& options);
+  WireResult<void> limit_rate(const VerbsWireOptions& options);
+  WireResult<void> check_events();
+  [[nodiscard]] WireError down(ibv_port_state state) const;
+  // verbs_flow.cpp
+  WireResult<void> take_flow(const VerbsWireOptions& options);
+  // verbs_sending.cpp
+  WireResult<std::size_t> hand_over(std::span<const Outgoing> frames);
+  int post_requests(std::size_t count, std::size_t& taken);
+  int post_list(std::size_t count, std::size_t& taken);
+  void reap();
+  template <class Ready>
+  WireResult<bool> wait_until(std::int64_t deadline, Ready ready);
+  // verbs_receiving.cpp
+  WireResult<void> give_buffers();
+  int poll_received();
+  void arrived(std::uint64_t slot, std::uint32_t octets, std::int64_t time);
+  [[nodiscard]] std::int64_t time_of(std::uint64_t stamp, std::int64_t now);
+
+  std::string name_;
+  WireCapabilities capabilities_;
+  WireCounters counters_;
+  Device device_;
+  std::uint8_t port_ = 1;
+
+  // Given back from the last to the first.
+  Slots send_slots_, receive_slots_;
+  Domain domain_;
+  Region send_region_, receive_region_;
+  Channel channel_;
+  Queue send_queue_, receive_queue_;
+  QueuePair pair_;
+  Flow flow_;
+  ibv_qp_ex* requests_ = nullptr;
+  ibv_cq_ex* stamped_ = nullptr;
+
+  // Sending. A request's number is how many were posted before it.
+  std::uint32_t send_depth_ = 0, signal_every_ = 0, inline_octets_ = 0, unsignalled_ = 0;
+  std::uint64_t posted_ = 0, done_ = 0;
+  std::vector<std::uint32_t> lengths_;  // of the frame in each slot
+  std::array<ibv_send_wr, batch> posts_{};
+  std::array<ibv_sge, batch> pieces_{};
+  std::optional<WireError> failed_;
+  std::int64_t events_checked_ = 0;
+  bool port_down_ = false;
+
+  // Receiving.
+  struct Arrived {
+    std::uint64_t slot = 0;
+    std::uint32_t octets = 0;
+    std::int64_t time = 0;
+  };
+  std::array<Arrived, batch> arrived_;
+  std::size_t next_ = 0, count_ = 0;
+  std::vector<std::uint64_t> free_;  // slots that are to be posted
+  std::optional<WireError> receive_failed_;
+  Stamp stamp_ = Stamp::none;
+  std::optional<std::int64_t> device_clock_;  // to be added to the device's times
+  std::int64_t last_time_ = 0;
+};
+
+}  // namespace rdmawire::replay::rdma
