@@ -212,6 +212,7 @@ class Search {
         return effect(network_, ~(value >> 4) & 0x0fU) ^ effect(network_ + 1, ~(value << 4) & 0xf0U);
       };
       const auto by_ttl = unmasked_values(ttl_at);
+      const std::optional<std::uint32_t> rest = v4_ ? checksum_without_them() : std::nullopt;
       std::array<std::uint32_t, 256> by_high{}, by_low{};
       if (v4_) {
         by_high = unmasked_values(network_ + 10);
@@ -223,9 +224,10 @@ class Search {
           const bool as_it_stands = sent_ttl == ttl && sent_class == traffic_class;
           std::uint32_t checksum_part = 0;
           if (v4_) {
-            const std::uint16_t checksum = as_it_stands
-                                               ? static_cast<std::uint16_t>(load_be<2>(packet_ + network_ + 10))
-                                               : checksum_with(sent_class, static_cast<std::uint8_t>(sent_ttl));
+            const std::uint16_t checksum =
+                as_it_stands ? static_cast<std::uint16_t>(load_be<2>(packet_ + network_ + 10))
+                : rest       ? checksum_with(sent_class, static_cast<std::uint8_t>(sent_ttl), *rest)
+                             : std::uint16_t{0};
             checksum_part = by_high[checksum >> 8] ^ by_low[checksum & 0xff];
           }
           for (std::uint8_t fields = 1; fields < 8; ++fields) {
@@ -247,15 +249,19 @@ class Search {
     return true;
   }
 
-  [[nodiscard]] std::uint16_t checksum_with(std::uint8_t traffic_class, std::uint8_t ttl) const {
+  // The checksum that the IPv4 header would have with these; `rest`: checksum_without_them().
+  [[nodiscard]] static std::uint16_t checksum_with(std::uint8_t traffic_class, std::uint8_t ttl, std::uint32_t rest) {
+    const std::uint8_t changing[] = {0, traffic_class, ttl, 0};
+    return internet_checksum(changing, rest);
+  }
+  // The sum over the IPv4 header without its traffic class, time to live and checksum; nullopt: it is not whole.
+  [[nodiscard]] std::optional<std::uint32_t> checksum_without_them() const {
     const std::uint32_t octets = (packet_[network_] & 0xfU) * 4U;
-    if (octets < Ipv4::size || network_ + octets > stack_.bytes.size()) return 0;
+    if (octets < Ipv4::size || network_ + octets > stack_.bytes.size()) return std::nullopt;
     std::array<std::uint8_t, 60> header;
     std::copy_n(packet_ + network_, octets, header.begin());
-    header[1] = traffic_class;
-    header[8] = ttl;
-    header[10] = header[11] = 0;
-    return internet_checksum(Bytes(header.data(), octets));
+    header[1] = header[8] = header[10] = header[11] = 0;
+    return static_cast<std::uint16_t>(~internet_checksum(Bytes(header.data(), octets)));
   }
 
   struct Place {
