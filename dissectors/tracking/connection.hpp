@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "dissectors/protocol/opcode.hpp"
@@ -100,6 +101,15 @@ enum class Farewell : std::uint8_t {
   evicted,  ///< there was no more room: what its later packets would have told is lost to it
 };
 
+/// What a response's PSN is to the requests that the capture has.
+enum class Answered : std::uint8_t {
+  nothing,       ///< the packet is no response, or the connection's service knows no acknowledgement
+  outstanding,   ///< of requests that waited for it
+  acknowledged,  ///< of requests that had been acknowledged before
+  unseen,        ///< of a request that was not seen
+};
+std::string_view to_string(Answered answered);
+
 /// What a packet was to its connection.
 struct PacketNote {
   std::uint64_t connection = 0;     ///< Connection::id
@@ -111,6 +121,14 @@ struct PacketNote {
   std::int64_t related_delay = 0;   ///< nanoseconds since that frame
   std::uint32_t outstanding = 0;    ///< packets of the requester that are not acknowledged after this one
   bool again = false;               ///< seen before
+  // InfiniBand's reliable services alone:
+  Answered answered = Answered::nothing;  ///< a response
+  std::uint32_t acknowledged = 0;         ///< a response: packets of the requester that it acknowledged first
+  std::uint32_t outstanding_octets = 0;   ///< of payload, of the outstanding packets whose first sending was seen
+  std::uint32_t reads = 0;                ///< READs, atomics and the like that wait for their answers after this packet
+  std::uint8_t read_limit = 0;            ///< so many may, as the CM said; 0: not known
+  std::optional<std::uint32_t> credits;   ///< messages that the responder will take, beyond those that were sent; only
+                                          ///< where it gives credits. IBTA vol 1, 9.7.7.2
 };
 
 struct TransportPacket;  // transport_packet.hpp

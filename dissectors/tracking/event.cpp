@@ -181,6 +181,16 @@ std::string_view to_string(Outcome outcome) {
   return {};
 }
 
+std::string_view to_string(Answered answered) {
+  switch (answered) {
+    case Answered::nothing: return "nothing";
+    case Answered::outstanding: return "outstanding";
+    case Answered::acknowledged: return "acknowledged";
+    case Answered::unseen: return "unseen";
+  }
+  return {};
+}
+
 std::string_view to_string(JoinedBy joined_by) {
   switch (joined_by) {
     case JoinedBy::nothing: return "nothing";

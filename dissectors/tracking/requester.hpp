@@ -77,6 +77,7 @@ class Requester {
     std::int64_t time = 0;  // of its last sending
     std::uint32_t payload = 0;
     std::uint32_t icrc = 0;
+    std::uint32_t octets_before = 0;  // of payload that was sent before it, modulo 2^32
     std::uint16_t identification = 0;
     std::uint8_t opcode = 0;
     bool seen = false;
@@ -203,6 +204,7 @@ class Requester {
   void unseen_request(const TransportPacket& packet, const Reporter& to);
   Waiting* waiting_of(Psn psn);
   void measure_rate(const TransportPacket& packet, const Reporter& to);
+  void note_window(PacketNote& note);
   void settle_unsent(const TransportPacket& request, const Reporter& to);
 
   bool started_ = false, expected_ = false;
@@ -220,6 +222,7 @@ class Requester {
   Ring<SentPacket> packets_;
   Ring<Waiting> waiting_;
   std::uint64_t messages_ = 0;
+  std::uint32_t octets_sent_ = 0;  // of payload, each packet once, modulo 2^32
   Round round_;
   Refusal refusal_;
   Refusal obeyed_late_;  // a NAK of a sequence error that an acknowledgement made void

@@ -37,7 +37,11 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
     measure_read(packet.psn + (more ? 2 : 1));
   }
   const machines::ResponsePlace place = window_.place(packet.psn);
+  const Psn oldest = window_.oldest;
   if (to.note) {
+    to.note->answered = place == machines::ResponsePlace::outstanding    ? Answered::outstanding
+                        : place == machines::ResponsePlace::acknowledged ? Answered::acknowledged
+                                                                         : Answered::unseen;
     to.note->relative_psn = (packet.psn - static_cast<std::int64_t>(first_.value())).value();
     to.note->requester = to.end;
     if (const Waiting* waiting = waiting_of(packet.psn)) to.note->message = waiting->message.number;
@@ -78,7 +82,24 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
       break;
     default: break;
   }
-  if (to.note) to.note->outstanding = window_.outstanding();
+  if (to.note) {
+    note_window(*to.note);
+    to.note->acknowledged = static_cast<std::uint32_t>(std::max(window_.oldest - oldest, 0));
+  }
+}
+
+// What is outstanding now, as a person sees it.
+void Requester::note_window(PacketNote& note) {
+  note.outstanding = window_.outstanding();
+  const SentPacket* oldest = note.outstanding != 0 ? find(window_.oldest) : nullptr;
+  if (oldest) note.outstanding_octets = octets_sent_ - oldest->octets_before;
+  note.reads = reads_out_;
+  note.read_limit = read_limit_;
+  constexpr std::uint8_t unused = 31;
+  if (credits_used_ && credit_ != unused && msn_known_ && msn_epoch_ == epoch_) {
+    const std::uint64_t taken = messages_ - msn_messages_, given = credits_of_code(credit_);
+    note.credits = static_cast<std::uint32_t>(given > taken ? given - taken : 0);
+  }
 }
 
 // An atomic, or what is answered like one, has its answer.

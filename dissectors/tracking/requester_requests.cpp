@@ -138,7 +138,7 @@ void Requester::request(const TransportPacket& packet, const Reporter& to) {
     response(answer, to);
   }
   if (to.note) {
-    to.note->outstanding = window_.outstanding();
+    note_window(*to.note);
     to.note->requester = to.end;
     if (const Waiting* waiting = waiting_of(packet.psn)) to.note->message = waiting->message.number;
   }
@@ -154,6 +154,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     gap.psns = static_cast<std::uint32_t>(missing);
     gap.frame = last_frame_;  // of the packet before it
     gap.time = gap.first_time = packet.time;
+    gap.octets_before = octets_sent_;
     packets_.push_back(gap);
     gap_ = true;
   }
@@ -168,6 +169,8 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
   sent.frame = packet.frame;
   sent.time = sent.first_time = packet.time;
   sent.payload = packet.payload;
+  sent.octets_before = octets_sent_;
+  octets_sent_ += packet.payload;
   sent.icrc = packet.icrc;
   sent.identification = packet.identification;
   sent.opcode = packet.op->value;
