@@ -53,7 +53,7 @@ class Branch {
   tvbuff_t* tvb_;
 };
 
-const char* part_text(Part part, const Message& message) {
+const char* part_text(Part part, const MessageFacts& message) {
   switch (part) {
     case Part::begins: return message.first_frame == message.last_frame ? "is sent here" : "begins here";
     case Part::ends: return "ends here";
@@ -63,7 +63,7 @@ const char* part_text(Part part, const Message& message) {
   return "";
 }
 
-void add_message(const Branch& tree, std::uint64_t frame, const Message& message, const char* part) {
+void add_message(const Branch& tree, std::uint64_t frame, const MessageFacts& message, const char* part) {
   const Branch inside = tree.below(tree.text(Own::ended, part), Subtree::message);
   inside.number(Own::message, message.number);
   inside.number(Own::message_of, index(message.end));
@@ -149,6 +149,78 @@ void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const co
   }
   expert_add_info_format(pinfo, item, &expert_of(rule.level), "%s: expected %s; %s", rule.id.data(),
                          violation.statement.expected.c_str(), violation.statement.actual.c_str());
+}
+
+/// The requester's window after the packet, and what a response did to it.
+void add_window(const Branch& tree, const PacketNote& note, const FrameFacts& facts) {
+  tree.number(Own::outstanding, note.outstanding);
+  if (note.outstanding_octets) tree.number(Own::outstanding_octets, note.outstanding_octets);
+  if (note.reads || note.read_limit) tree.number(Own::reads, note.reads);
+  if (note.read_limit) tree.number(Own::reads_allowed, note.read_limit);
+  if (note.credits) tree.number(Own::credits, *note.credits);
+  if (note.acknowledged) tree.number(Own::acknowledges, note.acknowledged);
+  const auto completed = std::count_if(facts.messages.begin(), facts.messages.end(),
+                                       [](const auto& one) { return one.first == Part::answer; });
+  if (completed) tree.number(Own::completes, static_cast<std::uint64_t>(completed));
+  if (note.answered == tracking::Answered::acknowledged) tree.flag(Own::duplicate_acknowledgement, true);
+  if (note.answered == tracking::Answered::unseen) tree.flag(Own::unseen_request, true);
+}
+
+/// The round of going back and sending again that the frame belongs to.
+void add_round(const Branch& tree, const FrameFacts& facts) {
+  const Event& round = *facts.retransmission;
+  const Branch inside = tree.below(tree.number(Own::round, facts.round), Subtree::event);
+  inside.frame(Own::round_frame, round.frame);
+  inside.frame(Own::round_last_frame, round.last_frame);
+  inside.frame(Own::round_origin_frame, round.origin_frame);
+  inside.wide(Own::round_packets, round.packets);
+  inside.wide(Own::round_octets, round.octets);
+  inside.number(Own::round_cause, index(round.cause));
+  inside.frame(Own::round_cause_frame, round.cause_frame);
+  if (facts.reaction) inside.duration(Own::round_reaction, facts.reaction);
+  inside.duration(Own::round_cost, round.duration);
+}
+
+/// What an event's value and found are, by its kind.
+void add_typed(const Branch& tree, const Event& event) {
+  using enum tracking::EventKind;
+  switch (event.kind) {
+    case rnr_nak:
+    case retransmission:
+      if (event.kind == retransmission && event.cause != tracking::Cause::rnr) break;
+      tree.duration(Own::rnr_timer, static_cast<std::int64_t>(event.value));
+      if (event.found) tree.duration(Own::rnr_wait, static_cast<std::int64_t>(event.found));
+      if (event.found && event.found < event.value) tree.flag(Own::rnr_early, true);
+      break;
+    case msn_jump:
+      tree.number(Own::msn_expected, event.value);
+      tree.number(Own::msn_found, event.found);
+      break;
+    case cnp:
+      if (event.value) tree.wide(Own::cnp_rate_before, event.value);
+      if (event.value) tree.wide(Own::cnp_rate_after, event.found);
+      break;
+    default: break;
+  }
+}
+
+/// Whom a congestion notification is for, and what it answers.
+void add_notification(const Branch& tree, packet_info* pinfo, const FrameFacts& facts) {
+  const NotificationFacts& found = *facts.notification;
+  if (facts.connection) {
+    const End slowed = tracking::other(facts.note->end);
+    tree.text(Own::cnp_flow, wmem_strdup_printf(pinfo->pool, "%s to %s", end_text(pinfo, *facts.connection, slowed),
+                                                end_text(pinfo, *facts.connection, facts.note->end)));
+  }
+  tree.number(Own::cnp_marked, found.marked);
+  if (found.marked_frame) {
+    tree.frame(Own::cnp_ce_frame, found.marked_frame);
+    tree.duration(Own::cnp_latency, found.after);
+  }
+  if (found.before_frame) {
+    tree.frame(Own::cnp_before, found.before_frame);
+    tree.duration(Own::cnp_interval, found.interval);
+  }
 }
 
 /// A message as a data source of its own, with the frames that carry it.
@@ -242,6 +314,10 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
       inside.number(Own::joined_by, index(facts.connection->joined_by));
       const auto &own = facts.connection->ends[index(note.end)],
                  &peer = facts.connection->ends[index(tracking::other(note.end))];
+      if (facts.connection->mtu) inside.number(Own::mtu, facts.connection->mtu);
+      inside.frame(Own::opened_in, facts.connection->opened_frame);
+      if (facts.connection->open_duration) inside.duration(Own::open_time, facts.connection->open_duration);
+      inside.frame(Own::closed_in, facts.connection->closed_frame);
       if (own.qp_known) inside.number(Own::own_qp, own.qp);
       if (peer.qp_known) inside.number(Own::peer_qp, peer.qp);
       const char* from = end_text(pinfo, *facts.connection, note.end);
@@ -254,12 +330,18 @@ void show_analysis(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Se
     }
     inside.number(Own::sender, index(note.end));
     inside.number(Own::relative_psn, note.relative_psn);
-    inside.number(Own::outstanding, note.outstanding);
+    add_window(inside, note, facts);
     inside.flag(Own::again, note.again);
     if (note.related_frame) {
       inside.frame(note.again ? Own::first_sent_in : Own::answers_frame, note.related_frame);
       inside.duration(note.again ? Own::first_sent_ago : Own::answers_after, note.related_delay);
     }
+    inside.frame(Own::sent_again_in, facts.sent_again_in);
+    if (facts.retransmission && facts.retransmission->kind == tracking::EventKind::retransmission)
+      add_round(inside, facts);
+    for (const Event* event : facts.events) add_typed(inside, *event);
+    if (facts.notification) add_notification(inside, pinfo, facts);
+    inside.frame(Own::ce_notified_in, facts.notified_in);
     const bool listed = facts.message && std::any_of(facts.messages.begin(), facts.messages.end(),
                                                      [&](const auto& one) { return one.second == facts.message; });
     if (facts.message && !listed) {

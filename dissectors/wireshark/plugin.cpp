@@ -51,12 +51,13 @@ void begin() {
   current_of = nullptr;
   unless_out_of_memory([] {
     SessionOptions options;
-    options.dissector.verify_crcs = preferences.verify_crcs != FALSE;
+    options.dissector.verify_crcs = preferences.verify_crcs;
     options.dissector.decode.extra_roce_v2_port =
         preferences.roce_port ? static_cast<std::uint16_t>(preferences.roce_port) : port_decoded_as_roce();
-    options.monitors = preferences.check_rules != FALSE;
+    options.monitors = preferences.check_rules;
     options.kept_octets = std::size_t{preferences.kept_megabytes} << 20;
     file = std::make_unique<Session>(options);
+    if (preferences.read_once) file->read_once();
   });
   take_places();
 }
@@ -111,6 +112,11 @@ void register_preferences() {
       module, "kept_megabytes", "Megabytes for messages that lie in several packets",
       "So much of their payload is kept in all, to show them whole; of further ones the headers alone", 10,
       &preferences.kept_megabytes);
+  prefs_register_bool_preference(
+      module, "read_once", "Forget old frames (tshark in one pass only)",
+      "What was known of frames is forgotten some 65,000 frames later: memory stays bounded, however long the capture "
+      "is. Never in the window, nor with tshark -2: they ask for old frames again",
+      &preferences.read_once);
 }
 
 void register_protocol() {

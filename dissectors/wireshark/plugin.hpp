@@ -9,10 +9,11 @@ namespace rdmawire::wireshark {
 
 /// What the user chose.
 struct Preferences {
-  gboolean lower_layers = FALSE;
-  gboolean verify_crcs = TRUE;
-  gboolean check_rules = TRUE;
-  gboolean main_dissector = FALSE;
+  Boolean lower_layers = FALSE;
+  Boolean verify_crcs = TRUE;
+  Boolean check_rules = TRUE;
+  Boolean main_dissector = FALSE;
+  Boolean read_once = FALSE;
   guint roce_port = 0;
   guint kept_megabytes = 32;
 };

@@ -12,6 +12,13 @@
 namespace rdmawire::wireshark {
 namespace {
 
+/// Of one requester, where nothing is asked for again.
+constexpr std::size_t remembered_messages = std::size_t{1} << 16;
+
+constexpr std::uint64_t key_of(std::uint64_t connection, End requester) {
+  return connection * 2 + static_cast<unsigned>(requester);
+}
+
 constexpr End other_if(End end, bool swap) { return swap ? tracking::other(end) : end; }
 
 tracking::TrackerOptions tracker_options(const SessionOptions& options) {
@@ -39,77 +46,61 @@ Range message_octets(const HeaderStack& stack) {
   return {begin, end - begin};
 }
 
-/// A header stack without what was not used of it.
-struct Session::SavedStack {
-  std::vector<Layer> layers;
-  std::vector<ParseError> findings;
-  Range payload, pad, mpa_crc;
-  Wire wire = Wire::none;
-  std::uint8_t network = HeaderStack::none, transport = HeaderStack::none;
-  bool cut = false;
+MessageFacts::MessageFacts(const Message& m)
+    : start(m.start),
+      end_time(m.end_time),
+      first_response_time(m.first_response_time),
+      answer_time(m.answer_time),
+      size(m.size),
+      remote_address(m.remote_address),
+      connection(static_cast<std::uint32_t>(m.connection)),
+      number(static_cast<std::uint32_t>(m.number)),
+      key(m.key),
+      first_psn(m.first_psn),
+      last_psn(m.last_psn),
+      packets(m.packets),
+      repeated_packets(m.repeated_packets),
+      first_frame(static_cast<std::uint32_t>(m.first_frame)),
+      last_frame(static_cast<std::uint32_t>(m.last_frame)),
+      first_response_frame(static_cast<std::uint32_t>(m.first_response_frame)),
+      answer_frame(static_cast<std::uint32_t>(m.answer_frame)),
+      end(m.end),
+      kind(m.kind),
+      outcome(m.outcome),
+      has_remote(m.has_remote) {}
 
-  explicit SavedStack(const HeaderStack& stack)
-      : layers(stack.layers().begin(), stack.layers().end()),
-        findings(stack.findings().begin(), stack.findings().end()),
-        payload(stack.payload),
-        pad(stack.pad),
-        mpa_crc(stack.mpa_crc),
-        wire(stack.wire),
-        network(stack.network),
-        transport(stack.transport),
-        cut(stack.cut) {}
-  void into(HeaderStack& stack, Bytes bytes, std::uint32_t wire_length) const {
-    stack.reset(bytes, wire_length);
-    for (const Layer& layer : layers) stack.push(*layer.header, layer.offset, layer.length);
-    for (const ParseError& finding : findings) stack.report(finding);
-    stack.payload = payload;
-    stack.pad = pad;
-    stack.mpa_crc = mpa_crc;
-    stack.wire = wire;
-    stack.network = network;
-    stack.transport = transport;
-    stack.cut = cut;
-  }
-};
+Session::SavedStack Session::saved_stack(const HeaderStack& stack) {
+  SavedStack saved;
+  saved.layers = static_cast<std::uint32_t>(layers_.end());
+  saved.layer_count = static_cast<std::uint8_t>(stack.layers().size());
+  for (const Layer& layer : stack.layers()) layers_.add(layer);
+  saved.findings = static_cast<std::uint32_t>(findings_.end());
+  saved.finding_count = static_cast<std::uint8_t>(stack.findings().size());
+  for (const ParseError& finding : stack.findings()) findings_.add(finding);
+  saved.payload = stack.payload;
+  saved.pad = stack.pad;
+  saved.mpa_crc = stack.mpa_crc;
+  saved.wire = stack.wire;
+  saved.network = stack.network;
+  saved.transport = stack.transport;
+  saved.cut = stack.cut;
+  return saved;
+}
 
-/// A PDU of a byte stream; of one that lies in several frames the octets, too.
-struct Session::SavedPdu {
-  SavedStack stack;
-  std::vector<std::uint8_t> octets;  ///< reassembled ones
-  std::uint32_t offset = 0;          ///< in the frame, others
-  std::uint32_t length = 0, wire_length = 0;
-  tracking::Pdu pdu;  ///< its stack is not used
-
-  SavedPdu(const tracking::Pdu& from, Bytes frame, bool keep_payload) : stack(from.stack) {
-    length = static_cast<std::uint32_t>(from.stack.bytes.size());
-    wire_length = from.stack.wire_length;
-    const bool inside =
-        from.stack.bytes.data() >= frame.data() && from.stack.bytes.data() + length <= frame.data() + frame.size();
-    if (inside) {
-      offset = static_cast<std::uint32_t>(from.stack.bytes.data() - frame.data());
-    } else {
-      octets.assign(from.stack.bytes.begin(), from.stack.bytes.end());
-      // The headers are always kept. Where the payload was let go, zeros would lie.
-      if (!keep_payload) octets.resize(std::min<std::size_t>(octets.size(), from.stack.payload.offset));
-    }
-    pdu.in_frame = from.in_frame;
-    pdu.reassembled = from.reassembled;
-    pdu.crc = from.crc;
-    pdu.markers = from.markers;
-    pdu.wrong_marker = from.wrong_marker;
-    pdu.from_initiator = from.from_initiator;
-    pdu.stream_offset = from.stream_offset;
-    pdu.stream_end = from.stream_end;
-  }
-};
-
-/// What of a packet its own octets do not tell.
-struct Session::Saved {
-  std::optional<SavedStack> stack;  ///< its own, where its connection told of more headers
-  std::vector<SavedPdu> pdus;
-  tracking::UpperEvidence upper;
-  std::vector<std::string_view> notes;
-};
+void Session::restore(const SavedStack& saved, HeaderStack& stack, Bytes bytes, std::uint32_t wire_length) const {
+  stack.reset(bytes, wire_length);
+  for (std::size_t i = saved.layers; i < std::size_t{saved.layers} + saved.layer_count; ++i)
+    stack.push(*layers_[i].header, layers_[i].offset, layers_[i].length);
+  for (std::size_t i = saved.findings; i < std::size_t{saved.findings} + saved.finding_count; ++i)
+    stack.report(findings_[i]);
+  stack.payload = saved.payload;
+  stack.pad = saved.pad;
+  stack.mpa_crc = saved.mpa_crc;
+  stack.wire = saved.wire;
+  stack.network = saved.network;
+  stack.transport = saved.transport;
+  stack.cut = saved.cut;
+}
 
 Session::Session(const SessionOptions& options)
     : options_(options),
@@ -120,29 +111,35 @@ Session::Session(const SessionOptions& options)
 Session::~Session() = default;
 
 Session::Row& Session::row_of(std::uint64_t frame) {
-  if (frame >= rows_.size()) rows_.resize(frame + 1);
+  rows_.grow(frame + 1);
   return rows_[frame];
 }
 
-const Session::Row* Session::find_row(std::uint64_t frame) const {
-  return frame < rows_.size() ? &rows_[frame] : nullptr;
-}
+const Session::Row* Session::find_row(std::uint64_t frame) const { return rows_.has(frame) ? &rows_[frame] : nullptr; }
 
 void Session::link(std::uint64_t frame, What what, std::size_t index) {
-  if (frame == 0 || frame > last_frame_) return;
+  if (frame == 0 || frame > last_frame_ || frame < rows_.begin()) return;
   Row& row = row_of(frame);
-  links_.push_back({static_cast<std::uint32_t>(index), row.links, what});
-  row.links = static_cast<std::uint32_t>(links_.size() - 1);
+  links_.add(Link{static_cast<std::uint32_t>(index), row.links, what});
+  row.links = static_cast<std::uint32_t>(links_.end() - 1);
+  row.happened |= what == What::event || what == What::violation;
 }
 
 const Packet& Session::add(const Frame& frame) {
   last_frame_ = frame.number;
+  if (once_) forget();
   packet_.number = frame.number;
   packet_.time_ns = frame.time_ns;
   packet_.link = frame.link;
   dissector_.dissect(packet_, frame.bytes, frame.wire_length);
   Row& row = row_of(frame.number);
   row.iwarp = packet_.tcp.connection != nullptr;
+  row.happened = !packet_.stack.findings().empty() ||
+                 std::any_of(packet_.pdus.begin(), packet_.pdus.end(),
+                             [](const tracking::Pdu& pdu) { return !pdu.stack.findings().empty(); });
+  if (const auto bth = packet_.stack.get<Bth>())
+    row.notifies = opcode(bth->get<"opcode">()).operation == Operation::congestion_notification;
+  if (row.notifies) notified_at_[frame.number] = frame.time_ns;
   save(row);
   keep_segment(row);
   if (!packet_.pdus.empty()) keep_stream_segments();
@@ -156,18 +153,79 @@ void Session::save(Row& row) {
   // Upper layer headers come behind what decode() gives by itself: where a connection says whose they are.
   const bool upper = packet_.upper.protocol != Upper::unknown || packet_.stack.find(info<Mad>) != nullptr;
   if (!upper && packet_.pdus.empty() && packet_.notes.empty()) return;
-  Saved& saved = saved_.emplace_back();
-  if (upper) saved.stack.emplace(packet_.stack);
+  Saved& saved = saved_.add();
+  row.saved = static_cast<std::uint32_t>(saved_.end() - 1);
+  saved.has_stack = upper;
+  if (upper) saved.stack = saved_stack(packet_.stack);
   saved.upper = packet_.upper;
-  saved.notes = packet_.notes;
-  saved.pdus.reserve(packet_.pdus.size());
-  for (const tracking::Pdu& pdu : packet_.pdus) {
-    const std::size_t octets = pdu.reassembled ? pdu.stack.bytes.size() : 0;
-    const bool keep = kept_ + octets <= options_.kept_octets;
-    (keep ? kept_ : dropped_) += octets;
-    saved.pdus.emplace_back(pdu, packet_.stack.bytes, keep);
+  saved.notes = static_cast<std::uint32_t>(notes_.end());
+  saved.note_count = static_cast<std::uint8_t>(std::min<std::size_t>(packet_.notes.size(), UINT8_MAX));
+  for (std::size_t i = 0; i < saved.note_count; ++i) notes_.add(packet_.notes[i]);
+  saved.pdus = static_cast<std::uint32_t>(pdus_.end());
+  saved.pdu_count = static_cast<std::uint16_t>(std::min<std::size_t>(packet_.pdus.size(), UINT16_MAX));
+  const Bytes frame = packet_.stack.bytes;
+  for (std::size_t i = 0; i < saved.pdu_count; ++i) {
+    const tracking::Pdu& from = packet_.pdus[i];
+    const Bytes bytes = from.stack.bytes;
+    SavedPdu& pdu = pdus_.add();
+    pdu.stack = saved_stack(from.stack);
+    pdu.length = static_cast<std::uint32_t>(bytes.size());
+    pdu.wire_length = from.stack.wire_length;
+    pdu.in_frame = from.in_frame;
+    pdu.crc = from.crc;
+    pdu.markers = from.markers;
+    pdu.reassembled = from.reassembled;
+    pdu.wrong_marker = from.wrong_marker;
+    if (bytes.data() >= frame.data() && bytes.data() + bytes.size() <= frame.data() + frame.size()) {
+      pdu.offset = static_cast<std::uint32_t>(bytes.data() - frame.data());
+      continue;
+    }
+    if (kept_ + bytes.size() > options_.kept_octets) {
+      // The headers are always kept. Where the payload was let go, zeros would lie.
+      const auto headers = std::min(pdu.length, from.stack.payload.offset);
+      dropped_ += pdu.length - headers;
+      pdu.length = headers;
+    }
+    pdu.octets = keep_octets(bytes.first(pdu.length));
   }
-  row.saved = static_cast<std::uint32_t>(saved_.size() - 1);
+}
+
+const std::uint8_t* Session::keep_octets(Bytes octets) {
+  constexpr std::size_t piece = std::size_t{1} << 20;
+  if (octets_.end() == octets_.begin() || octets_.back().capacity() - octets_.back().size() < octets.size())
+    octets_.add().reserve(std::max<std::size_t>(piece, octets.size()));
+  std::vector<std::uint8_t>& into = octets_.back();
+  into.insert(into.end(), octets.begin(), octets.end());
+  kept_ += octets.size();
+  return into.data() + into.size() - octets.size();
+}
+
+// What no later frame asks for. Messages and rounds lie closer together than this, and what refers to earlier ones says
+// only that they were.
+void Session::forget() {
+  constexpr std::uint64_t remembered = 1 << 16, step = 1 << 12;
+  if (last_frame_ % step != 0) return;
+  milestones_.push_back({last_frame_, links_.end(), events_.end(), messages_.end(), saved_.end(), pdus_.end(),
+                         layers_.end(), findings_.end(), notes_.end(), segments_.end(), stream_messages_.end(),
+                         octets_.end() - (octets_.end() == octets_.begin() ? 0 : 1)});
+  const Milestone& old = milestones_.front();
+  if (old.frame + remembered > last_frame_) return;
+  for (std::size_t i = octets_.begin(); i < old.octets; ++i) kept_ -= octets_[i].size();
+  for (std::size_t i = stream_messages_.begin(); i < old.stream_messages; ++i)
+    kept_ -= stream_messages_[i].octets.size();
+  rows_.forget_before(old.frame);
+  links_.forget_before(old.links);
+  events_.forget_before(old.events);
+  messages_.forget_before(old.messages);
+  saved_.forget_before(old.saved);
+  pdus_.forget_before(old.pdus);
+  layers_.forget_before(old.layers);
+  findings_.forget_before(old.findings);
+  notes_.forget_before(old.notes);
+  segments_.forget_before(old.segments);
+  stream_messages_.forget_before(old.stream_messages);
+  octets_.forget_before(old.octets);
+  milestones_.pop_front();
 }
 
 void Session::keep_segment(Row& row) {
@@ -179,22 +237,15 @@ void Session::keep_segment(Row& row) {
   if (op.position == Position::only) return;
   // What was damaged is no part of a message, and comes again.
   if (packet_.icrc.status == CrcCheck::Status::bad) return;
-  Segment& segment = segments_.emplace_back();
-  row.segment = static_cast<std::uint32_t>(segments_.size() - 1);
+  Segment& segment = segments_.add();
+  row.segment = static_cast<std::uint32_t>(segments_.end() - 1);
   segment.position = op.position;
   segment.length = range.length;
   if (kept_ + range.length > options_.kept_octets) {
     dropped_ += range.length;
     return;
   }
-  kept_ += range.length;
-  constexpr std::size_t piece = std::size_t{1} << 20;
-  if (octets_.empty() || octets_.back().capacity() - octets_.back().size() < range.length)
-    octets_.emplace_back().reserve(std::max<std::size_t>(piece, range.length));
-  std::vector<std::uint8_t>& into = octets_.back();
-  const Bytes octets = stack.bytes_of(range);
-  into.insert(into.end(), octets.begin(), octets.end());
-  segment.octets = into.data() + into.size() - octets.size();
+  segment.octets = keep_octets(stack.bytes_of(range));
 }
 
 void Session::keep_stream_segments() {
@@ -238,9 +289,8 @@ void Session::keep_stream_segments() {
     }
     if (!last) continue;
     if (open.whole) {
-      const std::size_t index = stream_messages_.size();
-      stream_messages_.push_back(std::move(message));
-      const StreamMessage& done = stream_messages_.back();
+      const std::size_t index = stream_messages_.end();
+      const StreamMessage& done = stream_messages_.add(std::move(message));
       for (std::size_t i = 0; i + 1 < done.frames.size(); ++i)
         if (i == 0 || done.frames[i] != done.frames[i - 1]) link(done.frames[i], What::part, index);
       link(packet_.number, What::whole, index);
@@ -250,7 +300,7 @@ void Session::keep_stream_segments() {
 }
 
 Session::Requests& Session::requests_of(std::uint64_t connection, End requester) {
-  const std::uint64_t key = connection * 2 + static_cast<unsigned>(requester);
+  const std::uint64_t key = key_of(connection, requester);
   if (!last_requests_ || last_requests_key_ != key) {
     last_requests_ = &requests_[key];
     last_requests_key_ = key;
@@ -259,7 +309,7 @@ Session::Requests& Session::requests_of(std::uint64_t connection, End requester)
 }
 
 const Session::Requests* Session::find_requests(std::uint64_t connection, End requester) const {
-  const auto found = requests_.find(connection * 2 + static_cast<unsigned>(requester));
+  const auto found = requests_.find(key_of(connection, requester));
   return found == requests_.end() ? nullptr : &found->second;
 }
 
@@ -267,7 +317,7 @@ const Session::Arrangement* Session::arranged(std::uint64_t frame) const {
   const Row* row = find_row(frame);
   if (!row || row->segment == none || !row->has_note || row->message == 0) return nullptr;
   const Requests* requests = find_requests(row->connection, row->requester);
-  if (!requests || row->message > requests->segments.size()) return nullptr;
+  if (!requests || !requests->segments.has(row->message - 1)) return nullptr;
   const std::uint32_t newest = requests->segments[row->message - 1];
   Arrangement& found = arrangement_;
   if (found.connection == row->connection && found.message == row->message && found.requester == row->requester &&
@@ -280,7 +330,8 @@ const Session::Arrangement* Session::arranged(std::uint64_t frame) const {
   found.whole_in = 0;
   found.order.clear();
   const auto segment_of = [this](std::uint32_t one) -> const Segment& { return segments_[rows_[one].segment]; };
-  for (std::uint32_t one = newest; one != 0; one = segment_of(one).previous) found.order.push_back(one);
+  for (std::uint32_t one = newest; one != 0 && rows_.has(one); one = segment_of(one).previous)
+    found.order.push_back(one);
   const auto psn = [this](std::uint32_t one) { return rows_[one].relative_psn; };
   // Of one that was sent again the first counts.
   std::sort(found.order.begin(), found.order.end(),
@@ -340,27 +391,30 @@ const Packet& Session::again(const Frame& frame) {
   packet.icrc = verify ? check_icrc(packet.stack) : CrcCheck{};
   packet.vcrc = verify ? check_vcrc(packet.stack) : CrcCheck{};
   if (!saved) return packet;
-  if (saved->stack) {
+  if (saved->has_stack) {
     const Range icrc = packet.stack.icrc, vcrc = packet.stack.vcrc;
     const bool fragment = packet.stack.fragment;
-    saved->stack->into(packet.stack, frame.bytes, frame.wire_length);
+    restore(saved->stack, packet.stack, frame.bytes, frame.wire_length);
     packet.stack.icrc = icrc;
     packet.stack.vcrc = vcrc;
     packet.stack.fragment = fragment;
   }
   packet.upper = saved->upper;
-  packet.notes = saved->notes;
-  for (const SavedPdu& from : saved->pdus) {
-    tracking::Pdu& pdu = packet.pdus.emplace_back(from.pdu);
-    Bytes bytes = from.octets;
-    if (from.octets.empty()) {
-      if (std::size_t{from.offset} + from.length > frame.bytes.size()) {
-        packet.pdus.pop_back();  // not the frame that it was
-        continue;
-      }
+  for (std::size_t i = 0; i < saved->note_count; ++i) packet.notes.push_back(notes_[saved->notes + i]);
+  for (std::size_t i = 0; i < saved->pdu_count; ++i) {
+    const SavedPdu& from = pdus_[saved->pdus + i];
+    Bytes bytes(from.octets, from.length);
+    if (!from.octets) {
+      if (std::size_t{from.offset} + from.length > frame.bytes.size()) continue;  // not the frame that it was
       bytes = frame.bytes.subspan(from.offset, from.length);
     }
-    from.stack.into(pdu.stack, bytes, from.wire_length);
+    tracking::Pdu& pdu = packet.pdus.emplace_back();
+    pdu.in_frame = from.in_frame;
+    pdu.crc = from.crc;
+    pdu.markers = from.markers;
+    pdu.reassembled = from.reassembled;
+    pdu.wrong_marker = from.wrong_marker;
+    restore(from.stack, pdu.stack, bytes, from.wire_length);
   }
   return packet;
 }
@@ -374,7 +428,7 @@ void Session::finish() {
 
 bool Session::eventful(std::uint64_t frame) const {
   const Row* row = find_row(frame);
-  return row && (row->links != none || row->again);
+  return row && (row->happened || row->again);
 }
 
 bool Session::is_iwarp(std::uint64_t frame) const {
@@ -405,6 +459,10 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   facts.connection = nullptr;
   facts.message = nullptr;
   facts.retransmission = nullptr;
+  facts.round = 0;
+  facts.reaction = 0;
+  facts.sent_again_in = facts.notified_in = 0;
+  facts.notification.reset();
   facts.events.clear();
   facts.messages.clear();
   facts.violations.clear();
@@ -443,36 +501,91 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   note.related_delay = row->related_delay;
   note.outstanding = row->outstanding;
   note.again = row->again;
+  note.answered = row->answered;
+  note.acknowledged = row->acknowledged;
+  note.outstanding_octets = row->outstanding_octets;
+  note.reads = row->reads;
+  note.read_limit = row->read_limit;
+  if (row->has_credits) note.credits = row->credits;
+  facts.sent_again_in = row->sent_again_in;
   facts.connection = connection_of(note.connection);
   if (note.message != 0) {
     // What was told of a half is called as it was then.
     for (const auto& [id, requester] :
          {std::pair(note.connection, note.requester), std::pair(std::uint64_t{row->connection}, row->requester)}) {
       const Requests* requests = find_requests(id, requester);
-      if (facts.message || !requests || note.message > requests->messages.size()) continue;
+      if (facts.message || !requests || !requests->messages.has(note.message - 1)) continue;
       const std::uint32_t index = requests->messages[note.message - 1];
-      if (index != none) facts.message = &messages_[index];
+      if (index != none && messages_.has(index)) facts.message = &messages_[index];
     }
   }
-  if (note.again)
-    for (const std::uint64_t id : {note.connection, std::uint64_t{row->connection}}) {
-      const auto rounds = rounds_.find(id);
-      if (rounds == rounds_.end() || facts.retransmission) continue;
-      for (const std::uint32_t index : rounds->second)
-        if (events_[index].frame <= frame && frame <= events_[index].last_frame) facts.retransmission = &events_[index];
-    }
+  if (note.again) round_of(frame, *row, facts);
+  if (row->notifies || row->marked) congestion_of(frame, *row, facts);
+}
+
+void Session::round_of(std::uint64_t frame, const Row& row, FrameFacts& facts) const {
+  for (const auto& [id, end] :
+       {std::pair(facts.note->connection, facts.note->end), std::pair(std::uint64_t{row.connection}, row.end)}) {
+    const Requests* requests = find_requests(id, end);
+    if (!requests) continue;
+    const auto& rounds = requests->rounds;
+    const auto behind = std::upper_bound(rounds.begin(), rounds.end(), frame,
+                                         [](std::uint64_t one, const RoundPlace& round) { return one < round.frame; });
+    if (behind == rounds.begin()) continue;
+    const RoundPlace& round = *(behind - 1);
+    if (frame > round.last_frame || !events_.has(round.index)) continue;
+    const Event& event = events_[round.index];
+    facts.retransmission = &event;
+    facts.round = static_cast<std::uint32_t>(behind - rounds.begin());
+    const Row* cause = find_row(event.cause_frame);
+    for (std::uint32_t at = cause ? cause->links : none; at != none; at = links_[at].next)
+      if (links_[at].what == What::event && event.cause_frame != 0)
+        if (const Event& one = events_[links_[at].index];
+            one.kind == tracking::EventKind::nak || one.kind == tracking::EventKind::rnr_nak)
+          facts.reaction = event.time - one.time;
+    return;
+  }
+}
+
+void Session::congestion_of(std::uint64_t frame, const Row& row, FrameFacts& facts) const {
+  const auto before = [](const auto& one, std::uint64_t other) { return one.first < other; };
+  // Who notifies speaks to the sender of what was marked.
+  const End sender = row.notifies ? tracking::other(facts.note->end) : facts.note->end;
+  const Requests* requests = find_requests(facts.note->connection, sender);
+  if (!requests) return;
+  const auto &marks = requests->marks, &notifications = requests->notifications;
+  if (row.marked) {
+    const auto next = std::lower_bound(notifications.begin(), notifications.end(), frame, before);
+    if (next != notifications.end()) facts.notified_in = next->first;
+  }
+  if (!row.notifies) return;
+  const auto own = std::lower_bound(notifications.begin(), notifications.end(), frame, before);
+  if (own == notifications.end() || own->first != frame) return;
+  NotificationFacts& found = facts.notification.emplace();
+  auto from = marks.begin();
+  if (own != notifications.begin()) {
+    found.before_frame = (own - 1)->first;
+    found.interval = own->second - (own - 1)->second;
+    from = std::lower_bound(marks.begin(), marks.end(), found.before_frame, before);
+  }
+  const auto to = std::lower_bound(from, marks.end(), frame, before);
+  found.marked = static_cast<std::uint32_t>(to - from);
+  if (to == marks.begin()) return;
+  found.marked_frame = (to - 1)->first;
+  found.after = own->second - (to - 1)->second;
 }
 
 void Session::message(const Connection& connection, const Message& message) {
   note_connection(connection);
-  const std::size_t index = messages_.size();
-  messages_.push_back(message);
+  const std::size_t index = messages_.end();
+  messages_.add(message);
   // Numbers rise by one; a bound all the same, where they would not.
   constexpr std::uint64_t most_numbers = std::uint64_t{1} << 26;
   if (message.number != 0 && message.number < most_numbers) {
-    std::vector<std::uint32_t>& known = requests_of(message.connection, message.end).messages;
-    if (known.size() < message.number) known.resize(message.number, none);
-    known[message.number - 1] = static_cast<std::uint32_t>(index);
+    Kept<std::uint32_t>& known = requests_of(message.connection, message.end).messages;
+    while (known.end() < message.number) known.add(none);
+    if (once_) known.forget_before(known.end() - std::min(known.end(), remembered_messages));
+    if (known.has(message.number - 1)) known[message.number - 1] = static_cast<std::uint32_t>(index);
   }
   link(message.first_frame, What::begins, index);
   if (message.last_frame != message.first_frame) link(message.last_frame, What::ends, index);
@@ -484,11 +597,17 @@ void Session::message(const Connection& connection, const Message& message) {
 void Session::event(const Connection* connection, const Event& event) {
   if (monitors_) monitors_->event(connection, event);
   if (connection) note_connection(*connection);
-  const std::size_t index = events_.size();
-  events_.push_back(event);
+  const std::size_t index = events_.end();
+  events_.add(event);
   link(event.frame, What::event, index);
   if (event.kind == tracking::EventKind::retransmission || event.kind == tracking::EventKind::tcp_retransmission)
-    rounds_[event.connection].push_back(static_cast<std::uint32_t>(index));
+    requests_of(event.connection, event.end)
+        .rounds.push_back({static_cast<std::uint32_t>(event.frame), static_cast<std::uint32_t>(event.last_frame),
+                           static_cast<std::uint32_t>(index)});
+  if (event.kind == tracking::EventKind::ecn_marked && event.connection != 0 && rows_.has(event.frame)) {
+    rows_[event.frame].marked = true;
+    requests_of(event.connection, event.end).marks.emplace_back(event.frame, event.time);
+  }
 }
 
 void Session::connection(const Connection& connection, tracking::Farewell farewell) {
@@ -501,11 +620,20 @@ void Session::merged(const Connection& connection, std::uint64_t id) {
   note_connection(connection);
   // The half that had given up is the connection's second one: tracking joins it to the first.
   renamed_[id] = {connection.id, true};
+  for (const End end : {End::a, End::b}) {
+    const auto half = requests_.find(key_of(id, end));
+    if (half == requests_.end()) continue;
+    Requests &from = half->second, &into = requests_of(connection.id, tracking::other(end));
+    for (const auto list : {&Requests::marks, &Requests::notifications}) {
+      (into.*list).insert((into.*list).end(), (from.*list).begin(), (from.*list).end());
+      std::sort((into.*list).begin(), (into.*list).end());
+    }
+  }
 }
 
 void Session::packet(const Connection& connection, std::uint64_t frame, const PacketNote& note) {
   note_connection(connection);
-  if (frame == 0 || frame > last_frame_) return;
+  if (frame == 0 || frame > last_frame_ || frame < rows_.begin()) return;
   Row& row = row_of(frame);
   row.has_note = true;
   row.connection = static_cast<std::uint32_t>(note.connection);
@@ -517,9 +645,25 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
   row.again = note.again;
   row.end = note.end;
   row.requester = note.requester;
+  row.answered = note.answered;
+  row.acknowledged = note.acknowledged;
+  row.outstanding_octets = note.outstanding_octets;
+  row.reads = static_cast<std::uint16_t>(std::min<std::uint32_t>(note.reads, UINT16_MAX));
+  row.read_limit = note.read_limit;
+  row.has_credits = note.credits.has_value();
+  row.credits = static_cast<std::uint16_t>(std::min<std::uint32_t>(note.credits.value_or(0), UINT16_MAX));
+  if (note.again && note.related_frame != frame && rows_.has(note.related_frame))
+    if (Row& first = rows_[note.related_frame]; first.sent_again_in == 0)
+      first.sent_again_in = static_cast<std::uint32_t>(frame);
+  if (row.notifies) {
+    requests_of(note.connection, tracking::other(note.end)).notifications.emplace_back(frame, notified_at_[frame]);
+    notified_at_.erase(frame);
+  }
   if (row.segment == none || note.message == 0 || note.message >= std::uint64_t{1} << 26) return;
-  std::vector<std::uint32_t>& newest = requests_of(note.connection, note.requester).segments;
-  if (newest.size() < note.message) newest.resize(note.message, 0);
+  Kept<std::uint32_t>& newest = requests_of(note.connection, note.requester).segments;
+  newest.grow(note.message);
+  if (once_) newest.forget_before(newest.end() - std::min(newest.end(), remembered_messages));
+  if (!newest.has(note.message - 1)) return;
   segments_[row.segment].previous = newest[note.message - 1];
   newest[note.message - 1] = static_cast<std::uint32_t>(frame);
 }
@@ -542,6 +686,9 @@ void Session::note_connection(const Connection& connection) {
   facts.ends = connection.ends;
   facts.joined_by = connection.joined_by;
   facts.mtu = connection.mtu;
+  facts.opened_frame = connection.opened_frame;
+  facts.closed_frame = connection.closed_frame;
+  facts.open_duration = connection.open_duration;
 }
 
 void Session::link_violations() {

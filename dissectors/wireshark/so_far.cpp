@@ -4,7 +4,9 @@
 ///
 ///     wireshark_so_far CAPTURE
 ///
-/// A line a frame: number, connection, end, relative PSN, outstanding, again, related frame; then its events.
+/// A line a frame: number, connection, end, relative PSN, outstanding, again, related frame, outstanding octets,
+/// packets acknowledged, what a response answers, READs outstanding and allowed, credits (-: none are given); then its
+/// events.
 
 #include <cstdio>
 #include <string>
@@ -30,11 +32,13 @@ class Hearing final : public tracking::Sink {
   }
   void packet(const tracking::Connection&, std::uint64_t of, const tracking::PacketNote& n) override {
     if (of != frame) return;
-    char text[160];
-    std::snprintf(text, sizeof text, " %llu %c %u %u %d %llu", static_cast<unsigned long long>(n.connection),
-                  n.end == tracking::End::a ? 'a' : 'b', n.relative_psn, n.outstanding, n.again ? 1 : 0,
-                  static_cast<unsigned long long>(n.related_frame));
-    note = text;
+    char text[200];
+    std::snprintf(text, sizeof text, " %llu %c %u %u %d %llu %u %u %s %u %u ",
+                  static_cast<unsigned long long>(n.connection), n.end == tracking::End::a ? 'a' : 'b', n.relative_psn,
+                  n.outstanding, n.again ? 1 : 0, static_cast<unsigned long long>(n.related_frame),
+                  n.outstanding_octets, n.acknowledged, to_string(n.answered).data(), n.reads,
+                  static_cast<unsigned>(n.read_limit));
+    note = text + (n.credits ? std::to_string(*n.credits) : "-");
   }
   void event(const tracking::Connection*, const tracking::Event& event) override {
     if (event.frame != frame) return;

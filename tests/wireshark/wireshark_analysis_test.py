@@ -148,6 +148,31 @@ def test_events(capture, tables_of, trees_of):
             assert fields(tree, "analysis." + event[0]), f"frame {frame}: no expert item {event[0]}"
 
 
+@pytest.mark.parametrize("capture", ALL, ids=lambda path: path.name)
+def test_rounds_of_going_back(capture, tables_of, trees_of):
+    """Each packet that is sent again names its round, with what `analyze` says of that, and its first sending names it."""
+    tables, trees = tables_of(capture), trees_of(capture)
+    rounds = [row for row in tables.events if row["kind"] == "retransmission"]
+    said = {}
+    for frame, tree in trees.items():
+        for element in fields(tree, "analysis.go_back_n") if tree is not None else []:
+            end = shown(tree, "analysis.sender")
+            key = (shown(tree, "analysis.connection"), "ab"[int(end)], element.get("show"))
+            told = tuple(direct(element, "analysis.go_back_n." + name) for name in (
+                "begins_in", "ends_in", "goes_back_to", "packets", "octets", "cause_frame")) + (
+                word(element, "analysis.go_back_n.cause"), ns(direct(element, "analysis.go_back_n.time")))
+            assert said.setdefault(key, told) == told, f"frame {frame}"
+            assert int(told[0]) <= frame <= int(told[1])
+            first = shown(tree, "analysis.first_sent_in")
+            if first:
+                assert shown(trees[int(first)], "analysis.sent_again_in"), f"frame {frame}, first in {first}"
+    assert sorted(said.values()) == sorted(
+        (row["frame"], row["last_frame"], row["origin_frame"], row["packets"], row["octets"], row["cause_frame"],
+         row["cause"], int(row["duration_ns"])) for row in rounds)
+    if capture.name.startswith("rc-pingpong-loss"):
+        assert len(rounds) == 18
+
+
 def message_of(element):
     return {
         "message": direct(element, "message.number"),
@@ -249,10 +274,19 @@ def test_one_pass_says_what_was_known_then(capture):
         if analysis is not None and direct(analysis, "analysis.connection"):
             again = direct(analysis, "analysis.again") in ("1", "True")
             related = direct(analysis, "analysis.first_sent_in" if again else "analysis.answers") or "0"
+            answered = ("acknowledged" if direct(analysis, "analysis.duplicate_acknowledgement")
+                        else "unseen" if direct(analysis, "analysis.unseen_request") else None)
+            # Of a response to what waits for it nothing is said but what it acknowledges.
+            answered = answered or ("outstanding" if " outstanding " in note else "nothing")
             said += " " + " ".join([direct(analysis, "analysis.connection"),
                                     "ab"[int(direct(analysis, "analysis.sender"))],
                                     direct(analysis, "analysis.relative_psn"),
-                                    direct(analysis, "analysis.outstanding"), str(int(again)), related])
+                                    direct(analysis, "analysis.outstanding"), str(int(again)), related,
+                                    direct(analysis, "analysis.outstanding_octets") or "0",
+                                    direct(analysis, "analysis.acknowledges") or "0", answered,
+                                    direct(analysis, "analysis.reads_outstanding") or "0",
+                                    direct(analysis, "analysis.reads_allowed") or "0",
+                                    direct(analysis, "analysis.credits") or "-"])
         assert said == note
         told = [] if tree is None else [event.get("show") for event in fields(tree, "event")]
         assert told == events.split(), f"frame {frame}"

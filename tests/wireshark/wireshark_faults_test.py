@@ -2,75 +2,14 @@
 by octet, decoded rightly by ours, beside theirs and in their place."""
 
 import struct
-import zlib
 
 import pytest
-from tshark_runs import needs_tshark, ours, with_plugin, without_plugin
+from made_frames import A, B, MACS, bth, checksum, ipv4, roce, see, value  # noqa: F401 (see is a fixture)
+from tshark_runs import needs_tshark, ours
 
 pytestmark = needs_tshark
 
-MACS = bytes.fromhex("525400000003" "525400000002")
-A, B = bytes([10, 0, 0, 2]), bytes([10, 0, 0, 3])
-
-
-def checksum(octets):
-    total = sum(struct.unpack(f">{len(octets) // 2}H", octets))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
-
-
-def ipv4(protocol, payload, source=A, destination=B, tos=0):
-    header = struct.pack(">BBHHHBBH4s4s", 0x45, tos, 20 + len(payload), 1, 0x4000, 64, protocol, 0, source, destination)
-    header = header[:10] + struct.pack(">H", checksum(header)) + header[12:]
-    return MACS + b"\x08\x00" + header + payload
-
-
-def roce(transport, port=49192, tos=0, to=4791):
-    """A RoCEv2 frame with its ICRC: IBTA vol 1, A17.3.3."""
-    udp = struct.pack(">HHHH", port, to, 8 + len(transport) + 4, 0)
-    frame = ipv4(17, udp + transport + bytes(4), tos=tos)
-    masked = bytearray(b"\xff" * 8 + frame[14:-4])
-    for at in (8 + 1, 8 + 8, 8 + 10, 8 + 11, 8 + 26, 8 + 27, 8 + 28 + 4):
-        masked[at] = 0xFF
-    return frame[:-4] + struct.pack("<I", zlib.crc32(masked))
-
-
-def bth(opcode, qp=0x11, psn=100, pad=0, flags=0):
-    return struct.pack(">BBHII", opcode, 0x40 | pad << 4, 0xFFFF, flags << 24 | qp, psn)
-
-
-def pcap(frames):
-    out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
-    for number, frame in enumerate(frames):
-        out += struct.pack("<IIII", 1_700_000_000, number, len(frame), len(frame)) + frame
-    return out
-
-
-@pytest.fixture
-def see(tmp_path):
-    """Writes frames to a capture and gives the packets of PDML."""
-
-    def look(frames, *arguments, plugin=True):
-        home = with_plugin() if plugin else without_plugin()
-        look.count += 1
-        capture = tmp_path / f"{tmp_path.name}-{look.count}.pcap"
-        capture.write_bytes(pcap(frames))
-        return home.packets(capture, *arguments)
-
-    look.count = 0
-    return look
-
-
 MAIN = ("-o", "rdmawire.main_dissector:TRUE")
-
-
-def value(packet, name):
-    tree = ours(packet)
-    assert tree is not None, "no tree"
-    found = [field.get("show") for field in tree.iter("field") if field.get("name") == "rdmawire." + name]
-    assert len(found) == 1, f"{name}: {found}"
-    return found[0]
 
 
 def protocols(packet):
@@ -103,6 +42,17 @@ def test_roce_on_another_port(see, arguments):
     packet, = see([frame], *arguments)
     assert value(packet, "bth.psn") == "100"
     good(packet)
+
+
+def test_decode_as_ours_by_ethernet_type(see):
+    """RoCEv1: a GRH behind the Ethernet type."""
+    transport = bth(4) + b"abcd" + bytes(4)
+    grh = struct.pack(">IHBB", 0x60000000, len(transport), 0x1B, 64) + bytes(10) + b"\xff\xff" + A + bytes(10) + b"\xff\xff" + B
+    frame = MACS + b"\x89\x15" + grh + transport
+    packet, = see([frame])
+    assert "infiniband" in protocols(packet) and value(packet, "bth.psn") == "100"
+    packet, = see([frame], "-d", "ethertype==0x8915,rdmawire")
+    assert "infiniband" not in protocols(packet) and value(packet, "bth.psn") == "100"
 
 
 def test_congestion_notification(see):

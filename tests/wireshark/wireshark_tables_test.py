@@ -176,6 +176,54 @@ def test_files_one_after_another_and_frames_in_any_order():
         assert [label for label in shown if label] == [name for name in said if name], f"frame {frame}"
 
 
+def protocols(home, capture, *arguments):
+    out = home.tshark("-n", "-r", home.place(capture), "-T", "fields", "-e", "frame.protocols", *arguments).stdout
+    return [line.split(":") for line in out.decode().splitlines()]
+
+
+def test_decode_as_ours():
+    """Ours in place of the built-in, for that port alone; not without Decode As."""
+    home, capture, place = with_plugin(), RPING, "udp.port==4791"
+    bth = [number for number, packet in enumerate(dissected(capture))
+           if {"bth"} <= {layer["protocol"] for layer in packet["layers"]}
+           and not {"mad"} & {layer["protocol"] for layer in packet["layers"]}]
+    assert len(bth) > 5
+    without, ours_then = protocols(home, capture), protocols(home, capture, "-d", f"{place},rdmawire")
+    assert all("infiniband" in without[number] for number in bth)
+    assert not any("infiniband" in ours_then[number] for number in bth)
+
+
+@pytest.mark.skipif(not shutil.which("sharkd"), reason="needs sharkd")
+def test_the_preference_and_back():
+    """In one process, as in the window: beside the built-in, in its place, and beside it again."""
+    home = with_plugin()
+    capture = str(home.place(RPING))
+    sharkd = Sharkd(home)
+    for value in (None, "TRUE", "FALSE"):
+        if value:
+            sharkd.ask("setconf", name="rdmawire.main_dissector", value=value)
+        sharkd.ask("load", file=capture)
+        sharkd.ask("frames", column0="infiniband.bth.psn:0", column1="rdmawire.bth.psn:0")
+    answers = sharkd.answers()
+    beside, instead, again = (answers[number] for number in (1, 4, 7))
+    assert beside == again != instead
+    theirs, own = ([bool(row["c"][column]) for row in beside] for column in (0, 1))
+    assert theirs == own and sum(own) > 300
+    # But for management datagrams, which the built-in goes on reading.
+    assert [bool(row["c"][1]) for row in instead] == own and 0 < sum(bool(row["c"][0]) for row in instead) < 20
+
+
+def test_follow_has_both_ends_of_iwarp():
+    """What a connection over TCP carried, message by message, as its ends sent it."""
+    capture = SAMPLES / "siw-rping.pcap"
+    connection = next(row[0] for row in rows(capture, "rdmawire.analysis.connection") if row[0])
+    text = table(capture, f"follow,rdmawire,raw,{connection}")
+    lines = [line for line in text.splitlines() if re.fullmatch(r"\t?[0-9a-f]+", line)]
+    assert any(line.startswith("\t") for line in lines) and any(not line.startswith("\t") for line in lines)
+    # rping's text: "rdma-ping-0: ABCD…"
+    assert "rdma-ping-0: ABCDEFGH".encode().hex() in "".join(lines).replace("\t", "")
+
+
 def test_from_standard_input():
     """Where nothing can be read twice, as in a live capture: one pass."""
     home = with_plugin()
