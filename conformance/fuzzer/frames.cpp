@@ -17,7 +17,7 @@ using device::GidType;
 
 // Of the tester's GIDs.
 constexpr std::uint8_t over_ipv4 = 0, over_ipv6 = 1, over_v1 = 2, foreign = 3;
-constexpr std::uint32_t device_ipv4 = 0x0a000001, other_ipv4 = 0x0a000055, group_ipv4 = 0xe0000101;
+constexpr std::uint32_t group_ipv4 = 0xe0000101;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ device::Port tester_port(const device::Port& device) {
                {Gid::ipv4(0x0a000009), GidType::roce_v1},
                {Gid::ipv4(0x0a000008), GidType::roce_v2}};
   for (const device::GidEntry& entry : device.gids) port.learn(entry.gid, device.mac);
-  port.learn(Gid::ipv4(other_ipv4), device.mac);
+  port.learn(DeviceAddresses{}.other_ipv4, device.mac);
   return port;
 }
 
@@ -42,7 +42,7 @@ std::vector<std::uint8_t> FrameMaker::plain(const Step& step, const KnownObjects
   const bool answers = step.kind == StepKind::answer;
   device::OutgoingPacket out;
   const Way way = static_cast<Way>(step.way);
-  Gid to = Gid::ipv4(device_ipv4);
+  Gid to = addresses_.ipv4;
   std::uint8_t from = over_ipv4;
   if (bases.ipv6 || way == Way::ipv6) {
     to = port_.gids[over_ipv6].gid;
@@ -52,9 +52,9 @@ std::vector<std::uint8_t> FrameMaker::plain(const Step& step, const KnownObjects
     from = over_v1;
   }
   if (way == Way::foreign_source) from = foreign;
-  if (way == Way::foreign_target) to = Gid::ipv4(other_ipv4), from = over_ipv4;
+  if (way == Way::foreign_target) to = addresses_.other_ipv4, from = over_ipv4;
   if (way == Way::group) to = Gid::ipv4(group_ipv4), from = over_ipv4;
-  if (from == foreign) to = Gid::ipv4(device_ipv4);
+  if (from == foreign) to = addresses_.ipv4;
   out.path.dgid = to;
   out.path.sgid_index = from;
   const KnownObjects::Memory& memory = objects.memory[static_cast<std::size_t>(step.key)];

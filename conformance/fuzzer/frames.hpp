@@ -32,9 +32,15 @@ struct Bases {
   bool ipv6 = false, roce_v1 = false;  ///< how the queue pair is connected
 };
 
+/// Where the device is reached; those of reference_options() unless they are said.
+struct DeviceAddresses {
+  device::Gid ipv4 = device::Gid::ipv4(0x0a000001), other_ipv4 = device::Gid::ipv4(0x0a000055);
+};
+
 class FrameMaker {
  public:
-  explicit FrameMaker(device::Port port) : port_(std::move(port)) {}
+  explicit FrameMaker(device::Port port, const DeviceAddresses& addresses = {})
+      : port_(std::move(port)), addresses_(addresses) {}
 
   /// The frames that a packet's step sends now; empty where it sends none.
   void make(const Step& step, const KnownObjects& objects, const Bases& bases,
@@ -48,6 +54,7 @@ class FrameMaker {
 
  private:
   device::Port port_;
+  DeviceAddresses addresses_;
   std::vector<std::uint8_t> held_;    ///< goes behind the next one
   std::vector<std::uint8_t> before_;  ///< the one that was sent last
 };

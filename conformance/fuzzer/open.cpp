@@ -25,8 +25,23 @@ tl::expected<std::unique_ptr<Target>, OpenError> open_target(const OpenOptions& 
     }
     return reference_target(faults, options.name);
   }
-  return tl::unexpected(
-      OpenError{true, fmt::format("there is no target \"{}\"; there are reference, reference:FAULT", options.name)});
+  if (name == "lab:rxe" || name.starts_with("agent:")) {
+    conformance::TargetOptions device;
+    device.device = options.name;
+    device.wire = options.wire;
+    device.kernel = options.kernel;
+    device.agent = options.agent;
+    device.allowed = options.allowed;
+    device.secret_file = options.secret_file;
+    device.stop = options.stop;
+    device.progress = options.progress;
+    auto opened = remote_target([device] { return conformance::Target::open(device); }, options.name);
+    if (!opened) return tl::unexpected(OpenError{opened.error().usage, opened.error().message});
+    return std::move(*opened);
+  }
+  return tl::unexpected(OpenError{
+      true, fmt::format("there is no target \"{}\"; there are reference, reference:FAULT, lab:rxe, agent:ADDRESS",
+                        options.name)});
 }
 
 }  // namespace rdmawire::fuzzer

@@ -283,7 +283,7 @@ std::optional<std::string> Session::one_step() {
   if (is_packet(step.kind)) maker_->make(step, objects, bases, frames_);
   walk_->said(step, bases);
   shadow_->perform(step, frames_, expected_);
-  target_->perform({step, bases, frames_, objects, expected_}, actual_);
+  target_->perform({step, bases, frames_, objects, expected_, shadow_->memory()}, actual_);
   ++statistics_.steps;
   ++statistics_.by_kind[static_cast<std::size_t>(step.kind)];
   if (step.mutated && fresh) ++statistics_.executions;
@@ -366,7 +366,7 @@ Replayed replay(const Script& script, Target& target, bool with_frames,
     if (is_packet(step.kind)) maker.make(step, objects, bases, frames);
     const std::int64_t time = shadow.now();
     shadow.perform(step, frames, expected);
-    target.perform({step, bases, frames, objects, expected}, actual);
+    target.perform({step, bases, frames, objects, expected, shadow.memory()}, actual);
     if (with_frames) {
       for (const auto& frame : frames) replayed.frames.push_back({true, i, time, frame});
       for (const auto& frame : actual.frames) replayed.frames.push_back({false, i, time + 1000, frame});
@@ -380,9 +380,12 @@ Replayed replay(const Script& script, Target& target, bool with_frames,
 
 Script minimise(Script script, const std::string& signature, Target& target,
                 const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle) {
+  using Clock = std::chrono::steady_clock;
   std::size_t left = target.affordable_runs();
+  const auto ends = Clock::now() + std::chrono::duration<double>(target.affordable_seconds());
   // Whether a candidate alarms in the same way; then it becomes the script, without what comes behind the alarm.
   const auto takes = [&](Script candidate) {
+    if (left > 0 && Clock::now() > ends) left = 0;
     if (left == 0) return false;
     --left;
     const Replayed again = replay(candidate, target, false, oracle);

@@ -2,6 +2,7 @@
 /// What is fuzzed.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,6 +12,7 @@
 #include "conformance/fuzzer/oracle.hpp"
 #include "conformance/fuzzer/walk.hpp"
 #include "conformance/fuzzer/world.hpp"
+#include "conformance/runner/target.hpp"
 
 namespace rdmawire::fuzzer {
 
@@ -21,6 +23,7 @@ struct Made {
   std::span<const std::vector<std::uint8_t>> frames;
   const KnownObjects& objects;
   const Outcome& outcome;
+  Bytes memory;  ///< of that device, afterwards
 };
 
 class Target {
@@ -47,11 +50,18 @@ class Target {
   virtual std::optional<std::string> revive() { return std::nullopt; }
   /// How many runs minimising may take.
   [[nodiscard]] virtual std::size_t affordable_runs() const { return 4000; }
+  /// How many seconds.
+  [[nodiscard]] virtual double affordable_seconds() const { return 60; }
   /// Steps of one life, before everything is made anew.
   [[nodiscard]] virtual std::size_t life() const { return 64; }
   /// Edges of its code that were reached, where it tells: a hook for targets with coverage instrumentation.
   virtual std::span<const std::uint8_t> code_coverage() { return {}; }
 };
+
+/// A device that can be reached, with what is needed to reach it again when it is gone.
+using Reopen = std::function<tl::expected<std::unique_ptr<conformance::Target>, conformance::TargetError>()>;
+/// A device behind an agent, RoCE's, by its verbs and a wire.
+tl::expected<std::unique_ptr<Target>, conformance::TargetError> remote_target(Reopen reopen, std::string name);
 
 /// The reference device, in this process, with these faults.
 std::unique_ptr<Target> reference_target(const device::Faults& faults, std::string name = "reference");

@@ -134,7 +134,7 @@ Step Walk::connect(std::int64_t at) {
   step.timeout = options_.wait && chance_.percent(30) ? 4 : 0;
   step.retries = chance_.of(std::array<std::int64_t, 3>{1, 2, 7});
   if (options_.verbs && chance_.percent(8)) step.queues |= 1;
-  if (chance_.percent(8)) step.queues |= 2;
+  if (options_.verbs && chance_.percent(8)) step.queues |= 2;
   if (options_.verbs && chance_.percent(15)) step.queues |= 4;
   if (options_.other_ways && chance_.percent(10)) step.number = 1 + static_cast<std::int64_t>(chance_.below(2));
   return step;
@@ -579,7 +579,20 @@ void Walk::lie(Step& step, const QueuePair* qp) {
   if (chance_.one_in(5)) lie_once(step, qp);
 }
 
+/// What the target does not have, or cannot do, is not asked of it.
 Step Walk::next(World& shadow, const FrameMaker& maker) {
+  Step step = anything(shadow, maker);
+  const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));
+  const bool extended = op.known && (op.operation == Operation::flush || op.operation == Operation::atomic_write);
+  if (step.kind == StepKind::request && extended && !options_.extensions) {
+    step.opcode = code(op.transport, Operation::send);
+    step.payload = std::min(step.payload, mtu);
+  }
+  if (!options_.wait && step.kind != StepKind::wait) step.nanoseconds = 0;
+  return step;
+}
+
+Step Walk::anything(World& shadow, const FrameMaker& maker) {
   const auto at = static_cast<std::int64_t>(chance_.one_in(6) ? 1 : 0);
   const QueuePair* qp = shadow.queue_pair(at);
   if (options_.verbs && qp && chance_.one_in(20)) return misuse(at);

@@ -38,7 +38,8 @@ struct WalkOptions {
   bool services = true;    ///< UC, UD, XRC, too; else RC alone
   bool requester = true;   ///< the device sends, too, and is answered
   bool other_ways = true;  ///< IPv6, RoCEv1, groups, too
-  bool wait = true;        ///< timers run
+  bool wait = true;        ///< timers run, and steps follow each other without any time between
+  bool extensions = true;  ///< FLUSH and ATOMIC WRITE, too
 };
 
 /// A change of one field of a frame's headers, by what its table says of it.
@@ -61,6 +62,7 @@ class Walk {
   Chance& chance() { return chance_; }
 
  private:
+  Step anything(World& shadow, const FrameMaker& maker);
   Step connect(std::int64_t at);
   Step request(const device::QueuePair& qp, std::int64_t at);
   Step first_request(const device::QueuePair& qp, std::int64_t at);

@@ -193,3 +193,11 @@ def test_interrupting_the_command_ends_with_the_report():
     out, error = running.communicate(timeout=30)
     assert running.returncode == 0, error
     assert "executions in" in out
+
+
+def test_the_examples_of_the_documentation_run():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "fuzz.md").read_text(encoding="utf-8")
+    examples = [part.split("```")[0] for part in text.split("```python\n")[1:]]
+    assert len(examples) == 2
+    for example in examples:
+        exec(compile(example, "docs/fuzz.md", "exec"), {})
