@@ -28,7 +28,9 @@ def test_rxe_is_fuzzed_for_a_minute(tmp_path):
     assert done.returncode == 1, done.stderr
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["statistics"]["executions"] > 50
-    assert not [one for one in report["findings"] if one["oracle"] in ("kernel message", "device gone")]
+    # A packet can end its kernel, too (docs/fuzz-findings.md): then the guest was booted again, and the run went on.
+    died = sum(one["times"] for one in report["findings"] if one["oracle"] in ("kernel message", "device gone"))
+    assert report["statistics"]["restarts"] >= died
     assert [one for one in report["findings"] if one["reproduced"]]
     for one in report["findings"]:
         assert (tmp_path / one["directory"] / "reproduce.py").exists()
