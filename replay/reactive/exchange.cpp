@@ -40,7 +40,7 @@ struct Rows final : tracking::Sink {
 };
 
 bool can_be_played(const Connection& connection) {
-  return connection.service == Service::rc || connection.service == Service::iwarp;
+  return connection.service == Service::rc || connection.service == Service::uc || connection.service == Service::iwarp;
 }
 
 /// Within half of the ring of PSNs.
@@ -272,7 +272,7 @@ class Builder {
                                       std::int64_t base, const char* who) {
     const TransportPacket& t = at->second.t;
     const auto kind = kind_of(t.op->operation);
-    if (!kind || t.op->transport != Transport::rc)
+    if (!kind || t.op->transport != (exchange_.is_unreliable() ? Transport::uc : Transport::rc))
       return wrong(fmt::format("frame {}: {} cannot be played against a live peer", t.frame, t.op->name));
     Message message;
     message.kind = *kind;
@@ -415,14 +415,14 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
       chosen = i + 1;
     }
     if (chosen == 0)
-      return wrong(
-          fmt::format("{}: no connection is of RC or iWARP, and others have no peer that answers:{}", file, list()));
+      return wrong(fmt::format(
+          "{}: no connection is of RC, UC or iWARP, and others are not played against a live peer:{}", file, list()));
   }
   Exchange exchange;
   exchange.connection = (*connections)[chosen - 1];
   exchange.number = static_cast<std::uint32_t>(chosen);
   if (!can_be_played(exchange.connection))
-    return wrong_choice(fmt::format("{}: only RC and iWARP have a peer that answers; this is {}", file,
+    return wrong_choice(fmt::format("{}: only RC, UC and iWARP are played against a live peer; this is {}", file,
                                     describe(exchange.connection, exchange.number)));
   exchange.side = options.side.value_or(
       weight(exchange.connection, End::b) > weight(exchange.connection, End::a) ? End::b : End::a);
@@ -431,7 +431,10 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
       return tl::unexpected(ExchangeError{read.error().usage, file + ": " + read.error().message});
     return exchange;
   }
-  if (!exchange.connection.ends[0].qp_known || !exchange.connection.ends[1].qp_known)
+  // Who sends over UC may never be answered, and then its own number is in no packet.
+  const bool ours_known = exchange.connection.ends[static_cast<std::size_t>(exchange.side)].qp_known;
+  const bool theirs_known = exchange.connection.ends[static_cast<std::size_t>(tracking::other(exchange.side))].qp_known;
+  if (!theirs_known || (!ours_known && !exchange.is_unreliable()))
     return wrong(fmt::format("{}: only one direction is in the capture: {}", file,
                              describe(exchange.connection, exchange.number)));
   Builder builder(exchange, options);

@@ -99,6 +99,8 @@ struct Exchange {
   std::optional<MpaSetup> mpa;          ///< of iWARP; there PSNs are not used
 
   [[nodiscard]] bool is_iwarp() const { return connection.service == tracking::Service::iwarp; }
+  /// Nobody acknowledges, and nothing is sent again: UC.
+  [[nodiscard]] bool is_unreliable() const { return connection.service == tracking::Service::uc; }
 };
 
 struct ExchangeOptions {
@@ -119,7 +121,7 @@ tl::expected<std::vector<tracking::Connection>, ExchangeError> connections_of(co
 /// "connection 3: QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3, 50 messages and 400 KiB from a, …"
 std::string describe(const tracking::Connection& connection, std::uint32_t number);
 
-/// Reads a connection of reliable service (RC) over Ethernet, or of iWARP, out of a capture.
+/// Reads a connection of RC or UC over Ethernet, or of iWARP, out of a capture.
 tl::expected<Exchange, ExchangeError> read_exchange(const std::string& file, const ExchangeOptions& options);
 
 }  // namespace rdmawire::replay::reactive

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "conformance/runner/live_target.hpp"
+#include "replay/reactive/over_uc_for_test.hpp"
 #include "replay/reactive/run.hpp"
 #include "source_directory.hpp"
 
@@ -30,7 +31,11 @@ class Lab : public ::testing::Test {
   }
   static Report played(const std::string& device, const std::string& name, const ExchangeOptions& which,
                        const std::string& faults = "") {
-    const auto exchange = read_exchange(RDMAWIRE_SOURCE_DIR "/captures/samples/" + name, which);
+    return played_file(device, RDMAWIRE_SOURCE_DIR "/captures/samples/" + name, which, faults);
+  }
+  static Report played_file(const std::string& device, const std::string& file, const ExchangeOptions& which,
+                            const std::string& faults = "") {
+    const auto exchange = read_exchange(file, which);
     EXPECT_TRUE(exchange) << (exchange ? "" : exchange.error().message);
     conformance::Target* target = guest(device);
     if (!exchange || !target) return {};
@@ -64,6 +69,14 @@ TEST_F(Lab, AnswersReadsAtomicsAndWritesAsOthersDid) {
     is_as_captured(played("lab:rxe", "rc-read.pcap.gz", {.side = side}));
     is_as_captured(played("lab:rxe", "rc-atomic.pcap", {.side = side}));
     is_as_captured(played("lab:rxe", "rc-write-ipv6.pcap", {.side = side}));
+  }
+}
+
+TEST_F(Lab, TakesOverUcWhatItIsSent) {
+  for (const char* name : {"rc-pingpong.pcap.gz", "rc-write-ipv6.pcap"}) {
+    const std::string path = over_uc(std::string(RDMAWIRE_SOURCE_DIR "/captures/samples/") + name);
+    is_as_captured(played_file("lab:rxe", path, {}));
+    std::filesystem::remove(path);
   }
 }
 

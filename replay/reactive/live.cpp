@@ -47,7 +47,8 @@ LiveResult<LiveEnd> LiveEnd::make(const LiveDevice& device, const Exchange& exch
     *queue = std::move(*cq);
   }
   const auto& messages = exchange.ours.messages;
-  peer::Names access{"local_write", "remote_write", "remote_read"};
+  peer::Names access{"local_write", "remote_write"};
+  if (!exchange.is_unreliable()) access.push_back("remote_read");
   if (std::any_of(messages.begin(), messages.end(), [](const Message& one) { return one.is_atomic(); }))
     access.push_back("remote_atomic");
   for (const PlannedRegion& planned : plan.regions) {
@@ -68,8 +69,19 @@ LiveResult<LiveEnd> LiveEnd::make(const LiveDevice& device, const Exchange& exch
   end.reads_ = static_cast<std::uint8_t>(most_reads == 0 ? 1 : std::min(most_reads, usual_reads));
   const std::uint64_t most_wr = verbs.limit("max_qp_wr");
   end.receive_depth_ = std::min(plan.inbox.size(), most_wr == 0 ? 16 : std::min<std::size_t>(most_receives, most_wr));
+  if (exchange.is_unreliable()) {
+    // Nobody says when the device is through with one: all of them wait from the beginning.
+    const std::size_t most = std::min<std::size_t>(completions, most_wr == 0 ? 16 : most_wr);
+    if (plan.inbox.size() > most)
+      return tl::unexpected(
+          fmt::format("{} messages take receive requests, and over UC, where nobody says when one is free again, at "
+                      "most {} can be played; play a part of the capture",
+                      plan.inbox.size(), most));
+    end.receive_depth_ = plan.inbox.size();
+  }
   auto qp =
-      end.pd_.queue_pair({.send_cq = &end.send_cq_,
+      end.pd_.queue_pair({.type = exchange.is_unreliable() ? "uc" : "rc",
+                          .send_cq = &end.send_cq_,
                           .recv_cq = &end.recv_cq_,
                           .max_send_wr = send_depth,
                           .max_recv_wr = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(end.receive_depth_))});

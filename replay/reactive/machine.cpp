@@ -32,6 +32,7 @@ RoceMachine::RoceMachine(const Exchange& exchange, const MemoryPlan& plan, const
     : exchange_(exchange), plan_(plan), options_(options) {
   retries_ = {options.retries, machines::RcRetries::without_limit, options.retries, machines::RcRetries::without_limit};
   for (const Message& message : exchange_.ours.messages) {
+    if (exchange_.is_unreliable()) break;
     if (message.is_read() || message.is_atomic()) {
       insist_.push_back(message.end());
       continue;
@@ -144,6 +145,11 @@ Actions RoceMachine::finish(Actions actions, std::int64_t now) {
   if (failure_.empty() && !refused_) {
     post(actions, now);
     say_requests(actions, now);
+    if (exchange_.is_unreliable()) {
+      settle(cursor_, now);
+      post(actions, now);
+      acknowledged_ = expected_;
+    }
     const bool all = counts_.theirs_done == exchange_.theirs.messages.size();
     if (all && acknowledged_ < expected_) acknowledge(expected_ - 1, plain_ack, 0, actions);
     if (!done()) actions.wake = progress_at_ + options_.step_timeout;
@@ -403,9 +409,23 @@ void RoceMachine::compare_request(const Heard& packet, const Message& message, s
   if (!std::equal(was.begin(), was.end(), packet.payload.begin(), packet.payload.end())) told(", with other octets");
 }
 
+void RoceMachine::pass_over(const Heard& packet) {
+  const std::vector<Message>& messages = exchange_.theirs.messages;
+  const std::size_t lost = message_at(messages, expected_);
+  if (lost >= messages.size()) return;
+  diverge({true, messages[lost].first_frame, packet.frame, fmt::format("a request with PSN +{}", expected_),
+           words_of(*packet.t, packet.psn.value())});
+  ++counts_.recoveries;
+  expected_ = packet.psn.value();
+  while (counts_.theirs_done < messages.size() && messages[counts_.theirs_done].end() <= expected_)
+    ++counts_.theirs_done;
+}
+
 void RoceMachine::asked(const Heard& packet, Actions& actions, std::int64_t now) {
   const machines::ResponderWindow window{Psn(expected_)};
-  switch (window.place(packet.psn)) {
+  const machines::RequestPlace place = window.place(packet.psn);
+  if (exchange_.is_unreliable() && place == machines::RequestPlace::ahead) pass_over(packet);
+  switch (exchange_.is_unreliable() ? machines::RequestPlace::expected : place) {
     case machines::RequestPlace::duplicate: return answer_again(packet, actions);
     case machines::RequestPlace::ahead:
       // One NAK for a gap; silence until it is closed. IBTA vol 1, 9.7.5.2.2 (number unverified).
@@ -420,6 +440,8 @@ void RoceMachine::asked(const Heard& packet, Actions& actions, std::int64_t now)
       return;
     case machines::RequestPlace::expected: break;
   }
+  if (exchange_.is_unreliable() && place == machines::RequestPlace::duplicate)
+    return diverge({false, 0, packet.frame, "nothing", words_of(*packet.t, packet.psn.value()) + ", again"});
   const std::size_t index = message_at(exchange_.theirs.messages, expected_);
   if (index >= exchange_.theirs.messages.size()) {
     diverge({false, 0, packet.frame, "nothing", words_of(*packet.t, expected_) + ", which nobody asked it for"});
@@ -448,6 +470,7 @@ void RoceMachine::asked(const Heard& packet, Actions& actions, std::int64_t now)
     }
   expected_ = message.is_read() ? message.end() : expected_ + 1;
   if (expected_ == message.end()) ++counts_.theirs_done;
+  if (exchange_.is_unreliable()) return;
   if (message.is_read() || message.is_atomic()) return respond(index, 0, false, actions);
   const CapturedAnswer* captured = nullptr;
   for (auto one = answers.first; one != answers.second; ++one)

@@ -5,6 +5,9 @@
 /// As requester it does what the captured side did as soon as the peer has done what came before it in the capture:
 /// acknowledged (how it coalesces is its own affair), answered a READ or an atomic, sent messages of its own. What is
 /// lost is said again as a requester must. As responder it answers with what the captured side answered.
+///
+/// Over UC nothing is acknowledged or said again: a message of ours is done when it was said, and of the peer's what is
+/// lost is told and passed over.
 
 #include <cstdint>
 #include <limits>
@@ -110,6 +113,8 @@ class RoceMachine {
 
   // As responder.
   void asked(const Heard& packet, Actions& actions, std::int64_t now);
+  /// UC: what the peer sent from expected_ on, up to `psn`, is lost.
+  void pass_over(const Heard& packet);
   void compare_request(const Heard& packet, const Message& message, std::size_t index);
   void answer_again(const Heard& packet, Actions& actions);
   void respond(std::size_t message, std::uint32_t skip, bool again, Actions& actions);

@@ -11,6 +11,7 @@
 #include "captures/io/reader.hpp"
 #include "conformance/runner/live_target.hpp"
 #include "dissectors/tracking/dissector.hpp"
+#include "replay/reactive/over_uc_for_test.hpp"
 #include "replay/reactive/run.hpp"
 #include "replay/wires/forwarding.hpp"
 #include "source_directory.hpp"
@@ -295,6 +296,57 @@ TEST(Recording, HoldsWhatWasSentAndReceivedWithGoodCrcs) {
   std::filesystem::remove(how.output);
 }
 
+Report played_file(const std::string& path, const ExchangeOptions& which, const RunOptions& how = {}) {
+  const auto exchange = read_exchange(path, which);
+  EXPECT_TRUE(exchange) << (exchange ? "" : exchange.error().message);
+  const auto target = reference();
+  return exchange && target ? play(*exchange, conformance::live_device(*target), how) : Report();
+}
+
+TEST(Unreliable, ConnectionsArePlayedAndTheirMemoryIsAsCaptured) {
+  for (const char* name : {"rc-pingpong.pcap.gz", "rc-send.pcap.gz", "rc-write-ipv6.pcap"}) {
+    const std::string path = over_uc(sample(name));
+    for (const auto side : {a, b}) {
+      const auto exchange = read_exchange(path, {.side = side});
+      if (!exchange && name != std::string("rc-pingpong.pcap.gz")) {
+        // One end said nothing at all, and its peer's number stands in no packet.
+        EXPECT_THAT(exchange.error().message, testing::HasSubstr("only one direction is in the capture"));
+        continue;
+      }
+      const Report report = played_file(path, {.side = side});
+      EXPECT_TRUE(report.good()) << name << ": " << text_of(report);
+      EXPECT_GT(report.ours.all, 0U) << name;
+      EXPECT_EQ(report.ours.done, report.ours.all) << name;
+      EXPECT_EQ(report.theirs.done, report.theirs.all) << name;
+      EXPECT_FALSE(report.memory.empty()) << name;
+      EXPECT_EQ(report.counts.made, 0U) << "nobody acknowledges";
+    }
+    std::filesystem::remove(path);
+  }
+}
+
+TEST(Unreliable, WhatThePeerDidNotReceiveIsTold) {
+  const std::string path = over_uc(sample("rc-pingpong.pcap.gz"));
+  auto exchange = read_exchange(path, {.side = a}).value();
+  // The first message does not begin: the device drops what is left of it.
+  exchange.ours.messages.front().packets.front() = exchange.ours.messages.front().packets.at(1);
+  const auto target = reference();
+  RunOptions how;
+  how.machine.step_timeout = 1'000'000'000;
+  const Report report = play(exchange, conformance::live_device(*target), how);
+  EXPECT_FALSE(report.good());
+  EXPECT_THAT(report.failure, testing::HasSubstr("that it received")) << text_of(report);
+  std::filesystem::remove(path);
+}
+
+TEST(Unreliable, ConnectionsTakeNoFaults) {
+  const std::string path = over_uc(sample("rc-pingpong.pcap.gz"));
+  RunOptions how;
+  how.faults = program("drop every 5");
+  EXPECT_THAT(played_file(path, {.side = a}, how).failure, testing::HasSubstr("nothing is sent again"));
+  std::filesystem::remove(path);
+}
+
 TEST(PathMtu, OfTheLiveEndCutsMessagesAnew) {
   for (const char* name : {"rc-pingpong.pcap.gz", "rc-read.pcap.gz", "rping.pcap", "rc-write-jumbo.pcapng.zst"})
     for (const auto side : {a, b})
@@ -352,7 +404,7 @@ TEST(Choice, OfWhatIsNotThereIsAnError) {
   };
   EXPECT_THAT(message("rc-pingpong.pcap.gz", {.connection = 7}),
               testing::HasSubstr("there is no connection 7; there are:"));
-  EXPECT_THAT(message("ud-pingpong.pcap", {}), testing::HasSubstr("no connection is of RC or iWARP"));
+  EXPECT_THAT(message("ud-pingpong.pcap", {}), testing::HasSubstr("no connection is of RC, UC or iWARP"));
   EXPECT_THAT(message("nothing.pcap", {}), testing::HasSubstr("nothing.pcap"));
 }
 

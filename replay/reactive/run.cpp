@@ -75,7 +75,9 @@ class RocePlayer {
     const std::int64_t begin = wire_.now();
     for (;;) {
       if (auto polled = end_.poll(); !polled) return session_.fail(polled.error());
-      if (session_.all_completed(end_, machine_.counts().theirs_asked)) return;
+      if (session_.all_completed(end_, machine_.counts().theirs_asked) &&
+          (!session_.exchange.is_unreliable() || there()))
+        return;
       if (wire_.now() - begin > session_.options.machine.step_timeout) {
         return session_.fail(fmt::format(
             "the peer's consumer was told of {} of {} messages that it sent, and of {} of "
@@ -90,6 +92,14 @@ class RocePlayer {
       }
       if (!going()) return;
     }
+  }
+
+  /// UC: what we wrote is in the device's memory, or has had the time to come there.
+  bool there() {
+    if (begun_waiting_ == 0) begun_waiting_ = wire_.now();
+    if (wire_.now() - begun_waiting_ >= session_.options.machine.retry_after) return true;
+    const auto memory = end_.compare(machine_.counts().ours_done, machine_.counts().theirs_done);
+    return !memory || std::all_of(memory->begin(), memory->end(), [](const auto& one) { return one.good; });
   }
 
   void perform(const Actions& actions) {
@@ -205,7 +215,7 @@ class RocePlayer {
   FaultEngine faults_;
   std::uint32_t our_qp_;
   Psn our_psn_, their_psn_;
-  std::int64_t wake_ = Wire::forever;
+  std::int64_t wake_ = Wire::forever, begun_waiting_ = 0;
   std::multimap<std::int64_t, Later> later_;
   std::vector<Later> sending_;
   std::vector<Octets> heard_;
@@ -252,7 +262,8 @@ FlowMap map_of(const Exchange& exchange, const MemoryPlan& plan, const LiveWay& 
   constexpr std::size_t source_mac = 6;
   ours.mac = {mac_of(exchange.model->octets, source_mac), way.our_mac};
   theirs.mac = {mac_of(exchange.model->octets, 0), way.device_mac};
-  ours.qp = {captured.ends[us].qp, our_qp};
+  if (captured.ends[us].qp_known) ours.qp.captured = captured.ends[us].qp;
+  ours.qp.live = our_qp;
   theirs.qp = {captured.ends[1 - us].qp, end.queue_pair().qp_num()};
   ours.psn = {exchange.ours.first.value(), our_psn.value()};
   theirs.psn = {exchange.theirs.first.value(), their_psn.value()};
@@ -274,6 +285,11 @@ Report play(const Exchange& exchange, const LiveDevice& device, const RunOptions
   session.plan = std::move(*plan);
   if (exchange.is_iwarp()) return play_stream(session);
   if (!device.wire) return session.failed("the capture's connection is of RoCE, and the device is of iWARP");
+  if (exchange.is_unreliable() && !options.faults.rules().empty())
+    return session.failed(
+        "over UC nothing is sent again, and what follows takes the receive request of what a fault made be lost; play "
+        "it "
+        "without --fault");
   if (!exchange.model) return session.failed("no packet of the end that is to be played is in the capture");
   const bool v6 = is_v6(exchange.connection.ends[0].address);
   if (v6 && !device.ipv6)
@@ -301,6 +317,7 @@ Report play(const Exchange& exchange, const LiveDevice& device, const RunOptions
   connection.max_rd_atomic = connection.max_dest_rd_atomic = end->reads_at_once();
   connection.sgid_index = way.gid_index;
   constexpr std::uint8_t patient = 18;  // about a second: an emulated machine is slow, and so may our disk be
+  if (exchange.is_unreliable()) connection.access = {"remote_write"};
   if (!device.wire->capabilities().virtual_time) connection.timeout = patient;
   if (auto connected = connect(end->queue_pair(), connection, *device.wire); !connected)
     return session.failed(fmt::format("connect the device's queue pair: {}", connected.error().message));

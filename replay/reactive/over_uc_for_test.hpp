@@ -1,0 +1,47 @@
+#pragma once
+/// For tests only: UC, which few captures hold.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "captures/io/reader.hpp"
+#include "captures/io/writer.hpp"
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "replay/reactive/exchange.hpp"
+
+namespace rdmawire::replay::reactive {
+
+/// A capture of RC as it would be over UC: its SENDs and WRITEs, in order, and nobody answers.
+inline std::string over_uc(const std::string& capture) {
+  const std::string path =
+      ::testing::TempDir() + "/uc-" + std::filesystem::path(capture).filename().string() + ".pcapng";
+  auto reader = captures::Reader::open(capture).value();
+  auto writer = captures::Writer::create(path).value();
+  (void)writer.add_interface({});
+  captures::Record record;
+  while (reader.next(record) == captures::Next::record) {
+    const HeaderStack stack = decode(record.bytes);
+    const auto bth = stack.get<Bth>();
+    constexpr std::uint64_t last_write = 0x0b, uc = 0x20;
+    if (!bth || bth->get<"dest_qp">() == 1 || bth->get<"opcode">() > last_write) continue;
+    Frame frame = Frame::of(stack);
+    frame.find(info<Bth>)->set(*info<Bth>.find("opcode"), bth->get<"opcode">() | uc);
+    frame.find(info<Bth>)->set(*info<Bth>.find("ack_request"), 0);
+    frame.forget_computed();
+    frame.trailer.clear();
+    const Octets octets = frame.encode();
+    record.bytes = octets;
+    record.wire_length = static_cast<std::uint32_t>(octets.size());
+    record.interface = 0;
+    record.options = {};
+    EXPECT_TRUE(writer.write(record));
+  }
+  EXPECT_TRUE(writer.close());
+  return path;
+}
+
+}  // namespace rdmawire::replay::reactive
