@@ -1,4 +1,4 @@
-"""Every example of docs/python*.md is run: blocks marked ```pycon as an interpreter's session whose output is compared,
+"""Every example of docs/python*.md and of README.md is run: blocks marked ```pycon as an interpreter's session whose output is compared,
 blocks marked ```python as a program. The blocks of a section (## …) share their names; each section begins anew, with
 nothing imported, in a folder that has the repository's captures/ in it.
 """
@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
 def sections():
-    for path in sorted((ROOT / "docs").glob("python*.md")):
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("python*.md"))]:
         text = path.read_text()
         starts = [0, *(match.start() for match in re.finditer(r"^## ", text, re.M)), len(text)]
         for start, end in zip(starts, starts[1:], strict=False):
