@@ -1,6 +1,8 @@
 #include "conformance/cases/case.hpp"
 
 #include <algorithm>
+#include <deque>
+#include <mutex>
 #include <vector>
 
 #include "conformance/cases/files.hpp"
@@ -63,6 +65,16 @@ constexpr std::span<const Case> (*files[])() = {
 };
 // clang-format on
 
+/// Those that programs add: each stays where it is.
+struct Added {
+  std::mutex mutex;
+  std::deque<Case> list;
+};
+Added& added() {
+  static Added all;
+  return all;
+}
+
 }  // namespace
 
 std::string_view to_string(Family family) { return family == Family::iwarp ? "iWARP" : "RoCE"; }
@@ -80,6 +92,29 @@ std::span<const Case> cases() {
     return list;
   }();
   return all;
+}
+
+const Case* add_case(const Case& which) {
+  if (find_case(which.id())) return nullptr;
+  const std::lock_guard lock(added().mutex);
+  return &added().list.emplace_back(which);
+}
+
+std::vector<const Case*> added_cases() {
+  const std::lock_guard lock(added().mutex);
+  std::vector<const Case*> all;
+  for (const Case& one : added().list) all.push_back(&one);
+  return all;
+}
+
+const Case* find_case(std::string_view id) {
+  const auto is_it = [&](const Case& one) { return one.id() == id; };
+  const auto ours = cases();
+  if (const auto found = std::find_if(ours.begin(), ours.end(), is_it); found != ours.end()) return &*found;
+  const std::lock_guard lock(added().mutex);
+  const auto& list = added().list;
+  const auto found = std::find_if(list.begin(), list.end(), is_it);
+  return found == list.end() ? nullptr : &*found;
 }
 
 }  // namespace rdmawire::conformance

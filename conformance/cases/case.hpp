@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "conformance/cases/bench.hpp"
 #include "conformance/rules/rules.hpp"
@@ -48,7 +49,18 @@ namespace iwarp {
 class IwarpBench;
 }
 
-/// A case's steps, by a function of its file.
+/// Steps that are more than a function: of a program that brings its own cases.
+class Script {
+ public:
+  Script() = default;
+  Script(const Script&) = delete;
+  Script& operator=(const Script&) = delete;
+  virtual ~Script() = default;
+  /// Ends early by CaseEnd alone. Called by any thread, and by several at once, each with a bench of its own.
+  virtual void run(Bench& bench) const = 0;
+};
+
+/// A case's steps, by a function of its file, or by a script.
 class Steps {
  public:
   using OfInfiniband = void (*)(Bench&);
@@ -59,15 +71,19 @@ class Steps {
   constexpr Steps(OfInfiniband run) : infiniband_(run) {}
   // NOLINTNEXTLINE(google-explicit-constructor)
   constexpr Steps(OfIwarp run) : iwarp_(run) {}
+  /// `script` must outlive it.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr Steps(const Script& script) : script_(&script) {}
 
   [[nodiscard]] constexpr Family family() const { return iwarp_ ? Family::iwarp : Family::infiniband; }
   /// Requires that the family is the bench's.
-  void operator()(Bench& bench) const { infiniband_(bench); }
+  void operator()(Bench& bench) const { script_ ? script_->run(bench) : infiniband_(bench); }
   void operator()(iwarp::IwarpBench& bench) const { iwarp_(bench); }
 
  private:
   OfInfiniband infiniband_ = nullptr;
   OfIwarp iwarp_ = nullptr;
+  const Script* script_ = nullptr;
 };
 
 struct Case {
@@ -92,7 +108,15 @@ std::string lacking(const DeviceUnderTest& device, Need needed);
 /// Why the case is not run unless it is asked for, in words; empty: it is run.
 std::string left_out(const DeviceUnderTest& device, Caution caution);
 
-/// All cases, by file, in the rules' order; the dangerous ones last.
+/// All cases of this product, by file, in the rules' order; the dangerous ones last.
 std::span<const Case> cases();
+
+/// A case of a program's own, beside them: known by its id from now on, as long as the program runs; its texts and its
+/// script must live so long. nullptr: there is one of that id already. From any thread.
+const Case* add_case(const Case& which);
+/// Those that were added, in that order.
+std::vector<const Case*> added_cases();
+/// The case of that id, ours or added; nullptr: there is none.
+const Case* find_case(std::string_view id);
 
 }  // namespace rdmawire::conformance

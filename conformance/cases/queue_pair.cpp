@@ -56,17 +56,21 @@ Frame headers_to_device(const Path& path) {
   return frame;
 }
 
+Frame TesterQueuePair::headers(std::uint8_t opcode, Psn absolute) const {
+  return headers_to_device(path) /
+         Value<Bth>()
+             .set<"opcode">(opcode)
+             .set<"migreq">(1)
+             .set<"pkey">(path.pkey)
+             .set<"dest_qp">(device_qpn)
+             .set<"ack_request">(rdmawire::opcode(opcode).direction == Direction::request ? 1 : 0)
+             .set<"psn">(absolute.value());
+}
+
 Stimulus TesterQueuePair::compose(std::uint8_t opcode, Psn absolute, psn at, const Operands& operands,
                                   std::uint8_t syndrome, std::uint32_t msn, std::uint64_t original) const {
   const Opcode& op = rdmawire::opcode(opcode);
-  Frame frame = headers_to_device(path);
-  frame /= Value<Bth>()
-               .set<"opcode">(opcode)
-               .set<"migreq">(1)
-               .set<"pkey">(path.pkey)
-               .set<"dest_qp">(device_qpn)
-               .set<"ack_request">(op.direction == Direction::request ? 1 : 0)
-               .set<"psn">(absolute.value());
+  Frame frame = headers(opcode, absolute);
   for (const HeaderInfo* header : op.extension_headers()) {
     if (header == &info<Reth>)
       frame /= Value<Reth>().set<"va">(operands.va).set<"rkey">(operands.rkey).set<"length">(operands.length);

@@ -56,6 +56,9 @@ struct TesterQueuePair {
   std::uint32_t mtu = 1024;
   std::uint32_t xrc_srq = 0;  ///< of XRC: the device's shared receive queue that our requests name
 
+  /// From Ethernet to the BTH: to the device's queue pair, with an absolute PSN; a request asks for an acknowledgement.
+  [[nodiscard]] Frame headers(std::uint8_t opcode, Psn absolute) const;
+
   // As requester: requests with our PSNs. All ask for an acknowledgement.
   [[nodiscard]] Stimulus request(std::uint8_t opcode, psn at, const Operands& operands = {}) const;
   [[nodiscard]] Stimulus request(Operation operation, Position position, psn at, const Operands& operands = {}) const;

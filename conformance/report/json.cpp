@@ -110,13 +110,11 @@ Json to_json(const CaseResult& result) {
 
 std::optional<CaseResult> result_of(const nlohmann::json& json) {
   try {
-    const auto all = cases();
-    const std::string id = json.value("id", "");
-    const auto which = std::find_if(all.begin(), all.end(), [&](const Case& one) { return one.id() == id; });
+    const Case* which = find_case(json.value("id", ""));
     const auto verdict = verdict_of(json.value("verdict", ""));
-    if (which == all.end() || !verdict) return std::nullopt;
+    if (!which || !verdict) return std::nullopt;
     CaseResult result;
-    result.of = &*which;
+    result.of = which;
     result.judgement = {*verdict, json.value("expected", ""), json.value("actual", "")};
     result.seed = json.value("seed", std::uint64_t{0});
     result.nanoseconds = json.value("duration_ns", std::int64_t{0});

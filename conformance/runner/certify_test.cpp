@@ -72,6 +72,31 @@ TEST(Certify, ACaseThatHangsIsAnErrorAndTheOthersRun) {
   EXPECT_EQ(all.abandoned, 0U);
 }
 
+class Notes final : public Script {
+ public:
+  void run(Bench& bench) const override {
+    bench.note("from a script");
+    bench.deviates(Verdict::fail, "this", "that");
+  }
+};
+
+TEST(Certify, AProgramsOwnCasesRunLikeTheOthers) {
+  static const Notes notes;
+  const Case mine{.rule = rule, .variant = "a program's own", .run = notes};
+  const Case* added = add_case(mine);
+  ASSERT_NE(added, nullptr);
+  EXPECT_EQ(add_case(mine), nullptr) << "there is one of that id";
+  EXPECT_EQ(find_case(mine.id()), added);
+  EXPECT_EQ(find_case(cases()[3].id()), &cases()[3]);
+  EXPECT_EQ(find_case("no such case"), nullptr);
+  const std::vector<const Case*> both{&good, added};
+  const Certification all = certify(both, options_for());
+  ASSERT_EQ(all.results.size(), 2U);
+  EXPECT_EQ(all.results[1].of, added);
+  EXPECT_EQ(all.results[1].judgement, (Judgement{Verdict::fail, "this", "that"}));
+  EXPECT_EQ(all.results[1].transcript.front().text, "from a script");
+}
+
 std::atomic<bool> released = false;
 void never_returns(Bench&) {
   while (!released) std::this_thread::sleep_for(5ms);

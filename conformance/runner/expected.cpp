@@ -36,9 +36,7 @@ bool holds_on(const Known& known, const std::string& day) { return known.until.e
 
 bool names_something(std::string_view id) {
   if (id.ends_with(as_observed)) id.remove_suffix(as_observed.size());
-  if (find_rule(id)) return true;
-  const auto all = cases();
-  return std::any_of(all.begin(), all.end(), [&](const Case& which) { return which.id() == id; });
+  return find_rule(id) || find_case(id);
 }
 
 tl::expected<std::string, std::string> text_of_file(const std::filesystem::path& path) {
