@@ -1,7 +1,6 @@
 #include "cli/replay_play.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,12 +9,12 @@
 #include <memory>
 #include <random>
 #include <set>
-#include <sstream>
 
 #include "captures/analysis/findings.hpp"
 #include "cli/terminal.hpp"
 #include "dissectors/faces/filter_literal.hpp"
 #include "dissectors/protocol/decode.hpp"
+#include "replay/player/mapping.hpp"
 #include "replay/player/targets.hpp"
 #include "replay/rewrite/map_file.hpp"
 #include "replay/wires/null.hpp"
@@ -74,16 +73,6 @@ std::string not_known(const MappedConnection& c) {
   return text;
 }
 
-/// Whether two entries are about the same captured connection.
-bool same_captured(const MappedConnection& a, const MappedConnection& b) {
-  auto same = [](const replay::MappedEnd& x, const replay::MappedEnd& y) {
-    return x.address.captured == y.address.captured &&
-           (!x.qp.captured || !y.qp.captured || x.qp.captured == y.qp.captured);
-  };
-  return (same(a.at(End::a), b.at(End::a)) && same(a.at(End::b), b.at(End::b))) ||
-         (same(a.at(End::a), b.at(End::b)) && same(a.at(End::b), b.at(End::a)));
-}
-
 class Play {
  public:
   explicit Play(const PlayOptions& options) : options_(options) {}
@@ -132,77 +121,19 @@ class Play {
     const bool needed = !options_.map.empty() || !options_.write_map.empty() || options_.split ||
                         options_.continue_psns || options_.ip_step || options_.qp_step;
     if (!needed) return;
-    replay::FrameSource source(options_.files);
-    if (!source.seekable())
-      refuse(Exit::usage, "standard input is read once: a mapping, sides and changes per loop need a file");
-    auto learnt = replay::survey(source);
-    if (!learnt) refuse(Exit::trouble, learnt.error());
-    learnt_ = std::move(*learnt);
+    auto mapping = replay::make_mapping(options_.files, options_.map, options_.rewrite.unmapped);
+    if (!mapping) {
+      using Kind = replay::MappingError::Kind;
+      const auto& [kind, message] = mapping.error();
+      if (kind == Kind::capture) refuse(Exit::usage, message);
+      if (kind == Kind::assignment) refuse(Exit::usage, "--map " + message);
+      refuse(Exit::trouble,
+             message + (kind == Kind::incomplete ? "; --unmapped keep or --unmapped drop says what to do" : ""));
+    }
+    learnt_ = std::move(mapping->learnt);
+    map_ = std::move(mapping->map);
+    for (const std::string& warning : mapping->warnings) complain(warning);
     surveyed_ = true;
-    map();
-  }
-
-  void map() {
-    std::vector<std::string> assignments;
-    bool from_file = false;
-    for (const std::string& entry : options_.map) {
-      // What has a colon before its = is an assignment, unless there is such a file.
-      const bool assignment = entry.find(':') < entry.find('=') && entry.find('=') != std::string::npos;
-      if (assignment && ::access(entry.c_str(), F_OK) != 0) {
-        assignments.push_back(entry);
-        continue;
-      }
-      auto read = replay::read_flow_map(file_text(entry, replay::most_map_octets));
-      if (!read) refuse(Exit::trouble, fmt::format("{}: {}", entry, read.error()));
-      check_against_capture(entry, *read);
-      from_file = true;
-      std::move(read->connections.begin(), read->connections.end(), std::back_inserter(map_.connections));
-      std::move(read->hosts.begin(), read->hosts.end(), std::back_inserter(map_.hosts));
-    }
-    if (!from_file) map_ = learnt_.map;
-    for (const std::string& text : assignments)
-      if (const auto done = replay::assign(map_, text); !done) refuse(Exit::usage, "--map " + done.error());
-    if (from_file) check_complete();
-  }
-
-  [[nodiscard]] std::string captures() const {
-    std::string text;
-    for (const std::string& file : options_.files) text += (text.empty() ? "" : ", ") + file;
-    return text;
-  }
-  [[nodiscard]] std::string what_there_is() const {
-    std::string text;
-    constexpr std::size_t most = 5;
-    for (std::size_t i = 0; i < learnt_.map.connections.size() && i < most; ++i)
-      text += (i ? "; " : "") + replay::who(learnt_.map.connections[i]);
-    if (learnt_.map.connections.size() > most)
-      text += fmt::format("; and {} more", learnt_.map.connections.size() - most);
-    return text.empty() ? "no connection of RDMA" : text;
-  }
-
-  void check_against_capture(const std::string& file, const FlowMap& map) const {
-    std::size_t missing = 0;
-    const MappedConnection* first = nullptr;
-    for (const MappedConnection& c : map.connections) {
-      const bool there = std::any_of(learnt_.map.connections.begin(), learnt_.map.connections.end(),
-                                     [&](const MappedConnection& known) { return same_captured(c, known); });
-      if (!there && missing++ == 0) first = &c;
-    }
-    if (missing == 0) return;
-    const std::string text = fmt::format("{}: {} ({}) is not in {}; there is {}", file, first->name,
-                                         replay::who(*first), captures(), what_there_is());
-    if (missing == map.connections.size()) refuse(Exit::trouble, text);
-    complain(text);
-  }
-  /// Before anything is sent, not in the middle.
-  void check_complete() const {
-    if (options_.rewrite.unmapped != replay::Unmapped::refuse) return;
-    for (const MappedConnection& known : learnt_.map.connections)
-      if (std::none_of(map_.connections.begin(), map_.connections.end(),
-                       [&](const MappedConnection& c) { return same_captured(c, known); }))
-        refuse(Exit::trouble,
-               fmt::format("{} ({}) is in no mapping; --unmapped keep or --unmapped drop says what to do", known.name,
-                           replay::who(known)));
   }
 
   void write_map() {

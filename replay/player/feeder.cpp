@@ -273,9 +273,15 @@ std::unique_ptr<Slot> Feeder::shape(Bytes octets, bool snapped, const HeaderStac
     std::copy(octets.begin(), octets.end(), slot->octets.begin());
     rewritten.frame = Bytes(slot->octets).first(octets.size());
   }
-  const bool leaves = check(rewritten, *slot, snapped);
+  bool leaves = check(rewritten, *slot, snapped);
   if (options_.on_frame)
     options_.on_frame({packet_.number, tally_.loop, captured, leaves ? Bytes(slot->octets) : Bytes(), rewritten});
+  if (leaves && options_.edit) {
+    auto edited = options_.edit({packet_.number, tally_.loop, captured, slot->octets, rewritten});
+    if (!edited) skip(Skip::excluded);
+    leaves = edited.has_value();
+    if (edited) slot->octets = std::move(*edited);
+  }
   if (leaves) return slot;
   recycle(std::move(slot));
   return nullptr;

@@ -88,6 +88,9 @@ struct PlayerOptions {
   std::function<void(const PlayProgress&)> progress{};  ///< about every `progress_every`
   std::int64_t progress_every = 1'000'000'000;
   std::function<void(const PlayedFrame&)> on_frame{};
+  /// Asked of each frame that is to leave, before faults: the octets that leave in its place; nothing: it does not
+  /// leave, and counts as excluded.
+  std::function<std::optional<std::vector<std::uint8_t>>(const PlayedFrame&)> edit{};
   bool dry = false;  ///< everything but sending
 };
 

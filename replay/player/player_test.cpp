@@ -234,6 +234,22 @@ TEST_F(PlayerTest, FiltersChoose) {
   EXPECT_EQ(wire.times()[0], begin + 3000);
 }
 
+TEST_F(PlayerTest, WhoeverPlaysMayChangeAndDropFrames) {
+  PlayerOptions options;
+  options.files = {requests(4)};
+  options.edit = [](const PlayedFrame& frame) -> std::optional<std::vector<std::uint8_t>> {
+    if (frame.number == 2) return std::nullopt;
+    std::vector<std::uint8_t> octets(frame.frame.begin(), frame.frame.end());
+    if (frame.number == 3) octets.resize(14);
+    return octets;
+  };
+  Recorder wire;
+  const ReplayReport report = run(options, wire);
+  EXPECT_EQ(report.sent, 3U);
+  EXPECT_EQ(report.skip(Skip::excluded).frames, 1U);
+  EXPECT_EQ(wire.entries[1].frame.size(), 14U);
+}
+
 TEST_F(PlayerTest, WhenTheWireIsUnpluggedTheReportSaysWhatWasSent) {
   PlayerOptions options;
   options.files = {requests(10)};

@@ -13,7 +13,7 @@ namespace rdmawire::replay {
 
 /// Why a frame was not sent.
 enum class Skip : std::uint8_t {
-  excluded,  ///< the filters did not choose it
+  excluded,  ///< the filters, or PlayerOptions::edit, did not choose it
   snapped,   ///< the capture has only its beginning
   too_long,  ///< the wire does not take so many octets
   group,     ///< its destination is a group, and that was not allowed

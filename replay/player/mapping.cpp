@@ -1,0 +1,118 @@
+#include "replay/player/mapping.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "replay/player/frames.hpp"
+#include "replay/rewrite/map_file.hpp"
+
+namespace rdmawire::replay {
+namespace {
+
+using Kind = MappingError::Kind;
+
+/// Whether two entries are about the same captured connection.
+bool same_captured(const MappedConnection& a, const MappedConnection& b) {
+  auto same = [](const MappedEnd& x, const MappedEnd& y) {
+    return x.address.captured == y.address.captured &&
+           (!x.qp.captured || !y.qp.captured || x.qp.captured == y.qp.captured);
+  };
+  return (same(a.at(End::a), b.at(End::a)) && same(a.at(End::b), b.at(End::b))) ||
+         (same(a.at(End::a), b.at(End::b)) && same(a.at(End::b), b.at(End::a)));
+}
+
+bool knows(const FlowMap& map, const MappedConnection& connection) {
+  return std::any_of(map.connections.begin(), map.connections.end(),
+                     [&](const MappedConnection& known) { return same_captured(connection, known); });
+}
+
+tl::expected<std::string, std::string> text_of_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text;
+  if (in) {
+    text.resize(most_map_octets + 1);
+    in.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(in.gcount()));
+  }
+  if (!in.is_open() || in.bad()) return tl::unexpected(path + ": it cannot be read");
+  if (text.size() > most_map_octets)
+    return tl::unexpected(fmt::format("{}: it has more than {} octets", path, most_map_octets));
+  return text;
+}
+
+std::string what_there_is(const FlowMap& map) {
+  std::string text;
+  constexpr std::size_t most = 5;
+  for (std::size_t i = 0; i < map.connections.size() && i < most; ++i)
+    text += (i ? "; " : "") + who(map.connections[i]);
+  if (map.connections.size() > most) text += fmt::format("; and {} more", map.connections.size() - most);
+  return text.empty() ? "no connection of RDMA" : text;
+}
+
+/// What is said of a file's connections that the captures do not have; nothing: they have them all.
+struct Strangers {
+  std::string text;
+  bool all = false;
+};
+std::optional<Strangers> strangers(const std::string& file, const FlowMap& map, const FlowMap& learnt,
+                                   const std::vector<std::string>& captures) {
+  std::size_t missing = 0;
+  const MappedConnection* first = nullptr;
+  for (const MappedConnection& c : map.connections)
+    if (!knows(learnt, c) && missing++ == 0) first = &c;
+  if (missing == 0) return std::nullopt;
+  return Strangers{fmt::format("{}: {} ({}) is not in {}; there is {}", file, first->name, who(*first),
+                               fmt::join(captures, ", "), what_there_is(learnt)),
+                   missing == map.connections.size()};
+}
+
+}  // namespace
+
+tl::expected<Mapping, MappingError> make_mapping(const std::vector<std::string>& captures,
+                                                 std::span<const std::string> entries, Unmapped unmapped) {
+  const auto failed = [](Kind kind, std::string message) {
+    return tl::unexpected(MappingError{kind, std::move(message)});
+  };
+  FrameSource source(captures);
+  if (!source.seekable())
+    return failed(Kind::capture, "standard input is read once: a mapping, sides and changes per loop need a file");
+  auto learnt = survey(source);
+  if (!learnt) return failed(Kind::trouble, std::move(learnt.error()));
+  Mapping made;
+  made.learnt = std::move(*learnt);
+  std::vector<std::string> assignments;
+  bool from_file = false;
+  for (const std::string& entry : entries) {
+    const bool assignment = entry.find(':') < entry.find('=') && entry.find('=') != std::string::npos;
+    if (assignment && ::access(entry.c_str(), F_OK) != 0) {
+      assignments.push_back(entry);
+      continue;
+    }
+    const auto text = text_of_file(entry);
+    if (!text) return failed(Kind::trouble, text.error());
+    auto read = read_flow_map(*text);
+    if (!read) return failed(Kind::trouble, fmt::format("{}: {}", entry, read.error()));
+    if (auto others = strangers(entry, *read, made.learnt.map, captures)) {
+      if (others->all) return failed(Kind::trouble, std::move(others->text));
+      made.warnings.push_back(std::move(others->text));
+    }
+    from_file = true;
+    std::move(read->connections.begin(), read->connections.end(), std::back_inserter(made.map.connections));
+    std::move(read->hosts.begin(), read->hosts.end(), std::back_inserter(made.map.hosts));
+  }
+  if (!from_file) made.map = made.learnt.map;
+  for (const std::string& text : assignments)
+    if (const auto done = assign(made.map, text); !done) return failed(Kind::assignment, done.error());
+  // Before anything is sent, not in the middle.
+  if (from_file && unmapped == Unmapped::refuse)
+    for (const MappedConnection& known : made.learnt.map.connections)
+      if (!knows(made.map, known))
+        return failed(Kind::incomplete, fmt::format("{} ({}) is in no mapping", known.name, who(known)));
+  return made;
+}
+
+}  // namespace rdmawire::replay
