@@ -17,5 +17,10 @@ void bind_captured_frames(py::module_& module);
 void bind_fuzz(py::module_& module);
 void bind_analysis(py::module_& module);
 void bind_check(py::module_& module);
+void bind_wires(py::module_& module);
+void bind_devices(py::module_& module);
+void bind_cases_vocabulary(py::module_& module);
+void bind_cases_run(py::module_& module);
+void bind_replay(py::module_& module);
 
 }  // namespace rdmawire::python

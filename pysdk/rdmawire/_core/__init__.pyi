@@ -3915,6 +3915,81 @@ class AnalysisRun:
     def troubles(self) -> list[str]:
         ...
 
+class Bench:
+
+    def all_until_silence(self) -> list[Any]:
+        ...
+
+    def any(self, below: int) -> int:
+        ...
+
+    def congestion_management(self, on: bool) -> bool:
+        ...
+
+    def counters(self) -> dict[str, int]:
+        ...
+
+    def deviates(self, expected: str, actual: str, verdict: str=...) -> None:
+        ...
+
+    def end(self, verdict: str, reason: str) -> None:
+        ...
+
+    def listen_to_all(self) -> None:
+        ...
+
+    def next(self, seconds: float=...) -> Any:
+        ...
+
+    def note(self, text: str) -> None:
+        ...
+
+    def now(self) -> int:
+        ...
+
+    def passes(self, seconds: float) -> None:
+        ...
+
+    def rc(self, **kwargs: Any) -> CaseQueuePair:
+        ...
+
+    def require(self, holds: bool, expected: str, actual: str, otherwise: str=...) -> None:
+        ...
+
+    def send(self, frame: Any, words: str) -> None:
+        ...
+
+    def tells(self, event: str, qp: CaseQueuePair) -> None:
+        ...
+
+    def uc(self, **kwargs: Any) -> CaseQueuePair:
+        ...
+
+    def ud(self, **kwargs: Any) -> CaseQueuePair:
+        ...
+
+    def wait(self, expectation: Expectation) -> Any:
+        ...
+
+    def xrc(self, **kwargs: Any) -> CaseQueuePair:
+        ...
+
+    @overload
+    def __lshift__(self, arg0: Expectation) -> Any:
+        ...
+
+    @overload
+    def __lshift__(self, arg0: Silence) -> Any:
+        ...
+
+    @overload
+    def __rshift__(self, arg0: Stimulus) -> Any:
+        ...
+
+    @overload
+    def __rshift__(self, arg0: Any) -> Any:
+        ...
+
 class CaptureSource:
 
     def __init__(self, path: str, octets: Any=...) -> None:
@@ -3978,6 +4053,153 @@ class CaptureWriter:
     def records(self) -> int:
         ...
 
+class CaseEnd(BaseException):
+    ...
+
+class CaseQueuePair:
+
+    def ack(self, psn: int, msn: int) -> Stimulus:
+        ...
+
+    def atomic_acknowledge(self, psn: int, msn: int, original: int) -> Stimulus:
+        ...
+
+    def cnp(self) -> Stimulus:
+        ...
+
+    def compare_swap(self, psn: int, **kwargs: Any) -> Stimulus:
+        ...
+
+    def completes(self, wr_id: int, status: str=...) -> None:
+        ...
+
+    def completes_nothing(self) -> None:
+        ...
+
+    def datagram(self, psn: int, qkey: int, payload: Any=...) -> Stimulus:
+        ...
+
+    def device_adds(self, wr_id: int, length: int=..., offset: int=..., flags: list[str]=...) -> None:
+        ...
+
+    def device_reads(self, wr_id: int, length: int=..., offset: int=..., flags: list[str]=...) -> None:
+        ...
+
+    def device_sends(self, wr_id: int, length: int=..., offset: int=..., flags: list[str]=...) -> None:
+        ...
+
+    def device_writes(self, wr_id: int, length: int=..., offset: int=..., flags: list[str]=...) -> None:
+        ...
+
+    def drops(self, bad: Stimulus) -> None:
+        ...
+
+    def fails(self, wr_id: int) -> None:
+        ...
+
+    def fails_or_is_flushed(self, wr_id: int) -> None:
+        ...
+
+    def fetch_add(self, psn: int, **kwargs: Any) -> Stimulus:
+        ...
+
+    def fill(self, offset: int, octets: Any) -> None:
+        ...
+
+    def flushes(self, first: int, last: int) -> None:
+        ...
+
+    def frame(self, opcode: int, psn: int) -> Any:
+        ...
+
+    def holds(self, offset: int, expected: Any) -> None:
+        ...
+
+    def is_in(self, state: str) -> None:
+        ...
+
+    def modify(self, **kwargs: Any) -> None:
+        ...
+
+    def nak(self, code: int, psn: int, msn: int) -> Stimulus:
+        ...
+
+    def post_receives(self, count: int) -> None:
+        ...
+
+    def read(self, psn: int, **kwargs: Any) -> Stimulus:
+        ...
+
+    def read_memory(self, offset: int, length: int) -> bytes:
+        ...
+
+    def read_response(self, position: str, psn: int, msn: int, payload: Any) -> Stimulus:
+        ...
+
+    def received(self, wr_id: int, expected: Any) -> None:
+        ...
+
+    def refuses(self, nak: Expectation) -> None:
+        ...
+
+    def request(self, opcode: int, psn: int, **kwargs: Any) -> Stimulus:
+        ...
+
+    def rnr_nak(self, timer: int, psn: int, msn: int) -> Stimulus:
+        ...
+
+    def send_first(self, psn: int, payload: Any=...) -> Stimulus:
+        ...
+
+    def send_last(self, psn: int, payload: Any=...) -> Stimulus:
+        ...
+
+    def send_middle(self, psn: int, payload: Any=...) -> Stimulus:
+        ...
+
+    def send_only(self, psn: int, payload: Any=...) -> Stimulus:
+        ...
+
+    def write_first(self, psn: int, **kwargs: Any) -> Stimulus:
+        ...
+
+    def write_last(self, psn: int, payload: Any=...) -> Stimulus:
+        ...
+
+    def write_middle(self, psn: int, payload: Any=...) -> Stimulus:
+        ...
+
+    def write_only(self, psn: int, **kwargs: Any) -> Stimulus:
+        ...
+
+    @property
+    def addr(self) -> int:
+        ...
+
+    @property
+    def device_first_psn(self) -> int:
+        ...
+
+    @property
+    def device_qpn(self) -> int:
+        ...
+
+    @property
+    def first_psn(self) -> int:
+        ...
+
+    @property
+    def mtu(self) -> int:
+        ...
+
+    @property
+    def rkey(self) -> int:
+        ...
+
+    @property
+    def tester_qpn(self) -> int:
+        ...
+
 class ColumnTable:
 
     def arrow_schema(self) -> CapsuleType:
@@ -3998,6 +4220,21 @@ class ColumnTable:
 
     @property
     def name(self) -> str:
+        ...
+
+class Expectation:
+
+    def carrying(self, payload: Any) -> Expectation:
+        ...
+
+    def msn(self, value: int) -> Expectation:
+        ...
+
+    def where(self, words: str, holds: function) -> Expectation:
+        ...
+
+    @property
+    def text(self) -> str:
         ...
 
 class Field:
@@ -4230,6 +4467,32 @@ class PacketIterator:
     def __next__(self) -> Packet:
         ...
 
+class PlayedFrame:
+
+    @property
+    def captured(self) -> Any:
+        ...
+
+    @property
+    def changes(self) -> list[str]:
+        ...
+
+    @property
+    def connection(self) -> Any:
+        ...
+
+    @property
+    def frame(self) -> Any:
+        ...
+
+    @property
+    def loop(self) -> int:
+        ...
+
+    @property
+    def number(self) -> int:
+        ...
+
 class RowIterator:
 
     def __iter__(self) -> RowIterator:
@@ -4238,6 +4501,386 @@ class RowIterator:
     def __next__(self) -> dict[Any, Any]:
         ...
 
+class Seen:
+
+    @property
+    def dest_qp(self) -> int:
+        ...
+
+    @property
+    def frame(self) -> Any:
+        ...
+
+    @property
+    def msn(self) -> Any:
+        ...
+
+    @property
+    def opcode(self) -> int:
+        ...
+
+    @property
+    def payload(self) -> bytes:
+        ...
+
+    @property
+    def psn(self) -> int:
+        ...
+
+    @property
+    def syndrome(self) -> Any:
+        ...
+
+    @property
+    def text(self) -> str:
+        ...
+
+    @property
+    def time(self) -> int:
+        ...
+
+class Silence:
+    ...
+
+class Stimulus:
+
+    def changed(self, change: function, words: str) -> Stimulus:
+        ...
+
+    def damaged(self, change: function, words: str) -> Stimulus:
+        ...
+
+    def solicited(self) -> Stimulus:
+        ...
+
+    def without_ack_request(self) -> Stimulus:
+        ...
+
+    def __bytes__(self) -> bytes:
+        ...
+
+    @property
+    def frame(self) -> Any:
+        ...
+
+    @property
+    def text(self) -> str:
+        ...
+
+class _Device:
+
+    def call(self, command: str, arguments: dict[Any, Any], timeout: Any) -> Any:
+        ...
+
+    def close(self) -> None:
+        ...
+
+    def complaints(self) -> list[str]:
+        ...
+
+    def counters(self) -> dict[str, int]:
+        ...
+
+    def gone(self) -> str | None:
+        ...
+
+    def lacking(self, arg0: int) -> str:
+        ...
+
+    def queue_pair(self, *args: Any, **kwargs: Any):
+        ...
+
+    @property
+    def closed(self) -> bool:
+        ...
+
+    @property
+    def destinations(self) -> str:
+        ...
+
+    @property
+    def details(self) -> str:
+        ...
+
+    @property
+    def family(self) -> str:
+        ...
+
+    @property
+    def handle(self) -> int:
+        ...
+
+    @property
+    def name(self) -> str:
+        ...
+
+    @property
+    def path(self) -> dict[Any, Any]:
+        ...
+
+    @property
+    def verbs_name(self) -> str:
+        ...
+
+    @property
+    def virtual_time(self) -> bool:
+        ...
+
+    @property
+    def wire(self) -> Any:
+        ...
+
+class _FrameFilter:
+
+    def __init__(self, text: str, wire: _Wire) -> None:
+        ...
+
+    def matches(self, frame: Any) -> bool:
+        ...
+
+class _Player:
+
+    def __init__(self, captures: list[str], wires: list[Any], options: dict[Any, Any]) -> None:
+        ...
+
+    def run(self) -> tuple[Any, ...]:
+        ...
+
+    def stop(self) -> None:
+        ...
+
+class _QueuePair:
+
+    def attributes_to(self, state: str) -> Any:
+        ...
+
+    def bind_window(self, *args: Any, **kwargs: Any):
+        ...
+
+    def close(self) -> None:
+        ...
+
+    def headers(self, opcode: int, psn: int) -> Any:
+        ...
+
+    def modify(self, attributes: dict[Any, Any]) -> None:
+        ...
+
+    def new_region(self, *args: Any, **kwargs: Any):
+        ...
+
+    @staticmethod
+    def opcode(service: str, operation: str) -> int:
+        ...
+
+    def poll(self, count: int, timeout: Any) -> list[Any]:
+        ...
+
+    def post_receives(self, count: int) -> None:
+        ...
+
+    def post_send(self, request: dict[Any, Any], to_tester: bool) -> None:
+        ...
+
+    def query(self) -> Any:
+        ...
+
+    def state(self) -> str:
+        ...
+
+    @property
+    def closed(self) -> bool:
+        ...
+
+    @property
+    def cq_handle(self) -> int:
+        ...
+
+    @property
+    def device_first_psn(self) -> int:
+        ...
+
+    @property
+    def device_qpn(self) -> int:
+        ...
+
+    @property
+    def domain_handle(self) -> int:
+        ...
+
+    @property
+    def first_psn(self) -> int:
+        ...
+
+    @property
+    def handle(self) -> int:
+        ...
+
+    @property
+    def inbox(self):
+        ...
+
+    @property
+    def mtu(self) -> int:
+        ...
+
+    @property
+    def path(self) -> dict[Any, Any]:
+        ...
+
+    @property
+    def qkey(self) -> int:
+        ...
+
+    @property
+    def region(self):
+        ...
+
+    @property
+    def tester_qpn(self) -> int:
+        ...
+
+class _Ran:
+
+    def html(self) -> str:
+        ...
+
+    def json(self) -> Any:
+        ...
+
+    def json_text(self) -> str:
+        ...
+
+    def junit(self) -> str:
+        ...
+
+    def summary(self) -> str:
+        ...
+
+    def text(self, id: str, steps: bool) -> str:
+        ...
+
+    def write(self, directory: str) -> None:
+        ...
+
+    @property
+    def abandoned(self) -> int:
+        ...
+
+    @property
+    def unexpected(self) -> list[str]:
+        ...
+
+class _Region:
+
+    def checksum(self, offset: int, length: int) -> int:
+        ...
+
+    def fill(self, pattern: str, value: int) -> None:
+        ...
+
+    def read(self, offset: int, length: int) -> bytes:
+        ...
+
+    def release(self) -> None:
+        ...
+
+    def write(self, offset: int, octets: Any) -> None:
+        ...
+
+    @property
+    def addr(self) -> int:
+        ...
+
+    @property
+    def handle(self) -> int:
+        ...
+
+    @property
+    def lkey(self) -> int:
+        ...
+
+    @property
+    def rkey(self) -> int:
+        ...
+
+    @property
+    def size(self) -> int:
+        ...
+
+class _Window:
+
+    def release(self) -> None:
+        ...
+
+    @property
+    def rkey(self) -> int:
+        ...
+
+class _Wire:
+
+    def close(self) -> None:
+        ...
+
+    def flush(self, timeout: Any) -> bool:
+        ...
+
+    def now(self) -> int:
+        ...
+
+    def of_queue_pair(self, dest_qp: int) -> Any:
+        ...
+
+    def receive(self, timeout: Any, own: bool) -> Any:
+        ...
+
+    def record(self, most: int) -> None:
+        ...
+
+    def recorded(self) -> list[Any]:
+        ...
+
+    def send(self, frames: list[Any], at: int, timeout: Any) -> int:
+        ...
+
+    @property
+    def capabilities(self) -> dict[Any, Any]:
+        ...
+
+    @property
+    def closed(self) -> bool:
+        ...
+
+    @property
+    def counters(self) -> dict[Any, Any]:
+        ...
+
+    @property
+    def descriptor(self) -> int:
+        ...
+
+    @property
+    def name(self) -> str:
+        ...
+
+def a_fetch_add(psn: int) -> Expectation:
+    ...
+
+def a_read(psn: int, length: int, va: int=...) -> Expectation:
+    ...
+
+def a_send(psn: int, position: str=...) -> Expectation:
+    ...
+
+def a_write(psn: int, position: str=...) -> Expectation:
+    ...
+
+def ack(psn: int) -> Expectation:
+    ...
+
+def acknowledged(psn: int) -> Expectation:
+    ...
+
 def analysis_page(report: str, title: str) -> str:
     ...
 
@@ -4245,6 +4888,9 @@ def analysis_text(report: str, width: int, colours: bool, rows: int, tables: boo
     ...
 
 def arrow_unreleased() -> int:
+    ...
+
+def atomic_acknowledge(psn: int, original: int) -> Expectation:
     ...
 
 def captured_frames(source: CaptureSource, filter: str=..., roce_port: int=...) -> FrameIterator:
@@ -4259,6 +4905,12 @@ def check(files: list[str], rules: list[str], level: str, filter: str, connectio
 def check_text(report: str, width: int, colours: bool, coverage: bool, quiet: bool, rows: int) -> str:
     ...
 
+def cnp() -> Expectation:
+    ...
+
+def expect(words: str, judge: function) -> Expectation:
+    ...
+
 def explain(query: str, json: bool, colours: bool) -> str:
     ...
 
@@ -4268,11 +4920,26 @@ def header_table(header: type[Header]) -> HeaderTable:
 def live_devices() -> list[Any]:
     ...
 
+def nak(code: int, psn: int) -> Expectation:
+    ...
+
+def octets(count: int, seed: int=...) -> bytes:
+    ...
+
 def opcode_row(opcode: int) -> OpcodeRow:
     ...
 
 def parse(octets: Buffer | Frame, link: str | int=..., *, strict: bool=..., wire_length: int=..., time_ns: int | None=..., number: int=...) -> Frame:
     ...
 
+def read_response(position: str, psn: int) -> Expectation:
+    ...
+
+def rnr_nak(psn: int, timer: int | None=...) -> Expectation:
+    ...
+
 def segment(frame: Frame, mtu: int) -> list[Frame]:
+    ...
+
+def silence(seconds: float=...) -> Silence:
     ...

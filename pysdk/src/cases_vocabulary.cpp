@@ -1,0 +1,742 @@
+/// The vocabulary of cases: the bench, the tester's end of a queue pair, what is said and what is waited for.
+
+#include <fmt/format.h>
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <functional>
+
+#include "dissectors/protocol/decode.hpp"
+#include "pysdk/src/bindings.hpp"
+#include "pysdk/src/cases.hpp"
+#include "pysdk/src/errors.hpp"
+#include "pysdk/src/frame.hpp"
+#include "pysdk/src/octets.hpp"
+#include "pysdk/src/values.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+using conformance::Bench;
+using conformance::Connected;
+using conformance::Expectation;
+using conformance::Match;
+using conformance::Operands;
+using conformance::psn;
+using conformance::Seen;
+using conformance::Silence;
+using conformance::Stimulus;
+using conformance::Verdict;
+
+/// Does it with the bench, without the interpreter's lock; what ends the case goes on as Python's exception.
+template <class Work>
+auto with(const std::shared_ptr<BenchHandle>& handle, const Work& work) {
+  if (!handle->bench) python::raise(ErrorClass::closed, "the case has ended, and its bench with it");
+  try {
+    const py::gil_scoped_release released;
+    return work(*handle->bench);
+  } catch (const conformance::CaseEnd& end) {
+    raise_case_end(end);
+  }
+}
+
+std::int64_t nanoseconds(double seconds) {
+  if (!(seconds >= 0) || seconds > 9e9) python::raise(ErrorClass::usage, "a time is a number of seconds from 0");
+  return static_cast<std::int64_t>(seconds * 1e9);
+}
+
+Verdict verdict_from(const std::string& text) {
+  for (const Verdict verdict : {Verdict::pass, Verdict::fail, Verdict::fail_wrong_code, Verdict::may,
+                                Verdict::unsupported, Verdict::inconclusive, Verdict::error})
+    if (to_string(verdict) == text) return verdict;
+  python::raise(ErrorClass::usage,
+                fmt::format("a verdict is pass, fail, fail-wrong-code, may, unsupported, inconclusive or error, not "
+                            "\"{}\"",
+                            text));
+}
+
+/// A frame as it stands.
+Stimulus raw(const py::object& frame, const std::string& words) {
+  const Octets octets(frame);
+  Frame made;
+  made.payload.assign(octets.bytes().begin(), octets.bytes().end());
+  made.pad.emplace();
+  if (!words.empty()) return {std::move(made), words};
+  const HeaderStack stack = decode(octets.bytes());
+  const auto bth = stack.get<Bth>();
+  const Opcode* op = bth ? &rdmawire::opcode(bth->get<"opcode">()) : nullptr;
+  return {std::move(made), op && op->known ? fmt::format("{}, PSN {} as it stands, {} octets", op->name,
+                                                         bth->get<"psn">(), octets.bytes().size())
+                                           : fmt::format("a frame of {} octets", octets.bytes().size())};
+}
+
+/// What the device sent, for Python.
+struct SeenObject {
+  std::shared_ptr<const Seen> seen;
+};
+
+py::object seen_object(Seen seen) { return py::cast(SeenObject{std::make_shared<const Seen>(std::move(seen))}); }
+
+/// A question of Python's about what was seen.
+std::function<Match(const Seen&)> judge_by(py::object question) {
+  // The object goes with the lock held, whoever lets go of it last.
+  std::shared_ptr<py::object> kept(new py::object(std::move(question)), [](py::object* object) {
+    const py::gil_scoped_acquire lock;
+    delete object;
+  });
+  return [kept](const Seen& seen) {
+    const py::gil_scoped_acquire lock;
+    const py::object answer = (*kept)(seen_object(seen));
+    if (py::isinstance<py::str>(answer) && py::cast<std::string>(answer) == "skip") return Match::skip;
+    const int truth = PyObject_IsTrue(answer.ptr());
+    if (truth < 0) throw py::error_already_set();
+    return truth ? Match::yes : Match::no;
+  };
+}
+
+struct BenchObject {
+  std::shared_ptr<BenchHandle> handle;
+};
+
+/// The device's queue pair of a case, and the tester's end of it.
+struct PairObject {
+  std::shared_ptr<BenchHandle> handle;
+  Connected* qp;
+
+  template <class Work>
+  auto with(const Work& work) const {
+    return python::with(handle, [&](Bench& bench) { return work(*qp, bench); });
+  }
+};
+
+PairObject connect(const BenchObject& self, Transport transport, const py::kwargs& given) {
+  conformance::ConnectOptions options = connect_options(given);
+  options.transport = transport;
+  return {self.handle, with(self.handle, [&](Bench& bench) { return &bench.connect(options); })};
+}
+
+/// Operands by name; `offset` counts in the queue pair's region, whose key is the usual one.
+Operands operands(const PairObject& self, const py::kwargs& given) {
+  Operands made;
+  made.va = self.qp->region.addr();
+  made.rkey = self.qp->region.rkey();
+  for (const auto& [key, value] : given) {
+    const auto name = py::cast<std::string>(key);
+    try {
+      if (name == "payload")
+        made.payload = octets_of(value);
+      else if (name == "offset")
+        made.va = self.qp->region.addr() + py::cast<std::uint64_t>(value);
+      else if (name == "va")
+        made.va = py::cast<std::uint64_t>(value);
+      else if (name == "rkey")
+        made.rkey = py::cast<std::uint32_t>(value);
+      else if (name == "length")
+        made.length = py::cast<std::uint32_t>(value);
+      else if (name == "swap" || name == "add")
+        made.swap_or_add = py::cast<std::uint64_t>(value);
+      else if (name == "compare")
+        made.compare = py::cast<std::uint64_t>(value);
+      else if (name == "immediate")
+        made.immediate = py::cast<std::uint32_t>(value);
+      else if (name == "invalidated_rkey")
+        made.invalidated_rkey = py::cast<std::uint32_t>(value);
+      else if (name == "qkey")
+        made.qkey = py::cast<std::uint32_t>(value);
+      else if (name == "xrc_srq")
+        made.xrc_srq = py::cast<std::uint32_t>(value);
+      else if (name == "placement")
+        made.placement = py::cast<std::uint8_t>(value);
+      else if (name == "selectivity")
+        made.selectivity = py::cast<std::uint8_t>(value);
+      else
+        python::raise(
+            ErrorClass::usage,
+            fmt::format("a request has no operand {}; there are payload, offset, va, rkey, length, swap, add, "
+                        "compare, immediate, invalidated_rkey, qkey, xrc_srq, placement and selectivity",
+                        name));
+    } catch (const py::cast_error&) {
+      python::raise(ErrorClass::usage,
+                    fmt::format("{}={}: this value cannot be taken", name, std::string(py::str(py::repr(value)))));
+    }
+  }
+  return made;
+}
+
+Position position_from(const std::string& text) {
+  if (text == "first") return Position::first;
+  if (text == "middle") return Position::middle;
+  if (text == "last") return Position::last;
+  if (text == "only") return Position::only;
+  python::raise(ErrorClass::usage, fmt::format("a position is first, middle, last or only, not \"{}\"", text));
+}
+
+void bind_stimulus(py::module_& module) {
+  py::class_<Stimulus>(module, "Stimulus",
+                       "A frame that a case sends, made whole and right, then changed where the case says so. Each "
+                       "change gives a changed copy.")
+      .def_property_readonly("text", &Stimulus::text, "How it is called in a report.")
+      .def("without_ack_request", &Stimulus::without_ack_request, "The responder is not asked for an acknowledgement.")
+      .def("solicited", &Stimulus::solicited, "With the bit SE.")
+      .def(
+          "changed",
+          [](const Stimulus& self, const py::function& change, const std::string& words) {
+            return self.changed(
+                [&](Frame& frame) {
+                  const py::object made = make_frame(frame);
+                  const py::object given = change(made);
+                  const py::object& changed = given.is_none() ? made : given;
+                  if (!is_frame(changed)) throw py::type_error("the change of a frame gives a Frame, or None");
+                  frame = frame_values(changed);
+                },
+                words);
+          },
+          py::arg("change"), py::arg("words"),
+          "Changed before it is encoded: `change` gets the Frame, changes it or gives another one; lengths and CRCs "
+          "that it does not set are computed. `words` say it in reports.")
+      .def(
+          "damaged",
+          [](const Stimulus& self, const py::function& change, const std::string& words) {
+            const py::bytearray octets(reinterpret_cast<const char*>(self.bytes().data()), self.bytes().size());
+            const py::object given = change(octets);
+            const std::string made = octets_of(given.is_none() ? py::object(octets) : given);
+            return self.damaged([made](std::vector<std::uint8_t>& bytes) { bytes.assign(made.begin(), made.end()); },
+                                words);
+          },
+          py::arg("change"), py::arg("words"),
+          "Changed after it is encoded: `change` gets the octets as a bytearray; CRCs stay as they were.")
+      .def_property_readonly(
+          "frame", [](const Stimulus& self) { return make_frame(self.bytes()); }, "As it is sent.")
+      .def("__bytes__", [](const Stimulus& self) { return to_bytes(self.bytes()); })
+      .def("__repr__", [](const Stimulus& self) { return fmt::format("<Stimulus {}>", self.text()); });
+}
+
+void bind_expectation(py::module_& module) {
+  py::class_<SeenObject>(module, "Seen", "A frame that the device sent, read.")
+      .def_property_readonly(
+          "frame",
+          [](const SeenObject& self) {
+            return make_frame(self.seen->bytes, LinkType::ethernet, static_cast<std::uint32_t>(self.seen->bytes.size()),
+                              self.seen->time);
+          },
+          "The Frame.")
+      .def_property_readonly(
+          "time", [](const SeenObject& self) { return self.seen->time; },
+          "When it came, nanoseconds of the wire's clock.")
+      .def_property_readonly(
+          "opcode", [](const SeenObject& self) { return self.seen->op->value; }, "Of its BTH.")
+      .def_property_readonly(
+          "psn", [](const SeenObject& self) { return self.seen->at.value; },
+          "Of a response from the tester's first PSN, of a request from the device's.")
+      .def_property_readonly(
+          "dest_qp", [](const SeenObject& self) { return self.seen->dest_qp; }, "Of its BTH.")
+      .def_property_readonly(
+          "syndrome",
+          [](const SeenObject& self) {
+            return self.seen->has_aeth ? py::object(py::int_(self.seen->syndrome)) : py::none();
+          },
+          "Of its AETH; None where it has none.")
+      .def_property_readonly(
+          "msn",
+          [](const SeenObject& self) {
+            return self.seen->has_aeth ? py::object(py::int_(self.seen->msn)) : py::none();
+          },
+          "Of its AETH; None where it has none.")
+      .def_property_readonly(
+          "payload", [](const SeenObject& self) { return to_bytes(self.seen->payload); },
+          "Octets behind the headers, without pad.")
+      .def_property_readonly(
+          "text", [](const SeenObject& self) { return self.seen->text(); },
+          "As a report calls it: \"NAK PSN sequence error, PSN +0, MSN 3\".")
+      .def("__repr__", [](const SeenObject& self) { return fmt::format("<Seen {}>", self.seen->text()); });
+
+  py::class_<Expectation>(module, "Expectation", "What a case waits for, stated literally from the clause.")
+      .def_property_readonly("text", &Expectation::text, "In a report's words.")
+      .def("msn", &Expectation::msn, py::arg("value"),
+           "And its AETH has this MSN, counted from the connection's begin.")
+      .def(
+          "carrying",
+          [](const Expectation& self, const py::object& payload) { return self.carrying(octets_of(payload)); },
+          py::arg("payload"), "And this is its payload.")
+      .def(
+          "where",
+          [](const Expectation& self, const std::string& words, const py::function& holds) {
+            return self.where(words, [judge = judge_by(holds)](const Seen& seen) { return judge(seen) == Match::yes; });
+          },
+          py::arg("words"), py::arg("holds"),
+          "And whatever else the case wants to see: `holds` is asked with the Seen.")
+      .def("__repr__", [](const Expectation& self) { return fmt::format("<Expectation {}>", self.text()); });
+  py::class_<Silence>(module, "Silence", "That nothing comes for some time.");
+
+  module.def("_nak_codes", [] {
+    py::dict codes;
+    codes["psn_sequence_error"] = nak_code::psn_sequence_error;
+    codes["invalid_request"] = nak_code::invalid_request;
+    codes["remote_access_error"] = nak_code::remote_access_error;
+    codes["remote_operational_error"] = nak_code::remote_operational_error;
+    return codes;
+  });
+  module.def(
+      "expect", [](const std::string& words, const py::function& judge) { return Expectation(words, judge_by(judge)); },
+      py::arg("words"), py::arg("judge"),
+      "Whatever a case wants to see: `judge` is asked with the Seen that comes next, and says yes, no, or "
+      "\"skip\" for one that may come before.");
+  module.def(
+      "ack", [](std::int32_t at) { return conformance::ack(psn(at)); }, py::arg("psn"),
+      "An ACK with exactly this PSN.");
+  module.def(
+      "acknowledged", [](std::int32_t at) { return conformance::acknowledged(psn(at)); }, py::arg("psn"),
+      "Acknowledgements up to this PSN: one, or several of which the last has it.");
+  module.def(
+      "nak", [](std::uint8_t code, std::int32_t at) { return conformance::nak(code, psn(at)); }, py::arg("code"),
+      py::arg("psn"), "A NAK of that code and PSN; another code is the verdict fail-wrong-code.");
+  module.def(
+      "rnr_nak",
+      [](std::int32_t at, std::optional<std::uint8_t> timer) { return conformance::rnr_nak(psn(at), timer); },
+      py::arg("psn"), py::arg("timer") = py::none(), "An RNR NAK; `timer`: its code, where that is known.");
+  module.def(
+      "read_response",
+      [](const std::string& position, std::int32_t at) {
+        return conformance::read_response(position_from(position), psn(at));
+      },
+      py::arg("position"), py::arg("psn"), "An RDMA READ Response: \"first\", \"middle\", \"last\", \"only\".");
+  module.def(
+      "atomic_acknowledge",
+      [](std::int32_t at, std::uint64_t original) { return conformance::atomic_acknowledge(psn(at), original); },
+      py::arg("psn"), py::arg("original"), "An Atomic Acknowledge with what the memory held before.");
+  module.def(
+      "a_send",
+      [](std::int32_t at, const std::string& position) {
+        return conformance::a_send(psn(at), position_from(position));
+      },
+      py::arg("psn"), py::arg("position") = "only", "A SEND of the device.");
+  module.def(
+      "a_write",
+      [](std::int32_t at, const std::string& position) {
+        return conformance::a_write(psn(at), position_from(position));
+      },
+      py::arg("psn"), py::arg("position") = "only", "An RDMA WRITE of the device.");
+  module.def(
+      "a_read",
+      [](std::int32_t at, std::uint32_t length, std::uint64_t va) { return conformance::a_read(psn(at), length, va); },
+      py::arg("psn"), py::arg("length"), py::arg("va") = conformance::tester_memory,
+      "An RDMA READ Request of the device for so many octets of the tester's memory.");
+  module.def(
+      "a_fetch_add", [](std::int32_t at) { return conformance::a_fetch_add(psn(at)); }, py::arg("psn"),
+      "A Fetch & Add of the device.");
+  module.def("cnp", &conformance::cnp, "A congestion notification.");
+  module.def(
+      "silence", [](double seconds) { return conformance::silence(nanoseconds(seconds)); }, py::arg("seconds") = 0.0,
+      "Nothing for so long; 0: as long as the device is usually given.");
+  module.def(
+      "octets", [](std::size_t count, std::uint8_t seed) { return py::bytes(conformance::octets(count, seed)); },
+      py::arg("count"), py::arg("seed") = 1, "Octets of payload that can be told apart, counting up from `seed`.");
+}
+
+void bind_pair(py::module_& module) {
+  using Pair = PairObject;
+  py::class_<Pair> c(module, "CaseQueuePair",
+                     "A queue pair of the device in a case, and the tester's end of it. PSNs count from the first of "
+                     "their direction: 0 is the first request's.");
+  const auto stimulus = [&c](const char* name, const char* position, Operation operation, const char* doc) {
+    c.def(
+        name,
+        [operation, at_position = position_from(position)](const Pair& self, std::int32_t at,
+                                                           const py::object& payload) {
+          const std::string octets = payload.is_none() ? conformance::octets(8) : octets_of(payload);
+          return self.with([&](Connected& qp, Bench&) {
+            return qp.request(operation, at_position, psn(at), Operands{.payload = octets});
+          });
+        },
+        py::arg("psn"), py::arg("payload") = py::none(), doc);
+  };
+  stimulus("send_first", "first", Operation::send, "A SEND First of the tester.");
+  stimulus("send_middle", "middle", Operation::send, "A SEND Middle of the tester.");
+  stimulus("send_last", "last", Operation::send, "A SEND Last of the tester.");
+  stimulus("send_only", "only", Operation::send, "A SEND Only of the tester; 8 octets where no payload is given.");
+  stimulus("write_middle", "middle", Operation::rdma_write, "An RDMA WRITE Middle of the tester.");
+  stimulus("write_last", "last", Operation::rdma_write, "An RDMA WRITE Last of the tester.");
+
+  const auto request = [&c](const char* name, const auto& make, const char* doc) {
+    c.def(
+        name,
+        [make](const Pair& self, std::int32_t at, const py::kwargs& given) {
+          const Operands asked = self.handle->bench ? operands(self, given) : Operands();
+          return self.with([&](Connected& qp, Bench&) { return make(qp, psn(at), asked); });
+        },
+        py::arg("psn"), doc);
+  };
+  request(
+      "write_first", [](Connected& qp, psn at, const Operands& o) { return qp.write_first(at, o); },
+      "An RDMA WRITE First: offset or va, rkey, length of the whole message, payload.");
+  request(
+      "write_only", [](Connected& qp, psn at, const Operands& o) { return qp.write_only(at, o); },
+      "The whole of an RDMA WRITE: offset or va, rkey, payload; its length is the payload's unless given.");
+  request(
+      "read", [](Connected& qp, psn at, const Operands& o) { return qp.read(at, o); },
+      "An RDMA READ Request: offset or va, rkey, length.");
+  request(
+      "compare_swap", [](Connected& qp, psn at, const Operands& o) { return qp.compare_swap(at, o); },
+      "A Compare & Swap: offset or va, rkey, compare, swap.");
+  request(
+      "fetch_add", [](Connected& qp, psn at, const Operands& o) { return qp.fetch_add(at, o); },
+      "A Fetch & Add: offset or va, rkey, add.");
+  c.def(
+      "request",
+      [](const Pair& self, std::uint8_t opcode, std::int32_t at, const py::kwargs& given) {
+        const Operands asked = self.handle->bench ? operands(self, given) : Operands();
+        return self.with([&](Connected& qp, Bench&) { return qp.request(opcode, psn(at), asked); });
+      },
+      py::arg("opcode"), py::arg("psn"),
+      "Any request of the tester: opcode, and operands by name: payload, offset, va, rkey, length, swap, add, compare, "
+      "immediate, invalidated_rkey, qkey, xrc_srq, placement, selectivity.");
+  c.def(
+      "datagram",
+      [](const Pair& self, std::int32_t at, std::uint32_t qkey, const py::object& payload) {
+        const std::string octets = payload.is_none() ? conformance::octets(8) : octets_of(payload);
+        return self.with([&](Connected& qp, Bench&) { return qp.datagram(psn(at), qkey, octets); });
+      },
+      py::arg("psn"), py::arg("qkey"), py::arg("payload") = py::none(), "A datagram to the device's queue pair.");
+  c.def(
+      "cnp", [](const Pair& self) { return self.with([](Connected& qp, Bench&) { return qp.cnp(); }); },
+      "A congestion notification for the device's queue pair.");
+  c.def(
+      "ack",
+      [](const Pair& self, std::int32_t at, std::uint32_t msn) {
+        return self.with([&](Connected& qp, Bench&) { return qp.ack(psn(at), msn); });
+      },
+      py::arg("psn"), py::arg("msn"), "The tester's ACK of a request of the device.");
+  c.def(
+      "nak",
+      [](const Pair& self, std::uint8_t code, std::int32_t at, std::uint32_t msn) {
+        return self.with([&](Connected& qp, Bench&) { return qp.nak(code, psn(at), msn); });
+      },
+      py::arg("code"), py::arg("psn"), py::arg("msn"), "The tester's NAK.");
+  c.def(
+      "rnr_nak",
+      [](const Pair& self, std::uint8_t timer, std::int32_t at, std::uint32_t msn) {
+        return self.with([&](Connected& qp, Bench&) { return qp.rnr_nak(timer, psn(at), msn); });
+      },
+      py::arg("timer"), py::arg("psn"), py::arg("msn"), "The tester's RNR NAK.");
+  c.def(
+      "read_response",
+      [](const Pair& self, const std::string& position, std::int32_t at, std::uint32_t msn, const py::object& payload) {
+        const std::string octets = octets_of(payload);
+        const Position where = position_from(position);
+        return self.with([&](Connected& qp, Bench&) { return qp.read_response(where, psn(at), msn, octets); });
+      },
+      py::arg("position"), py::arg("psn"), py::arg("msn"), py::arg("payload"), "The tester's RDMA READ Response.");
+  c.def(
+      "atomic_acknowledge",
+      [](const Pair& self, std::int32_t at, std::uint32_t msn, std::uint64_t original) {
+        return self.with([&](Connected& qp, Bench&) { return qp.atomic_acknowledge(psn(at), msn, original); });
+      },
+      py::arg("psn"), py::arg("msn"), py::arg("original"), "The tester's Atomic Acknowledge.");
+
+  // The device's side.
+  const auto device = [&c](const char* name, void (Connected::*does)(std::uint64_t, conformance::Message),
+                           const char* doc) {
+    c.def(
+        name,
+        [does](const Pair& self, std::uint64_t wr_id, std::uint32_t length, std::uint64_t offset,
+               const std::vector<std::string>& flags) {
+          static_cast<void>(self.with([&](Connected& qp, Bench&) {
+            return (qp.*does)(wr_id, {length, offset, flags}), true;
+          }));
+        },
+        py::arg("wr_id"), py::arg("length") = 8, py::arg("offset") = 0,
+        py::arg("flags") = std::vector<std::string>{"signaled"}, doc);
+  };
+  device("device_sends", &Connected::device_sends, "The device posts a SEND to the tester.");
+  device("device_writes", &Connected::device_writes, "The device posts an RDMA WRITE to the tester's memory.");
+  device("device_reads", &Connected::device_reads, "The device posts an RDMA READ of the tester's memory.");
+  device("device_adds", &Connected::device_adds, "The device posts a Fetch & Add of 5 to the tester's memory.");
+  const auto does = [&c](const char* name, const auto& work, const char* doc, const auto&... args) {
+    c.def(name, work, args..., doc);
+  };
+  does(
+      "post_receives",
+      [](const Pair& self, std::uint32_t count) {
+        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.post_receives(count), true; }));
+      },
+      "The device posts further receive requests; their wr_id counts from 0.", py::arg("count"));
+  does(
+      "completes",
+      [](const Pair& self, std::uint64_t wr_id, const std::string& status) {
+        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.completes(wr_id, status), true; }));
+      },
+      "The next completion has this wr_id and status, or the case ends.", py::arg("wr_id"),
+      py::arg("status") = "success");
+  does(
+      "completes_nothing",
+      [](const Pair& self) {
+        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.completes_nothing(), true; }));
+      },
+      "No completion comes for a while, or the case ends.");
+  does(
+      "fails",
+      [](const Pair& self, std::uint64_t wr_id) {
+        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.fails(wr_id), true; }));
+      },
+      "It completes with any error but \"flushed\", or the case ends.", py::arg("wr_id"));
+  does(
+      "fails_or_is_flushed",
+      [](const Pair& self, std::uint64_t wr_id) {
+        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.fails_or_is_flushed(wr_id), true; }));
+      },
+      "It completes with any error, or the case ends.", py::arg("wr_id"));
+  does(
+      "flushes",
+      [](const Pair& self, std::uint64_t first, std::uint64_t last) {
+        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.flushes(first, last), true; }));
+      },
+      "These complete as flushed, one after the other, or the case ends.", py::arg("first"), py::arg("last"));
+  does(
+      "is_in",
+      [](const Pair& self, const std::string& state) {
+        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.is_in(state), true; }));
+      },
+      "The queue pair comes to that state within the usual patience, or the case ends.", py::arg("state"));
+  does(
+      "holds",
+      [](const Pair& self, std::uint64_t offset, const py::object& expected) {
+        const std::string octets = octets_of(expected);
+        static_cast<void>(
+            self.with([&](Connected& qp, Bench&) { return qp.DeviceQueuePair::holds(offset, octets), true; }));
+      },
+      "The region holds these octets, or the case ends.", py::arg("offset"), py::arg("expected"));
+  does(
+      "received",
+      [](const Pair& self, std::uint64_t wr_id, const py::object& expected) {
+        const std::string octets = octets_of(expected);
+        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.received(wr_id, octets), true; }));
+      },
+      "The receive request's memory holds these octets, or the case ends.", py::arg("wr_id"), py::arg("expected"));
+  does(
+      "fill",
+      [](const Pair& self, std::uint64_t offset, const py::object& content) {
+        const std::string octets = octets_of(content);
+        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.fill(offset, octets), true; }));
+      },
+      "Puts octets into the region, as the device's consumer would.", py::arg("offset"), py::arg("octets"));
+  does(
+      "drops",
+      [](const Pair& self, const Stimulus& bad) {
+        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.drops(bad), true; }));
+      },
+      "Sends a frame that must be dropped, on a fresh queue pair with a receive request, then one that is executed.",
+      py::arg("bad"));
+  does(
+      "refuses",
+      [](const Pair& self, const Expectation& nak) {
+        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.refuses(nak), true; }));
+      },
+      "What a class C error makes of a queue pair: that NAK, then the error state.", py::arg("nak"));
+  does(
+      "modify",
+      [](const Pair& self, const py::kwargs& attributes) {
+        const nlohmann::json given = to_json(attributes);
+        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.modify(given), true; }));
+      },
+      "Changes exactly these attributes (docs/agent.md, modify_qp), or the case ends.");
+  does(
+      "read_memory",
+      [](const Pair& self, std::uint64_t offset, std::uint64_t length) {
+        return to_bytes(self.with([&](Connected& qp, Bench& bench) {
+          return bench.take(qp.region.read(offset, length), "read the memory region");
+        }));
+      },
+      "What the region holds.", py::arg("offset"), py::arg("length"));
+  const auto number = [&c](const char* name, const auto& get, const char* doc) {
+    c.def_property_readonly(
+        name, [get](const Pair& self) { return self.with([&](Connected& qp, Bench&) { return get(qp); }); }, doc);
+  };
+  number(
+      "device_qpn", [](Connected& qp) { return qp.device_qpn; }, "The device's queue pair number.");
+  number(
+      "tester_qpn", [](Connected& qp) { return qp.tester_qpn; }, "The tester's queue pair number.");
+  number(
+      "first_psn", [](Connected& qp) { return qp.ours.value(); }, "The tester's first PSN, absolute.");
+  number(
+      "device_first_psn", [](Connected& qp) { return qp.theirs.value(); }, "The device's first PSN, absolute.");
+  number(
+      "mtu", [](Connected& qp) { return qp.mtu; }, "Octets of payload that a packet carries at most.");
+  number(
+      "addr", [](Connected& qp) { return qp.region.addr(); }, "The region's virtual address.");
+  number(
+      "rkey", [](Connected& qp) { return qp.region.rkey(); }, "The region's R_Key.");
+  c.def(
+      "frame",
+      [](const Pair& self, std::uint8_t opcode, std::int32_t at) {
+        return make_frame(self.with([&](Connected& qp, Bench&) { return qp.headers(opcode, qp.ours + at); }));
+      },
+      py::arg("opcode"), py::arg("psn"),
+      "A Frame from Ethernet to the BTH, to be gone on with: frame / RETH(…) / b\"…\".");
+}
+
+void bind_bench(py::module_& module) {
+  using B = BenchObject;
+  py::class_<B> c(module, "Bench",
+                  "What a case works with: a conversation with the device over the wire, and its queue pairs, memory "
+                  "and completions. It ends with the case: later use raises ClosedError.");
+  for (const auto& [name, transport, doc] :
+       {std::tuple("rc", Transport::rc,
+                   "A queue pair of RC, in RTS and connected to the tester. Options by name, those of Device.qp()."),
+        std::tuple("uc", Transport::uc, "The same of UC."), std::tuple("ud", Transport::ud, "The same of UD."),
+        std::tuple("xrc", Transport::xrc, "The same of XRC; xrc_target=True: the device's end receives.")})
+    c.def(
+        name,
+        [transport = transport](const B& self, const py::kwargs& options) { return connect(self, transport, options); },
+        doc);
+  c.def("__rshift__", [](const py::object& self, const Stimulus& stimulus) {
+    with(py::cast<const B&>(self).handle, [&](Bench& bench) { return &(bench >> stimulus); });
+    return self;
+  });
+  c.def("__rshift__", [](const py::object& self, const py::object& frame) {
+    const Stimulus stimulus = raw(frame, {});
+    with(py::cast<const B&>(self).handle, [&](Bench& bench) { return &(bench >> stimulus); });
+    return self;
+  });
+  c.def(
+      "send",
+      [](const B& self, const py::object& frame, const std::string& words) {
+        const Stimulus stimulus = raw(frame, words);
+        with(self.handle, [&](Bench& bench) { return &(bench >> stimulus); });
+      },
+      py::arg("frame"), py::arg("words"), "Sends a frame as it stands; `words` call it in reports.");
+  c.def("__lshift__", [](const py::object& self, const Expectation& expectation) {
+    with(py::cast<const B&>(self).handle, [&](Bench& bench) { return &(bench << expectation); });
+    return self;
+  });
+  c.def("__lshift__", [](const py::object& self, const Silence& silence) {
+    with(py::cast<const B&>(self).handle, [&](Bench& bench) { return &(bench << silence); });
+    return self;
+  });
+  c.def(
+      "wait",
+      [](const B& self, const Expectation& expectation) {
+        return seen_object(with(self.handle, [&](Bench& bench) { return bench.wait(expectation); }));
+      },
+      py::arg("expectation"), "As <<, and gives what came.");
+  c.def(
+      "next",
+      [](const B& self, double seconds) {
+        const std::int64_t time = nanoseconds(seconds);
+        auto seen = with(self.handle, [&](Bench& bench) { return bench.next(time); });
+        return seen ? seen_object(std::move(*seen)) : py::none();
+      },
+      py::arg("seconds") = 0.0, "What comes next, whatever it is; None after so long (0: the usual patience).");
+  c.def(
+      "all_until_silence",
+      [](const B& self) {
+        py::list all;
+        for (Seen& seen : with(self.handle, [](Bench& bench) { return bench.all_until_silence(); }))
+          all.append(seen_object(std::move(seen)));
+        return all;
+      },
+      "Frames that came, until there is silence.");
+  c.def(
+      "passes",
+      [](const B& self, double seconds) {
+        const std::int64_t time = nanoseconds(seconds);
+        with(self.handle, [&](Bench& bench) { return bench.pass(time), true; });
+      },
+      py::arg("seconds"), "Lets time pass; what comes meanwhile is kept for later.");
+  c.def(
+      "now", [](const B& self) { return with(self.handle, [](Bench& bench) { return bench.now(); }); },
+      "The wire's clock, nanoseconds.");
+  c.def(
+      "any",
+      [](const B& self, std::uint32_t below) { return with(self.handle, [&](Bench& b) { return b.any(below); }); },
+      py::arg("below"), "A number by chance, of the case's seed.");
+  c.def(
+      "counters", [](const B& self) { return with(self.handle, [](Bench& bench) { return bench.counters(); }); },
+      "The device's counters by name.");
+  c.def(
+      "note",
+      [](const B& self, const std::string& text) {
+        with(self.handle, [&](Bench& bench) { return bench.note(text), true; });
+      },
+      py::arg("text"), "A line for the report.");
+  c.def(
+      "require",
+      [](const B& self, bool holds, const std::string& expected, const std::string& actual,
+         const std::string& verdict) {
+        const Verdict otherwise = verdict_from(verdict);
+        with(self.handle, [&](Bench& bench) { return bench.require(holds, expected, actual, otherwise), true; });
+      },
+      py::arg("holds"), py::arg("expected"), py::arg("actual"), py::arg("otherwise") = "fail",
+      "Ends the case with that verdict unless it holds.");
+  c.def(
+      "deviates",
+      [](const B& self, const std::string& expected, const std::string& actual, const std::string& verdict) {
+        const Verdict which = verdict_from(verdict);
+        with(self.handle, [&](Bench& bench) { return bench.deviates(which, expected, actual), true; });
+      },
+      py::arg("expected"), py::arg("actual"), py::arg("verdict") = "fail",
+      "It is not as expected, but the case goes on: the first such deviation is its verdict unless it ends otherwise.");
+  c.def(
+      "end",
+      [](const B& self, const std::string& verdict, const std::string& reason) {
+        const Verdict which = verdict_from(verdict);
+        with(self.handle, [&](Bench&) -> bool { conformance::end_case(which, reason); });
+      },
+      py::arg("verdict"), py::arg("reason"), "Ends the case: \"unsupported\", \"inconclusive\", \"may\", …");
+  c.def(
+      "listen_to_all", [](const B& self) { with(self.handle, [](Bench& b) { return b.listen_to_all(), true; }); },
+      "Hears every frame of RoCE, whatever queue pair it is for; its PSNs count from 0.");
+  c.def(
+      "tells",
+      [](const B& self, const std::string& event, const PairObject& qp) {
+        with(self.handle, [&](Bench& bench) { return bench.tells(event, "qp", qp.qp->qp.handle()), true; });
+      },
+      py::arg("event"), py::arg("qp"),
+      "The device tells of this asynchronous event of the queue pair, or the case ends.");
+  c.def(
+      "congestion_management",
+      [](const B& self, bool on) { return with(self.handle, [&](Bench& b) { return b.congestion_management(on); }); },
+      py::arg("on"), "The device's congestion management is on, or off, as asked; False: nobody knows.");
+}
+
+PyObject* case_end_class = nullptr;  // lives as long as the interpreter
+
+}  // namespace
+
+py::object bench_object(std::shared_ptr<BenchHandle> handle) { return py::cast(BenchObject{std::move(handle)}); }
+
+void raise_case_end(const conformance::CaseEnd& end) {
+  const conformance::Judgement& judgement = end.judgement;
+  const py::handle type(case_end_class);
+  py::object error =
+      type(judgement.expected.empty() ? judgement.actual
+                                      : fmt::format("expected {}; got {}", judgement.expected, judgement.actual));
+  error.attr("verdict") = std::string(to_string(judgement.verdict));
+  error.attr("expected") = judgement.expected;
+  error.attr("actual") = judgement.actual;
+  PyErr_SetObject(type.ptr(), error.ptr());
+  throw py::error_already_set();
+}
+
+std::optional<conformance::CaseEnd> case_end_of(const py::error_already_set& error) {
+  if (!error.matches(case_end_class)) return std::nullopt;
+  const py::object& value = error.value();
+  return conformance::CaseEnd{{verdict_from(py::cast<std::string>(value.attr("verdict"))),
+                               py::cast<std::string>(value.attr("expected")),
+                               py::cast<std::string>(value.attr("actual"))}};
+}
+
+void bind_cases_vocabulary(py::module_& module) {
+  case_end_class = PyErr_NewExceptionWithDoc("rdmawire._core.CaseEnd",
+                                             "Ends a case early, with its verdict, expected and actual. Raised by the "
+                                             "vocabulary of cases; it is no Exception, "
+                                             "so that a case does not catch it by accident.",
+                                             PyExc_BaseException, nullptr);
+  if (!case_end_class) throw py::error_already_set();
+  module.add_object("CaseEnd", py::reinterpret_borrow<py::object>(case_end_class));
+  bind_stimulus(module);
+  bind_expectation(module);
+  bind_pair(module);
+  bind_bench(module);
+}
+
+}  // namespace rdmawire::python

@@ -1,0 +1,448 @@
+/// Captures played onto wires, and one side of them against a live device, as rdmawire.replaying has it.
+
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+
+#include <atomic>
+#include <random>
+
+#include "conformance/runner/live_target.hpp"
+#include "dissectors/protocol/decode.hpp"
+#include "pysdk/src/aside.hpp"
+#include "pysdk/src/bindings.hpp"
+#include "pysdk/src/devices.hpp"
+#include "pysdk/src/errors.hpp"
+#include "pysdk/src/frame.hpp"
+#include "pysdk/src/octets.hpp"
+#include "pysdk/src/values.hpp"
+#include "pysdk/src/wires_bindings.hpp"
+#include "replay/player/mapping.hpp"
+#include "replay/player/player.hpp"
+#include "replay/player/targets.hpp"
+#include "replay/reactive/run.hpp"
+#include "replay/rewrite/map_file.hpp"
+#include "replay/wires/clock.hpp"
+#include "replay/wires/null.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+using replay::PlayerOptions;
+
+/// A shared wire, as the player wants one.
+class BorrowedWire final : public replay::Wire {
+ public:
+  explicit BorrowedWire(std::shared_ptr<SharedWire> wire) : wire_(std::move(wire)) {
+    if (const auto can = wire_->capabilities()) capabilities_ = *can;
+  }
+  [[nodiscard]] const std::string& name() const override { return wire_->name(); }
+  [[nodiscard]] const replay::WireCapabilities& capabilities() const override { return capabilities_; }
+  [[nodiscard]] std::int64_t now() const override {
+    // Time goes on where the wire was closed meanwhile: what waits for a time comes to send, which tells.
+    const auto now = wire_->now();
+    if (now) last_ = *now;
+    return now ? *now : capabilities_.virtual_time ? last_ : replay::wire_clock::now();
+  }
+  [[nodiscard]] replay::WireCounters counters() const override {
+    return wire_->counters().value_or(replay::WireCounters{});
+  }
+  using Wire::send;
+  replay::WireResult<std::size_t> send(std::span<const replay::Outgoing> frames) override {
+    return wire_->send(frames);
+  }
+  replay::WireResult<std::optional<replay::Received>> receive(std::int64_t) override {
+    return std::nullopt;  // the player does not ask
+  }
+  replay::WireResult<bool> writable(std::int64_t deadline) override {
+    for (;;) {
+      auto room = wire_->writable(deadline);
+      if (!room || *room || now() >= deadline) return room;
+    }
+  }
+  replay::WireResult<bool> flush(std::int64_t deadline) override {
+    for (;;) {
+      auto done = wire_->flush(deadline);
+      if (!done || *done || now() >= deadline) return done;
+    }
+  }
+  void close() override {}
+
+ private:
+  std::shared_ptr<SharedWire> wire_;
+  replay::WireCapabilities capabilities_;
+  mutable std::int64_t last_ = 0;
+};
+
+/// A frame on its way, for Python: valid for ever, since what it shows is copied.
+struct PlayedObject {
+  std::uint64_t number = 0, loop = 1;
+  py::object captured, frame;
+  std::vector<std::string> changes;
+  std::uint32_t connection = replay::Rewritten::none;
+};
+
+PlayedObject played(const replay::PlayedFrame& frame, LinkType link) {
+  PlayedObject made;
+  made.number = frame.number;
+  made.loop = frame.loop;
+  made.captured = make_frame(frame.captured.bytes, link);
+  made.frame = make_frame(frame.frame, link);
+  made.connection = frame.rewritten.connection;
+  for (const replay::FieldChange& change : replay::differences(frame.captured, decode(frame.frame, link)))
+    made.changes.push_back(replay::to_string(change));
+  return made;
+}
+
+/// One replay, prepared: played once.
+class Player {
+ public:
+  Player(std::vector<std::string> captures, const py::list& wires, const py::dict& options) {
+    player_.files = std::move(captures);
+    if (player_.files.empty()) raise(ErrorClass::usage, "replay: which capture?");
+    for (const auto& wire : wires) borrowed_.push_back(std::make_unique<BorrowedWire>(wire_of(wire)));
+    prepare(options);
+  }
+
+  /// The report: as JSON, and as text.
+  py::tuple run() {
+    if (ran_.exchange(true)) raise(ErrorClass::usage, "a replay is played once");
+    std::vector<replay::Wire*> wires;
+    for (auto& one : borrowed_) wires.push_back(one.get());
+    std::unique_ptr<replay::Wire> nowhere;
+    if (wires.empty()) {
+      nowhere = replay::make_null_wire();
+      wires.push_back(nowhere.get());
+    }
+    replay::ReplayReport report;
+    do_aside([&] { report = replay::play(player_, wires); }, [&] { stop_ = true; });
+    if (error_) throw py::error_already_set(*error_);
+    return py::make_tuple(from_json(nlohmann::json::parse(replay::to_json(report))), replay::to_text(report),
+                          report.trouble, report.unable());
+  }
+  void stop() { stop_ = true; }
+
+ private:
+  static faces::Filter filter(const char* name, const std::string& text) {
+    auto compiled = faces::Filter::compile(text);
+    if (!compiled) raise(ErrorClass::usage, fmt::format("{}:\n{}", name, faces::to_string(compiled.error(), text)));
+    return std::move(*compiled);
+  }
+  template <class Value>
+  static Value choice(const std::string& name, const std::string& word,
+                      std::initializer_list<std::pair<const char*, Value>> all) {
+    std::string words;
+    for (const auto& [text, value] : all) {
+      if (word == text) return value;
+      words += (words.empty() ? "" : ", ") + std::string(text);
+    }
+    raise(ErrorClass::usage, fmt::format("{}=\"{}\": there are {}", name, word, words));
+  }
+
+  void prepare(const py::dict& given) {
+    std::vector<std::string> map;
+    bool split = false, continue_psns = false, unmapped_given = false;
+    std::string faults;
+    player_.fault_seed = std::random_device()();
+    using replay::Unmapped;
+    for (const auto& [key, value] : given) {
+      const auto name = py::cast<std::string>(key);
+      const auto text = [&] { return py::cast<std::string>(value); };
+      const auto to = [&](auto& member) { member = py::cast<std::decay_t<decltype(member)>>(value); };
+      const auto seconds = [&] { return static_cast<std::int64_t>(py::cast<double>(value) * 1e9); };
+      const auto positive = [&] {
+        const auto number = py::cast<double>(value);
+        if (!(number > 0)) raise(ErrorClass::usage, fmt::format("{}: a number above 0 is wanted", name));
+        return number;
+      };
+      try {
+        if (name == "map")
+          to(map);
+        else if (name == "faults")
+          to(faults);
+        else if (name == "fault_seed")
+          to(player_.fault_seed);
+        else if (name == "speed")
+          player_.pace.rate = positive();
+        else if (name == "pps")
+          player_.pace = {replay::Pace::Kind::packets, positive()};
+        else if (name == "bps")
+          player_.pace = {replay::Pace::Kind::bits, positive()};
+        else if (name == "top") {
+          if (py::cast<bool>(value)) player_.pace = {replay::Pace::Kind::top};
+        } else if (name == "burst")
+          to(player_.pace.burst);
+        else if (name == "max_gap")
+          player_.pace.most_gap = seconds();
+        else if (name == "spin")
+          player_.spin = seconds();
+        else if (name == "loops")
+          to(player_.loops);
+        else if (name == "pause")
+          player_.pause = seconds();
+        else if (name == "continue_psns")
+          to(continue_psns);
+        else if (name == "ip_step")
+          to(player_.changes.ip_step);
+        else if (name == "qp_step")
+          to(player_.changes.qp_step);
+        else if (name == "limit")
+          to(player_.most_frames);
+        else if (name == "most_octets")
+          to(player_.most_octets);
+        else if (name == "seconds")
+          player_.most_time = seconds();
+        else if (name == "include")
+          player_.include = filter("include", text());
+        else if (name == "exclude")
+          player_.exclude = filter("exclude", text());
+        else if (name == "split")
+          to(split);
+        else if (name == "unmapped") {
+          player_.rewrite.unmapped = choice<Unmapped>(
+              name, text(), {{"refuse", Unmapped::refuse}, {"keep", Unmapped::keep}, {"drop", Unmapped::drop}});
+          unmapped_given = true;
+        } else if (name == "others")
+          player_.rewrite.others = choice<Unmapped>(
+              name, text(), {{"drop", Unmapped::drop}, {"keep", Unmapped::keep}, {"refuse", Unmapped::refuse}});
+        else if (name == "crc")
+          player_.rewrite.crc = choice<replay::CrcPolicy>(name, text(),
+                                                          {{"follow", replay::CrcPolicy::follow},
+                                                           {"recompute", replay::CrcPolicy::recompute},
+                                                           {"keep", replay::CrcPolicy::keep}});
+        else if (name == "icrc_mask")
+          to(player_.rewrite.icrc_mask);
+        else if (name == "hop_limit")
+          to(player_.rewrite.hop_limit);
+        else if (name == "dscp")
+          to(player_.rewrite.dscp);
+        else if (name == "flow_label")
+          to(player_.rewrite.flow_label);
+        else if (name == "snapped")
+          player_.snapped = choice<PlayerOptions::Snapped>(name, text(),
+                                                           {{"refuse", PlayerOptions::Snapped::refuse},
+                                                            {"pad", PlayerOptions::Snapped::pad},
+                                                            {"send", PlayerOptions::Snapped::send}});
+        else if (name == "truncate")
+          to(player_.truncate);
+        else if (name == "allow_multicast")
+          to(player_.allow_groups);
+        else if (name == "rate_cap")
+          to(player_.rate_cap);
+        else if (name == "preload")
+          to(player_.preload);
+        else if (name == "dry_run")
+          to(player_.dry);
+        else if (name == "on_frame")
+          watch(py::reinterpret_borrow<py::object>(value));
+        else if (name == "on_progress")
+          tell_progress(py::reinterpret_borrow<py::object>(value));
+        else
+          raise(ErrorClass::usage, "replay has no option " + name);
+      } catch (const py::cast_error&) {
+        raise(ErrorClass::usage,
+              fmt::format("{}={}: this value cannot be taken", name, std::string(py::str(py::repr(value)))));
+      }
+    }
+    auto program = replay::FaultProgram::compile(faults);
+    if (!program) raise(ErrorClass::usage, "faults: " + replay::to_string(program.error(), faults));
+    player_.faults = std::move(*program);
+    if (borrowed_.size() > 1)
+      player_.lanes = split || player_.files.size() == 1 ? PlayerOptions::Lanes::by_end : PlayerOptions::Lanes::by_file;
+    if (borrowed_.size() > 1 && player_.lanes == PlayerOptions::Lanes::by_file &&
+        borrowed_.size() != player_.files.size())
+      raise(ErrorClass::usage, fmt::format("{} captures and {} wires: as many of each, or split over two",
+                                           player_.files.size(), borrowed_.size()));
+    if (player_.lanes == PlayerOptions::Lanes::by_end && borrowed_.size() != 2)
+      raise(ErrorClass::usage, "the two sides of connections need two wires");
+    learn(map, split || player_.lanes == PlayerOptions::Lanes::by_end, continue_psns, unmapped_given);
+    player_.stop = &stop_;
+  }
+
+  void learn(const std::vector<std::string>& map, bool sides, bool continue_psns, bool unmapped_given) {
+    if (map.empty() && !sides && !continue_psns && !player_.changes.ip_step && !player_.changes.qp_step) return;
+    using Kind = replay::MappingError::Kind;
+    auto mapping = [&] {
+      const py::gil_scoped_release released;
+      return replay::make_mapping(player_.files, map, player_.rewrite.unmapped);
+    }();
+    if (!mapping) {
+      const auto& [kind, message] = mapping.error();
+      if (kind == Kind::incomplete)
+        raise(ErrorClass::usage, message + "; unmapped=\"keep\" or unmapped=\"drop\" says what to do");
+      raise(kind == Kind::trouble ? ErrorClass::capture : ErrorClass::usage, message);
+    }
+    player_.map = std::move(mapping->map);
+    if (continue_psns) player_.changes.psns = mapping->learnt.psns;
+    if (map.empty() && !unmapped_given)
+      // Only sides or loops are asked for: nothing is in the way of what has no connection.
+      player_.rewrite.unmapped = player_.rewrite.others = replay::Unmapped::keep;
+    for (const std::string& warning : mapping->warnings)
+      if (PyErr_WarnEx(PyExc_UserWarning, warning.c_str(), 2) != 0) throw py::error_already_set();
+  }
+
+  /// Of the frames: those of other link layers are not sent.
+  [[nodiscard]] LinkType link() const {
+    return borrowed_.empty() ? LinkType::ethernet : borrowed_.front()->capabilities().link;
+  }
+
+  /// A call of Python's from the player's thread; what it raises ends the replay.
+  template <class Call>
+  bool calls(const Call& call) {
+    const py::gil_scoped_acquire lock;
+    if (error_) return false;
+    try {
+      call();
+      return true;
+    } catch (py::error_already_set& error) {
+      error_.emplace(error);
+    } catch (const py::builtin_exception& error) {
+      error.set_error();
+      error_.emplace();
+    }
+    stop_ = true;
+    return false;
+  }
+
+  void watch(const py::object& callback) {
+    if (callback.is_none()) return;
+    if (!PyCallable_Check(callback.ptr())) throw py::type_error("on_frame is a function that takes a PlayedFrame");
+    on_frame_ = callback;
+    player_.edit = [this](const replay::PlayedFrame& frame) -> std::optional<std::vector<std::uint8_t>> {
+      std::optional<std::vector<std::uint8_t>> leaves(std::in_place, frame.frame.begin(), frame.frame.end());
+      const bool done = calls([&] {
+        const py::object answer = on_frame_(played(frame, link()));
+        if (answer.is_none() || answer.is(py::bool_(true))) return;
+        if (answer.is(py::bool_(false))) return leaves.reset();
+        const Octets octets(answer);
+        leaves->assign(octets.bytes().begin(), octets.bytes().end());
+      });
+      if (!done) leaves.reset();
+      return leaves;
+    };
+  }
+
+  void tell_progress(const py::object& callback) {
+    if (callback.is_none()) return;
+    if (!PyCallable_Check(callback.ptr())) throw py::type_error("on_progress is a function that takes a dictionary");
+    on_progress_ = callback;
+    player_.progress_every = 250'000'000;
+    player_.progress = [this](const replay::PlayProgress& p) {
+      calls([&] {
+        py::dict d;
+        d["sent"] = p.sent;
+        d["octets"] = p.octets;
+        d["loop"] = p.loop;
+        d["position"] = p.position;
+        d["whole"] = p.whole;
+        d["frames_per_second"] = p.frames_per_second;
+        d["bits_per_second"] = p.bits_per_second;
+        static_cast<void>(on_progress_(d));
+      });
+    };
+  }
+
+  PlayerOptions player_;
+  std::vector<std::unique_ptr<BorrowedWire>> borrowed_;
+  std::atomic<bool> stop_ = false, ran_ = false;
+  py::object on_frame_, on_progress_;
+  std::optional<py::error_already_set> error_;
+};
+
+py::dict judge(const std::string& name) {
+  py::dict d;
+  const auto spec = replay::WireSpec::parse(name);
+  const replay::Target target = spec ? replay::judge_target(*spec) : replay::Target{};
+  d["name"] = target.name;
+  d["about"] = target.about;
+  d["safe"] = spec ? target.safe : true;  // opening it tells what is wrong
+  return d;
+}
+
+py::dict play_reactively(const std::string& capture, const std::shared_ptr<SharedDevice>& device,
+                         std::uint32_t connection, const std::string& side, const std::string& faults,
+                         std::uint64_t seed, const std::string& output, double retry_after, double step_timeout) {
+  namespace reactive = replay::reactive;
+  reactive::ExchangeOptions which{.connection = connection};
+  if (!side.empty()) which.side = side == "a" ? tracking::End::a : tracking::End::b;
+  auto program = replay::FaultProgram::compile(faults);
+  if (!program) raise(ErrorClass::usage, "faults: " + replay::to_string(program.error(), faults));
+  const auto target = device->use();
+  const auto read = [&] {
+    const py::gil_scoped_release released;
+    return reactive::read_exchange(capture, which);
+  };
+  const auto whole = [](auto exchange) {
+    if (!exchange) raise(exchange.error().usage ? ErrorClass::usage : ErrorClass::capture, exchange.error().message);
+    return std::move(*exchange);
+  };
+  auto exchange = whole(read());
+  const bool iwarp = exchange.connection.service == tracking::Service::iwarp;
+  if (iwarp != target->device().is_iwarp())
+    raise(ErrorClass::usage, fmt::format("the connection is of {}, and the device of {}", iwarp ? "iWARP" : "RoCE",
+                                         to_string(target->device().family())));
+  if (const std::uint32_t mtu = target->device().device->port().active_mtu; !iwarp && mtu != 0 && mtu < exchange.mtu) {
+    which.mtu = mtu;
+    exchange = whole(read());
+  }
+  std::atomic<bool> stop = false;
+  reactive::RunOptions how;
+  how.faults = std::move(*program);
+  how.machine.retry_after = static_cast<std::int64_t>(retry_after * 1e9);
+  how.machine.step_timeout = static_cast<std::int64_t>(step_timeout * 1e9);
+  how.seed = seed;
+  how.output = output;
+  how.stop = &stop;
+  reactive::Report report;
+  do_aside([&] { report = reactive::play(exchange, conformance::live_device(*target), how); }, [&] { stop = true; });
+  py::dict made;
+  made["json"] = from_json(json_of(report));
+  made["text"] = text_of(report);
+  made["good"] = report.good();
+  made["failure"] = report.failure;
+  return made;
+}
+
+}  // namespace
+
+void bind_replay(py::module_& module) {
+  py::class_<PlayedObject>(module, "PlayedFrame", "A frame on its way from a capture to a wire.")
+      .def_readonly("number", &PlayedObject::number, "Its number in the captures, from 1.")
+      .def_readonly("loop", &PlayedObject::loop, "In which loop it is played.")
+      .def_readonly("captured", &PlayedObject::captured, "The Frame as it was captured.")
+      .def_readonly("frame", &PlayedObject::frame, "The Frame as it is to leave, before faults.")
+      .def_readonly("changes", &PlayedObject::changes, "What was rewritten, a line each: \"bth.psn 5 → 77\".")
+      .def_property_readonly(
+          "connection",
+          [](const PlayedObject& self) {
+            return self.connection == replay::Rewritten::none ? py::object(py::none()) : py::int_(self.connection);
+          },
+          "The index of its connection in the mapping; None: of none.")
+      .def("__repr__", [](const PlayedObject& self) {
+        return fmt::format("<PlayedFrame {}: {} changes>", self.number, self.changes.size());
+      });
+  py::class_<Player, std::shared_ptr<Player>>(module, "_Player", "One replay, prepared.")
+      .def(py::init<std::vector<std::string>, py::list, py::dict>(), py::arg("captures"), py::arg("wires"),
+           py::arg("options"))
+      .def("run", &Player::run)
+      .def("stop", &Player::stop);
+  module.def("_judge_target", &judge, py::arg("name"));
+  module.def(
+      "_learn_map",
+      [](const std::vector<std::string>& captures, const std::vector<std::string>& entries) {
+        auto mapping = [&] {
+          const py::gil_scoped_release released;
+          return replay::make_mapping(captures, entries, replay::Unmapped::keep);
+        }();
+        if (!mapping)
+          raise(
+              mapping.error().kind == replay::MappingError::Kind::assignment ? ErrorClass::usage : ErrorClass::capture,
+              mapping.error().message);
+        return replay::write_flow_map(mapping->map);
+      },
+      py::arg("captures"), py::arg("entries"));
+  module.def("_replay_reactive", &play_reactively, py::arg("capture"), py::arg("device"), py::arg("connection"),
+             py::arg("side"), py::arg("faults"), py::arg("seed"), py::arg("output"), py::arg("retry_after"),
+             py::arg("step_timeout"));
+}
+
+}  // namespace rdmawire::python

@@ -1,0 +1,190 @@
+#include "pysdk/src/wires.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "replay/wires/clock.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+using replay::Wire;
+using replay::WireError;
+using replay::WireResult;
+
+constexpr std::int64_t moment = 100'000'000;      // between two looks for signals, nanoseconds
+constexpr std::int64_t short_moment = 5'000'000;  // where others wait for the wire meanwhile
+
+bool is_for(Bytes octets, std::uint32_t dest_qp) {
+  const HeaderStack stack = decode(octets);
+  const auto bth = stack.get<Bth>();
+  return bth && bth->get<"dest_qp">() == dest_qp;
+}
+
+bool wants(const Arrival& arrival, const Wanted& wanted) {
+  return (wanted.own || !arrival.own) && (!wanted.dest_qp || is_for(arrival.octets, *wanted.dest_qp));
+}
+
+}  // namespace
+
+SharedWire::SharedWire(std::unique_ptr<Wire> wire) : name_(wire->name()) { own_ = std::move(wire); }
+
+SharedWire::~SharedWire() {
+  // Of a forked process: the wire is the parent's, and is left as it is.
+  if (of_other_process()) static_cast<void>(new std::shared_ptr<Wire>(std::move(own_)));
+}
+
+std::shared_ptr<Wire> SharedWire::lease() const {
+  if (of_other_process()) return nullptr;
+  if (lease_) return lease_();
+  const std::lock_guard lock(closing_);
+  return own_;
+}
+
+WireError SharedWire::closed_error() const {
+  return {WireError::Kind::closed, 0,
+          of_other_process() ? name_ + ": it was opened before the fork; open it anew in this process"
+                             : name_ + ": it was closed"};
+}
+
+bool SharedWire::closed() const { return lease() == nullptr; }
+
+void SharedWire::close() {
+  if (of_other_process()) return;
+  std::shared_ptr<Wire> wire;
+  {
+    const std::lock_guard lock(closing_);
+    wire = std::move(own_);
+    own_ = nullptr;
+  }
+  if (!wire) return;
+  const std::lock_guard lock(mutex_);
+  wire->close();
+  kept_.clear();
+}
+
+WireResult<SharedWire::Step> SharedWire::receive(std::int64_t deadline, const Wanted& wanted) {
+  const auto wire = lease();
+  if (!wire) return tl::unexpected(closed_error());
+  int descriptor = -1;
+  std::int64_t until = deadline;
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto kept = from_kept(wanted)) return Step{std::move(kept), false};
+    descriptor = wire->descriptor();
+    const bool virtual_time = wire->capabilities().virtual_time;
+    if (!virtual_time) until = std::min(deadline, wire->now() + (descriptor < 0 ? short_moment : moment));
+    const bool polls = descriptor >= 0 && !virtual_time;
+    for (;;) {
+      auto received = wire->receive(polls ? 0 : until);
+      if (!received) {
+        // close() of another thread came before this one could look.
+        if (closed()) return tl::unexpected(closed_error());
+        return tl::unexpected(std::move(received.error()));
+      }
+      if (!*received) {
+        if (virtual_time || wire->now() >= deadline) return Step{{}, true};
+        if (polls) break;
+        return Step{};
+      }
+      if (auto arrival = sieve(**received, wanted)) return Step{std::move(arrival), false};
+    }
+  }
+  replay::wire_clock::wait_for(descriptor, POLLIN, until);
+  return Step{};
+}
+
+std::optional<Arrival> SharedWire::from_kept(const Wanted& wanted) {
+  const auto found =
+      std::find_if(kept_.begin(), kept_.end(), [&](const Arrival& arrival) { return wants(arrival, wanted); });
+  if (found == kept_.end()) return std::nullopt;
+  Arrival arrival = std::move(*found);
+  kept_.erase(found);
+  return arrival;
+}
+
+std::optional<Arrival> SharedWire::sieve(const replay::Received& received, const Wanted& wanted) {
+  note(received.time, received.own, received.frame);
+  Arrival arrival{{received.frame.begin(), received.frame.end()}, received.time, received.wire_octets, received.own};
+  if (wants(arrival, wanted)) return arrival;
+  if (wanted.dest_qp && !arrival.own) {
+    if (kept_.size() >= most_kept) kept_.pop_front();
+    kept_.push_back(std::move(arrival));
+  }
+  return std::nullopt;
+}
+
+WireResult<std::size_t> SharedWire::send(std::span<const replay::Outgoing> frames) {
+  const auto wire = lease();
+  if (!wire) return tl::unexpected(closed_error());
+  const std::lock_guard lock(mutex_);
+  auto sent = wire->send(frames);
+  // A wire that sees its own frames tells of them when they come.
+  if (sent && most_recorded_ > 0 && !wire->capabilities().sees_own)
+    for (std::size_t i = 0; i < *sent; ++i) note(std::max(frames[i].time, wire->now()), true, frames[i].frame);
+  return sent;
+}
+
+WireResult<bool> SharedWire::writable(std::int64_t deadline) {
+  const auto wire = lease();
+  if (!wire) return tl::unexpected(closed_error());
+  const std::lock_guard lock(mutex_);
+  return wire->writable(std::min(deadline, wire->now() + moment));
+}
+
+WireResult<bool> SharedWire::flush(std::int64_t deadline) {
+  const auto wire = lease();
+  if (!wire) return tl::unexpected(closed_error());
+  const std::lock_guard lock(mutex_);
+  return wire->flush(wire->capabilities().virtual_time ? deadline : std::min(deadline, wire->now() + moment));
+}
+
+WireResult<replay::WireCounters> SharedWire::counters() {
+  const auto wire = lease();
+  if (!wire) return tl::unexpected(closed_error());
+  const std::lock_guard lock(mutex_);
+  return wire->counters();
+}
+
+WireResult<replay::WireCapabilities> SharedWire::capabilities() {
+  const auto wire = lease();
+  if (!wire) return tl::unexpected(closed_error());
+  const std::lock_guard lock(mutex_);
+  return wire->capabilities();
+}
+
+WireResult<std::int64_t> SharedWire::now() {
+  const auto wire = lease();
+  if (!wire) return tl::unexpected(closed_error());
+  const std::lock_guard lock(mutex_);
+  return wire->now();
+}
+
+WireResult<int> SharedWire::descriptor() {
+  const auto wire = lease();
+  if (!wire) return tl::unexpected(closed_error());
+  const std::lock_guard lock(mutex_);
+  return wire->capabilities().virtual_time ? -1 : wire->descriptor();
+}
+
+void SharedWire::note(std::int64_t time, bool sent, Bytes octets) {
+  if (most_recorded_ == 0) return;
+  if (recorded_.size() >= most_recorded_) recorded_.pop_front();
+  recorded_.push_back({time, sent, {octets.begin(), octets.end()}});
+}
+
+void SharedWire::record(std::size_t most) {
+  const std::lock_guard lock(mutex_);
+  most_recorded_ = most;
+  if (most == 0) recorded_.clear();
+}
+
+std::vector<Recorded> SharedWire::recorded() const {
+  const std::lock_guard lock(mutex_);
+  return {recorded_.begin(), recorded_.end()};
+}
+
+}  // namespace rdmawire::python

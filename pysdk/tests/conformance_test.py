@@ -1,0 +1,337 @@
+"""The cases from Python: listed and run like the command's, and cases that are written in Python beside them."""
+
+import base64
+import gzip
+import json
+import re
+import subprocess
+import threading
+import xml.etree.ElementTree
+from pathlib import Path
+
+import pytest
+import rdmawire
+from rdmawire import AETH, BTH, RETH, Opcode, Syndrome, UsageError, conformance
+from rdmawire.conformance import (
+    a_send,
+    ack,
+    expect,
+    nak,
+    nak_remote_access,
+    nak_sequence_error,
+    octets,
+    psn,
+    remote_access_error,
+    sequence_error,
+    silence,
+)
+
+RULE = "rc.responder.psn.sequence-error"
+OURS = "rc.responder.psn.half-window"  # the rule that the cases in Python are about
+COMMAND = Path(__file__).resolve().parents[2] / "build" / "dev" / "bin" / "rdmawire"
+
+
+def test_cases_and_rules_are_listed():
+    all = {case.id: case for case in conformance.cases()}
+    assert len(all) > 200
+    one = all[RULE]
+    assert (one.alias, one.level, one.family, one.role, one.python) == ("RSP-009", "shall", "roce", "responder", False)
+    assert "9.7.5.2.2" in one.clauses
+    assert {case.id for case in conformance.cases("RSP-00*")} >= {RULE}
+    assert all[RULE] in conformance.cases(RULE)
+    assert {rule.alias for rule in conformance.rules()} >= {"RSP-009"}
+    assert "atomics" in conformance.NEEDS
+
+
+def test_a_report_is_what_the_command_prints(tmp_path):
+    if not COMMAND.exists():
+        pytest.skip(f"needs the command, built at {COMMAND}")
+    report = conformance.certify(only="RSP-00*", seed=7)
+    done = subprocess.run(
+        [COMMAND, "certify", "--only", "RSP-00*", "--seed", "7", "--json"], capture_output=True, text=True, check=True
+    )
+    printed = json.loads(done.stdout)
+    assert json.loads(json.dumps(report.json)) == printed
+    assert report.ok and len(report) == len(printed["cases"]) > 5
+    assert report[RULE].verdict == "pass"
+
+
+def test_a_directory_of_evidence(tmp_path):
+    seen = []
+    report = conformance.certify(only=[RULE, "RSP-010"], seed=1, report=tmp_path, on_result=seen.append)
+    assert {one.id for one in seen} == {one.id for one in report}
+    assert {path.name for path in tmp_path.iterdir()} >= {"report.json", "junit.xml", "index.html", "captures"}
+    assert json.loads((tmp_path / "report.json").read_text())["cases"][0]["id"] == RULE
+    assert (tmp_path / "captures" / f"{RULE}.pcapng").stat().st_size > 100
+    assert "<iframe" in report._repr_html_()
+
+
+def test_a_fault_is_found_and_told():
+    report = conformance.certify(only="RSP-009", seed=1, faults="naks-every-packet")
+    result = report[RULE]
+    assert result.verdict in ("fail", "fail-wrong-code")
+    assert result.expected and result.actual
+    assert not report.ok and report.unexpected == [result]
+    assert "expected" in report.text()
+
+
+# Cases of one's own.
+
+
+@conformance.case(OURS, variant="python: three packets missing")
+def three_missing(bench):
+    qp = bench.rc(receives=4)
+    bench >> qp.send_only(psn(+3))
+    bench << nak(sequence_error, psn(+0)) << silence()
+    bench >> qp.send_only(psn(+0))
+    bench << ack(psn(+0)).msn(1)
+    qp.completes(0)
+
+
+def test_a_case_in_python_passes_like_the_others():
+    report = conformance.certify(only=three_missing, seed=3)
+    assert report.counts == {"pass": 1}
+    steps = report[three_missing]["steps"]
+    assert [s["text"] for s in steps if s["kind"] == "sent"] == ["RC SEND Only, PSN +3, 8 octets", "RC SEND Only, PSN +0, 8 octets"]
+    assert "NAK PSN sequence error, PSN +0, MSN 0" in [s["text"] for s in steps if s["kind"] == "received"]
+    assert [case.python for case in conformance.cases(three_missing)] == [True]
+    assert {case.id for case in conformance.cases("RSP-009")} >= {RULE}
+    assert f"{OURS}/python: three packets missing" in {case.id for case in conformance.cases(OURS)}
+
+
+@conformance.case(OURS, variant="python: raw frames")
+def raw_frames(bench):
+    qp = bench.rc(receives=1)
+    bench >> qp.frame(Opcode.RC_RDMA_WRITE_ONLY, psn(+0)) / RETH(va=qp.addr, rkey=qp.rkey ^ 1, length=4) / b"evil"
+    bench << expect("a NAK", lambda seen: seen.frame[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR)
+    assert qp.read_memory(0, 4) == bytes(4)
+
+
+@conformance.case(OURS, variant="python: the whole vocabulary")
+def vocabulary(bench):
+    qp = bench.rc(receives=4, mtu=256)
+    bench >> qp.send_first(psn(0), octets(256)) >> qp.send_last(psn(1), b"end!")
+    bench << conformance.acknowledged(psn(1)).msn(1)
+    qp.completes(0)
+    qp.received(0, octets(256) + b"end!")
+    bench >> qp.write_only(psn(2), offset=16, payload=b"four") >> qp.read(psn(3), offset=16, length=4)
+    bench << ack(psn(2))
+    bench << conformance.read_response("only", psn(3)).carrying(b"four").where("of four octets", lambda s: len(s.payload) == 4)
+    qp.holds(16, b"four")
+    qp.fill(0, bytes(7) + b"\x05")
+    bench >> qp.fetch_add(psn(4), add=2)
+    seen = bench.wait(conformance.expect("an answer", lambda seen: seen.opcode == Opcode.RC_ATOMIC_ACKNOWLEDGE))
+    assert seen.psn == 4 and seen.msn is not None
+    qp.device_sends(9)
+    bench << a_send(psn(0))
+    bench >> qp.ack(psn(0), msn=1)
+    qp.completes(9)
+    bench >> qp.send_only(psn(5)).changed(lambda frame: setattr(frame[BTH], "tver", 1), "with TVer 1")
+    bench << silence()
+    bench >> qp.send_only(psn(5)).damaged(lambda octets: octets.__setitem__(-1, octets[-1] ^ 1), "with a wrong ICRC")
+    bench << silence(0.01)
+    assert bench.next(0.01) is None
+    assert bench.counters()["rx_packets"] > 0
+    bench.note("all well")
+    bench.require(True, "it holds", "it does not")
+    qp.modify(state="err")
+    qp.is_in("err")
+    qp.flushes(1, 3)
+
+
+@pytest.mark.parametrize("case", [raw_frames, vocabulary])
+def test_what_a_case_can_say(case):
+    report = conformance.certify(only=case, seed=3)
+    assert report.counts == {"pass": 1}, report.text(steps=True)
+
+
+@conformance.case(OURS, variant="python: another NAK than there is")
+def another_code(bench):
+    qp = bench.rc(receives=2)
+    bench >> qp.send_only(psn(+1))
+    bench << nak_remote_access(psn(+0))
+
+
+@conformance.case(OURS, variant="python: nothing comes")
+def nothing_comes(bench):
+    bench.rc()
+    bench << nak_sequence_error(psn(+0))
+
+
+@conformance.case(OURS, variant="python: asserts")
+def asserts(bench):
+    bench.rc()
+    answer = 41
+    assert answer == 42
+
+
+@conformance.case(OURS, variant="python: asserts with a message")
+def asserts_with_message(bench):
+    assert (
+        bench.now() < 0
+    ), "time goes forward"
+
+
+@conformance.case(OURS, variant="python: raises")
+def raises(bench):
+    bench.rc()
+    {}["no such key"]
+
+
+@conformance.case(OURS, variant="python: deviates and goes on")
+def deviates(bench):
+    bench.deviates("order", "chaos")
+    bench.note("but it goes on")
+
+
+@conformance.case(OURS, variant="python: ends")
+def ends(bench):
+    bench.end("inconclusive", "who knows")
+
+
+@conformance.case(OURS, variant="python: needs what there is not", needs=["multicast", "ud"])
+def has_needs(bench):
+    bench.ud()
+
+
+@pytest.mark.parametrize(
+    ("case", "verdict", "expected", "actual"),
+    [
+        (another_code, "fail-wrong-code", "NAK remote access error, PSN +0", "NAK PSN sequence error, PSN +0, MSN 0"),
+        (nothing_comes, "fail", "NAK PSN sequence error, PSN +0", "nothing"),
+        (asserts, "fail", "answer == 42", "41"),
+        (asserts_with_message, "fail", "bench.now() < 0", "time goes forward"),
+        (raises, "error", "", "KeyError: 'no such key'"),
+        (deviates, "fail", "order", "chaos"),
+        (ends, "inconclusive", "", "who knows"),
+        (has_needs, "pass", "", ""),
+    ],
+)
+def test_how_a_case_ends(case, verdict, expected, actual):
+    result = conformance.certify(only=case, seed=1)[case]
+    assert (result.verdict, result.expected) == (verdict, expected)
+    assert actual in result.actual
+
+
+def test_python_cases_are_in_every_report(tmp_path):
+    report = conformance.certify(only=[asserts, three_missing, RULE], seed=1, report=tmp_path)
+    assert report.counts["fail"] == 1
+    id = f"{OURS}/python: asserts"
+    assert id in report.text()
+    names = {
+        case.get("name"): case for case in xml.etree.ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
+    }
+    failed = [case for name, case in names.items() if "python: asserts" in name or case.find("failure") is not None]
+    assert failed and failed[0].find("failure") is not None
+    packed = re.search(r'id="report-data">([^<]*)<', (tmp_path / "index.html").read_text()).group(1)
+    assert id in {case["id"] for case in json.loads(gzip.decompress(base64.b64decode(packed)))["cases"]}
+    assert (tmp_path / "captures" / (id.replace("/", "-").replace(" ", "-") + ".pcapng")).exists()
+    baseline = conformance.certify(only=[asserts], seed=1, baseline=tmp_path / "report.json")
+    assert baseline.json["cases"][0]["id"] == id  # it is known where an earlier run is read
+
+
+def test_a_case_that_hangs_is_ended():
+    @conformance.case(OURS, variant="python: hangs")
+    def hangs(bench):
+        bench.rc()
+        while True:
+            pass
+
+    report = conformance.certify(only=hangs, seed=1, case_timeout=0.5)
+    assert report[hangs].verdict == "error"
+    assert "longer than 0.5 s" in report[hangs].actual
+
+
+def test_a_bench_ends_with_its_case():
+    kept = []
+
+    @conformance.case(OURS, variant="python: keeps its bench")
+    def keeps(bench):
+        kept.extend([bench, bench.rc()])
+
+    assert conformance.certify(only=keeps, seed=1).counts == {"pass": 1}
+    bench, qp = kept
+    for use in (bench.now, bench.rc, lambda: qp.send_only(0), lambda: qp.rkey, lambda: qp.write_only(0), lambda: bench >> bytes(64)):
+        with pytest.raises(rdmawire.ClosedError, match="the case has ended"):
+            use()
+
+
+def test_an_exception_in_a_question_is_the_cases_end():
+    @conformance.case(OURS, variant="python: a question raises")
+    def asks(bench):
+        qp = bench.rc(receives=1)
+        bench >> qp.send_only(psn(0))
+        bench << expect("an answer", lambda seen: seen.no_such_attribute)
+
+    result = conformance.certify(only=asks, seed=1)[asks]
+    assert result.verdict == "error" and "no_such_attribute" in result.actual
+
+
+def test_an_exception_in_on_result_ends_the_run():
+    class Enough(Exception):
+        pass
+
+    def told(result):
+        raise Enough(result.id)
+
+    with pytest.raises(Enough, match="rc.responder"):
+        conformance.certify(only="RSP-0*", seed=1, on_result=told)
+
+
+def test_what_makes_no_sense():
+    for wrong in (
+        lambda: conformance.certify(only="no.such.rule"),
+        lambda: conformance.certify("toaster", only=RULE),
+        lambda: conformance.certify(only=RULE, faults="no-such-fault"),
+        lambda: conformance.certify(only=RULE, colour="red"),
+        lambda: conformance.certify(only=RULE, seed="one"),
+        lambda: conformance.certify(only=RULE, expected="/no/such/file"),
+        lambda: conformance.certify(only=test_what_makes_no_sense),
+        lambda: conformance.case("no.such.rule")(lambda bench: None),
+        lambda: conformance.case(RULE)(lambda bench: None),  # there is one of that id
+        lambda: conformance.case(RULE, variant="x", needs=["wings"]),
+        lambda: conformance.case(RULE, variant="x", role="juggler")(lambda bench: None),
+    ):
+        with pytest.raises((UsageError, rdmawire.DeviceError)):
+            wrong()
+    with pytest.raises(TypeError):
+        conformance.case(RULE, variant="x")(5)
+
+
+def test_wrong_words_in_a_case_are_errors_of_the_case():
+    @conformance.case(OURS, variant="python: wrong words")
+    def wrong(bench):
+        qp = bench.rc()
+        for bad in (
+            lambda: bench.rc(colour="red"),
+            lambda: qp.write_only(0, colour="red"),
+            lambda: qp.write_only(0, rkey=-1),
+            lambda: conformance.read_response("sideways", 0),
+            lambda: bench.end("splendid", ""),
+        ):
+            with pytest.raises(UsageError):
+                bad()
+        for bad in (lambda: bench >> 5, lambda: bench << 5, lambda: qp.send_only("one"), lambda: qp.send_only(0, 5)):
+            with pytest.raises(TypeError):
+                bad()
+
+    result = conformance.certify(only=wrong, seed=1)[wrong]
+    assert result.verdict == "pass", result.actual
+
+
+def test_runs_in_several_threads_at_once():
+    reports = []
+    threads = [
+        threading.Thread(target=lambda: reports.append(conformance.certify(only=[three_missing, RULE, "rc.responder.psn.wraps"], seed=1, jobs=2)))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [set(report.counts) for report in reports] == [{"pass"}] * 3
+
+
+def test_the_reference_endpoint_of_iwarp_is_certified_too():
+    report = conformance.certify(only="rdmap.*", seed=1)
+    assert len(report) > 3 and report.ok

@@ -1,0 +1,400 @@
+"""Devices: stories on the reference device, and what happens to them when something is wrong or goes away."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import rdmawire
+from rdmawire import (
+    AETH,
+    BTH,
+    DETH,
+    RETH,
+    AtomicETH,
+    ClosedError,
+    DeviceError,
+    Opcode,
+    Syndrome,
+    UsageError,
+)
+from rdmawire import devices
+
+
+@pytest.fixture
+def device():
+    with rdmawire.reference() as opened:
+        yield opened
+
+
+def test_a_wrong_key_is_refused_and_writes_nothing(device):
+    with device.rc_qp(access="remote_write") as qp:
+        qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=qp.mr.rkey ^ 1, length=4) / b"evil")
+        assert qp.wire.receive(timeout=1)[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
+        assert qp.mr.read(4) == bytes(4)
+        assert qp.state == "err"
+
+
+def test_the_right_key_writes(device):
+    with device.rc_qp(access="remote_write") as qp:
+        qp.wire.send(qp.frame() / RETH(va=qp.mr.addr + 8, rkey=qp.mr.rkey, length=4) / b"good")
+        assert qp.wire.receive(timeout=1)[AETH].syndrome_kind == 0
+        assert qp.mr.read(4, offset=8) == b"good"
+
+
+def test_what_follows_the_headers_decides_the_opcode_unless_one_is_given(device):
+    with device.rc_qp() as qp:
+        reth = RETH(va=qp.mr.addr, rkey=qp.mr.rkey, length=4)
+        assert (qp.frame() / reth)[BTH].opcode == Opcode.RC_RDMA_WRITE_ONLY
+        assert (qp.frame() / b"data")[BTH].opcode == Opcode.RC_SEND_ONLY
+        assert (qp.frame() / AtomicETH())[BTH].opcode == 0x13  # IBTA vol 1, table 38: CmpSwap
+        assert (qp.frame() / AETH())[BTH].opcode == Opcode.RC_ACKNOWLEDGE
+        assert (qp.frame(Opcode.RC_RDMA_READ_REQUEST) / reth)[BTH].opcode == Opcode.RC_RDMA_READ_REQUEST
+        assert qp.frame()[BTH].dest_qp == qp.qpn
+
+
+def test_psns_go_on_by_themselves(device):
+    with device.rc_qp(receives=2, first_psn=0xFFFFFF) as qp:
+        qp.wire.send([qp.frame() / b"one", qp.frame() / b"two"])
+        assert [qp.wire.receive()[BTH].psn for _ in range(2)] == [0xFFFFFF, 0]
+        assert [c.byte_len for c in qp.poll(2)] == [3, 3]
+        assert qp.inbox.read(3, offset=1024) == b"two"
+        assert qp.frame(psn=5)[BTH].psn == 5
+        assert qp.psn == 1
+
+
+def test_the_device_sends_and_is_acknowledged(device):
+    with device.rc_qp() as qp:
+        qp.mr.write(b"from the device")
+        qp.post_send("send", length=15, wr_id=7)
+        came = qp.wire.receive(timeout=1)
+        assert came[BTH].psn == qp.device_first_psn
+        assert came[BTH].dest_qp == qp.tester_qpn
+        assert b"from the device" in bytes(came)
+        qp.wire.send(qp.frame(psn=came[BTH].psn) / AETH(syndrome=0x1F, msn=1))
+        completion = qp.cq.wait()
+        assert (completion.wr_id, completion.good, completion.opcode) == (7, True, "send")
+
+
+def test_uc_and_ud(device):
+    with device.uc_qp() as qp:
+        qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=qp.mr.rkey, length=2) / b"uc")
+        assert qp.wire.receive(timeout=0.1) is None
+        assert qp.mr.read(2) == b"uc"
+    with device.ud_qp(receives=1) as qp:
+        qp.wire.send(qp.frame() / DETH(qkey=qp.qkey, src_qp=qp.tester_qpn) / b"datagram")
+        assert qp.cq.wait().src_qp == qp.tester_qpn
+        qp.post_send("send", length=4)
+        assert qp.wire.receive(timeout=1)[DETH].qkey == qp.qkey
+
+
+def test_each_queue_pairs_wire_gives_its_own_frames_alone(device):
+    with device.rc_qp(receives=1) as one, device.rc_qp(receives=1) as two:
+        device.wire.send([one.frame() / b"1", two.frame() / b"2"])
+        assert two.wire.receive(timeout=1)[BTH].dest_qp == two.tester_qpn
+        assert two.wire.receive(timeout=0.01) is None
+        assert one.wire.receive(timeout=1)[BTH].dest_qp == one.tester_qpn
+        device.wire.send(one.frame() / b"3")
+        assert device.wire.receive(timeout=1)[BTH].dest_qp == one.tester_qpn
+
+
+def test_further_memory_and_windows(device):
+    with device.rc_qp(region_access="local_write mw_bind remote_write remote_read") as qp:
+        more = qp.region(64, "local_write remote_write")
+        qp.wire.send(qp.frame() / RETH(va=more.addr, rkey=more.rkey, length=4) / b"more")
+        qp.wire.receive(timeout=1)
+        assert more.read(4) == b"more"
+        more.fill("counter", 1)
+        assert more.read(3) == b"\x01\x02\x03"
+        window = qp.window(0, 16, "remote_write")
+        qp.wire.send(qp.frame() / RETH(va=qp.mr.addr + 8, rkey=window.rkey, length=4) / b"in")
+        qp.wire.send(qp.frame() / RETH(va=qp.mr.addr + 32, rkey=window.rkey, length=4) / b"out!")
+        answers = [qp.wire.receive(timeout=1)[AETH].syndrome for _ in range(1)]
+        assert Syndrome.NAK_REMOTE_ACCESS_ERROR in answers or Syndrome.NAK_INVALID_REQUEST in answers
+
+
+def test_attributes(device):
+    with device.rc_qp(mtu=256, state="init") as qp:
+        assert qp.state == "init"
+        qp.move("rtr")
+        qp.move("rts")
+        assert qp.query()["path_mtu"] == 256
+        qp.modify("err")
+        assert qp.state == "err"
+
+
+@pytest.mark.parametrize("over", ["ipv4", "ipv6", "vlan", "roce_v1"])
+def test_over_each_kind_of_address(device, over):
+    with device.rc_qp(over=over, receives=1) as qp:
+        qp.wire.send(qp.frame() / b"data")
+        assert qp.wire.receive(timeout=1)[AETH].syndrome_kind == 0
+
+
+def test_a_fault_of_the_reference_device_shows():
+    with rdmawire.reference(faults="naks-every-packet") as device, device.rc_qp(receives=4) as qp:
+        qp.frame()  # is not sent
+        qp.wire.send([qp.frame() / b"data", qp.frame() / b"data"])
+        answers = [frame[AETH].syndrome for frame in qp.wire.sniff(timeout=0.01)]
+        assert answers == [Syndrome.NAK_PSN_SEQUENCE_ERROR] * 2  # and one would be right
+    assert "naks-every-packet" in devices.faults()
+    assert devices.faults("iwarp") and devices.faults("iwarp") != devices.faults()
+
+
+def test_a_run_can_be_repeated():
+    def story(seed):
+        with rdmawire.reference(seed=seed) as device, device.rc_qp(receives=1) as qp:
+            qp.wire.send(qp.frame() / b"data")
+            return bytes(qp.wire.receive()), qp.qpn, qp.tester_qpn
+
+    assert story(1) == story(1)
+    assert story(1) != story(2)
+
+
+def test_what_verbs_tell(device):
+    assert device.describe()["limits"]["max_qp"] > 0
+    assert device.counters()["rx_packets"] == 0
+    assert device.lacks("atomics", "ud") is None
+    with pytest.raises(UsageError, match="no need 'wings'"):
+        device.lacks("wings")
+
+
+def test_the_endpoint_of_iwarp_has_verbs_and_no_wire():
+    with rdmawire.reference(family="iwarp") as device:
+        assert device.family == "iwarp"
+        assert device.describe()
+        with pytest.raises(UsageError, match="TCP"):
+            device.wire.receive()
+        with pytest.raises(UsageError, match="streams"):
+            device.rc_qp()
+
+
+# What is wrong.
+
+
+def test_names_and_values_that_are_none(device):
+    for wrong in (
+        lambda: rdmawire.open_device("toaster"),
+        lambda: rdmawire.reference(faults="no-such-fault"),
+        lambda: rdmawire.reference(family="token ring"),
+        lambda: rdmawire.lab("toaster"),
+        lambda: rdmawire.open_device("reference", colour="red"),
+        lambda: rdmawire.open_device("reference", seed="one"),
+        lambda: device.rc_qp(colour="red"),
+        lambda: device.rc_qp(mtu="wide"),
+        lambda: device.rc_qp(mtu=-1),
+        lambda: device.rc_qp(state="asleep"),
+        lambda: device.rc_qp(over="carrier pigeon"),
+        lambda: device.qp("rd"),
+    ):
+        with pytest.raises((UsageError, DeviceError)):
+            wrong()
+    with pytest.raises(UsageError, match="mtu"):
+        device.rc_qp(colour="red")  # the names that there are
+
+
+def test_what_the_device_refuses_is_a_device_error(device):
+    with device.rc_qp() as qp:
+        with pytest.raises(DeviceError) as refused:
+            qp.modify("rtr")
+        assert refused.value.kind == "refused"
+        with pytest.raises(DeviceError):
+            qp.post_send("teleport")
+        with pytest.raises(DeviceError):
+            qp.mr.read(4, offset=1 << 40)
+        with pytest.raises(DeviceError):
+            device.call("no_such_command")
+        with pytest.raises(UsageError):
+            device.call("ping", x=object())
+        with pytest.raises(TypeError):
+            qp.mr.write(5)
+        with pytest.raises(DeviceError) as late:
+            qp.cq.wait(timeout=0.01)
+        assert late.value.kind == "timeout"
+
+
+def test_an_agent_that_is_not_there():
+    with pytest.raises(DeviceError) as error:
+        rdmawire.agent("unix:/no/such/socket", wire="null")
+    assert error.value.kind == "unreachable"
+
+
+def test_use_after_close():
+    device = rdmawire.reference()
+    qp = device.rc_qp()
+    memory, wire, cq = qp.mr, qp.wire, qp.cq
+    qp.close()
+    qp.close()
+    for use in (lambda: memory.read(4), lambda: cq.poll(), lambda: qp.state, lambda: qp.frame() / b"", lambda: len(memory)):
+        with pytest.raises(ClosedError, match="queue pair was closed"):
+            use()
+    other = device.rc_qp()
+    device.close()
+    device.close()
+    assert device.closed and other.closed and wire.closed
+    for use in (
+        lambda: other.mr.read(4),
+        lambda: device.counters(),
+        lambda: device.rc_qp(),
+        lambda: wire.receive(),
+        lambda: device.wire.send(bytes(64)),
+        lambda: device.call("ping"),
+    ):
+        with pytest.raises(ClosedError, match="closed"):
+            use()
+    repr(device), repr(other), repr(memory), repr(wire)
+
+
+def test_whatever_goes_first():
+    device = rdmawire.reference()
+    qp = device.rc_qp()
+    memory = qp.mr
+    region = qp.region(64)
+    del device
+    gc.collect()
+    assert memory.read(1) == b"\0"  # what uses the device keeps it
+    del qp
+    gc.collect()
+    assert region.read(1) == b"\0"
+    del memory, region
+    gc.collect()
+
+
+def test_objects_are_released_at_the_device(device):
+    def held():
+        return len(device.call("objects")["objects"])
+
+    before = held()
+    with device.rc_qp() as qp:
+        qp.region(64)
+        assert held() > before
+    assert held() == before
+
+
+def test_threads_share_a_device(device):
+    errors = []
+
+    def story(number):
+        try:
+            for _ in range(5):
+                with device.rc_qp(receives=1, seed=number) as qp:
+                    qp.wire.send(qp.frame() / b"data")
+                    assert qp.wire.receive(timeout=1)[AETH].syndrome_kind == 0
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=story, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_closing_while_others_are_at_work():
+    device = rdmawire.reference()
+    qp = device.rc_qp()
+    ended = threading.Event()
+
+    def work():
+        try:
+            while True:
+                qp.mr.read(64)
+                qp.wire.receive(timeout=0.001)
+        except (ClosedError, DeviceError):
+            ended.set()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    device.close()
+    for thread in threads:
+        thread.join(10)
+    assert ended.is_set() and not any(thread.is_alive() for thread in threads)
+
+
+def test_a_fork_leaves_the_parents_device_alone(device):
+    qp = device.rc_qp()
+    child = os.fork()
+    if child == 0:
+        status = 0
+        for use in (lambda: device.counters(), lambda: qp.mr.read(1), lambda: device.wire.receive(0), lambda: qp.state):
+            try:
+                use()
+                status = 1
+            except ClosedError as error:
+                if "fork" not in str(error):
+                    status = 2
+        device.close()
+        qp.close()
+        with rdmawire.reference() as own, own.rc_qp() as mine:  # one of its own is no trouble
+            mine.mr.read(1)
+        del device, qp
+        gc.collect()
+        os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert qp.mr.read(1) == b"\0"
+
+
+def test_nothing_leaks():
+    def once():
+        with rdmawire.reference() as device, device.rc_qp(receives=1) as qp:
+            qp.wire.send(qp.frame() / b"data")
+            qp.wire.receive()
+
+    def resident():
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    for _ in range(5):
+        once()
+    gc.collect()
+    descriptors, threads, memory = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), resident()
+    for _ in range(40):
+        once()
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert len(os.listdir("/proc/self/task")) == threads
+    assert resident() - memory < 32 << 20
+
+
+def test_what_went_over_the_wire_is_kept(device, tmp_path):
+    with device.rc_qp(receives=1) as qp:
+        device.wire.record()
+        qp.wire.send(qp.frame() / b"data")
+        qp.wire.receive()
+        path = tmp_path / "x.pcapng"
+        assert device.wire.save(path, ["a comment"]) == 2
+    with rdmawire.open_wire(f"file:{path},read") as back:
+        assert [frame[BTH].opcode for frame in back] == [Opcode.RC_SEND_ONLY, Opcode.RC_ACKNOWLEDGE]
+
+
+def test_an_open_device_does_not_hinder_the_programs_end():
+    program = (
+        f"import sys; sys.path[:0] = {sys.path!r}\n"
+        "import rdmawire\n"
+        "device = rdmawire.reference()\nqp = device.rc_qp()\nprint(qp.state)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "rts\n", "")
+
+
+def test_ctrl_c_ends_a_wait_for_a_device(tmp_path):
+    # An agent that takes a connection and never answers.
+    program = (
+        f"import sys; sys.path[:0] = {sys.path!r}\n"
+        "import rdmawire, socket\n"
+        f"listener = socket.socket(socket.AF_UNIX); listener.bind({str(tmp_path / 'agent')!r}); listener.listen()\n"
+        "print('ready', flush=True)\n"
+        f"try:\n    rdmawire.agent({'unix:' + str(tmp_path / 'agent')!r}, wire='null')\n"
+        "except KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
+        "except rdmawire.DeviceError as error:\n    print(error.kind, flush=True)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=30)[0] == "interrupted\n"

@@ -1,0 +1,121 @@
+"""The pytest plugin, by tests that use it."""
+
+import os
+import sys
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+    def run_it(source, *options):
+        pytester.makepyfile(source)
+        return pytester.runpytest_subprocess("-p", "rdmawire.pytest_plugin", *options)
+
+    return run_it
+
+
+STORY = """
+    from rdmawire import AETH, RETH, Syndrome
+
+    def test_a_wrong_key_is_refused(rdma_device, rdma_capture):
+        with rdma_device.rc_qp(access="remote_write") as qp:
+            qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=qp.mr.rkey ^ 1, length=4) / b"evil")
+            answer = qp.wire.receive(timeout=1)
+            assert answer[AETH].syndrome == Syndrome.NAK_REMOTE_ACCESS_ERROR
+            assert qp.mr.read(4) == bytes(4)
+"""
+
+
+def test_a_story_passes_and_leaves_nothing(run, pytester):
+    run(STORY, "--rdma-captures", "caught").assert_outcomes(passed=1)
+    assert not (pytester.path / "caught").exists()
+
+
+def test_a_failing_test_leaves_its_capture(run, pytester):
+    import rdmawire
+
+    result = run(STORY, "--rdma-fault", "unknown-key-invalid-request", "--rdma-captures", "caught")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*rdma_capture*", "what was on the wire: *test_a_wrong_key_is_refused.pcapng"])
+    (path,) = (pytester.path / "caught").iterdir()
+    with rdmawire.open_wire(f"file:{path},read") as back:
+        frames = list(back)
+    assert len(frames) >= 1 and rdmawire.RETH in frames[0]
+
+
+def test_each_test_has_a_device_of_its_own(run):
+    run(
+        """
+        def test_one(rdma_device):
+            assert rdma_device.counters()["rx_packets"] == 0
+            with rdma_device.rc_qp() as qp:
+                qp.wire.send(qp.frame() / b"x")
+                qp.wire.receive()
+            assert rdma_device.counters()["rx_packets"] == 1
+
+        test_two = test_one
+
+        def test_wire(rdma_wire, rdma_device):
+            assert rdma_wire.receive(timeout=0.01) is None
+            assert rdma_wire.name == rdma_device.wire.name
+        """
+    ).assert_outcomes(passed=3)
+
+
+def test_what_a_device_lacks_skips_with_the_reason(run):
+    result = run(
+        """
+        import pytest
+        from rdmawire.devices import Device
+
+        @pytest.fixture(autouse=True)
+        def without_flush(monkeypatch):
+            # The reference device has everything.
+            lacks = Device.lacks
+            monkeypatch.setattr(Device, "lacks", lambda self, *needs:
+                "the device says that it has no FLUSH" if "flush" in needs else lacks(self, *needs))
+
+        @pytest.mark.rdma_needs("atomics", "ud")
+        def test_has(rdma_device):
+            pass
+
+        @pytest.mark.rdma_needs("flush")
+        def test_lacks(rdma_device):
+            raise AssertionError("not reached")
+
+        @pytest.mark.rdma_needs("wings")
+        def test_no_such_thing(rdma_device):
+            pass
+        """,
+        "-rs",
+        "--strict-markers",
+    )
+    result.assert_outcomes(passed=1, skipped=1, errors=1)
+    result.stdout.fnmatch_lines(["*the device says that it has no FLUSH*"])
+    result.stdout.fnmatch_lines(["*there is no need 'wings'*"])
+
+
+def test_a_device_that_cannot_be_reached_is_an_error_of_the_test(run):
+    result = run("def test(rdma_device): pass", "--rdma-device", "agent:unix:/no/such/socket", "--rdma-wire", "null")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*DeviceError*/no/such/socket*"])
+
+
+def test_the_options_are_in_the_help_and_the_marker_is_known(run):
+    run("", "--help").stdout.fnmatch_lines(["*--rdma-device=DEVICE*"])
+    run("", "--markers").stdout.fnmatch_lines(["*rdma_needs(name, …)*atomics*"])
+
+
+def test_a_broken_capture_directory_does_not_hide_the_failure(run, pytester):
+    (pytester.path / "file").write_text("no directory")
+    result = run(
+        "def test(rdma_device, rdma_capture): assert rdma_device is None", "--rdma-captures", str(pytester.path / "file" / "x")
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*could not be written*"])

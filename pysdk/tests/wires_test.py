@@ -1,0 +1,375 @@
+"""Wires: what is sent arrives, whoever waits, and nothing hangs or crashes when somebody closes, forks or interrupts."""
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import rdmawire
+from rdmawire import BTH, Ether, IPv4, UDP, UsageError, WireError, open_wire, wire_pair
+
+
+def frame(number: int = 0):
+    return Ether(dst="02:00:00:00:00:02", src="02:00:00:00:00:01") / IPv4() / UDP() / BTH(psn=number) / b"data"
+
+
+def test_frames_octets_and_lists_arrive_in_their_order():
+    a, b = wire_pair()
+    with a, b:
+        assert a.send(frame(1)) == 1
+        assert a.send(bytes(frame(2))) == 1
+        assert a.send([frame(3), bytearray(bytes(frame(4))), memoryview(bytes(frame(5)))]) == 3
+        assert a.send(frame(n) for n in (6, 7)) == 2
+        assert [b.receive(timeout=1)[BTH].psn for _ in range(7)] == [1, 2, 3, 4, 5, 6, 7]
+        assert b.receive(timeout=0) is None
+        assert (a.counters.sent, b.counters.received) == (7, 7)
+
+
+def test_a_frame_leaves_at_its_time_and_tells_when_it_came():
+    a, b = wire_pair()
+    with a, b:
+        at = a.now() + 50_000_000
+        a.send(frame(), at=at)
+        assert b.receive(timeout=0) is None
+        came = b.receive(timeout=1)
+        assert came.time_ns >= at
+        assert b.now() >= at
+
+
+def test_a_timeout_is_kept():
+    a, b = wire_pair()
+    with a, b:
+        begin = time.monotonic()
+        assert b.receive(timeout=0.15) is None
+        assert 0.14 <= time.monotonic() - begin < 2
+
+
+def test_other_threads_go_on_while_one_waits_and_may_send_meanwhile():
+    a, b = wire_pair()
+    with a, b:
+        came = []
+        thread = threading.Thread(target=lambda: came.append(b.receive(timeout=5)))
+        thread.start()
+        count = 0
+        until = time.monotonic() + 0.05
+        while time.monotonic() < until:
+            count += 1
+        assert count > 100  # the interpreter was not held up
+        b.send(frame(9))
+        a.send(frame(8))
+        thread.join()
+        assert came[0][BTH].psn == 8
+        assert a.receive(timeout=1)[BTH].psn == 9
+
+
+def test_several_threads_share_a_wire():
+    a, b = wire_pair(frames=4096)
+    with a, b:
+        def send(base):
+            for n in range(200):
+                a.send(frame(base + n))
+
+        senders = [threading.Thread(target=send, args=(1000 * i,)) for i in range(4)]
+        seen, lock = [], threading.Lock()
+
+        def receive():
+            while (came := b.receive(timeout=0.5)) is not None:
+                with lock:
+                    seen.append(came[BTH].psn)
+
+        receivers = [threading.Thread(target=receive) for _ in range(3)]
+        for thread in senders + receivers:
+            thread.start()
+        for thread in senders + receivers:
+            thread.join()
+        assert sorted(seen) == sorted(1000 * i + n for i in range(4) for n in range(200))
+
+
+def test_closing_ends_who_waits():
+    a, b = wire_pair()
+    errors = []
+
+    def wait():
+        try:
+            b.receive(timeout=None)
+        except rdmawire.ClosedError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.05)
+    b.close()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert "pair:b" in errors[0]
+    a.close()
+
+
+def test_after_close_everything_raises_and_closing_again_does_nothing():
+    a, b = wire_pair()
+    a.close()
+    a.close()
+    assert a.closed
+    for use in (lambda: a.send(frame()), lambda: a.receive(0), a.now, lambda: a.counters, a.flush, lambda: a.fileno()):
+        with pytest.raises(rdmawire.ClosedError, match="it was closed"):
+            use()
+    with pytest.raises(WireError) as down:
+        b.receive(timeout=1)
+    assert down.value.kind == "down"
+    b.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("nonsense", "specification"), ("packet:no-such-interface", "missing"), ("unix:x,bogus", "specification")],
+)
+def test_a_wire_that_cannot_be_opened_says_why(name, kind):
+    with pytest.raises(WireError) as error:
+        open_wire(name)
+    assert error.value.kind == kind
+    assert isinstance(error.value.errno, int)
+    assert name.split(",")[0] in str(error.value)
+
+
+def test_wrong_types_and_sizes():
+    a, b = wire_pair()
+    with a, b:
+        for wrong in (5, None, "text", [1, 2], [frame(), "text"], object()):
+            with pytest.raises(TypeError):
+                a.send(wrong)
+        with pytest.raises(WireError) as short:
+            a.send(b"abc")
+        assert short.value.kind == "frame"
+        for wrong in ("soon", object()):
+            with pytest.raises(TypeError):
+                b.receive(timeout=wrong)
+        with pytest.raises(UsageError):
+            b.receive(timeout=float("nan"))
+        with pytest.raises(TypeError):
+            b.sniff(filter=5)
+        with pytest.raises(UsageError, match="bth.opcod"):
+            b.sniff(filter="bth.opcod == 4")
+        with pytest.raises(TypeError):
+            open_wire(5)
+        assert b.receive(0) is None  # nothing of all that was sent
+
+
+def test_a_full_queue_is_waited_for_and_then_an_error():
+    a, b = wire_pair(frames=2)
+    with a, b:
+        with pytest.raises(WireError) as full:
+            a.send([frame(n) for n in range(5)], timeout=0.05)
+        assert full.value.kind == "full"
+        assert "2 frames before it were sent" in str(full.value)
+        timer = threading.Timer(0.1, lambda: [b.receive() for _ in range(2)])
+        timer.start()
+        assert a.send([frame(7), frame(8)], timeout=5) == 2
+        timer.join()
+
+
+def test_sniff_counts_filters_and_ends():
+    a, b = wire_pair()
+    with a, b:
+        a.send([frame(n) for n in range(10)])
+        assert [f[BTH].psn for f in b.sniff(count=2, filter="bth.psn > 4", timeout=1)] == [5, 6]
+        assert [f[BTH].psn for f in b.sniff(timeout=0.05, filter=lambda f: f[BTH].psn != 8)] == [7, 9]
+
+
+def test_an_exception_in_a_filter_comes_out():
+    a, b = wire_pair()
+    with a, b:
+        a.send(frame())
+        with pytest.raises(ZeroDivisionError):
+            next(b.sniff(timeout=1, filter=lambda f: 1 / 0))
+
+
+def test_a_file_is_written_and_read_in_virtual_time(tmp_path):
+    path = tmp_path / "x.pcapng"
+    with open_wire(f"file:{path}") as out:
+        out.send([frame(1), frame(2)], at=1_000)
+        out.flush()
+    with open_wire(f"file:{path},read") as back:
+        assert back.capabilities.virtual_time
+        assert [f[BTH].psn for f in back] == [1, 2]
+
+
+def test_two_processes_over_a_unix_socket(tmp_path):
+    path = tmp_path / "wire"
+    program = (
+        f"import sys; sys.path[:0] = {sys.path!r}\n"
+        "import rdmawire\n"
+        f"with rdmawire.open_wire('unix:{path}.peer,local={path}') as wire:\n"
+        "    print('ready', flush=True)\n"
+        "    wire.send(bytes(wire.receive(timeout=20)))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "ready\n"
+        with open_wire(f"unix:{path}") as wire:
+            wire.send(frame(77))
+            assert wire.receive(timeout=20)[BTH].psn == 77
+        assert other.wait(20) == 0
+
+
+def test_ctrl_c_ends_what_waits():
+    program = (
+        f"import sys; sys.path[:0] = {sys.path!r}\n"
+        "import rdmawire\n"
+        "a, b = rdmawire.wire_pair()\n"
+        "print('ready', flush=True)\n"
+        "try:\n    b.receive(timeout=None)\n"
+        "except KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=20)[0] == "interrupted\n"
+        assert process.returncode == 0
+
+
+def test_after_a_fork_the_parents_wire_is_left_alone():
+    a, b = wire_pair()
+    with a, b:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                a.send(frame())
+            except rdmawire.ClosedError as error:
+                status = 0 if "fork" in str(error) else 2
+            del a, b
+            gc.collect()
+            os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        a.send(frame(3))
+        assert b.receive(timeout=1)[BTH].psn == 3
+
+
+def test_nothing_leaks():
+    def once():
+        a, b = wire_pair()
+        a.send(frame())
+        b.receive(timeout=1)
+        del a, b
+
+    once()
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        once()
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+# asyncio
+
+
+def test_tasks_wait_side_by_side():
+    async def story():
+        a, b = wire_pair()
+        async with a, b:
+            waits = [asyncio.create_task(b.areceive(timeout=5)) for _ in range(3)]
+            await asyncio.sleep(0.05)
+            assert not any(task.done() for task in waits)
+            await a.asend([frame(n) for n in range(3)])
+            return sorted(f[BTH].psn for f in await asyncio.gather(*waits))
+
+    assert asyncio.run(story()) == [0, 1, 2]
+
+
+def test_async_for_and_a_timeout():
+    async def story():
+        a, b = wire_pair()
+        async with a, b:
+            assert await b.areceive(timeout=0.05) is None
+            await a.asend([frame(n) for n in range(4)])
+            seen = []
+            async for came in b:
+                seen.append(came[BTH].psn)
+                if len(seen) == 4:
+                    return seen
+
+    assert asyncio.run(story()) == [0, 1, 2, 3]
+
+
+def test_a_cancelled_task_takes_no_frame_along():
+    async def story():
+        a, b = wire_pair()
+        async with a, b:
+            waits = asyncio.create_task(b.areceive(timeout=None))
+            await asyncio.sleep(0.02)
+            waits.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waits
+            await a.asend(frame(5))
+            return (await b.areceive(timeout=1))[BTH].psn
+
+    assert asyncio.run(story()) == 5
+
+
+def test_closing_ends_a_task_that_waits():
+    async def story():
+        a, b = wire_pair()
+        waits = asyncio.create_task(b.areceive(timeout=None))
+        await asyncio.sleep(0.02)
+        b.close()
+        with pytest.raises(rdmawire.ClosedError):
+            await waits
+        a.close()
+
+    asyncio.run(story())
+
+
+def test_a_wire_without_descriptor_waits_in_a_thread():
+    async def story():
+        with open_wire("null") as wire:
+            begin = time.monotonic()
+            ticks = 0
+
+            async def tick():
+                nonlocal ticks
+                while True:
+                    ticks += 1
+                    await asyncio.sleep(0.01)
+
+            task = asyncio.create_task(tick())
+            assert await wire.areceive(timeout=0.2) is None
+            task.cancel()
+            assert time.monotonic() - begin >= 0.19
+            assert ticks > 3
+
+    asyncio.run(story())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces take root")
+def test_between_two_ends_of_a_veth():
+    # In a namespace of its own, so that nothing else speaks there.
+    program = (
+        f"import sys; sys.path[:0] = {sys.path!r}\n"
+        "import rdmawire\n"
+        "from rdmawire import BTH, Ether, IPv4, UDP\n"
+        "with rdmawire.open_wire('packet:left') as left, rdmawire.open_wire('packet:right') as right:\n"
+        "    sent = Ether(dst='02:00:00:00:00:02', src='02:00:00:00:00:01') / IPv4() / UDP() / BTH(psn=42) / b'data'\n"
+        "    left.send(sent)\n"
+        "    came = next(right.sniff(count=1, timeout=5, filter='bth.psn == 42'))\n"
+        "    print(bytes(came) == bytes(sent), left.flush(), left.counters.sent)\n"
+    )
+    script = (
+        "ip link add left type veth peer name right && ip link set left up && ip link set right up && "
+        f'exec {sys.executable} -c "$PROGRAM"'
+    )
+    done = subprocess.run(
+        ["unshare", "-n", "sh", "-c", script],
+        env=os.environ | {"PROGRAM": program},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    if "Operation not permitted" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.stdout == "True True 1\n", done.stderr
