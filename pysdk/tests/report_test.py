@@ -1,9 +1,13 @@
 """Reports: what analyze() and check() give is what the commands print, over every sample; tables are the CSV files."""
 
+import contextlib
 import csv
+import gc
 import json
 import os
 import pickle
+import random
+import resource
 import signal
 import subprocess
 import sys
@@ -164,6 +168,23 @@ def test_pages_are_written(tmp_path):
     assert ("<table" in checked.to_html()) == bool(checked.violations)
 
 
+def test_hostile_files_never_crash(tmp_path):
+    chance = random.Random(11)
+    file = tmp_path / "x.pcap"
+    for path in [path for path in SAMPLES if path.suffix in (".pcap", ".pcapng")]:
+        for _ in range(3):
+            octets = bytearray(path.read_bytes()[:60_000])
+            for _ in range(chance.randrange(300)):
+                octets[chance.randrange(24, len(octets))] = chance.randrange(256)
+            file.write_bytes(octets[: chance.randrange(len(octets) // 2, len(octets))])
+            report, checked = rdmawire.analyze(file), rdmawire.check(file)
+            assert str(report) and str(checked) and report._repr_html_() and checked.to_html() and report.to_html()
+            for table in (report.messages, report.events, report.connections, report.packets):
+                with contextlib.suppress(rdmawire.CaptureError):
+                    list(table)
+                assert table.columns(partial=True).keys() == set(table.column_names)
+
+
 # Tables
 
 
@@ -241,6 +262,29 @@ def test_a_fork_in_the_middle_of_a_table():
         os.waitpid(child, 0)
     assert done[0] == child and os.waitstatus_to_exitcode(done[1]) == 0
     assert rest_here == 5 and reader.read_all().num_rows > 0
+
+
+def test_reports_and_tables_leak_nothing():
+    def memory():
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    def rounds(count):
+        for _ in range(count):
+            report = rdmawire.analyze(LOSS, threads=1, progress=lambda *_: None)
+            report.text(), list(report.messages), pyarrow.table(report.events)
+            next(iter(report.packets))
+            pyarrow.RecordBatchReader.from_stream(report.packets).read_next_batch()
+            rdmawire.check(LOSS, threads=1).text()
+            with pytest.raises(rdmawire.CaptureError):
+                list(rdmawire.open_capture(RPING.read_bytes()[:CUT_TO]))
+            [packet.pdus for packet in rdmawire.open_capture(SIW).packets()]
+
+    rounds(10)
+    before = memory()
+    rounds(30)
+    assert memory() - before < 5_000_000
+    assert _core.arrow_unreleased() == 0
 
 
 # Progress, threads, Ctrl-C
