@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 /// Wireshark's headers, and what differs between its versions: nothing else in this folder asks for a version.
-/// Built and run with 4.0, 4.4 and 4.6 (docs/wireshark.md says what of it); 4.2 by what its headers and release notes say.
+/// Built and run with 4.0, 4.4 and 4.6 (docs/wireshark.md says what of it); 4.2 by its release notes.
 
 #ifndef HAVE_SSIZE_T
 #define HAVE_SSIZE_T 1
