@@ -280,7 +280,8 @@ class QueuePair:
 
     def query(self) -> dict[str, Any]:
         """Every attribute, as verbs tell (docs/agent.md, query_qp)."""
-        return self._core.query()
+        attributes: dict[str, Any] = self._core.query()
+        return attributes
 
     @property
     def state(self) -> str:
@@ -341,7 +342,8 @@ class _ToDevice:
         opcode = self._opcode
         if opcode is None:
             opcode = self._core.opcode(self._service, operation)
-        return self._core.headers(int(opcode), self._psn)
+        frame: Frame = self._core.headers(int(opcode), self._psn)
+        return frame
 
     @property
     def frame(self) -> Frame:
@@ -350,7 +352,8 @@ class _ToDevice:
 
     def __truediv__(self, layer: Any) -> Frame:
         operation = {"RETH": "write", "AtomicETH": "compare_swap", "AETH": "acknowledge"}.get(type(layer).__name__, "send")
-        return self._made(operation) / layer
+        frame: Frame = self._made(operation) / layer
+        return frame
 
     def __bytes__(self) -> bytes:
         return bytes(self.frame)

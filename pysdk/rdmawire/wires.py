@@ -130,7 +130,8 @@ class Wire:
         """
         if self._back:
             return self._back.popleft()
-        return self._core.receive(timeout, own)
+        frame: Frame | None = self._core.receive(timeout, own)
+        return frame
 
     def sniff(
         self,
@@ -241,7 +242,8 @@ class Wire:
                 waits.add_done_callback(self._give_back)
                 raise
             if frame is not None or (until is not None and self.now() >= until):
-                return frame
+                given: Frame | None = frame
+                return given
 
     def _give_back(self, done: asyncio.Future[Frame | None]) -> None:
         if not done.cancelled() and done.exception() is None and (frame := done.result()) is not None:

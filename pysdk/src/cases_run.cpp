@@ -432,6 +432,34 @@ void interrupt_cases_on(const DeviceUnderTest& device) {
 }
 
 void bind_cases_run(py::module_& module) {
+  py::class_<Ran, std::shared_ptr<Ran>>(module, "_Ran", "A run of cases that is over.")
+      .def("json", [](const Ran& self) { return from_json(to_json(self.report)); })
+      .def("json_text",
+           [](const Ran& self) {
+             return to_json(self.report).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+           })
+      .def("summary", [](const Ran& self) { return conformance::summary(self.report); })
+      .def(
+          "text",
+          [](const Ran& self, const std::string& id, bool steps) {
+            for (const CaseResult& result : self.report.results)
+              if (result.of->id() == id) return conformance::text_of(result, steps);
+            raise(ErrorClass::usage, "the case " + id + " did not run");
+          },
+          py::arg("id"), py::arg("steps"))
+      .def("junit", [](const Ran& self) { return conformance::to_junit(self.report); })
+      .def("html", [](const Ran& self) { return conformance::to_html(self.report, ""); })
+      .def(
+          "write",
+          [](const Ran& self, const std::string& directory) {
+            const auto failed = [](const std::string& why) { raise(ErrorClass::base, why); };
+            for (const CaseResult& result : self.report.results)
+              if (const auto written = conformance::write_capture(result, directory); !written) failed(written.error());
+            if (const auto written = conformance::write(self.report, directory); !written) failed(written.error());
+          },
+          py::arg("directory"))
+      .def_property_readonly("unexpected", [](const Ran& self) { return self.unexpected; })
+      .def_property_readonly("abandoned", [](const Ran& self) { return self.abandoned; });
   module.def("_cases", [] {
     const auto added = conformance::added_cases();
     py::list all;
@@ -494,34 +522,6 @@ void bind_cases_run(py::module_& module) {
         return Run(std::move(options)).go();
       },
       py::arg("ids"), py::arg("device"), py::arg("target"), py::arg("run"), py::arg("on_result"));
-  py::class_<Ran, std::shared_ptr<Ran>>(module, "_Ran", "A run of cases that is over.")
-      .def("json", [](const Ran& self) { return from_json(to_json(self.report)); })
-      .def("json_text",
-           [](const Ran& self) {
-             return to_json(self.report).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-           })
-      .def("summary", [](const Ran& self) { return conformance::summary(self.report); })
-      .def(
-          "text",
-          [](const Ran& self, const std::string& id, bool steps) {
-            for (const CaseResult& result : self.report.results)
-              if (result.of->id() == id) return conformance::text_of(result, steps);
-            raise(ErrorClass::usage, "the case " + id + " did not run");
-          },
-          py::arg("id"), py::arg("steps"))
-      .def("junit", [](const Ran& self) { return conformance::to_junit(self.report); })
-      .def("html", [](const Ran& self) { return conformance::to_html(self.report, ""); })
-      .def(
-          "write",
-          [](const Ran& self, const std::string& directory) {
-            const auto failed = [](const std::string& why) { raise(ErrorClass::base, why); };
-            for (const CaseResult& result : self.report.results)
-              if (const auto written = conformance::write_capture(result, directory); !written) failed(written.error());
-            if (const auto written = conformance::write(self.report, directory); !written) failed(written.error());
-          },
-          py::arg("directory"))
-      .def_property_readonly("unexpected", [](const Ran& self) { return self.unexpected; })
-      .def_property_readonly("abandoned", [](const Ran& self) { return self.abandoned; });
 }
 
 }  // namespace rdmawire::python

@@ -522,9 +522,10 @@ conformance::TargetOptions target_options(const std::string& device, const py::d
 }
 
 void bind_devices(py::module_& module) {
-  bind_device(module);
-  bind_queue_pair(module);
+  // Each after those that its signatures name.
   bind_memory(module);
+  bind_queue_pair(module);
+  bind_device(module);
 }
 
 }  // namespace rdmawire::python

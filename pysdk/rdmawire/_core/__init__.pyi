@@ -4587,7 +4587,7 @@ class _Device:
     def lacking(self, arg0: int) -> str:
         ...
 
-    def queue_pair(self, *args: Any, **kwargs: Any):
+    def queue_pair(self, service: str, options: dict[Any, Any], seed: int) -> _QueuePair:
         ...
 
     @property
@@ -4654,7 +4654,7 @@ class _QueuePair:
     def attributes_to(self, state: str) -> Any:
         ...
 
-    def bind_window(self, *args: Any, **kwargs: Any):
+    def bind_window(self, offset: int, length: int, access: list[str]) -> _Window:
         ...
 
     def close(self) -> None:
@@ -4666,7 +4666,7 @@ class _QueuePair:
     def modify(self, attributes: dict[Any, Any]) -> None:
         ...
 
-    def new_region(self, *args: Any, **kwargs: Any):
+    def new_region(self, octets: int, access: list[str]) -> _Region:
         ...
 
     @staticmethod
@@ -4717,7 +4717,7 @@ class _QueuePair:
         ...
 
     @property
-    def inbox(self):
+    def inbox(self) -> _Region:
         ...
 
     @property
@@ -4733,7 +4733,7 @@ class _QueuePair:
         ...
 
     @property
-    def region(self):
+    def region(self) -> _Region:
         ...
 
     @property
@@ -4862,6 +4862,51 @@ class _Wire:
     @property
     def name(self) -> str:
         ...
+
+def _add_case(rule: str, variant: str, role: str, needs: int, caution: str, problems: str, function: Any) -> None:
+    ...
+
+def _cases() -> list[Any]:
+    ...
+
+def _certify(ids: list[str], device: str, target: dict[Any, Any], run: dict[Any, Any], on_result: Any) -> _Ran:
+    ...
+
+def _faults(family: str) -> dict[Any, Any]:
+    ...
+
+def _judge_target(name: str) -> dict[Any, Any]:
+    ...
+
+def _learn_map(captures: list[str], entries: list[str]) -> str:
+    ...
+
+def _matching(patterns: list[str]) -> list[str]:
+    ...
+
+def _nak_codes() -> dict[Any, Any]:
+    ...
+
+def _needs() -> dict[Any, Any]:
+    ...
+
+def _open_device(device: str, options: dict[Any, Any]) -> _Device:
+    ...
+
+def _open_wire(name: str) -> Any:
+    ...
+
+def _replay_reactive(capture: str, device: _Device, connection: int, side: str, faults: str, seed: int, output: str, retry_after: float, step_timeout: float) -> dict[Any, Any]:
+    ...
+
+def _rules() -> list[Any]:
+    ...
+
+def _save_recorded(path: str, wires: dict[Any, Any], comments: list[str]) -> int:
+    ...
+
+def _wire_pair(name: str, frames: int, most_octets: int) -> tuple[Any, ...]:
+    ...
 
 def a_fetch_add(psn: int) -> Expectation:
     ...
