@@ -201,3 +201,11 @@ def test_the_examples_of_the_documentation_run():
     assert len(examples) == 2
     for example in examples:
         exec(compile(example, "docs/fuzz.md", "exec"), {})
+
+
+def test_what_was_found_in_rxe_is_right_at_the_reference_device():
+    found = sorted((Path(__file__).resolve().parents[2] / "conformance" / "fuzzer" / "found").rglob("*.json"))
+    assert len(found) >= 12
+    for path in found:
+        script = fuzz.Script.from_json(path.read_text(encoding="utf-8"))
+        assert fuzz.replay(script).alarm is None, path.name
