@@ -75,8 +75,8 @@ class Player {
       return true;
     }
     // Who looks at each frame before it leaves, looks at it here.
-    if (options_.ahead && !virtual_ && !options_.dry && !options_.step && !options_.on_frame && runs_ahead())
-      ahead_.emplace(feeder_);
+    const bool looked_at = options_.step || options_.on_frame || options_.edit;
+    if (options_.ahead && !virtual_ && !options_.dry && !looked_at && runs_ahead()) ahead_.emplace(feeder_);
     return true;
   }
 

@@ -76,7 +76,7 @@ struct PlayerOptions {
   std::uint64_t fault_seed = 0;
 
   /// Frames are made ready on a thread of their own where that is possible: real time, files that are not pipes,
-  /// neither preloaded, dry, asked for nor shown. Only the time that it takes is another one.
+  /// neither preloaded, dry, asked for, shown nor edited. Only the time that it takes is another one.
   bool ahead = true;
 
   std::int64_t spin = 0;  ///< so long before a frame's time the player is awake; more exact, and busy

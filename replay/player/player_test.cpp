@@ -250,6 +250,20 @@ TEST_F(PlayerTest, WhoeverPlaysMayChangeAndDropFrames) {
   EXPECT_EQ(wire.entries[1].frame.size(), 14U);
 }
 
+TEST_F(PlayerTest, WhoeverPlaysIsAskedInItsOwnThread) {
+  PlayerOptions options;
+  options.files = {requests(4)};
+  options.pace.kind = Pace::Kind::top;
+  std::size_t others = 0;
+  options.edit = [&, here = std::this_thread::get_id()](const PlayedFrame& frame) {
+    others += std::this_thread::get_id() != here;
+    return std::optional(Octets(frame.frame.begin(), frame.frame.end()));
+  };
+  Recorder wire(true);
+  EXPECT_EQ(run(options, wire).sent, 4U);
+  EXPECT_EQ(others, 0U);
+}
+
 TEST_F(PlayerTest, WhenTheWireIsUnpluggedTheReportSaysWhatWasSent) {
   PlayerOptions options;
   options.files = {requests(10)};
