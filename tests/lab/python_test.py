@@ -119,7 +119,7 @@ def test_a_device_that_dies_is_an_error_soon():
         assert device.gone()
 
 
-def test_siw_has_verbs_and_is_certified():
+def test_siw_has_verbs():
     with rdmawire.lab("siw") as device:
         assert device.family == "iwarp"
         assert device.describe()["limits"]["max_qp"] > 0
