@@ -5,8 +5,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rdmawire::captures::analysis;
-  const rdmawire::Bytes octets(data, size);
-  if (size && data[0] != 'r') {  // an analysis begins with the product's name
+  if (size == 0) return 0;
+  const rdmawire::Bytes octets(data + 1, size - 1);
+  if (data[0] == 0) {
     static const RunOptions options = [] {
       RunOptions small;
       small.tracker.connections = 64;
@@ -24,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }();
   // What tells builds apart is not what is to be tried.
   std::string saved = beginning;
-  saved.append(reinterpret_cast<const char*>(data), size);
+  saved.append(reinterpret_cast<const char*>(octets.data()), octets.size());
   if (const auto loaded = load({reinterpret_cast<const std::uint8_t*>(saved.data()), saved.size()})) {
     const std::string again = save(*loaded);
     static_cast<void>(again);

@@ -22,5 +22,6 @@ void bind_devices(py::module_& module);
 void bind_cases_vocabulary(py::module_& module);
 void bind_cases_run(py::module_& module);
 void bind_replay(py::module_& module);
+void bind_distributed(py::module_& module);
 
 }  // namespace rdmawire::python

@@ -22,4 +22,5 @@ PYBIND11_MODULE(_core, module) {
   rdmawire::python::bind_cases_vocabulary(module);
   rdmawire::python::bind_cases_run(module);
   rdmawire::python::bind_replay(module);
+  rdmawire::python::bind_distributed(module);
 }

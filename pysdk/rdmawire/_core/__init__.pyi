@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, Literal, Never, SupportsIndex, TypeVar, 
 from typing_extensions import Buffer, CapsuleType, Self, disjoint_base
 
 from rdmawire._core import fuzz as fuzz
+from rdmawire._core import distributed as distributed
 
 __all__ = [
     "Header",
