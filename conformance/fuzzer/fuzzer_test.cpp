@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,6 +53,28 @@ TEST(Fuzzer, FindsAFaultAndCutsItDown) {
   EXPECT_LE(finding.minimal.steps.size(), 3U);
   const auto sound = reference_target({});
   EXPECT_FALSE(replay(finding.minimal, *sound).alarm);
+}
+
+TEST(Fuzzer, NamesTheRuleThatTheWireShowsBroken) {
+  Session session(reference_target(only("sends-reserved-bits")), {.seed = 1, .stop_at_first = true});
+  ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
+  ASSERT_EQ(session.findings().size(), 1U);
+  EXPECT_THAT(session.findings()[0].rules, testing::Contains("bth.sender.reserved.zero"));
+  EXPECT_THAT(to_text(session, "x"), testing::HasSubstr(" bth.sender.reserved.zero\n"));
+}
+
+TEST(Fuzzer, BlamesASoundDeviceForNothing) {
+  // Somebody's oracle that dislikes every answer.
+  SessionOptions options{.seed = 2, .most_findings = 8};
+  options.oracle = [](const Step& step, const Outcome& outcome) -> std::optional<std::string> {
+    if (!step.mutated || outcome.frames.empty()) return std::nullopt;
+    return "an answer to " + text_of(step);
+  };
+  Session session(reference_target({}), options);
+  ASSERT_EQ(session.run({.executions = 200}), std::nullopt);
+  ASSERT_GE(session.findings().size(), 3U);
+  for (const Finding& finding : session.findings())
+    EXPECT_THAT(finding.rules, testing::IsEmpty()) << finding.alarm.signature;
 }
 
 TEST(Fuzzer, OneSeedIsOneSession) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <fstream>
 
+#include "conformance/fuzzer/rulings.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 
@@ -255,7 +256,8 @@ void Session::found(Alarm alarm) {
   finding.execution = statistics_.executions;
   if (options_.minimise) {
     finding.minimal = minimise(script_, finding.alarm.signature, *target_, options_.oracle);
-    const Replayed again = replay(finding.minimal, *target_, false, options_.oracle);
+    const Replayed again = replay(finding.minimal, *target_, true, options_.oracle);
+    finding.rules = broken_rules(again.frames);
     finding.reproduced = again.alarm && again.alarm->signature == finding.alarm.signature;
     if (finding.reproduced) finding.alarm = *again.alarm;
   }

@@ -29,7 +29,7 @@ struct Finding {
   std::uint64_t seed = 0;            ///< of the session
   std::uint64_t execution = 0;       ///< the mutated step that showed it first, counted from 1
   std::uint64_t times = 1;           ///< that it was seen
-  std::vector<std::string> rules{};  ///< ids of the rules that were broken, where an oracle names them; none does yet
+  std::vector<std::string> rules{};  ///< ids of those that the device broke, where its frames show it (broken_rules)
 };
 
 struct SessionOptions {

@@ -54,8 +54,6 @@ class Target {
   [[nodiscard]] virtual double affordable_seconds() const { return 60; }
   /// Steps of one life, before everything is made anew.
   [[nodiscard]] virtual std::size_t life() const { return 64; }
-  /// Edges of its code that were reached, where it tells: a hook for targets with coverage instrumentation.
-  virtual std::span<const std::uint8_t> code_coverage() { return {}; }
 };
 
 /// A device that can be reached, with what is needed to reach it again when it is gone.

@@ -183,7 +183,7 @@ class KernelTest : public ::testing::Test {
   }
   [[nodiscard]] std::int64_t in(std::int64_t time) const { return host_->now() + time; }
   TcpArrival next(TcpConnection& connection) const {
-    auto arrival = connection.receive(in(5 * second));
+    auto arrival = connection.receive(in(60 * second));  // TCP doubles its timer with each loss in a row
     EXPECT_TRUE(arrival) << arrival.error().message;
     EXPECT_TRUE(arrival && *arrival) << "nothing came";
     return arrival && *arrival ? std::move(**arrival) : TcpArrival{};

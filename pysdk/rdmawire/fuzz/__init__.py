@@ -103,7 +103,7 @@ class Finding(Alarm):
     found: Script
     """As it was found, before it was cut down."""
     rules: Sequence[str]
-    """Ids of the rules that were broken, where an oracle names them; none does yet."""
+    """Ids of the rules that the device broke, where its frames show it (``rdmawire.explain`` tells what they say)."""
     reproduced: bool
     """The script, run again, alarms in the same way."""
     execution: int
