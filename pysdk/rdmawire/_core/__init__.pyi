@@ -4588,7 +4588,7 @@ class _Device:
     def lacking(self, arg0: int) -> str:
         ...
 
-    def queue_pair(self, *args: Any, **kwargs: Any) -> Any:
+    def queue_pair(self, service: str, options: dict[Any, Any], seed: int) -> _QueuePair:
         ...
 
     @property
@@ -4655,7 +4655,7 @@ class _QueuePair:
     def attributes_to(self, state: str) -> Any:
         ...
 
-    def bind_window(self, *args: Any, **kwargs: Any) -> Any:
+    def bind_window(self, offset: int, length: int, access: list[str]) -> _Window:
         ...
 
     def close(self) -> None:
@@ -4667,7 +4667,7 @@ class _QueuePair:
     def modify(self, attributes: dict[Any, Any]) -> None:
         ...
 
-    def new_region(self, *args: Any, **kwargs: Any) -> Any:
+    def new_region(self, octets: int, access: list[str]) -> _Region:
         ...
 
     @staticmethod
@@ -4718,7 +4718,7 @@ class _QueuePair:
         ...
 
     @property
-    def inbox(self) -> Any:
+    def inbox(self) -> _Region:
         ...
 
     @property
@@ -4734,7 +4734,7 @@ class _QueuePair:
         ...
 
     @property
-    def region(self) -> Any:
+    def region(self) -> _Region:
         ...
 
     @property
@@ -4870,7 +4870,7 @@ def _add_case(rule: str, variant: str, role: str, needs: int, caution: str, prob
 def _cases() -> list[Any]:
     ...
 
-def _certify(*args: Any, **kwargs: Any) -> Any:
+def _certify(ids: list[str], device: str, target: dict[Any, Any], run: dict[Any, Any], on_result: Any) -> _Ran:
     ...
 
 def _faults(family: str) -> dict[Any, Any]:
