@@ -517,8 +517,8 @@ void Walk::lie_once(Step& step, const QueuePair* qp) {
                                       : transport | static_cast<std::int64_t>(chance_.below(32));
       // An answer is mostly another answer.
       for (int tries = 0; step.kind == StepKind::answer && tries < 8; ++tries) {
-        const Opcode& one = opcode(static_cast<std::uint8_t>(step.opcode));
-        if (one.known && one.direction == Direction::response) break;
+        const Opcode& row = opcode(static_cast<std::uint8_t>(step.opcode));
+        if (row.known && row.direction == Direction::response) break;
         step.opcode = transport | static_cast<std::int64_t>(chance_.below(32));
       }
       const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));
