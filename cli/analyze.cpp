@@ -19,6 +19,7 @@
 
 #include "captures/analysis/csv.hpp"
 #include "captures/analysis/details.hpp"
+#include "captures/analysis/follow.hpp"
 #include "captures/analysis/page/page.hpp"
 #include "captures/analysis/report.hpp"
 #include "captures/analysis/run.hpp"
@@ -205,100 +206,26 @@ class Analyze {
     return written;
   }
 
-  /// Feeds packets as they come and shows how it stands, until interrupted.
+  /// Shows how it stands while packets come, until interrupted.
   analysis::RunResult follow(const analysis::RunOptions& run) {
-    using Clock = std::chrono::steady_clock;
+    using Clock = analysis::Following::Clock;
     const bool terminal = ::isatty(STDOUT_FILENO) == 1 && !options_.json;
     const std::chrono::duration<double> period(options_.every > 0 ? options_.every : terminal ? 1.0 : 10.0);
-    analysis::RunResult result{analysis::Analysis(run.analysis), {}, {}, 0};
-    analysis::Pipeline pipeline(run);
-    const std::string name = options_.interface.empty() ? options_.files.front() : options_.interface;
-    analysis::Input::File file{name, 0, 0, 0, std::nullopt, {}};
     const Interruption interruption;
-    auto next_show = Clock::now() + std::chrono::duration_cast<Clock::duration>(period);
-    std::uint64_t shown = UINT64_MAX;
-    const auto take = [&](const captures::Record& record) {
-      ++file.packets;
-      file.first_frame = 1;
-      file.octets += record.bytes.size();
-      pipeline.add(record, file.packets);
-    };
-    const auto show_when_due = [&] {
-      if (options_.json || Clock::now() < next_show) return true;
-      next_show = Clock::now() + std::chrono::duration_cast<Clock::duration>(period);
-      if (!terminal && shown == file.packets) return true;
-      shown = file.packets;
-      analysis::Input input;
-      input.files.push_back(file);
-      return show(analysis::report_of(pipeline.analysis(), input, {}, options_.rows), terminal);
-    };
-    if (options_.interface.empty())
-      follow_file(name, file, take, show_when_due, result.troubles);
-    else
-      follow_interface(file, take, show_when_due, result.troubles);
-    pipeline.finish();
-    if (terminal) static_cast<void>(show_text("\033[H\033[2J"));
-    result.input.evicted_packets = pipeline.evicted_packets();
-    result.analysis = std::move(pipeline.analysis());
-    if (file.packets != 0 || result.troubles.empty()) result.input.files.push_back(std::move(file));
-    return result;
-  }
-
-  template <class Take, class Show>
-  void follow_interface(analysis::Input::File& file, Take take, Show show_when_due,
-                        std::vector<std::string>& troubles) {
     captures::LiveCapture::Options live;
     live.filter = options_.capture_filter;
-    auto capture = captures::LiveCapture::open(options_.interface, live);
-    if (!capture) {
-      troubles.push_back(captures::to_string(capture.error()));
-      return;
+    const auto following = options_.interface.empty() ? analysis::Following::file(options_.files.front(), run)
+                                                      : analysis::Following::device(options_.interface, live, run);
+    if (!following) return {analysis::Analysis(run.analysis), {}, {following.error()}, 0};
+    analysis::Following& it = **following;
+    std::uint64_t shown = UINT64_MAX;
+    while (!interrupted && it.take(Clock::now() + std::chrono::duration_cast<Clock::duration>(period), interrupted)) {
+      if (options_.json || (!terminal && shown == it.packets())) continue;
+      shown = it.packets();
+      if (!interrupted && !show(it.report(options_.rows), terminal)) break;
     }
-    captures::Record record;
-    while (!interrupted) {
-      const captures::Next next = capture->next(record);
-      if (next == captures::Next::record) {
-        take(record);
-        if (file.packets % 256 != 0) continue;  // the clock is not asked for each packet
-      } else if (next != captures::Next::timeout) {
-        if (next == captures::Next::error) troubles.push_back(captures::to_string(capture->error()));
-        break;
-      }
-      if (!show_when_due()) break;
-    }
-    if (const auto statistics = capture->statistics()) file.lost_by_capture = statistics->drops();
-  }
-
-  /// A file that somebody still writes: it is opened again when it has grown, and what is known of it is passed over
-  /// (a few nanoseconds a record).
-  template <class Take, class Show>
-  void follow_file(const std::string& name, analysis::Input::File& file, Take take, Show show_when_due,
-                   std::vector<std::string>& troubles) {
-    off_t size = -1;
-    while (!interrupted) {
-      struct stat status {};
-      if (::stat(name.c_str(), &status) != 0) {
-        troubles.push_back(fmt::format("{}: {}", name, size < 0 ? "it is not there" : "it is no longer there"));
-        return;
-      }
-      if (status.st_size != size && status.st_size != 0) {
-        size = status.st_size;
-        auto reader = captures::Reader::open(name);
-        // A header that is not whole yet is no trouble: the rest will come.
-        if (!reader && reader.error().kind != captures::CaptureError::Kind::truncated) {
-          troubles.push_back(captures::to_string(reader.error()));
-          return;
-        }
-        captures::Record record;
-        if (reader)
-          while (!interrupted && reader->next(record) == captures::Next::record) {
-            if (reader->records() > file.packets) take(record);
-            if (reader->records() % 4096 == 0 && !show_when_due()) return;
-          }
-      }
-      if (!show_when_due()) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    }
+    if (terminal) static_cast<void>(show_text("\033[H\033[2J"));
+    return it.finish();
   }
 
   /// False: nobody reads.

@@ -15,18 +15,6 @@ namespace {
 namespace vantage = captures::vantage;
 using captures::analysis::Json;
 
-/// The file that `name` means: its whole name, or its name without folders.
-std::optional<std::size_t> file_of(const std::string& name, const std::vector<std::string>& files) {
-  std::optional<std::size_t> found;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (files[i] == name) return i;
-    if (!files[i].ends_with("/" + name)) continue;
-    if (found) return std::nullopt;
-    found = i;
-  }
-  return found;
-}
-
 bool fails(const Json& report, const std::string& word) {
   if (word.empty()) return false;
   const auto rank = [](std::string_view severity) {
@@ -58,37 +46,16 @@ Exit compare_vantage_points(const VantageOptions& options) {
   run.read.verify_crcs = !options.no_crc;
   run.layout.synchronized = options.synchronized;
   if (options.window > 0) run.matcher.window = std::llround(options.window * 1e9);
-  if (options.files.size() < 2) {
-    complain("--vantage compares captures: give it two files at least");
+  if (const auto fine = vantage::check_points(options.files); !fine) {
+    complain("--vantage: " + fine.error());
     return Exit::usage;
   }
-  if (options.files.size() > vantage::most_points) {
-    complain(fmt::format("--vantage compares {} captures at most", vantage::most_points));
+  auto order = vantage::order_of_points(options.order, options.files);
+  if (!order) {
+    complain("--order: " + order.error());
     return Exit::usage;
   }
-  for (std::size_t i = 0; i < options.files.size(); ++i) {
-    if (options.files[i] == "-") {
-      complain("--vantage reads its files twice: standard input cannot be one of them");
-      return Exit::usage;
-    }
-    if (std::find(options.files.begin(), options.files.begin() + static_cast<std::ptrdiff_t>(i), options.files[i]) !=
-        options.files.begin() + static_cast<std::ptrdiff_t>(i)) {
-      complain(fmt::format("--vantage: {} is given twice", options.files[i]));
-      return Exit::usage;
-    }
-  }
-  for (const std::string& name : options.order) {
-    const auto file = file_of(name, options.files);
-    if (!file || std::find(run.layout.order.begin(), run.layout.order.end(), *file) != run.layout.order.end()) {
-      complain(fmt::format("--order: {} is {}", name, file ? "named twice" : "none of the files, or ends several"));
-      return Exit::usage;
-    }
-    run.layout.order.push_back(*file);
-  }
-  if (!options.order.empty() && options.order.size() != options.files.size()) {
-    complain(fmt::format("--order names {} of {} files; it takes all", options.order.size(), options.files.size()));
-    return Exit::usage;
-  }
+  run.layout.order = std::move(*order);
   std::optional<faces::Filter> filter;
   if (!options.filter.empty()) {
     auto compiled = faces::Filter::compile(options.filter);

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <tuple>
 
-#include "captures/analysis/saturating.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/mac_control.hpp"
 #include "dissectors/protocol/opcode.hpp"
+#include "dissectors/protocol/time.hpp"
 #include "dissectors/protocol/transport.hpp"
 
 namespace rdmawire::captures::analysis {

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     ShareTracker tracker(options);
     const auto added = tracker.add(octets);
     static_cast<void>(added);
-    static_cast<void>(tracker.finish());
+    static_cast<void>(tracker.finish({}));
     return 0;
   }
   static const std::string beginning = [] {

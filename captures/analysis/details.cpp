@@ -10,11 +10,11 @@
 #include <optional>
 #include <unordered_map>
 
-#include "captures/analysis/saturating.hpp"
 #include "dissectors/faces/value.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/opcode.hpp"
 #include "dissectors/protocol/rdmap.hpp"
+#include "dissectors/protocol/time.hpp"
 #include "dissectors/tracking/transport_packet.hpp"
 
 namespace rdmawire::captures::analysis {

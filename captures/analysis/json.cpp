@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "captures/analysis/report.hpp"
-#include "captures/analysis/saturating.hpp"
 #include "dissectors/faces/value.hpp"
+#include "dissectors/protocol/time.hpp"
 
 namespace rdmawire::captures::analysis {
 namespace {

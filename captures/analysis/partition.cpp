@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
 #include "captures/analysis/peek.hpp"
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/time.hpp"
+#include "dissectors/tracking/transport_packet.hpp"
 
 namespace rdmawire::captures::analysis {
 namespace {
@@ -26,6 +30,7 @@ struct FrameItem {
 };
 struct PairItem {
   Item item = Item::addresses;
+  std::uint64_t number = 0;  ///< of the frame
   PortAddress from, to;
   std::int64_t time = 0;
   std::uint64_t payload = 0;
@@ -44,6 +49,59 @@ bool take(Bytes& left, T& item) {
   left = left.subspan(sizeof item);
   return true;
 }
+
+void append(std::string& parcel, Item item, const Record& record, std::uint64_t number) {
+  append(parcel, FrameItem{item, number, record.time, record.wire_length, record.captured_length(),
+                           static_cast<std::uint64_t>(record.link)});
+  parcel.append(reinterpret_cast<const char*>(record.bytes.data()), record.bytes.size());
+}
+
+/// An item of a parcel, and with a frame its record.
+struct Taken {
+  Item item = Item::frame;
+  std::uint64_t number = 0;
+  PairItem pair;
+  Record record;
+};
+/// The item at the beginning of `left`, which is behind it then. False: there is none.
+bool take(Bytes& left, Taken& taken) {
+  Bytes ahead = left;
+  if (!take(ahead, taken.item)) return false;
+  if (taken.item == Item::addresses || taken.item == Item::arrival) {
+    if (!take(left, taken.pair)) return false;
+    taken.number = taken.pair.number;
+    taken.pair.time = bounded_time(taken.pair.time);
+    return true;
+  }
+  FrameItem frame;
+  if ((taken.item != Item::frame && taken.item != Item::text) || !take(left, frame) || frame.octets > left.size())
+    return false;
+  taken.number = frame.number;
+  taken.record = {};
+  taken.record.bytes = left.first(frame.octets);
+  taken.record.time = bounded_time(frame.time);
+  taken.record.wire_length = frame.wire_length;
+  taken.record.link = static_cast<LinkType>(frame.link);
+  left = left.subspan(frame.octets);
+  return true;
+}
+
+tl::unexpected<std::string> broken(std::size_t place, std::size_t all) {
+  return tl::unexpected(fmt::format(
+      "a parcel of frames is broken at octet {} of {}: was it made by another build of rdmawire?", place, all));
+}
+
+/// The frame of the item at the beginning of a parcel; what is no item comes first, and is found out then.
+std::uint64_t frame_of_next(Bytes parcel) {
+  struct {
+    Item item;
+    std::uint64_t number;
+  } begin{};
+  static_assert(offsetof(FrameItem, number) == offsetof(decltype(begin), number) &&
+                offsetof(PairItem, number) == offsetof(decltype(begin), number));
+  return take(parcel, begin) ? begin.number : 0;
+}
+bool is_later(Bytes a, Bytes b) { return frame_of_next(a) > frame_of_next(b); }
 
 }  // namespace
 
@@ -65,11 +123,15 @@ tl::expected<Survey, std::string> survey(const std::string& file) {
   return result;
 }
 
-tl::expected<std::vector<std::string>, std::string> divide(const Portion& portion, unsigned shares,
-                                                           std::uint16_t extra_roce_port) {
+tl::expected<Divided, std::string> divide(const Portion& portion, unsigned shares, std::uint16_t extra_roce_port,
+                                          bool sifted) {
   auto reader = Reader::open(portion.file);
   if (!reader) return tl::unexpected(to_string(reader.error()));
-  std::vector<std::string> parcels(std::max(shares, 1U));
+  Divided result{std::vector<std::string>(std::max(shares, 1U)), {}};
+  std::vector<std::string>& parcels = result.parcels;
+  tracking::Packet packet;  // of which only the headers are looked at
+  DecodeOptions decoding;
+  decoding.extra_roce_v2_port = extra_roce_port;
   const Window window(portion.begin, portion.end);
   // As a tracker would: the first addresses, and no more than it keeps.
   BoundedSet addresses(tracking::AddressBook::capacity);
@@ -85,18 +147,22 @@ tl::expected<std::vector<std::string>, std::string> divide(const Portion& portio
       // Each is asked: one that is not new must not hide the other.
       const bool from = fresh(seen.from), to = fresh(seen.to);
       if (from || to)
-        for (std::string& parcel : parcels) append(parcel, PairItem{Item::addresses, seen.from, seen.to, 0, 0});
+        for (std::string& parcel : parcels) append(parcel, PairItem{Item::addresses, frame, seen.from, seen.to, 0, 0});
     }
-    if (seen.payload)
+    if (seen.payload && !sifted)
       append(parcels[seen.receiver_hash() % parcels.size()],
-             PairItem{Item::arrival, seen.from, seen.to, record.time, seen.payload});
+             PairItem{Item::arrival, frame, seen.from, seen.to, record.time, seen.payload});
+    if (!sifted && (seen.bth || !seen.known)) {
+      packet.number = frame;
+      packet.time_ns = record.time;
+      decode(packet.stack, record.bytes, record.link, record.wire_length, decoding);
+      if (tracking::has_transport(packet)) result.last = {frame, record.time};
+    }
     const auto pair = endpoint_pair(seen, record.bytes, record.link);
     const std::size_t mine = pair ? *pair % parcels.size() : 0;
     for (std::size_t share = 0; share < parcels.size(); ++share) {
-      if (share != mine && !seen.text) continue;
-      append(parcels[share], FrameItem{share == mine ? Item::frame : Item::text, frame, record.time, record.wire_length,
-                                       record.captured_length(), static_cast<std::uint64_t>(record.link)});
-      parcels[share].append(reinterpret_cast<const char*>(record.bytes.data()), record.bytes.size());
+      if (share == mine || (seen.text && !sifted))
+        append(parcels[share], share == mine ? Item::frame : Item::text, record, frame);
     }
   }
   if (number < portion.to && portion.to != UINT64_MAX)
@@ -104,51 +170,87 @@ tl::expected<std::vector<std::string>, std::string> divide(const Portion& portio
         fmt::format("{}: it had {} packets or more when it was surveyed, and now ends after {}: do "
                     "not change captures while they are analysed",
                     portion.file, portion.to, number));
-  return parcels;
+  return result;
+}
+
+ShareSifter::ShareSifter(const RunOptions& options, unsigned share, unsigned shares)
+    : options_(options), share_(share), parcels_(std::max(shares, 1U)), dissector_(options.dissector) {}
+
+tl::expected<void, std::string> ShareSifter::add(Bytes parcel) {
+  const std::size_t all = parcel.size();
+  for (Taken taken; !parcel.empty();) {
+    if (!take(parcel, taken)) return broken(all - parcel.size(), all);
+    if (taken.item != Item::frame) continue;
+    const Record& record = taken.record;
+    packet_.number = taken.number;
+    packet_.time_ns = record.time;
+    packet_.link = record.link;
+    dissector_.dissect(packet_, record.bytes, record.wire_length);
+    if (options_.filter && !options_.filter->matches(packet_)) continue;
+    if (tracking::has_transport(packet_)) last_ = {taken.number, record.time};
+    const Peek seen = peek(record.bytes, record.link, record.wire_length, options_.dissector.decode.extra_roce_v2_port);
+    if (seen.payload)
+      append(parcels_[seen.receiver_hash() % parcels_.size()],
+             PairItem{Item::arrival, taken.number, seen.from, seen.to, record.time, seen.payload});
+    if (!seen.text) continue;
+    for (std::size_t share = 0; share < parcels_.size(); ++share)
+      if (share != share_) append(parcels_[share], Item::text, record, taken.number);
+  }
+  return {};
 }
 
 ShareTracker::ShareTracker(const RunOptions& options) : options_(options), pipeline_(options_) {}
 
-tl::expected<void, std::string> ShareTracker::add(Bytes parcel) {
-  const std::size_t all = parcel.size();
-  while (!parcel.empty()) {
-    const std::size_t place = all - parcel.size();
-    const auto broken = [&] {
-      pipeline_.drain();
-      return tl::unexpected(
-          fmt::format("a parcel of frames is broken at octet {} of {}: was it made by another build "
-                      "of rdmawire?",
-                      place, all));
-    };
-    Item item{};
-    Bytes ahead = parcel;
-    if (!take(ahead, item)) return broken();
-    if (item == Item::addresses || item == Item::arrival) {
-      PairItem pair;
-      if (!take(parcel, pair)) return broken();
-      if (item == Item::addresses)
-        pipeline_.note_addresses(pair.from, pair.to);
-      else
-        pipeline_.note_arrival(pair.from, pair.to, pair.time, pair.payload);
-      continue;
+void ShareTracker::hear(std::span<const Bytes> sifted) {
+  for (const Bytes& parcel : sifted)
+    if (!parcel.empty()) sifted_.push_back(parcel);
+  std::make_heap(sifted_.begin(), sifted_.end(), is_later);
+}
+
+tl::expected<void, std::string> ShareTracker::hear_until(std::uint64_t frame) {
+  while (!sifted_.empty() && frame_of_next(sifted_.front()) < frame) {
+    std::pop_heap(sifted_.begin(), sifted_.end(), is_later);
+    Taken taken;
+    const std::size_t all = sifted_.back().size();
+    if (!take(sifted_.back(), taken) || (taken.item != Item::arrival && taken.item != Item::text)) {
+      sifted_.pop_back();
+      return broken(0, all);
     }
-    FrameItem frame;
-    if ((item != Item::frame && item != Item::text) || !take(parcel, frame) || frame.octets > parcel.size())
-      return broken();
-    Record record;
-    record.bytes = parcel.first(frame.octets);
-    record.time = frame.time;
-    record.wire_length = frame.wire_length;
-    record.link = static_cast<LinkType>(frame.link);
-    parcel = parcel.subspan(frame.octets);
-    pipeline_.take(record, frame.number, item == Item::frame);
+    if (taken.item == Item::arrival)
+      pipeline_.note_arrival(taken.pair.from, taken.pair.to, taken.pair.time, taken.pair.payload);
+    else
+      pipeline_.take(taken.record, taken.number, false);
+    if (sifted_.back().empty())
+      sifted_.pop_back();
+    else
+      std::push_heap(sifted_.begin(), sifted_.end(), is_later);
   }
-  pipeline_.drain();
   return {};
 }
 
-Analysis ShareTracker::finish() {
-  pipeline_.finish();
+tl::expected<void, std::string> ShareTracker::add(Bytes parcel) {
+  const std::size_t all = parcel.size();
+  tl::expected<void, std::string> result;
+  for (Taken taken; !parcel.empty() && result;) {
+    if (!take(parcel, taken)) {
+      result = broken(all - parcel.size(), all);
+      break;
+    }
+    result = hear_until(taken.number);
+    if (taken.item == Item::addresses)
+      pipeline_.note_addresses(taken.pair.from, taken.pair.to);
+    else if (taken.item == Item::arrival)
+      pipeline_.note_arrival(taken.pair.from, taken.pair.to, taken.pair.time, taken.pair.payload);
+    else
+      pipeline_.take(taken.record, taken.number, taken.item == Item::frame);
+  }
+  pipeline_.drain();
+  return result;
+}
+
+Analysis ShareTracker::finish(const tracking::Moment& last) {
+  static_cast<void>(hear_until(UINT64_MAX));
+  pipeline_.finish(last);
   return std::move(pipeline_.analysis());
 }
 

@@ -4,12 +4,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
 
 #include "captures/analysis/archive.hpp"
+#include "captures/io/reader.hpp"
+#include "captures/io/writer.hpp"
+#include "dissectors/protocol/time.hpp"
 #include "source_directory.hpp"
 
 namespace rdmawire::captures::analysis {
@@ -27,33 +31,69 @@ std::vector<std::string> samples() {
   return files;
 }
 
+/// What is asked of a divided run beside its files.
+struct Asked {
+  std::string from{}, to{};
+  const faces::Filter* filter = nullptr;
+  std::uint64_t connection = 0;
+};
+
+/// The parcels of these files: of each share, in order.
+using Parcels = std::vector<std::vector<std::string>>;
+
+Parcels sift(const Parcels& parcels, const RunOptions& options, tracking::Moment& last) {
+  Parcels sifted(parcels.size());
+  for (unsigned share = 0; share < parcels.size(); ++share) {
+    ShareSifter sifter(options, share, static_cast<unsigned>(parcels.size()));
+    for (const std::string& parcel : parcels[share]) EXPECT_TRUE(sifter.add(octets_of(parcel)));
+    last = last.later(sifter.last());
+    const auto theirs = sifter.finish();
+    for (std::size_t other = 0; other < theirs.size(); ++other) sifted[other].push_back(theirs[other]);
+  }
+  return sifted;
+}
+
+/// Tracks a share; with `narrow` only what is between these two is counted.
+Analysis track(ShareTracker& tracker, const std::vector<std::string>& parcels, const std::vector<std::string>& sifted,
+               const tracking::Moment& last, const std::optional<Connection>& narrow) {
+  const std::vector<Bytes> heard = [&] {
+    std::vector<Bytes> views;
+    for (const std::string& one : sifted) views.push_back(octets_of(one));
+    return views;
+  }();
+  tracker.hear(heard);
+  if (narrow) tracker.narrow_to(narrow->ends[0].address, narrow->ends[1].address);
+  for (const std::string& parcel : parcels) {
+    const auto added = tracker.add(octets_of(parcel));
+    EXPECT_TRUE(added) << added.error();
+  }
+  return tracker.finish(last);
+}
+
 /// The report of these files, worked out in shares, with files cut into portions of so many frames, and everything that
 /// would travel between processes sent as octets.
 Json divided(const std::vector<std::string>& names, unsigned shares, std::uint64_t portion_frames,
-             const std::string& from = {}, const std::string& to = {}) {
+             const Asked& asked = {}) {
   std::vector<Survey> surveys;
   for (const std::string& name : names) surveys.push_back(survey(name).value());
   std::stable_sort(surveys.begin(), surveys.end(),
                    [](const Survey& a, const Survey& b) { return a.begins < b.begins; });
   const std::int64_t origin = surveys.front().begins;
-  std::vector<std::unique_ptr<ShareTracker>> trackers;
-  RunOptions options;
-  for (unsigned share = 0; share < shares; ++share) trackers.push_back(std::make_unique<ShareTracker>(options));
   Input input;
   Overlaps overlaps;
+  Parcels parcels(shares);
+  tracking::Moment last;
   std::uint64_t before = 0;
   for (const Survey& file : surveys) {
     Portion portion{file.facts.name, 1, 0, before, {}, {}};
-    if (!from.empty()) portion.begin = Boundary::parse(from)->from_origin(origin);
-    if (!to.empty()) portion.end = Boundary::parse(to)->from_origin(origin);
+    if (!asked.from.empty()) portion.begin = Boundary::parse(asked.from)->from_origin(origin);
+    if (!asked.to.empty()) portion.end = Boundary::parse(asked.to)->from_origin(origin);
     for (; portion.from <= file.facts.packets; portion.from = portion.to + 1) {
       portion.to = std::min(file.facts.packets, portion.from + portion_frames - 1);
-      const auto parcels = divide(portion, shares).value();
-      EXPECT_EQ(parcels.size(), shares);
-      for (unsigned share = 0; share < shares; ++share) {
-        const auto added = trackers[share]->add(octets_of(parcels[share]));
-        EXPECT_TRUE(added) << added.error();
-      }
+      const auto cut = divide(portion, shares, 0, asked.filter != nullptr).value();
+      EXPECT_EQ(cut.parcels.size(), shares);
+      last = last.later(cut.last);
+      for (unsigned share = 0; share < shares; ++share) parcels[share].push_back(cut.parcels[share]);
     }
     input.files.push_back(file.facts);
     if (input.files.back().packets) input.files.back().first_frame = before + 1;
@@ -62,10 +102,22 @@ Json divided(const std::vector<std::string>& names, unsigned shares, std::uint64
     overlaps.packet(file.last_time);
     input.overlapping_files += overlaps.end_of_file();
   }
+  RunOptions options;
+  options.filter = asked.filter;
+  options.connection = input.connection = asked.connection;
+  if (asked.filter) input.filter = asked.filter->text();
+  const Parcels sifted = asked.filter ? sift(parcels, options, last) : Parcels(shares);
+  std::optional<Connection> wanted;
+  for (unsigned share = 0; asked.connection && share < shares; ++share) {
+    ShareTracker tracker(options);
+    static_cast<void>(track(tracker, parcels[share], sifted[share], last, std::nullopt));
+    if (tracker.wanted()) wanted = tracker.wanted();
+  }
   std::optional<Analysis> whole;
-  for (const auto& tracker : trackers) {
-    const std::string saved = save(tracker->finish());
-    input.evicted_packets += tracker->evicted_packets();
+  for (unsigned share = 0; share < shares; ++share) {
+    ShareTracker tracker(options);
+    const std::string saved = save(track(tracker, parcels[share], sifted[share], last, wanted));
+    input.evicted_packets += tracker.evicted_packets();
     Analysis part = load(octets_of(saved)).value();
     if (whole)
       whole->merge(part);
@@ -109,25 +161,135 @@ TEST(Partition, BoundariesAreTheWholeCaptures) {
   const RunResult result = run(options);
   const Json one = report_of(result.analysis, result.input);
   ASSERT_LT(one.at("summary").at("packets").get<int>(), 200);
-  const Json many = divided(options.files, 3, 50, "3.25", "frame:200");
+  const Json many = divided(options.files, 3, 50, {"3.25", "frame:200"});
   EXPECT_TRUE(many == one) << Json::diff(one, many).dump().substr(0, 1000);
+}
+
+// Filters that ask a packet alone, that ask what its TCP connection or its queue pair is, and one that leaves most of
+// what programs tell each other in text away.
+TEST(Partition, FiltersGiveWhatOneRunGives) {
+  for (const char* expression :
+       {"bth", "not aeth", "rdmap or bth.opcode == 4", "upper == nvme or note contains \"retransmission\"",
+        "tcp or bth.psn > 1000000", "frame.len < 200"}) {
+    const auto filter = faces::Filter::compile(expression);
+    ASSERT_TRUE(filter) << expression;
+    RunOptions options;
+    options.files = samples();
+    options.filter = &*filter;
+    const RunResult result = run(options);
+    const Json one = report_of(result.analysis, result.input);
+    EXPECT_GT(one.at("summary").at("packets").get<int>(), 0) << expression;
+    const Json many = divided(options.files, 7, 333, {.filter = &*filter});
+    EXPECT_TRUE(many == one) << expression << ": " << Json::diff(one, many).dump().substr(0, 2000);
+  }
+}
+
+// How long somebody waited in vain when the capture ended is told by the capture's end, not the share's.
+TEST(Partition, WhoIsSilentWhenTheCaptureEnds) {
+  const std::string path = testing::TempDir() + "partition_test." + std::to_string(::getpid()) + ".pcap";
+  {
+    Writer writer = Writer::create(path).value();
+    ASSERT_TRUE(writer.add_interface({}));
+    const auto filter = faces::Filter::compile("not aeth and not opcode.direction == response").value();
+    std::int64_t shift = 0, latest = 0;
+    for (const char* name : {"rc-read-loss.pcap.zst", "nvme-over-rdma.pcap.zst"}) {
+      Reader reader = Reader::open(RDMAWIRE_SOURCE_DIR "/captures/samples/" + std::string(name)).value();
+      tracking::Dissector dissector;
+      tracking::Packet packet;
+      bool first = true;
+      for (Record record; reader.next(record) == Next::record;) {
+        packet.number = record.number;
+        packet.time_ns = record.time;
+        packet.link = record.link;
+        dissector.dissect(packet, record.bytes, record.wire_length);
+        if (!filter.matches(packet)) continue;
+        if (first && latest) shift = latest - record.time + 60'000'000'000;
+        first = false;
+        record.time += shift;
+        latest = record.time;
+        // Other addresses in the second capture, so that its pairs are others.
+        std::vector<std::uint8_t> octets(record.bytes.begin(), record.bytes.end());
+        if (shift && octets.size() > 30) octets[28] = octets[32] = 99;
+        record.bytes = octets;
+        record.interface = 0;
+        ASSERT_TRUE(writer.write(record));
+      }
+    }
+    ASSERT_TRUE(writer.close());
+  }
+  RunOptions options;
+  options.files = {path};
+  const RunResult alone = run(options);
+  const Json one = report_of(alone.analysis, alone.input);
+  EXPECT_GT(one.at("summary").at("events").value("unanswered", 0), 0);
+  options.threads = 5;
+  const RunResult threads = run(options);
+  EXPECT_EQ(report_of(threads.analysis, threads.input), one);
+  EXPECT_EQ(divided({path}, 5, 100), one);
+  std::filesystem::remove(path);
+}
+
+TEST(Partition, OneConnectionGivesWhatOneRunGives) {
+  for (const char* name : {"rc-read-loss.pcap.zst", "siw-write-loss.pcap.gz", "rping.pcap"}) {
+    RunOptions options;
+    options.files = {RDMAWIRE_SOURCE_DIR "/captures/samples/" + std::string(name)};
+    const RunResult all = run(options);
+    const Json ids = report_of(all.analysis, all.input).at("connections");
+    ASSERT_FALSE(ids.empty()) << name;
+    const auto filter = faces::Filter::compile("not aeth");
+    for (const faces::Filter* also : {static_cast<const faces::Filter*>(nullptr), &*filter}) {
+      options.connection = ids.back().at("connection").get<std::uint64_t>();
+      options.filter = also;
+      const RunResult result = run(options);
+      if (!result.troubles.empty()) continue;  // the filter leaves nothing of it
+      const Json one = report_of(result.analysis, result.input);
+      const Json many = divided(options.files, 5, 100, {.filter = also, .connection = options.connection});
+      EXPECT_TRUE(many == one) << name << ": " << Json::diff(one, many).dump().substr(0, 1000);
+    }
+  }
 }
 
 TEST(Partition, WhatIsWrongIsSaid) {
   EXPECT_THAT(survey("/nowhere/x.pcap").error(), HasSubstr("/nowhere/x.pcap"));
   const std::string name = RDMAWIRE_SOURCE_DIR "/captures/samples/rping.pcap";
   EXPECT_THAT(divide({name, 1, 1'000'000, 0, {}, {}}, 2).error(), HasSubstr("when it was surveyed"));
-  const auto parcels = divide({name, 1, UINT64_MAX, 0, {}, {}}, 1).value();
+  const auto parcels = divide({name, 1, UINT64_MAX, 0, {}, {}}, 1).value().parcels;
   for (std::size_t octets = 1; octets < 400; ++octets) {
     ShareTracker tracker{RunOptions{}};
     const auto added = tracker.add(octets_of(parcels[0]).first(octets));
     if (!added) {
       EXPECT_THAT(added.error(), HasSubstr("broken at octet"));
     }
-    tracker.finish();
+    tracker.finish({});
   }
   ShareTracker tracker{RunOptions{}};
   EXPECT_FALSE(tracker.add(octets_of("nonsense that is longer than an item is")));
+}
+
+// What another machine sent may be damaged: its times must not be beyond what the trackers can reckon with.
+TEST(Partition, TimesThatCannotBeAreBounded) {
+  for (const char* name : {"rping.pcap", "siw-write-loss.pcap.gz"}) {
+    const std::string path = RDMAWIRE_SOURCE_DIR "/captures/samples/" + std::string(name);
+    std::string parcel = divide({path, 1, UINT64_MAX, 0, {}, {}}, 1).value().parcels[0];
+    Reader reader = Reader::open(path).value();
+    std::int64_t made_up = INT64_MIN;
+    int replaced = 0;
+    for (Record record; reader.next(record) == Next::record; made_up = -1 - made_up) {
+      const auto bytes_of = [](const std::int64_t& time) {
+        return std::string_view(reinterpret_cast<const char*>(&time), sizeof time);
+      };
+      if (const auto at = parcel.find(bytes_of(record.time)); at != std::string::npos) {
+        parcel.replace(at, sizeof made_up, bytes_of(made_up));
+        ++replaced;
+      }
+    }
+    ASSERT_GT(replaced, 100) << name;
+    ShareTracker tracker{RunOptions{}};
+    EXPECT_TRUE(tracker.add(octets_of(parcel)));
+    const Analysis analysis = tracker.finish({});
+    EXPECT_EQ(analysis.first_time, -farthest_time) << name;
+    EXPECT_EQ(analysis.last_time, farthest_time) << name;
+  }
 }
 
 TEST(Archive, ComesBackWhole) {

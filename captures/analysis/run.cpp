@@ -69,6 +69,7 @@ struct Coming {
   std::uint32_t wire_length = 0;
   LinkType link = LinkType::ethernet;
   bool mine = false;
+  bool arrives = false;  // with a filter: an arrival at its receiver, unless somebody else says so
   Peek seen;
   bool fetches = false;  // the next two are set
   tracking::Tracker::Ahead ahead;
@@ -125,13 +126,14 @@ void Pipeline::add(const Record& record, std::uint64_t frame, bool stays) {
   if (counts) s.analysis.incast.add(seen.from, seen.to, record.time, seen.payload);
   if (seen.known) s.tracker.note_addresses(seen.from, seen.to);
   if (!mine && !seen.text) return;
-  s.come({record.bytes, record.time, frame, record.wire_length, record.link, mine, seen, false, {}, 0}, stays);
+  s.come({record.bytes, record.time, frame, record.wire_length, record.link, mine, true, seen, false, {}, 0}, stays);
 }
 
 void Pipeline::take(const Record& record, std::uint64_t frame, bool mine) {
   const Peek seen =
       peek(record.bytes, record.link, record.wire_length, state_->options.dissector.decode.extra_roce_v2_port);
-  state_->come({record.bytes, record.time, frame, record.wire_length, record.link, mine, seen, false, {}, 0}, true);
+  state_->come({record.bytes, record.time, frame, record.wire_length, record.link, mine, false, seen, false, {}, 0},
+               true);
 }
 
 void Pipeline::note_addresses(const PortAddress& from, const PortAddress& to) {
@@ -182,9 +184,10 @@ void Pipeline::State::take(const Coming& record) {
   packet.time_ns = record.time;
   packet.link = record.link;
   dissector.dissect(packet, record.bytes, record.wire_length);
-  if (options.filter) {
+  if (options.filter && record.mine) {
     if (!options.filter->matches(packet)) return;
-    if (record.seen.payload) analysis.incast.add(record.seen.from, record.seen.to, record.time, record.seen.payload);
+    if (record.arrives && record.seen.payload)
+      analysis.incast.add(record.seen.from, record.seen.to, record.time, record.seen.payload);
   }
   bool narrowed_out = !record.mine;
   if (only && record.mine) {
@@ -200,9 +203,10 @@ void Pipeline::State::take(const Coming& record) {
   tracker.add(packet);
 }
 
-void Pipeline::finish() {
+tracking::Moment Pipeline::last() const { return state_->tracker.last(); }
+void Pipeline::finish(const tracking::Moment& last) {
   drain();
-  state_->tracker.finish();
+  state_->tracker.finish(last);
   state_->subnet.finish();
 }
 Analysis& Pipeline::analysis() { return state_->analysis; }
@@ -253,8 +257,10 @@ RunResult run(const RunOptions& options) {
   std::vector<Input> unused(shares);
   Walk::divide(shares, [&](unsigned share) {
     walk.through(*pipelines[share], share == 0, share == 0 ? result.input : unused[share], result.troubles);
-    pipelines[share]->finish();
   });
+  tracking::Moment last;
+  for (const auto& pipeline : pipelines) last = last.later(pipeline->last());
+  Walk::divide(shares, [&](unsigned share) { pipelines[share]->finish(last); });
   result.analysis = std::move(pipelines[0]->analysis());
   for (unsigned share = 1; share < shares; ++share) result.analysis.merge(pipelines[share]->analysis());
   for (const auto& pipeline : pipelines) {

@@ -53,15 +53,16 @@ class Pipeline final : public FrameTaker {
   void add(const Record& record, std::uint64_t frame, bool stays) override;
   void add(const Record& record, std::uint64_t frame) { add(record, frame, false); }
   /// A frame that somebody else divided (partition.hpp). Not `mine`: it is another share's, and concerns this one by
-  /// the text that it carries. Its octets stay until drain().
+  /// the text that it carries; the filter, if there is one, has taken it. Its octets stay until drain().
   void take(const Record& record, std::uint64_t frame, bool mine);
   /// What a frame that may be another share's tells everybody, and what it is to its receiver's share.
   void note_addresses(const PortAddress& from, const PortAddress& to);
   void note_arrival(const PortAddress& from, const PortAddress& to, std::int64_t time, std::uint64_t payload);
   /// Ends the waiting.
   void drain() override;
-  /// No more packets. Once.
-  void finish();
+  /// No more packets. Once. `last`: of all shares' last().
+  void finish(const tracking::Moment& last = {});
+  [[nodiscard]] tracking::Moment last() const;
   [[nodiscard]] Analysis& analysis();
   /// Packets that found no room in the tracker.
   [[nodiscard]] std::uint64_t evicted_packets() const;

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "captures/analysis/saturating.hpp"
+#include "dissectors/protocol/time.hpp"
 
 namespace rdmawire::captures::analysis {
 namespace {

@@ -18,6 +18,7 @@
 #include "captures/io/compression.hpp"
 #include "captures/io/error.hpp"
 #include "captures/io/record.hpp"
+#include "dissectors/protocol/time.hpp"
 
 namespace rdmawire::captures {
 
@@ -172,8 +173,9 @@ inline std::int64_t Reader::Clock::nanoseconds(std::uint64_t ticks) const {
     value = wide > largest ? largest : static_cast<std::uint64_t>(wide);
   }
   std::int64_t sum = 0;
-  if (__builtin_add_overflow(static_cast<std::int64_t>(value), offset, &sum)) return offset < 0 ? INT64_MIN : INT64_MAX;
-  return sum;
+  if (__builtin_add_overflow(static_cast<std::int64_t>(value), offset, &sum))
+    return offset < 0 ? -farthest_time : farthest_time;
+  return bounded_time(sum);
 }
 
 inline Next Reader::next(Record& record) {

@@ -251,9 +251,10 @@ TEST(Pcapng, TimeResolutionsAndOffsets) {
   EXPECT_EQ(time(big.resolution(0xff), ~0ULL), 0);
   EXPECT_EQ(time(big.offset(100), 5), 100'000'005'000);
   EXPECT_EQ(time(big.offset(-1), 5), -999'995'000);
-  EXPECT_EQ(time(big.resolution(0), ~0ULL), INT64_MAX) << "saturates";
-  EXPECT_EQ(time(big.resolution(0x80), ~0ULL), INT64_MAX);
-  EXPECT_EQ(time(big.resolution(9) + big.offset(INT64_MAX), 1), INT64_MAX);
+  EXPECT_EQ(time(big.resolution(0), ~0ULL), farthest_time) << "saturates";
+  EXPECT_EQ(time(big.resolution(0x80), ~0ULL), farthest_time);
+  EXPECT_EQ(time(big.resolution(9) + big.offset(INT64_MAX), 1), farthest_time);
+  EXPECT_EQ(time(big.resolution(9) + big.offset(INT64_MIN), 1), -farthest_time);
 }
 TEST(Pcapng, SimplePacketBlockHasTheSnapLengthAndNoTime) {
   const Whole whole = whole_of(big.section() + big.interface(1, 3) + big.block(3, big.u32(60) + hex("01020304")) +

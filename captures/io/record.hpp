@@ -52,13 +52,14 @@ class Comments {
 /// long as the reader (the memory) does; from a stream (pipe, standard input, compressed file) and a live capture,
 /// until the next call of next(). Reader::stable() tells which.
 struct Record {
-  Bytes bytes;                         ///< the captured octets
-  std::int64_t time = 0;               ///< nanoseconds since 1970-01-01 00:00 UTC; 0 in a Simple Packet Block
-  std::uint64_t number = 0;            ///< 1-based, as Wireshark's frame number
-  std::uint64_t position = 0;          ///< octets into the (decompressed) file where the record or block begins
-  Bytes options;                       ///< the block's options as they stand in the file; empty in pcap
-  std::uint32_t wire_length = 0;       ///< octets that the packet had on the wire
-  std::uint32_t interface = 0;         ///< index into the reader's (or writer's) interfaces, over all sections
+  Bytes bytes;                    ///< the captured octets
+  std::int64_t time = 0;          ///< nanoseconds since 1970-01-01 00:00 UTC, at most farthest_time from it; 0 in a
+                                  ///< Simple Packet Block
+  std::uint64_t number = 0;       ///< 1-based, as Wireshark's frame number
+  std::uint64_t position = 0;     ///< octets into the (decompressed) file where the record or block begins
+  Bytes options;                  ///< the block's options as they stand in the file; empty in pcap
+  std::uint32_t wire_length = 0;  ///< octets that the packet had on the wire
+  std::uint32_t interface = 0;    ///< index into the reader's (or writer's) interfaces, over all sections
   LinkType link = LinkType::ethernet;  ///< the interface's
   bool options_swapped = false;        ///< `options` are in the other byte order than this machine's
 

@@ -1,6 +1,7 @@
 #include "dissectors/protocol/ddp.hpp"
 #include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/rdmap.hpp"
+#include "dissectors/protocol/time.hpp"
 #include "dissectors/tracking/iwarp_state.hpp"
 
 namespace rdmawire::tracking {
@@ -62,7 +63,7 @@ void IwarpTracker::State::answered(Tracked& t, Message& message, std::uint64_t f
   const std::int64_t latency = time - message.start;
   if (latency < 0) return;  // the capture has the answer before the message
   ++sent.latency_count;
-  sent.latency_sum += latency;
+  accumulate(sent.latency_sum, latency);
   sent.latency_max = std::max(sent.latency_max, latency);
 }
 

@@ -76,7 +76,7 @@ struct TcpSegment {
 
 struct Packet {
   std::uint64_t number = 0;  ///< in its capture, from 1
-  std::int64_t time_ns = 0;  ///< since 1970, nanoseconds
+  std::int64_t time_ns = 0;  ///< since 1970, nanoseconds; bounded_time(), so that differences fit
   LinkType link = LinkType::ethernet;
   HeaderStack stack;
   CrcCheck icrc;

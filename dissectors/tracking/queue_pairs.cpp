@@ -187,12 +187,12 @@ void QueuePairs::make_room() {
       continue;
     }
     ++evicted_;
-    farewell(static_cast<Index>(hand_), Farewell::evicted);
+    farewell(static_cast<Index>(hand_), Farewell::evicted, last_.time);
     return;
   }
 }
 
-void QueuePairs::farewell(Index at, Farewell why) {
+void QueuePairs::farewell(Index at, Farewell why, std::int64_t time) {
   Followed& f = *followed_[at];
   if (f.info.id == 0) {
     release(at);  // told of by text, and never used
@@ -202,7 +202,7 @@ void QueuePairs::farewell(Index at, Farewell why) {
   if (!f.unexplained.empty()) tell_unexplained(f, Cause::unknown, 0);
   for (End end : {End::a, End::b}) settle_jump(f, end);
   for (End end : {End::a, End::b})
-    f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr}, now_);
+    f.requesters[static_cast<std::size_t>(end)].finish({f.info, sink_, end, f.joined(), nullptr}, time);
   // A damaged packet's queue pair may be one that does not exist.
   constexpr std::uint32_t strays = 2;
   const std::uint64_t packets = f.info.sent[0].packets + f.info.sent[1].packets;

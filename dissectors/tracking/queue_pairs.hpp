@@ -44,7 +44,8 @@ class QueuePairs final : public PairSink {
     addresses_.note(from);
     addresses_.note(to);
   }
-  void finish();
+  void finish(const Moment& last = {});
+  [[nodiscard]] const Moment& last() const { return last_; }
 
   void pair(const PairEvidence& evidence) override;
   void opened(const PairEvidence& evidence, const Event& event) override;
@@ -102,7 +103,8 @@ class QueuePairs final : public PairSink {
   void make_room();
   void weigh(Followed& f);
   Index begin(const TransportPacket& packet);
-  void farewell(Index at, Farewell why);
+  /// `time`: when it was over, as far as one knows.
+  void farewell(Index at, Farewell why, std::int64_t time);
   void process(Followed& f, End end, const TransportPacket& packet);
   void swap_ends(Index at);
   void take(Index at, End end, const Packet& packet, const TransportPacket& transport);
@@ -158,7 +160,7 @@ class QueuePairs final : public PairSink {
   std::uint64_t evicted_ = 0;
   AddressBook addresses_;
   PortAddress noted_[2];  // those of the last packet
-  std::int64_t now_ = 0;  // of the last packet
+  Moment last_;           // packet
 };
 
 }  // namespace rdmawire::tracking

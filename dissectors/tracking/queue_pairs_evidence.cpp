@@ -10,6 +10,7 @@ void QueuePairs::pair(const PairEvidence& evidence) {
   if (evidence.by == JoinedBy::connection_manager && !options_.use_connection_manager) return;
   if (evidence.by == JoinedBy::text && !options_.use_text) return;
   if (evidence.sides[0].qp == 0 || evidence.sides[1].qp == 0 || evidence.service == Service::ud) return;
+  const std::int64_t when = evidence.time ? evidence.time : last_.time;
   for (std::size_t side : {std::size_t{0}, std::size_t{1}}) {
     Slot* slot = find(evidence.to(side));
     if (!slot) continue;
@@ -31,9 +32,9 @@ void QueuePairs::pair(const PairEvidence& evidence) {
       event.time = evidence.time;
       event.origin_frame = old.info.first_frame;
       sink_.event(&old.info, event);
-      farewell(slot->at, Farewell::ended);
+      farewell(slot->at, Farewell::ended, when);
     } else if (old.told) {
-      farewell(slot->at, Farewell::ended);  // opened and closed, with nothing between
+      farewell(slot->at, Farewell::ended, when);  // opened and closed, with nothing between
     } else {
       release(slot->at);
     }
@@ -152,7 +153,8 @@ void QueuePairs::closed(const PairEvidence& evidence, const Event& event) {
   sink_.event(&f->info, told);
 }
 
-void QueuePairs::finish() {
+void QueuePairs::finish(const Moment& last) {
+  last_ = last.later(last_);
   std::vector<Index> order;
   for (Index at = 0; at < followed_.size(); ++at)
     if (followed_[at]) order.push_back(at);
@@ -167,7 +169,7 @@ void QueuePairs::finish() {
     if (followed_[at]) order.push_back(at);
   std::sort(order.begin(), order.end(), by_frame);
   for (Index at : order) {
-    farewell(at, Farewell::ended);
+    farewell(at, Farewell::ended, last_.time);
   }
 }
 

@@ -262,7 +262,7 @@ void QueuePairs::weigh_candidates(Search& search, const TransportPacket& t) {
   // nothing.
   constexpr std::int64_t much = 4, jitter_ns = 20'000;
   for (Candidate& c : search.candidates)
-    if (c.delay < 0 || (shortest != INT64_MAX && c.delay > much * (shortest + jitter_ns))) ++c.against;
+    if (c.delay < 0 || (shortest != INT64_MAX && c.delay / much >= shortest + jitter_ns)) ++c.against;
   constexpr std::uint32_t hopeless = 6;
   std::erase_if(search.candidates, [](const Candidate& c) { return c.against >= hopeless; });
 }

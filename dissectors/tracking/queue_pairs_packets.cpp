@@ -23,7 +23,7 @@ void QueuePairs::add(const Packet& packet) {
   if (!read_transport_packet(packet, read)) return;
   if (options_.transport) hash_payload(packet, read);
   const TransportPacket& t = read;
-  now_ = t.time;
+  last_ = {t.frame, t.time};
   if (options_.notes_addresses && !t.crc_bad) note_addresses(t.from, t.to);
   constexpr std::uint32_t management_qps = 1;
   if (t.dest_qp <= management_qps && t.op->transport == Transport::ud) return;
@@ -386,7 +386,7 @@ void QueuePairs::replace(Index at, const TransportPacket& first, const Transport
   event.psn = first.psn.value();
   f.info.replaced = true;
   sink_.event(&f.info, event);
-  farewell(at, Farewell::ended);
+  farewell(at, Farewell::ended, last_.time);
   begin(first);
   for (const TransportPacket* packet : {&first, second}) {
     if (!packet) continue;

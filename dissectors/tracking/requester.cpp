@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dissectors/protocol/syndrome.hpp"
+#include "dissectors/protocol/time.hpp"
 #include "dissectors/tracking/fetch.hpp"
 #include "dissectors/tracking/requester_limits.hpp"
 
@@ -28,7 +29,7 @@ void Reporter::tell(Message& message) const {
     // An answer can be captured before what it answers.
     const std::int64_t latency = std::max<std::int64_t>(message.answer_time - message.start, 0);
     ++sent.latency_count;
-    sent.latency_sum += latency;
+    accumulate(sent.latency_sum, latency);
     sent.latency_max = std::max(sent.latency_max, latency);
   }
   sink.message(connection, message);

@@ -50,9 +50,11 @@ void Tracker::note_addresses(const PortAddress& from, const PortAddress& to) {
   state_->queue_pairs.note_addresses(from, to);
 }
 
-void Tracker::finish() {
+Moment Tracker::last() const { return state_->queue_pairs.last(); }
+
+void Tracker::finish(const Moment& last) {
   state_->conversations.finish();
-  state_->queue_pairs.finish();
+  state_->queue_pairs.finish(last);
   state_->iwarp.finish();
 }
 

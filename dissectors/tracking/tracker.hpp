@@ -24,6 +24,14 @@ struct TrackerOptions {
   bool transport = false;       ///< tell Sink::transport and Sink::stream
 };
 
+/// A packet and its time.
+struct Moment {
+  std::uint64_t frame = 0;  ///< 0: there is none
+  std::int64_t time = 0;    ///< nanoseconds since 1970
+
+  [[nodiscard]] const Moment& later(const Moment& other) const { return other.frame > frame ? other : *this; }
+};
+
 class Tracker {
  public:
   explicit Tracker(Sink& sink, const TrackerOptions& options = {});
@@ -40,7 +48,12 @@ class Tracker {
   /// seen are tried. Not needed when TrackerOptions::notes_addresses is set.
   void note_addresses(const PortAddress& from, const PortAddress& to);
   /// No more packets: what waits is told, every connection says farewell.
-  void finish();
+  void finish() { finish({}); }
+  /// The same, where other trackers had other packets of the capture: `last` is the last() of them all. How long a
+  /// connection was silent before the capture ended is told by that.
+  void finish(const Moment& last);
+  /// The last packet with a BTH.
+  [[nodiscard]] Moment last() const;
 
   /// For who knows packets some time before they are added: brings the memory that add() will need of the packet's
   /// connection into the cache, in three steps that should be some packets apart. With many connections almost every

@@ -25,6 +25,12 @@ std::uint32_t declared_end(const HeaderStack& stack) {
   return network.offset + Grh::size + View<Grh>(at).get<"payload_length">();
 }
 
+bool has_transport(const Packet& packet) {
+  const auto layers = packet.stack.layers();
+  const std::size_t at = packet.stack.transport;
+  return at < layers.size() && layers[at].header == &info<Bth> && ports_of(packet.stack).has_value();
+}
+
 bool read_transport_packet(const Packet& packet, TransportPacket& t) {
   const HeaderStack& stack = packet.stack;
   const auto layers = stack.layers();

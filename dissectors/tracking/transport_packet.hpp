@@ -51,6 +51,8 @@ struct TransportPacket {
 /// or beyond them. 0: there is no such field.
 std::uint32_t declared_end(const HeaderStack& stack);
 
+/// Whether it is a packet of InfiniBand's transport, with BTH and addresses.
+bool has_transport(const Packet& packet);
 /// Reads `packet` into `t`, which must be as new. False: not a packet of InfiniBand's transport, or its BTH or
 /// addresses are not there.
 bool read_transport_packet(const Packet& packet, TransportPacket& t);

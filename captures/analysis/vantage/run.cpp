@@ -1,5 +1,7 @@
 #include "captures/analysis/vantage/run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <mutex>
 #include <thread>
@@ -32,8 +34,10 @@ class Stream {
         decode(packet_.stack, record.bytes, record.link, record.wire_length, options_.decode);
         packet_.icrc = options_.verify_crcs ? check_icrc(packet_.stack) : CrcCheck{};
       }
-      if ((frame_ & 0xfff) == 0 && options_.progress)
-        options_.progress(frame_, reader_.position(), reader_.file_size(), reader_.name());
+      if ((frame_ & 0xfff) == 0) {
+        if (options_.stops()) break;
+        if (options_.progress) options_.progress(frame_, reader_.position(), reader_.file_size(), reader_.name());
+      }
       if (sight(sighting_, packet_, by_)) return true;
       unidentified_ += cut_before_icrc(packet_);
     }
@@ -92,7 +96,43 @@ std::vector<Survey> survey_all(const RunOptions& options, IdentityBy by, std::ve
   return surveys;
 }
 
+/// The file that `name` means: its whole name, or its name without folders.
+std::optional<std::size_t> file_of(const std::string& name, const std::vector<std::string>& files) {
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (files[i] == name) return i;
+    if (!files[i].ends_with("/" + name)) continue;
+    if (found) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
 }  // namespace
+
+tl::expected<void, std::string> check_points(const std::vector<std::string>& files) {
+  if (files.size() < 2) return tl::unexpected(std::string("it takes two files at least"));
+  if (files.size() > most_points) return tl::unexpected(fmt::format("it takes {} files at most", most_points));
+  for (auto file = files.begin(); file != files.end(); ++file) {
+    if (*file == "-") return tl::unexpected(std::string("files are read twice: standard input cannot be one of them"));
+    if (std::find(files.begin(), file, *file) != file) return tl::unexpected(fmt::format("{} is given twice", *file));
+  }
+  return {};
+}
+
+tl::expected<std::vector<std::size_t>, std::string> order_of_points(const std::vector<std::string>& names,
+                                                                    const std::vector<std::string>& files) {
+  std::vector<std::size_t> order;
+  for (const std::string& name : names) {
+    const auto file = file_of(name, files);
+    if (!file || std::find(order.begin(), order.end(), *file) != order.end())
+      return tl::unexpected(fmt::format("{} is {}", name, file ? "named twice" : "none of the files, or ends several"));
+    order.push_back(*file);
+  }
+  if (!order.empty() && order.size() != files.size())
+    return tl::unexpected(fmt::format("it names {} of {} files; it takes all", order.size(), files.size()));
+  return order;
+}
 
 Comparison run(const RunOptions& options) {
   Comparison result;

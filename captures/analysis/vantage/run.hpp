@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "captures/analysis/report.hpp"
@@ -35,6 +36,12 @@ struct Comparison {
 };
 
 Comparison run(const RunOptions& options);
+
+/// Whether these files can be compared; the error says why not.
+tl::expected<void, std::string> check_points(const std::vector<std::string>& files);
+/// Which of `files` are named, by their names or the ends of these; all of them, or none. The error says what is wrong.
+tl::expected<std::vector<std::size_t>, std::string> order_of_points(const std::vector<std::string>& names,
+                                                                    const std::vector<std::string>& files);
 
 /// The comparison as one JSON object; docs/analyze.md names the keys.
 analysis::Json report_of(const Comparison& comparison);

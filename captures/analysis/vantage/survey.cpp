@@ -83,8 +83,10 @@ std::optional<Survey> survey(const std::string& file, const ReadOptions& options
     packet.time_ns = record.time;
     packet.link = record.link;
     dissector.dissect(packet, record.bytes, record.wire_length);
-    if ((s.packets & 0xfff) == 0 && options.progress)
-      options.progress(s.packets, reader->position(), reader->file_size(), file);
+    if ((s.packets & 0xfff) == 0) {
+      if (options.stops()) break;
+      if (options.progress) options.progress(s.packets, reader->position(), reader->file_size(), file);
+    }
     if (options.filter && !options.filter->matches(packet)) continue;
     tracker.add(packet);
     if (cut_before_icrc(packet)) ++s.cut;

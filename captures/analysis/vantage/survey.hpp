@@ -92,6 +92,9 @@ struct ReadOptions {
   bool verify_crcs = true;
   /// Now and then: packets so far, octets of this file done and in all (0: not known), its name.
   std::function<void(std::uint64_t, std::uint64_t, std::uint64_t, const std::string&)> progress;
+  const std::atomic<bool>* stop = nullptr;  ///< ends the reading early, as if the captures ended there
+
+  [[nodiscard]] bool stops() const { return stop && stop->load(std::memory_order_relaxed); }
 };
 
 /// Reads the whole capture once. nullopt, with a sentence in `trouble`, when it cannot be opened.
