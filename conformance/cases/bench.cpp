@@ -75,7 +75,7 @@ void Bench::make_receive_queue(Connected& of) {
   peer::SharedReceiveQueueOptions asked{.max_wr = 64};
   if (of.options.xrc_target) {
     asked.xrcd = &xrc_domain(of.options.xrc_domain);
-    asked.cq = &of.cq;
+    asked.cq = &of.completions();
   } else if (!of.options.shared_receives) {
     return;
   }
@@ -91,7 +91,7 @@ void Bench::make_queue_pair(Connected& made) {
   }
   const bool own_receives = !options.shared_receives && options.transport != Transport::xrc;
   made.qp = take(domain().queue_pair({.type = type_of(options.transport),
-                                      .send_cq = &made.cq,
+                                      .send_cq = &made.completions(),
                                       .srq = options.shared_receives ? &made.srq : nullptr,
                                       .max_send_wr = options.send_wr,
                                       .max_recv_wr = own_receives ? 64U : 0U,
@@ -105,10 +105,13 @@ void Bench::make_queue_pair(Connected& made) {
 Connected& Bench::connect(const ConnectOptions& options) {
   const peer::Device& verbs = *device().device;
   Connected& made = connected_.emplace_back(*this, options);
+  made.shared_cq = options.shared_cq;
   const Way way = this->way(options.over);
-  const peer::CompletionChannel* channel = nullptr;
-  if (options.notifies) channel = &channels_.emplace_back(take(verbs.completion_channel(), "a completion channel"));
-  made.cq = take(verbs.completion_queue(options.completions, channel), "a completion queue");
+  if (!options.shared_cq) {
+    const peer::CompletionChannel* channel = nullptr;
+    if (options.notifies) channel = &channels_.emplace_back(take(verbs.completion_channel(), "a completion channel"));
+    made.cq = take(verbs.completion_queue(options.completions, channel), "a completion queue");
+  }
   made.region = region(options.region_octets, options.region_access);
   const std::uint64_t inbox_octets = std::max<std::uint64_t>(std::uint64_t{64} * options.receive_octets, 64);
   made.inbox = take(domain().region(inbox_octets, {"local_write"}), "memory for receive requests");
@@ -247,10 +250,10 @@ void Connected::fails_or_is_asked_again(std::uint64_t wr_id) {
   const std::string expected = fmt::format("{} fails or is asked for again", wr_id);
   const std::int64_t until = bench_->now() + bench_->patience().answer;
   do {
-    const auto completions = bench_->take(cq.poll(1, bench_->silence_time()), "poll for a completion");
-    if (!completions.empty()) {
-      const bool failed = completions.front().wr_id == wr_id && !completions.front().good();
-      return bench_->require(failed, expected, text_of(completions.front()));
+    const auto found = bench_->take(completions().poll(1, bench_->silence_time()), "poll for a completion");
+    if (!found.empty()) {
+      const bool failed = found.front().wr_id == wr_id && !found.front().good();
+      return bench_->require(failed, expected, text_of(found.front()));
     }
     if (const auto seen = bench_->next(bench_->patience().silence))
       return bench_->require(seen->op->known && seen->op->direction == Direction::request, expected, seen->text());

@@ -40,6 +40,8 @@ struct ConnectOptions {
   peer::Names send_ops{};
   std::uint32_t send_sge = 1;
   std::uint32_t completions = 256;  ///< that its queue holds
+  /// In place of one of its own.
+  const peer::CompletionQueue* shared_cq = nullptr;
   bool shared_receives = false;     ///< a shared receive queue takes the receive requests
   bool xrc_target = false;          ///< of XRC: it receives, by a shared receive queue of its own; else it sends
   std::size_t xrc_domain = 0;       ///< of a target; by number

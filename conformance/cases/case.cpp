@@ -79,6 +79,15 @@ Added& added() {
 
 std::string_view to_string(Family family) { return family == Family::iwarp ? "iWARP" : "RoCE"; }
 
+void Script::run(Bench& bench) const {
+  static_cast<void>(bench);
+  end_case(Verdict::error, "the case has no steps for a device of RoCE");
+}
+void Script::run_streams(iwarp::IwarpBench& bench) const {
+  static_cast<void>(bench);
+  end_case(Verdict::error, "the case has no steps for a device of iWARP");
+}
+
 std::span<const Case> cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> list;

@@ -52,12 +52,19 @@ class IwarpBench;
 /// Steps that are more than a function: of a program that brings its own cases.
 class Script {
  public:
-  Script() = default;
+  explicit Script(Family family = Family::infiniband) : family_(family) {}
   Script(const Script&) = delete;
   Script& operator=(const Script&) = delete;
   virtual ~Script() = default;
+  /// What it speaks: which of the two that follow is called.
+  [[nodiscard]] Family family() const { return family_; }
   /// Ends early by CaseEnd alone. Called by any thread, and by several at once, each with a bench of its own.
-  virtual void run(Bench& bench) const = 0;
+  virtual void run(Bench& bench) const;
+  /// The same, of iWARP.
+  virtual void run_streams(iwarp::IwarpBench& bench) const;
+
+ private:
+  Family family_;
 };
 
 /// A case's steps, by a function of its file, or by a script.
@@ -75,10 +82,13 @@ class Steps {
   // NOLINTNEXTLINE(google-explicit-constructor)
   constexpr Steps(const Script& script) : script_(&script) {}
 
-  [[nodiscard]] constexpr Family family() const { return iwarp_ ? Family::iwarp : Family::infiniband; }
+  [[nodiscard]] constexpr Family family() const {
+    if (script_) return script_->family();
+    return iwarp_ ? Family::iwarp : Family::infiniband;
+  }
   /// Requires that the family is the bench's.
   void operator()(Bench& bench) const { script_ ? script_->run(bench) : infiniband_(bench); }
-  void operator()(iwarp::IwarpBench& bench) const { iwarp_(bench); }
+  void operator()(iwarp::IwarpBench& bench) const { script_ ? script_->run_streams(bench) : iwarp_(bench); }
 
  private:
   OfInfiniband infiniband_ = nullptr;

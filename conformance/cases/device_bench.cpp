@@ -77,20 +77,26 @@ std::optional<peer::Event> DeviceBench::next_event(std::int64_t for_ns, const pe
   }
 }
 
-BoundWindow DeviceBench::bind_window(DeviceQueuePair& through, std::uint64_t offset, std::uint64_t length,
-                                     const peer::Names& access) {
-  constexpr std::uint64_t bind_wr_id = 0xb1d;
-  BoundWindow bound{.window = take(domain().memory_window(2), "a memory window of type 2")};
+BoundWindow ask_for_window(DeviceBench& bench, DeviceQueuePair& through, std::uint64_t offset, std::uint64_t length,
+                           const peer::Names& access, std::uint64_t wr_id) {
+  BoundWindow bound{.window = bench.take(bench.domain().memory_window(2), "a memory window of type 2")};
   // The lowest octet of a type 2 window's key is its consumer's.
   bound.rkey = (bound.window.rkey() & ~0xffU) | ((bound.window.rkey() + 1) & 0xff);
   through.post({.opcode = "bind_mw",
-                .wr_id = bind_wr_id,
+                .wr_id = wr_id,
                 .more = {{"mw", bound.window.handle()},
                          {"mr", through.region.handle()},
                          {"new_rkey", bound.rkey},
                          {"addr", through.region.addr() + offset},
                          {"length", length},
                          {"access", access}}});
+  return bound;
+}
+
+BoundWindow DeviceBench::bind_window(DeviceQueuePair& through, std::uint64_t offset, std::uint64_t length,
+                                     const peer::Names& access) {
+  constexpr std::uint64_t bind_wr_id = 0xb1d;
+  BoundWindow bound = ask_for_window(*this, through, offset, length, access, bind_wr_id);
   through.completes(bind_wr_id);
   return bound;
 }
@@ -138,31 +144,30 @@ void DeviceQueuePair::post(peer::SendRequest request) {
 }
 
 peer::Completion DeviceQueuePair::completes(std::uint64_t wr_id, const std::string& status) {
-  auto completions = device_->take(cq.poll(1, device_->answer_time()), "poll for a completion");
+  auto found = device_->take(completions().poll(1, device_->answer_time()), "poll for a completion");
   const std::string expected = fmt::format("completion of {} with {}", wr_id, status);
-  device_->story().require(!completions.empty() && completions.front().wr_id == wr_id, expected,
-                           completions.empty() ? "no completion" : text_of(completions.front()));
-  const bool other_error = status != "success" && !completions.front().good();
-  device_->story().require(completions.front().status == status, expected, text_of(completions.front()),
+  device_->story().require(!found.empty() && found.front().wr_id == wr_id, expected,
+                           found.empty() ? "no completion" : text_of(found.front()));
+  const bool other_error = status != "success" && !found.front().good();
+  device_->story().require(found.front().status == status, expected, text_of(found.front()),
                            other_error ? Verdict::fail_wrong_code : Verdict::fail);
-  return completions.front();
+  return found.front();
 }
 
 void DeviceQueuePair::completes_nothing() {
-  const auto completions = device_->take(cq.poll(1, device_->silence_time()), "poll for a completion");
-  device_->story().require(completions.empty(), "no completion",
-                           completions.empty() ? "" : text_of(completions.front()));
+  const auto found = device_->take(completions().poll(1, device_->silence_time()), "poll for a completion");
+  device_->story().require(found.empty(), "no completion", found.empty() ? "" : text_of(found.front()));
 }
 
 peer::Completion DeviceQueuePair::completes_badly(std::uint64_t wr_id, bool or_flushed) {
-  auto completions = device_->take(cq.poll(1, device_->answer_time()), "poll for a completion");
-  const bool as_expected = !completions.empty() && completions.front().wr_id == wr_id && !completions.front().good() &&
-                           (or_flushed || completions.front().status != "wr_flush_err");
+  auto found = device_->take(completions().poll(1, device_->answer_time()), "poll for a completion");
+  const bool as_expected = !found.empty() && found.front().wr_id == wr_id && !found.front().good() &&
+                           (or_flushed || found.front().status != "wr_flush_err");
   device_->story().require(
       as_expected, fmt::format("completion of {} with {}", wr_id, or_flushed ? "an error" : "an error of its own"),
-      completions.empty() ? "no completion" : text_of(completions.front()));
-  device_->story().note(text_of(completions.front()));
-  return completions.front();
+      found.empty() ? "no completion" : text_of(found.front()));
+  device_->story().note(text_of(found.front()));
+  return found.front();
 }
 
 peer::Completion DeviceQueuePair::fails(std::uint64_t wr_id) { return completes_badly(wr_id, false); }
@@ -186,12 +191,12 @@ void DeviceQueuePair::is_in(const std::string& state) {
 }
 
 void DeviceQueuePair::ask_for_notification(bool solicited_only) {
-  device_->take(cq.notify(solicited_only),
+  device_->take(completions().notify(solicited_only),
                 solicited_only ? "a notification asked for, of solicited completions" : "a notification asked for");
 }
 
 void DeviceQueuePair::is_notified(bool expected) {
-  const auto of_this_queue = [handle = cq.handle()](const peer::Event& event) {
+  const auto of_this_queue = [handle = completions().handle()](const peer::Event& event) {
     return event.name == "completion" && event.body.value("cq", std::uint64_t{0}) == handle;
   };
   const std::int64_t within = expected ? device_->story().patience().answer : device_->story().patience().silence;

@@ -120,12 +120,14 @@ struct DeviceQueuePair {
   explicit DeviceQueuePair(DeviceBench& at, std::uint32_t each_receive) : receive_octets(each_receive), device_(&at) {}
 
   peer::CompletionQueue cq;
-  peer::Region region;           ///< for READs, WRITEs and atomics of both sides
-  peer::Region inbox;            ///< receive request n has octets n * receive_octets and on
+  const peer::CompletionQueue* shared_cq = nullptr;  ///< in place of it, where there is one
+  peer::Region region;                               ///< for READs, WRITEs and atomics of both sides
+  peer::Region inbox;                                ///< receive request n has octets n * receive_octets and on
   peer::SharedReceiveQueue srq;  ///< where receive requests go, if there is one; outlives the queue pair
   peer::QueuePair qp;
   std::uint32_t receive_octets;
 
+  [[nodiscard]] const peer::CompletionQueue& completions() const { return shared_cq ? *shared_cq : cq; }
   /// For a work request of the device: memory of the region.
   [[nodiscard]] peer::Piece piece(std::uint64_t offset, std::uint32_t length) const {
     return region.piece(offset, length);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "conformance/cases/transcript.hpp"
 #include "conformance/cases/verdict.hpp"
@@ -48,6 +49,8 @@ class Story {
 
   [[nodiscard]] const Patience& patience() const { return patience_; }
   [[nodiscard]] const Transcript& transcript() const { return transcript_; }
+  /// Gives it, and begins anew: of a story that has no end.
+  [[nodiscard]] Transcript take_transcript() { return std::exchange(transcript_, {}); }
 
  private:
   Patience patience_;

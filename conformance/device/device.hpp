@@ -107,6 +107,7 @@ class Device final : public replay::Station, public Verbs {
   Result<void> cm_destroy(std::uint32_t cm_id) override;
   /// What happened next. A request that finds no room for its handle is rejected.
   std::optional<CmEvent> get_cm_event() override;
+  [[nodiscard]] const CmService& connections() const { return core_.cm; }
 
   /// A number that no object has or will have.
   std::uint32_t reserve_handle() override { return ++last_handle_; }

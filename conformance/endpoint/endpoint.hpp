@@ -123,6 +123,12 @@ class Endpoint {
   [[nodiscard]] bool started() const { return started_; }
   /// The consumer was told of the end.
   [[nodiscard]] bool ended() const { return told_end_; }
+  /// Which untagged messages are expected.
+  [[nodiscard]] const machines::DdpReceiver& ddp() const { return ddp_; }
+  /// Reads and atomics under way.
+  [[nodiscard]] const machines::ReadDepth& depth() const { return depth_; }
+  /// Receive requests that wait.
+  [[nodiscard]] std::size_t receives() const { return receives_.size(); }
   /// Octets that wait for the rest of their frame.
   [[nodiscard]] std::size_t buffered() const { return pending_.size(); }
 

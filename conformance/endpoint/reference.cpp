@@ -33,6 +33,17 @@ void ReferenceEndpoint::set_fault(Fault fault) {
   adapter_.rnic().set_fault(fault);
 }
 
+void ReferenceEndpoint::set_faults(std::span<const Fault> faults) {
+  const std::lock_guard lock(tcp_.mutex());
+  adapter_.rnic().clear_faults();
+  for (const Fault fault : faults) adapter_.rnic().set_fault(fault);
+}
+
+bool ReferenceEndpoint::has_fault(Fault fault) {
+  const std::lock_guard lock(tcp_.mutex());
+  return adapter_.rnic().has(fault);
+}
+
 void ReferenceEndpoint::wish(const machines::MpaSettings& mpa) {
   const std::lock_guard lock(tcp_.mutex());
   adapter_.wish(mpa);

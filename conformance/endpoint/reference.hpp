@@ -3,6 +3,7 @@
 /// it whose TCP the tester has in its hands. The device is at 10.0.0.1, the tester at 10.0.0.200.
 
 #include <memory>
+#include <span>
 
 #include "conformance/device/face_server.hpp"
 #include "conformance/endpoint/adapter.hpp"
@@ -25,6 +26,9 @@ class ReferenceEndpoint {
 
   // Between commands.
   void set_fault(Fault fault);
+  /// Exactly these from now on.
+  void set_faults(std::span<const Fault> faults);
+  [[nodiscard]] bool has_fault(Fault fault);
   /// How streams are set up from now on.
   void wish(const machines::MpaSettings& mpa);
   [[nodiscard]] machines::MpaSettings wished();

@@ -17,6 +17,12 @@ void Rnic::set_fault(Fault fault) {
   }
 }
 
+void Rnic::clear_faults() {
+  faults_.clear();
+  memory_faults_.clear();
+  memory_.predictable_keys = false;
+}
+
 device::Result<device::Region*> Rnic::register_region(std::uint32_t pd, std::uint64_t address, std::uint64_t octets,
                                                       std::uint32_t rights) {
   return memory_.register_region(new_handle(), pd, address, octets, address, rights);

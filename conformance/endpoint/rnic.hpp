@@ -30,8 +30,10 @@ class Rnic {
   void set_extensions(bool on) { options_.extensions = on; }
   [[nodiscard]] device::Memory& memory() { return memory_; }
   [[nodiscard]] bool has(Fault fault) const { return faults_[fault]; }
-  /// Before anything is made.
+  /// Of what is done from now on.
   void set_fault(Fault fault);
+  /// Likewise: none of them.
+  void clear_faults();
 
   std::uint32_t alloc_pd() { return next_handle_++; }
   std::uint32_t new_handle() { return next_handle_++; }

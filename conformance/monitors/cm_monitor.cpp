@@ -6,6 +6,7 @@
 
 #include "conformance/monitors/connection_monitor.hpp"
 #include "conformance/monitors/header_monitor.hpp"
+#include "conformance/monitors/state_number.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 
@@ -84,6 +85,9 @@ void CmMonitor::add(const tracking::Packet& packet) {
   }
   if (cm.kind == &info<CmMra> && exchange.receipt_frame == 0) exchange.receipt_frame = packet.number;
   if (cm.kind == &info<CmLap>) alternate_paths_.insert(pair_hash(*ports));
+  state_ = state_number(m.damaged, cm.local_id == exchange.active_id, exchange.request_frame != 0,
+                        exchange.reply_frame != 0, exchange.receipt_frame != 0, few(exchange.requests));
+  for (const char letter : cm.kind->name) state_ = state_number(state_, letter);
 }
 
 void CmMonitor::request(const Message& m) {

@@ -21,6 +21,8 @@ class CmMonitor {
 
   /// A packet; those that are not of the CM change nothing.
   void add(const tracking::Packet& packet);
+  /// Monitors::management_state.
+  [[nodiscard]] std::uint64_t state() const { return state_; }
   /// Whether an alternate path was agreed on between these two ports (number 0), either way round.
   [[nodiscard]] bool has_alternate_path(const tracking::FlowKey& ports) const {
     return !alternate_paths_.empty() && alternate_paths_.contains(pair_hash(ports));
@@ -50,6 +52,7 @@ class CmMonitor {
   const Trust& trust_;
   std::unordered_map<std::uint64_t, Exchange> exchanges_;  // by ports and transaction
   std::unordered_set<std::uint64_t> alternate_paths_;
+  std::uint64_t state_ = 0;
 };
 
 }  // namespace rdmawire::conformance

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "conformance/monitors/state_number.hpp"
 #include "dissectors/protocol/syndrome.hpp"
 
 namespace rdmawire::conformance {
@@ -246,6 +247,15 @@ void ConnectionMonitor::adopt(ConnectionMonitor&& other) {
   failed_[1] = other.failed_[0];
   congestion_[1] = other.congestion_[0];
   for (const Drawing& drawing : other.drawings_) drawings_.push_back(drawing);
+}
+
+void ConnectionMonitor::states(std::vector<std::uint64_t>& states) const {
+  for (std::size_t i = 0; i < 2; ++i) {
+    exchanges_[i].states(states);
+    senders_[i].states(states);
+    states.push_back(state_number(failed_[i].frame != 0, refused_[i].frame != 0, migrated_[i].value_or(true),
+                                  marked_[i].value_or(false), closed_.has_value()));
+  }
 }
 
 void ConnectionMonitor::finish(Judge& judge) {

@@ -93,6 +93,8 @@ class ConnectionMonitor {
   /// Nothing more will come.
   void finish(Judge& judge);
 
+  /// Monitors::states_of, appended.
+  void states(std::vector<std::uint64_t>& states) const;
   [[nodiscard]] bool is_new() const { return noted_ == 0; }
   /// Which ends' queue pairs were used before, by a connection that is over.
   void reuses(std::array<bool, 2> ends) { reused_ = ends; }

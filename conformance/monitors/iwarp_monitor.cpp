@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "conformance/monitors/state_number.hpp"
 #include "dissectors/protocol/mpa.hpp"
 
 namespace rdmawire::conformance {
@@ -128,6 +129,27 @@ void IwarpMonitor::packet(Judge& judge, const Trust& trust, const Connection& co
   }
   if (tcp.has_acknowledged) peer.acknowledged = std::max(peer.acknowledged, tcp.acknowledged);
   last_ = place;
+}
+
+void IwarpMonitor::states(std::vector<std::uint64_t>& states) const {
+  for (const IwarpHalf& half : halves_) {
+    const IwarpHalf::Setup setup = half.setup.value_or(IwarpHalf::Setup{});
+    const auto& frame = setup.frame;
+    states.push_back(state_number(half.setup.has_value(), setup.request, setup.answers, frame.enhanced, frame.markers,
+                                  frame.crc, frame.reject, frame.revision));
+    states.push_back(state_number(half.parsed, half.chained, half.guessed, half.framed, half.contiguous, half.data,
+                                  half.fin, half.reset, few(half.bad_crcs), few(half.gaps), half.version.value_or(0),
+                                  half.old_rdmap));
+    for (const IwarpHalf::Queue& queue : half.queues)
+      states.push_back(state_number(queue.known, queue.open, queue.ended, queue.unsure, queue.open ? queue.control : 0,
+                                    queue.empty_before));
+    const IwarpHalf::Tagged& tagged = half.tagged;
+    states.push_back(state_number(tagged.open, tagged.unsure, tagged.open ? tagged.control : 0, tagged.stands));
+    const IwarpHalf::Asked asked = half.asked.empty() ? IwarpHalf::Asked{} : half.asked.front();
+    states.push_back(state_number(few(half.asked.size()), asked.atomic, asked.stale, asked.received != 0,
+                                  asked.cut_short, asked.misanswered, half.answering));
+    states.push_back(state_number(half.terminate.has_value(), half.terminate && half.terminate->judged));
+  }
 }
 
 void IwarpMonitor::finish(Judge& judge) {

@@ -106,6 +106,8 @@ class IwarpMonitor {
  public:
   /// A packet, with the PDUs that end in it.
   void packet(Judge& judge, const Trust& trust, const Connection& connection, End from, const tracking::Packet& packet);
+  /// Monitors::states_of, appended.
+  void states(std::vector<std::uint64_t>& states) const;
   /// Nothing more will come.
   void finish(Judge& judge);
 

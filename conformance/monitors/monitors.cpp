@@ -73,6 +73,14 @@ void Monitors::connection(const Connection& connection, tracking::Farewell) {
   if (wants(connection.id) && connections_.size() < most_connections) connections_[connection.id] = connection;
 }
 
+void Monitors::states_of(std::uint64_t connection, std::vector<std::uint64_t>& states) const {
+  states.clear();
+  if (last_ && last_id_ == connection) return last_->states(states);
+  if (const auto monitor = monitors_.find(connection); monitor != monitors_.end())
+    return monitor->second->states(states);
+  if (const auto monitor = iwarp_.find(connection); monitor != iwarp_.end()) monitor->second->states(states);
+}
+
 void Monitors::merged(const Connection& connection, std::uint64_t id) {
   const auto other = monitors_.find(id);
   if (other == monitors_.end()) return;

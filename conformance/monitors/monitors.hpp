@@ -5,6 +5,7 @@
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "conformance/monitors/cm_monitor.hpp"
 #include "conformance/monitors/connection_monitor.hpp"
@@ -43,6 +44,13 @@ class Monitors final : public tracking::Sink {
   void merged(const Connection& connection, std::uint64_t id) override;
 
   [[nodiscard]] Judge& judge() { return judge_; }
+  /// Where the monitors of a connection stand, small differences apart, one number for each thing that they follow:
+  /// whether a message is open, what waits for an answer, what was refused, how a stream was set up. Each number always
+  /// stands in the same place, and other states have other numbers, but for chance. Nothing: there is no such
+  /// connection.
+  void states_of(std::uint64_t connection, std::vector<std::uint64_t>& states) const;
+  /// The same for the CM's exchange that was heard of last, one number.
+  [[nodiscard]] std::uint64_t management_state() const { return cm_.state(); }
   /// The connections that were told of, by id: those that were judged, as they were at their farewell.
   [[nodiscard]] const std::unordered_map<std::uint64_t, Connection>& connections() const { return connections_; }
 

@@ -24,6 +24,19 @@ RuleId rule_of_duplicate(const Opcode& op) {
 
 }  // namespace
 
+// The path MTU shows with the READ's response, if not before.
+void RcExchange::Bench::settle(std::uint32_t mtu) {
+  if (read_length == 0 || mtu == 0) return;
+  next = next + (machines::psns_of_read(read_length, mtu) - 1);
+  read_length = 0;
+}
+
+// How far behind `next` the expected PSN may be.
+std::int32_t RcExchange::Bench::most_ahead() const {
+  constexpr std::uint32_t smallest_mtu = 256;
+  return static_cast<std::int32_t>(machines::psns_of_read(read_length, smallest_mtu) - 1);
+}
+
 // A request that reaches the responder. Called before it is remembered.
 void RcExchange::judge_received(const Watch& watch) {
   const auto& t = watch.t;
@@ -35,7 +48,12 @@ void RcExchange::judge_received(const Watch& watch) {
                                         : std::optional<std::uint32_t>();
     bench_.next = started_ ? next_ : Psn(agreed.value_or(t.psn.value()));
   }
-  const std::int32_t ahead = t.psn - bench_.next;
+  bench_.settle(watch.connection.mtu);
+  std::int32_t ahead = t.psn - bench_.next;
+  if (ahead > 0 && ahead <= bench_.most_ahead()) {
+    bench_.expect(t.psn);
+    ahead = 0;
+  }
   if (ahead > 0) {
     if (!bench_.gap && !bench_.not_ready) {
       bench_.gap = true;
@@ -55,9 +73,9 @@ void RcExchange::judge_received(const Watch& watch) {
                 });
     }
     bench_.gap = bench_.not_ready = false;
-    bench_.next =
-        t.psn +
-        (t.op->operation == Operation::rdma_read_request ? machines::psns_of_read(t.length, watch.connection.mtu) : 1);
+    bench_.expect(t.psn + 1);
+    if (t.op->operation == Operation::rdma_read_request) bench_.read_length = t.length;
+    bench_.settle(watch.connection.mtu);
     return;
   }
   // A duplicate. What was answered neither the first time nor since the last time is not answered.
@@ -81,20 +99,23 @@ void RcExchange::judge_received(const Watch& watch) {
 void RcExchange::judge_sent(const Watch& watch) {
   const auto& t = watch.t;
   if (!bench_.active || watch.copy || t.damaged) return;
+  bench_.settle(watch.connection.mtu);
   const std::uint8_t kind = t.syndrome >> 5 & 3, code = t.syndrome & 31;
   const bool acknowledge = t.op->operation == Operation::acknowledge;
   if (acknowledge && kind == syndrome_kind::nak && code == nak_code::psn_sequence_error) {
-    watch.say("rc.responder.psn.sequence-error", Ruling::of(bench_.gap && t.psn == bench_.next), watch.from, [&] {
-      return Statement{bench_.gap ? fmt::format("a NAK with relative PSN {}", bench_.next - first_)
-                                  : std::string("no NAK: no PSN is missing"),
-                       fmt::format("a NAK with relative PSN {}", t.psn - first_),
-                       {bench_.gap ? bench_.gap_frame : 0}};
-    });
+    watch.say("rc.responder.psn.sequence-error",
+              Ruling::of(bench_.gap && t.psn == bench_.next).unless(bench_.most_ahead() > 0, Reason::not_agreed),
+              watch.from, [&] {
+                return Statement{bench_.gap ? fmt::format("a NAK with relative PSN {}", bench_.next - first_)
+                                            : std::string("no NAK: no PSN is missing"),
+                                 fmt::format("a NAK with relative PSN {}", t.psn - first_),
+                                 {bench_.gap ? bench_.gap_frame : 0}};
+              });
     bench_.reported = true;
     return;
   }
   if (acknowledge && kind == syndrome_kind::rnr_nak) {
-    bench_.next = t.psn;
+    bench_.expect(t.psn);
     bench_.not_ready = true;
     bench_.gap = false;
     return;
@@ -112,7 +133,7 @@ void RcExchange::judge_sent(const Watch& watch) {
                                {bench_.gap ? bench_.gap_frame : 0}};
             });
   bench_.gap = bench_.not_ready = false;
-  bench_.next = t.psn + 1;
+  bench_.expect(t.psn + 1);
 }
 
 // End-to-end credits: at most one message that needs a receive beyond those that were given.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "conformance/monitors/connection_monitor.hpp"
+#include "conformance/monitors/state_number.hpp"
 
 namespace rdmawire::conformance {
 
@@ -159,6 +160,23 @@ void RcExchange::forget(const Watch& watch) {
     if (gone.response_gap) watch.open("rc.requester.read.gap-asked-again", Reason::capture_lost);
     sent_.pop_front();
   }
+}
+
+void RcExchange::states(std::vector<std::uint64_t>& states) const {
+  // What is asked
+  const SeenRequest nothing;
+  const SeenRequest& last = sent_.empty() ? nothing : sent_.back();
+  states.push_back(state_number(started_, start_known_, lost_, last.sequence_known, last.after.inside,
+                                last.after.inside ? last.after.operation : Operation{}, last.vague, last.doubtful,
+                                last.invalid.has_value()));
+  states.push_back(state_number(round_.active, few(round_.at_start), few(round_.rnr_at_start), few(last.times)));
+  // What is answered: how much waits for it, as far as that is proven, and what was refused
+  states.push_back(state_number(few(reads_out_), acknowledged_, proven_known_,
+                                proven_known_ ? std::clamp(next_ - proven_, -1, 2) : 0));
+  states.push_back(
+      state_number(naked_, not_ready_.has_value(), nak_.active, few(nak_.times), rnr_.active, few(rnr_.times)));
+  states.push_back(state_number(msn_known_, pending_msn_.active, credits_.known, few(credits_.beyond), bench_.active,
+                                bench_.gap, bench_.reported, bench_.not_ready, bench_.failed));
 }
 
 void RcExchange::finish(Judge& judge) {

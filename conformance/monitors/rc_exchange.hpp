@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "conformance/monitors/judge.hpp"
 #include "dissectors/machines/rc_responder.hpp"
@@ -66,6 +67,8 @@ class RcExchange {
   /// Nothing more will come.
   void finish(Judge& judge);
 
+  /// Monitors::states_of, appended.
+  void states(std::vector<std::uint64_t>& states) const;
   [[nodiscard]] bool started() const { return started_; }
   [[nodiscard]] Psn first() const { return first_; }
 
@@ -165,7 +168,16 @@ class RcExchange {
   struct Bench {
     bool active = false, gap = false, reported = false, not_ready = false, failed = false;
     Psn next;  // that it expects
+    // Of the READ right before `next`, while the path MTU is not known: it takes one PSN, or more
+    std::uint32_t read_length = 0;
     std::uint64_t gap_frame = 0;
+
+    void expect(Psn psn) {
+      next = psn;
+      read_length = 0;
+    }
+    void settle(std::uint32_t mtu);
+    [[nodiscard]] std::int32_t most_ahead() const;
   };
   Bench bench_;
   std::uint64_t response_frame_ = 0;  // the last response

@@ -417,6 +417,32 @@ TEST(ResponderMonitor, AnAnswerBehindAGapIsNoneWhereEverythingIsSeen) {
   }
 }
 
+TEST(ResponderMonitor, AReadTakesAsManyPsnsAsThePathMtuMakesOfItOnceThatShows) {
+  // The READ's response tells the path MTU, or comes behind further requests; either way two PSNs are the READ's.
+  for (const bool at_once : {true, false}) {
+    Watched link({.bench = true, .mtu = 0});
+    link.sends(0);
+    link.acks(0, 1);
+    link.reads(1, 257);
+    if (!at_once) link.sends(3);
+    link.responds(rc::response_first, 1, 256, 2);
+    link.responds(rc::response_last, 2, 1, 2);
+    if (at_once) link.sends(3);
+    link.acks(3, 3);
+    EXPECT_EQ(link.violated(), std::vector<std::string>{}) << at_once;
+  }
+  // What is missing behind it is missing all the same.
+  Watched link({.bench = true, .mtu = 0});
+  link.sends(0);
+  link.acks(0, 1);
+  link.reads(1, 257);
+  link.responds(rc::response_first, 1, 256, 2);
+  link.responds(rc::response_last, 2, 1, 2);
+  link.sends(4);
+  link.acks(4, 4);
+  EXPECT_EQ(link.tally("RSP-009").violated, 1U);
+}
+
 TEST(ResponderMonitor, ARequesterThatWasRefusedIsQuiet) {
   Watched link({.bench = true});
   link.reads(0, 8);

@@ -3,8 +3,14 @@
 #include <fmt/format.h>
 
 #include "conformance/monitors/connection_monitor.hpp"
+#include "conformance/monitors/state_number.hpp"
 
 namespace rdmawire::conformance {
+
+void UnreliableSender::states(std::vector<std::uint64_t>& states) const {
+  states.push_back(
+      state_number(started_, sequence_known_, sequence_.inside, sequence_.inside ? sequence_.operation : Operation{}));
+}
 
 void UnreliableSender::packet(const Watch& watch) {
   const auto& t = watch.t;

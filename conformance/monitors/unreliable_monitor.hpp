@@ -2,6 +2,7 @@
 /// The sender of an unreliable connection (UC): PSNs, and that nothing is sent again.
 
 #include <cstdint>
+#include <vector>
 
 #include "dissectors/machines/message_sequence.hpp"
 #include "dissectors/protocol/modular.hpp"
@@ -14,6 +15,8 @@ struct Watch;
 class UnreliableSender {
  public:
   void packet(const Watch& watch);
+  /// Monitors::states_of, appended.
+  void states(std::vector<std::uint64_t>& states) const;
   [[nodiscard]] bool started() const { return started_; }
   [[nodiscard]] Psn first() const { return first_; }
 

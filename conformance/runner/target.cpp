@@ -104,12 +104,7 @@ class ReferenceTarget final : public Target {
     auto started = device::Reference::start(device::reference_options(options.seed));
     if (!started) return trouble(started.error().message);
     reference_ = std::move(*started);
-    for (const std::string& name : options.faults) {
-      const device::FaultRow* fault = device::find_fault(name);
-      if (!fault && endpoint::find_fault(name)) continue;  // of the reference device of iWARP
-      if (!fault) return tl::unexpected(TargetError{true, fmt::format("there is no fault \"{}\"", name)});
-      reference_->device().faults().set(fault->fault);
-    }
+    if (auto set = set_faults(options.faults); !set) return set;
     auto opened = peer::Device::open(reference_->peer());
     if (!opened) return trouble(opened.error().message);
     verbs_.emplace(std::move(*opened));
@@ -144,6 +139,27 @@ class ReferenceTarget final : public Target {
   DeviceUnderTest& device() override { return device_; }
   [[nodiscard]] const DeviceUnderTest& device() const override { return device_; }
   [[nodiscard]] std::string details() const override { return "rdmawire's reference device"; }
+  tl::expected<void, TargetError> set_faults(const std::vector<std::string>& names) override {
+    std::vector<device::Fault> all;
+    for (const std::string& name : names) {
+      const device::FaultRow* fault = device::find_fault(name);
+      if (!fault && endpoint::find_fault(name)) continue;  // of the reference device of iWARP
+      if (!fault) return tl::unexpected(TargetError{true, fmt::format("there is no fault \"{}\"", name)});
+      all.push_back(fault->fault);
+    }
+    const std::lock_guard lock(reference_->wire().mutex());
+    device::Faults& faults = reference_->device().faults();
+    faults.clear();
+    for (const device::Fault fault : all) faults.set(fault);
+    return {};
+  }
+  [[nodiscard]] std::vector<std::string> faults() override {
+    const std::lock_guard lock(reference_->wire().mutex());
+    std::vector<std::string> names;
+    for (const device::FaultRow& row : device::fault_rows)
+      if (reference_->device().faults()[row.fault]) names.emplace_back(row.name);
+    return names;
+  }
 
  private:
   std::unique_ptr<device::Reference> reference_;
@@ -390,6 +406,12 @@ std::string Target::destinations() {
     if (*way) text += ", " + to_string(address_of((*way)->path.device_address));
   if (under_test.is_iwarp()) return text + ", TCP";
   return text + fmt::format(", queue pairs 0x0 to 0xffffff{}", under_test.multicast ? "; and to groups" : "");
+}
+
+tl::expected<void, TargetError> Target::set_faults(const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  return tl::unexpected(
+      TargetError{true, fmt::format("faults break the reference devices alone, and {} is none", device().name)});
 }
 
 void Target::guard() {

@@ -67,6 +67,11 @@ class Target {
   [[nodiscard]] std::string destinations();
   /// What the device itself complained of since this was asked last: a kernel's warnings.
   virtual std::vector<std::string> complaints() { return {}; }
+  /// A reference device breaks the specification in exactly these ways from now on; of the other family's faults
+  /// nothing comes. An error where a name is none, or the device is no reference device.
+  virtual tl::expected<void, TargetError> set_faults(const std::vector<std::string>& names);
+  /// The ways in which it does, by name.
+  [[nodiscard]] virtual std::vector<std::string> faults() { return {}; }
   /// Nothing while it can be used.
   [[nodiscard]] virtual std::optional<Gone> gone() const;
   /// Whatever is asked of the device or its wire fails from now on, what waits for it at once. From any thread.

@@ -18,12 +18,7 @@ class ReferenceEndpointTarget final : public Target {
     auto started = endpoint::ReferenceEndpoint::start(std::move(adapter));
     if (!started) return tl::unexpected(TargetError{false, started.error().message});
     reference_ = std::move(*started);
-    for (const std::string& name : options.faults) {
-      const endpoint::FaultRow* fault = endpoint::find_fault(name);
-      if (!fault && device::find_fault(name)) continue;  // of the reference device of RoCE
-      if (!fault) return tl::unexpected(TargetError{true, fmt::format("there is no fault \"{}\"", name)});
-      reference_->set_fault(fault->fault);
-    }
+    if (auto set = set_faults(options.faults); !set) return set;
     auto opened = peer::Device::open(reference_->peer());
     if (!opened) return tl::unexpected(TargetError{false, opened.error().message});
     verbs_.emplace(std::move(*opened));
@@ -52,6 +47,23 @@ class ReferenceEndpointTarget final : public Target {
   DeviceUnderTest& device() override { return device_; }
   [[nodiscard]] const DeviceUnderTest& device() const override { return device_; }
   [[nodiscard]] std::string details() const override { return "rdmawire's reference endpoint of iWARP"; }
+  tl::expected<void, TargetError> set_faults(const std::vector<std::string>& names) override {
+    std::vector<endpoint::Fault> all;
+    for (const std::string& name : names) {
+      const endpoint::FaultRow* fault = endpoint::find_fault(name);
+      if (!fault && device::find_fault(name)) continue;  // of the reference device of RoCE
+      if (!fault) return tl::unexpected(TargetError{true, fmt::format("there is no fault \"{}\"", name)});
+      all.push_back(fault->fault);
+    }
+    reference_->set_faults(all);
+    return {};
+  }
+  [[nodiscard]] std::vector<std::string> faults() override {
+    std::vector<std::string> names;
+    for (const endpoint::FaultRow& row : endpoint::fault_rows)
+      if (reference_->has_fault(row.fault)) names.emplace_back(row.name);
+    return names;
+  }
 
  private:
   std::unique_ptr<endpoint::ReferenceEndpoint> reference_;

@@ -89,6 +89,7 @@ Connected& IwarpBench::make(const ConnectOptions& options) {
   if (options.wishes) wish(*options.wishes);
   const peer::Device& verbs = *device().device;
   Connected& made = connected_.emplace_back(*this, *this, host_, options);
+  made.shared_cq = options.shared_cq;
   if (!options.shared_cq) {
     const peer::CompletionChannel* channel = nullptr;
     if (options.notifies) channel = &channels_.emplace_back(take(verbs.completion_channel(), "a completion channel"));
@@ -98,11 +99,10 @@ Connected& IwarpBench::make(const ConnectOptions& options) {
   constexpr std::uint32_t receive_wr = 64;
   const std::uint64_t inbox_octets = std::max<std::uint64_t>(std::uint64_t{receive_wr} * options.receive_octets, 64);
   made.inbox = take(domain(options.domain).region(inbox_octets, {"local_write"}), "memory for receive requests");
-  made.qp = take(domain(options.domain)
-                     .queue_pair({.send_cq = options.shared_cq ? options.shared_cq : &made.cq,
-                                  .max_send_wr = options.send_wr,
-                                  .max_recv_wr = receive_wr}),
-                 "a queue pair");
+  made.qp =
+      take(domain(options.domain)
+               .queue_pair({.send_cq = &made.completions(), .max_send_wr = options.send_wr, .max_recv_wr = receive_wr}),
+           "a queue pair");
   take(made.qp.to_init(), "the queue pair to INIT");
   if (options.receives) made.post_receives(options.receives);
   return made;

@@ -40,7 +40,7 @@ struct ConnectOptions {
   std::uint32_t completions = 256;                   ///< that its queue holds
   bool notifies = false;                             ///< the completion queue can be asked for notifications
   std::size_t domain = 0;                            ///< protection domain, by number
-  const peer::CompletionQueue* shared_cq = nullptr;  ///< in place of one of its own; then completions are polled there
+  const peer::CompletionQueue* shared_cq = nullptr;  ///< in place of one of its own
 };
 
 /// An STag that no device has.

@@ -212,6 +212,14 @@ bool Stream::read_fpdu() {
   return true;
 }
 
+void Stream::forget() {
+  heard_.clear();
+  segments_.clear();
+  // Those of which octets are still to be read are needed for the times of what they bring.
+  const std::uint64_t read = arrived_octets_ - pending_.size();
+  std::erase_if(arrivals_, [&](const Arrived& one) { return one.at + one.octets <= read; });
+}
+
 std::optional<Seen> Stream::next(std::int64_t for_ns) {
   if (seen_.empty()) hear(host_.now() + (for_ns ? for_ns : story_.patience().answer));
   if (seen_.empty()) return std::nullopt;

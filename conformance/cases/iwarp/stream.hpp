@@ -109,6 +109,8 @@ class Stream {
   /// Its TCP segments: octets of each.
   [[nodiscard]] const std::vector<std::uint32_t>& segments() const { return segments_; }
   [[nodiscard]] bool operating() const { return operating_; }
+  /// heard_octets() and segments() begin anew: of a stream that goes on for long.
+  void forget();
 
  private:
   /// What came is what was waited for, or the case ends.

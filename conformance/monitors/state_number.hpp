@@ -1,0 +1,20 @@
+#pragma once
+/// Where something that a monitor follows stands, as one number.
+
+#include <algorithm>
+#include <cstdint>
+
+namespace rdmawire::conformance {
+
+/// Of flags and small numbers, in an order that stays.
+template <class... Values>
+constexpr std::uint64_t state_number(Values... values) {
+  std::uint64_t number = 1;
+  ((number = (number ^ static_cast<std::uint64_t>(values)) * 0x9e3779b97f4a7c15, number ^= number >> 29), ...);
+  return number;
+}
+
+/// Of how many there are: none, one, or more.
+constexpr std::uint64_t few(std::uint64_t count) { return std::min<std::uint64_t>(count, 2); }
+
+}  // namespace rdmawire::conformance

@@ -1,0 +1,251 @@
+#include "conformance/report/assessment.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <map>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "conformance/coverage/seeded_fault.hpp"
+#include "conformance/report/journal.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+using Kind = AssessmentError::Kind;
+
+tl::unexpected<AssessmentError> error(Kind kind, std::string message) {
+  return tl::unexpected(AssessmentError{kind, std::move(message)});
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  char text[11];
+  std::strftime(text, sizeof text, "%Y-%m-%d", ::gmtime_r(&now, &parts));
+  return text;
+}
+
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+class Work {
+ public:
+  Work(AssessmentOptions options, AssessmentListener& listener)
+      : options_(std::move(options)), listener_(listener), made_(std::make_shared<Assessment>()) {
+    if (!options_.open) options_.open = [](const TargetOptions& how) { return Target::open(how); };
+    made_->report.expected = &made_->expected;
+  }
+
+  tl::expected<std::shared_ptr<Assessment>, AssessmentError> go() {
+    const bool given = options_.given != nullptr;
+    const std::string& device = options_.target.device;
+    cheap_ = !given && is_cheap(device);
+    if (const auto fine = prepare(); !fine) return tl::unexpected(fine.error());
+    std::unique_ptr<Target> target = std::move(options_.given);
+    if (!given) {
+      auto opened = options_.open(options_.target);
+      if (!opened) return error(opened.error().usage ? Kind::usage : Kind::device, opened.error().message);
+      target = std::move(*opened);
+    }
+    if (const auto fine = meet(*target, is_on_bench(device)); !fine) return tl::unexpected(fine.error());
+    if (const auto fine = open_journal(); !fine) return tl::unexpected(fine.error());
+    judge(std::move(target), given);
+    return finish();
+  }
+
+ private:
+  using Fine = tl::expected<void, AssessmentError>;
+  [[nodiscard]] bool resumes() const { return !options_.resume.empty(); }
+  [[nodiscard]] const std::filesystem::path& directory() const { return resumes() ? options_.resume : options_.report; }
+
+  /// Whatever can be said before a device is opened.
+  Fine prepare() {
+    if (options_.cases.empty()) return error(Kind::usage, "no case has such a name");
+    if (const std::string why = in_vain(options_.target, options_.cases); !why.empty()) return error(Kind::usage, why);
+    if (options_.jobs > 1 && is_on_bench(options_.target.device))
+      return error(Kind::usage, "jobs: there is one device on the bench, and one tester for it");
+    if (options_.repeat == 0) return error(Kind::usage, "repeat: each case is run at least once");
+    if (!options_.report.empty() && resumes())
+      return error(Kind::usage, "a run that goes on has its report directory; no other one can be given");
+    if (!options_.expected.empty()) {
+      auto read = ExpectedResults::read(options_.expected);
+      if (!read) return error(Kind::usage, read.error());
+      made_->expected = std::move(*read);
+    }
+    // A mistake in its name should not cost a run.
+    if (!options_.baseline.empty())
+      if (const auto readable = compare(options_.baseline, {}); !readable) return error(Kind::usage, readable.error());
+    Report& report = made_->report;
+    report.date = today();
+    report.strict = options_.strict;
+    report.seed = options_.seed;
+    if (resumes() && report.seed == 0) {
+      const auto seed = Journal::seed_of(options_.resume);
+      if (!seed) return error(Kind::usage, seed.error());
+      report.seed = *seed;
+    }
+    if (report.seed == 0) report.seed = std::random_device()();
+    options_.target.seed = report.seed;
+    options_.target.family = options_.cases.front()->family();
+    return {};
+  }
+
+  /// Who the device is, what is known of it, and whether its bench is fit.
+  Fine meet(Target& target, bool bench) {
+    if (!cheap_) {
+      const Family family = target.device().family();
+      std::erase_if(options_.cases, [&](const Case* one) { return one->family() != family; });
+      if (options_.cases.empty())
+        return error(Kind::usage, fmt::format("{} is a device of {}, and none of the cases that were asked for is",
+                                              options_.target.device, to_string(family)));
+    }
+    Report& report = made_->report;
+    report.device = target.device().name;
+    report.details = target.details();
+    if (const std::string name = target.known_as(); options_.known && !name.empty()) {
+      const auto results = ExpectedResults::of_device(name);
+      if (results) made_->expected.add_below(*results);
+      listener_.known(name, results.has_value());
+    }
+    if (!cheap_) listener_.opened(target);
+    if (!bench) return {};
+    report.preflight = preflight(target, {.listening = 100'000'000, .clocks = 100'000'000});
+    listener_.looked(report.preflight);
+    if (has_failure(report.preflight)) return error(Kind::bench, text_of(report.preflight));
+    return {};
+  }
+
+  Fine open_journal() {
+    if (directory().empty()) return {};
+    const Report& report = made_->report;
+    const RunIdentity identity{report.device, report.details, report.seed, options_.repeat};
+    auto journal = resumes() ? Journal::resume(options_.resume, identity) : Journal::begin(options_.report, identity);
+    if (!journal) return error(resumes() ? Kind::usage : Kind::file, journal.error());
+    journal_.emplace(std::move(*journal));
+    return {};
+  }
+
+  void judge(std::unique_ptr<Target> target, bool given) {
+    Report& report = made_->report;
+    const std::vector<const Case*>& chosen = options_.cases;
+    listener_.begins(chosen, report);
+    std::map<const Case*, CaseResult> results;
+    if (journal_)
+      for (const CaseResult& result : journal_->results())
+        if (std::find(chosen.begin(), chosen.end(), result.of) != chosen.end() &&
+            results.emplace(result.of, result).second)
+          listener_.took(result, true);
+    std::vector<const Case*> left;
+    for (const Case* which : chosen)
+      if (!results.contains(which)) left.push_back(which);
+    Certification all = certify(left, how(given), std::move(target));
+    listener_.ended();
+    for (CaseResult& result : all.results) results.emplace(result.of, std::move(result));
+    for (const Case* which : chosen)
+      if (const auto found = results.find(which); found != results.end())
+        report.results.push_back(std::move(found->second));
+    report.partial = std::move(all.partial);
+    made_->abandoned = all.abandoned;
+  }
+
+  CertifyOptions how(bool given) {
+    CertifyOptions how;
+    how.seed = options_.target.seed;
+    how.open = [this, given](Family family) -> tl::expected<std::unique_ptr<Target>, TargetError> {
+      // Who opened it has to open it anew.
+      if (given) return tl::unexpected(TargetError{false, "the device that was given is lost"});
+      TargetOptions wanted = options_.target;
+      wanted.family = family;
+      return options_.open(wanted);
+    };
+    how.fresh = cheap_;
+    how.jobs = given           ? 1
+               : options_.jobs ? options_.jobs
+               : cheap_        ? std::max(1U, std::thread::hardware_concurrency())
+                               : 1;
+    how.repeat = options_.repeat;
+    constexpr double usual = 60, of_slow_cases = 600;
+    how.case_timeout = milliseconds_of(options_.case_timeout > 0 ? options_.case_timeout
+                                       : options_.target.slow    ? of_slow_cases
+                                                                 : usual);
+    how.timeout = milliseconds_of(options_.timeout);
+    how.most_losses = given ? 1 : options_.most_losses;
+    how.stop = options_.target.stop;
+    how.on_end = [this](const CaseResult& result) {
+      if (journal_) journal_->append(result);
+      listener_.took(result, false);
+    };
+    return how;
+  }
+
+  /// What follows from the results, and what is written of them.
+  tl::expected<std::shared_ptr<Assessment>, AssessmentError> finish() {
+    Report& report = made_->report;
+    for (const CaseResult& result : report.results) {
+      report.nanoseconds += result.nanoseconds;
+      if (!made_->expected.expects(result, report.date, report.strict)) made_->unexpected.push_back(result.of);
+    }
+    // Of all cases alone one can say that a rule held.
+    if (options_.all_cases && report.partial.empty())
+      made_->unlike_them = made_->expected.held_unexpectedly(report.results, report.date);
+    if (!options_.baseline.empty()) {
+      auto changes = compare(options_.baseline, report.results);
+      if (!changes) return error(Kind::usage, changes.error());
+      // Of a selection, what was not asked for is no change.
+      if (!options_.all_cases)
+        std::erase_if(*changes, [](const Change& one) { return one.kind == Change::Kind::gone; });
+      report.changes = std::move(*changes);
+    }
+    if (journal_ && !journal_->error().empty()) made_->troubles.push_back(journal_->error());
+    if (!directory().empty())
+      if (const auto written = write(report, directory()); !written) made_->troubles.push_back(written.error());
+    return made_;
+  }
+
+  AssessmentOptions options_;
+  AssessmentListener& listener_;
+  std::shared_ptr<Assessment> made_;
+  bool cheap_ = false;
+  std::optional<Journal> journal_;
+};
+
+}  // namespace
+
+tl::expected<std::shared_ptr<Assessment>, AssessmentError> Assessment::run(AssessmentOptions options,
+                                                                           AssessmentListener& listener) {
+  return Work(std::move(options), listener).go();
+}
+
+std::string in_vain(const TargetOptions& target, std::span<const Case* const> cases) {
+  if (!target.faults.empty() && !is_cheap(target.device))
+    return fmt::format("faults break the reference devices alone, and {} is none", target.device);
+  const auto known = seeded_faults();
+  for (const std::string& name : target.faults) {
+    const auto is_it = [&](const SeededFault& fault) { return fault.name == name; };
+    const auto first = std::find_if(known.begin(), known.end(), is_it);
+    if (first == known.end()) return fmt::format("there is no fault \"{}\"", name);
+    // Some names are of both families.
+    const bool runs = std::any_of(known.begin(), known.end(), [&](const SeededFault& fault) {
+      return is_it(fault) && std::any_of(cases.begin(), cases.end(),
+                                         [&](const Case* which) { return which->family() == fault.family; });
+    });
+    if (!runs)
+      return fmt::format("the fault \"{}\" is of {}, and none of the cases that were asked for is", name,
+                         to_string(first->family));
+  }
+  return {};
+}
+
+bool is_chosen(const Case& which, std::span<const std::string> patterns) {
+  return patterns.empty() || std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+           return matches(*which.rule, pattern) || which.id() == pattern;
+         });
+}
+
+}  // namespace rdmawire::conformance
