@@ -87,6 +87,16 @@ std::vector<std::uint8_t> FrameMaker::plain(const Step& step, const KnownObjects
   f.syndrome = static_cast<std::uint8_t>(step.syndrome);
   f.msn = static_cast<std::uint32_t>(step.msn) & 0xffffffU;
   if ((flags & step_flags::congested) != 0) out.ecn = 3;
+  if (step.kind == StepKind::cm) {
+    constexpr std::uint8_t ud_send_only = 0x64;
+    f.opcode = ud_send_only;
+    f.dest_qpn = f.source_qpn = 1;
+    f.psn = Psn(static_cast<std::uint32_t>(step.psn) & 0xffffffU);
+    f.qkey = (flags & step_flags::other_qkey) != 0 ? usual_qkey : gsi_qkey;
+    out.payload = cm_datagram(step, objects.connections[at], port_.gids[from].gid, to);
+    auto frame = device::make_frame(out, port_, none);
+    return frame ? std::move(*frame) : std::vector<std::uint8_t>();
+  }
   out.payload.resize(static_cast<std::size_t>(step.payload));
   const auto first = static_cast<std::uint8_t>(f.psn.value() * 3 + 1);
   for (std::size_t i = 0; i < out.payload.size(); ++i) out.payload[i] = static_cast<std::uint8_t>(first + i * 5);
@@ -128,6 +138,12 @@ bool apply(std::span<const Mutation> mutations, std::vector<std::uint8_t>& frame
     const auto value = static_cast<std::uint64_t>(mutation.value);
     switch (mutation.kind) {
       case Kind::drop: return false;
+      case Kind::bad_crc:
+      case Kind::stale_crc:
+      case Kind::pad:
+      case Kind::marker:
+      case Kind::split:
+      case Kind::join:  // of iWARP
       case Kind::duplicate:
       case Kind::hold: break;
       case Kind::bad_icrc: icrc_xor = value == 0 ? 1 : static_cast<std::uint32_t>(value); break;

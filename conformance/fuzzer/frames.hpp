@@ -17,6 +17,8 @@ struct KnownObjects;
 /// The tester's queue pair.
 inline constexpr std::uint32_t tester_qpn = 0x100;
 inline constexpr std::uint32_t usual_qkey = 0x11, gsi_qkey = 0x80010000;
+/// With its high bit, of a work request: the queue pair's own is sent. IBTA vol 1, 10.2.5.
+inline constexpr std::uint32_t privileged_qkey = 0x80000005;
 /// Step::service of queue pair 1, beside those of device::QpType.
 inline constexpr std::int64_t gsi_service = 5;
 /// Where the device's own WRITEs and READs go.

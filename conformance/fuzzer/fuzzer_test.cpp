@@ -1,14 +1,18 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "conformance/device/fault_table.hpp"
 #include "conformance/fuzzer/concern.hpp"
 #include "conformance/fuzzer/open.hpp"
 #include "conformance/fuzzer/report.hpp"
 #include "conformance/fuzzer/session.hpp"
+#include "conformance/fuzzer/walk.hpp"
+#include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
@@ -61,6 +65,190 @@ TEST(Fuzzer, NamesTheRuleThatTheWireShowsBroken) {
   ASSERT_EQ(session.findings().size(), 1U);
   EXPECT_THAT(session.findings()[0].rules, testing::Contains("bth.sender.reserved.zero"));
   EXPECT_THAT(to_text(session, "x"), testing::HasSubstr(" bth.sender.reserved.zero\n"));
+}
+
+TEST(Fuzzer, NamesTheRuleThatAFaultLikeItBreaks) {
+  // What lands behind a region's end shows in no frame.
+  Session session(reference_target(only("bounds-off-by-one")), {.seed = 1, .stop_at_first = true});
+  ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
+  ASSERT_EQ(session.findings().size(), 1U);
+  EXPECT_THAT(session.findings()[0].like, testing::ElementsAre("bounds-off-by-one"));
+  EXPECT_THAT(session.findings()[0].rules, testing::ElementsAre("rc.responder.access.out-of-bounds"));
+  EXPECT_THAT(to_text(session, "x"), testing::HasSubstr("the reference device with bounds-off-by-one\n"));
+}
+
+/// A sound device that a WRITE of nothing which brings octets ends, as it does rxe of Linux 6.1.
+class Mortal final : public Target {
+ public:
+  explicit Mortal(std::uint64_t restarts) : restarts_(restarts) {}
+  [[nodiscard]] std::string name() const override { return "mortal"; }
+  std::optional<std::string> start(std::uint64_t seed) override {
+    return gone_ ? std::optional<std::string>("it is gone") : sound_->start(seed);
+  }
+  [[nodiscard]] std::unique_ptr<Shadow> shadow(std::uint64_t seed, Chance& chance) const override {
+    return sound_->shadow(seed, chance);
+  }
+  void perform(const Step& step, Shadow& shadow, Outcome& outcome) override {
+    constexpr std::int64_t write_only = 0x0a;
+    sound_->perform(step, shadow, outcome);
+    const bool ready = outcome.states[static_cast<std::size_t>(step.at)] >= machines::QueuePairState::rtr;
+    gone_ = ready && step.opcode == write_only && step.length == 0 && step.payload > 0;
+    if (warns && step.kind == StepKind::answer && !warned_) complaints_.emplace_back(message);
+    warned_ = warned_ || step.kind == StepKind::answer;
+  }
+  std::vector<std::string> complaints() override { return std::exchange(complaints_, {}); }
+  Bytes memory() override { return sound_->memory(); }
+  [[nodiscard]] Allowance allowance() const override { return {.restarts = restarts_}; }
+  std::optional<std::string> gone() override {
+    return gone_ ? std::optional<std::string>("the guest's kernel panicked" + why) : std::nullopt;
+  }
+  std::optional<std::string> revive() override {
+    gone_ = warned_ = false;
+    ++revived;
+    return std::nullopt;
+  }
+  std::uint64_t revived = 0;
+  std::string why;
+  bool warns = false;
+  static constexpr const char* message = "WARNING: CPU: 0 PID: 7 at drivers/x.c:75 complete+0x86c/0xd60";
+
+ private:
+  std::unique_ptr<Target> sound_ = reference_target({});
+  std::uint64_t restarts_;
+  bool gone_ = false;
+  bool warned_ = false;  ///< which its kernel does once
+  std::vector<std::string> complaints_;
+};
+
+Script deadly() {
+  std::string steps = connected;
+  for (int i = 0; i < 12; ++i) steps += R"({"do":"request","opcode":4,"payload":8,"flags":1},)";
+  return script_of(steps + R"({"do":"request","opcode":10,"payload":8,"offset":16,"flags":3,"mutated":true})");
+}
+
+TEST(Fuzzer, WhatEndsTheDeviceIsCutDownByFewRestarts) {
+  Mortal device(12);
+  const Minimised cut = minimise(deadly(), "device gone", device);
+  ASSERT_EQ(cut.script.steps.size(), 2U);
+  EXPECT_EQ(cut.script.steps[0].kind, StepKind::connect);
+  EXPECT_EQ(cut.script.steps[1].flags, 0);
+  EXPECT_TRUE(cut.whole);
+  EXPECT_TRUE(cut.shown.alarm);
+  EXPECT_EQ(cut.restarts, device.revived);
+  EXPECT_LE(cut.restarts, 12U);
+}
+
+TEST(Fuzzer, WhatEndsTheDeviceIsToldApartByItsCause) {
+  Mortal device(12);
+  device.why = ": BUG: kernel NULL pointer dereference, address: 0000000000000104";
+  const Replayed ended = replay(deadly(), device);
+  ASSERT_TRUE(ended.alarm);
+  EXPECT_EQ(ended.alarm->signature, "device gone: BUG: kernel NULL pointer dereference, address: 0000000000000104");
+  (void)device.revive();
+  const Minimised other =
+      minimise(deadly(), "device gone: BUG: kernel NULL pointer dereference, address: 0000000000000138", device);
+  EXPECT_FALSE(other.shown.alarm);
+}
+
+TEST(Fuzzer, AWarningOfTheKernelIsCutDownThoughItIsSaidOnce) {
+  Mortal device(12);
+  device.warns = true;
+  const Script warns =
+      script_of(connected + R"({"do":"request","opcode":4,"payload":8,"flags":1},{"do":"answer","opcode":17})");
+  const Replayed warned = replay(warns, device);
+  ASSERT_TRUE(warned.alarm);
+  EXPECT_EQ(warned.alarm->signature, "kernel message: WARNING at drivers/x.c:75 complete");
+  EXPECT_FALSE(replay(warns, device).alarm);
+  const Minimised cut = minimise(warns, warned.alarm->signature, device);
+  EXPECT_TRUE(cut.shown.alarm);
+  EXPECT_LE(cut.script.steps.size(), 2U);
+}
+
+TEST(Fuzzer, CuttingDownEndsWhereItsBudgetDoes) {
+  Mortal device(1);
+  const Minimised few = minimise(deadly(), "device gone", device);
+  EXPECT_EQ(few.restarts, 1U);
+  EXPECT_EQ(few.script.steps.size(), 2U);  // the first thing that is tried
+  EXPECT_FALSE(few.whole);
+  const Minimised none = minimise(deadly(), "device gone", device, {}, 0);
+  EXPECT_EQ(none.trials, 0U);
+  EXPECT_FALSE(none.whole);
+  EXPECT_FALSE(none.shown.alarm);
+  EXPECT_EQ(none.script.steps, deadly().steps);
+}
+
+TEST(Fuzzer, AReportSaysWhatCuttingDownCost) {
+  Session session(std::make_unique<Mortal>(12), {.seed = 1, .stop_at_first = true});
+  ASSERT_EQ(session.run({.executions = 50'000}), std::nullopt);
+  ASSERT_EQ(session.findings().size(), 1U);
+  const Finding& finding = session.findings()[0];
+  EXPECT_TRUE(finding.reproduced);
+  EXPECT_LE(finding.minimal.steps.size(), 2U);
+  EXPECT_GT(finding.restarts, 0U);
+  EXPECT_EQ(session.statistics().restarts, finding.restarts + 1);
+  EXPECT_THAT(to_text(session, "x"), testing::HasSubstr(fmt::format("{} of which ended the device", finding.restarts)));
+  // The device has been left alive, and the capture needs it no more.
+  const fs::path directory = fs::path(testing::TempDir()) / "fuzzer_deadly_report";
+  const auto before = static_cast<Mortal&>(session.target()).revived;
+  ASSERT_TRUE(write_report(session, "mortal", session.target(), directory));
+  EXPECT_EQ(static_cast<Mortal&>(session.target()).revived, before);
+  fs::remove_all(directory);
+}
+
+TEST(Fuzzer, ConnectsByTheCommunicationManager) {
+  const auto target = reference_target({});
+  const Replayed replayed =
+      replay(script_of(R"({"do":"cm","opcode":16,"own_psn":2000,"depth":4,"retries":2,"timeout":6},
+                   {"do":"cm_accept","count":2,"length":64},
+                   {"do":"cm","opcode":20},
+                   {"do":"request","opcode":4,"payload":8,"flags":1},
+                   {"do":"cm","opcode":21},
+                   {"do":"request","opcode":4,"payload":8,"flags":1})"),
+             *target, true);
+  EXPECT_FALSE(replayed.alarm);
+  std::vector<std::string> said;
+  for (const Exchanged& one : replayed.frames) {
+    const HeaderStack stack = decode(one.frame);
+    EXPECT_TRUE(stack.findings().empty());
+    const auto mad = stack.get<Mad>();
+    const Name* message = mad ? cm_attribute_names.find(mad->get<"attribute_id">()) : nullptr;
+    said.push_back((one.sent ? "> " : "< ") + (message ? std::string(message->name)
+                                                       : std::string(opcode(stack.get<Bth>()->get<"opcode">()).name)));
+  }
+  // Behind the DREQ the queue pair is in error, and silent.
+  EXPECT_THAT(said, testing::ElementsAre("> REQ", "< REP", "> RTU", "> RC SEND Only", "< RC Acknowledge", "> DREQ",
+                                         "< DREP", "> RC SEND Only"));
+}
+
+TEST(Fuzzer, TheConsumersOfBothEndsAreHeard) {
+  // The device asks, and the tester rejects; then the other way round.
+  const auto target = reference_target({});
+  const Script script = script_of(R"({"do":"cm_connect","retries":2},
+                                     {"do":"cm","opcode":18,"compare":28},
+                                     {"do":"cm","opcode":16,"own_psn":2000,"depth":4,"at":1},
+                                     {"do":"cm_reject","at":1})");
+  std::vector<std::string> told;
+  replay(script, *target, false, [&](const Step&, const Outcome& outcome) -> std::optional<std::string> {
+    for (const std::string& event : outcome.told) told.push_back(event.substr(0, event.find(':')));
+    return std::nullopt;
+  });
+  EXPECT_THAT(told, testing::ElementsAre("addr_resolved", "route_resolved", "rejected", "connect_request"));
+}
+
+TEST(Fuzzer, FindsWhatStaysConnected) {
+  Session session(reference_target(only("stays-connected")), {.seed = 1, .stop_at_first = true});
+  ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
+  ASSERT_EQ(session.findings().size(), 1U);
+  EXPECT_EQ(session.findings()[0].alarm.oracle, Oracle::state);
+  EXPECT_THAT(session.findings()[0].rules, testing::Contains("cm.endpoint.disconnect.nothing-accepted"));
+}
+
+TEST(Fuzzer, TwoQueuePairsThatSpeakToOneAreNotTakenForOne) {
+  // Their UDP source ports differ, and may.
+  Session session(reference_target(only("sends-after-error")), {.seed = 1, .stop_at_first = true});
+  ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
+  ASSERT_EQ(session.findings().size(), 1U);
+  EXPECT_THAT(session.findings()[0].rules, testing::Not(testing::Contains("roce.sender.udp.source-port-constant")));
 }
 
 TEST(Fuzzer, BlamesASoundDeviceForNothing) {
@@ -132,11 +320,14 @@ TEST(Fuzzer, EveryFieldOfTheTablesIsChangedInTime) {
   Chance chance(1);
   std::set<const Field*> changed;
   for (int i = 0; i < 20'000; ++i) changed.insert(change_of_field(chance, frame).field);
-  const HeaderStack stack = decode(frame);
-  for (const Layer& layer : stack.layers())
-    for (const Field& field : layer.header->fields)
-      EXPECT_TRUE(changed.contains(&field) || !field.is_number() || !field.present_in(frame.data() + layer.offset))
-          << layer.header->name << "." << field.name;
+  const auto request = sent(R"({"do":"cm","opcode":16,"own_psn":2000})").at(0);
+  EXPECT_NE(decode(request).find(info<CmReq>), nullptr);
+  for (int i = 0; i < 60'000; ++i) changed.insert(change_of_field(chance, request).field);
+  for (const auto& one : {frame, request})
+    for (const HeaderStack stack = decode(one); const Layer& layer : stack.layers())
+      for (const Field& field : layer.header->fields)
+        EXPECT_TRUE(changed.contains(&field) || !field.is_number() || !field.present_in(one.data() + layer.offset))
+            << layer.header->name << "." << field.name;
 }
 
 TEST(Fuzzer, ScriptsAreReadAsTheyAreWritten) {

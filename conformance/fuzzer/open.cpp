@@ -3,29 +3,47 @@
 #include <fmt/format.h>
 
 #include "conformance/device/fault_table.hpp"
+#include "conformance/endpoint/fault_table.hpp"
+#include "conformance/fuzzer/iwarp.hpp"
 
 namespace rdmawire::fuzzer {
 
-tl::expected<std::unique_ptr<Target>, OpenError> open_target(const OpenOptions& options) {
-  constexpr std::string_view reference = "reference";
-  const std::string_view name = options.name;
-  if (name == reference || name.starts_with("reference:")) {
-    device::Faults faults;
-    std::string_view rest = name.substr(std::min(name.size(), reference.size() + 1));
-    while (!rest.empty()) {
-      const std::size_t comma = rest.find(',');
-      const std::string_view one = rest.substr(0, comma);
-      const device::FaultRow* fault = device::find_fault(one);
-      if (!fault)
-        return tl::unexpected(OpenError{
-            true, fmt::format("{}: the reference device has no fault \"{}\"; rdmawire.fuzz.faults() lists them",
-                              options.name, one)});
-      faults.set(fault->fault);
-      rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
-    }
-    return reference_target(faults, options.name);
+namespace {
+
+/// The faults that stand behind "reference:" and its like, by their names.
+template <class Faults, class Find>
+tl::expected<Faults, OpenError> faults_in(std::string_view name, std::string_view device, const Find& find) {
+  Faults faults;
+  std::string_view rest = name.substr(std::min(name.size(), device.size() + 1));
+  while (!rest.empty()) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view one = rest.substr(0, comma);
+    const auto* fault = find(one);
+    if (!fault)
+      return tl::unexpected(OpenError{
+          true,
+          fmt::format("{}: the reference device has no fault \"{}\"; rdmawire.fuzz.faults() lists them", name, one)});
+    faults.set(fault->fault);
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
   }
-  if (name == "lab:rxe" || name.starts_with("agent:")) {
+  return faults;
+}
+
+}  // namespace
+
+tl::expected<std::unique_ptr<Target>, OpenError> open_target(const OpenOptions& options) {
+  const std::string_view name = options.name;
+  if (name == "reference:iwarp" || name.starts_with("reference:iwarp:")) {
+    const auto faults = faults_in<endpoint::Faults>(name, "reference:iwarp", endpoint::find_fault);
+    if (!faults) return tl::unexpected(faults.error());
+    return reference_endpoint_target(*faults, options.name);
+  }
+  if (name == "reference" || name.starts_with("reference:")) {
+    const auto faults = faults_in<device::Faults>(name, "reference", device::find_fault);
+    if (!faults) return tl::unexpected(faults.error());
+    return reference_target(*faults, options.name);
+  }
+  if (name == "lab:rxe" || name == "lab:siw" || name.starts_with("agent:")) {
     conformance::TargetOptions device;
     device.device = options.name;
     device.wire = options.wire;
@@ -40,8 +58,11 @@ tl::expected<std::unique_ptr<Target>, OpenError> open_target(const OpenOptions& 
     return std::move(*opened);
   }
   return tl::unexpected(OpenError{
-      true, fmt::format("there is no target \"{}\"; there are reference, reference:FAULT, lab:rxe, agent:ADDRESS",
-                        options.name)});
+      true,
+      fmt::format(
+          "there is no target \"{}\"; there are reference, reference:FAULT, reference:iwarp, reference:iwarp:FAULT, "
+          "lab:rxe, lab:siw, agent:ADDRESS",
+          options.name)});
 }
 
 }  // namespace rdmawire::fuzzer

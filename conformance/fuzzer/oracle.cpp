@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "conformance/fuzzer/layout.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/syndrome.hpp"
@@ -80,21 +81,12 @@ Said said_by(Bytes frame) {
 
 std::string_view result_name(int result) { return result == 0 ? "done" : "refused"; }
 
-std::string fields_that_differ(Bytes expected, Bytes actual) {
-  const HeaderStack a = decode(expected), b = decode(actual);
-  std::string names;
-  for (const Layer& layer : a.layers()) {
-    const Layer* other = b.find(*layer.header);
-    if (!other) continue;
-    for (const Field& field : layer.header->fields) {
-      if (!field.is_number() || field.is_part()) continue;
-      if (field.load(expected.data() + layer.offset) == field.load(actual.data() + other->offset)) continue;
-      if (field.is_computed && layer.header != &info<Bth>) continue;
-      names += fmt::format("{}{}.{}", names.empty() ? "" : ", ", layer.header->name, field.name);
-    }
-  }
-  if (names.empty()) names = expected.size() == actual.size() ? "payload" : "length";
-  return names;
+/// Of RoCE: what is computed follows from the rest.
+std::string difference(Bytes expected, Bytes actual) {
+  const std::string names = fields_that_differ(
+      decode(expected), decode(actual),
+      [](const HeaderInfo& header, const Field& field) { return !field.is_computed || &header == &info<Bth>; });
+  return !names.empty() ? names : expected.size() == actual.size() ? "payload" : "length";
 }
 
 std::optional<Alarm> judge_frames_exactly(const Outcome& expected, const Outcome& actual) {
@@ -107,10 +99,9 @@ std::optional<Alarm> judge_frames_exactly(const Outcome& expected, const Outcome
   alarm.signature = fmt::format("{} instead of {}", alarm.actual, alarm.expected);
   if (ended || other_ended) return alarm;
   const Said a = said_by(*same.in1), b = said_by(*same.in2);
-  if (alarm.expected == alarm.actual)
-    alarm.signature = alarm.expected + ": " + fields_that_differ(*same.in1, *same.in2);
+  if (alarm.expected == alarm.actual) alarm.signature = alarm.expected + ": " + difference(*same.in1, *same.in2);
   alarm.expected += fmt::format(", psn {}", a.psn);
-  alarm.actual += fmt::format(", psn {}; {} differ", b.psn, fields_that_differ(*same.in1, *same.in2));
+  alarm.actual += fmt::format(", psn {}; {} differ", b.psn, difference(*same.in1, *same.in2));
   return alarm;
 }
 
@@ -164,8 +155,14 @@ std::optional<Alarm> judge_completions(const Outcome& expected, const Outcome& a
     if (there && here) {
       const device::Completion &a = expected.completions[i], &b = actual.completions[i];
       const bool good = a.status == device::Status::success;
+      const bool received = a.opcode >= device::CompletionOpcode::receive;
+      // Octets of what was sent are not told for certain.
+      const bool counted = received || a.opcode == device::CompletionOpcode::read;
+      const bool same_octets = !counted || a.octets == b.octets;
+      const bool same_immediate =
+          !received || (a.has_immediate == b.has_immediate && (!a.has_immediate || a.immediate == b.immediate));
       const bool alike = a.id == b.id && good == (b.status == device::Status::success) &&
-                         (!good || (a.octets == b.octets && a.opcode == b.opcode));
+                         (!good || (a.opcode == b.opcode && same_octets && same_immediate));
       if (tolerance.exact ? a == b : alike) continue;
     }
     const auto kind = [&](const Outcome& of) {
@@ -185,6 +182,16 @@ std::optional<Alarm> judge_completions(const Outcome& expected, const Outcome& a
         .expected = fmt::format("{} asynchronous events, {} notifications", expected.events.size(), expected.notified),
         .actual = fmt::format("{} and {}", actual.events.size(), actual.notified),
         .signature = "events"};
+  if (const auto same = std::ranges::mismatch(expected.told, actual.told);
+      same.in1 != expected.told.end() || same.in2 != actual.told.end()) {
+    const auto event = [](const auto at, const auto end) { return at == end ? std::string("nothing") : *at; };
+    const std::string due = event(same.in1, expected.told.end()), came = event(same.in2, actual.told.end());
+    return Alarm{.oracle = Oracle::completion,
+                 .expected = "event of the CM: " + due,
+                 .actual = came,
+                 .signature = fmt::format("CM event {} instead of {}", came.substr(0, came.find(':')),
+                                          due.substr(0, due.find(':')))};
+  }
   if (expected.receives != actual.receives)
     return Alarm{.oracle = Oracle::completion,
                  .expected = fmt::format("{} receive requests wait", expected.receives[0]),
@@ -220,6 +227,21 @@ std::optional<Alarm> judge_states(const Outcome& expected, const Outcome& actual
 
 std::string_view to_string(Oracle oracle) { return oracle_names[static_cast<std::size_t>(oracle)]; }
 
+std::string fields_that_differ(const HeaderStack& expected, const HeaderStack& actual,
+                               bool (*counts)(const HeaderInfo& header, const Field& field)) {
+  std::string names;
+  for (const Layer& layer : expected.layers()) {
+    const Layer* other = actual.find(*layer.header);
+    if (!other) continue;
+    for (const Field& field : layer.header->fields) {
+      if (!field.is_number() || field.is_part() || !counts(*layer.header, field)) continue;
+      if (field.load(expected.bytes_of(layer).data()) == field.load(actual.bytes_of(*other).data())) continue;
+      names += fmt::format("{}{}.{}", names.empty() ? "" : ", ", layer.header->name, field.name);
+    }
+  }
+  return names;
+}
+
 std::string summary_of(Bytes frame) {
   const Said said = said_by(frame);
   if (said.opcode < 0) return "a frame without BTH";
@@ -238,15 +260,19 @@ std::string summary_of(Bytes frame) {
   }
 }
 
+std::optional<Alarm> judge_roce_answers(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
+  return tolerance.exact ? judge_frames_exactly(expected, actual) : judge_frames(expected, actual);
+}
+
 std::optional<Alarm> judge(const Step& step, const Outcome& expected, Bytes expected_memory, const Outcome& actual,
-                           Bytes actual_memory, const Tolerance& tolerance) {
+                           Bytes actual_memory, const Tolerance& tolerance, AnswerJudge judge_answers) {
   std::optional<Alarm> alarm;
   if (tolerance.memory && !actual_memory.empty()) alarm = judge_memory(expected_memory, actual_memory);
   if (!alarm) alarm = judge_states(expected, actual, tolerance);
   if (!alarm && tolerance.completions)
     alarm = tolerance.exact ? judge_completions(expected, actual, tolerance)
                             : judge_completions(without_flushed(expected), without_flushed(actual), tolerance);
-  if (!alarm) alarm = tolerance.exact ? judge_frames_exactly(expected, actual) : judge_frames(expected, actual);
+  if (!alarm) alarm = judge_answers(expected, actual, tolerance);
   if (alarm)
     alarm->signature = fmt::format("{}: {}: {}", to_string(alarm->oracle), to_string(step.kind), alarm->signature);
   return alarm;

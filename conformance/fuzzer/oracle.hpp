@@ -7,7 +7,10 @@
 #include <string>
 #include <string_view>
 
-#include "conformance/fuzzer/world.hpp"
+#include "conformance/fuzzer/outcome.hpp"
+#include "conformance/fuzzer/script.hpp"
+#include "dissectors/protocol/bits.hpp"
+#include "dissectors/protocol/stack.hpp"
 
 namespace rdmawire::fuzzer {
 
@@ -44,8 +47,20 @@ struct Tolerance {
 /// "RC Acknowledge, NAK PSN sequence error", of a frame of RoCE.
 std::string summary_of(Bytes frame);
 
+/// Names of the numbers in which headers that both have differ: "bth.psn, aeth.msn"; empty: none do. `counts` says of a
+/// field whether it is compared.
+std::string fields_that_differ(const HeaderStack& expected, const HeaderStack& actual,
+                               bool (*counts)(const HeaderInfo& header, const Field& field));
+
+/// What was sent, judged: nothing, or what differs. The signature is that of the difference alone.
+using AnswerJudge = std::optional<Alarm> (*)(const Outcome& expected, const Outcome& actual,
+                                             const Tolerance& tolerance);
+/// Of frames of RoCE.
+std::optional<Alarm> judge_roce_answers(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance);
+
 /// The first alarm, or nothing. `memory` of both; that of the device may be empty: it was not read.
 std::optional<Alarm> judge(const Step& step, const Outcome& expected, Bytes expected_memory, const Outcome& actual,
-                           Bytes actual_memory, const Tolerance& tolerance);
+                           Bytes actual_memory, const Tolerance& tolerance,
+                           AnswerJudge judge_answers = judge_roce_answers);
 
 }  // namespace rdmawire::fuzzer

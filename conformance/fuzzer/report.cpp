@@ -35,6 +35,8 @@ Json statistics_json(const Statistics& statistics) {
   json["lives"] = statistics.lives;
   json["connections"] = statistics.connections;
   json["edges"] = statistics.edges;
+  json["code_edges"] = statistics.code_edges ? Json(*statistics.code_edges) : Json();
+  json["monitor_edges"] = statistics.monitor_edges ? Json(*statistics.monitor_edges) : Json();
   json["corpus"] = statistics.corpus;
   json["findings"] = statistics.findings;
   json["alarms"] = statistics.alarms;
@@ -51,6 +53,26 @@ std::string text_of_rules(const Finding& finding) {
     const conformance::Rule* rule = conformance::find_rule(id);
     text += fmt::format("{}{}", text.empty() ? "" : ", ", rule ? fmt::format("{} {}", rule->alias, id) : id);
   }
+  return text;
+}
+
+/// "coverage: 9000 edges of answers, 2000 of the device's code, …"
+std::string text_of_coverage(const Session& session) {
+  const Statistics& s = session.statistics();
+  const auto of = [](const std::optional<std::uint64_t>& edges, const char* what, std::string_view without) {
+    return edges ? fmt::format("{} edges of {}", *edges, what) : fmt::format("{}: {}", what, without);
+  };
+  return fmt::format("coverage: {} edges of answers; {}; {}\n", s.edges,
+                     of(s.code_edges, "the device's code", session.offers_code() ? "not counted" : "not offered"),
+                     of(s.monitor_edges, "the monitors", "not counted"));
+}
+
+std::string text_of_cutting(const Finding& finding) {
+  if (finding.trials == 0) return "not tried";
+  std::string text = fmt::format("from {} to {} steps by {} trials", finding.script.steps.size(),
+                                 finding.minimal.steps.size(), finding.trials);
+  if (finding.restarts > 0) text += fmt::format(", {} of which ended the device", finding.restarts);
+  if (!finding.whole && finding.reproduced) text += "; more could be left out, but what it may cost was spent";
   return text;
 }
 
@@ -79,7 +101,12 @@ std::string python_of(const Json& json) {
 }
 
 tl::expected<void, std::string> write_capture(const Finding& finding, Target& device, const fs::path& path) {
-  const Replayed replayed = replay(finding.minimal, device, true);
+  std::vector<Exchanged> frames = finding.frames;
+  if (!finding.reproduced) {
+    Replayed replayed = replay(finding.minimal, device, true);
+    if (device.gone()) static_cast<void>(device.revive());  // for the next one
+    frames = std::move(replayed.frames);
+  }
   captures::Writer::Options options;
   options.section.application = "rdmawire fuzz";
   options.section.comments = {finding.alarm.signature, "expected: " + finding.alarm.expected,
@@ -90,13 +117,13 @@ tl::expected<void, std::string> write_capture(const Finding& finding, Target& de
   const auto interface = writer->add_interface({});
   if (!interface) return failed(interface.error());
   std::size_t told = 0;  // steps of which a comment says what they were
-  for (std::size_t i = 0; i < replayed.frames.size(); ++i) {
-    const Replayed::Exchanged& one = replayed.frames[i];
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const Exchanged& one = frames[i];
     std::vector<std::string> comments;
     for (; told <= one.step; ++told)
       comments.push_back(fmt::format("step {}: {}", told + 1, text_of(finding.minimal.steps[told])));
     comments.push_back(one.sent ? "to the device" : "from the device");
-    if (one.step == replayed.step && replayed.alarm && i + 1 == replayed.frames.size())
+    if (finding.reproduced && i + 1 == frames.size())
       comments.push_back(fmt::format("ALARM, {}: expected {}; actual {}", to_string(finding.alarm.oracle),
                                      finding.alarm.expected, finding.alarm.actual));
     const std::vector<std::string_view> views(comments.begin(), comments.end());
@@ -132,7 +159,16 @@ nlohmann::ordered_json to_json(const Session& session, const std::string& target
   json["target"] = target;
   json["seed"] = session.options().seed;
   json["plain"] = session.options().plain;
+  json["feedback"] = {{"answers", session.options().feedback.answers},
+                      {"code", session.options().feedback.code},
+                      {"monitors", session.options().feedback.monitors},
+                      {"code_offered", session.offers_code()}};
   json["statistics"] = statistics_json(session.statistics());
+  json["rules"] = Json::object();
+  for (const Finding& finding : session.findings())
+    for (const std::string& id : finding.rules)
+      if (const conformance::Rule* rule = conformance::find_rule(id))
+        json["rules"][id] = {{"alias", rule->alias}, {"sentence", rule->sentence}};
   json["findings"] = Json::array();
   for (std::size_t i = 0; i < session.findings().size(); ++i) {
     const Finding& finding = session.findings()[i];
@@ -142,9 +178,12 @@ nlohmann::ordered_json to_json(const Session& session, const std::string& target
     one["expected"] = finding.alarm.expected;
     one["actual"] = finding.alarm.actual;
     one["rules"] = finding.rules;
+    one["shown"] = finding.shown;
+    one["like"] = finding.like;
     one["execution"] = finding.execution;
     one["times"] = finding.times;
     one["reproduced"] = finding.reproduced;
+    one["minimised"] = {{"trials", finding.trials}, {"restarts", finding.restarts}, {"whole", finding.whole}};
     one["directory"] = directory_of(finding, i);
     one["steps"] = Json::array();
     for (const Step& step : finding.minimal.steps) one["steps"].push_back(text_of(step));
@@ -157,10 +196,10 @@ nlohmann::ordered_json to_json(const Session& session, const std::string& target
 std::string to_text(const Session& session, const std::string& target) {
   const Statistics& s = session.statistics();
   std::string text = fmt::format(
-      "{}, seed {}: {} executions in {:.1f} s ({:.0f} a second), {} steps, {} connections, {} edges, {} scripts in the "
-      "corpus\n",
+      "{}, seed {}: {} executions in {:.1f} s ({:.0f} a second), {} steps, {} connections, {} scripts in the corpus\n",
       target, session.options().seed, s.executions, s.seconds,
-      static_cast<double>(s.executions) / std::max(s.seconds, 1e-9), s.steps, s.connections, s.edges, s.corpus);
+      static_cast<double>(s.executions) / std::max(s.seconds, 1e-9), s.steps, s.connections, s.corpus);
+  text += text_of_coverage(session);
   if (s.restarts > 0) text += fmt::format("the device was gone, and started again, {} times\n", s.restarts);
   if (session.findings().empty()) return text + "nothing found\n";
   for (std::size_t i = 0; i < session.findings().size(); ++i) {
@@ -168,7 +207,10 @@ std::string to_text(const Session& session, const std::string& target) {
     text += fmt::format("\n{}  {}   seen {}×, first at execution {}{}\n   expected  {}\n   actual    {}\n", i + 1,
                         finding.alarm.signature, finding.times, finding.execution,
                         finding.reproduced ? "" : ", not reproduced", finding.alarm.expected, finding.alarm.actual);
+    text += fmt::format("   cut down  {}\n", text_of_cutting(finding));
     if (!finding.rules.empty()) text += fmt::format("   rules     {}\n", text_of_rules(finding));
+    if (!finding.like.empty())
+      text += fmt::format("   like      the reference device with {}\n", fmt::join(finding.like, ", or "));
     for (std::size_t at = 0; at < finding.minimal.steps.size(); ++at)
       text += fmt::format("   {:7}  {}\n", at + 1, text_of(finding.minimal.steps[at]));
   }
@@ -201,6 +243,7 @@ from rdmawire import fuzz
 
 SCRIPT = fuzz.Script(
     seed={},
+    family="{}",
     steps=[
 {}    ],
 )
@@ -209,7 +252,8 @@ if __name__ == "__main__":
     sys.exit(fuzz.reproduce(SCRIPT, target=sys.argv[1] if len(sys.argv) > 1 else "{}"))
 )",
                      harmless(finding.alarm.signature), harmless(finding.alarm.expected),
-                     harmless(finding.alarm.actual), finding.minimal.seed, steps, harmless(target));
+                     harmless(finding.alarm.actual), finding.minimal.seed, to_string(finding.minimal.family), steps,
+                     harmless(target));
 }
 
 tl::expected<void, std::string> write_report(const Session& session, const std::string& target, Target& device,

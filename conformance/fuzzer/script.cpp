@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/opcode.hpp"
+#include "dissectors/protocol/rdmap.hpp"
 #include "dissectors/protocol/registry.hpp"
 
 namespace rdmawire::fuzzer {
@@ -12,16 +14,19 @@ namespace rdmawire::fuzzer {
 namespace {
 
 constexpr std::array<std::string_view, step_kinds> kind_names = {
-    "connect", "request",       "answer",     "receive",    "post",   "wait",   "modify",  "notify",
-    "bind",    "fast_register", "invalidate", "deregister", "attach", "detach", "destroy", "destroy_cq"};
+    "connect", "request",       "answer",     "receive",    "post",          "wait",   "modify",  "notify",
+    "bind",    "fast_register", "invalidate", "deregister", "attach",        "detach", "destroy", "destroy_cq",
+    "cm",      "cm_connect",    "cm_accept",  "cm_reject",  "cm_disconnect", "setup",  "accept",  "reject",
+    "segment", "fin",           "abort",      "disconnect"};
 constexpr std::array<std::string_view, keys> key_names = {"everything", "read_only", "write_only", "closed",
                                                           "foreign",    "fast",      "window",     "window_elsewhere",
                                                           "window_1",   "unknown"};
 constexpr std::array<std::string_view, ways> way_names = {"usual",         "foreign_source", "foreign_target",
                                                           "other_version", "ipv6",           "group"};
-constexpr std::array<std::string_view, 12> mutation_names = {"set",        "add",      "bad_icrc", "bad_sum",
-                                                             "stale_icrc", "truncate", "extend",   "cut",
-                                                             "duplicate",  "drop",     "hold",     "splice"};
+constexpr std::array<std::string_view, Mutation::kinds> mutation_names = {
+    "set",  "add",  "bad_icrc", "bad_sum", "stale_icrc", "truncate", "extend", "cut",   "duplicate",
+    "drop", "hold", "splice",   "bad_crc", "stale_crc",  "pad",      "marker", "split", "join"};
+constexpr std::array<std::string_view, 2> family_names = {"roce", "iwarp"};
 
 template <class Enum, std::size_t Count>
 bool find_name(const std::array<std::string_view, Count>& names, std::string_view text, Enum& value) {
@@ -83,7 +88,7 @@ Mutation read_mutation(const nlohmann::json& json) {
   return mutation;
 }
 
-Step read_step(const nlohmann::json& json) {
+Step read_step(const nlohmann::json& json, Family family) {
   if (!json.is_object()) throw Wrong{"a step is an object"};
   Step step;
   bool named = false;
@@ -115,6 +120,8 @@ Step read_step(const nlohmann::json& json) {
     }
   }
   if (!named) throw Wrong{"a step needs do"};
+  if (!belongs_to(step.kind, family))
+    throw Wrong{fmt::format("a script of {} has no {}", to_string(family), to_string(step.kind))};
   if (step.at < 0 || step.at > 1) throw Wrong{"at is 0 or 1"};
   if (step.key < 0 || step.key >= static_cast<std::int64_t>(keys)) throw Wrong{"there is no such key"};
   if (step.way < 0 || step.way >= static_cast<std::int64_t>(ways)) throw Wrong{"there is no such way"};
@@ -126,7 +133,7 @@ Step read_step(const nlohmann::json& json) {
 
 }  // namespace
 
-const std::array<StepMember, 26> step_members = {{
+const std::array<StepMember, 32> step_members = {{
     {"at", &Step::at},
     {"opcode", &Step::opcode},
     {"psn", &Step::psn},
@@ -153,8 +160,21 @@ const std::array<StepMember, 26> step_members = {{
     {"retries", &Step::retries},
     {"queues", &Step::queues},
     {"mask", &Step::mask},
+    {"mo", &Step::mo},
+    {"queue", &Step::queue},
+    {"ird", &Step::ird},
+    {"ord", &Step::ord},
+    {"own_depth", &Step::own_depth},
+    {"compare_mask", &Step::compare_mask},
 }};
 
+std::string_view to_string(Family family) { return family_names[static_cast<std::size_t>(family)]; }
+bool belongs_to(StepKind kind, Family family) {
+  if (kind >= StepKind::setup) return family == Family::iwarp;
+  constexpr StepKind of_roce[] = {StepKind::modify, StepKind::attach, StepKind::detach, StepKind::destroy_cq};
+  return family == Family::roce ||
+         !(is_packet(kind) || is_of_connections(kind) || std::ranges::find(of_roce, kind) != std::end(of_roce));
+}
 std::string_view to_string(StepKind kind) { return kind_names[static_cast<std::size_t>(kind)]; }
 std::string_view to_string(Key key) { return key_names[static_cast<std::size_t>(key)]; }
 std::string_view to_string(Way way) { return way_names[static_cast<std::size_t>(way)]; }
@@ -180,6 +200,7 @@ nlohmann::ordered_json to_json(const Step& step) {
 
 nlohmann::ordered_json to_json(const Script& script) {
   nlohmann::ordered_json json;
+  if (script.family != Family::roce) json["family"] = to_string(script.family);
   json["seed"] = script.seed;
   json["steps"] = nlohmann::ordered_json::array();
   for (const Step& step : script.steps) json["steps"].push_back(to_json(step));
@@ -192,29 +213,52 @@ tl::expected<Script, std::string> parse_script(const std::string& text) {
   if (!json.is_object() || !json.contains("steps") || !json["steps"].is_array())
     return tl::unexpected(std::string("a script: an object with the list steps is needed"));
   Script script;
+  if (json.contains("family"))
+    if (!json["family"].is_string() || !find_name(family_names, json["family"].get<std::string>(), script.family))
+      return tl::unexpected(fmt::format("a script: there is no family {}", json["family"].dump()));
   if (json.contains("seed")) {
     if (!json["seed"].is_number_unsigned()) return tl::unexpected(std::string("a script: seed is a number"));
     script.seed = json["seed"].get<std::uint64_t>();
   }
   for (const auto& one : json["steps"]) try {
-      script.steps.push_back(read_step(one));
+      script.steps.push_back(read_step(one, script.family));
     } catch (const Wrong& wrong) {
       return tl::unexpected(fmt::format("a script: step {}: {}", script.steps.size(), wrong.what));
     }
   return script;
 }
 
+tl::expected<Step, std::string> parse_step(const std::string& text, Family family) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_discarded()) return tl::unexpected(std::string("a step: no JSON"));
+  try {
+    return read_step(json, family);
+  } catch (const Wrong& wrong) {
+    return tl::unexpected("a step: " + wrong.what);
+  }
+}
+
 std::string text_of(const Step& step) {
   std::string text(to_string(step.kind));
-  const bool packet = step.kind == StepKind::request || step.kind == StepKind::answer;
+  const bool cm = step.kind == StepKind::cm, packet = is_packet(step.kind) && !cm;
+  if (cm) {
+    const Name* message = cm_attribute_names.find(static_cast<std::uint64_t>(step.opcode));
+    text += message ? fmt::format(" {}", message->name) : fmt::format(" attribute {:#06x}", step.opcode & 0xffff);
+  }
   if (packet) {
     const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));
     text += op.known ? fmt::format(" {}", op.name) : fmt::format(" opcode {:#04x}", step.opcode & 0xff);
     text += fmt::format(" psn {:+}", step.psn);
   }
+  if (step.kind == StepKind::segment) {
+    const RdmapOpcode& op = rdmap_opcode(static_cast<unsigned>(step.opcode) & 15U);
+    text += op.known ? fmt::format(" {}", op.name) : fmt::format(" opcode {}", step.opcode & 15);
+  }
   for (const StepMember& member : step_members) {
     const std::int64_t value = step.*(member.member);
-    if (value == 0 || (packet && (member.member == &Step::opcode || member.member == &Step::psn))) continue;
+    if (value == 0 || (packet && member.member == &Step::psn) ||
+        ((is_packet(step.kind) || step.kind == StepKind::segment) && member.member == &Step::opcode))
+      continue;
     if (member.member == &Step::key)
       text += fmt::format(" key {}", to_string(static_cast<Key>(value)));
     else if (member.member == &Step::way)

@@ -1,5 +1,6 @@
-/// Scripts from files: what is read runs on the reference device, and comes back as it was written.
+/// Scripts from files: what is read runs on the reference device of its family, and comes back as it was written.
 
+#include "conformance/fuzzer/iwarp.hpp"
 #include "conformance/fuzzer/open.hpp"
 #include "conformance/fuzzer/session.hpp"
 
@@ -8,10 +9,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto script = parse_script({reinterpret_cast<const char*>(data), size});
   if (!script) return 0;
   const auto again = parse_script(to_json(*script).dump());
-  if (!again || !(again->steps == script->steps)) __builtin_trap();
+  if (!again || again->family != script->family || !(again->steps == script->steps)) __builtin_trap();
   // Enough for every kind of step; long ones only take time.
   if (script->steps.size() > 16) return 0;
-  const auto device = reference_target({});
-  static_cast<void>(replay(*script, *device));
+  const auto device = script->family == Family::iwarp ? reference_endpoint_target({}) : reference_target({});
+  // What passed is shown as frames, too.
+  static_cast<void>(replay(*script, *device, true));
   return 0;
 }

@@ -7,23 +7,17 @@
 #include <fstream>
 
 #include "conformance/fuzzer/rulings.hpp"
-#include "dissectors/protocol/decode.hpp"
-#include "dissectors/protocol/infiniband.hpp"
 
 namespace rdmawire::fuzzer {
-
-using device::QpState;
-using device::QueuePair;
 
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t most_corpus = 4096;
-
-std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return device::Random(a * 0x9e3779b97f4a7c15ULL + b).next(); }
-
-bool is_packet(StepKind kind) { return kind == StepKind::request || kind == StepKind::answer; }
+constexpr std::size_t most_corpus = 4096, most_quiet = 24;
+constexpr std::uint64_t most_for_a_warning = 4;  // restarts, to cut a script down
+constexpr std::string_view warning = "WARNING", device_gone = "device gone", kernel_message = "kernel message";
+constexpr std::uint64_t watched_lives = 4;  // of so many one is watched by the monitors
 
 std::optional<Alarm> custom(const Step& step, const Outcome& outcome,
                             const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle) {
@@ -33,24 +27,72 @@ std::optional<Alarm> custom(const Step& step, const Outcome& outcome,
   return Alarm{.oracle = Oracle::custom, .expected = "no objection", .actual = *text, .signature = "custom: " + *text};
 }
 
+/// What stays the same of a kernel's message: "WARNING at drivers/infiniband/sw/rxe/rxe_comp.c:756 rxe_completer",
+/// "BUG: kernel NULL pointer dereference, address: 0000000000000104".
+std::string gist_of(std::string_view message) {
+  const std::size_t at = message.find(" at ");
+  if (message.starts_with(warning) && at != std::string_view::npos)
+    return std::string(warning) + std::string(message.substr(at, message.find('+', at) - at));
+  if (message.find("NULL pointer") != std::string_view::npos) return std::string(message);
+  return std::string(message.substr(0, message.find(',')));
+}
+
 Alarm alarm_of_gone(const std::string& why) {
-  return {.oracle = Oracle::gone, .expected = "the device answers", .actual = why, .signature = "device gone"};
+  constexpr std::string_view panicked = "panicked: ";
+  const std::size_t at = why.find(panicked);
+  return {.oracle = Oracle::gone,
+          .expected = "the device answers",
+          .actual = why,
+          .signature =
+              at == std::string::npos
+                  ? std::string(device_gone)
+                  : fmt::format("{}: {}", device_gone, gist_of(std::string_view(why).substr(at + panicked.size())))};
 }
 
 Alarm alarm_of_kernel(const std::vector<std::string>& complaints) {
   return {.oracle = Oracle::kernel,
           .expected = "the device's kernel says nothing",
           .actual = fmt::format("{}", fmt::join(complaints, "; ")),
-          .signature = "kernel message"};
+          .signature = fmt::format("{}: {}", kernel_message, gist_of(complaints.front()))};
+}
+
+/// Whether what ended the device is the same, as far as is known: it can be told of as gone once, and by its kernel's
+/// message the next time.
+bool same_end(std::string_view a, std::string_view b) {
+  const auto cause = [](std::string_view signature) {
+    const std::size_t at = signature.find(": ");
+    return at == std::string_view::npos ? std::string_view() : signature.substr(at);
+  };
+  return cause(a).empty() || cause(b).empty() || cause(a) == cause(b);
+}
+
+bool ends_the_device(const Alarm& alarm) { return alarm.oracle == Oracle::gone || alarm.oracle == Oracle::kernel; }
+/// A kernel goes on behind a warning; and says many but once.
+bool goes_on(const Alarm& alarm) {
+  return alarm.oracle == Oracle::kernel && alarm.signature.find(warning) != std::string::npos;
+}
+
+/// The frames from the last connection of the alarm's queue pair on: one before it may have had its number, and is not
+/// the same to a monitor's rules of what stays as it is. None where both queue pairs were connected: they speak to one
+/// of the tester's, and a monitor cannot tell their requests apart.
+std::span<const Exchanged> since_connected(const Finding& finding) {
+  const std::vector<Step>& steps = finding.minimal.steps;
+  std::size_t from = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].kind != StepKind::connect) continue;
+    if (steps[i].at != steps.back().at) return {};
+    from = i;
+  }
+  const auto first = std::ranges::find_if(finding.frames, [&](const Exchanged& one) { return one.step >= from; });
+  return {first, finding.frames.end()};
 }
 
 /// What came of a step at the target, judged.
-std::optional<Alarm> examine(Target& target, const Step& step, const Outcome& expected, Bytes expected_memory,
-                             const Outcome& actual,
+std::optional<Alarm> examine(Target& target, Shadow& shadow, const Step& step, const Outcome& actual,
                              const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle) {
   if (const auto why = target.gone()) return alarm_of_gone(*why);
   if (const auto complaints = target.complaints(); !complaints.empty()) return alarm_of_kernel(complaints);
-  auto alarm = judge(step, expected, expected_memory, actual, target.memory(), target.tolerance());
+  auto alarm = shadow.judge(step, actual, target.memory(), target.tolerance());
   return alarm ? alarm : custom(step, actual, oracle);
 }
 
@@ -58,7 +100,15 @@ std::optional<Alarm> examine(Target& target, const Step& step, const Outcome& ex
 
 Session::Session(std::unique_ptr<Target> target, SessionOptions options)
     : target_(std::move(target)), options_(std::move(options)) {
+  offers_code_ = target_->trace(nullptr);
   if (!options_.corpus.empty()) load_corpus();
+  tell_edges();
+}
+
+void Session::tell_edges() {
+  statistics_.edges = answers_.count();
+  if (offers_code_ && wants(&Feedback::code)) statistics_.code_edges = code_.count();
+  if (wants(&Feedback::monitors)) statistics_.monitor_edges = states_.count();
 }
 
 void Session::load_corpus() {
@@ -78,6 +128,11 @@ void Session::load_corpus() {
     auto script = parse_script(text);
     if (!script) {
       trouble_ = fmt::format("{}: {}; remove it", path.string(), script.error());
+      return;
+    }
+    if (script->family != target_->family()) {
+      trouble_ = fmt::format("{}: a script of {}, and {} speaks {}; another corpus is needed", path.string(),
+                             to_string(script->family), target_->name(), to_string(target_->family()));
       return;
     }
     if (corpus_.size() < most_corpus) corpus_.push_back(std::move(*script));
@@ -100,10 +155,14 @@ void Session::load_corpus() {
   statistics_.executions = number("executions");
   statistics_.steps = number("steps");
   statistics_.lives = next_life_;
-  if (json.contains("edges") && json["edges"].is_array())
-    for (const auto& edge : json["edges"])
-      if (edge.is_number_unsigned()) edges_.set(edge.get<std::uint64_t>() % edges_.size());
-  statistics_.edges = edges_.count();
+  const auto edges = [&](const char* name, EdgeMap& map) {
+    if (!json.is_object() || !json.contains(name) || !json[name].is_array()) return;
+    for (const auto& edge : json[name])
+      if (edge.is_number_unsigned()) map.add(edge.get<std::uint64_t>());
+  };
+  edges("edges", answers_);
+  edges("monitor_edges", states_);
+  if (number("code") == target_->code()) edges("code_edges", code_);
 }
 
 void Session::save_state() {
@@ -113,9 +172,10 @@ void Session::save_state() {
   json["lives"] = next_life_;
   json["executions"] = statistics_.executions;
   json["steps"] = statistics_.steps;
-  json["edges"] = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < edges_.size(); ++i)
-    if (edges_[i]) json["edges"].push_back(i);
+  json["edges"] = answers_.all();
+  json["code"] = target_->code();
+  json["code_edges"] = code_.all();
+  json["monitor_edges"] = states_.all();
   const fs::path path = options_.corpus / "session.json";
   std::ofstream file(path, std::ios::binary);
   file << json.dump() << '\n';
@@ -135,113 +195,64 @@ void Session::keep(const Script& script) {
   if (!file) trouble_ = fmt::format("{}: could not be written", path.string());
 }
 
-std::optional<std::string> Session::begin_life() {
+/// What a life leaves.
+void Session::end_life() {
+  if (watched_) {
+    const std::uint64_t before = states_.count();
+    view_.end();
+    novel_ |= options_.feedback.monitors && states_.count() != before;
+  }
   if (novel_) keep(script_);
   novel_ = false;
+  if (!alarmed_ && !script_.steps.empty()) {
+    if (quiet_.size() == most_quiet) quiet_.pop_front();
+    quiet_.push_back(std::move(script_));
+  }
+  alarmed_ = false;
+}
+
+std::optional<std::string> Session::begin_life() {
+  end_life();
   over_ = false;
   const std::uint64_t life = next_life_++;
   ++statistics_.lives;
   const std::uint64_t seed = mix(options_.seed, life);
-  WalkOptions walk = target_->walk();
-  walk_ = std::make_unique<Walk>(seed, walk);
+  chance_ = Chance(seed);
   planned_.clear();
-  script_ = {.seed = seed & 0xffffffff};
-  if (!options_.plain && !corpus_.empty() && walk_->chance().one_in(6)) {
-    const Script& old = walk_->chance().of(corpus_);
+  script_ = {.family = target_->family(), .seed = seed & 0xffffffff};
+  if (!options_.plain && !corpus_.empty() && chance_.one_in(6)) {
+    const Script& old = chance_.of(corpus_);
     script_.seed = old.seed;
-    const std::size_t count = 1 + walk_->chance().below(std::min<std::size_t>(old.steps.size(), 24));
+    const std::size_t count = 1 + chance_.below(std::min<std::size_t>(old.steps.size(), 24));
     planned_.assign(old.steps.begin(), old.steps.begin() + static_cast<std::ptrdiff_t>(count));
     std::ranges::reverse(planned_);
   }
-  shadow_ = std::make_unique<World>(script_.seed);
-  if (!maker_) maker_ = std::make_unique<FrameMaker>(tester_port(shadow_->port()));
-  maker_->clear();
+  shadow_ = target_->shadow(script_.seed, chance_);
+  // To look on costs as much as a life at a device in this process, and nothing beside one at any other.
+  watched_ = wants(&Feedback::monitors) && (!target_->tolerance().exact || life % watched_lives == 0);
+  if (watched_) view_.begin(states_);
+  target_->trace(wants(&Feedback::code) ? &code_ : nullptr);
   return target_->start(script_.seed);
 }
 
-Step Session::plain_step() {
-  Chance& chance = walk_->chance();
-  if (script_.steps.empty())
-    return {.kind = StepKind::connect,
-            .psn = 1000,
-            .own_psn = 2000,
-            .length = 1024,
-            .state = 3,
-            .rights = 0x30e,
-            .depth = 4,
-            .count = 4,
-            .retries = 2};
-  // A packet that would be good at the beginning of the connection, with octets behind Ethernet's header changed.
-  static const std::vector<std::int64_t> known = [] {
-    std::vector<std::int64_t> all;
-    for (const Opcode& op : opcodes)
-      if (op.known && op.transport == Transport::rc) all.push_back(op.value);
-    return all;
-  }();
-  Step step{.kind = StepKind::request, .opcode = chance.of(known), .payload = 8, .length = 8, .flags = 1};
-  const Opcode& op = opcode(static_cast<std::uint8_t>(step.opcode));
-  if (!op.payload) step.payload = 0;
-  const QueuePair* qp = shadow_->queue_pair(0);
-  if (qp) step.psn = Psn(1000) - bases_of(qp).request;
-  const auto frame = maker_->plain(step, shadow_->objects(), bases_of(qp));
-  const HeaderStack stack = decode(frame);
-  const auto layers = stack.layers();
-  for (std::uint64_t i = 0, count = 1 + chance.below(4); i < count; ++i) {
-    const Layer& layer = layers[1 + chance.below(layers.size() - 1)];
-    const Field& field = chance.of(layer.header->fields);
-    if (!field.is_number()) continue;
-    step.mutations.push_back({.kind = Mutation::Kind::set,
-                              .header = layer.header,
-                              .field = &field,
-                              .value = static_cast<std::int64_t>(chance.any())});
+/// A step, at both devices; whether it led to where nothing led before.
+bool Session::perform(const Step& step) {
+  const std::uint64_t code = code_.count(), states = states_.count();
+  shadow_->perform(step);
+  target_->perform(step, *shadow_, actual_);
+  const bool answer = answers_.add(shadow_->edge(step, actual_));
+  if (watched_) {
+    frames_.clear();
+    shadow_->exchanged(script_.steps.size(), actual_, frames_);
+    view_.add(frames_);
   }
-  if (chance.one_in(2)) step.mutations.push_back({.kind = Mutation::Kind::stale_icrc});
-  step.mutated = true;
-  return step;
-}
-
-/// Where the connection stood, what was said, what was answered: a number for each.
-void Session::note_edge(const Step& step, const QueuePair* qp) {
-  std::uint64_t state = 0;
-  if (qp) {
-    const auto& sequence =
-        qp->options.type == device::QpType::uc ? qp->responder.uc.sequence : qp->responder.state.sequence;
-    state = static_cast<std::uint64_t>(qp->options.type) | static_cast<std::uint64_t>(qp->state) << 3 |
-            static_cast<std::uint64_t>(sequence.inside) << 6 |
-            (sequence.inside ? static_cast<std::uint64_t>(sequence.operation) << 7 : 0) |
-            static_cast<std::uint64_t>(qp->responder.state.nak_sent) << 11 |
-            static_cast<std::uint64_t>(qp->receives.empty()) << 12 |
-            std::min<std::uint64_t>(qp->requester.queue.size(), 3) << 13 |
-            std::min<std::uint64_t>(qp->requester.window.outstanding(), 2) << 15 |
-            static_cast<std::uint64_t>(qp->requester.rnr_until > shadow_->now()) << 17;
-  }
-  std::uint64_t what = static_cast<std::uint64_t>(step.kind) << 8;
-  if (is_packet(step.kind) || step.kind == StepKind::post) what |= static_cast<std::uint64_t>(step.opcode) & 0xff;
-  if (!step.mutations.empty()) {
-    const Mutation& first = step.mutations.front();
-    what |= (static_cast<std::uint64_t>(first.kind) + 1) << 16;
-    if (first.field) what |= static_cast<std::uint64_t>(first.field->bit) << 24;
-  }
-  std::uint64_t answer = actual_.frames.size() > 2 ? 3 : actual_.frames.size();
-  for (std::size_t i = 0; i < std::min<std::size_t>(actual_.frames.size(), 2); ++i) {
-    const HeaderStack stack = decode(actual_.frames[i]);
-    if (const auto bth = stack.get<Bth>()) answer = answer * 257 + bth->get<"opcode">();
-    if (const auto aeth = stack.get<Aeth>()) {
-      const std::uint64_t syndrome = aeth->get<"syndrome">();
-      answer = answer * 257 + ((syndrome >> 5) == 0 ? 0 : syndrome);
-    }
-  }
-  for (const auto& completion : actual_.completions)
-    answer = answer * 31 + static_cast<std::uint64_t>(completion.status);
-  const std::uint64_t edge = mix(mix(state, what), answer) % edges_.size();
-  if (edges_[edge]) return;
-  edges_.set(edge);
-  ++statistics_.edges;
-  novel_ = true;
+  const Feedback& of = options_.feedback;
+  tell_edges();
+  return (of.answers && answer) || (of.code && code_.count() != code) || (of.monitors && states_.count() != states);
 }
 
 void Session::found(Alarm alarm) {
-  over_ = true;
+  over_ = alarmed_ = true;
   ++statistics_.alarms;
   for (Finding& known : findings_)
     if (known.alarm.signature == alarm.signature) {
@@ -255,13 +266,32 @@ void Session::found(Alarm alarm) {
   finding.seed = options_.seed;
   finding.execution = statistics_.executions;
   if (options_.minimise) {
-    finding.minimal = minimise(script_, finding.alarm.signature, *target_, options_.oracle);
-    const Replayed again = replay(finding.minimal, *target_, true, options_.oracle);
-    finding.rules = broken_rules(again.frames);
-    finding.reproduced = again.alarm && again.alarm->signature == finding.alarm.signature;
-    if (finding.reproduced) finding.alarm = *again.alarm;
+    target_->trace(nullptr);
+    Minimised cut = minimise(script_, finding.alarm.signature, *target_, options_.oracle, left() / 2);
+    finding.minimal = std::move(cut.script);
+    finding.reproduced = cut.shown.alarm.has_value();
+    finding.trials = cut.trials;
+    finding.restarts = cut.restarts;
+    finding.whole = cut.whole && finding.reproduced;
+    finding.frames = std::move(cut.shown.frames);
+    statistics_.restarts += cut.restarts;
+    if (finding.reproduced && finding.alarm.signature == cut.shown.alarm->signature)
+      finding.alarm = std::move(*cut.shown.alarm);
+    finding.shown = broken_rules(since_connected(finding));
+    std::set<std::string> rules(finding.shown.begin(), finding.shown.end());
+    for (const Broken& way : broken_likewise(finding, quiet_, *target_)) {
+      finding.like.emplace_back(way.name);
+      rules.insert(way.rules.begin(), way.rules.end());
+    }
+    finding.rules.assign(rules.begin(), rules.end());
   }
   findings_.push_back(std::move(finding));
+}
+
+/// Seconds until the run is to end.
+double Session::left() const {
+  if (!deadline_) return std::numeric_limits<double>::infinity();
+  return std::max(std::chrono::duration<double>(*deadline_ - std::chrono::steady_clock::now()).count(), 0.0);
 }
 
 std::optional<std::string> Session::one_step() {
@@ -271,30 +301,22 @@ std::optional<std::string> Session::one_step() {
     step = std::move(planned_.back());
     planned_.pop_back();
   } else {
-    step = options_.plain ? plain_step() : walk_->next(*shadow_, *maker_);
+    step = options_.plain ? shadow_->plain() : shadow_->next();
     if (step.mutated && options_.mutator)
       if (auto changed = options_.mutator(step)) {
         step = std::move(*changed);
         step.mutated = true;
       }
   }
-  const QueuePair* qp = shadow_->queue_pair(step.at);
-  const Bases bases = bases_of(qp);
-  frames_.clear();
-  const KnownObjects objects = shadow_->objects();
-  if (is_packet(step.kind)) maker_->make(step, objects, bases, frames_);
-  walk_->said(step, bases);
-  shadow_->perform(step, frames_, expected_);
-  target_->perform({step, bases, frames_, objects, expected_, shadow_->memory()}, actual_);
+  const bool novel = perform(step);
   ++statistics_.steps;
   ++statistics_.by_kind[static_cast<std::size_t>(step.kind)];
   if (step.mutated && fresh) ++statistics_.executions;
   if (step.kind == StepKind::connect) ++statistics_.connections;
   script_.steps.push_back(std::move(step));
   const Step& made = script_.steps.back();
-  if (auto alarm = examine(*target_, made, expected_, shadow_->memory(), actual_, options_.oracle)) {
-    const bool gone = alarm->oracle == Oracle::gone || alarm->oracle == Oracle::kernel;
-    if (gone) {
+  if (auto alarm = examine(*target_, *shadow_, made, actual_, options_.oracle)) {
+    if (ends_the_device(*alarm) && !goes_on(*alarm)) {
       ++statistics_.restarts;
       if (auto lost = target_->revive()) {
         options_.minimise = false;
@@ -305,8 +327,8 @@ std::optional<std::string> Session::one_step() {
     found(std::move(*alarm));
     return std::nullopt;
   }
-  note_edge(made, shadow_->queue_pair(made.at));
-  if (script_.steps.size() >= target_->life()) over_ = true;
+  novel_ |= novel;
+  if (script_.steps.size() >= target_->life() || target_->adrift()) over_ = true;
   return std::nullopt;
 }
 
@@ -317,6 +339,9 @@ std::optional<std::string> Session::run(const Budget& budget, const std::functio
   const std::uint64_t last = statistics_.executions + budget.executions;
   std::optional<std::string> lost;
   auto asked = began;
+  deadline_.reset();
+  if (budget.seconds > 0)
+    deadline_ = began + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget.seconds));
   for (std::uint64_t i = 0;; ++i) {
     if (budget.executions != 0 && statistics_.executions >= last) break;
     if (options_.stop_at_first && !findings_.empty()) break;
@@ -352,87 +377,161 @@ std::optional<std::string> Session::run(const Budget& budget, const std::functio
 Replayed replay(const Script& script, Target& target, bool with_frames,
                 const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle) {
   Replayed replayed;
-  World shadow(script.seed);
-  FrameMaker maker(tester_port(shadow.port()));
+  Chance chance(script.seed);
+  const std::unique_ptr<Shadow> shadow = target.shadow(script.seed, chance);
   if (const auto why = target.start(script.seed)) {
     replayed.alarm = alarm_of_gone(*why);
     return replayed;
   }
-  Outcome expected, actual;
-  std::vector<std::vector<std::uint8_t>> frames;
+  Outcome actual;
   for (std::size_t i = 0; i < script.steps.size(); ++i) {
     const Step& step = script.steps[i];
-    const Bases bases = bases_of(shadow.queue_pair(step.at));
-    frames.clear();
-    const KnownObjects objects = shadow.objects();
-    if (is_packet(step.kind)) maker.make(step, objects, bases, frames);
-    const std::int64_t time = shadow.now();
-    shadow.perform(step, frames, expected);
-    target.perform({step, bases, frames, objects, expected, shadow.memory()}, actual);
-    if (with_frames) {
-      for (const auto& frame : frames) replayed.frames.push_back({true, i, time, frame});
-      for (const auto& frame : actual.frames) replayed.frames.push_back({false, i, time + 1000, frame});
-    }
+    shadow->perform(step);
+    target.perform(step, *shadow, actual);
+    if (with_frames) shadow->exchanged(i, actual, replayed.frames);
     replayed.step = i;
-    replayed.alarm = examine(target, step, expected, shadow.memory(), actual, oracle);
+    replayed.alarm = examine(target, *shadow, step, actual, oracle);
     if (replayed.alarm) break;
   }
   return replayed;
 }
 
-Script minimise(Script script, const std::string& signature, Target& target,
-                const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle) {
+namespace {
+
+/// One script on its way down.
+class Cutting {
+ public:
+  Cutting(Script script, const std::string& signature, Target& target,
+          const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle, double seconds)
+      : signature_(signature), target_(target), oracle_(oracle), allowance_(target.allowance()), seconds_(seconds) {
+    cut_.script = std::move(script);
+    deadly_ = signature_.starts_with(device_gone) || signature_.starts_with(kernel_message);
+    warns_ = deadly_ && signature_.find(warning) != std::string::npos;
+  }
+
+  Minimised run() {
+    if (warns_) {  // it may have said so once, and for all
+      ++cut_.restarts;
+      lost_ = target_.revive().has_value();
+    }
+    if (deadly_) {
+      begin_with_the_end();
+    } else {
+      takes(cut_.script);  // what comes behind the alarm goes, and one that never shows again is left alone
+      if (!cut_.shown.alarm) return std::move(cut_);
+    }
+    leave_steps_out();
+    leave_numbers_out();
+    if (!cut_.shown.alarm) takes(cut_.script);
+    return std::move(cut_);
+  }
+
+ private:
   using Clock = std::chrono::steady_clock;
-  std::size_t left = target.affordable_runs();
-  const auto ends = Clock::now() + std::chrono::duration<double>(target.affordable_seconds());
-  // Whether a candidate alarms in the same way; then it becomes the script, without what comes behind the alarm.
-  const auto takes = [&](Script candidate) {
-    if (left > 0 && Clock::now() > ends) left = 0;
-    if (left == 0) return false;
-    --left;
-    const Replayed again = replay(candidate, target, false, oracle);
-    if (again.alarm && (again.alarm->oracle == Oracle::gone || again.alarm->oracle == Oracle::kernel))
-      if (target.revive()) left = 0;
-    if (!again.alarm || again.alarm->signature != signature) return false;
+
+  [[nodiscard]] bool spent() const {
+    const double most = cut_.restarts > 0 ? allowance_.restart_seconds : allowance_.seconds;
+    // What a kernel says but once needs a boot for each trial, and ends nothing.
+    const std::uint64_t restarts = warns_ ? std::min(allowance_.restarts, most_for_a_warning) : allowance_.restarts;
+    return lost_ || cut_.trials >= allowance_.trials || cut_.restarts >= restarts ||
+           std::chrono::duration<double>(Clock::now() - began_).count() >= std::min(most, seconds_);
+  }
+
+  /// Whether a candidate alarms in the same way; then it becomes the script, without what comes behind the alarm.
+  bool takes(Script candidate) {
+    if (spent()) {
+      cut_.whole = false;
+      return false;
+    }
+    ++cut_.trials;
+    Replayed again = replay(candidate, target_, true, oracle_);
+    const bool ended = again.alarm && ends_the_device(*again.alarm);
+    if (ended) {
+      ++cut_.restarts;
+      lost_ = target_.revive().has_value();
+    }
+    const bool alike = again.alarm && (again.alarm->signature == signature_ ||
+                                       (deadly_ && !warns_ && ended && same_end(again.alarm->signature, signature_)));
+    if (!alike) return false;
     candidate.steps.resize(again.step + 1);
-    script = std::move(candidate);
+    cut_.script = std::move(candidate);
+    cut_.shown = std::move(again);
     return true;
-  };
-  for (std::size_t chunk = std::max<std::size_t>(script.steps.size() / 2, 1);; chunk /= 2) {
-    bool removed = true;
-    while (removed && left > 0) {
-      removed = false;
-      for (std::size_t at = 0; at < script.steps.size();) {
-        Script candidate = script;
-        const auto from = candidate.steps.begin() + static_cast<std::ptrdiff_t>(at);
-        const std::size_t count = std::min(chunk, candidate.steps.size() - at);
-        candidate.steps.erase(from, from + static_cast<std::ptrdiff_t>(count));
-        if (!candidate.steps.empty() && takes(std::move(candidate)))
-          removed = true;
-        else
-          at += chunk;
+  }
+
+  /// The last connection of the last step's queue pair, and behind it the last step, the last two, four …
+  void begin_with_the_end() {
+    const std::vector<Step> steps = cut_.script.steps;
+    const auto connection = std::find_if(steps.rbegin(), steps.rend(), [&](const Step& step) {
+      return step.kind == StepKind::connect && step.at == steps.back().at;
+    });
+    if (connection == steps.rend()) return;
+    const auto first = static_cast<std::size_t>(steps.rend() - connection);  // behind it
+    for (std::size_t last = 1; first + last < steps.size(); last *= 2) {
+      Script candidate{.seed = cut_.script.seed, .steps = {*connection}};
+      candidate.steps.insert(candidate.steps.end(), steps.end() - static_cast<std::ptrdiff_t>(last), steps.end());
+      if (takes(std::move(candidate)) || spent()) return;
+    }
+  }
+
+  void leave_steps_out() {
+    for (std::size_t chunk = std::max<std::size_t>(cut_.script.steps.size() / 2, 1);; chunk /= 2) {
+      bool removed = true;
+      while (removed && !spent()) {
+        removed = false;
+        for (std::size_t at = 0; at < cut_.script.steps.size();) {
+          Script candidate = cut_.script;
+          const auto from = candidate.steps.begin() + static_cast<std::ptrdiff_t>(at);
+          const std::size_t count = std::min(chunk, candidate.steps.size() - at);
+          candidate.steps.erase(from, from + static_cast<std::ptrdiff_t>(count));
+          if (!candidate.steps.empty() && takes(std::move(candidate)))
+            removed = true;
+          else
+            at += chunk;
+        }
+        if (chunk > 1) break;
       }
-      if (chunk > 1) break;
-    }
-    if (chunk <= 1) break;
-  }
-  for (std::size_t at = 0; at < script.steps.size(); ++at) {
-    for (std::size_t i = script.steps[at].mutations.size(); i-- > 0;) {
-      Script candidate = script;
-      candidate.steps[at].mutations.erase(candidate.steps[at].mutations.begin() + static_cast<std::ptrdiff_t>(i));
-      takes(std::move(candidate));
-      if (at >= script.steps.size()) return script;
-      i = std::min(i, script.steps[at].mutations.size());
-    }
-    for (const StepMember& member : step_members) {
-      if (at >= script.steps.size()) return script;
-      if (script.steps[at].*(member.member) == 0) continue;
-      Script candidate = script;
-      candidate.steps[at].*(member.member) = 0;
-      takes(std::move(candidate));
+      if (chunk <= 1) break;
     }
   }
-  return script;
+
+  void leave_numbers_out() {
+    for (std::size_t at = 0; at < cut_.script.steps.size(); ++at) {
+      for (std::size_t i = cut_.script.steps[at].mutations.size(); i-- > 0;) {
+        Script candidate = cut_.script;
+        candidate.steps[at].mutations.erase(candidate.steps[at].mutations.begin() + static_cast<std::ptrdiff_t>(i));
+        takes(std::move(candidate));
+        if (at >= cut_.script.steps.size()) return;
+        i = std::min(i, cut_.script.steps[at].mutations.size());
+      }
+      for (const StepMember& member : step_members) {
+        if (at >= cut_.script.steps.size()) return;
+        if (cut_.script.steps[at].*(member.member) == 0) continue;
+        Script candidate = cut_.script;
+        candidate.steps[at].*(member.member) = 0;
+        takes(std::move(candidate));
+      }
+    }
+  }
+
+  const std::string& signature_;
+  Target& target_;
+  const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle_;
+  Allowance allowance_;
+  double seconds_;
+  Clock::time_point began_ = Clock::now();
+  bool deadly_ = false;  ///< the alarm is one that ends the device
+  bool warns_ = false;   ///< or one that its kernel warns of, perhaps once
+  bool lost_ = false;    ///< it did not come back
+  Minimised cut_;
+};
+
+}  // namespace
+
+Minimised minimise(Script script, const std::string& signature, Target& target,
+                   const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle,
+                   double seconds) {
+  return Cutting(std::move(script), signature, target, oracle, seconds).run();
 }
 
 }  // namespace rdmawire::fuzzer

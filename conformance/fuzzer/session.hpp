@@ -6,35 +6,73 @@
 ///     session.run({.executions = 200'000});
 ///     for (const fuzzer::Finding& finding : session.findings()) …
 
-#include <bitset>
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "conformance/fuzzer/edge_map.hpp"
+#include "conformance/fuzzer/monitor_view.hpp"
 #include "conformance/fuzzer/target.hpp"
 
 namespace rdmawire::fuzzer {
 
+/// What came of a script that was run once, on fresh objects of the device.
+struct Replayed {
+  std::optional<Alarm> alarm;     ///< the first
+  std::size_t step = 0;           ///< that gave it; the last one where there is none
+  std::vector<Exchanged> frames;  ///< in their order, where they were asked for
+};
+
+/// How a script was cut down.
+struct Minimised {
+  Script script;               ///< the shortest that alarmed in the same way
+  Replayed shown{};            ///< the last run in which it did, with its frames; without alarm: no run did
+  std::uint64_t trials = 0;    ///< scripts that were run
+  std::uint64_t restarts = 0;  ///< of the device, which a trial had ended
+  bool whole = true;           ///< nothing more can be left out; else what it may cost was spent before
+};
+
 /// Something that a device did and should not have.
 struct Finding {
   Alarm alarm;
-  Script script;                     ///< as it was found, to the step that alarmed
-  Script minimal;                    ///< the shortest that alarms the same oracle in the same way
-  bool reproduced = false;           ///< the minimal script, run again, does
-  std::uint64_t seed = 0;            ///< of the session
-  std::uint64_t execution = 0;       ///< the mutated step that showed it first, counted from 1
-  std::uint64_t times = 1;           ///< that it was seen
-  std::vector<std::string> rules{};  ///< ids of those that the device broke, where its frames show it (broken_rules)
+  Script script;                    ///< as it was found, to the step that alarmed
+  Script minimal;                   ///< the shortest that alarms the same oracle in the same way
+  bool reproduced = false;          ///< the minimal script, run again, does
+  std::uint64_t trials = 0;         ///< scripts that were run to cut it down
+  std::uint64_t restarts = 0;       ///< of the device, for that
+  bool whole = false;               ///< nothing more can be left out; else time or restarts ended before
+  std::vector<Exchanged> frames{};  ///< of the minimal script; empty where it was not reproduced
+  std::uint64_t seed = 0;           ///< of the session
+  std::uint64_t execution = 0;      ///< the mutated step that showed it first, counted from 1
+  std::uint64_t times = 1;          ///< that it was seen
+  /// Names of seeded faults with which the reference device does the same (broken_likewise).
+  std::vector<std::string> like{};
+  /// Ids of rules that its frames show broken (broken_rules).
+  std::vector<std::string> shown{};
+  /// Ids of those that the device broke: these, and those that such faults break.
+  std::vector<std::string> rules{};
+};
+
+/// Kinds of edges: a life that reaches a new one goes into the corpus.
+struct Feedback {
+  bool answers = true;   ///< the queue pair's state × what was said × what was answered
+  bool code = true;      ///< of the device's code, where the target tells them
+  bool monitors = true;  ///< where the monitors of `rdmawire check` stand, before a frame and behind it
 };
 
 struct SessionOptions {
   std::uint64_t seed = 1;
   bool plain = false;  ///< random octets in frames that fit the beginning of a connection: what to compare with
+  Feedback feedback{};
+  bool count_all = false;  ///< edges of kinds that are no feedback are counted too: to compare
   bool minimise = true;
   std::size_t most_findings = 64;  ///< that are kept; further ones are counted
   bool stop_at_first = false;
@@ -57,7 +95,9 @@ struct Statistics {
   std::uint64_t steps = 0;       ///< all steps
   std::uint64_t lives = 0;
   std::uint64_t connections = 0;
-  std::uint64_t edges = 0;  ///< states of the queue pair × what was said × what was answered
+  std::uint64_t edges = 0;                     ///< of Feedback::answers
+  std::optional<std::uint64_t> code_edges;     ///< nothing: not counted, or the target tells none
+  std::optional<std::uint64_t> monitor_edges;  ///< nothing: not counted
   std::uint64_t corpus = 0;
   std::uint64_t findings = 0;  ///< different ones
   std::uint64_t alarms = 0;    ///< all
@@ -80,58 +120,60 @@ class Session {
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
   [[nodiscard]] const SessionOptions& options() const { return options_; }
   [[nodiscard]] Target& target() { return *target_; }
+  /// Whether the target tells which of its code runs.
+  [[nodiscard]] bool offers_code() const { return offers_code_; }
   /// An error of the corpus's directory, if there was one.
   [[nodiscard]] const std::optional<std::string>& trouble() const { return trouble_; }
 
  private:
   std::optional<std::string> begin_life();
   std::optional<std::string> one_step();
-  Step plain_step();
-  void note_edge(const Step& step, const device::QueuePair* qp);
+  void end_life();
+  [[nodiscard]] bool perform(const Step& step);
+  [[nodiscard]] bool wants(bool Feedback::*kind) const { return options_.count_all || options_.feedback.*kind; }
+  void tell_edges();
   void found(Alarm alarm);
+  [[nodiscard]] double left() const;
   std::optional<std::string> check_alive();
   void keep(const Script& script);
   void load_corpus();
   void save_state();
 
+  EdgeMap answers_, code_, states_;  ///< by kind of feedback; the target writes into `code_`, and goes first
   std::unique_ptr<Target> target_;
   SessionOptions options_;
-  std::unique_ptr<World> shadow_;
-  std::unique_ptr<FrameMaker> maker_;
-  std::unique_ptr<Walk> walk_;
+  Chance chance_{0};  ///< of the life
+  std::unique_ptr<Shadow> shadow_;
   Script script_;
   std::vector<Step> planned_;  ///< of a corpus script, newest last
   bool over_ = true;           ///< the life
   bool novel_ = false;         ///< it reached something new
+  bool alarmed_ = false;       ///< an oracle was alarmed in it
   std::uint64_t next_life_ = 0;
-  Outcome expected_, actual_;
-  std::vector<std::vector<std::uint8_t>> frames_;
-  std::bitset<1U << 18> edges_;
+  Outcome actual_;
+  bool offers_code_ = false;
+  bool watched_ = false;  ///< the monitors look on in this life
+  MonitorView view_;
+  std::vector<Exchanged> frames_;  ///< of the last step
   std::vector<Script> corpus_;
+  std::deque<Script> quiet_;  ///< of the last lives in which nothing was wrong
   std::vector<Finding> findings_;
   std::set<std::string> signatures_;
   Statistics statistics_;
+  std::optional<std::chrono::steady_clock::time_point> deadline_;  ///< of the run
   std::optional<std::string> trouble_;
 };
 
-/// Runs a script once, on a fresh device. The first alarm, and the step that gave it.
-struct Replayed {
-  std::optional<Alarm> alarm;
-  std::size_t step = 0;
-  struct Exchanged {
-    bool sent = false;
-    std::size_t step = 0;
-    std::int64_t time = 0;
-    std::vector<std::uint8_t> frame;
-  };
-  std::vector<Exchanged> frames;  ///< in their order, where they were asked for
-};
+/// Runs a script once, until an oracle is alarmed.
 Replayed replay(const Script& script, Target& target, bool with_frames = false,
                 const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle = {});
 
-/// The shortest script that gives an alarm with this signature: without steps, then without changes and numbers that it
-/// does not need.
-Script minimise(Script script, const std::string& signature, Target& target,
-                const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle = {});
+/// Cuts a script down that gives an alarm with this signature: steps first, then changes and numbers. A script that
+/// ends the device is tried with its last connection and its last steps first, since each success costs a restart; that
+/// it is told of as gone once, and by its kernel's message the next time, is the same to it. Stays within what the
+/// target allows, and within `seconds`.
+Minimised minimise(Script script, const std::string& signature, Target& target,
+                   const std::function<std::optional<std::string>(const Step&, const Outcome&)>& oracle = {},
+                   double seconds = std::numeric_limits<double>::infinity());
 
 }  // namespace rdmawire::fuzzer

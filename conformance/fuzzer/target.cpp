@@ -1,27 +1,44 @@
 #include "conformance/fuzzer/target.hpp"
 
+#include "conformance/device/fault_table.hpp"
+#include "conformance/fuzzer/roce.hpp"
+#include "conformance/fuzzer/subject.hpp"
+
 namespace rdmawire::fuzzer {
 
 namespace {
 
 class ReferenceTarget final : public Target {
  public:
-  ReferenceTarget(const device::Faults& faults, std::string name) : faults_(faults), name_(std::move(name)) {}
+  ReferenceTarget(const device::Faults& faults, std::string name, const Tolerance& tolerance)
+      : faults_(faults), name_(std::move(name)), tolerance_(tolerance) {}
 
   [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] Tolerance tolerance() const override { return tolerance_; }
+  [[nodiscard]] std::vector<Broken> broken() const override { return broken_reference(tolerance_); }
   std::optional<std::string> start(std::uint64_t seed) override {
-    world_ = std::make_unique<World>(seed, faults_);
+    const Subjects* traced = map_ ? traced_subjects() : nullptr;
+    world_ = (traced ? *traced : plain_subjects()).roce(seed, faults_, map_);
     maker_ = std::make_unique<FrameMaker>(tester_port(world_->port()));
     return std::nullopt;
   }
-  void perform(const Made& made, Outcome& outcome) override {
-    const bool packet = made.step.kind == StepKind::request || made.step.kind == StepKind::answer;
+  [[nodiscard]] std::unique_ptr<Shadow> shadow(std::uint64_t seed, Chance& chance) const override {
+    return std::make_unique<RoceShadow>(seed, chance, WalkOptions());
+  }
+  bool trace(EdgeMap* map) override {
+    map_ = map;
+    return traced_subjects() != nullptr;
+  }
+  [[nodiscard]] std::uint64_t code() const override { return traced_build_number(); }
+  void perform(const Step& step, Shadow& shadow, Outcome& outcome) override {
+    auto& made = static_cast<RoceShadow&>(shadow);
     // Its numbers are those of the sound one, as long as it draws as many: then its frames are the same.
-    if (packet && world_->objects() != made.objects) {
-      maker_->make(made.step, world_->objects(), made.bases, own_);
-      world_->perform(made.step, own_, outcome);
+    if (is_packet(step.kind) && world_->objects() != made.objects()) {
+      maker_->make(step, world_->objects(), made.bases(), own_);
+      world_->perform(step, own_, outcome);
+      outcome.said = own_;
     } else {
-      world_->perform(made.step, made.frames, outcome);
+      world_->perform(step, made.frames(), outcome);
     }
   }
   Bytes memory() override { return world_->memory(); }
@@ -29,15 +46,28 @@ class ReferenceTarget final : public Target {
  private:
   device::Faults faults_;
   std::string name_;
-  std::unique_ptr<World> world_;
+  Tolerance tolerance_;
+  EdgeMap* map_ = nullptr;
+  std::unique_ptr<RoceSubject> world_;
   std::unique_ptr<FrameMaker> maker_;
   std::vector<std::vector<std::uint8_t>> own_;
 };
 
 }  // namespace
 
-std::unique_ptr<Target> reference_target(const device::Faults& faults, std::string name) {
-  return std::make_unique<ReferenceTarget>(faults, std::move(name));
+std::vector<Broken> broken_reference(const Tolerance& tolerance) {
+  std::vector<Broken> all;
+  for (const device::FaultRow& row : device::fault_rows)
+    all.push_back({row.name, row.broken(), [fault = row.fault, tolerance] {
+                     device::Faults faults;
+                     faults.set(fault);
+                     return reference_target(faults, {}, tolerance);
+                   }});
+  return all;
+}
+
+std::unique_ptr<Target> reference_target(const device::Faults& faults, std::string name, const Tolerance& tolerance) {
+  return std::make_unique<ReferenceTarget>(faults, std::move(name), tolerance);
 }
 
 }  // namespace rdmawire::fuzzer

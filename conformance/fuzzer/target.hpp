@@ -7,23 +7,31 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "conformance/fuzzer/oracle.hpp"
-#include "conformance/fuzzer/walk.hpp"
-#include "conformance/fuzzer/world.hpp"
+#include "conformance/device/faults.hpp"
+#include "conformance/fuzzer/edge_map.hpp"
+#include "conformance/fuzzer/shadow.hpp"
 #include "conformance/runner/target.hpp"
 
 namespace rdmawire::fuzzer {
 
-/// A step as it was made at the sound reference device.
-struct Made {
-  const Step& step;
-  const Bases& bases;
-  std::span<const std::vector<std::uint8_t>> frames;
-  const KnownObjects& objects;
-  const Outcome& outcome;
-  Bytes memory;  ///< of that device, afterwards
+/// What cutting one finding down may cost, at most.
+struct Allowance {
+  std::uint64_t trials = 4000;  ///< scripts that are run
+  double seconds = 60;          ///< where no trial ends the device
+  std::uint64_t restarts = 12;  ///< of a device that a trial ended
+  double restart_seconds = 60;  ///< instead of `seconds`, where a trial did
+};
+
+class Target;
+
+/// A sound device of a target's family, broken in one known way.
+struct Broken {
+  std::string_view name{};                            ///< of the seeded fault
+  std::span<const std::string_view> rules{};          ///< ids of those that it breaks
+  std::function<std::unique_ptr<Target>()> device{};  ///< that is compared as the target is
 };
 
 class Target {
@@ -34,34 +42,46 @@ class Target {
   virtual ~Target() = default;
 
   [[nodiscard]] virtual std::string name() const = 0;
+  /// Whose scripts it takes.
+  [[nodiscard]] virtual Family family() const { return Family::roce; }
   /// The world's objects, fresh. An error: why there are none.
   virtual std::optional<std::string> start(std::uint64_t seed) = 0;
-  virtual void perform(const Made& made, Outcome& outcome) = 0;
-  /// As World::memory(); empty: it was not read.
+  /// The sound device of its family, for the life that begins with start(); it walks as this target can follow.
+  [[nodiscard]] virtual std::unique_ptr<Shadow> shadow(std::uint64_t seed, Chance& chance) const = 0;
+  /// Makes a step that a shadow of its own has made.
+  virtual void perform(const Step& step, Shadow& shadow, Outcome& outcome) = 0;
+  /// From the next start() on: the edges of the device's code that its steps run through are added to `map`, which must
+  /// outlive that; nullptr: to none. False: it does not tell them.
+  virtual bool trace(EdgeMap* /*map*/) { return false; }
+  /// A number of the code that those are of: with another number they are others.
+  [[nodiscard]] virtual std::uint64_t code() const { return 0; }
+  /// As Shadow::memory(); empty: it was not read.
   virtual Bytes memory() = 0;
   [[nodiscard]] virtual Tolerance tolerance() const { return {}; }
-  /// Which steps it can make.
-  [[nodiscard]] virtual WalkOptions walk() const { return {}; }
+  /// Every way in which a sound device of its family can be broken: what a finding is compared with.
+  [[nodiscard]] virtual std::vector<Broken> broken() const { return {}; }
   /// Why it cannot be used any more; nothing while it can.
   virtual std::optional<std::string> gone() { return std::nullopt; }
   /// What its kernel said since this was asked last.
   virtual std::vector<std::string> complaints() { return {}; }
   /// Brings one that is gone back, or starts a fresh one. An error: why not.
   virtual std::optional<std::string> revive() { return std::nullopt; }
-  /// How many runs minimising may take.
-  [[nodiscard]] virtual std::size_t affordable_runs() const { return 4000; }
-  /// How many seconds.
-  [[nodiscard]] virtual double affordable_seconds() const { return 60; }
+  [[nodiscard]] virtual Allowance allowance() const { return {}; }
   /// Steps of one life, before everything is made anew.
   [[nodiscard]] virtual std::size_t life() const { return 64; }
+  /// Whether it did what a device may do and the sound one did otherwise: what follows in this life is not comparable.
+  [[nodiscard]] virtual bool adrift() const { return false; }
 };
 
 /// A device that can be reached, with what is needed to reach it again when it is gone.
 using Reopen = std::function<tl::expected<std::unique_ptr<conformance::Target>, conformance::TargetError>()>;
-/// A device behind an agent, RoCE's, by its verbs and a wire.
+/// A device behind an agent: of RoCE by its verbs and a wire, of iWARP by its verbs, its CM and TCP.
 tl::expected<std::unique_ptr<Target>, conformance::TargetError> remote_target(Reopen reopen, std::string name);
 
-/// The reference device, in this process, with these faults.
-std::unique_ptr<Target> reference_target(const device::Faults& faults, std::string name = "reference");
+/// Target::broken() of RoCE's.
+std::vector<Broken> broken_reference(const Tolerance& tolerance);
+/// The reference device, in this process, with these faults; compared as another device is, if that is said.
+std::unique_ptr<Target> reference_target(const device::Faults& faults, std::string name = "reference",
+                                         const Tolerance& tolerance = {});
 
 }  // namespace rdmawire::fuzzer

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "conformance/device/cm_messages.hpp"
 #include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
 
 namespace rdmawire::fuzzer {
 
@@ -37,6 +39,11 @@ std::int64_t octets_of(std::int64_t key) {
   }
 }
 
+bool answers_a_read(const QueuePair& qp) {
+  return std::ranges::any_of(
+      qp.responder.answers, [](const device::Response& answer) { return answer.kind == device::Response::Kind::read; });
+}
+
 }  // namespace
 
 std::uint64_t boundary(Chance& chance, unsigned bits, std::uint64_t was) {
@@ -59,13 +66,17 @@ Mutation change_of_field(Chance& chance, Bytes frame) {
   HeaderStack stack;
   decode(stack, frame, LinkType::ethernet, static_cast<std::uint32_t>(frame.size()));
   const auto layers = stack.layers();
-  Mutation mutation;
-  if (layers.empty()) return mutation;
+  if (layers.empty()) return {};
   // Mostly in the transport's headers; those below it are judged before anything is done.
   const std::size_t from = stack.transport != HeaderStack::none && !chance.one_in(5)
                                ? std::min<std::size_t>(stack.transport, layers.size() - 1)
                                : 0;
-  const Layer& layer = layers[from + chance.below(layers.size() - from)];
+  return change_of_field(chance, frame, layers.subspan(from));
+}
+
+Mutation change_of_field(Chance& chance, Bytes frame, std::span<const Layer> layers) {
+  Mutation mutation;
+  const Layer& layer = layers[chance.below(layers.size())];
   const std::uint8_t* at = frame.data() + layer.offset;
   for (int tries = 0; tries < 8; ++tries) {
     const Field& field = chance.of(layer.header->fields);
@@ -110,9 +121,11 @@ void Walk::said(const Step& step, const Bases& bases) {
 Step Walk::connect(std::int64_t at) {
   Step step{.kind = StepKind::connect, .at = at};
   step.service = static_cast<std::int64_t>(QpType::rc);
-  if (options_.services && chance_.percent(30))
-    step.service = static_cast<std::int64_t>(chance_.of(
-        std::array{QpType::uc, QpType::uc, QpType::ud, QpType::ud, QpType::xrc_target, QpType::xrc_initiator}));
+  if (chance_.percent(30)) {
+    constexpr std::array others{QpType::uc, QpType::uc,         QpType::ud,
+                                QpType::ud, QpType::xrc_target, QpType::xrc_initiator};
+    step.service = static_cast<std::int64_t>(chance_.of(std::span<const QpType>(others).first(options_.xrc ? 6 : 4)));
+  }
   step.state = static_cast<std::int64_t>(QpState::rts);
   if (options_.verbs && chance_.percent(12))
     step.state = static_cast<std::int64_t>(
@@ -126,7 +139,7 @@ Step Walk::connect(std::int64_t at) {
   step.count = chance_.percent(75) ? 4 : static_cast<std::int64_t>(chance_.below(3));
   step.length = chance_.percent(75) ? 1024 : chance_.of(std::array<std::int64_t, 4>{0, 16, 44, 300});
   if (step.service == static_cast<std::int64_t>(QpType::ud)) {
-    if (chance_.one_in(4)) step.service = gsi_service;
+    if (options_.xrc && chance_.one_in(4)) step.service = gsi_service;
     if (chance_.one_in(3)) step.length = 5000;
   }
   step.psn = chance_.percent(70) ? 1000 : chance_.of(std::array<std::int64_t, 4>{0xffffff, 0xfffffe, 0, 0x7fffff});
@@ -138,6 +151,12 @@ Step Walk::connect(std::int64_t at) {
   if (options_.verbs && chance_.percent(15)) step.queues |= 4;
   if (options_.other_ways && chance_.percent(10)) step.number = 1 + static_cast<std::int64_t>(chance_.below(2));
   return step;
+}
+
+/// Where nothing can be fast registered, a window's that is bound.
+std::int64_t Walk::key_to_invalidate(std::int64_t at) const {
+  const bool window = !options_.verbs && options_.windows && bound_[static_cast<std::size_t>(at)];
+  return window ? key_of(Key::window) + at : key_of(Key::fast);
 }
 
 Step Walk::first_request(const QueuePair& qp, std::int64_t at) {
@@ -230,7 +249,7 @@ Step Walk::first_request(const QueuePair& qp, std::int64_t at) {
       break;
     case 18:
       step.opcode = code(transport, Operation::send, Position::only, false, true);
-      step.key = key_of(Key::fast);
+      step.key = key_to_invalidate(at);
       break;
     default:
       step.opcode = code(transport, Operation::rdma_write);
@@ -262,7 +281,7 @@ Step Walk::request(const QueuePair& qp, std::int64_t at) {
   const bool invalidates = ends && !uc && chance_.one_in(8);
   step.opcode = code(transport, Operation::send, ends ? Position::last : Position::middle,
                      ends && !invalidates && chance_.one_in(4), invalidates);
-  if (invalidates) step.key = key_of(Key::fast);
+  if (invalidates) step.key = key_to_invalidate(at);
   return step;
 }
 
@@ -306,7 +325,7 @@ Step Walk::answer(const QueuePair& qp, std::int64_t at) {
   return step;
 }
 
-Step Walk::post(std::int64_t at) {
+Step Walk::post(const QueuePair& qp, std::int64_t at) {
   Step step{.kind = StepKind::post, .at = at};
   step.opcode = static_cast<std::int64_t>(
       chance_.of(std::array{WorkOpcode::send, WorkOpcode::send, WorkOpcode::send_imm, WorkOpcode::write,
@@ -318,6 +337,16 @@ Step Walk::post(std::int64_t at) {
   if (chance_.one_in(12)) step.flags |= 4;
   if (chance_.one_in(12)) step.flags |= 8;
   step.immediate = 0x99;
+  if (options_.verbs) return step;
+  // What the service has, and the device. With a fence it may wait for more than it has to.
+  step.flags &= ~std::int64_t{2};
+  const auto asked = static_cast<WorkOpcode>(step.opcode);
+  const bool sends = asked == WorkOpcode::send || asked == WorkOpcode::send_imm;
+  const bool writes = asked == WorkOpcode::write || asked == WorkOpcode::write_imm;
+  const bool ud = qp.options.type == QpType::ud;
+  if (asked == WorkOpcode::flush || (!qp.is_reliable() && !sends && (ud || !writes)))
+    step.opcode = static_cast<std::int64_t>(WorkOpcode::send);
+  if (ud) step.length = std::min<std::int64_t>(step.length, 1000);
   return step;
 }
 
@@ -358,6 +387,24 @@ Step Walk::verbs(std::int64_t at) {
       break;
     case 8: step.kind = StepKind::attach; break;
     default: step.kind = StepKind::detach; break;
+  }
+  return step;
+}
+
+/// A window is bound, by the queue pair that it will belong to where it is of type 2; one of these that is bound is
+/// invalidated.
+std::optional<Step> Walk::window(const World& shadow, std::int64_t at) {
+  const QueuePair* qp = shadow.queue_pair(at);
+  if (!qp || qp->options.type != QpType::rc || qp->state != QpState::rts) return std::nullopt;
+  Step step{.kind = StepKind::bind, .at = at, .length = layout::window_octets};
+  step.number = chance_.one_in(3) ? 2 : at;
+  step.immediate = static_cast<std::int64_t>(chance_.below(256));
+  step.rights = chance_.of(std::array<std::int64_t, 3>{access::remote_read, access::remote_write,
+                                                       access::remote_read | access::remote_write});
+  if (step.number == 2) {
+    step.flags = 4;
+  } else if (shadow.window_is_bound(step.number)) {
+    step = {.kind = StepKind::invalidate, .at = at, .key = key_of(Key::window) + step.number};
   }
   return step;
 }
@@ -424,15 +471,105 @@ Step Walk::misuse(std::int64_t at) {
   return step;
 }
 
+/// A message of the communication manager's, as it is where the connection stands.
+Step Walk::message(std::int64_t attribute, const World& shadow, std::int64_t at) {
+  using namespace device::cm_attribute;
+  Step step{.kind = StepKind::cm, .at = at, .opcode = attribute};
+  switch (attribute) {
+    case req:
+    case rep:
+      step.own_psn = chance_.percent(70) ? 2000 : 0xffffff;
+      step.depth = chance_.percent(80) ? 4 : static_cast<std::int64_t>(chance_.below(3));
+      step.retries = chance_.of(std::array<std::int64_t, 3>{1, 2, 7});
+      step.timeout = 6;
+      break;
+    case mra:
+      step.value = shadow.connection(at) == machines::CmState::rep_sent ? 1 : 0;
+      step.length = static_cast<std::int64_t>(chance_.below(18));
+      break;
+    case rej:
+      step.value = shadow.connection(at) == machines::CmState::rep_sent ? 1 : 0;
+      step.compare = chance_.of(std::array<std::int64_t, 4>{28, 28, 10, 4});
+      break;
+    case dreq:
+    case lap:
+      if (const QueuePair* qp = shadow.queue_pair(at)) step.immediate = qp->qpn;
+      break;
+    default: break;
+  }
+  return step;
+}
+
+/// What either end may do next about the connection.
+Step Walk::connection(const World& shadow, std::int64_t at) {
+  using machines::CmState;
+  using namespace device::cm_attribute;
+  const auto says = [&](std::int64_t attribute) { return message(attribute, shadow, at); };
+  Step asks{.kind = StepKind::cm_disconnect, .at = at};
+  switch (shadow.connection(at)) {
+    case CmState::req_sent:
+    case CmState::rep_wait: return says(chance_.percent(65) ? rep : chance_.percent(60) ? mra : rej);
+    case CmState::req_received:
+    case CmState::mra_req_sent:
+      if (chance_.one_in(8)) {
+        Step again = says(req);
+        again.number = 1;
+        return again;
+      }
+      asks.kind = chance_.one_in(8) ? StepKind::cm_reject : StepKind::cm_accept;
+      if (asks.kind == StepKind::cm_accept) {
+        asks.count = 4;
+        asks.length = 1024;
+        asks.retries = 2;
+        asks.number = chance_.one_in(4) ? 1 : 0;
+      }
+      return asks;
+    case CmState::rep_sent:
+    case CmState::rtu_wait: return says(chance_.percent(75) ? rtu : chance_.percent(50) ? mra : rej);
+    case CmState::established: return chance_.percent(45) ? says(dreq) : chance_.one_in(4) ? says(lap) : asks;
+    case CmState::dreq_sent: return says(chance_.percent(75) ? drep : dreq);
+    case CmState::dreq_received: return chance_.percent(70) ? asks : says(dreq);
+    case CmState::timewait:
+    case CmState::idle:
+    case CmState::rep_received: break;
+  }
+  if (chance_.percent(70)) return says(req);
+  asks.kind = StepKind::cm_connect;
+  asks.retries = 2;
+  return asks;
+}
+
+/// A message that its state does not expect, or of an older connection, or with a field that is wrong.
+void Walk::lie_to_cm(Step& step, const World& shadow, const FrameMaker& maker) {
+  const std::uint64_t how = chance_.below(10);
+  if (how < 3) {
+    const auto all = static_cast<std::uint64_t>(last_cm_message - first_cm_message + 1);
+    step = message(first_cm_message + static_cast<std::int64_t>(chance_.below(all)), shadow, step.at);
+    step.number = static_cast<std::int64_t>(chance_.below(2));
+  } else if (how == 3) {
+    change_frame(step);
+  } else if (how == 4) {
+    step.flags ^= chance_.of(
+        std::array{step_flags::other_qkey, step_flags::other_pkey, step_flags::second_pkey, step_flags::limited_pkey});
+    if (chance_.one_in(3)) step.way = static_cast<std::int64_t>(chance_.below(ways));
+  } else if (const auto frame = maker.plain(step, shadow.objects(), {}); !frame.empty()) {
+    step.mutations.push_back(change_of_field(chance_, frame));
+  }
+  step.mutated = true;
+}
+
 Step Walk::legal(World& shadow, std::int64_t at) {
   const QueuePair* qp = shadow.queue_pair(at);
   const bool dead = !qp || qp->state == QpState::err || qp->state == QpState::reset || qp->state == QpState::sqe;
+  if (by_cm_ && chance_.one_in(shadow.connection(at) == machines::CmState::established && !dead ? 12 : 2))
+    return connection(shadow, at);
   if (dead && !chance_.one_in(4)) return connect(at);
   if (!qp) return connect(at);
   if (chance_.one_in(40)) return connect(at);
   const bool waits = qp->is_reliable() && qp->requester.window.outstanding() > 0;
-  if (options_.requester && waits && chance_.percent(55)) return answer(*qp, at);
-  if (options_.requester && chance_.one_in(9)) return post(at);
+  if (waits && chance_.percent(55)) return answer(*qp, at);
+  // A full queue is refused by verbs.
+  if (chance_.one_in(9) && (options_.verbs || qp->requester.queue.size() < 12)) return post(*qp, at);
   if (qp->receives.empty() && chance_.one_in(3)) {
     Step step{.kind = StepKind::receive, .at = at};
     step.length = chance_.one_in(4) ? 16 : 1024;
@@ -444,6 +581,8 @@ Step Walk::legal(World& shadow, std::int64_t at) {
     return step;
   }
   if (options_.verbs && chance_.one_in(14)) return verbs(at);
+  if (!options_.verbs && options_.windows && chance_.one_in(14))
+    if (auto step = window(shadow, at)) return *step;
   return request(*qp, at);
 }
 
@@ -579,6 +718,18 @@ void Walk::lie(Step& step, const QueuePair* qp) {
   if (chance_.one_in(5)) lie_once(step, qp);
 }
 
+/// The consumer takes the key away that a READ is being answered by.
+Step Walk::revoke(std::int64_t at) {
+  Step step{.kind = StepKind::invalidate, .at = at, .mutated = true};
+  const auto read = std::ranges::find_if(history_.rbegin(), history_.rend(), [&](const Said& said) {
+    const Opcode& op = opcode(static_cast<std::uint8_t>(said.step.opcode));
+    return said.step.at == at && op.known && op.operation == Operation::rdma_read_request;
+  });
+  step.key = read == history_.rend() ? key_of(Key::everything) : read->step.key;
+  if (step.key < key_of(Key::window)) step.kind = StepKind::deregister;
+  return step;
+}
+
 /// What the target does not have, or cannot do, is not asked of it.
 Step Walk::next(World& shadow, const FrameMaker& maker) {
   Step step = anything(shadow, maker);
@@ -588,16 +739,27 @@ Step Walk::next(World& shadow, const FrameMaker& maker) {
     step.opcode = code(op.transport, Operation::send);
     step.payload = std::min(step.payload, mtu);
   }
+  // At a real device a number that is near is another queue pair's.
+  const auto renumbers = [](const Mutation& mutation) {
+    return mutation.header == &info<Bth> && mutation.field && mutation.field->name == "dest_qp";
+  };
+  if (!options_.verbs && std::erase_if(step.mutations, renumbers) > 0) step.flags |= step_flags::no_such_qp;
   if (!options_.wait && step.kind != StepKind::wait) step.nanoseconds = 0;
   return step;
 }
 
 Step Walk::anything(World& shadow, const FrameMaker& maker) {
+  bound_ = {shadow.window_is_bound(0), shadow.window_is_bound(1)};
   const auto at = static_cast<std::int64_t>(chance_.one_in(6) ? 1 : 0);
   const QueuePair* qp = shadow.queue_pair(at);
+  if (options_.verbs && qp && answers_a_read(*qp) && chance_.one_in(6)) return revoke(at);
   if (options_.verbs && qp && chance_.one_in(20)) return misuse(at);
   Step step = legal(shadow, at);
   if (step.kind == StepKind::connect || chance_.percent(38)) return step;
+  if (step.kind == StepKind::cm) {
+    lie_to_cm(step, shadow, maker);
+    return step;
+  }
   if (step.kind != StepKind::request && step.kind != StepKind::answer) {
     // A consumer's request in a state that does not allow it is a lie, too.
     step.mutated = qp && qp->state != QpState::rts && options_.verbs;

@@ -1,7 +1,11 @@
 #include "conformance/fuzzer/world.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "conformance/device/cm_messages.hpp"
+#include "conformance/device/names.hpp"
 #include "conformance/device/reference.hpp"
 
 namespace rdmawire::fuzzer {
@@ -22,10 +26,8 @@ constexpr std::uint32_t all_rights = access::local_write | access::remote_write 
                                      access::flush_persistent;
 constexpr std::int64_t usual_pause = 20'000;
 constexpr std::uint32_t most_wakes = 4096;  // in one step: a queue pair that sends for ever ends nothing
-constexpr std::uint32_t receive_places = 8;
 const Gid group = Gid::ipv4(0xe0000101);
 
-std::uint32_t low(std::int64_t value) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value)); }
 std::uint8_t octet(std::int64_t value) { return static_cast<std::uint8_t>(static_cast<std::uint64_t>(value)); }
 template <class Enum>
 Enum clamped(std::int64_t value, Enum last) {
@@ -33,16 +35,6 @@ Enum clamped(std::int64_t value, Enum last) {
 }
 
 }  // namespace
-
-void Outcome::clear() {
-  frames.clear();
-  results.clear();
-  completions.clear();
-  events.clear();
-  notified = 0;
-  states = {};
-  receives = {};
-}
 
 World::World(std::uint64_t seed, const device::Faults& faults) {
   device_ = std::make_unique<Device>(device::reference_options(seed));
@@ -55,22 +47,13 @@ World::World(std::uint64_t seed, const device::Faults& faults) {
   channel_ = *d.create_channel();
   cq_ = *d.create_cq(1024, channel_);
   small_cq_ = *d.create_cq(3, channel_);
-  buffer_ = *d.alloc(layout::size);
-  const MutableBytes octets = d.memory(buffer_, layout::size);
-  for (std::size_t i = 0; i < octets.size(); ++i) octets[i] = static_cast<std::uint8_t>(i * 7 + (i >> 8));
-  const auto add = [&](layout::Range range, std::uint32_t rights, std::uint32_t pd) {
-    return *d.reg_mr(pd, buffer_ + range.offset, range.octets, rights);
-  };
-  const std::uint32_t of[] = {all_rights, access::remote_read, access::local_write | access::remote_write,
-                              access::local_write, all_rights};
-  const layout::Range at[] = {layout::everything, layout::read_only, layout::write_only, layout::closed,
-                              layout::foreign};
-  for (std::size_t i = 0; i < std::size(of); ++i)
-    regions_[i] = add(at[i], of[i], i == static_cast<std::size_t>(Key::foreign) ? other_pd_ : pd_)->handle;
-  regions_[5] = (*d.alloc_mr(pd_, layout::fast.octets))->handle;
-  receive_key_ = add(layout::receives, access::local_write, pd_)->key;
-  local_key_ = add(layout::local, access::local_write, pd_)->key;
-  windows_ = {(*d.alloc_mw(pd_, 2))->handle, (*d.alloc_mw(pd_, 2))->handle, (*d.alloc_mw(pd_, 1))->handle};
+  memory_.buffer = *d.alloc(layout::size);
+  fill_memory(d.memory(memory_.buffer, layout::size));
+  memory_.register_regions(all_rights, [&](layout::Range range, std::uint32_t rights, bool foreign) -> const Region& {
+    return **d.reg_mr(foreign ? other_pd_ : pd_, memory_.buffer + range.offset, range.octets, rights);
+  });
+  memory_.regions[5] = (*d.alloc_mr(pd_, layout::fast.octets))->handle;
+  memory_.windows = {(*d.alloc_mw(pd_, 2))->handle, (*d.alloc_mw(pd_, 2))->handle, (*d.alloc_mw(pd_, 1))->handle};
   srq_ = *d.create_srq(pd_, 8, 1);
   xrcd_ = *d.open_xrcd();
   other_xrcd_ = *d.open_xrcd();
@@ -78,10 +61,14 @@ World::World(std::uint64_t seed, const device::Faults& faults) {
   other_xrc_srq_ = *d.create_srq(pd_, 8, 1, 0, other_xrcd_, cq_);
   for (const std::uint32_t queue : {srq_, xrc_srq_, other_xrc_srq_})
     for (std::uint64_t i = 0; i < 4; ++i)
-      (void)d.post_srq_recv(queue, {.id = 900 + i, .sges = {{buffer_ + layout::receives.offset, 512, receive_key_}}});
+      (void)d.post_srq_recv(
+          queue, {.id = 900 + i, .sges = {{memory_.buffer + layout::receives.offset, 512, memory_.receive_key}}});
   ah_ = *d.create_ah(pd_, path_of(3));
   objects_.srqs = {d.srq(xrc_srq_)->number, d.srq(other_xrc_srq_)->number, 0x00abcdef};
-  objects_.memory[static_cast<std::size_t>(Key::unknown)] = {0x5a5a5a5a, buffer_ + layout::everything.offset};
+  objects_.memory[static_cast<std::size_t>(Key::unknown)] = {0x5a5a5a5a, memory_.buffer + layout::everything.offset};
+  (void)d.cm_listen({.address = {}, .port = cm_port}, 4);
+  for (std::size_t i = 0; i < qps_.size(); ++i)
+    objects_.connections[i].tester_id = static_cast<std::uint32_t>((i + 1) << 16);
   learn_objects();
 }
 
@@ -99,28 +86,25 @@ device::AddressVector World::path_of(std::int64_t gid) const {
 void World::learn_objects() {
   for (std::size_t i = 0; i < qps_.size(); ++i)
     if (const device::QueuePair* qp = device_->qp(qps_[i])) objects_.qpns[i] = qp->qpn;
-  for (std::size_t i = 0; i < regions_.size(); ++i)
-    if (const Region* region = device_->region(regions_[i]))
-      objects_.memory[i] = {region->key,
-                            i == static_cast<std::size_t>(Key::fast) ? buffer_ + layout::fast.offset : region->iova};
-  for (std::size_t i = 0; i < windows_.size(); ++i)
-    if (const device::Window* window = device_->window(windows_[i]))
-      objects_.memory[static_cast<std::size_t>(Key::window) + i] = {window->key, buffer_ + layout::everything.offset};
+  memory_.tell(
+      objects_, [&](std::uint32_t handle) { return device_->region(handle); },
+      [&](std::uint32_t handle) { return device_->window(handle); });
 }
 
 const device::QueuePair* World::queue_pair(std::int64_t at) const {
   return device_->qp(qps_[static_cast<std::size_t>(at)]);
 }
 
+bool World::window_is_bound(std::int64_t number) const {
+  const device::Window* window = device_->window(memory_.windows[static_cast<std::size_t>(number)]);
+  return window && window->region != 0;
+}
+
 void World::receive(std::int64_t at, std::int64_t octets, Outcome& outcome) {
-  constexpr std::uint64_t each = layout::receives.octets / receive_places;
-  const std::uint32_t length = std::min<std::uint32_t>(low(octets), layout::receives.octets);
-  const std::uint64_t place = length > each ? 0 : each * (received_ % receive_places);
-  ++received_;
   const device::QueuePair* qp = queue_pair(at);
   const std::uint32_t srq = qp ? qp->options.srq : 0;
-  device::ReceiveRequest request{.id = 500 + received_,
-                                 .sges = {{buffer_ + layout::receives.offset + place, length, receive_key_}}};
+  const device::Sge place = memory_.receive(received_++, octets);
+  device::ReceiveRequest request{.id = 500 + received_, .sges = {place}};
   if (qp && qp->options.type == QpType::xrc_target)
     tell(outcome, device_->post_srq_recv(xrc_srq_, std::move(request)));
   else if (srq != 0)
@@ -190,6 +174,68 @@ void World::connect(const Step& step, Outcome& outcome) {
          d.modify_qp(qp, {.state = state, .sqd_notify = state == QpState::sqd ? std::optional(true) : std::nullopt}));
 }
 
+machines::CmState World::connection(std::int64_t at) const {
+  const auto& all = device_->connections().connections;
+  const auto found = all.find(objects_.connections[static_cast<std::size_t>(at)].device_id);
+  return found == all.end() ? machines::CmState::idle : found->second.machine.state;
+}
+
+/// What the communication manager connects is a queue pair in RESET.
+void World::fresh_queue_pair(std::int64_t at, Outcome& outcome) {
+  const auto place = static_cast<std::size_t>(at);
+  Device& d = *device_;
+  if (const device::QueuePair* qp = d.qp(qps_[place])) {
+    if (qp->state == QpState::reset && qp->options.type == QpType::rc) return;
+    tell(outcome, d.destroy_qp(qps_[place]));
+  }
+  device::QueuePairOptions options{.type = QpType::rc, .pd = pd_, .send_cq = cq_, .recv_cq = cq_};
+  options.max_send_wr = options.max_recv_wr = 16;
+  const auto made = d.create_qp(options);
+  tell(outcome, made);
+  if (made) qps_[place] = *made;
+}
+
+/// What the device's consumer asks of its communication manager.
+void World::speak(const Step& step, Outcome& outcome) {
+  const auto at = static_cast<std::size_t>(step.at);
+  Device& d = *device_;
+  const auto retries = static_cast<std::uint8_t>(octet(step.retries) & 7);
+  switch (step.kind) {
+    case StepKind::cm_connect: {
+      fresh_queue_pair(step.at, outcome);
+      const auto made = d.cm_connect({Gid::ipv4(0x0a000009), cm_port}, {},
+                                     {.retry_count = retries, .rnr_retry_count = retries, .qp = qps_[at]});
+      tell(outcome, made);
+      if (!made) return;
+      connections_[at] = *made;
+      ++objects_.connections[at].tester_id;
+      objects_.connections[at].device_id = 0;
+      break;
+    }
+    case StepKind::cm_accept:
+      if ((step.flags & 1) == 0) fresh_queue_pair(step.at, outcome);
+      tell(outcome, d.cm_accept(connections_[at],
+                                {.rnr_retry_count = retries, .qp = qps_[at], .says_goodbye = step.number == 0}));
+      for (std::int64_t i = 0; i < step.count; ++i) receive(step.at, step.length, outcome);
+      break;
+    case StepKind::cm_reject: tell(outcome, d.cm_reject(connections_[at], {})); break;
+    default: tell(outcome, d.cm_disconnect(connections_[at])); break;
+  }
+}
+
+/// Whose event it is: a request's by the queue pair that the tester named.
+void World::listen_to(const device::CmEvent& event) {
+  if (event.type == device::CmEventType::connect_request) {
+    const std::size_t at = event.peer.qpn & 1U;
+    connections_[at] = event.cm_id;
+    objects_.connections[at].device_id = event.connection;
+    return;
+  }
+  for (std::size_t at = 0; at < connections_.size(); ++at)
+    if (connections_[at] == event.cm_id && event.type == device::CmEventType::addr_resolved)
+      objects_.connections[at].device_id = event.connection;
+}
+
 void World::modify(const Step& step, Outcome& outcome) {
   device::QueuePairChange change;
   const auto given = [&](unsigned bit) { return (static_cast<std::uint64_t>(step.mask) >> bit & 1) != 0; };
@@ -215,51 +261,21 @@ void World::modify(const Step& step, Outcome& outcome) {
 }
 
 void World::post(const Step& step, Outcome& outcome) {
-  SendRequest asked{.id = ++last_id_, .opcode = clamped(step.opcode, WorkOpcode::unknown)};
+  SendRequest asked = WorldMemory::remote_work(step, ++last_id_);
   const std::uint32_t length = low(step.length);
   const bool atomic = asked.opcode == WorkOpcode::compare_swap || asked.opcode == WorkOpcode::fetch_add;
-  if (asked.opcode != WorkOpcode::flush)
-    asked.sges = {{buffer_ + layout::local.offset + (low(step.offset) & 0x7ffU), atomic ? 8U : length, local_key_}};
-  asked.solicited = (step.flags & 1) != 0;
-  asked.fence = (step.flags & 2) != 0;
-  asked.signaled = (step.flags & 4) == 0;
-  asked.remote_address = tester_address;
-  asked.rkey = tester_key;
-  asked.immediate = low(step.immediate);
-  asked.swap_add = static_cast<std::uint64_t>(step.value);
-  asked.compare = static_cast<std::uint64_t>(step.compare);
+  if (asked.opcode != WorkOpcode::flush) asked.sges = {memory_.local(step, atomic ? 8U : length)};
   asked.length = length;
   asked.ah = ah_;
   asked.remote_qpn = tester_qpn;
-  asked.remote_qkey = (step.flags & 8) != 0 ? 0x80000005U : usual_qkey;
+  asked.remote_qkey = (step.flags & 8) != 0 ? privileged_qkey : usual_qkey;
   asked.xrc_srq = 0x4321;
   tell(outcome, device_->post_send(qps_[static_cast<std::size_t>(step.at)], std::move(asked)));
 }
 
 void World::post_work(const Step& step, Outcome& outcome) {
   learn_objects();
-  SendRequest asked{.id = ++last_id_};
-  const auto key = static_cast<std::size_t>(step.key);
-  const std::uint64_t address = objects_.memory[key].address + static_cast<std::uint64_t>(step.offset);
-  asked.rights = low(step.rights) & access::all;
-  asked.address = asked.iova = address;
-  asked.octets_bound = static_cast<std::uint64_t>(step.length);
-  asked.fence = (step.flags & 2) != 0;
-  if (step.kind == StepKind::bind) {
-    asked.opcode = WorkOpcode::bind_mw;
-    asked.window = windows_[static_cast<std::size_t>(std::clamp<std::int64_t>(step.number, 0, 2))];
-    asked.region = regions_[std::min<std::size_t>(key, 5)];
-    asked.new_key = low(step.immediate);
-  } else if (step.kind == StepKind::fast_register) {
-    asked.opcode = WorkOpcode::reg_mr;
-    asked.region = regions_[5];
-    asked.address = buffer_ + layout::fast.offset + static_cast<std::uint64_t>(step.offset);
-    asked.iova = asked.address;
-    asked.new_key = low(step.immediate);
-  } else {
-    asked.opcode = WorkOpcode::local_inv;
-    asked.rkey = objects_.memory[key].key;
-  }
+  SendRequest asked = memory_.local_work(step, ++last_id_, objects_);
   const std::uint32_t qp = qps_[static_cast<std::size_t>(step.at)];
   if (step.kind == StepKind::bind && std::clamp<std::int64_t>(step.number, 0, 2) == 2 && (step.flags & 4) != 0)
     tell(outcome, device_->bind_mw(qp, std::move(asked)));
@@ -293,6 +309,14 @@ void World::drain(Outcome& outcome) {
   while (const auto event = device_->get_async_event()) outcome.events.push_back(*event);
   for (auto told = device_->get_cq_event(channel_); told && *told; told = device_->get_cq_event(channel_))
     ++outcome.notified;
+  while (const auto event = device_->get_cm_event()) {
+    listen_to(*event);
+    outcome.told.push_back(
+        fmt::format("{}: error {}, reason {}, queue pair {:#x}, PSN {}, {} and {} at a time",
+                    device::names::name_of(device::names::cm_event, static_cast<std::uint64_t>(event->type)),
+                    event->error, event->reason, event->peer.qpn, event->peer.starting_psn,
+                    event->peer.responder_resources, event->peer.initiator_depth));
+  }
   for (std::size_t i = 0; i < qps_.size(); ++i) {
     const device::QueuePair* qp = device_->qp(qps_[i]);
     outcome.states[i] = qp ? qp->state : QpState::reset;
@@ -309,6 +333,13 @@ void World::perform(const Step& step, std::span<const std::vector<std::uint8_t>>
       (void)device_->poll_cq(small_cq_, 16);
       connect(step, outcome);
       break;
+    case StepKind::cm:
+      if (step.opcode == device::cm_attribute::req && step.number == 0) {
+        KnownConnection& known = objects_.connections[static_cast<std::size_t>(step.at)];
+        ++known.tester_id;
+        known.device_id = 0;
+      }
+      [[fallthrough]];
     case StepKind::request:
     case StepKind::answer:
       for (const auto& frame : frames) send(frame, outcome);
@@ -323,12 +354,17 @@ void World::perform(const Step& step, std::span<const std::vector<std::uint8_t>>
     case StepKind::fast_register:
     case StepKind::invalidate: post_work(step, outcome); break;
     case StepKind::deregister:
-      tell(outcome, device_->dereg_mr(regions_[static_cast<std::size_t>(std::min<std::int64_t>(step.key, 5))]));
+      tell(outcome, device_->dereg_mr(memory_.regions[static_cast<std::size_t>(std::min<std::int64_t>(step.key, 5))]));
       break;
     case StepKind::attach: tell(outcome, device_->attach_mcast(qp, group)); break;
     case StepKind::detach: tell(outcome, device_->detach_mcast(qp, group)); break;
     case StepKind::destroy: tell(outcome, device_->destroy_qp(qp)); break;
     case StepKind::destroy_cq: tell(outcome, device_->destroy_cq(step.number == 0 ? cq_ : small_cq_)); break;
+    case StepKind::cm_connect:
+    case StepKind::cm_accept:
+    case StepKind::cm_reject:
+    case StepKind::cm_disconnect: speak(step, outcome); break;
+    default: break;  // of iWARP
   }
   run(pause, outcome);
   drain(outcome);

@@ -5,56 +5,19 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "conformance/device/device.hpp"
+#include "conformance/fuzzer/connections.hpp"
 #include "conformance/fuzzer/frames.hpp"
+#include "conformance/fuzzer/known_objects.hpp"
+#include "conformance/fuzzer/layout.hpp"
+#include "conformance/fuzzer/outcome.hpp"
 #include "conformance/fuzzer/script.hpp"
+#include "conformance/fuzzer/world_memory.hpp"
 
 namespace rdmawire::fuzzer {
-
-/// The consumer's memory, one piece of it. Between what is registered lies what nobody may write.
-namespace layout {
-inline constexpr std::uint64_t page = 4096, size = 19 * page;
-struct Range {
-  std::uint64_t offset, octets;
-  [[nodiscard]] constexpr std::uint64_t end() const { return offset + octets; }
-};
-inline constexpr Range everything{1 * page, page}, read_only{3 * page, 1000}, write_only{5 * page, page},
-    closed{7 * page, page}, foreign{8 * page, page}, fast{10 * page, page}, receives{12 * page, 2 * page},
-    local{15 * page, 3 * page};
-/// A type 2 window covers so much of `everything`, from its beginning.
-inline constexpr std::uint64_t window_octets = 512;
-/// What may change: by remote writes and atomics, by receives, by the device's own READs.
-inline constexpr Range writable[] = {everything, write_only, fast, receives, local};
-}  // namespace layout
-
-/// What the tester knows of a device's objects, so that it can name them in frames.
-struct KnownObjects {
-  std::array<std::uint32_t, 2> qpns{};
-  struct Memory {
-    std::uint32_t key = 0;
-    std::uint64_t address = 0;
-    friend bool operator==(const Memory&, const Memory&) = default;
-  };
-  std::array<Memory, keys> memory{};
-  std::array<std::uint32_t, 3> srqs{};  ///< numbers of XRC: the right one, one of another domain, none
-
-  friend bool operator==(const KnownObjects&, const KnownObjects&) = default;
-};
-
-/// What came of one step.
-struct Outcome {
-  std::vector<std::vector<std::uint8_t>> frames;  ///< that the device sent, in order
-  std::vector<int> results;                       ///< of verbs: 0, or the error's number
-  std::vector<device::Completion> completions;
-  std::vector<device::AsyncEvent> events;
-  std::uint32_t notified = 0;  ///< events of the completion channel
-  std::array<device::QpState, 2> states{};
-  std::array<std::uint32_t, 2> receives{};  ///< that wait
-
-  void clear();
-};
 
 /// One fresh device and its objects.
 class World {
@@ -68,11 +31,15 @@ class World {
 
   /// As they were after the last step; of what is gone, as they were before.
   [[nodiscard]] const KnownObjects& objects() const { return objects_; }
-  [[nodiscard]] Bytes memory() { return device_->memory(buffer_, layout::size); }
+  [[nodiscard]] Bytes memory() { return device_->memory(memory_.buffer, layout::size); }
   /// nullptr: none is in that place.
   [[nodiscard]] const device::QueuePair* queue_pair(std::int64_t at) const;
+  /// Of that number, as bind has it.
+  [[nodiscard]] bool window_is_bound(std::int64_t number) const;
   [[nodiscard]] const device::Port& port() const { return device_->port(); }
   [[nodiscard]] std::int64_t now() const { return now_; }
+  /// Where the device's communication manager stands with the connection in that place.
+  [[nodiscard]] machines::CmState connection(std::int64_t at) const;
   [[nodiscard]] device::Device& device() { return *device_; }
 
  private:
@@ -84,6 +51,9 @@ class World {
   void send(Bytes frame, Outcome& outcome);
   void run(std::int64_t nanoseconds, Outcome& outcome);
   void drain(Outcome& outcome);
+  void fresh_queue_pair(std::int64_t at, Outcome& outcome);
+  void speak(const Step& step, Outcome& outcome);
+  void listen_to(const device::CmEvent& event);
   void learn_objects();
   [[nodiscard]] device::AddressVector path_of(std::int64_t gid) const;
   template <class T>
@@ -94,12 +64,10 @@ class World {
   std::unique_ptr<device::Device> device_;
   std::uint32_t pd_ = 0, other_pd_ = 0, channel_ = 0, cq_ = 0, small_cq_ = 0, srq_ = 0;
   std::uint32_t xrcd_ = 0, other_xrcd_ = 0, xrc_srq_ = 0, other_xrc_srq_ = 0, ah_ = 0;
-  std::uint64_t buffer_ = 0;
-  std::uint32_t receive_key_ = 0, local_key_ = 0;
+  WorldMemory memory_;
   std::array<std::uint32_t, 2> qps_{};
-  std::array<std::uint32_t, 6> regions_{};  ///< handles, of the keys up to fast
-  std::array<std::uint32_t, 3> windows_{};  ///< likewise, from window on
   KnownObjects objects_;
+  std::array<std::uint32_t, 2> connections_{};  ///< handles
   std::int64_t now_ = 0;
   std::uint64_t last_id_ = 0;
   std::uint32_t received_ = 0;  ///< receive requests that were posted: where the next one lies

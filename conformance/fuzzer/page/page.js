@@ -18,13 +18,12 @@ function show_summary(report) {
       make("div", {}, make("h1", {id: "title"}, `Fuzzing ${report.target}`), make("p", {class: "program"}, `seed ${report.seed}`)),
       make("strong", {}, found ? `${found} ${found === 1 ? "finding" : "findings"}` : "nothing found")),
     make("div", {class: "cards"},
-      card("executions", integer.format(counts.executions), "mutated steps, each with its oracles"),
-      card("per second", integer.format(counts.executions / Math.max(counts.seconds, 1e-9))),
-      card("steps", integer.format(counts.steps)),
-      card("connections", integer.format(counts.connections)),
-      card("edges", integer.format(counts.edges), "state × what was said × what was answered"),
-      card("corpus", integer.format(counts.corpus), "scripts"),
-      card("restarts", integer.format(counts.restarts), "of a device that was gone")));
+      card("executions", integer.format(counts.executions), `${integer.format(counts.executions / Math.max(counts.seconds, 1e-9))} a second, of ${integer.format(counts.steps)} steps`),
+      card("connections", integer.format(counts.connections), counts.restarts > 0 ? `${integer.format(counts.restarts)} restarts of a device that was gone` : "the device was never gone"),
+      card("edges of answers", integer.format(counts.edges), "state × what was said × what was answered"),
+      card("edges of code", known(counts.code_edges) ? integer.format(counts.code_edges) : "–", known(counts.code_edges) ? "of the device: pairs of basic blocks" : object(report.feedback).code_offered ? "not counted" : "not offered by this device"),
+      card("edges of monitors", known(counts.monitor_edges) ? integer.format(counts.monitor_edges) : "–", known(counts.monitor_edges) ? "state × frame × state, and how rules were judged" : "not counted"),
+      card("corpus", integer.format(counts.corpus), "scripts")));
   section.hidden = false;
 }
 
@@ -38,10 +37,17 @@ function show_findings(report) {
     const fact = (term, value) => known(value) && facts.append(make("div", {}, make("dt", {}, term), make("dd", {}, value)));
     fact("expected", one.expected);
     fact("actual", one.actual);
-    fact("rules", list(one.rules).join(", ") || null);
+    const rules = list(one.rules).map(id => ({id, ...object(object(report.rules)[id])}));
+    if (rules.length)
+      facts.append(make("div", {class: "rules"}, make("dt", {}, rules.length === 1 ? "rule" : "rules"),
+        make("dd", {}, ...rules.map(rule => make("div", {}, rule.alias ? make("b", {}, rule.alias, " ") : null, make("code", {}, rule.id), rule.sentence ? make("p", {class: "note"}, rule.sentence) : null)))));
+    fact("like", list(one.like).length ? `the reference device with ${list(one.like).join(", or ")}` : null);
     fact("execution", integer.format(one.execution));
     fact("seen", `${integer.format(one.times)} ×`);
     fact("reproduced", one.reproduced ? "yes, by the script below" : "no: it needs more than its script");
+    const cut = object(one.minimised);
+    if (cut.trials > 0)
+      fact("cut down", `by ${integer.format(cut.trials)} trials${cut.restarts > 0 ? `, ${integer.format(cut.restarts)} of which ended the device` : ""}${cut.whole || !one.reproduced ? "" : "; more could be left out, but what it may cost was spent"}`);
     fact("files", one.directory);
     section.append(make("article", {class: "panel"},
       make("h3", {}, `${index + 1}. ${one.signature} `, make("span", {class: `badge ${one.reproduced ? "error" : "warning"}`}, one.oracle)),

@@ -1,0 +1,120 @@
+#include "conformance/fuzzer/agent_target.hpp"
+
+#include "conformance/device/names.hpp"
+#include "conformance/fuzzer/frames.hpp"
+
+namespace rdmawire::fuzzer {
+
+using nlohmann::json;
+namespace access = device::access;
+namespace names = device::names;
+
+tl::expected<void, conformance::TargetError> AgentTarget::open(std::unique_ptr<conformance::Target> first) {
+  lost_.reset();
+  forget();
+  device_.reset();
+  if (!first) {
+    auto opened = reopen_();
+    if (!opened) return tl::unexpected(opened.error());
+    first = std::move(*opened);
+  }
+  device_ = std::move(first);
+  conformance::DeviceUnderTest& device = device_->device();
+  const std::uint64_t handle = device.device->handle();
+  memory_.emplace(*device.peer);
+  pd_ = ask("alloc_pd", {{"device", handle}}).value("pd", 0U);
+  other_pd_ = ask("alloc_pd", {{"device", handle}}).value("pd", 0U);
+  cq_ = ask("create_cq", {{"device", handle}, {"cqe", 256}}).value("cq", 0U);
+  make_memory();
+  make_objects();
+  if (lost_) return tl::unexpected(conformance::TargetError{false, *lost_});
+  return {};
+}
+
+void AgentTarget::make_memory() {
+  memory_->make(pd_, other_pd_, all_rights(), objects_, lost_);
+  invalidates_ = false;
+}
+
+std::uint32_t AgentTarget::all_rights() {
+  return access::local_write | access::remote_write | access::remote_read | access::remote_atomic;
+}
+
+std::optional<std::string> AgentTarget::gone() {
+  if (const auto gone = device_ ? device_->gone() : std::nullopt) return gone->why;
+  return lost_;
+}
+
+std::vector<std::string> AgentTarget::complaints() {
+  return device_ ? device_->complaints() : std::vector<std::string>();
+}
+
+std::optional<std::string> AgentTarget::revive() {
+  if (auto opened = open(); !opened) return opened.error().message;
+  return std::nullopt;
+}
+
+std::optional<std::string> AgentTarget::begin() {
+  (void)completions();
+  received_ = 0;
+  posted_ = 0;
+  // A key that an invalidation took away, in the life before, is bad for good.
+  if (invalidates_) make_memory();
+  if (!lost_) memory_->fill(lost_);
+  return gone();
+}
+
+std::vector<device::Completion> AgentTarget::completions(std::size_t least, std::chrono::milliseconds within) {
+  std::vector<device::Completion> all;
+  json arguments = {{"cq", cq_}, {"max", 64}, {"timeout_ms", least == 0 ? 0 : within.count()}};
+  if (least > 0) arguments["min"] = std::min<std::size_t>(least, 64);
+  const json told = ask("poll", arguments);
+  if (!told.contains("completions")) return all;
+  for (const json& one : told["completions"]) {
+    device::Completion completion;
+    completion.id = one.value("wr_id", std::uint64_t{0});
+    completion.status = static_cast<device::Status>(one.value("status_number", 0U));
+    completion.octets = one.value("byte_len", 0U);
+    for (const auto& opcode : names::completion_opcode)
+      if (opcode.name == one.value("opcode", ""))
+        completion.opcode = static_cast<device::CompletionOpcode>(opcode.value);
+    completion.qpn = one.value("qp_num", 0U);
+    completion.has_immediate = one.contains("imm");
+    completion.immediate = one.value("imm", 0U);
+    all.push_back(completion);
+  }
+  return all;
+}
+
+std::optional<json> AgentTarget::send_request(const Step& step) {
+  using device::WorkOpcode;
+  ++posted_;
+  const char* opcode = nullptr;
+  for (const auto& known : names::opcode)
+    if (known.value == static_cast<std::uint64_t>(step.opcode)) opcode = known.name.data();
+  if (!opcode) return std::nullopt;
+  const auto asked = static_cast<WorkOpcode>(step.opcode);
+  json request = {{"opcode", opcode}, {"wr_id", posted_}, {"sges", json::array()}};
+  const bool atomic = asked == WorkOpcode::compare_swap || asked == WorkOpcode::fetch_add;
+  if (asked != WorkOpcode::send && asked != WorkOpcode::send_imm && asked != WorkOpcode::send_inv) {
+    request["remote_addr"] = tester_address;
+    request["rkey"] = tester_key;
+  }
+  if (atomic || step.length > 0)
+    request["sges"].push_back(memory_->local(step.offset & 0x7ff, atomic ? 8 : step.length));
+  if (asked == WorkOpcode::send_imm || asked == WorkOpcode::write_imm)
+    request["imm"] = static_cast<std::uint32_t>(step.immediate);
+  if (asked == WorkOpcode::compare_swap) {
+    request["compare"] = static_cast<std::uint64_t>(step.compare);
+    request["swap"] = static_cast<std::uint64_t>(step.value);
+  }
+  if (asked == WorkOpcode::fetch_add) request["add"] = static_cast<std::uint64_t>(step.value);
+  json flags = json::array();
+  if ((step.flags & 1) != 0) flags.push_back("solicited");
+  if ((step.flags & 2) != 0) flags.push_back("fence");
+  if ((step.flags & 4) == 0) flags.push_back("signaled");
+  request["flags"] = flags;
+  return request;
+}
+
+}  // namespace rdmawire::fuzzer

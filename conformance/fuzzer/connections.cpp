@@ -1,0 +1,94 @@
+#include "conformance/fuzzer/connections.hpp"
+
+#include <algorithm>
+
+#include "conformance/device/cm_messages.hpp"
+#include "conformance/fuzzer/frames.hpp"
+#include "dissectors/protocol/cm.hpp"
+#include "dissectors/protocol/mad.hpp"
+
+namespace rdmawire::fuzzer {
+
+namespace {
+
+constexpr std::uint64_t tester_guid = 0x020000fffe000009, transactions = 0x7e57'0000'0000'0000;
+constexpr std::uint8_t rdma_cm_ipv4 = 4;
+constexpr std::uint16_t tester_port_number = 7100;
+
+/// A number that a message of the tester's has in its field of that name.
+struct Said {
+  std::string_view field;
+  std::uint64_t value;
+};
+
+void fill(const HeaderInfo& header, std::span<const Said> said, std::uint8_t* at) {
+  for (const Said& one : said)
+    if (const auto field = std::ranges::find(header.fields, one.field, &Field::name); field != header.fields.end())
+      field->store(at, one.value);
+}
+
+void fill_address(const HeaderInfo& header, std::string_view name, const device::Gid& gid, std::uint8_t* at) {
+  if (const auto field = std::ranges::find(header.fields, name, &Field::name); field != header.fields.end())
+    std::ranges::copy(gid.octets, at + field->bit / 8);
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> cm_datagram(const Step& step, const KnownConnection& known, const device::Gid& from,
+                                      const device::Gid& to) {
+  using device::cm_attribute::req;
+  const auto attribute = static_cast<std::uint16_t>(step.opcode);
+  const auto slot = static_cast<std::uint32_t>(step.at);
+  const bool fresh = attribute == req && step.number == 0;
+  const std::uint32_t own = known.tester_id + (fresh ? 1 : 0);
+  std::vector<std::uint8_t> datagram(Mad::whole, 0);
+  const Said mad[] = {
+      {"base_version", Mad::version}, {"class", management_class::communication}, {"class_version", 2},
+      {"method", mad_method::send},   {"transaction_id", transactions | own},     {"attribute_id", attribute}};
+  fill(info<Mad>, mad, datagram.data());
+  const HeaderInfo* header = mad_attribute(management_class::communication, attribute, mad_method::send);
+  if (!header) return datagram;
+  std::uint8_t* body = datagram.data() + Mad::size;
+  const Said message[] = {{"local_comm_id", own},
+                          {"remote_comm_id", known.device_id},
+                          {"request_id", own},
+                          {"service_id", device::service_of_port(cm_port)},
+                          {"local_ca_guid", tester_guid},
+                          {"local_qpn", tester_qpn + slot},
+                          {"remote_qpn", static_cast<std::uint64_t>(step.immediate)},
+                          {"responder_resources", static_cast<std::uint64_t>(step.depth)},
+                          {"initiator_depth", static_cast<std::uint64_t>(step.depth)},
+                          {"remote_cm_response_timeout", 12},
+                          {"local_cm_response_timeout", 12},
+                          {"starting_psn", static_cast<std::uint64_t>(step.own_psn) & 0xffffff},
+                          {"retry_count", static_cast<std::uint64_t>(step.retries)},
+                          {"rnr_retry_count", static_cast<std::uint64_t>(step.retries)},
+                          {"max_cm_retries", 2},
+                          {"pkey", 0xffff},
+                          {"path_mtu", 1},
+                          {"primary_local_lid", 0xffff},
+                          {"primary_remote_lid", 0xffff},
+                          {"primary_hop_limit", 64},
+                          {"primary_local_ack_timeout", static_cast<std::uint64_t>(step.timeout)},
+                          {"message", static_cast<std::uint64_t>(step.value)},
+                          {"reason", static_cast<std::uint64_t>(step.compare)},
+                          {"status", static_cast<std::uint64_t>(step.compare)},
+                          {"service_timeout", static_cast<std::uint64_t>(step.length)}};
+  fill(*header, message, body);
+  for (const std::string_view name : {"primary_local_gid", "alternate_local_gid"})
+    fill_address(*header, name, from, body);
+  for (const std::string_view name : {"primary_remote_gid", "alternate_remote_gid"})
+    fill_address(*header, name, to, body);
+  if (header == &info<CmReq>) {
+    const Said ip[] = {{"ip_version", rdma_cm_ipv4},
+                       {"src_port", tester_port_number + slot},
+                       {"src.ipv4", from.ipv4_address()},
+                       {"dst.ipv4", to.ipv4_address()}};
+    fill_address(*header, "alternate_local_gid", {}, body);  // there is no alternate path
+    fill_address(*header, "alternate_remote_gid", {}, body);
+    fill(info<RdmaCm>, ip, body + CmReq::size);
+  }
+  return datagram;
+}
+
+}  // namespace rdmawire::fuzzer

@@ -1,0 +1,124 @@
+#include "conformance/fuzzer/monitor_view.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "conformance/monitors/monitors.hpp"
+#include "dissectors/tracking/dissector.hpp"
+#include "dissectors/tracking/tracker.hpp"
+
+namespace rdmawire::fuzzer {
+
+using tracking::Connection;
+using tracking::End;
+
+/// Ports that frames of the device came from, in all lives: the device alone is judged, the tester lies on purpose. The
+/// first is nobody's: without any, everybody would be judged.
+struct MonitorView::Known {
+  std::vector<tracking::PortAddress> ports{tracking::PortAddress{}};
+};
+
+namespace {
+
+tracking::TrackerOptions tracker_options() {
+  tracking::TrackerOptions options;
+  options.transport = true;
+  // A life has a handful of connections: tables for thousands would be most of its cost.
+  options.connections = 64;
+  options.waiting_packets = 4096;
+  options.notes_addresses = false;
+  return options;
+}
+
+}  // namespace
+
+class MonitorView::Life final : public tracking::Sink {
+ public:
+  Life(EdgeMap& map, Known& known)
+      : map_(map),
+        known_(known),
+        monitors_({.rules = {}, .trust = {.at = {}, .judged = known.ports}}),
+        tracker_(*this, tracker_options()) {}
+
+  void add(const Exchanged& one) {
+    ++packet_.number;
+    packet_.time_ns = one.time;
+    packet_.link = LinkType::ethernet;
+    dissector_.dissect(packet_, one.frame, static_cast<std::uint32_t>(one.frame.size()));
+    if (!one.sent)
+      if (const auto ports = tracking::ports_of(packet_.stack);
+          ports && std::ranges::find(known_.ports, ports->from) == known_.ports.end())
+        known_.ports.push_back(ports->from);
+    monitors_.take(packet_);
+    states_.assign(1, monitors_.management_state());
+    reached(0, static_cast<std::uint64_t>(one.sent));
+    tracker_.add(packet_);
+  }
+
+  void end() {
+    tracker_.finish();
+    const auto& tallies = monitors_.judge().tallies();
+    for (std::size_t i = 0; i < tallies.size(); ++i) {
+      const conformance::Tally& tally = tallies[i];
+      if (tally.holds != 0) map_.add(mix(i, 1));
+      if (tally.violated != 0) map_.add(mix(i, 2));
+      for (std::size_t why = 0; why < tally.open.size(); ++why)
+        if (tally.open[why] != 0) map_.add(mix(i, 3 + why));
+    }
+  }
+
+  void transport(const Connection& connection, End from, const tracking::TransportPacket& t,
+                 const tracking::Agreement* agreement) override {
+    monitors_.transport(connection, from, t, agreement);
+    monitors_.states_of(connection.id, states_);
+    reached(connection.id, std::uint64_t{t.op->value} << 8 | static_cast<std::uint64_t>(from));
+  }
+  void stream(const Connection& connection, End from, const tracking::Packet& packet) override {
+    monitors_.stream(connection, from, packet);
+    monitors_.states_of(connection.id, states_);
+    reached(connection.id, static_cast<std::uint64_t>(from));
+  }
+  void event(const Connection* connection, const tracking::Event& event) override {
+    monitors_.event(connection, event);
+    map_.add(mix(static_cast<std::uint64_t>(event.kind) << 8 | static_cast<std::uint64_t>(event.cause), 0));
+  }
+  void connection(const Connection& connection, tracking::Farewell farewell) override {
+    monitors_.connection(connection, farewell);
+  }
+  void merged(const Connection& connection, std::uint64_t id) override { monitors_.merged(connection, id); }
+
+ private:
+  /// `said` took this connection's monitors to states_.
+  void reached(std::uint64_t connection, std::uint64_t said) {
+    std::vector<std::uint64_t>& before = before_[connection];
+    before.resize(states_.size());
+    for (std::size_t i = 0; i < states_.size(); ++i)
+      if (before[i] != states_[i]) map_.add(mix(mix(before[i], states_[i]), said << 8 | i));
+    std::swap(before, states_);
+  }
+
+  EdgeMap& map_;
+  Known& known_;
+  conformance::Monitors monitors_;
+  tracking::Dissector dissector_;
+  tracking::Tracker tracker_;
+  tracking::Packet packet_;
+  std::vector<std::uint64_t> states_;
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> before_;  // states by connection; 0: of the CM
+};
+
+MonitorView::MonitorView() : known_(std::make_unique<Known>()) {}
+MonitorView::~MonitorView() = default;
+
+void MonitorView::begin(EdgeMap& map) { life_ = std::make_unique<Life>(map, *known_); }
+
+void MonitorView::add(std::span<const Exchanged> frames) {
+  for (const Exchanged& one : frames) life_->add(one);
+}
+
+void MonitorView::end() {
+  if (life_) life_->end();
+  life_.reset();
+}
+
+}  // namespace rdmawire::fuzzer

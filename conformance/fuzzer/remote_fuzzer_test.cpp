@@ -1,0 +1,131 @@
+/// The fuzzer at a device behind an agent: here the reference device, by its verbs and its wire, as a real one is.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "conformance/fuzzer/requests.hpp"
+#include "conformance/fuzzer/session.hpp"
+#include "conformance/fuzzer/walk.hpp"
+
+namespace rdmawire::fuzzer {
+namespace {
+
+std::unique_ptr<Target> behind_an_agent(const std::vector<std::string>& faults = {}) {
+  conformance::TargetOptions options;
+  options.faults = faults;
+  auto opened = remote_target([options] { return conformance::Target::open(options); }, "behind an agent");
+  EXPECT_TRUE(opened) << opened.error().message;
+  return std::move(*opened);
+}
+
+Script script_of(const std::string& steps) { return parse_script(R"({"seed":1,"steps":[)" + steps + "]}").value(); }
+const std::string rc =
+    R"({"do":"connect","state":3,"rights":14,"depth":4,"count":4,"length":1024,"psn":10,"own_psn":20,"retries":7})";
+const std::string uc =
+    R"({"do":"connect","service":1,"state":3,"rights":14,"count":4,"length":1024,"psn":10,"own_psn":20})";
+const std::string ud = R"({"do":"connect","service":2,"state":3,"count":4,"length":1024,"own_psn":20})";
+
+/// What a script alarms in a device with these faults; empty: nothing.
+std::string alarm_of(const std::string& steps, const std::vector<std::string>& faults = {}) {
+  const auto target = behind_an_agent(faults);
+  const Replayed replayed = replay(script_of(steps), *target, true);
+  return replayed.alarm ? replayed.alarm->signature : "";
+}
+
+TEST(RemoteFuzzer, FindsNothingInASoundDevice) {
+  const auto looks = [](const Step& step) -> std::optional<Step> {
+    for (const Mutation& one : step.mutations)
+      EXPECT_FALSE(one.field && one.field->name == "dest_qp") << "may be the other queue pair's";
+    EXPECT_FALSE(step.kind == StepKind::post && (step.flags & 2) != 0) << "a fence";
+    return std::nullopt;
+  };
+  Session session(behind_an_agent(), {.seed = 1, .mutator = looks});
+  ASSERT_EQ(session.run({.executions = 2'000}), std::nullopt);
+  for (const Finding& finding : session.findings())
+    ADD_FAILURE() << finding.alarm.signature << "\n"
+                  << finding.alarm.expected << "\n"
+                  << finding.alarm.actual << "\n"
+                  << to_json(finding.minimal).dump(1);
+  // Every service that rxe has, and both ends of it.
+  const Statistics& made = session.statistics();
+  for (const StepKind kind : {StepKind::connect, StepKind::request, StepKind::answer, StepKind::post})
+    EXPECT_GT(made.by_kind[static_cast<std::size_t>(kind)], 50U) << to_string(kind);
+}
+
+TEST(RemoteFuzzer, ADatagramsNetworkHeaderIsTheOneThatWasSent) {
+  const std::string datagram = R"({"do":"request","opcode":100,"payload":24,"flags":1})";
+  EXPECT_EQ(alarm_of(ud + "," + datagram + "," + datagram), "");
+  EXPECT_THAT(alarm_of(ud + "," + datagram, {"network-header-at-front"}), testing::StartsWith("memory: request"));
+}
+
+TEST(RemoteFuzzer, FindsWhatAnUnreliableReceiverTakesWrongly) {
+  EXPECT_EQ(alarm_of(ud + R"(,{"do":"request","opcode":100,"payload":8,"flags":16,"mutated":true})"), "");
+  EXPECT_THAT(
+      alarm_of(ud + R"(,{"do":"request","opcode":100,"payload":8,"flags":16,"mutated":true})", {"ignores-qkey"}),
+      testing::HasSubstr("request"));
+  EXPECT_EQ(alarm_of(uc + R"(,{"do":"request","opcode":42,"length":8,"payload":8})"), "");
+}
+
+TEST(RemoteFuzzer, AKeyThatWasTakenAwayIsThereInTheNextLife) {
+  // 23: SEND Only with Invalidate; 12: RDMA READ Request.
+  const Script takes = script_of(rc + R"(,{"do":"request","opcode":23,"key":"everything","payload":8,"flags":1})");
+  const Script reads = script_of(rc + R"(,{"do":"request","opcode":12,"length":8,"flags":1})");
+  const auto target = behind_an_agent({"invalidates-consumer-regions"});
+  EXPECT_TRUE(replay(takes, *target).alarm);
+  EXPECT_FALSE(replay(reads, *target).alarm);
+}
+
+const std::string posts_a_read = R"(,{"do":"post","opcode":5,"length":600,"offset":64})";
+
+TEST(RemoteFuzzer, TheDevicesOwnRequestsAreHeardAndAnswered) {
+  EXPECT_EQ(
+      alarm_of(rc + R"(,{"do":"post","opcode":2,"length":300},{"do":"answer","opcode":17,"psn":1,"syndrome":31})"), "");
+  // 13, 14, 15: RDMA READ Response First, Middle, Last.
+  const std::string whole = posts_a_read + R"(,{"do":"answer","opcode":13,"payload":256,"syndrome":31})" +
+                            R"(,{"do":"answer","opcode":14,"payload":256})" +
+                            R"(,{"do":"answer","opcode":15,"payload":88,"syndrome":31})";
+  EXPECT_EQ(alarm_of(rc + whole), "");
+}
+
+TEST(RemoteFuzzer, FindsARequesterThatBelievesWhatItShouldNot) {
+  const std::string ghost = R"(,{"do":"answer","opcode":17,"psn":3,"syndrome":31,"mutated":true})";
+  EXPECT_EQ(alarm_of(rc + posts_a_read + ghost), "");
+  EXPECT_THAT(alarm_of(rc + posts_a_read + R"(,{"do":"answer","opcode":17,"psn":2,"syndrome":31,"mutated":true})",
+                       {"ack-completes-reads"}),
+              testing::StartsWith("completion: answer"));
+}
+
+TEST(RemoteFuzzer, FindsARequesterThatSendsSomethingElse) {
+  EXPECT_EQ(alarm_of(ud + R"(,{"do":"post","opcode":2,"length":8,"flags":8})"), "");
+  EXPECT_EQ(alarm_of(ud + R"(,{"do":"post","opcode":2,"length":8,"flags":8})", {"sends-privileged-qkey"}),
+            "answer: post: UD SEND Only: deth.qkey");
+  const std::string again = R"(,{"do":"post","opcode":2,"length":300},{"do":"answer","opcode":17,"syndrome":96})";
+  EXPECT_EQ(alarm_of(rc + again), "");
+  EXPECT_EQ(alarm_of(rc + again, {"retransmits-other-octets"}), "answer: answer: RC SEND First: payload");
+}
+
+TEST(RemoteFuzzer, WhatWasReceivedIsComparedWithItsImmediate) {
+  const std::string datagram = R"(,{"do":"request","opcode":101,"payload":8,"immediate":7})";
+  EXPECT_EQ(alarm_of(ud + datagram), "");
+  EXPECT_THAT(alarm_of(ud + datagram, {"loses-ud-immediate"}), testing::StartsWith("completion: request"));
+}
+
+/// A life ends where a device may go its own way: what it would be blamed for behind that is nothing.
+TEST(RemoteFuzzer, AWrongAnswerMayFailARequestOrBeAskedForAgain) {
+  const Step wrong{.kind = StepKind::answer, .opcode = 15, .payload = 8, .syndrome = 31, .mutated = true};
+  Outcome fails, asks, succeeds;
+  fails.completions = {{.id = 1, .status = device::Status::bad_response}};
+  succeeds.completions = {{.id = 1, .status = device::Status::success}};
+  EXPECT_TRUE(is_left_open(wrong, fails, asks));
+  EXPECT_FALSE(is_left_open(wrong, fails, succeeds));
+  EXPECT_FALSE(is_left_open(wrong, asks, fails)) << "the reference device leaves it alone";
+  Step right = wrong;
+  right.mutated = false;
+  EXPECT_FALSE(is_left_open(right, fails, asks));
+  // NAK remote access error
+  const Step refuses{.kind = StepKind::answer, .opcode = 17, .syndrome = 0x62, .mutated = true};
+  EXPECT_FALSE(is_left_open(refuses, fails, asks));
+}
+
+}  // namespace
+}  // namespace rdmawire::fuzzer

@@ -1,0 +1,176 @@
+#include "conformance/fuzzer/remote_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "conformance/device/names.hpp"
+#include "conformance/fuzzer/world_memory.hpp"
+#include "dissectors/protocol/crc.hpp"
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/ip.hpp"
+
+namespace rdmawire::fuzzer {
+
+using nlohmann::json;
+
+namespace {
+
+namespace access = device::access;
+namespace names = device::names;
+
+constexpr auto agent_time = std::chrono::milliseconds(10'000);
+
+struct Place {
+  Key key;  ///< unknown: no key of scripts opens it
+  layout::Range range;
+  std::uint32_t rights;    ///< 0: all
+  bool elsewhere = false;  ///< in the other protection domain
+};
+constexpr Place places[] = {
+    {Key::everything, layout::everything, 0},
+    {Key::read_only, layout::read_only, access::remote_read},
+    {Key::write_only, layout::write_only, access::local_write | access::remote_write},
+    {Key::closed, layout::closed, access::local_write},
+    {Key::foreign, layout::foreign, 0, true},
+    {Key::unknown, layout::receives, access::local_write},
+    {Key::unknown, layout::local, access::local_write},
+};
+constexpr std::size_t receives_at = 5, local_at = 6;
+constexpr std::uint64_t first_receive = 500;  // identifiers count from here
+
+std::vector<std::uint8_t> octets_of(const std::string& hex) {
+  std::vector<std::uint8_t> octets(hex.size() / 2);
+  const auto digit = [](char c) { return static_cast<std::uint8_t>(c <= '9' ? c - '0' : (c | 32) - 'a' + 10); };
+  for (std::size_t i = 0; i < octets.size(); ++i)
+    octets[i] = static_cast<std::uint8_t>(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
+  return octets;
+}
+
+std::string hex_of(Bytes octets) {
+  std::string hex;
+  for (const std::uint8_t octet : octets) hex += fmt::format("{:02x}", octet);
+  return hex;
+}
+
+}  // namespace
+
+json RemoteMemory::ask(const char* command, const json& arguments, std::optional<std::string>& lost) {
+  if (lost) return json::object();
+  auto result = peer_->call(command, arguments, agent_time);
+  if (result) return std::move(*result);
+  if (result.error().kind != peer::PeerError::Kind::refused)
+    lost = fmt::format("{}: {}", command, result.error().message);
+  return json::object();
+}
+
+void RemoteMemory::make(std::uint32_t pd, std::uint32_t other_pd, std::uint32_t all_rights, KnownObjects& objects,
+                        std::optional<std::string>& lost) {
+  static_assert(std::size(places) == regions);
+  for (std::size_t i = 0; i < objects.memory.size(); ++i)
+    objects.memory[i] = {static_cast<std::uint32_t>(0x5a5a5a00 + i), 0x1000};
+  for (std::size_t i = 0; i < regions; ++i) {
+    const Place& place = places[i];
+    const std::uint32_t rights = place.rights != 0 ? place.rights : all_rights;
+    if (handles_[i] != 0) ask("destroy", {{"object", handles_[i]}}, lost);
+    const json made = ask("register",
+                          {{"pd", place.elsewhere ? other_pd : pd},
+                           {"length", place.range.octets},
+                           {"access", names::names_of_bits(names::access, rights)}},
+                          lost);
+    handles_[i] = made.value("mr", 0U);
+    if (place.key != Key::unknown)
+      objects.memory[static_cast<std::size_t>(place.key)] = {made.value("rkey", 0U),
+                                                             made.value("addr", std::uint64_t{0})};
+  }
+  objects.memory[static_cast<std::size_t>(Key::unknown)].address =
+      objects.memory[static_cast<std::size_t>(Key::everything)].address;
+}
+
+void RemoteMemory::fill(std::optional<std::string>& lost) {
+  placed_.clear();
+  headers_.clear();
+  arena_.assign(layout::size, 0);
+  fill_memory(arena_);
+  std::array<std::optional<std::uint64_t>, regions> numbers{};
+  for (std::size_t i = 0; i < regions; ++i)
+    if (auto number = peer_->send(
+            "write", {{"mr", handles_[i]},
+                      {"octets", hex_of(Bytes(arena_).subspan(places[i].range.offset, places[i].range.octets))}}))
+      numbers[i] = *number;
+  for (const auto& number : numbers)
+    if (number) (void)collect("write", *number, lost);
+}
+
+std::optional<json> RemoteMemory::collect(const char* command, std::uint64_t number, std::optional<std::string>& lost) {
+  auto told = peer_->collect(number, agent_time);
+  if (told) return std::move(*told);
+  if (told.error().kind == peer::PeerError::Kind::timeout) peer_->forget(number);
+  lost = fmt::format("{}: {}", command, told.error().message);
+  return std::nullopt;
+}
+
+void RemoteMemory::look(Bytes expected, std::optional<std::string>& lost) {
+  std::array<std::optional<std::uint64_t>, regions> numbers{};
+  arena_.assign(expected.begin(), expected.end());
+  for (std::size_t i = 0; i < regions; ++i)
+    if (auto number = peer_->send("checksum", {{"mr", handles_[i]}})) numbers[i] = *number;
+  for (std::size_t i = 0; i < regions; ++i) {
+    if (!numbers[i]) continue;
+    const layout::Range range = places[i].range;
+    const auto told = collect("checksum", *numbers[i], lost);
+    if (!told) continue;
+    if (told->value("crc32", 0U) == crc32(expected.subspan(range.offset, range.octets))) continue;
+    const auto octets = octets_of(ask("read", {{"mr", handles_[i]}}, lost).value("octets", ""));
+    if (octets.size() == range.octets)
+      std::ranges::copy(octets, arena_.begin() + static_cast<std::ptrdiff_t>(range.offset));
+  }
+  for (NetworkHeader& header : headers_) {
+    const auto here = std::span(arena_).subspan(header.offset, network_octets);
+    const auto was = expected.subspan(header.offset, network_octets);
+    constexpr std::size_t half = network_octets - ipv4_octets;
+    if (!header.there && std::ranges::equal(std::span(header.octets).subspan(half), here.subspan(half))) {
+      std::ranges::copy(here, header.octets.begin());
+      header.there = true;
+    }
+    // Later messages may lie over a part of it.
+    for (std::size_t i = 0; header.there && i < network_octets; ++i)
+      if (here[i] == header.octets[i]) here[i] = was[i];
+  }
+}
+
+void RemoteMemory::expect_network_header(std::uint64_t id, std::span<const std::vector<std::uint8_t>> frames) {
+  if (id <= first_receive || id - first_receive > placed_.size()) return;
+  const std::size_t offset = placed_[id - first_receive - 1];
+  std::erase_if(headers_, [&](const NetworkHeader& header) { return header.offset == offset; });
+  for (const auto& frame : frames) {
+    const HeaderStack stack = decode(frame);
+    const Layer* ip = stack.find(info<Ipv4>);
+    if (!ip) continue;
+    NetworkHeader header{offset, {}};
+    std::copy_n(frame.begin() + ip->offset, ipv4_octets, header.octets.begin() + (network_octets - ipv4_octets));
+    headers_.push_back(header);
+  }
+}
+
+json RemoteMemory::receive(std::uint32_t number, std::int64_t octets) {
+  constexpr std::uint64_t each = layout::receives.octets / 8;
+  const auto length = std::min<std::uint64_t>(static_cast<std::uint64_t>(octets), layout::receives.octets);
+  const std::uint64_t place = length > each ? 0 : each * ((number - 1) % 8);
+  json sges = json::array();
+  if (length > 0) sges.push_back({{"mr", handles_[receives_at]}, {"offset", place}, {"length", length}});
+  placed_.resize(std::max<std::size_t>(placed_.size(), number), layout::receives.offset);
+  placed_[number - 1] = layout::receives.offset + place;
+  return {{"wr_id", first_receive + number}, {"sges", sges}};
+}
+
+std::uint32_t RemoteMemory::handle(Key key) const {
+  const auto place = std::ranges::find(places, key, &Place::key);
+  return key == Key::unknown || place == std::end(places) ? 0 : handles_[static_cast<std::size_t>(place - places)];
+}
+
+json RemoteMemory::local(std::int64_t offset, std::int64_t octets) const {
+  return {{"mr", handles_[local_at]}, {"offset", offset}, {"length", octets}};
+}
+
+}  // namespace rdmawire::fuzzer

@@ -1,0 +1,345 @@
+#include "conformance/fuzzer/stream_tester.hpp"
+
+#include <algorithm>
+
+#include "dissectors/machines/mpa_framing.hpp"
+#include "dissectors/machines/rdmap.hpp"
+#include "dissectors/protocol/ddp.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/rdmap.hpp"
+
+namespace rdmawire::fuzzer {
+
+namespace {
+
+using Octets = std::vector<std::uint8_t>;
+using Kind = Mutation::Kind;
+
+/// The tester's memory that its READs name, which nobody looks at.
+constexpr std::uint32_t sink_stag = 0x5157;
+constexpr std::uint64_t sink_to = 0x1000;
+constexpr std::size_t most_pending = 128 << 10, most_requests = 64;
+
+void append(Octets& to, Bytes octets) {
+  const std::size_t before = to.size();
+  to.resize(before + octets.size());
+  std::ranges::copy(octets, to.begin() + static_cast<std::ptrdiff_t>(before));
+}
+std::uint32_t low(std::int64_t value) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value)); }
+
+const Mutation* find(const Step& step, Kind kind) {
+  const auto found = std::ranges::find(step.mutations, kind, &Mutation::kind);
+  return found == step.mutations.end() ? nullptr : &*found;
+}
+
+void change_fields(std::span<const Mutation> mutations, Octets& octets) {
+  HeaderStack stack;
+  decode_stream(stack, octets);
+  for (const Mutation& mutation : mutations) {
+    if (mutation.kind != Kind::set && mutation.kind != Kind::add) continue;
+    const Layer* layer = mutation.header ? stack.find(*mutation.header) : nullptr;
+    if (!layer || layer->offset + mutation.header->size > octets.size()) continue;
+    std::uint8_t* at = octets.data() + layer->offset;
+    const auto value = static_cast<std::uint64_t>(mutation.value);
+    mutation.field->store(at, mutation.kind == Kind::set ? value : mutation.field->load(at) + value);
+  }
+}
+
+/// An FPDU from its length field to its pad, and a CRC of zeros behind it.
+Octets fpdu_of(Bytes ulpdu) {
+  Octets fpdu;
+  MpaSender({.markers = false, .crc = false}).send(fpdu, ulpdu);
+  return fpdu;
+}
+
+/// What of a frame's end is changed by octets that come or go.
+void change_end(std::span<const Mutation> mutations, Octets& octets, Bytes before) {
+  for (const Mutation& mutation : mutations) {
+    const std::size_t count = static_cast<std::uint64_t>(mutation.value) % 4096;
+    switch (mutation.kind) {
+      case Kind::truncate: octets.resize(octets.size() - std::min(count, octets.size())); break;
+      case Kind::extend: octets.resize(octets.size() + count, 0xa5); break;
+      case Kind::splice: {
+        const Bytes tail = before.last(std::min(count, before.size()));
+        octets.resize(octets.size() - std::min(count, octets.size()));
+        append(octets, tail);
+        break;
+      }
+      default: break;
+    }
+  }
+}
+
+}  // namespace
+
+bool is_said(StepKind kind) {
+  return kind == StepKind::connect || kind == StepKind::setup || kind == StepKind::segment;
+}
+
+void decode_stream(HeaderStack& stack, Bytes octets) {
+  const bool frame = octets.size() >= MpaFrame::size && octets[0] == 'M' && octets[1] == 'P';
+  if (frame)
+    decode_mpa_frame(stack, octets);
+  else
+    decode_fpdu(stack, octets);
+}
+
+void StreamTester::begin() { *this = {}; }
+
+Octets StreamTester::setup_frame(const Step& step, bool reply) const {
+  const auto has = [&](std::int64_t flag) { return (step.flags & flag) != 0; };
+  const bool other = has(setup_flags::other_key);
+  const std::string_view key = has(setup_flags::no_key) ? std::string_view("MPA ID Xxx Frame")
+                               : reply != other         ? mpa::reply_key
+                                                        : mpa::request_key;
+  const bool enhanced = has(setup_flags::enhanced);
+  Octets tail;
+  if (enhanced && !has(setup_flags::short_data))
+    append(tail, Value<MpaEnhanced>()
+                     .set<"peer_to_peer">(has(setup_flags::peer_to_peer))
+                     .set<"rtr_send">(has(setup_flags::rtr_send))
+                     .set<"rtr_write">(has(setup_flags::rtr_write))
+                     .set<"rtr_read">(has(setup_flags::rtr_read))
+                     .set<"ird">(low(step.ird) & 0x3fffU)
+                     .set<"ord">(low(step.ord) & 0x3fffU)
+                     .bytes());
+  for (std::int64_t i = 0; i < step.payload; ++i) tail.push_back(static_cast<std::uint8_t>(i * 3 + 1));
+  const auto frame = Value<MpaFrame>()
+                         .set<"key">(Bytes(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()))
+                         .set<"markers">(has(setup_flags::markers))
+                         .set<"crc">(!has(setup_flags::no_crc))
+                         .set<"reject">(has(setup_flags::reject))
+                         .set<"enhanced">(enhanced)
+                         .set<"revision">(enhanced ? 2 : 1)
+                         .set<"private_data_length">(tail.size() & 0xffff);
+  Octets octets;
+  octets.reserve(MpaFrame::size + tail.size());
+  append(octets, frame.bytes());
+  append(octets, tail);
+  return octets;
+}
+
+Octets StreamTester::ulpdu(const Step& step, const KnownObjects& objects, const StreamBases& bases) const {
+  const auto has = [&](std::int64_t flag) { return (step.flags & flag) != 0; };
+  const RdmapOpcode& op = rdmap_opcode(static_cast<std::uint8_t>(step.opcode & 15));
+  const auto operation = static_cast<RdmapOperation>(step.opcode & 15);
+  const bool tagged = op.tagged != has(segment_flags::other_model);
+  const KnownObjects::Memory& memory = objects.memory[static_cast<std::size_t>(step.key)];
+  const std::uint32_t stag = memory.key ^ (has(segment_flags::other_stag) ? 0x100U : 0U);
+  const std::uint64_t to = memory.address + static_cast<std::uint64_t>(step.offset);
+  const std::uint32_t queue = op.queue + low(step.queue);
+  Octets octets;
+  octets.reserve(128 + static_cast<std::size_t>(step.payload));
+  append(octets,
+         Value<Ddp>().set<"tagged">(tagged).set<"last">(!has(segment_flags::more)).set<"dv">(bases.version).bytes());
+  append(octets,
+         Value<Rdmap>().set<"rv">(bases.version).set<"opcode">(static_cast<unsigned>(step.opcode & 15)).bytes());
+  const Request none{}, &oldest = requests_.empty() ? none : requests_.front();
+  if (tagged) {
+    const bool response = operation == RdmapOperation::read_response;
+    append(octets, Value<DdpTagged>()
+                       .set<"stag">(response ? oldest.stag ^ (has(segment_flags::other_stag) ? 0x100U : 0U) : stag)
+                       .set<"to">(response ? oldest.to + oldest.received + static_cast<std::uint64_t>(step.offset) : to)
+                       .bytes());
+  } else {
+    append(octets, Value<DdpUntagged>()
+                       .set<"invalidate_stag">(op.invalidate ? stag : 0)
+                       .set<"qn">(queue)
+                       .set<"msn">(bases.msn[queue & 3] + low(step.msn))
+                       .set<"mo">(bases.mo[queue & 3] + low(step.mo))
+                       .bytes());
+  }
+  switch (operation) {
+    case RdmapOperation::read_request:
+      append(octets, Value<RdmapReadRequest>()
+                         .set<"sink_stag">(sink_stag)
+                         .set<"sink_to">(sink_to)
+                         .set<"size">(low(step.length))
+                         .set<"src_stag">(stag)
+                         .set<"src_to">(to)
+                         .bytes());
+      break;
+    case RdmapOperation::atomic_request:
+      append(octets, Value<RdmapAtomicRequest>()
+                         .set<"operation">(low(step.number) & 15U)
+                         .set<"request_id">(0x77 + bases.msn[1])
+                         .set<"stag">(stag)
+                         .set<"to">(to)
+                         .set<"add_swap_data">(static_cast<std::uint64_t>(step.value))
+                         .set<"add_swap_mask">(static_cast<std::uint64_t>(step.mask))
+                         .set<"compare_data">(static_cast<std::uint64_t>(step.compare))
+                         .set<"compare_mask">(static_cast<std::uint64_t>(step.compare_mask))
+                         .bytes());
+      break;
+    case RdmapOperation::atomic_response:
+      append(octets, Value<RdmapAtomicResponse>()
+                         .set<"request_id">(oldest.id ^ (has(segment_flags::other_id) ? 1U : 0U))
+                         .set<"original">(static_cast<std::uint64_t>(step.value))
+                         .bytes());
+      break;
+    case RdmapOperation::terminate:
+      append(octets, Value<Terminate>()
+                         .set<"layer">(low(step.value) >> 12 & 15U)
+                         .set<"etype">(low(step.value) >> 8 & 15U)
+                         .set<"error_code">(low(step.value) & 255U)
+                         .bytes());
+      break;
+    case RdmapOperation::immediate_data:
+    case RdmapOperation::immediate_data_se:
+      append(octets, Value<RdmapImmediateData>().set<"data">(static_cast<std::uint64_t>(step.immediate)).bytes());
+      break;
+    default: break;
+  }
+  const auto first = static_cast<std::uint8_t>(step.opcode * 31 + static_cast<std::int64_t>(bases.msn[0]) * 3 + 1);
+  const std::size_t header = octets.size();
+  octets.resize(header + static_cast<std::size_t>(step.payload));
+  for (std::size_t i = header; i < octets.size(); ++i) octets[i] = static_cast<std::uint8_t>(first + (i - header) * 5);
+  return octets;
+}
+
+Octets StreamTester::plain(const Step& step, const KnownObjects& objects, const StreamBases& bases) const {
+  if (step.kind == StepKind::segment) return fpdu_of(ulpdu(step, objects, bases));
+  return setup_frame(step, step.kind == StepKind::connect ? step.number == 1 : bases.device_asked);
+}
+
+void StreamTester::answered(const Step& step) {
+  const auto operation = static_cast<RdmapOperation>(step.opcode & 15);
+  if (requests_.empty()) return;
+  Request& oldest = requests_.front();
+  if (oldest.atomic != (operation == RdmapOperation::atomic_response)) return;
+  if (!oldest.atomic && operation != RdmapOperation::read_response) return;
+  oldest.received += static_cast<std::uint32_t>(step.payload);
+  if ((step.flags & segment_flags::more) == 0) requests_.pop_front();
+}
+
+void StreamTester::make(const Step& step, const KnownObjects& objects, const StreamBases& bases,
+                        std::vector<Octets>& segments) {
+  segments.clear();
+  if (step.kind == StepKind::connect) begin();
+  if (!is_said(step.kind) || (step.kind == StepKind::connect && (step.flags & setup_flags::silent) != 0)) return;
+  Octets said;
+  if (step.kind == StepKind::segment) {
+    Octets content = ulpdu(step, objects, bases);
+    Octets unchanged;
+    if (find(step, Kind::stale_crc)) {
+      MpaSender sender({.markers = bases.markers, .crc = bases.crc}, position_);
+      sender.send(unchanged, content);
+    }
+    std::uint64_t length = content.size();
+    if (!step.mutations.empty()) {
+      change_end(step.mutations, content, before_);
+      Octets fpdu = fpdu_of(content);
+      const std::size_t octets = content.size();
+      change_fields(step.mutations, fpdu);
+      length = View<Fpdu>(fpdu.data()).get<"ulpdu_length">();
+      content.assign(fpdu.begin() + Fpdu::size, fpdu.begin() + static_cast<std::ptrdiff_t>(Fpdu::size + octets));
+    }
+    MpaSender sender({.markers = bases.markers, .crc = bases.crc}, position_);
+    if (!sender.send(said, content)) return;
+    const std::uint32_t padding = mpa::pad_octets(static_cast<std::uint32_t>(content.size()));
+    const std::size_t crc_at = said.size() - mpa::crc_octets;
+    bool changed = false;
+    if (length != content.size()) {
+      const std::size_t at = bases.markers && MarkerGrid::inside(position_) ? mpa::marker_octets : 0;
+      store_be(said.data() + at, Fpdu::size, length);
+      changed = true;
+    }
+    if (const Mutation* pad = find(step, Kind::pad); pad && padding != 0 && !bases.markers) {
+      std::fill_n(said.data() + crc_at - padding, padding, static_cast<std::uint8_t>(pad->value));
+      changed = true;
+    }
+    if (const Mutation* marker = find(step, Kind::marker); marker && bases.markers) {
+      std::uint8_t* last = nullptr;
+      for (std::size_t at = MarkerGrid::to_next(position_); at < crc_at; at += mpa::marker_interval)
+        last = said.data() + at + 2;
+      if (last) store_be(last, 2, load_be<2>(last) + static_cast<std::uint64_t>(marker->value));
+      changed = true;
+    }
+    if (changed && bases.crc) store_be(said.data() + crc_at, 4, compute_mpa_crc(Bytes(said).first(crc_at)));
+    if (!unchanged.empty())
+      std::copy_n(unchanged.end() - mpa::crc_octets, mpa::crc_octets, said.end() - mpa::crc_octets);
+    if (const Mutation* bad = find(step, Kind::bad_crc))
+      store_be(said.data() + crc_at, 4, load_be<4>(said.data() + crc_at) ^ (bad->value == 0 ? 1 : low(bad->value)));
+    before_ = std::move(content);
+  } else {
+    said = plain(step, objects, bases);
+    change_end(step.mutations, said, before_);
+    change_fields(step.mutations, said);
+  }
+  if (const Mutation* cut = find(step, Kind::cut))
+    said.resize(said.size() - std::min<std::size_t>(static_cast<std::uint64_t>(cut->value) % 4096, said.size()));
+  if (find(step, Kind::drop)) return;
+  if (step.kind == StepKind::segment) answered(step);
+  if (find(step, Kind::hold) && held_.empty()) {
+    held_ = std::move(said);
+    return;
+  }
+  const bool counts = step.kind == StepKind::segment;
+  if (counts) position_ += said.size();
+  if (!joined_.empty()) {
+    said.insert(said.begin(), joined_.begin(), joined_.end());
+    joined_.clear();
+  }
+  if (find(step, Kind::join)) {
+    joined_ = std::move(said);
+    return;
+  }
+  const std::size_t octets = said.size();
+  if (const Mutation* split = find(step, Kind::split); split && octets > 1) {
+    const std::size_t first = 1 + static_cast<std::uint64_t>(split->value) % (octets - 1);
+    segments.emplace_back(said.begin(), said.begin() + static_cast<std::ptrdiff_t>(first));
+    segments.emplace_back(said.begin() + static_cast<std::ptrdiff_t>(first), said.end());
+  } else if (octets != 0) {
+    if (find(step, Kind::duplicate)) {
+      segments.push_back(said);
+      if (counts) position_ += octets;
+    }
+    segments.push_back(std::move(said));
+  }
+  if (held_.empty()) return;
+  position_ += held_.size();
+  segments.push_back(std::move(held_));
+  held_.clear();
+}
+
+void StreamTester::heard(Bytes octets, bool markers) {
+  if (pending_.size() + octets.size() > most_pending) return;
+  append(pending_, octets);
+  if (!operating_) {
+    if (pending_.size() < MpaFrame::size) return;
+    const std::size_t frame = MpaFrame::size + View<MpaFrame>(pending_.data()).get<"private_data_length">();
+    if (pending_.size() < frame) return;
+    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(frame));
+    operating_ = true;
+  }
+  std::size_t at = 0;
+  Octets room;
+  while (at < pending_.size()) {
+    const Bytes stream = Bytes(pending_).subspan(at);
+    const auto arrival = machines::judge_fpdu(stream, heard_, {.markers = markers, .crc = false});
+    if (arrival.state == machines::FpduArrival::State::more) break;
+    const Bytes fpdu = stream.first(arrival.octets);
+    room.resize(fpdu.size());
+    heard_ulpdu(machines::take_ulpdu(fpdu, heard_, arrival, markers, room));
+    at += arrival.octets;
+    heard_ += arrival.octets;
+  }
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+void StreamTester::heard_ulpdu(Bytes ulpdu) {
+  const auto segment = machines::read_segment(ulpdu);
+  if (!segment || segment->tagged || requests_.size() >= most_requests) return;
+  const Bytes payload = ulpdu.subspan(machines::ddp_header_octets(false));
+  const auto operation = machines::operation_of(segment->control);
+  if (operation == RdmapOperation::read_request && payload.size() >= RdmapReadRequest::size) {
+    const View<RdmapReadRequest> asked(payload.data());
+    requests_.push_back(
+        {.stag = asked.get<"sink_stag">(), .to = asked.get<"sink_to">(), .octets = asked.get<"size">()});
+  } else if (operation == RdmapOperation::atomic_request && payload.size() >= RdmapAtomicRequest::size) {
+    requests_.push_back({.atomic = true, .id = View<RdmapAtomicRequest>(payload.data()).get<"request_id">()});
+  }
+}
+
+}  // namespace rdmawire::fuzzer

@@ -1,0 +1,71 @@
+#include "conformance/fuzzer/trace.hpp"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+namespace rdmawire::fuzzer {
+
+namespace {
+
+/// What a thread runs through is its own affair. A thread_local of a library that is loaded late costs a call at each
+/// block; where the thread's own data lies costs one load, and names it as well.
+struct alignas(64) Traced {
+  std::atomic<const void*> thread{};
+  const std::uint64_t* words = nullptr;  ///< of the map
+  EdgeMap* map = nullptr;
+  std::uint32_t before = 0;  ///< the block before, as a number
+  std::mutex used;           ///< by one thread at a time; others whose data would take the same place wait
+};
+constinit std::array<Traced, 64> all;
+
+inline const void* this_thread() {
+#if defined(__x86_64__) || defined(__aarch64__)
+  return __builtin_thread_pointer();
+#else
+  static thread_local char here;
+  return &here;
+#endif
+}
+
+inline Traced& of(const void* thread) {
+  const auto number = reinterpret_cast<std::uintptr_t>(thread);
+  return all[(number >> 12 ^ number >> 18 ^ number >> 23) % all.size()];
+}
+
+}  // namespace
+
+Tracing::Tracing(EdgeMap* map) : map_(map) {
+  if (!map_) return;
+  Traced& traced = of(this_thread());
+  traced.used.lock();
+  traced.map = map_;
+  traced.words = map_->words();
+  traced.before = 0;
+  traced.thread.store(this_thread(), std::memory_order_relaxed);
+}
+
+Tracing::~Tracing() {
+  if (!map_) return;
+  Traced& traced = of(this_thread());
+  traced.thread.store(nullptr, std::memory_order_relaxed);
+  traced.used.unlock();
+}
+
+}  // namespace rdmawire::fuzzer
+
+/// Called by the compiler at the beginning of each basic block.
+extern "C" void __sanitizer_cov_trace_pc() {  // NOLINT(bugprone-reserved-identifier)
+  using namespace rdmawire::fuzzer;
+  const void* thread = this_thread();
+  Traced& traced = of(thread);
+  if (traced.thread.load(std::memory_order_relaxed) != thread) return;
+  // Where the library was loaded is another place each time; how far the block is from here is not.
+  const auto distance = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)) -
+                        reinterpret_cast<std::uintptr_t>(&__sanitizer_cov_trace_pc);
+  const std::uint32_t block = static_cast<std::uint32_t>(distance) * 0x9e3779b1U;
+  const std::uint32_t edge = (block ^ (traced.before << 7 | traced.before >> 25)) >> 12;
+  static_assert(EdgeMap::places == 1U << 20);
+  traced.before = block;
+  if ((traced.words[edge / 64] >> edge % 64 & 1) == 0) traced.map->add(edge);
+}
