@@ -15,15 +15,18 @@
 namespace rdmawire::wireshark {
 namespace {
 
-dissector_handle_t data;
+dissector_handle_t data, on_tcp;
 heur_dissector_list_t infiniband_payload, iwarp_payload;
 
-/// A place in a table of Wireshark's: who has it when we do not, and ours for it.
+/// A place in a table of Wireshark's: who has it when we do not, and ours for it. What the user chose (Decode As) is
+/// told from what we put there by the handles.
 struct Place {
   const char* table;
   guint32 value;
-  dissector_handle_t built_in = nullptr, ours = nullptr;
-  bool taken = false;
+  dissector_handle_t built_in = nullptr;
+  dissector_handle_t ours = nullptr;           ///< what Decode As offers
+  dissector_handle_t taking = nullptr;         ///< the same, put there because of the preference
+  dissector_handle_t by_preference = nullptr;  ///< the default meanwhile: that the built-in was chosen can be seen then
 };
 constexpr guint32 roce_v1_type = 0x8915;
 Place on_udp{"udp.port", DecodeOptions::roce_v2_udp_port};
@@ -121,11 +124,24 @@ int dissect_at(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
   return dissect_transport(tvb, pinfo, tree, place.built_in);
 }
 
+template <Place& place>
+int dissect_by_preference(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void* given) {
+  if (preferences.main_dissector) return dissect_at<place>(tvb, pinfo, tree, given);
+  return place.built_in ? call_dissector_only(place.built_in, tvb, pinfo, tree, given) : 0;
+}
+
+template <Place& place>
+void register_place(const char* name, int proto, int preferring) {
+  place.ours = register_dissector(name, dissect_at<place>, proto);
+  place.taking = create_dissector_handle(dissect_at<place>, proto);
+  place.by_preference = create_dissector_handle(dissect_by_preference<place>, preferring);
+}
+
 /// iWARP: TCP segments of connections that the core knows to be iWARP's.
-Boolean dissect_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
-  if (!preferences.main_dissector || !session()) return FALSE;
+bool dissect_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree) {
+  if (!session()) return false;
   const Current& frame = current_frame(tvb, pinfo);
-  if (!frame.packet || !session()->is_iwarp(frame.packet->number)) return FALSE;
+  if (!frame.packet || !session()->is_iwarp(frame.packet->number)) return false;
   col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
   col_clear(pinfo->cinfo, COL_INFO);
   for (const tracking::Pdu& pdu : frame.packet->pdus) {
@@ -164,25 +180,45 @@ Boolean dissect_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*
     add_new_data_source(pinfo, payload, "RDMAP message");
     give(iwarp_payload, payload, pinfo, tree, &upper);
   }
-  return TRUE;
+  return true;
+}
+
+/// Among those that guess at what TCP carries.
+Boolean guess_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
+  return preferences.main_dissector && dissect_iwarp(tvb, pinfo, tree);
+}
+
+/// By Decode As, for a TCP port.
+int dissect_tcp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void*) {
+  return dissect_iwarp(tvb, pinfo, tree) ? static_cast<int>(tvb_captured_length(tvb)) : 0;
 }
 
 }  // namespace
 
 void register_main_dissector(int proto) {
-  on_udp.ours = register_dissector("rdmawire.roce_v2", dissect_at<on_udp>, proto);
-  on_ethernet.ours = register_dissector("rdmawire.roce_v1", dissect_at<on_ethernet>, proto);
-  on_link.ours = register_dissector("rdmawire.infiniband", dissect_at<on_link>, proto);
+  // Decode As shows it among others: it needs a name of its own.
+  const int preferring =
+      proto_register_protocol_in_name_only("RDMA on the wire, as its preference says", "rdmawire by preference",
+                                           "rdmawire_by_preference", proto, FT_PROTOCOL);
+  register_place<on_udp>("rdmawire.roce_v2", proto, preferring);
+  register_place<on_ethernet>("rdmawire.roce_v1", proto, preferring);
+  register_place<on_link>("rdmawire.infiniband", proto, preferring);
+  on_tcp = register_dissector("rdmawire.iwarp", dissect_tcp, proto);
 }
 
 void hand_off_main_dissector() {
-  for (Place* place : places) place->built_in = dissector_get_default_uint_handle(place->table, place->value);
+  for (Place* place : places) {
+    place->built_in = dissector_get_default_uint_handle(place->table, place->value);
+    // Command line and profile may choose before the preferences are known.
+    dissector_add_uint(place->table, place->value, place->by_preference);
+  }
   dissector_add_for_decode_as(on_udp.table, on_udp.ours);
   dissector_add_for_decode_as(on_ethernet.table, on_ethernet.ours);
+  dissector_add_for_decode_as("tcp.port", on_tcp);
   data = find_dissector("data");
   infiniband_payload = find_heur_dissector_list("infiniband.payload");
   iwarp_payload = find_heur_dissector_list("iwarp_ddp_rdmap");
-  heur_dissector_add("tcp", dissect_iwarp, "iWARP by rdmawire", "rdmawire_tcp", protocol(), HEURISTIC_ENABLE);
+  heur_dissector_add("tcp", guess_iwarp, "iWARP by rdmawire", "rdmawire_tcp", protocol(), HEURISTIC_ENABLE);
 }
 
 std::uint16_t port_decoded_as_roce() {
@@ -200,16 +236,23 @@ std::uint16_t port_decoded_as_roce() {
 }
 
 void take_places() {
-  // What the user chose by Decode As stays: ours is told from theirs by who made the change.
   for (Place* place : places) {
     dissector_table_t table = find_dissector_table(place->table);
     if (!table) continue;
-    if (preferences.main_dissector && !place->taken && !dissector_is_uint_changed(table, place->value)) {
-      dissector_change_uint(place->table, place->value, place->ours);
-      place->taken = true;
-    } else if (!preferences.main_dissector && place->taken) {
-      dissector_reset_uint(place->table, place->value);
-      place->taken = false;
+    dissector_handle_t first = dissector_get_default_uint_handle(place->table, place->value);
+    dissector_handle_t now = dissector_get_uint_handle(table, place->value);
+    const bool chosen = now != first && now != place->taking;
+    if (preferences.main_dissector) {
+      // The built-in's own preferences make it the default again.
+      if (first != place->by_preference) dissector_add_uint(place->table, place->value, place->by_preference);
+      // Other than the default, so that no dissector of a lower source port is asked before.
+      dissector_change_uint(place->table, place->value, chosen ? now : place->taking);
+    } else if (first == place->by_preference) {
+      if (place->built_in)
+        dissector_add_uint(place->table, place->value, place->built_in);
+      else
+        dissector_delete_uint(place->table, place->value, first);
+      if (chosen) dissector_change_uint(place->table, place->value, now);
     }
   }
 }

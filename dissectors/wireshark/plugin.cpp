@@ -3,10 +3,12 @@
 
 #include "dissectors/wireshark/plugin.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <optional>
 
+#include "dissectors/protocol/time.hpp"
 #include "dissectors/wireshark/fields.hpp"
 #include "dissectors/wireshark/tree.hpp"
 
@@ -156,7 +158,10 @@ const Current& current_frame(tvbuff_t* tvb, packet_info* pinfo) {
   if (!file || !link || pinfo->rec->rec_type != REC_TYPE_PACKET) return current;
   Frame frame;
   frame.number = pinfo->num;
-  frame.time_ns = static_cast<std::int64_t>(pinfo->abs_ts.secs) * 1'000'000'000 + pinfo->abs_ts.nsecs;
+  constexpr std::int64_t second = 1'000'000'000;
+  const std::int64_t whole_seconds =
+      std::clamp<std::int64_t>(pinfo->abs_ts.secs, -farthest_time / second, farthest_time / second);
+  frame.time_ns = bounded_time(whole_seconds * second + pinfo->abs_ts.nsecs);
   frame.link = *link;
   const guint length = tvb_captured_length(whole);
   // A part of the frame that was put together of several (IP fragments): not what the file has.

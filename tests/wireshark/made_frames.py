@@ -23,14 +23,18 @@ def ipv4(protocol, payload, source=A, destination=B, tos=0):
     return MACS + b"\x08\x00" + header + payload
 
 
-def roce(transport, port=49192, tos=0, to=4791, source=A, destination=B):
-    """A RoCEv2 frame with its ICRC: IBTA vol 1, A17.3.3."""
-    udp = struct.pack(">HHHH", port, to, 8 + len(transport) + 4, 0)
-    frame = ipv4(17, udp + transport + bytes(4), source, destination, tos)
+def with_icrc(frame):
+    """A RoCEv2 frame over IPv4, without options or VLAN, with its last four octets as its ICRC: IBTA vol 1, A17.3.3."""
     masked = bytearray(b"\xff" * 8 + frame[14:-4])
     for at in (8 + 1, 8 + 8, 8 + 10, 8 + 11, 8 + 26, 8 + 27, 8 + 28 + 4):
         masked[at] = 0xFF
     return frame[:-4] + struct.pack("<I", zlib.crc32(masked))
+
+
+def roce(transport, port=49192, tos=0, to=4791, source=A, destination=B):
+    """A RoCEv2 frame with its ICRC."""
+    udp = struct.pack(">HHHH", port, to, 8 + len(transport) + 4, 0)
+    return with_icrc(ipv4(17, udp + transport + bytes(4), source, destination, tos))
 
 
 def bth(opcode, qp=0x11, psn=100, pad=0, flags=0):

@@ -115,6 +115,67 @@ def test_packets(capture, tables_of, trees_of):
             assert row["message"] in numbers, f"frame {frame}"
 
 
+@pytest.mark.parametrize("capture", ALL, ids=lambda path: path.name)
+def test_connections(capture, tables_of, trees_of):
+    """Each packet of a connection has what `analyze` says of it: service, path MTU, and how it was opened and closed."""
+    wanted = {str(one["connection"]): one for one in tables_of(capture).report["connections"]}
+    seen = set()
+    for frame, tree in trees_of(capture).items():
+        analysis = None if tree is None else next(iter(fields(tree, "analysis")), None)
+        if analysis is None or not direct(analysis, "analysis.connection"):
+            continue
+        one = wanted[direct(analysis, "analysis.connection")]
+        seen.add(str(one["connection"]))
+        assert word(analysis, "analysis.service") == one["service"], f"frame {frame}"
+        assert word(analysis, "analysis.joined_by") == one["joined_by"], f"frame {frame}"
+        for name, key in (("mtu", "mtu"), ("opened_in", "opened_frame"), ("closed_in", "closed_frame")):
+            assert direct(analysis, "analysis." + name) == str(one[key] or ""), f"frame {frame}: {name}"
+        took = direct(analysis, "analysis.open_time")
+        assert (ns(took) if took else 0) == (one["open_ns"] or 0), f"frame {frame}"
+    assert seen == set(wanted)
+
+
+# What the CM's messages, MPA's frames and FIN, or the text before a pingpong say, as the built-in dissectors show them.
+# Capture and connection: service, directions joined by, path MTU, opened in, after, closed in.
+OPENED_AND_CLOSED = {
+    ("rping.pcap", 15): ("RC", "connection_manager", "1024", "17", "0.028205000", "378"),
+    ("ucmatose.pcap", 15): ("RC", "connection_manager", "1024", "17", "0.029757000", "218"),
+    ("linlinw5-cm.pcap", 1): ("RC", "connection_manager", "1024", "3", "0.002284000", "95"),
+    ("linlinw5-cm.pcap", 24): ("RC", "connection_manager", "1024", "30", "0.002140000", "91"),
+    ("siw-rping.pcap", 20): ("iWARP", "stream", "", "22", "0.016898000", "304"),
+    ("rc-write-jumbo.pcapng.zst", 29): ("RC", "text", "4096", "", "", ""),
+}
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in OPENED_AND_CLOSED}))
+def test_connections_that_are_known(name, trees_of):
+    capture = next(path for path in ALL if path.name == name)
+    said = {}
+    for tree in trees_of(capture).values():
+        analysis = None if tree is None else next(iter(fields(tree, "analysis")), None)
+        if analysis is not None and direct(analysis, "analysis.connection"):
+            said.setdefault((name, int(direct(analysis, "analysis.connection"))), set()).add(
+                (word(analysis, "analysis.service"), word(analysis, "analysis.joined_by"),
+                 *(direct(analysis, "analysis." + one) for one in ("mtu", "opened_in", "open_time", "closed_in"))))
+    assert said == {key: {value} for key, value in OPENED_AND_CLOSED.items() if key[0] == name}
+
+
+def test_one_pass_knows_nothing_of_the_end():
+    """In one pass a packet of an open connection says where it was opened, and not yet where it is closed."""
+    capture = next(path for path in ALL if path.name == "linlinw5-cm.pcap")
+    home = with_plugin()
+    for passes in ((), ("-2",)):
+        done = home.tshark("-n", *passes, "-r", home.place(capture), "-Y", "rdmawire.analysis.connection", "-T", "fields",
+                           "-e", "frame.number", "-e", "rdmawire.analysis.connection",
+                           "-e", "rdmawire.analysis.opened_in", "-e", "rdmawire.analysis.closed_in")
+        rows = [line.split("\t") for line in done.stdout.decode().splitlines()]
+        assert {row[1] for row in rows} == {"1", "24"}
+        for frame, connection, opened, closed in rows:
+            there = OPENED_AND_CLOSED["linlinw5-cm.pcap", int(connection)]
+            assert opened == (there[3] if passes or int(frame) >= int(there[3]) else ""), f"frame {frame}"
+            assert closed == (there[5] if passes or int(frame) >= int(there[5]) else ""), f"frame {frame}"
+
+
 def events_of(tree):
     for event in fields(tree, "event"):
         yield (

@@ -1,0 +1,93 @@
+"""The plugin installed for one user, as docs/wireshark.md says: `cmake --install` by somebody who is not root puts it, and
+the profile, where that user's Wireshark looks, and nowhere else."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from tshark_runs import NOBODY, PLUGIN, ROOT, SAMPLES, Home, needs_tshark
+
+PROFILE = ROOT / "dissectors" / "wireshark" / "profile" / "RDMA"
+
+
+def series_of(*command):
+    """The first two numbers of a version that a command prints; empty: it prints none."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    found = re.search(r"\b(\d+\.\d+)\.\d+", done.stdout)
+    return found[1] if found else ""
+
+
+def missing():
+    """Why nothing can be installed here; empty: it can."""
+    for program in ("cmake", "ninja", "pkg-config", *(["setpriv"] if os.geteuid() == 0 else [])):
+        if not shutil.which(program):
+            return f"needs {program}"
+    headers = series_of("pkg-config", "--modversion", "wireshark")
+    if not headers:
+        return "needs Wireshark's headers (package libwireshark-dev)"
+    if shutil.which("tshark") and series_of("tshark", "--version") != headers:
+        return f"needs tshark {headers}, for which the plugin is installed"
+    as_nobody = NOBODY if os.geteuid() == 0 else []
+    if subprocess.run([*as_nobody, "test", "-r", PROFILE / "preferences"], check=False, capture_output=True).returncode:
+        return f"needs sources that nobody may read, since root runs the tests: {PROFILE}"
+    return ""
+
+
+pytestmark = [needs_tshark, pytest.mark.skipif(bool(missing()), reason=missing() or "-")]
+
+
+@pytest.fixture(scope="module")
+def installed():
+    """A user's home, with nothing in it but a build tree and what was installed from there."""
+    home = Home(plugin=False)
+    build = home.path / "build"
+    done = subprocess.run(["cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DRDMAWIRE_WIRESHARK_INSTALL=user",
+                           "-DRDMAWIRE_TESTS=OFF", "-DRDMAWIRE_PYTHON=OFF"],
+                          capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Built already.
+    (build / "wireshark").mkdir(exist_ok=True)
+    shutil.copy(PLUGIN, build / "wireshark" / "rdmawire.so")
+    if os.geteuid() == 0:
+        for path in [build, *build.rglob("*")]:
+            shutil.chown(path, "nobody", "nogroup")
+    before = files_of(home)
+    # Once more is no error, and a prefix is not asked.
+    home.run("cmake", "--install", build, "--component", "wireshark")
+    home.run("cmake", "--install", build, "--component", "wireshark", "--prefix", home.path / "prefix")
+    home.new = files_of(home) - before
+    yield home
+    home.directory.cleanup()
+
+
+def files_of(home):
+    return {path.relative_to(home.path) for path in home.path.rglob("*") if path.is_file()
+            if path.name != "install_manifest_wireshark.txt"}
+
+
+def test_what_is_where(installed):
+    plugin = f".local/lib/wireshark/plugins/{series_of('tshark', '--version')}/epan/rdmawire.so"
+    assert {str(path) for path in installed.new} == {
+        plugin, *(f".config/wireshark/profiles/RDMA/{path.name}" for path in PROFILE.iterdir())}
+    assert (installed.path / plugin).read_bytes() == PLUGIN.read_bytes()
+    for path in PROFILE.iterdir():
+        assert (installed.path / ".config/wireshark/profiles/RDMA" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_tshark_loads_it(installed):
+    listed = [[cell.strip() for cell in line.split("\t")] for line in installed.tshark("-G", "plugins").stdout.decode().splitlines()]
+    ours = [line for line in listed if line[0] == "rdmawire.so"]
+    assert len(ours) == 1 and ours[0][-1].startswith(f"{installed.path}/.local/lib/wireshark/plugins/")
+    assert not [line for line in Home(plugin=False).tshark("-G", "plugins").stdout.decode().splitlines()
+                if line.startswith("rdmawire.so")]
+
+
+def test_the_profile_shows_its_columns(installed):
+    """The CM's last message opens the connection; behind it comes the connection's first packet."""
+    capture = installed.place(SAMPLES / "rping.pcap")
+    columns = [part for name in ("Connection", "PSN +", "In flight", "Event") for part in ("-e", f"_ws.col.{name}")]
+    shown = installed.tshark("-n", "-C", "RDMA", "-2", "-r", capture, "-Y", "frame.number in {17, 18}", "-T", "fields",
+                             *columns).stdout.decode().splitlines()
+    assert [line.split("\t") for line in shown] == [["", "", "", "opened"], ["15", "0", "1", ""]]
