@@ -3,7 +3,17 @@
 Native InfiniBand, RoCEv1, RoCEv2 and iWARP, by the same tables as the command ``rdmawire`` and at the same speed.
 """
 
-from rdmawire import _core, conformance
+try:
+    from rdmawire import _core
+except ImportError as _error:
+    if "cannot open shared object file" not in str(_error):
+        raise
+    raise ImportError(
+        f"{_error}: rdmawire's module needs this library of the system; on Debian 12: apt install libfmt9 "
+        "libibverbs1 libisal2 liblwip0 libpcap0.8 libpugixml1v5 libsodium23 libzstd1 zlib1g"
+    ) from None
+
+from rdmawire import conformance, iwarp
 from rdmawire._core import *
 from rdmawire._core import (
     CaptureError,
@@ -18,7 +28,8 @@ from rdmawire._core import (
     __version__,
 )
 from rdmawire.captures import Capture, CaptureWriter, create_capture, live_devices, open_capture, open_live
-from rdmawire.report import CheckReport, Report, analyze, check, explain
+from rdmawire.growing import Following, follow
+from rdmawire.report import CheckReport, Comparison, Report, analyze, check, compare, explain
 from rdmawire.tables import Table
 from rdmawire.devices import (
     Completion,
@@ -26,7 +37,10 @@ from rdmawire.devices import (
     Device,
     MemoryRegion,
     MemoryWindow,
+    ProtectionDomain,
     QueuePair,
+    Stream,
+    StreamQueuePair,
     agent,
     lab,
     open_device,
@@ -49,21 +63,26 @@ __all__ = [
     "CaptureWriter",
     "CheckReport",
     "ClosedError",
+    "Comparison",
     "Completion",
     "CompletionQueue",
     "Device",
     "DeviceError",
     "Error",
+    "Following",
     "LiveCapture",
     "MemoryRegion",
     "MemoryWindow",
     "Packet",
     "ParseError",
     "PlayedFrame",
+    "ProtectionDomain",
     "QueuePair",
     "ReactiveReport",
     "ReplayReport",
     "Report",
+    "Stream",
+    "StreamQueuePair",
     "Table",
     "UsageError",
     "Wire",
@@ -75,9 +94,12 @@ __all__ = [
     "analyze",
     "areplay",
     "check",
+    "compare",
     "conformance",
     "create_capture",
     "explain",
+    "follow",
+    "iwarp",
     "lab",
     "learn_map",
     "live_devices",
@@ -90,4 +112,46 @@ __all__ = [
     "replay_reactive",
     "wire_pair",
 ]
-__all__ += _core.__all__
+# What is the module's; scripts/python-stubs writes it.
+__all__ += [
+    "Header", "Frame", "parse", "segment", "HEADERS", "ENUMERATIONS", "Ether", "VLAN", "LinuxSLL", "LinuxSLL2",
+    "NullLoopback", "ERF", "MacControl", "Pause", "PriorityPause", "IPv4", "IPv4Option", "IPv4OptionOctet", "IPv6",
+    "IPv6Extension", "IPv6Fragment", "IPv6Authentication", "ARP", "ARPEther", "ARPInfiniband", "ICMP", "ICMPEcho",
+    "ICMPv6", "ICMPv6Echo", "RouterSolicitation", "RouterAdvertisement", "NeighbourSolicitation",
+    "NeighbourAdvertisement", "NDRedirect", "NDOption", "NDLinkAddress", "NDIPoIBLinkAddress", "UDP", "TCP",
+    "TCPOption", "TCPOptionOctet", "TCPMSS", "TCPWindowScale", "TCPTimestamps", "TCPSackBlock", "VXLAN", "GRE",
+    "ERSPAN2", "ERSPAN3", "LRH", "GRH", "RWH", "BTH", "RDETH", "DETH", "XRCETH", "RETH", "AtomicETH", "AETH",
+    "AtomicAckETH", "ImmDt", "IETH", "FETH", "CNP", "DCETH", "MAD", "RMPP", "VendorMAD", "ClassPortInfo", "SMPLID",
+    "SMPDirected", "SMPPath", "SMPData", "NodeDescription", "NodeInfo", "SwitchInfo", "GUIDInfo", "PortInfo",
+    "PKeyTable", "SMInfo", "Notice", "SA", "PathRecord", "MCMemberRecord", "NodeRecord", "PortInfoRecord",
+    "ServiceRecord", "InformInfo", "InformInfoRecord", "SANotice", "PM", "PortCounters", "PortCountersExtended",
+    "CMReq", "CMMra", "CMRej", "CMRep", "CMRtu", "CMDreq", "CMDrep", "CMLap", "CMApr", "CMSidrReq", "CMSidrRep",
+    "RDMACM", "MPAFrame", "MPAEnhanced", "FPDU", "Marker", "DDP", "RDMAP", "DDPTagged", "DDPUntagged",
+    "RDMAPReadRequest", "Terminate", "DDPSegmentLength", "RDMAPAtomicRequest", "RDMAPAtomicResponse",
+    "RDMAPImmediateData", "IPoIB", "IPoIBCM", "NVMeAdmin", "NVMeIO", "NVMeFabrics", "NVMeDwords", "NVMeRange",
+    "NVMeConnect", "NVMeConnectData", "NVMePropertySet", "NVMePropertyGet", "NVMeDisconnect", "NVMeAuthentication",
+    "NVMeCQE", "NVMeCMRequest", "NVMeCMReply", "NVMeCMReject", "RPCRDMA", "RPCRDMARead", "RPCRDMAChunk",
+    "RPCRDMASegment", "RPCRDMAEnd", "RPCRDMAPadding", "RPCRDMAError", "RPCRDMAVersions", "RPCCall", "RPCReply",
+    "RPCRDMAPrivate", "iSER", "iSERHello", "iSCSI", "iSERCM", "SRPLoginRequest", "SRPLoginRequestRDMA",
+    "SRPLoginResponse", "SRPLoginReject", "SRPShort", "SRPTargetLogout", "SRPTaskManagement", "SRPCommand",
+    "SRPResponse", "SRPCreditRequest", "SRPEventRequest", "SMBDirectNegotiateRequest", "SMBDirectNegotiateResponse",
+    "SMBDirectData", "EtherType", "ERFRecordType", "MACControlOpcode", "ECN", "IPProtocol", "IPv4OptionCode",
+    "ARPHardwareType", "ARPOperation", "ICMPType", "ICMPv6Type", "NeighbourDiscoveryOption", "TCPOptionCode",
+    "LRHLNH", "Opcode", "AETHSyndrome", "NAKCode", "FLUSHSelectivity", "ManagementClass", "MADMethod", "SAStatus",
+    "MADStatusInvalidFields", "SubnetManagementAttribute", "SubnetAdministrationAttribute",
+    "PerformanceManagementAttribute", "DeviceManagementAttribute", "CommunicationManagementAttribute",
+    "CongestionControlAttribute", "RMPPType", "RMPPStatus", "NodeType", "LinkWidth", "PortState",
+    "PortPhysicalState", "LinkDownDefaultState", "LinkSpeedOfALane", "MTUCode", "VirtualLanes",
+    "ExtendedLinkSpeedOfALane", "SMState", "NoticeType", "ProducerType", "TrapNumber", "Selector", "PathRate",
+    "CMTransportServiceType", "RNRRetryCount", "CMExtendedTransportType", "CMMessageMRAed", "CMMessageRejected",
+    "CMREJReason", "CMFailoverAccepted", "CMAPRStatus", "CMSIDRREPStatus", "RDMAPOpcode", "DDPQueueNumber",
+    "TerminateLayer", "TerminateRDMAErrorType", "TerminateDDPErrorType", "TerminateLLPErrorType",
+    "TerminateRemoteProtectionError", "TerminateRemoteOperationError", "TerminateDDPLocalError",
+    "TerminateDDPTaggedBufferError", "TerminateDDPUntaggedBufferError", "TerminateMPAError", "RDMAPAtomicOperation",
+    "NVMeAdminOpcode", "NVMeSGLDescriptorType", "NVMeSGLDescriptorSubtype", "NVMeIOOpcode",
+    "NVMeFabricsCommandType", "NVMeProperty", "NVMeGenericStatus", "NVMeCommandSpecificStatus",
+    "NVMeStatusCodeType", "NVMeRDMARejectStatus", "RPCOverRDMAProcedure", "RPCOverRDMAError", "RPCMessageType",
+    "RPCProgram", "RPCReplyStatus", "ISEROpcode", "ISCSIOpcode", "SRPInformationUnitType", "SRPLOGINREJReason",
+    "SRPTaskManagementFunction", "Syndrome", "Field", "HeaderTable", "header_table", "OpcodeRow", "opcode_row",
+]
+# End of it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Union
 
 from rdmawire import _core
 from rdmawire._core import CaptureError, UsageError
+from rdmawire.closing import Closes
 from rdmawire.tables import Table
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class Facts(NamedTuple):
     interfaces: list[Interface]
 
 
-class Capture:
+class Capture(Closes):
     """An open capture; made by :func:`open_capture`.
 
     Whoever reads begins at the first packet, each with a reader of its own; so a capture can be read several times, and
@@ -58,29 +60,16 @@ class Capture:
     """
 
     def __init__(self, core: _core.CaptureSource) -> None:
-        self._core = core
+        self._core: _core.CaptureSource = core
 
     @property
     def name(self) -> str:
         """What errors call it."""
         return self._core.name
 
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._core.closed
-
     def close(self) -> None:
         """Closes it. Whoever still reads gets ClosedError; frames, arrays and batches that were given stay valid."""
         self._core.close()
-
-    def __enter__(self) -> Capture:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<rdmawire.Capture {self.name!r}{', closed' if self.closed else ''}>"
@@ -98,19 +87,31 @@ class Capture:
     def frames(self, *, filter: str = "", roce_port: int = 0) -> Iterator[_core.Frame]:
         """Gives the frames that match `filter` (docs/filters.md), from the first on.
 
-        A frame knows its ``number`` and ``time_ns``, and stays valid when the capture is closed. After the last one that
+        A frame knows its ``number``, ``time_ns``, ``interface`` and ``comments``, and stays valid when the capture is closed. After the last one that
         can be read, CaptureError says why a capture ends early. ``roce_port`` is a further UDP port that carries RoCEv2
         for the filter.
         """
         return _core.captured_frames(self._core, filter, roce_port)
 
-    def packets(self, *, filter: str = "", roce_port: int = 0) -> Iterator[_core.Packet]:
+    def packets(
+        self, *, filter: str = "", roce_port: int = 0, verify_crcs: bool = True
+    ) -> Iterator[_core.Packet]:
         """Gives the packets that match `filter`, each with what its connection makes of it.
 
         That is what ``rdmawire dissect`` shows: iWARP's PDUs found through TCP (``packet.pdus``, as Frames), the upper
-        layer, notes, and the comments and the interface of the capture file. ``packet.frame`` is the frame.
+        layer, notes, and the comments and the interface of the capture file. ``packet.frame`` is the frame. Without
+        `verify_crcs` packets say nothing of their CRCs, which costs less.
         """
-        return _core.captured_packets(self._core, filter, roce_port)
+        return _core.captured_packets(self._core, filter, roce_port, verify_crcs)
+
+    def counts(self, *, filter: str = "", roce_port: int = 0, verify_crcs: bool = True) -> dict[str, Any]:
+        """What the capture consists of: packets and octets by protocol and operation, CRCs judged, findings.
+
+        The keys are those of ``rdmawire dissect --count --json``: packets, octets, first, last, protocols, units, icrc,
+        vcrc, mpa_crc, findings, cut, lost.
+        """
+        counts: dict[str, Any] = json.loads(self._core.counts(filter, roce_port, verify_crcs))
+        return counts
 
     def facts(self) -> Facts:
         """Looks through the whole capture, without dissecting: its packets, times, interfaces, and what is wrong."""
@@ -195,21 +196,16 @@ def live_devices() -> list[str]:
     return _core.live_devices()
 
 
-class CaptureWriter:
+class CaptureWriter(Closes):
     """A capture that is written; made by :func:`create_capture`."""
 
     def __init__(self, core: _core.CaptureWriter) -> None:
-        self._core = core
+        self._core: _core.CaptureWriter = core
 
     @property
     def name(self) -> str:
         """What errors call it."""
         return self._core.name
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._core.closed
 
     @property
     def records(self) -> int:
@@ -230,15 +226,17 @@ class CaptureWriter:
         interface: int | None = None,
         link: str | None = None,
         wire_length: int | None = None,
-        comments: Iterable[str] = (),
+        comments: Iterable[str] | None = None,
     ) -> None:
         """Writes one packet: a Frame, or octets.
 
         What is not given is the frame's own: its time (else now), its link type (else Ethernet), its length on the
-        wire. `interface` is an index that :meth:`add_interface` gave; without it, the first one of the link type, which
+        wire, its comments. `interface` is an index that :meth:`add_interface` gave; without it, the first one of the link type, which
         is described when there is none. pcap keeps no comments. Times are nanoseconds since 1970.
         """
-        if isinstance(comments, str):
+        if comments is None:
+            comments = getattr(frame, "comments", ())
+        elif isinstance(comments, str):
             comments = [comments]
         if time_ns is None:
             time_ns = getattr(frame, "time_ns", None)
@@ -255,9 +253,6 @@ class CaptureWriter:
     def close(self) -> None:
         """Ends the file. A second call does nothing."""
         self._core.close()
-
-    def __enter__(self) -> CaptureWriter:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

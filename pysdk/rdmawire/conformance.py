@@ -29,7 +29,7 @@ import textwrap
 import traceback
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rdmawire import _core
 from rdmawire._core import (
@@ -55,6 +55,9 @@ from rdmawire._core import (
     silence,
 )
 
+if TYPE_CHECKING:
+    from rdmawire.devices import Device
+
 __all__ = [
     "NEEDS",
     "Bench",
@@ -63,6 +66,7 @@ __all__ = [
     "CaseQueuePair",
     "CaseResult",
     "Expectation",
+    "Finding",
     "Report",
     "Rule",
     "Seen",
@@ -86,6 +90,7 @@ __all__ = [
     "nak_remote_operational",
     "nak_sequence_error",
     "octets",
+    "preflight",
     "psn",
     "read_response",
     "remote_access_error",
@@ -234,8 +239,11 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Every case ended as one had to expect: as is known of the device, else without deviation and error."""
-        return not self._core.unexpected
+        """Every case ended as one had to expect: as is known of the device, else without deviation and error.
+
+        Where all cases ran, no rule that is known to be broken was seen to hold, either.
+        """
+        return not self._core.is_news
 
     @property
     def unexpected(self) -> list[CaseResult]:
@@ -283,7 +291,29 @@ class Report:
         return f"<Report {self.json['device']}: {counts}>"
 
 
-_F = TypeVar("_F", bound=Callable[[Bench], Any])
+class Finding(NamedTuple):
+    """One thing that :func:`preflight` looked at."""
+
+    status: str
+    """"pass", "warn" or "fail"."""
+    what: str
+    """"path MTU"."""
+    found: str
+    """"1024 octets"."""
+    advice: str
+    """What to do; empty where it passes."""
+
+
+def preflight(device: str | Device = "reference", **options: Any) -> list[Finding]:
+    """Looks at a device, the way to it and the tester, and judges nothing: ``rdmawire certify --preflight``.
+
+    ``device`` and ``options`` are as for :func:`certify`. A device that cannot be reached is a finding, not an error.
+    """
+    core, target = _target(device, options)
+    return [Finding(*one) for one in _core._preflight(core, target)]
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def case(
@@ -302,9 +332,10 @@ def case(
     "dangerous", which a real device is asked only when that is allowed. ``possible_problems``: when a deviation says
     less than it seems.
 
-    The function gets a :class:`Bench`. It passes when it comes back. A failed assert is the verdict "fail", with the
-    asserted expression as what was expected; any other exception is "error", with its traceback; the vocabulary's own
-    deviations are as in C++. It may run in several threads at once, each with a bench of its own.
+    The function gets a :class:`Bench`, or where the rule is one of iWARP an :class:`rdmawire.iwarp.IwarpBench`. It passes
+    when it comes back. A failed assert is the verdict "fail", with the asserted expression as what was expected; any
+    other exception is "error", with its traceback; the vocabulary's own deviations are as in C++. It may run in several
+    threads at once, each with a bench of its own.
     """
     mask = needs_mask([needs] if isinstance(needs, str) else needs)
 
@@ -334,14 +365,15 @@ def rules() -> list[Rule]:
 
 
 def certify(
-    device: str = "reference",
+    device: str | Device = "reference",
     only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]] = (),
     *,
     report: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
     seed: int = 0,
     jobs: int = 0,
     repeat: int = 1,
-    case_timeout: float | None = None,
+    case_timeout: float = 0,
     timeout: float = 0,
     losses: int = 5,
     strict: bool = False,
@@ -354,22 +386,18 @@ def certify(
     """Runs cases against a device, as ``rdmawire certify`` does, and gives the report.
 
     ``device`` is "reference", "lab:rxe", "lab:siw" or "agent:ADDRESS" with ``wire=…``; what else open_device() takes are
-    ``options``. ``only``: rules by id or alias with ``*`` and ``?``, ids of cases, or functions of case(). ``report``: a
-    directory for report.json, junit.xml, index.html and a capture a case. ``seed`` 0 is another one each time; the
+    ``options``. Or it is a :class:`rdmawire.Device` that is open already: the cases run on it one after the other, it
+    stays open, and nobody else uses it meanwhile; a case that hangs ends it, and the run. ``only``: rules by id or alias
+    with ``*`` and ``?``, ids of cases, or functions of case(). ``report``: a
+    directory for report.json, junit.xml, index.html and a capture a case; ``resume``: that of a run that was cut off,
+    which goes on. ``seed`` 0 is another one each time; the
     report tells it. ``on_result`` is called with each result as it comes, in any order; what it raises ends the run.
     ``expected``, ``baseline``, ``known``, ``strict``, ``repeat``, ``losses`` and the times are those of the command
     (docs/certify.md).
     """
-    from rdmawire.devices import _agent_program
-
     patterns = _patterns(only)
     ids = _core._matching(patterns)
-    target: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
-    for key in ("faults", "allow"):
-        if isinstance(target.get(key), str):
-            target[key] = [target[key]]
-    if device.startswith("lab:"):
-        target.setdefault("agent", _agent_program())
+    core, target = _target(device, options)
     run: dict[str, Any] = {
         "seed": seed,
         "jobs": jobs,
@@ -378,14 +406,27 @@ def certify(
         "timeout": timeout,
         "strict": strict,
         "known": known,
-        "whole": not patterns,
-        "case_timeout": case_timeout or (600.0 if target.get("slow") else 60.0),
+        "all_cases": not patterns,
+        "case_timeout": case_timeout,
     }
-    for name, path in (("report", report), ("expected", expected), ("baseline", baseline)):
+    for name, path in (("report", report), ("resume", resume), ("expected", expected), ("baseline", baseline)):
         if path is not None:
             run[name] = os.fspath(path)
     told = None if on_result is None else lambda result: on_result(CaseResult(result))
-    return Report(_core._certify(ids, device, target, run, told))
+    return Report(_core._certify(ids, core, target, run, told))
+
+
+def _target(device: str | Device, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A device by name, or the module's one that is open; and the options as the module takes them."""
+    from rdmawire.devices import _agent_program
+
+    target: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
+    for key in ("faults", "allow"):
+        if isinstance(target.get(key), str):
+            target[key] = [target[key]]
+    if isinstance(device, str) and device.startswith("lab:") and "agent" not in target:
+        target["agent"] = _agent_program()
+    return device if isinstance(device, str) else device._core, target
 
 
 def _patterns(only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]]) -> list[str]:

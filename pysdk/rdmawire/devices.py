@@ -14,18 +14,17 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rdmawire import _core
+from rdmawire.closing import Closes
 from rdmawire.wires import Wire
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from rdmawire._core import Frame
+    from rdmawire.iwarp import Expectation, Heard, Stimulus
 
 __all__ = [
     "Completion",
@@ -33,7 +32,10 @@ __all__ = [
     "Device",
     "MemoryRegion",
     "MemoryWindow",
+    "ProtectionDomain",
     "QueuePair",
+    "Stream",
+    "StreamQueuePair",
     "agent",
     "faults",
     "lab",
@@ -136,16 +138,26 @@ class MemoryWindow:
         self._core.release()
 
 
-class CompletionQueue:
-    """Where a queue pair's completions go."""
+class CompletionQueue(Closes):
+    """Where completions go: a queue pair's own, or one that :meth:`Device.completion_queue` made for several.
 
-    def __init__(self, core: _core._QueuePair) -> None:
-        self._core = core
+    One of a queue pair's own ends with it, and close() does nothing; another one goes when those that use it have gone.
+    """
+
+    def __init__(self, core: _core._CompletionQueue | _core._QueuePairPart) -> None:
+        self._core: Any = core
+        self._own = not isinstance(core, _core._CompletionQueue)
 
     @property
     def handle(self) -> int:
         """Its number in the agent's protocol."""
-        return self._core.cq_handle
+        handle: int = self._core.cq_handle if self._own else self._core.handle
+        return handle
+
+    def close(self) -> None:
+        """Lets go of one that was made for several: what uses it goes on. Later use raises ClosedError."""
+        if not self._own:
+            self._core.close()
 
     def poll(self, count: int = 1, timeout: float | None = 1.0) -> list[Completion]:
         """Waits until ``count`` completions are there, and gives them; fewer, or none, after ``timeout`` seconds.
@@ -163,30 +175,89 @@ class CompletionQueue:
         raise error
 
 
-class QueuePair:
+class _QueuePairBase(Closes):
+    """What queue pairs of RoCE and of iWARP have: memory, completions and work at the device."""
+
+    def __init__(self, core: _core._QueuePairPart, device: Device, cq: CompletionQueue | None) -> None:
+        self._core: Any = core
+        self.device = device
+        #: The registered memory for what reads and writes from afar, of both sides.
+        self.mr = MemoryRegion(core.region)
+        #: Receive request n has the octets from n * receive_octets on.
+        self.inbox = MemoryRegion(core.inbox)
+        #: Of its sends and receives.
+        self.cq = CompletionQueue(core) if cq is None else cq
+
+    @property
+    def qpn(self) -> int:
+        """The device's queue pair number."""
+        qpn: int = self._core.device_qpn
+        return qpn
+
+    @property
+    def handle(self) -> int:
+        """Its number in the agent's protocol."""
+        handle: int = self._core.handle
+        return handle
+
+    def _post_send(self, opcode: str, length: int, offset: int, more: dict[str, Any], to_tester: bool = False) -> None:
+        if "sges" not in more and opcode not in ("local_inv", "bind_mw", "flush"):
+            more["sges"] = [{"mr": self.mr.handle, "offset": offset, "length": length}]
+        self._core.post_send({"opcode": opcode} | more, to_tester)
+
+    # The device's side.
+
+    def post_recv(self, count: int = 1) -> None:
+        """Posts further receive requests; their wr_id counts from 0, and so do their places in :attr:`inbox`."""
+        self._core.post_receives(count)
+
+    def poll(self, count: int = 1, timeout: float | None = 1.0) -> list[Completion]:
+        """As :meth:`CompletionQueue.poll` of its own queue."""
+        return self.cq.poll(count, timeout)
+
+    def query(self) -> dict[str, Any]:
+        """Every attribute, as verbs tell (docs/agent.md, query_qp)."""
+        attributes: dict[str, Any] = self._core.query()
+        return attributes
+
+    @property
+    def state(self) -> str:
+        """"reset", "init", "rtr", "rts", "sqd", "sqe" or "err", as the device says."""
+        state: str = self._core.state()
+        return state
+
+    def modify(self, state: str | None = None, **attributes: Any) -> None:
+        """Changes exactly these attributes (docs/agent.md, modify_qp): ``modify("err")``, ``modify(min_rnr_timer=1)``."""
+        self._core.modify(({} if state is None else {"state": state}) | attributes)
+
+    def region(self, octets: int, access: str | Iterable[str] = ("local_write",)) -> MemoryRegion:
+        """Further memory of this queue pair, in its protection domain. ``access``: "local_write", "remote_read", …"""
+        return MemoryRegion(self._core.new_region(octets, _names(access)))
+
+    def window(self, offset: int, length: int, access: str | Iterable[str]) -> MemoryWindow:
+        """A memory window of type 2 onto a part of :attr:`mr`, bound through this queue pair."""
+        return MemoryWindow(self._core.bind_window(offset, length, _names(access)))
+
+    def close(self) -> None:
+        """Releases it and its memory at the device. Later use raises ClosedError. A second call does nothing."""
+        self._core.close()
+
+
+class QueuePair(_QueuePairBase):
     """A queue pair of the device, connected to the tester, with its memory; and the tester's end of it.
 
     :meth:`Device.rc_qp`, :meth:`Device.uc_qp` and :meth:`Device.ud_qp` make one. A context manager.
     """
 
-    def __init__(self, core: _core._QueuePair, device: Device, service: str) -> None:
-        self._core = core
-        self.device = device
+    def __init__(
+        self, core: _core._QueuePair, device: Device, service: str, cq: CompletionQueue | None = None
+    ) -> None:
+        super().__init__(core, device, cq)
+        self._core: _core._QueuePair = core
         self.service = service  #: "rc", "uc" or "ud"
-        #: The registered memory for READs, WRITEs and atomics of both sides.
-        self.mr = MemoryRegion(core.region)
-        #: Receive request n has the octets from n * receive_octets on.
-        self.inbox = MemoryRegion(core.inbox)
-        #: Of its sends and receives.
-        self.cq = CompletionQueue(core)
         #: The absolute PSN that the next frame() gets; each takes one.
         self.psn: int = core.first_psn
         self._wire = Wire(device._core.wire.of_queue_pair(core.tester_qpn))
-
-    @property
-    def qpn(self) -> int:
-        """The device's queue pair number."""
-        return self._core.device_qpn
 
     @property
     def tester_qpn(self) -> int:
@@ -260,71 +331,17 @@ class QueuePair:
         members of ``more`` as well: imm, add, compare, swap, …). Writes, reads and atomics name the tester's memory by
         ``remote_addr`` and ``rkey``, which nobody but the tester looks at. One of UD goes to the tester.
         """
-        request: dict[str, Any] = {"opcode": opcode, "wr_id": wr_id, "flags": _names(flags)}
-        if "sges" not in more and opcode not in ("local_inv", "bind_mw", "flush"):
-            request["sges"] = [{"mr": self.mr.handle, "offset": offset, "length": length}]
+        request: dict[str, Any] = {"wr_id": wr_id, "flags": _names(flags)}
         if remote_addr is not None or opcode not in ("send", "send_imm", "send_inv", "local_inv", "bind_mw"):
             request["remote_addr"] = 0x10000 if remote_addr is None else remote_addr
             request["rkey"] = 0x4321 if rkey is None else rkey
         if self.service == "ud":
             request |= {"remote_qpn": self.tester_qpn, "remote_qkey": self.qkey}
-        self._core.post_send(request | more, self.service == "ud" and "ah" not in more)
-
-    def post_recv(self, count: int = 1) -> None:
-        """Posts further receive requests; their wr_id counts from 0, and so do their places in :attr:`inbox`."""
-        self._core.post_receives(count)
-
-    def poll(self, count: int = 1, timeout: float | None = 1.0) -> list[Completion]:
-        """As :meth:`CompletionQueue.poll` of its own queue."""
-        return self.cq.poll(count, timeout)
-
-    def query(self) -> dict[str, Any]:
-        """Every attribute, as verbs tell (docs/agent.md, query_qp)."""
-        attributes: dict[str, Any] = self._core.query()
-        return attributes
-
-    @property
-    def state(self) -> str:
-        """"reset", "init", "rtr", "rts", "sqd", "sqe" or "err", as the device says."""
-        return self._core.state()
-
-    def modify(self, state: str | None = None, **attributes: Any) -> None:
-        """Changes exactly these attributes (docs/agent.md, modify_qp): ``modify("err")``, ``modify(min_rnr_timer=1)``."""
-        self._core.modify(({} if state is None else {"state": state}) | attributes)
+        self._post_send(opcode, length, offset, request | more, self.service == "ud" and "ah" not in more)
 
     def move(self, state: str) -> None:
         """To that state with the attributes that its connection to the tester needs there: INIT, RTR or RTS."""
         self._core.modify(self._core.attributes_to(state))
-
-    def region(self, octets: int, access: str | Iterable[str] = ("local_write",)) -> MemoryRegion:
-        """Further memory, in this queue pair's protection domain. ``access``: "local_write", "remote_read", …"""
-        return MemoryRegion(self._core.new_region(octets, _names(access)))
-
-    def window(self, offset: int, length: int, access: str | Iterable[str]) -> MemoryWindow:
-        """A memory window of type 2 onto a part of :attr:`mr`, bound through this queue pair."""
-        return MemoryWindow(self._core.bind_window(offset, length, _names(access)))
-
-    @property
-    def handle(self) -> int:
-        """Its number in the agent's protocol."""
-        return self._core.handle
-
-    @property
-    def closed(self) -> bool:
-        """It was closed, or its device was."""
-        return self._core.closed
-
-    def close(self) -> None:
-        """Releases it and its memory at the device. Later use raises ClosedError. A second call does nothing."""
-        self._core.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         if self.closed:
@@ -332,28 +349,16 @@ class QueuePair:
         return f"<QueuePair {self.service} {self.qpn:#x} of {self.device.name}, tester {self.tester_qpn:#x}>"
 
 
-class _ToDevice:
-    """A Frame up to the BTH whose opcode follows from what is put behind it; whatever else is asked is the Frame's."""
+class _Begun:
+    """A Frame whose opcode follows from what is put behind it; whatever is asked of it is the Frame's."""
 
-    def __init__(self, core: _core._QueuePair, opcode: int | None, psn: int, service: str) -> None:
-        self._core, self._opcode, self._psn, self._service = core, opcode, psn, service
-
-    def _made(self, operation: str) -> Frame:
-        opcode = self._opcode
-        if opcode is None:
-            opcode = self._core.opcode(self._service, operation)
-        frame: Frame = self._core.headers(int(opcode), self._psn)
-        return frame
+    def _as_frame(self) -> Frame:
+        raise NotImplementedError
 
     @property
     def frame(self) -> Frame:
         """As it stands."""
-        return self._made("send")
-
-    def __truediv__(self, layer: Any) -> Frame:
-        operation = {"RETH": "write", "AtomicETH": "compare_swap", "AETH": "acknowledge"}.get(type(layer).__name__, "send")
-        frame: Frame = self._made(operation) / layer
-        return frame
+        return self._as_frame()
 
     def __bytes__(self) -> bytes:
         return bytes(self.frame)
@@ -365,13 +370,301 @@ class _ToDevice:
         return layer in self.frame
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
         return getattr(self.frame, name)
 
     def __repr__(self) -> str:
         return repr(self.frame)
 
 
-class Device:
+class _ToDevice(_Begun):
+    """A Frame up to the BTH."""
+
+    def __init__(self, core: _core._QueuePair, opcode: int | None, psn: int, service: str) -> None:
+        self._core, self._opcode, self._psn, self._service = core, opcode, psn, service
+
+    def _made(self, operation: str) -> Frame:
+        opcode = self._opcode
+        if opcode is None:
+            opcode = self._core.opcode(self._service, operation)
+        frame: Frame = self._core.headers(int(opcode), self._psn)
+        return frame
+
+    def _as_frame(self) -> Frame:
+        return self._made("send")
+
+    def __truediv__(self, layer: Any) -> Frame:
+        operation = {"RETH": "write", "AtomicETH": "compare_swap", "AETH": "acknowledge"}.get(type(layer).__name__, "send")
+        frame: Frame = self._made(operation) / layer
+        return frame
+
+
+class Stream:
+    """The tester's end of a queue pair's stream: what it says, FPDU by FPDU or octet by octet, and what it hears.
+
+    ``stream >> frame`` says, ``stream << a_terminate(0, 1, 2)`` waits for what is expected (:mod:`rdmawire.iwarp`), and
+    raises DeviceError, kind "failed", where something else comes.
+    """
+
+    def __init__(self, core: _core._StreamPair) -> None:
+        self._core = core
+
+    # What it says.
+
+    def send(self, what: Any, *more: Any, segment_octets: int | None = None) -> None:
+        """Says a Frame that begins with an FPDU, a Stimulus, or octets as they stand; several as one TCP segment.
+
+        An FPDU is framed as the stream is: with markers where the device asked for them, its length, pad and CRC
+        computed unless they are given. What does not fit in one TCP segment goes in several; ``segment_octets`` cuts it
+        in pieces of so many.
+        """
+        if segment_octets is not None:
+            for one in (what, *more):
+                self._core.in_pieces(one, segment_octets)
+        elif more:
+            self._core.together([what, *more])
+        else:
+            self._core.send(what)
+
+    def __rshift__(self, what: Any) -> Stream:
+        self._core.send(what)
+        return self
+
+    def fpdu(self, what: Any) -> bytes:
+        """The octets of that FPDU as the next of the stream, markers included: to be changed, and then sent."""
+        return self._core.fpdu(what)
+
+    def finish(self) -> None:
+        """The tester's FIN: it says nothing more."""
+        self._core.finish()
+
+    def reset(self) -> None:
+        """A reset of TCP: the stream is over."""
+        self._core.reset()
+
+    # What it hears.
+
+    def receive(self, timeout: float | None = 1.0) -> Heard | Any:  # Any: None, too rare to ask
+        """What came next, or None when nothing did for ``timeout`` seconds.
+
+        That is an FPDU, but also the device's MPA frame (kind "setup"), its FIN ("fin"), a reset ("reset"), and octets
+        that are no whole FPDU before the end ("torn"). Behind a reset nothing comes. Other threads go on meanwhile, and
+        ctrl-C ends it. With the reference endpoint seconds of virtual time: nobody waits.
+        """
+        heard: Heard | None = self._core.receive(timeout)
+        return heard
+
+    def __lshift__(self, expected: Expectation | _core.Silence) -> Stream:
+        self._core << expected
+        return self
+
+    def wait(self, expected: Expectation, timeout: float = 0) -> Heard:
+        """What came next, which is as expected, or DeviceError; ``timeout`` 0: as long as the device is usually given."""
+        heard: Heard = self._core.wait(expected, timeout)
+        return heard
+
+    def sniff(self, count: int | None = None, timeout: float | None = 1.0) -> Iterator[Heard]:
+        """What comes, until its end, until nothing did for ``timeout`` seconds, or until there were ``count``."""
+        while count is None or count > 0:
+            heard = self.receive(timeout)
+            if heard is None:
+                return
+            yield heard
+            if heard.kind in ("fin", "reset"):
+                return
+            count = None if count is None else count - 1
+
+    # Its set-up.
+
+    @property
+    def setup(self) -> Heard | None:
+        """The device's MPA frame; None before it came."""
+        heard: Heard | None = self._core.setup
+        return heard
+
+    @property
+    def operating(self) -> bool:
+        """It is in Full Operation Phase."""
+        return self._core.operating
+
+    @property
+    def mss(self) -> int:
+        """Octets that one of the tester's TCP segments carries at most."""
+        return self._core.mss
+
+    @property
+    def port(self) -> int:
+        """The device's TCP port."""
+        return self._core.port
+
+    @property
+    def mpa_frame(self) -> bytes:
+        """The tester's MPA frame as the options make it: a request, or a reply where the device initiates."""
+        return self._core.mpa_frame
+
+    def __repr__(self) -> str:
+        try:
+            return f"<Stream to port {self.port}{'' if self.operating else ', not set up'}>"
+        except _core.ClosedError:
+            return "<Stream (closed)>"
+
+
+class StreamQueuePair(_QueuePairBase):
+    """A queue pair of a device of iWARP with its memory, and the tester's end of its stream: :meth:`Device.stream`.
+
+    A context manager. Where it was made without a stream, the steps of a set-up are its methods, in this order:
+
+    - the tester initiates: :meth:`listen`, :meth:`dial`, ``stream.send(stream.mpa_frame)``, :meth:`accept`,
+      :meth:`operate`;
+    - the device does: :meth:`device_dial`, :meth:`answer`, :meth:`operate`.
+    """
+
+    def __init__(self, core: _core._StreamPair, device: Device, cq: CompletionQueue | None = None) -> None:
+        super().__init__(core, device, cq)
+        self._core: _core._StreamPair = core
+        self.stream = Stream(core)
+        #: The MSN that the next message of each untagged queue gets: 0 Sends, 1 RDMA Read Requests, 2 Terminate, 3 Atomic
+        #: Responses. frame() takes one.
+        self.msns: dict[int, int] = {0: 1, 1: 1, 2: 1, 3: 1}
+
+    @property
+    def stag(self) -> int:
+        """The STag of :attr:`mr`."""
+        return self.mr.rkey
+
+    # The tester's side.
+
+    def frame(self, opcode: int | None = None, *, msn: int | None = None) -> _ToStream:
+        """Headers of an FPDU that is a whole message, up to DDP's: right queue and next MSN.
+
+        ``frame() / DDPTagged(stag=…, to=…) / b"data"``: without ``opcode`` what follows decides. DDPTagged makes an RDMA
+        Write, RDMAPReadRequest an RDMA Read Request, Terminate a Terminate, the headers of RFC 7306 what they are of,
+        anything else a Send. ``msn``: another one than the next.
+        """
+        return _ToStream(self, opcode, msn)
+
+    def listen(self) -> None:
+        """The device waits for a stream, at :attr:`Stream.port`."""
+        self._core.listens()
+
+    def dial(self) -> None:
+        """The tester connects TCP to where the device waits."""
+        self._core.dials()
+
+    def device_dial(self) -> None:
+        """The device asks the tester for a stream, and TCP is connected; its MPA Request Frame follows."""
+        self._core.device_dials()
+
+    def accept(self) -> None:
+        """The device's consumer is told of the request, and accepts: the device's reply follows."""
+        self._core.accepts()
+
+    def answer(self) -> None:
+        """Waits for the device's MPA Request Frame, and says the reply that the options make."""
+        self._core.answers()
+
+    def operate(self, established: bool = True) -> None:
+        """Waits for the device's MPA frame, unless it came, and goes to Full Operation Phase by what both frames say.
+
+        ``established``: and the device's consumer is told of that.
+        """
+        self._core.operates()
+        if established:
+            self._core.is_told("established")
+
+    # The device's side.
+
+    def post_send(
+        self,
+        opcode: str = "send",
+        *,
+        length: int = 8,
+        offset: int = 0,
+        wr_id: int = 0,
+        remote_addr: int | None = None,
+        rkey: int | None = None,
+        flags: str | Iterable[str] = ("signaled",),
+        **more: Any,
+    ) -> None:
+        """Posts a send request at the device: ``length`` octets of :attr:`mr` from ``offset`` on.
+
+        ``opcode`` is "send", "write", "read", … (docs/agent.md, post_send). Writes and reads name the tester's memory by
+        ``remote_addr`` (the TO) and ``rkey`` (the STag), which nobody but the tester looks at. Before the tester has said
+        its first FPDU a device that accepted the stream may not send. RFC 5044, 7.1.2 rule 4.
+        """
+        request: dict[str, Any] = {"wr_id": wr_id, "flags": _names(flags)}
+        if remote_addr is not None or opcode in ("write", "read", "compare_swap", "fetch_add"):
+            request["remote_addr"] = 0x10000 if remote_addr is None else remote_addr
+            request["rkey"] = 0x4321 if rkey is None else rkey
+        self._post_send(opcode, length, offset, request | more)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<StreamQueuePair (closed)>"
+        return f"<StreamQueuePair {self.qpn:#x} of {self.device.name}, {self.stream!r}>"
+
+
+#: What the headers behind DDP's say that a message is.
+_OPCODES = {
+    "DDPTagged": 0,  # RDMA Write
+    "RDMAPReadRequest": 1,
+    "Terminate": 7,
+    "RDMAPImmediateData": 8,
+    "RDMAPAtomicRequest": 10,
+    "RDMAPAtomicResponse": 11,
+}
+_SEND = 3
+
+
+class _ToStream(_Begun):
+    """An FPDU up to DDP's headers; its MSN is taken once."""
+
+    def __init__(self, qp: StreamQueuePair, opcode: int | None, msn: int | None) -> None:
+        self._qp, self._opcode, self._msn = qp, opcode, msn
+
+    def _made(self, opcode: int) -> Frame:
+        if self._opcode is not None:
+            opcode = int(self._opcode)
+        queue = _core.iwarp.queue_of(opcode)
+        if self._msn is None and queue is not None:
+            self._msn = self._qp.msns[queue]
+            self._qp.msns[queue] = (self._msn + 1) & 0xFFFFFFFF
+        frame: Frame = _core.iwarp.headers(opcode, self._msn or 0)
+        return frame
+
+    def _as_frame(self) -> Frame:
+        return self._made(_SEND)
+
+    def __truediv__(self, layer: Any) -> Frame:
+        frame: Frame = self._made(_OPCODES.get(type(layer).__name__, _SEND)) / layer
+        return frame
+
+
+class ProtectionDomain(Closes):
+    """A protection domain that several queue pairs are made in: :meth:`Device.domain`. A context manager.
+
+    Closed, it ends what was made in it.
+    """
+
+    def __init__(self, core: _core._Domain, device: Device) -> None:
+        self._core: _core._Domain = core
+        self.device = device
+
+    @property
+    def handle(self) -> int:
+        """Its number in the agent's protocol."""
+        return self._core.handle
+
+    def region(self, octets: int, access: str | Iterable[str] = ("local_write",)) -> MemoryRegion:
+        """Memory in it, all zeros. ``access``: "local_write", "remote_read", …"""
+        return MemoryRegion(self._core.region(octets, _names(access)))
+
+    def __repr__(self) -> str:
+        return "<ProtectionDomain (closed)>" if self.closed else f"<ProtectionDomain {self.handle} of {self.device.name}>"
+
+
+class Device(Closes):
     """A device that can be reached: its verbs, and the wire to its port. A context manager.
 
     :func:`reference`, :func:`lab`, :func:`agent` and :func:`open_device` open one. From any thread. A device that dies,
@@ -379,7 +672,7 @@ class Device:
     """
 
     def __init__(self, core: _core._Device, options: Mapping[str, Any] | None = None) -> None:
-        self._core = core
+        self._core: _core._Device = core
         self._options = dict(options or {})
         self._made = 0
         wire = core.wire
@@ -409,7 +702,7 @@ class Device:
     def wire(self) -> Wire:
         """The wire to its port: every frame that is not the address resolution's. Of iWARP there is none: UsageError."""
         if self._wire is None:
-            raise _core.UsageError(f"{self.name}: a device of iWARP is reached over TCP; its port is no wire here")
+            raise _core.UsageError(f"{self.name}: a device of iWARP is reached over TCP: stream() makes queue pairs with streams")
         return self._wire
 
     @property
@@ -437,9 +730,16 @@ class Device:
         return self.qp("ud", seed=seed, **options)
 
     def qp(
-        self, service: str, access: str | Iterable[str] | None = None, *, seed: int | None = None, **options: Any
+        self,
+        service: str,
+        access: str | Iterable[str] | None = None,
+        *,
+        domain: ProtectionDomain | None = None,
+        cq: CompletionQueue | None = None,
+        seed: int | None = None,
+        **options: Any,
     ) -> QueuePair:
-        """A queue pair of "rc", "uc" or "ud".
+        """A queue pair of "rc", "uc" or "ud". ``domain`` and ``cq``: in place of its own.
 
         Options, as the C++ cases have them: mtu, receives (receive requests that are posted), receive_octets,
         region_octets, region_access, reads_at_once, own_reads, timeout, retry_cnt, rnr_retry, min_rnr_timer, send_wr,
@@ -455,10 +755,53 @@ class Device:
         for name in ("region_access", "send_ops"):
             if name in options:
                 options[name] = _names(options[name])
-        if seed is None:
+        of = (None if domain is None else domain._core, None if cq is None else cq._core)
+        return QueuePair(_core._QueuePair(self._core, service, options, self._seed(seed), *of), self, service, cq)
+
+    def stream(
+        self,
+        access: str | Iterable[str] | None = None,
+        *,
+        connected: bool = True,
+        domain: ProtectionDomain | None = None,
+        cq: CompletionQueue | None = None,
+        seed: int | None = None,
+        **options: Any,
+    ) -> StreamQueuePair:
+        """A queue pair of a device of iWARP whose stream to the tester is in Full Operation Phase.
+
+        The tester is the MPA initiator, and the device its responder; with ``device_initiates=True`` the other way round.
+        ``connected=False`` leaves the set-up to you, step by step. ``access``: what the tester may do with
+        :attr:`StreamQueuePair.mr`, "remote_write", "remote_read", "remote_atomic"; all of them without one. ``domain``
+        and ``cq``: in place of its own.
+
+        Options, as the C++ cases have them: of the tester's MPA frame revision, markers (in what the device sends), crc,
+        private_data, enhanced (True, or its ird, ord, a, b, c, d); mss (of the device's TCP segments);
+        device_private_data, reads_at_once (its IRD), own_reads (its ORD), wishes (of the device's set-up, of the
+        reference endpoint alone: revision, markers, crc, enhanced, peer_to_peer, rtr_send, rtr_write, rtr_read, rdmac);
+        receives (receive requests that are posted), receive_octets, region_octets, region_access, send_wr, completions.
+        """
+        if access is not None:
+            options.setdefault("region_access", ["local_write", *_names(access)])
+        if "region_access" in options:
+            options["region_access"] = _names(options["region_access"])
+        of = (None if domain is None else domain._core, None if cq is None else cq._core)
+        core = _core._StreamPair(self._core, options, self._seed(seed), connected, *of)
+        return StreamQueuePair(core, self, cq)
+
+    def domain(self, *, seed: int | None = None) -> ProtectionDomain:
+        """A protection domain, for queue pairs that share it: ``rc_qp(domain=…)``, ``stream(domain=…)``."""
+        return ProtectionDomain(self._core.domain(self._seed(seed)), self)
+
+    def completion_queue(self, entries: int = 256) -> CompletionQueue:
+        """A completion queue, for queue pairs that share it: ``rc_qp(cq=…)``, ``stream(cq=…)``."""
+        return CompletionQueue(self._core.completion_queue(entries))
+
+    def _seed(self, given: int | None) -> int:
+        if given is None:
             self._made += 1
-            seed = int(self._options.get("seed", 1)) * 1_000_003 + self._made
-        return QueuePair(self._core.queue_pair(service, options, seed & (1 << 64) - 1), self, service)
+            given = int(self._options.get("seed", 1)) * 1_000_003 + self._made
+        return given & (1 << 64) - 1
 
     # What else verbs tell and do.
 
@@ -497,24 +840,38 @@ class Device:
         """Why it cannot be used any more; None while it can."""
         return self._core.gone()
 
-    # Its end.
+    # What it does wrong.
 
     @property
-    def closed(self) -> bool:
-        """It was closed, or this process is a fork of the one that opened it."""
-        return self._core.closed
+    def faults(self) -> frozenset[str]:
+        """The ways in which a reference device breaks the specification now, by name (:func:`faults` lists them)."""
+        return frozenset(self._core.faults)
+
+    @faults.setter
+    def faults(self, names: str | Iterable[str]) -> None:
+        self._core.set_faults([names] if isinstance(names, str) else list(names))
+
+    # What goes over its wire, or its streams, kept.
+
+    def record(self, most: int = 65536) -> None:
+        """Keeps the frames that go to the device and come from it, the newest ``most``; 0: no more, and forgets them.
+
+        Of iWARP those of the streams' TCP, from the next step of a stream on.
+        """
+        self._recorder().record(most)
+
+    def save(self, path: str | os.PathLike[str], comments: Iterable[str] = ()) -> int:
+        """Writes what was recorded to a pcapng, a comment "sent" or "received" at each frame; gives how many."""
+        return _core._save_recorded(os.fspath(path), {self.name: self._recorder()}, list(comments))
+
+    def _recorder(self) -> _core._Wire:
+        return self._core.recorder if self._wire is None else self._wire._core
+
+    # Its end.
 
     def close(self) -> None:
         """Ends everything that was made at it, then the device: a lab's guest goes. A second call does nothing."""
         self._core.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Device {self.name}>"
@@ -529,16 +886,21 @@ def _names(names: str | Iterable[str]) -> list[str]:
 def _agent_program() -> str:
     """The agent's program for the lab: RDMAWIRE_AGENT, else beside the package, else beside the command on the path."""
     given = os.environ.get("RDMAWIRE_AGENT")
-    if given:
-        return given
-    beside = Path(_core.__file__).resolve().parent / "rdmawire-agent"
-    if beside.exists():
-        return str(beside)
-    for folder in os.environ.get("PATH", "").split(os.pathsep) + [os.path.dirname(sys.executable)]:
-        program = Path(folder or ".") / "rdmawire-agent"
-        if program.exists():
+    candidates = [Path(given)] if given else [Path(_core.__file__).resolve().parent / "rdmawire-agent"]
+    if not given:
+        folders = [*os.environ.get("PATH", "").split(os.pathsep), os.path.dirname(sys.executable)]
+        candidates += [Path(folder or ".") / "rdmawire-agent" for folder in folders]
+    for program in candidates:
+        if program.is_file() and os.access(program, os.X_OK):
             return str(program)
-    return ""
+    error = _core.DeviceError(
+        f"lab: the guest needs the agent's program, and {given} is none"
+        if given
+        else f"lab: the guest needs the agent's program, and there is no rdmawire-agent in {candidates[0].parent} nor on "
+        "the path; RDMAWIRE_AGENT says where it is"
+    )
+    error.kind = "unreachable"
+    raise error
 
 
 def open_device(name: str, **options: Any) -> Device:
@@ -552,8 +914,8 @@ def open_device(name: str, **options: Any) -> Device:
     for key in ("faults", "allow"):
         if key in given:
             given[key] = [given[key]] if isinstance(given[key], str) else list(given[key])
-    if name.startswith("lab:"):
-        given.setdefault("agent", _agent_program())
+    if name.startswith("lab:") and "agent" not in given:
+        given["agent"] = _agent_program()
     return Device(_core._open_device(name, given), given)
 
 

@@ -56,6 +56,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         help="break the reference device on purpose; several",
     )
+    group.addoption(
+        "--rdma-family",
+        default="roce",
+        choices=("roce", "iwarp"),
+        help="of the reference device (default: roce)",
+    )
     group.addoption("--rdma-seed", type=int, default=1, metavar="N", help="of the reference device")
     group.addoption(
         "--rdma-captures",
@@ -94,7 +100,11 @@ class _Opened:
             option = self._config.getoption
             how: dict[str, Any] = {}
             if self.cheap:
-                how = {"seed": option("--rdma-seed"), "faults": option("--rdma-fault")}
+                how = {
+                    "seed": option("--rdma-seed"),
+                    "faults": option("--rdma-fault"),
+                    "family": option("--rdma-family"),
+                }
             elif self.name.startswith("lab:"):
                 how = {"kernel": option("--rdma-kernel")}
             else:
@@ -151,10 +161,10 @@ def rdma_wire(rdma_device: devices.Device) -> Wire:
 
 
 class Capture:
-    """What goes over a test's wire, kept; :attr:`path` is where it was written, None as long as it was not."""
+    """What goes over a test's wire, or its streams, kept; :attr:`path` is where it was written, None before it was."""
 
-    def __init__(self, wire: Wire, folder: Path, name: str) -> None:
-        self._wire = wire
+    def __init__(self, device: devices.Device, folder: Path, name: str) -> None:
+        self._device = device
         self._folder = folder
         self._name = name
         self.path: Path | None = None
@@ -163,7 +173,7 @@ class Capture:
         """Writes what was sent and received until now, and gives where."""
         target = Path(path) if path is not None else self._folder / f"{self._name}.pcapng"
         target.parent.mkdir(parents=True, exist_ok=True)
-        self._wire.save(target, comments=[f"test {self._name}"])
+        self._device.save(target, comments=[f"test {self._name}"])
         self.path = target
         return target
 
@@ -173,12 +183,12 @@ def rdma_capture(request: pytest.FixtureRequest, rdma_device: devices.Device, tm
     """Keeps what goes over the wire; where the test fails, it is written as a pcapng, and the report says where."""
     folder = request.config.getoption("--rdma-captures")
     name = re.sub(r"[^\w.\-]+", "-", request.node.nodeid.split("/")[-1]).strip("-")
-    capture = Capture(rdma_device.wire, Path(folder) if folder else tmp_path, name)
-    rdma_device.wire.record()
+    capture = Capture(rdma_device, Path(folder) if folder else tmp_path, name)
+    rdma_device.record()
     request.node.stash[_capture_key] = capture
     yield capture
     if not rdma_device.closed:
-        rdma_device.wire.record(0)
+        rdma_device.record(0)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -143,8 +143,11 @@ class _Prepared:
         return wires, all_safe
 
     def _shown(self, on_frame: OnFrame | None) -> OnFrame:
+        # Without this object, which holds the player that holds the function.
+        differences = self._differences
+
         def show(frame: PlayedFrame) -> Any:
-            self._differences.append((frame.number, frame.changes))
+            differences.append((frame.number, frame.changes))
             return None if on_frame is None else on_frame(frame)
 
         return show

@@ -17,7 +17,7 @@ from rdmawire.tables import Table
 if TYPE_CHECKING:
     from rdmawire.plots import Plots
 
-__all__ = ["CheckReport", "Report", "Row", "analyze", "check", "explain"]
+__all__ = ["CheckReport", "Comparison", "Report", "Row", "analyze", "check", "compare", "explain"]
 
 File = Union[str, "os.PathLike[str]", Capture]
 Progress = Callable[[int, int, int, str], object]
@@ -112,10 +112,6 @@ class _JsonReport:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._dict]
 
-    @property
-    def summary(self) -> Row:
-        """The capture in numbers."""
-        return Row(self._dict["summary"])
 
 
 class Report(_JsonReport):
@@ -141,6 +137,11 @@ class Report(_JsonReport):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Report, (self._text, self.troubles, None, self._title)
+
+    @property
+    def summary(self) -> Row:
+        """The capture in numbers."""
+        return Row(self._dict["summary"])
 
     @property
     def findings(self) -> list[Row]:
@@ -190,6 +191,15 @@ class Report(_JsonReport):
             Path(path).write_text(page, encoding="utf-8")
         return page
 
+    def to_csv(self, directory: str | os.PathLike[str], *, packets: bool = False) -> None:
+        """Writes connections, flows, messages and events as CSV into a directory, as ``rdmawire analyze --csv`` does.
+
+        With `packets`, packets.csv too. The files are read anew.
+        """
+        if self._run is None:
+            raise UsageError("this report does not know where the packets are: analyze the files to have them as CSV")
+        self._run.csv(os.fspath(directory), packets)
+
     def __str__(self) -> str:
         return self.text()
 
@@ -237,6 +247,11 @@ class CheckReport(_JsonReport):
         return not self._violated
 
     @property
+    def summary(self) -> Row:
+        """The judgements in numbers."""
+        return Row(self._dict["summary"])
+
+    @property
     def violations(self) -> list[Row]:
         """Each deviation: ``rule``, ``clause``, ``sentence``, ``frame``, ``expected``, ``actual``, ``ladder``, …"""
         return [Row(violation) for violation in self._dict["violations"]]
@@ -278,6 +293,48 @@ class CheckReport(_JsonReport):
         ]
         columns = ("level", "rule", "from", "frame", "expected", "actual", "clause")
         return _html(self._title, head, columns, rows, self.troubles)
+
+
+class Comparison(_JsonReport):
+    """What :func:`compare` found: which packets were lost, marked, changed or delayed on which hop.
+
+    The keys below ``vantage`` of ``rdmawire analyze --vantage --json`` (docs/analyze.md) are attributes:
+    ``comparison.points``, ``comparison.hops``, ``comparison.findings``, … ``print(comparison)`` prints what the command
+    prints.
+    """
+
+    def __init__(self, text: str, troubles: Sequence[str] = (), title: str = "") -> None:
+        super().__init__(text, troubles)
+        self._title = title or "captures"
+
+    @property
+    def _dict(self) -> dict[str, Any]:
+        values: dict[str, Any] = super()._dict["vantage"]
+        return values
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Comparison, (self._text, self.troubles, self._title)
+
+    @property
+    def findings(self) -> list[Row]:
+        """What is wrong on which hop, worst first."""
+        return [Row(finding) for finding in self._dict["findings"]]
+
+    def text(self, *, width: int = 100, colours: bool = False, rows: int = 10) -> str:
+        """What ``rdmawire analyze --vantage`` prints."""
+        return _core.compare_text(self._text, width, colours, rows)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<rdmawire.Comparison of {self._title}: {len(self.findings)} findings>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the findings."""
+        rows = [(f.severity, f.title, f.meaning, f.next) for f in self.findings]
+        head = f"{len(self._dict['points'])} vantage points"
+        return _html(self._title, head, ("severity", "what", "meaning", "next"), rows, self.troubles)
 
 
 def analyze(
@@ -354,6 +411,34 @@ def check(
         names, _texts(rules), level, filter, connection, _texts(at), complete, threads, roce_port, progress
     )
     return CheckReport(text, troubles, violated, _title(names))
+
+
+def compare(
+    files: Iterable[File],
+    *,
+    order: Sequence[str] = (),
+    synchronized: bool = False,
+    window: float = 0,
+    filter: str = "",
+    threads: int = 0,
+    roce_port: int = 0,
+    verify_crcs: bool = True,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compares captures of the same traffic that were taken at several places, one file a place: ``analyze --vantage``.
+
+    Each packet is followed through them, and what became of it on each hop is told. `order` names the files along the
+    way (by the ends of their names), where it is not to be found out; `synchronized` says that their clocks agree;
+    `window` is how many seconds a packet may take between two places (0: the usual). The others are as for
+    :func:`analyze`. The files are read twice.
+
+    Raises CaptureError when fewer than two files could be read; UsageError for files that cannot be compared.
+    """
+    names = _files(files)
+    text, troubles = _core.compare_captures(
+        names, _texts(order), synchronized, window, filter, threads, roce_port, verify_crcs, progress
+    )
+    return Comparison(text, troubles, _title(names))
 
 
 def explain(what: object, *, colours: bool = False) -> str:

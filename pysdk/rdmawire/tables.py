@@ -27,6 +27,8 @@ class ColumnInfo(NamedTuple):
     """Values can be missing."""
     meaning: str
     """One sentence from the header tables; may be empty."""
+    words: tuple[str, ...] | None = None
+    """Of text that is a word of an enumeration: all of its words, in their order. None: any text."""
 
 
 def _numpy() -> Any:

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rdmawire import _core
+from rdmawire.closing import Closes
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -63,14 +64,14 @@ class WireCounters:
     dropped: int  #: arrived, and were lost because receive() came too late
 
 
-class Wire:
+class Wire(Closes):
     """One end of something that carries frames: :func:`open_wire`, :func:`wire_pair` and devices give one.
 
     A context manager, and an iterator over what arrives.
     """
 
     def __init__(self, core: _core._Wire) -> None:
-        self._core = core
+        self._core: _core._Wire = core
         self._back: collections.deque[Frame] = collections.deque()  # what a cancelled areceive() had taken already
 
     # How it is named, what it is able to do.
@@ -89,11 +90,6 @@ class Wire:
     def counters(self) -> WireCounters:
         """What it counted since it was opened."""
         return WireCounters(**self._core.counters)
-
-    @property
-    def closed(self) -> bool:
-        """It was closed, or its device was, or this process is a fork of the one that opened it."""
-        return self._core.closed
 
     def now(self) -> int:
         """The wire's clock: nanoseconds since 1970, from 0 in virtual time."""
@@ -121,7 +117,7 @@ class Wire:
         """
         return self._core.send(_listed(frames), at, timeout)
 
-    def receive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | None:
+    def receive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | Any:  # Any: None, too rare to ask
         """The next frame in the order of arrival, or None when none came for ``timeout`` seconds.
 
         ``timeout`` 0 asks only for what is there, None waits without end; in virtual time None comes back with None
@@ -203,7 +199,7 @@ class Wire:
                 pause = min(2 * pause, 0.05)
         return sent
 
-    async def areceive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | None:
+    async def areceive(self, timeout: float | None = 1.0, *, own: bool = False) -> Frame | Any:  # as receive()
         """As receive(), waiting on the wire's descriptor in the running loop, or in a thread where it has none."""
         if self._core.capabilities["virtual_time"]:
             return self.receive(timeout, own=own)  # nobody waits
@@ -266,14 +262,6 @@ class Wire:
     def close(self) -> None:
         """Sends what waits and lets go of everything. Later calls raise ClosedError. A second call does nothing."""
         self._core.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -4,13 +4,11 @@
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-#include <sys/stat.h>
 
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <thread>
 
+#include "captures/analysis/csv.hpp"
 #include "captures/analysis/details.hpp"
 #include "captures/analysis/page/page.hpp"
 #include "captures/analysis/report.hpp"
@@ -32,15 +30,6 @@ std::string dumped(const analysis::Json& report) {
 }
 py::str text(const std::string& utf8) { return py::bytes(utf8).attr("decode")("utf-8", "replace"); }
 
-analysis::Counters counters_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) raise(ErrorClass::capture, fmt::format("counters: {} cannot be read", path));
-  auto counters = analysis::parse_counters(content);
-  if (!counters) raise(ErrorClass::usage, fmt::format("counters: {} {}", path, counters.error()));
-  return std::move(*counters);
-}
-
 /// What is to be analysed, and what came out.
 class AnalysisRun {
  public:
@@ -48,34 +37,17 @@ class AnalysisRun {
               const std::string& end, std::uint64_t connection, unsigned threads,
               const std::vector<std::string>& counters, const std::vector<std::string>& ignore, std::uint16_t roce_port,
               bool verify_crcs)
-      : request_(std::make_shared<AnalysisRequest>()), begin_(begin), end_(end) {
+      : request_(
+            std::make_shared<AnalysisRequest>(analysis_request(filter, connection, ignore, roce_port, verify_crcs))),
+        begin_(begin),
+        end_(end),
+        counters_(HostCounters::read(counters)) {
     analysis::RunOptions& run = request_->run;
     if (files.empty()) raise(ErrorClass::usage, "analyze: there are no files to read");
     run.files = files;
-    run.connection = connection;
     run.threads = threads ? threads : std::max(1U, std::thread::hardware_concurrency());
-    run.dissector.verify_crcs = verify_crcs;
-    run.dissector.decode.extra_roce_v2_port = roce_port;
-    for (const std::string& word : ignore) {
-      if (word == "cm")
-        run.tracker.use_connection_manager = false;
-      else if (word == "text")
-        run.tracker.use_text = false;
-      else if (word == "source-port")
-        run.tracker.use_source_port = false;
-      else
-        raise(ErrorClass::usage, fmt::format("ignore: {} is no evidence; there are cm, text and source-port", word));
-    }
-    request_->filter = compile_filter(filter);
-    run.filter = request_->filter.get();
-    if (run.filter && !verify_crcs && run.filter->uses_crcs())
-      raise(ErrorClass::usage, "filter asks for CRCs, which verify_crcs=False leaves unverified");
-    run.from = boundary("begin", begin);
-    run.to = boundary("end", end);
-    if (counters.size() > 2) raise(ErrorClass::usage, "counters are given at most twice: before and after");
-    if (!counters.empty()) after_ = counters_of(counters.back());
-    if (counters.size() == 2) before_ = counters_of(counters.front());
-    compares_ = !counters.empty();
+    run.from = boundary_of("begin", begin);
+    run.to = boundary_of("end", end);
   }
 
   /// Works, and gives the report as JSON.
@@ -113,6 +85,34 @@ class AnalysisRun {
     }
     return text(page);
   }
+  /// What `analyze --csv` writes; the files are read anew, by one thread.
+  void csv(const std::string& directory, bool packets) const {
+    if (const auto stream = request_->stream())
+      raise(ErrorClass::usage,
+            fmt::format("{} is a stream: it can be read once, and was; save it to a file first", *stream));
+    Watched watched{py::none()};
+    std::string trouble;
+    {
+      const py::gil_scoped_release unlocked;
+      auto tables = analysis::CsvTables::create(directory, packets);
+      if (tables) {
+        analysis::RunOptions run = request_->run;
+        run.also = tables->get();
+        run.stop = &watched.stop;
+        run.progress = watched.progress();
+        if (packets) {
+          run.tracker.packets = true;
+          run.on_packet = [&](const tracking::Packet& packet) { (*tables)->add(packet); };
+        }
+        static_cast<void>(analysis::run(run));  // its troubles are the report's
+        if (const auto finished = (*tables)->finish(); !finished) trouble = finished.error();
+      } else {
+        trouble = tables.error();
+      }
+    }
+    watched.rethrow();
+    if (!trouble.empty()) raise(ErrorClass::capture, trouble);
+  }
   [[nodiscard]] Table table(const std::string& kind) const {
     auto source = analysis_table(request_, kind);
     if (!source) raise(ErrorClass::usage, source.error());
@@ -122,29 +122,16 @@ class AnalysisRun {
   }
 
  private:
-  static analysis::Boundary boundary(const char* name, const std::string& said) {
-    if (said.empty()) return {};
-    const auto parsed = analysis::Boundary::parse(said);
-    if (!parsed)
-      raise(ErrorClass::usage,
-            fmt::format("{}: {} is no place in a capture: seconds since the first packet, a date like "
-                        "2026-11-21T07:53:37, or frame:214",
-                        name, said));
-    return *parsed;
-  }
   [[nodiscard]] analysis::Json report_of() const {
     analysis::Input input = result_->input;
     input.from = begin_;
     input.to = end_;
-    return analysis::report_of(result_->analysis, input,
-                               compares_ ? analysis::differences_of(before_, after_, result_->analysis)
-                                         : std::vector<analysis::CounterDifference>{});
+    return analysis::report_of(result_->analysis, input, counters_.differences(result_->analysis));
   }
 
   std::shared_ptr<AnalysisRequest> request_;
   std::string begin_, end_;
-  analysis::Counters before_, after_;
-  bool compares_ = false;
+  HostCounters counters_;
   std::optional<analysis::RunResult> result_;
 };
 
@@ -161,6 +148,7 @@ void bind_analysis(py::module_& module) {
       .def_property_readonly("troubles", &AnalysisRun::troubles,
                              "Files that could not be read to their end, one sentence each.")
       .def("html", &AnalysisRun::html, py::arg("title"), "The page of `analyze --html`.")
+      .def("csv", &AnalysisRun::csv, py::arg("directory"), py::arg("packets"), "What `analyze --csv` writes.")
       .def("table", &AnalysisRun::table, py::arg("kind"),
            "'messages', 'events', 'connections' or 'packets' as a table; the files are read anew.");
   module.def(

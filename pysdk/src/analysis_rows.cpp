@@ -1,7 +1,6 @@
 #include "pysdk/src/analysis_rows.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -10,15 +9,14 @@
 #include <unordered_map>
 
 #include "captures/analysis/findings.hpp"
-#include "captures/analysis/saturating.hpp"
 #include "dissectors/faces/json.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/opcode.hpp"
+#include "dissectors/protocol/time.hpp"
 
 namespace rdmawire::python {
 namespace {
 
-using captures::analysis::difference;
 using tracking::Connection;
 using tracking::End;
 using tracking::Event;
@@ -30,6 +28,50 @@ std::string_view name_of_nak(std::size_t code) {
   return to_string(static_cast<tracking::Cause>(static_cast<std::size_t>(tracking::Cause::psn_sequence_error) + code));
 }
 constexpr std::size_t nak_codes = std::tuple_size_v<decltype(tracking::Sent::naks)>;
+
+std::string_view name_of(Wire wire) { return wire == Wire::none ? "other" : faces::wire_name(wire); }
+
+/// The words of an enumeration, in its order: `name(i)` gives each, and what is no name behind the last.
+template <class NameOf>
+std::shared_ptr<const Words> words_of(NameOf name, std::size_t most = 256) {
+  std::vector<std::string_view> words;
+  for (std::size_t i = 0; i < most; ++i) {
+    const std::string_view word = name(i);
+    if (word.empty() || word == "?") break;
+    words.push_back(word);
+  }
+  return std::make_shared<Words>(words);
+}
+template <class Enumeration>
+std::shared_ptr<const Words> words_of_enumeration(std::size_t most = 256) {
+  return words_of([](std::size_t i) { return to_string(static_cast<Enumeration>(i)); }, most);
+}
+
+/// What the columns of text can be, where that is a closed set.
+struct Vocabulary {
+  std::shared_ptr<const Words> ends = words_of([](std::size_t i) { return name_of(static_cast<End>(i)); }, 2);
+  std::shared_ptr<const Words> wires = words_of([](std::size_t i) { return name_of(static_cast<Wire>(i)); });
+  std::shared_ptr<const Words> naks = words_of(name_of_nak, nak_codes);
+  std::shared_ptr<const Words> messages = words_of_enumeration<tracking::MessageKind>();
+  std::shared_ptr<const Words> outcomes = words_of_enumeration<tracking::Outcome>();
+  std::shared_ptr<const Words> events = words_of_enumeration<tracking::EventKind>(tracking::event_kinds);
+  std::shared_ptr<const Words> causes = words_of_enumeration<tracking::Cause>(tracking::causes);
+  std::shared_ptr<const Words> severities = words_of_enumeration<tracking::Severity>();
+  std::shared_ptr<const Words> services = words_of_enumeration<tracking::Service>();
+  std::shared_ptr<const Words> joined_by = words_of_enumeration<tracking::JoinedBy>();
+  std::shared_ptr<const Words> confidences = words_of_enumeration<tracking::Confidence>();
+  std::shared_ptr<const Words> uppers = words_of_enumeration<Upper>();
+  std::shared_ptr<const Words> opcodes = [] {
+    std::vector<std::string_view> words;
+    for (unsigned i = 0; i < 256; ++i)
+      if (const auto& row = opcode(static_cast<std::uint8_t>(i)); row.known) words.push_back(row.name);
+    return std::make_shared<Words>(words);
+  }();
+};
+const Vocabulary& vocabulary() {
+  static const Vocabulary made;
+  return made;
+}
 
 /// Writes a row's cells, or only what the columns are: both come from the same list, so that they agree.
 class Cells {
@@ -43,11 +85,13 @@ class Cells {
   void number_if(std::string_view name, ColumnType type, bool there, std::uint64_t value) {
     if (Column* column = at(name, type, true)) there ? column->add(value) : column->add_missing();
   }
-  void text(std::string_view name, std::string_view value) {
-    if (Column* column = at(name, ColumnType::text, false)) column->add_text(value);
+  /// Text that is one of `words`.
+  void word(std::string_view name, const std::shared_ptr<const Words>& words, std::string_view value) {
+    if (Column* column = at(name, ColumnType::text, false, words)) column->add_text(value);
   }
-  void text_if(std::string_view name, bool there, std::string_view value) {
-    if (Column* column = at(name, ColumnType::text, true)) there ? column->add_text(value) : column->add_missing();
+  void word_if(std::string_view name, const std::shared_ptr<const Words>& words, bool there, std::string_view value) {
+    if (Column* column = at(name, ColumnType::text, true, words))
+      there ? column->add_text(value) : column->add_missing();
   }
   void address(std::string_view name, const tracking::PortAddress& address) {
     if (Column* column = at(name, ColumnType::text, false))
@@ -70,9 +114,9 @@ class Cells {
   }
 
  private:
-  Column* at(std::string_view name, ColumnType type, bool optional) {
+  Column* at(std::string_view name, ColumnType type, bool optional, const std::shared_ptr<const Words>& words = {}) {
     if (batch_) return &batch_->columns[next_++];
-    infos_->push_back({std::string(name), type, optional, {}});
+    infos_->push_back({std::string(name), type, optional, {}, words});
     return nullptr;
   }
   std::vector<ColumnInfo>* infos_ = nullptr;
@@ -84,11 +128,12 @@ constexpr ColumnType u8 = ColumnType::uint8, u16 = ColumnType::uint16, u32 = Col
                      u64 = ColumnType::uint64;
 
 void message_cells(Cells& to, const Message& m) {
+  const Vocabulary& v = vocabulary();
   to.count("connection", m.connection);
   to.count("message", m.number);
-  to.text("end", name_of(m.end));
-  to.text("operation", to_string(m.kind));
-  to.text("outcome", to_string(m.outcome));
+  to.word("end", v.ends, name_of(m.end));
+  to.word("operation", v.messages, to_string(m.kind));
+  to.word("outcome", v.outcomes, to_string(m.outcome));
   to.count("size", m.size);
   to.frame_if("first_frame", m.first_frame);
   to.frame_if("last_frame", m.last_frame);
@@ -109,15 +154,16 @@ void message_cells(Cells& to, const Message& m) {
   to.number_if("invalidated_key", u32, m.has_invalidate, m.invalidated_key);
   to.flag("solicited", m.solicited);
   const bool refused = m.outcome == tracking::Outcome::refused && m.nak_code < nak_codes;
-  to.text_if("nak", refused, refused ? name_of_nak(m.nak_code) : std::string_view());
+  to.word_if("nak", v.naks, refused, refused ? name_of_nak(m.nak_code) : std::string_view());
 }
 
 void event_cells(Cells& to, const Event& e) {
-  to.text("kind", to_string(e.kind));
-  to.text("cause", to_string(e.cause));
-  to.text("severity", to_string(tracking::event_rows[static_cast<std::size_t>(e.kind)].severity));
+  const Vocabulary& v = vocabulary();
+  to.word("kind", v.events, to_string(e.kind));
+  to.word("cause", v.causes, to_string(e.cause));
+  to.word("severity", v.severities, to_string(tracking::event_rows[static_cast<std::size_t>(e.kind)].severity));
   to.frame_if("connection", e.connection);
-  to.text("end", name_of(e.end));
+  to.word("end", v.ends, name_of(e.end));
   to.frame_if("frame", e.frame);
   to.frame_if("last_frame", e.last_frame);
   to.frame_if("origin_frame", e.origin_frame);
@@ -168,19 +214,20 @@ void sent_cells(Cells& to, const std::string& prefix, const tracking::Sent& sent
 }
 
 void connection_cells(Cells& to, const Connection& c, std::uint64_t formerly) {
+  const Vocabulary& v = vocabulary();
   to.count("connection", c.id);
-  to.text("service", to_string(c.service));
-  to.text("wire", c.wire == Wire::none ? "other" : faces::wire_name(c.wire));
+  to.word("service", v.services, to_string(c.service));
+  to.word("wire", v.wires, name_of(c.wire));
   for (const End end : {End::a, End::b}) {
     const std::string prefix = std::string(name_of(end)) + "_";
     to.address(prefix + "address", c.at(end).address);
     to.number_if(prefix + "qp", u32, c.at(end).qp_known, c.at(end).qp);
   }
-  to.text("joined_by", to_string(c.joined_by));
-  to.text("confidence", to_string(c.confidence));
+  to.word("joined_by", v.joined_by, to_string(c.joined_by));
+  to.word("confidence", v.confidences, to_string(c.confidence));
   to.number_if("mtu", u32, c.mtu != 0, c.mtu);
   to.flag("mtu_negotiated", c.mtu_negotiated);
-  to.text_if("upper", c.upper.protocol != Upper::unknown, to_string(c.upper.protocol));
+  to.word_if("upper", v.uppers, c.upper.protocol != Upper::unknown, to_string(c.upper.protocol));
   to.number_if("service_port", u16, c.service_port != 0, c.service_port);
   to.count("first_frame", c.first_frame);
   to.count("last_frame", c.last_frame);
@@ -205,17 +252,18 @@ struct Seen {
 };
 
 void packet_cells(Cells& to, std::uint64_t frame, const Seen& seen, const tracking::PacketNote& note) {
+  const Vocabulary& v = vocabulary();
   const bool known = seen.frame == frame, bth = known && seen.bth;
   to.count("frame", frame);
   to.number_if("time", ColumnType::time, known, static_cast<std::uint64_t>(seen.time));
   to.count("connection", note.connection);
-  to.text("end", name_of(note.end));
-  to.text_if("operation", bth && opcode(seen.opcode).known, opcode(seen.opcode).name);
+  to.word("end", v.ends, name_of(note.end));
+  to.word_if("operation", v.opcodes, bth && opcode(seen.opcode).known, opcode(seen.opcode).name);
   to.number_if("psn", u32, bth, seen.psn);
   to.number_if("octets", u32, known, seen.octets);
   to.number("relative_psn", u32, note.relative_psn);
   to.frame_if("message", note.message);
-  to.text_if("requester", note.message != 0, name_of(note.requester));
+  to.word_if("requester", v.ends, note.message != 0, name_of(note.requester));
   to.frame_if("related_frame", note.related_frame);
   to.nanoseconds_if("related_delay_ns", note.related_frame != 0, note.related_delay);
   to.number("outstanding", u32, note.outstanding);
@@ -236,6 +284,73 @@ std::vector<ColumnInfo> infos_of(Kind kind) {
   }
   return infos;
 }
+
+/// Makes rows of what is told; where they go, and when, others say.
+class RowSink : public tracking::Sink {
+ public:
+  explicit RowSink(Kind kind) : kind_(kind) {
+    if (kind == Kind::packets) seen_.resize(packets_waiting);
+  }
+  /// Has the rows made that `options` lead to.
+  void listen(captures::analysis::RunOptions& options) {
+    options.also = this;
+    if (kind_ != Kind::packets) return;
+    options.tracker.packets = true;
+    options.on_packet = [this](const tracking::Packet& packet) { see(packet); };
+  }
+
+  void message(const Connection& /*connection*/, const Message& message) override {
+    if (kind_ == Kind::messages) write([&](Cells& to) { message_cells(to, message); });
+  }
+  void event(const Connection* /*connection*/, const Event& event) override {
+    if (kind_ == Kind::events) write([&](Cells& to) { event_cells(to, event); });
+  }
+  void connection(const Connection& connection, tracking::Farewell /*farewell*/) override {
+    if (kind_ != Kind::connections) return;
+    const auto half = formerly_.find(connection.id);
+    const std::uint64_t id = half == formerly_.end() ? 0 : half->second;
+    if (half != formerly_.end()) formerly_.erase(half);
+    write([&](Cells& to) { connection_cells(to, connection, id); });
+  }
+  void merged(const Connection& connection, std::uint64_t id) override {
+    if (kind_ == Kind::connections) formerly_[connection.id] = id;
+  }
+  void packet(const Connection& /*connection*/, std::uint64_t frame, const tracking::PacketNote& note) override {
+    write([&](Cells& to) { packet_cells(to, frame, seen_[frame % seen_.size()], note); });
+  }
+
+ protected:
+  ~RowSink() = default;
+  /// Where the next row goes, when it is time for it; null: nobody wants more.
+  virtual Batch* begin_row() = 0;
+  virtual void end_row() {}
+
+ private:
+  /// Packets between one that waits for its connection's other half and the newest, of which it is still known.
+  static constexpr std::size_t packets_waiting = 1U << 17;
+
+  template <class Write>
+  void write(Write cells_of) {
+    Batch* const batch = begin_row();
+    if (!batch) return;
+    Cells cells(*batch);
+    cells_of(cells);
+    end_row();
+  }
+  void see(const tracking::Packet& packet) {
+    Seen one{packet.number, packet.time_ns, 0, packet.stack.wire_length, 0, false};
+    if (const auto header = packet.stack.get<Bth>()) {
+      one.bth = true;
+      one.psn = header->get<"psn">();
+      one.opcode = header->get<"opcode">();
+    }
+    seen_[packet.number % seen_.size()] = one;
+  }
+
+  Kind kind_;
+  std::unordered_map<std::uint64_t, std::uint64_t> formerly_;
+  std::vector<Seen> seen_;  ///< a ring, by frame
+};
 
 /// One thread analyses; each row goes straight into the batch of who reads, and waits until somebody does. So what was
 /// analysed and not read is one row.
@@ -294,19 +409,14 @@ class AnalysisRows final : public Rows {
   }
 
  private:
-  struct State final : tracking::Sink {
-    State(std::shared_ptr<const AnalysisRequest> what, Kind which) : request(std::move(what)), kind(which) {}
+  struct State final : RowSink {
+    State(std::shared_ptr<const AnalysisRequest> what, Kind kind) : RowSink(kind), request(std::move(what)) {}
 
     void run() {
       captures::analysis::RunOptions options = request->run;
       options.threads = 1;  // the order of rows is the same each time
-      options.also = this;
       options.stop = &stop;
-      if (kind == Kind::packets) {
-        options.tracker.packets = true;
-        seen.resize(packets_waiting);
-        options.on_packet = [this](const tracking::Packet& packet) { see(packet); };
-      }
+      listen(options);
       std::vector<std::string> found;
       try {
         found = captures::analysis::run(options).troubles;
@@ -318,64 +428,33 @@ class AnalysisRows final : public Rows {
       ended = true;
       changed.notify_all();
     }
-    void see(const tracking::Packet& packet) {
-      Seen one{packet.number, packet.time_ns, 0, packet.stack.wire_length, 0, false};
-      if (const auto header = packet.stack.get<Bth>()) {
-        one.bth = true;
-        one.psn = header->get<"psn">();
-        one.opcode = header->get<"opcode">();
-      }
-      seen[packet.number % seen.size()] = one;
+    Batch* begin_row() override {
+      writing = std::unique_lock(mutex);
+      changed.wait(writing, [&] { return batch || abandoned; });
+      if (!abandoned) return batch;
+      writing.unlock();
+      return nullptr;
     }
-    template <class Write>
-    void row(Write write) {
-      std::unique_lock lock(mutex);
-      changed.wait(lock, [&] { return batch || abandoned; });
-      if (abandoned) return;
-      Cells cells(*batch);
-      write(cells);
+    void end_row() override {
       const std::size_t rows = batch->rows();
-      if (rows < until_rows && (rows % 256 != 0 || batch->memory() < until_octets)) return;
-      batch = nullptr;
-      changed.notify_all();
-    }
-
-    void message(const Connection& /*connection*/, const Message& message) override {
-      if (kind == Kind::messages) row([&](Cells& to) { message_cells(to, message); });
-    }
-    void event(const Connection* /*connection*/, const Event& event) override {
-      if (kind == Kind::events) row([&](Cells& to) { event_cells(to, event); });
-    }
-    void connection(const Connection& connection, tracking::Farewell /*farewell*/) override {
-      if (kind != Kind::connections) return;
-      const auto half = formerly.find(connection.id);
-      const std::uint64_t id = half == formerly.end() ? 0 : half->second;
-      if (half != formerly.end()) formerly.erase(half);
-      row([&](Cells& to) { connection_cells(to, connection, id); });
-    }
-    void merged(const Connection& connection, std::uint64_t id) override {
-      if (kind == Kind::connections) formerly[connection.id] = id;
-    }
-    void packet(const Connection& /*connection*/, std::uint64_t frame, const tracking::PacketNote& note) override {
-      row([&](Cells& to) { packet_cells(to, frame, seen[frame % seen.size()], note); });
+      if (rows >= until_rows || (rows % 256 == 0 && batch->memory() >= until_octets)) {
+        batch = nullptr;
+        changed.notify_all();
+      }
+      writing.unlock();
     }
 
     std::shared_ptr<const AnalysisRequest> request;
-    Kind kind;
     std::atomic<bool> stop{false};
     std::mutex mutex;
+    std::unique_lock<std::mutex> writing;  ///< the analysing thread's, while it writes a row
     std::condition_variable changed;
     Batch* batch = nullptr;  ///< where rows go; null: nobody reads
     std::size_t until_rows = 0, until_octets = 0;
     bool ended = false, abandoned = false;
     std::vector<std::string> troubles;
-    std::unordered_map<std::uint64_t, std::uint64_t> formerly;
-    std::vector<Seen> seen;  ///< a ring, by frame
     std::thread thread;
   };
-
-  /// Packets between one that waits for its connection's other half and the newest, of which it is still known.
-  static constexpr std::size_t packets_waiting = 1U << 17;
 
   std::unique_ptr<State> state_;
   pid_t process_ = ::getpid();
@@ -399,22 +478,80 @@ class AnalysisTable final : public TableSource {
   std::vector<ColumnInfo> infos_;
 };
 
-}  // namespace
-
-std::optional<std::string> AnalysisRequest::stream() const {
-  for (const std::string& file : run.files) {
-    struct stat status {};
-    if (file == "-") return "standard input";
-    if (::stat(file.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return file;
+/// Rows that are there already.
+class ReadyRows final : public Rows {
+ public:
+  explicit ReadyRows(std::shared_ptr<Batch> batch) : batch_(std::move(batch)) {}
+  tl::expected<void, std::string> read(Batch& batch, std::size_t /*most*/, std::size_t /*octets*/) override {
+    if (batch_) batch = std::move(*batch_);
+    batch_.reset();
+    return {};
   }
+
+ private:
+  std::shared_ptr<Batch> batch_;
+};
+class ReadyTable final : public TableSource {
+ public:
+  ReadyTable(std::vector<ColumnInfo> infos, Batch batch)
+      : infos_(std::move(infos)), batch_(std::make_shared<Batch>(std::move(batch))) {}
+  [[nodiscard]] const std::vector<ColumnInfo>& columns() const override { return infos_; }
+  tl::expected<std::unique_ptr<Rows>, std::string> begin() override {
+    if (!batch_) return tl::unexpected(std::string("the rows of a share are read once"));
+    return std::make_unique<ReadyRows>(std::move(batch_));
+  }
+
+ private:
+  std::vector<ColumnInfo> infos_;
+  std::shared_ptr<Batch> batch_;
+};
+
+class RowsOfShare final : public ShareRows {
+ public:
+  RowsOfShare(const AnalysisRequest& request, Kind kind)
+      : filter_(request.filter), infos_(infos_of(kind)), sink_(kind, infos_), tracker_([&] {
+          captures::analysis::RunOptions options = request.run;
+          sink_.listen(options);
+          return options;
+        }()) {}
+  captures::analysis::ShareTracker& tracker() override { return tracker_; }
+  std::shared_ptr<TableSource> table() override { return std::make_shared<ReadyTable>(infos_, std::move(sink_.batch)); }
+
+ private:
+  struct Collector final : RowSink {
+    Collector(Kind kind, const std::vector<ColumnInfo>& infos) : RowSink(kind), batch(infos) {}
+    Batch* begin_row() override { return &batch; }
+    Batch batch;
+  };
+  std::shared_ptr<const faces::Filter> filter_;
+  std::vector<ColumnInfo> infos_;
+  Collector sink_;
+  captures::analysis::ShareTracker tracker_;
+};
+
+std::optional<Kind> kind_of(const std::string& name) {
+  for (std::size_t i = 0; i < kind_names.size(); ++i)
+    if (name == kind_names[i]) return static_cast<Kind>(i);
   return std::nullopt;
 }
+std::string no_such_kind(const std::string& name) {
+  return fmt::format("there is no table {}; there are {}", name, fmt::join(kind_names, ", "));
+}
+
+}  // namespace
 
 tl::expected<std::shared_ptr<TableSource>, std::string> analysis_table(std::shared_ptr<const AnalysisRequest> request,
                                                                        const std::string& kind) {
-  for (std::size_t i = 0; i < kind_names.size(); ++i)
-    if (kind == kind_names[i]) return std::make_shared<AnalysisTable>(std::move(request), static_cast<Kind>(i));
-  return tl::unexpected(fmt::format("there is no table {}; there are {}", kind, fmt::join(kind_names, ", ")));
+  const auto which = kind_of(kind);
+  if (!which) return tl::unexpected(no_such_kind(kind));
+  return std::make_shared<AnalysisTable>(std::move(request), *which);
+}
+
+tl::expected<std::unique_ptr<ShareRows>, std::string> ShareRows::of(const AnalysisRequest& request,
+                                                                    const std::string& kind) {
+  const auto which = kind_of(kind);
+  if (!which) return tl::unexpected(no_such_kind(kind));
+  return std::make_unique<RowsOfShare>(request, *which);
 }
 
 }  // namespace rdmawire::python

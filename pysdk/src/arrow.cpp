@@ -1,5 +1,6 @@
 #include "pysdk/src/arrow.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <exception>
@@ -33,6 +34,7 @@ struct SchemaMemory {
   std::string name;
   std::vector<Schema> children;
   std::vector<Schema*> pointers;
+  Schema dictionary;
 };
 
 void release_schema(Schema* schema) {
@@ -40,6 +42,7 @@ void release_schema(Schema* schema) {
   // A consumer may have moved a child away: then its release is null here, and its memory is not the parent's.
   for (Schema& child : memory->children)
     if (child.release) child.release(&child);
+  if (memory->dictionary.release) memory->dictionary.release(&memory->dictionary);
   delete memory;
   schema->release = nullptr;
   --live;
@@ -47,7 +50,7 @@ void release_schema(Schema* schema) {
 
 void begin_schema(Schema& out, const char* format, std::string name, std::int64_t flags,
                   std::vector<Schema> children = {}) {
-  auto memory = std::make_unique<SchemaMemory>(SchemaMemory{std::move(name), std::move(children), {}});
+  auto memory = std::make_unique<SchemaMemory>(SchemaMemory{std::move(name), std::move(children), {}, {}});
   for (Schema& child : memory->children) memory->pointers.push_back(&child);
   out = {};
   out.format = format;
@@ -60,19 +63,32 @@ void begin_schema(Schema& out, const char* format, std::string name, std::int64_
   ++live;
 }
 
+/// Of a column: its own type, or of words the type of their codes, and beside it the words'.
+void begin_schema(Schema& out, const ColumnInfo& info) {
+  const std::int64_t flags = info.optional ? nullable : 0;
+  if (!info.words) return begin_schema(out, format_of(info.type), info.name, flags);
+  begin_schema(out, "i", info.name, flags);
+  Schema& dictionary = static_cast<SchemaMemory*>(out.private_data)->dictionary;
+  begin_schema(dictionary, format_of(info.type), "", 0);
+  out.dictionary = &dictionary;
+}
+
 /// What an array points to.
 struct ArrayMemory {
   std::vector<std::uint8_t> validity, values;
-  std::vector<std::int32_t> offsets;
+  std::vector<std::int32_t> offsets;  ///< of words: the codes
   std::vector<const void*> buffers;
   std::vector<Array> children;
   std::vector<Array*> pointers;
+  Array dictionary;
+  std::shared_ptr<const Words> words;  ///< of a dictionary: whose memory its buffers are
 };
 
 void release_array(Array* array) {
   auto* const memory = static_cast<ArrayMemory*>(array->private_data);
   for (Array& child : memory->children)
     if (child.release) child.release(&child);
+  if (memory->dictionary.release) memory->dictionary.release(&memory->dictionary);
   delete memory;
   array->release = nullptr;
   --live;
@@ -87,6 +103,7 @@ void begin_array(Array& out, std::unique_ptr<ArrayMemory> memory, std::size_t le
   out.n_children = static_cast<std::int64_t>(memory->children.size());
   out.buffers = memory->buffers.data();
   out.children = memory->pointers.empty() ? nullptr : memory->pointers.data();
+  out.dictionary = memory->dictionary.release ? &memory->dictionary : nullptr;
   out.release = release_array;
   out.private_data = memory.release();
   ++live;
@@ -100,11 +117,34 @@ std::vector<std::uint8_t> bits_of(const std::vector<std::uint8_t>& octets, bool 
   return bits;
 }
 
-void export_column(Column& column, Array& out) {
+/// Some consumers take a null pointer of an empty buffer for an error.
+template <class Container>
+const void* buffer_of(const Container& container) {
+  static const std::uint64_t nothing = 0;
+  return container.empty() ? static_cast<const void*>(&nothing) : container.data();
+}
+
+/// All words, in memory that every batch shares.
+void export_words(const std::shared_ptr<const Words>& words, Array& out) {
+  auto memory = std::make_unique<ArrayMemory>();
+  memory->words = words;
+  memory->buffers = {nullptr, words->offsets().data(), buffer_of(words->characters())};
+  begin_array(out, std::move(memory), words->texts().size(), 0);
+}
+
+void export_column(Column& column, const ColumnInfo& info, Array& out) {
   auto memory = std::make_unique<ArrayMemory>();
   const std::size_t rows = column.rows(), nulls = column.missing();
   if (nulls) memory->validity = bits_of(column.mask(), true);
   memory->buffers.push_back(nulls ? memory->validity.data() : nullptr);
+  if (info.words) {
+    memory->offsets = std::move(column.codes());
+    // Where there is no value the code is nobody's to read; yet some consumers look.
+    if (nulls) std::replace(memory->offsets.begin(), memory->offsets.end(), -1, 0);
+    memory->buffers.push_back(buffer_of(memory->offsets));
+    export_words(info.words, memory->dictionary);
+    return begin_array(out, std::move(memory), rows, nulls);
+  }
   if (column.type() == ColumnType::text) {
     memory->offsets.reserve(rows + 1);
     memory->offsets.push_back(0);
@@ -126,9 +166,7 @@ void export_column(Column& column, Array& out) {
     memory->values = std::move(column.values());
   }
   if (!memory->offsets.empty()) memory->buffers.push_back(memory->offsets.data());
-  // Some consumers take a null pointer of an empty buffer for an error.
-  static const std::uint64_t nothing = 0;
-  memory->buffers.push_back(memory->values.empty() ? static_cast<const void*>(&nothing) : memory->values.data());
+  memory->buffers.push_back(buffer_of(memory->values));
   begin_array(out, std::move(memory), rows, nulls);
 }
 
@@ -198,8 +236,7 @@ void release_stream(Stream* stream) {
 
 void export_schema(const std::vector<ColumnInfo>& infos, Schema& out) {
   std::vector<Schema> children(infos.size());
-  for (std::size_t i = 0; i < infos.size(); ++i)
-    begin_schema(children[i], format_of(infos[i].type), infos[i].name, infos[i].optional ? nullable : 0);
+  for (std::size_t i = 0; i < infos.size(); ++i) begin_schema(children[i], infos[i]);
   begin_schema(out, "+s", "", 0, std::move(children));
 }
 
@@ -208,7 +245,7 @@ void export_batch(Batch& batch, const std::vector<ColumnInfo>& infos, Array& out
   memory->buffers.push_back(nullptr);  // of the struct: no row is missing as a whole
   memory->children.resize(infos.size());
   const std::size_t rows = batch.rows();
-  for (std::size_t i = 0; i < infos.size(); ++i) export_column(batch.columns[i], memory->children[i]);
+  for (std::size_t i = 0; i < infos.size(); ++i) export_column(batch.columns[i], infos[i], memory->children[i]);
   begin_array(out, std::move(memory), rows, 0);
   batch.clear();
 }

@@ -53,7 +53,8 @@ struct BatchSize {
   std::size_t octets = std::size_t{64} << 20;  ///< of memory, about; at least one row
 };
 
-/// A struct of the columns, each a child.
+/// A struct of the columns, each a child. Columns of words are dictionary-encoded: codes of 32 bits, and all words of
+/// the enumeration, the same for every batch.
 void export_schema(const std::vector<ColumnInfo>& infos, Schema& out);
 /// The rows of `batch`, whose memory goes over to `out` as far as its form is Arrow's; the batch is empty then.
 void export_batch(Batch& batch, const std::vector<ColumnInfo>& infos, Array& out);

@@ -16,6 +16,7 @@ void bind_captures(py::module_& module);
 void bind_captured_frames(py::module_& module);
 void bind_fuzz(py::module_& module);
 void bind_analysis(py::module_& module);
+void bind_more_analysis(py::module_& module);
 void bind_check(py::module_& module);
 void bind_wires(py::module_& module);
 void bind_devices(py::module_& module);

@@ -13,6 +13,7 @@
 #include "dissectors/faces/tree.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/captures.hpp"
+#include "pysdk/src/captures_origin.hpp"
 #include "pysdk/src/columns_python.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/frame.hpp"
@@ -27,8 +28,8 @@ using captures::Record;
 /// A dissected packet that owns all it points to.
 class Packet {
  public:
-  Packet(const tracking::Packet& packet, const Record& record, std::string interface)
-      : packet_(packet), octets_(record.bytes.begin(), record.bytes.end()), interface_(std::move(interface)) {
+  Packet(const tracking::Packet& packet, Bytes octets, RecordOrigin origin)
+      : packet_(packet), octets_(octets.begin(), octets.end()), said_(std::move(origin)) {
     packet_.stack.bytes = octets_;
     packet_.tcp.connection = nullptr;
     for (tracking::Pdu& pdu : packet_.pdus) {
@@ -36,22 +37,18 @@ class Packet {
       pdu.stack.bytes = pdus_.back();
       pdu.connection = nullptr;
     }
-    if (!record.options.empty())
-      for (const std::string_view comment : record.comments()) comments_.emplace_back(comment);
   }
   // Its parts point into each other.
   Packet(const Packet&) = delete;
   Packet& operator=(const Packet&) = delete;
 
   [[nodiscard]] const tracking::Packet& packet() const { return packet_; }
-  [[nodiscard]] const std::string& interface() const { return interface_; }
-  [[nodiscard]] py::list comments() const {
-    py::list out;
-    for (const std::string& comment : comments_) out.append(decoded(comment));
-    return out;
-  }
+  /// Makes what Python sees of where it comes from. Once, with the interpreter's lock.
+  void keep_origin(Origins& origins) { origin_ = origins.of(said_); }
+  [[nodiscard]] py::object interface() const { return origin_ ? py::object(origin_[py::int_(0)]) : py::none(); }
+  [[nodiscard]] py::object comments() const { return origin_ ? py::object(origin_[py::int_(1)]) : py::tuple(); }
   [[nodiscard]] py::object frame() const {
-    return make_frame(octets_, packet_.link, packet_.stack.wire_length, packet_.time_ns, packet_.number);
+    return make_frame(octets_, packet_.link, packet_.stack.wire_length, packet_.time_ns, packet_.number, origin_);
   }
   [[nodiscard]] py::list pdus() const {
     py::list out;
@@ -59,7 +56,8 @@ class Packet {
       const auto layers = pdu.stack.layers();
       if (layers.empty()) continue;
       out.append(make_frame(pdu.stack.bytes, link_of(*layers.front().header),
-                            static_cast<std::uint32_t>(pdu.stack.bytes.size()), packet_.time_ns, packet_.number));
+                            static_cast<std::uint32_t>(pdu.stack.bytes.size()), packet_.time_ns, packet_.number,
+                            origin_));
     }
     return out;
   }
@@ -80,21 +78,16 @@ class Packet {
   }
 
  private:
-  static py::object decoded(std::string_view text) {
-    PyObject* const made = PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "replace");
-    if (!made) throw py::error_already_set();
-    return py::reinterpret_steal<py::object>(made);
-  }
   [[nodiscard]] faces::PacketContext context() const {
-    views_.assign(comments_.begin(), comments_.end());
+    views_.assign(said_.comments.begin(), said_.comments.end());
     return {{}, views_};
   }
 
   tracking::Packet packet_;
   std::vector<std::uint8_t> octets_;
   std::vector<std::vector<std::uint8_t>> pdus_;
-  std::string interface_;
-  std::vector<std::string> comments_;
+  RecordOrigin said_;
+  py::object origin_;
   mutable std::vector<std::string_view> views_;
 };
 
@@ -172,14 +165,20 @@ class FrameIterator : public Frames {
   py::object next() {
     Record found;
     std::vector<std::uint8_t> copy;
+    RecordOrigin origin;
     Frames::next([&](const captures::Reader& reader, const Record& record, const tracking::Packet&) {
       found = record;
+      origin = seen_.of(reader, record);
       if (reader.stable()) return;
       copy.assign(record.bytes.begin(), record.bytes.end());
       found.bytes = copy;
     });
-    return make_frame(found.bytes, found.link, found.wire_length, found.time, found.number);
+    return make_frame(found.bytes, found.link, found.wire_length, found.time, found.number, origins_.of(origin));
   }
+
+ private:
+  RecordOrigins seen_;
+  Origins origins_;
 };
 
 class PacketIterator : public Frames {
@@ -190,12 +189,15 @@ class PacketIterator : public Frames {
   std::unique_ptr<Packet> next() {
     std::unique_ptr<Packet> made;
     Frames::next([&](const captures::Reader& reader, const Record& record, const tracking::Packet& packet) {
-      const auto& interfaces = reader.interfaces();
-      made = std::make_unique<Packet>(
-          packet, record, record.interface < interfaces.size() ? interfaces[record.interface].name : std::string());
+      made = std::make_unique<Packet>(packet, record.bytes, seen_.of(reader, record));
     });
+    made->keep_origin(origins_);
     return made;
   }
+
+ private:
+  RecordOrigins seen_;
+  Origins origins_;
 };
 
 ReadOptions read_options(const CaptureSource& source, const std::string& filter, std::uint16_t roce_port) {
@@ -224,6 +226,7 @@ class Live {
     }();
     if (!opened) raise(ErrorClass::capture, captures::to_string(opened.error()));
     live_ = std::make_unique<captures::LiveCapture>(std::move(*opened));
+    origin_ = Origins().of({&live_->interface(), {}});
   }
 
   /// The next frame; None when `seconds` have passed, or after close().
@@ -247,7 +250,8 @@ class Live {
           found.bytes = copy;
         }
       }
-      if (next == Next::record) return make_frame(found.bytes, found.link, found.wire_length, found.time, ++number_);
+      if (next == Next::record)
+        return make_frame(found.bytes, found.link, found.wire_length, found.time, ++number_, origin_);
       if (next == Next::error) raise(ErrorClass::capture, captures::to_string(live_->error()));
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
       if (next == Next::end || closed_ || (seconds && Clock::now() >= end)) return py::none();
@@ -289,6 +293,7 @@ class Live {
   std::mutex mutex_;
   std::atomic<bool> closed_{false};
   std::uint64_t number_ = 0;
+  py::object origin_;
 };
 
 py::list live_devices() {
@@ -311,8 +316,9 @@ void bind_captured_frames(py::module_& module) {
           "time_ns", [](const Packet& p) { return p.packet().time_ns; },
           "When it was captured: nanoseconds since 1970.")
       .def_property_readonly("interface", &Packet::interface,
-                             "The name of the interface; empty when the file has none.")
-      .def_property_readonly("comments", &Packet::comments, "What the capture file says of it: a list of texts.")
+                             "Where it was captured, as the capture file describes it: rdmawire.captures.Interface, or "
+                             "None.")
+      .def_property_readonly("comments", &Packet::comments, "What the capture file says of it: a tuple of texts.")
       .def_property_readonly("frame", &Packet::frame, "The packet itself, as a Frame.")
       .def_property_readonly("pdus", &Packet::pdus,
                              "iWARP: the MPA frames and FPDUs that end in this packet, as Frames of their octets, put "
@@ -353,12 +359,15 @@ void bind_captured_frames(py::module_& module) {
       py::arg("source"), py::arg("filter") = "", py::arg("roce_port") = 0, "The frames that match, from the first on.");
   module.def(
       "captured_packets",
-      [](const std::shared_ptr<CaptureSource>& source, const std::string& filter, std::uint16_t roce_port) {
+      [](const std::shared_ptr<CaptureSource>& source, const std::string& filter, std::uint16_t roce_port,
+         bool verify_crcs) {
         ReadOptions options = read_options(*source, filter, roce_port);
-        options.dissector.verify_crcs = true;
+        if (options.filter && !verify_crcs && options.filter->uses_crcs())
+          raise(ErrorClass::usage, "filter asks for CRCs, which verify_crcs=False leaves unverified");
+        options.dissector.verify_crcs = verify_crcs;
         return std::make_unique<PacketIterator>(source, options);
       },
-      py::arg("source"), py::arg("filter") = "", py::arg("roce_port") = 0,
+      py::arg("source"), py::arg("filter") = "", py::arg("roce_port") = 0, py::arg("verify_crcs") = true,
       "The packets that match, from the first on.");
   py::class_<Live>(module, "LiveCapture",
                    "Frames from a device, as they come: an iterator that ends with close(), and a context manager.")

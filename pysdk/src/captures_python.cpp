@@ -7,8 +7,10 @@
 #include <chrono>
 
 #include "captures/io/writer.hpp"
+#include "dissectors/faces/count.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/captures.hpp"
+#include "pysdk/src/captures_origin.hpp"
 #include "pysdk/src/columns_python.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/frame.hpp"
@@ -18,23 +20,6 @@ namespace rdmawire::python {
 namespace {
 
 using captures::Writer;
-
-py::dict interface_dict(const captures::Interface& interface) {
-  py::dict out;
-  out["name"] = interface.name;
-  out["description"] = interface.description;
-  out["link"] = link_word(interface.link);
-  out["snap_length"] = interface.snap_length;
-  out["filter"] = interface.filter;
-  out["os"] = interface.os;
-  out["hardware"] = interface.hardware;
-  out["comments"] = interface.comments;
-  const auto& statistics = interface.statistics;
-  const auto drops = statistics ? statistics->drops() : std::nullopt;
-  out["received"] = statistics && statistics->received ? py::object(py::int_(*statistics->received)) : py::none();
-  out["lost_by_capture"] = drops ? py::object(py::int_(*drops)) : py::none();
-  return out;
-}
 
 /// What is known of the capture as a whole: all of it is looked through, without dissecting.
 py::dict facts_of(CaptureSource& source) {
@@ -180,6 +165,49 @@ class CaptureWriter {
   std::uint64_t records_ = 0;
 };
 
+/// What `dissect --count --json` prints of the packets that match.
+std::string counts_of(CaptureSource& source, const std::string& filter_text, std::uint16_t roce_port,
+                      bool verify_crcs) {
+  const auto filter = compile_filter(filter_text);
+  if (filter && !verify_crcs && filter->uses_crcs())
+    raise(ErrorClass::usage, "filter asks for CRCs, which verify_crcs=False leaves unverified");
+  tracking::DissectorOptions options;
+  options.decode.extra_roce_v2_port = roce_port;
+  options.verify_crcs = verify_crcs;
+  std::string trouble, said;
+  bool interrupted = false;
+  {
+    const py::gil_scoped_release unlocked;
+    if (auto reader = source.begin()) {
+      tracking::Dissector dissector(options);
+      tracking::Packet packet;
+      faces::Count count;
+      captures::Record record;
+      captures::Next next = captures::Next::record;
+      for (std::uint64_t looked = 1; (next = reader->next(record)) == captures::Next::record; ++looked) {
+        packet.number = record.number;
+        packet.time_ns = record.time;
+        packet.link = record.link;
+        dissector.dissect(packet, record.bytes, record.wire_length);
+        if (!filter || filter->matches(packet)) count.add(packet);
+        if (looked % 65536 != 0) continue;
+        if (source.closed()) trouble = source.closed_sentence();
+        if (source.closed() || (interrupted = !signals_are_quiet())) break;
+      }
+      for (const captures::Interface& interface : reader->interfaces())
+        if (const auto drops = interface.statistics ? interface.statistics->drops() : std::nullopt)
+          count.add_lost(interface.name, *drops);
+      if (next == captures::Next::error) trouble = captures::to_string(reader->error());
+      said = count.json();
+    } else {
+      trouble = reader.error();
+    }
+  }
+  if (interrupted) throw py::error_already_set();
+  if (!trouble.empty()) raise_reading(trouble);
+  return said;
+}
+
 }  // namespace
 
 void bind_captures(py::module_& module) {
@@ -194,6 +222,8 @@ void bind_captures(py::module_& module) {
       .def_property_readonly("again", &Source::again, "Whether it can be read more than once; a stream cannot.")
       .def_property_readonly("closed", &Source::closed, "Whether it was closed.")
       .def("close", &Source::close, "Closes it: whoever still reads it gets ClosedError.")
+      .def("counts", &counts_of, py::arg("filter"), py::arg("roce_port"), py::arg("verify_crcs"),
+           "What `dissect --count --json` prints of the packets that match.")
       .def("facts", &facts_of, "Looks through all of it: packets, first and last time, interfaces, trouble.")
       .def(
           "table",

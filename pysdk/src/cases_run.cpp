@@ -6,16 +6,11 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <ctime>
 #include <deque>
-#include <map>
-#include <random>
-#include <thread>
 
-#include "conformance/report/journal.hpp"
+#include "conformance/cases/iwarp/bench.hpp"
+#include "conformance/report/assessment.hpp"
 #include "conformance/report/report.hpp"
-#include "conformance/runner/certify.hpp"
-#include "conformance/runner/expected.hpp"
 #include "pysdk/src/aside.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/cases.hpp"
@@ -67,24 +62,36 @@ class Runs {
 /// A case that is a function of Python's. Lives as long as the program.
 class PythonScript final : public conformance::Script {
  public:
-  PythonScript(py::object function, std::string its_variant, std::string its_problems)
-      : variant(std::move(its_variant)), problems(std::move(its_problems)), function_(function.release()) {}
+  PythonScript(conformance::Family family, py::object function, std::string its_variant, std::string its_problems)
+      : Script(family),
+        variant(std::move(its_variant)),
+        problems(std::move(its_problems)),
+        function_(function.release()) {}
 
-  void run(conformance::Bench& bench) const override {
+  void run(conformance::Bench& bench) const override { play(bench, {.bench = &bench}, bench_object); }
+  void run_streams(conformance::iwarp::IwarpBench& bench) const override {
+    play(bench, {.streams = &bench}, stream_bench_object);
+  }
+
+  const std::string variant, problems;
+
+ private:
+  template <class AnyBench>
+  void play(AnyBench& bench, const BenchHandle& what, py::object (*object_of)(std::shared_ptr<BenchHandle>)) const {
     std::optional<CaseEnd> end;
     {
       const py::gil_scoped_acquire lock;
       const Runs runs(bench.device());
-      const auto handle = std::make_shared<BenchHandle>(BenchHandle{&bench});
+      const auto handle = std::make_shared<BenchHandle>(what);
       try {
-        function_(bench_object(handle));
+        function_(object_of(handle));
       } catch (py::error_already_set& error) {
         end = case_end_of(error);
         if (!end) end = CaseEnd{judgement_of(error)};
       } catch (const std::exception& error) {
         end = CaseEnd{{Verdict::error, {}, error.what()}};
       }
-      handle->bench = nullptr;
+      *handle = {};
     }
     if (!end) return;
     const Judgement& judgement = end->judgement;
@@ -94,16 +101,13 @@ class PythonScript final : public conformance::Script {
     throw CaseEnd(*end);
   }
 
-  const std::string variant, problems;
-
- private:
   py::handle function_;
 };
 
 /// A target whose interruption reaches Python, too.
 class InterruptingTarget final : public Target {
  public:
-  explicit InterruptingTarget(std::unique_ptr<Target> inner) : inner_(std::move(inner)) {}
+  explicit InterruptingTarget(std::shared_ptr<Target> inner) : inner_(std::move(inner)) {}
   DeviceUnderTest& device() override { return inner_->device(); }
   [[nodiscard]] const DeviceUnderTest& device() const override { return inner_->device(); }
   [[nodiscard]] std::string details() const override { return inner_->details(); }
@@ -116,16 +120,8 @@ class InterruptingTarget final : public Target {
   }
 
  private:
-  std::unique_ptr<Target> inner_;
+  std::shared_ptr<Target> inner_;
 };
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  char text[11];
-  std::strftime(text, sizeof text, "%Y-%m-%d", ::gmtime_r(&now, &parts));
-  return text;
-}
 
 std::vector<const Case*> all_cases() {
   std::vector<const Case*> all;
@@ -218,7 +214,10 @@ void add(const std::string& rule_name, const std::string& variant, const std::st
   static std::mutex mutex;
   static std::deque<PythonScript> scripts;
   const std::lock_guard lock(mutex);
-  PythonScript& script = scripts.emplace_back(std::move(function), variant, problems);
+  const conformance::Family family = contains(rule->services, conformance::Services::iwarp)
+                                         ? conformance::Family::iwarp
+                                         : conformance::Family::infiniband;
+  PythonScript& script = scripts.emplace_back(family, std::move(function), variant, problems);
   Case made{.rule = conformance::RuleId::at(static_cast<std::size_t>(rule - conformance::rules.data())),
             .variant = script.variant,
             .role = as,
@@ -231,139 +230,71 @@ void add(const std::string& rule_name, const std::string& variant, const std::st
           fmt::format("there is a case {} already; another variant=\"…\" tells them apart", made.id()));
 }
 
-/// A run that is over, with all that its report needs.
-struct Ran {
-  conformance::ExpectedResults expected;
-  conformance::Report report;
-  std::size_t abandoned = 0;
-  bool news = false;
-  std::vector<std::string> unexpected;  ///< ids of cases
-};
+/// Makes an eventfd readable.
+void end(const replay::Descriptor& stop) {
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(stop.get(), &one, sizeof one));
+}
 
+/// What a run is asked for, beside what assessments are.
 struct RunOptions {
-  conformance::TargetOptions target;
-  std::vector<const Case*> which;
-  std::uint64_t seed = 0;
-  unsigned jobs = 0, repeat = 1, losses = 5;
-  double case_timeout = 60, timeout = 0;
-  bool strict = false, known = true, whole = false;
-  std::string report, expected, baseline;
+  conformance::AssessmentOptions how;
+  std::shared_ptr<SharedDevice> opened;  ///< a device that is open already, in place of one by name
   py::object on_result;
 };
 
-/// Runs in a thread of its own; errors are sentences with their class.
-class Run {
+/// Runs in a thread of its own, and tells who called of each result.
+class Run final : public conformance::AssessmentListener {
  public:
   explicit Run(RunOptions options) : options_(std::move(options)) {}
 
-  std::shared_ptr<Ran> go() {
+  std::shared_ptr<conformance::Assessment> go() {
     do_aside([this] { work(); }, [this] { stop(); });
     if (callback_error_) throw py::error_already_set(*callback_error_);
-    if (usage_) raise(ErrorClass::usage, *usage_);
-    if (target_error_) raise(*target_error_);
-    if (trouble_) {
-      py::dict attributes;
-      attributes["kind"] = "unreachable";
-      raise(ErrorClass::device, *trouble_, attributes);
+    if (made_) {
+      if (!(*made_)->troubles.empty()) raise(ErrorClass::usage, fmt::format("{}", fmt::join((*made_)->troubles, "\n")));
+      return *made_;
     }
-    return ran_;
+    const conformance::AssessmentError& error = made_.error();
+    if (error.kind == conformance::AssessmentError::Kind::device) raise(conformance::TargetError{false, error.message});
+    if (error.kind != conformance::AssessmentError::Kind::bench) raise(ErrorClass::usage, error.message);
+    py::dict attributes;
+    attributes["kind"] = "unreachable";
+    raise(ErrorClass::device, error.message, attributes);
   }
+
+  void begins(std::span<const Case* const> /*cases*/, const conformance::Report& /*report*/) override {
+    if (options_.opened) using_ = options_.opened->exclusive();
+  }
+  void took(const CaseResult& result, bool /*earlier*/) override {
+    if (using_) using_.unlock();  // who is told may use the device
+    ask(result);
+    if (using_.mutex()) using_.lock();
+  }
+  void ended() override { using_ = {}; }
 
  private:
-  void stop() const {
-    const std::uint64_t one = 1;
-    static_cast<void>(!::write(stop_.get(), &one, sizeof one));
-  }
+  void stop() const { end(stop_); }
 
   void work() {
-    auto ran = std::make_shared<Ran>();
-    conformance::Report& report = ran->report;
-    report.expected = &ran->expected;
-    report.date = today();
-    report.strict = options_.strict;
-    report.seed = options_.seed ? options_.seed : std::random_device()();
-    if (!options_.expected.empty()) {
-      auto read = conformance::ExpectedResults::read(options_.expected);
-      if (!read) return static_cast<void>(usage_ = read.error());
-      ran->expected = std::move(*read);
-    }
-    options_.target.seed = report.seed;
-    options_.target.stop = stop_.get();
-    options_.target.family = options_.which.front()->family();
-    auto target = open(options_.target);
-    if (!target) return static_cast<void>(target_error_ = std::move(target.error()));
-    const bool cheap = conformance::is_cheap(options_.target.device);
-    if (!cheap) {
-      const conformance::Family family = (*target)->device().family();
-      std::erase_if(options_.which, [&](const Case* one) { return one->family() != family; });
-      if (options_.which.empty())
-        return static_cast<void>(usage_ =
-                                     fmt::format("{} is a device of {}, and none of the cases that were asked for is",
-                                                 options_.target.device, to_string(family)));
-    }
-    report.device = (*target)->device().name;
-    report.details = (*target)->details();
-    if (const std::string known = (*target)->known_as(); options_.known && !known.empty())
-      if (const auto results = conformance::ExpectedResults::of_device(known)) ran->expected.add_below(*results);
-    if (conformance::is_on_bench(options_.target.device)) {
-      report.preflight = conformance::preflight(**target, {.listening = 100'000'000, .clocks = 100'000'000});
-      if (conformance::has_failure(report.preflight))
-        return static_cast<void>(trouble_ = conformance::text_of(report.preflight));
-    }
-    std::optional<conformance::Journal> journal;
-    if (!options_.report.empty()) {
-      auto begun =
-          conformance::Journal::begin(options_.report, {report.device, report.details, report.seed, options_.repeat});
-      if (!begun) return static_cast<void>(usage_ = begun.error());
-      journal.emplace(std::move(*begun));
-    }
-    conformance::CertifyOptions how;
-    how.seed = report.seed;
-    how.open = [&](conformance::Family family) {
-      conformance::TargetOptions wanted = options_.target;
-      wanted.family = family;
-      return open(wanted);
+    options_.how.target.stop = stop_.get();
+    options_.how.open =
+        [](const conformance::TargetOptions& how) -> tl::expected<std::unique_ptr<Target>, conformance::TargetError> {
+      auto opened = Target::open(how);
+      if (!opened) return opened;
+      return std::make_unique<InterruptingTarget>(std::move(*opened));
     };
-    how.fresh = cheap;
-    how.jobs = options_.jobs ? options_.jobs : cheap ? std::max(1U, std::thread::hardware_concurrency()) : 1;
-    how.repeat = options_.repeat;
-    how.case_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options_.case_timeout * 1000));
-    how.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options_.timeout * 1000));
-    how.most_losses = options_.losses;
-    how.stop = stop_.get();
-    how.on_end = [&](const CaseResult& result) {
-      if (journal) journal->append(result);
-      tell(result);
-    };
-    conformance::Certification all = conformance::certify(options_.which, how, std::move(*target));
-    report.results = std::move(all.results);
-    report.partial = std::move(all.partial);
-    ran->abandoned = all.abandoned;
-    for (const CaseResult& result : report.results) {
-      report.nanoseconds += result.nanoseconds;
-      if (!ran->expected.expects(result, report.date, report.strict)) ran->unexpected.push_back(result.of->id());
+    if (options_.opened) {
+      auto open = options_.opened->target();
+      if (!open)
+        return static_cast<void>(made_ = tl::unexpected(conformance::AssessmentError{
+                                     conformance::AssessmentError::Kind::device, "the device was closed"}));
+      options_.how.given = std::make_unique<InterruptingTarget>(std::move(open));
     }
-    if (!options_.baseline.empty()) {
-      auto changes = conformance::compare(options_.baseline, report.results);
-      if (!changes) return static_cast<void>(usage_ = changes.error());
-      if (!options_.whole)
-        std::erase_if(*changes, [](const auto& one) { return one.kind == conformance::Change::Kind::gone; });
-      report.changes = std::move(*changes);
-    }
-    if (journal && !journal->error().empty()) return static_cast<void>(usage_ = journal->error());
-    if (!options_.report.empty())
-      if (const auto written = conformance::write(report, options_.report); !written)
-        return static_cast<void>(usage_ = written.error());
-    ran_ = std::move(ran);
+    made_ = conformance::Assessment::run(std::move(options_.how), *this);
   }
 
-  static tl::expected<std::unique_ptr<Target>, conformance::TargetError> open(const conformance::TargetOptions& how) {
-    auto opened = Target::open(how);
-    if (!opened) return opened;
-    return std::make_unique<InterruptingTarget>(std::move(*opened));
-  }
-
-  void tell(const CaseResult& result) {
+  void ask(const CaseResult& result) {
     const py::gil_scoped_acquire lock;
     if (options_.on_result.is_none() || callback_error_) return;
     try {
@@ -375,27 +306,28 @@ class Run {
   }
 
   RunOptions options_;
+  std::unique_lock<std::mutex> using_;  ///< of a device that was given
   replay::Descriptor stop_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  std::shared_ptr<Ran> ran_;
-  std::optional<std::string> usage_, trouble_;
-  std::optional<conformance::TargetError> target_error_;
+  tl::expected<std::shared_ptr<conformance::Assessment>, conformance::AssessmentError> made_;
   std::optional<py::error_already_set> callback_error_;
 };
 
-void set(RunOptions& options, const std::string& name, const py::handle& value) {
+void set(conformance::AssessmentOptions& options, const std::string& name, const py::handle& value) {
   const auto to = [&](auto& member) { member = py::cast<std::decay_t<decltype(member)>>(value); };
+  const auto path = [&](std::filesystem::path& member) { member = py::cast<std::string>(value); };
   if (name == "seed") return to(options.seed);
   if (name == "jobs") return to(options.jobs);
   if (name == "repeat") return to(options.repeat);
-  if (name == "losses") return to(options.losses);
+  if (name == "losses") return to(options.most_losses);
   if (name == "case_timeout") return to(options.case_timeout);
   if (name == "timeout") return to(options.timeout);
   if (name == "strict") return to(options.strict);
   if (name == "known") return to(options.known);
-  if (name == "whole") return to(options.whole);
-  if (name == "report") return to(options.report);
-  if (name == "expected") return to(options.expected);
-  if (name == "baseline") return to(options.baseline);
+  if (name == "all_cases") return to(options.all_cases);
+  if (name == "report") return path(options.report);
+  if (name == "resume") return path(options.resume);
+  if (name == "expected") return path(options.expected);
+  if (name == "baseline") return path(options.baseline);
   raise(ErrorClass::usage, "certify has no option " + name);
 }
 
@@ -432,6 +364,7 @@ void interrupt_cases_on(const DeviceUnderTest& device) {
 }
 
 void bind_cases_run(py::module_& module) {
+  using Ran = conformance::Assessment;
   py::class_<Ran, std::shared_ptr<Ran>>(module, "_Ran", "A run of cases that is over.")
       .def("json", [](const Ran& self) { return from_json(to_json(self.report)); })
       .def("json_text",
@@ -458,7 +391,13 @@ void bind_cases_run(py::module_& module) {
             if (const auto written = conformance::write(self.report, directory); !written) failed(written.error());
           },
           py::arg("directory"))
-      .def_property_readonly("unexpected", [](const Ran& self) { return self.unexpected; })
+      .def_property_readonly("unexpected",
+                             [](const Ran& self) {
+                               std::vector<std::string> ids;
+                               for (const Case* one : self.unexpected) ids.push_back(one->id());
+                               return ids;
+                             })
+      .def_property_readonly("is_news", &Ran::is_news)
       .def_property_readonly("abandoned", [](const Ran& self) { return self.abandoned; });
   module.def("_cases", [] {
     const auto added = conformance::added_cases();
@@ -472,10 +411,7 @@ void bind_cases_run(py::module_& module) {
       [](const std::vector<std::string>& patterns) {
         std::vector<std::string> ids;
         for (const Case* one : all_cases())
-          if (patterns.empty() || std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-                return conformance::matches(*one->rule, pattern) || one->id() == pattern;
-              }))
-            ids.push_back(one->id());
+          if (conformance::is_chosen(*one, patterns)) ids.push_back(one->id());
         return ids;
       },
       py::arg("patterns"));
@@ -500,25 +436,68 @@ void bind_cases_run(py::module_& module) {
   module.def("_add_case", &add, py::arg("rule"), py::arg("variant"), py::arg("role"), py::arg("needs"),
              py::arg("caution"), py::arg("problems"), py::arg("function"));
   module.def(
+      "_preflight",
+      [](const py::object& given, const py::dict& target) {
+        std::vector<conformance::Finding> findings;
+        std::optional<conformance::TargetError> refused;
+        const replay::Descriptor stop{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+        if (py::isinstance<SharedDevice>(given)) {
+          const auto device = py::cast<std::shared_ptr<SharedDevice>>(given);
+          const auto opened = device->use();
+          static_cast<void>(device->wire());  // which is there from now on
+          if (!target.empty()) raise(ErrorClass::usage, "a device that is open already has its options");
+          do_aside(
+              [&] {
+                const auto lock = device->exclusive();
+                findings = conformance::preflight(*opened);
+              },
+              [] {});
+        } else {
+          auto options = target_options(py::cast<std::string>(given), target);
+          options.stop = stop.get();
+          do_aside(
+              [&] {
+                const auto opened = Target::open(options);
+                if (opened)
+                  findings = conformance::preflight(**opened);
+                else if (opened.error().usage)
+                  refused = opened.error();
+                else
+                  findings.push_back(conformance::unreachable(opened.error()));
+              },
+              [&] { end(stop); });
+        }
+        if (refused) raise(*refused);
+        py::list all;
+        for (const conformance::Finding& one : findings)
+          all.append(py::make_tuple(std::string(to_string(one.status)), one.what, one.found, one.advice));
+        return all;
+      },
+      py::arg("device"), py::arg("target"));
+  module.def(
       "_certify",
-      [](const std::vector<std::string>& ids, const std::string& device, const py::dict& target, const py::dict& run,
+      [](const std::vector<std::string>& ids, const py::object& given, const py::dict& target, const py::dict& run,
          const py::object& on_result) {
         RunOptions options;
-        options.which = find_cases(ids);
-        options.target = target_options(device, target);
+        options.how.cases = find_cases(ids);
+        if (py::isinstance<SharedDevice>(given)) {
+          options.opened = py::cast<std::shared_ptr<SharedDevice>>(given);
+          options.how.target.device = options.opened->use()->device().name;
+          static_cast<void>(options.opened->wire());  // which is there from now on
+          if (!target.empty()) raise(ErrorClass::usage, "a device that is open already has its options");
+        } else {
+          options.how.target = target_options(py::cast<std::string>(given), target);
+        }
         options.on_result = on_result;
         for (const auto& [key, value] : run) {
           const auto name = py::cast<std::string>(key);
           try {
-            set(options, name, value);
+            set(options.how, name, value);
           } catch (const py::cast_error&) {
             raise(ErrorClass::usage,
                   fmt::format("{}={}: this value cannot be taken", name, std::string(py::str(py::repr(value)))));
           }
         }
-        if (options.repeat == 0) raise(ErrorClass::usage, "repeat: each case is run at least once");
-        if (options.jobs > 1 && conformance::is_on_bench(device))
-          raise(ErrorClass::usage, "jobs: there is one device on the bench, and one tester for it");
         return Run(std::move(options)).go();
       },
       py::arg("ids"), py::arg("device"), py::arg("target"), py::arg("run"), py::arg("on_result"));

@@ -12,6 +12,7 @@
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/frame.hpp"
 #include "pysdk/src/octets.hpp"
+#include "pysdk/src/pair_bindings.hpp"
 #include "pysdk/src/values.hpp"
 
 namespace rdmawire::python {
@@ -28,31 +29,9 @@ using conformance::Silence;
 using conformance::Stimulus;
 using conformance::Verdict;
 
-/// Does it with the bench, without the interpreter's lock; what ends the case goes on as Python's exception.
 template <class Work>
 auto with(const std::shared_ptr<BenchHandle>& handle, const Work& work) {
-  if (!handle->bench) python::raise(ErrorClass::closed, "the case has ended, and its bench with it");
-  try {
-    const py::gil_scoped_release released;
-    return work(*handle->bench);
-  } catch (const conformance::CaseEnd& end) {
-    raise_case_end(end);
-  }
-}
-
-std::int64_t nanoseconds(double seconds) {
-  if (!(seconds >= 0) || seconds > 9e9) python::raise(ErrorClass::usage, "a time is a number of seconds from 0");
-  return static_cast<std::int64_t>(seconds * 1e9);
-}
-
-Verdict verdict_from(const std::string& text) {
-  for (const Verdict verdict : {Verdict::pass, Verdict::fail, Verdict::fail_wrong_code, Verdict::may,
-                                Verdict::unsupported, Verdict::inconclusive, Verdict::error})
-    if (to_string(verdict) == text) return verdict;
-  python::raise(ErrorClass::usage,
-                fmt::format("a verdict is pass, fail, fail-wrong-code, may, unsupported, inconclusive or error, not "
-                            "\"{}\"",
-                            text));
+  return with_bench(handle->bench, work);
 }
 
 /// A frame as it stands.
@@ -96,6 +75,11 @@ std::function<Match(const Seen&)> judge_by(py::object question) {
 
 struct BenchObject {
   std::shared_ptr<BenchHandle> handle;
+
+  template <class Work>
+  auto with(const Work& work) const {
+    return python::with(handle, work);
+  }
 };
 
 /// The device's queue pair of a case, and the tester's end of it.
@@ -183,7 +167,7 @@ void bind_stimulus(py::module_& module) {
           [](const Stimulus& self, const py::function& change, const std::string& words) {
             return self.changed(
                 [&](Frame& frame) {
-                  const py::object made = make_frame(frame);
+                  const py::object made = make_frame(frame, link_of_first(frame));
                   const py::object given = change(made);
                   const py::object& changed = given.is_none() ? made : given;
                   if (!is_frame(changed)) throw py::type_error("the change of a frame gives a Frame, or None");
@@ -206,7 +190,8 @@ void bind_stimulus(py::module_& module) {
           py::arg("change"), py::arg("words"),
           "Changed after it is encoded: `change` gets the octets as a bytearray; CRCs stay as they were.")
       .def_property_readonly(
-          "frame", [](const Stimulus& self) { return make_frame(self.bytes()); }, "As it is sent.")
+          "frame", [](const Stimulus& self) { return make_frame(self.bytes(), link_of_first(self.frame())); },
+          "As it is sent.")
       .def("__bytes__", [](const Stimulus& self) { return to_bytes(self.bytes()); })
       .def("__repr__", [](const Stimulus& self) { return fmt::format("<Stimulus {}>", self.text()); });
 }
@@ -326,7 +311,7 @@ void bind_expectation(py::module_& module) {
       "A Fetch & Add of the device.");
   module.def("cnp", &conformance::cnp, "A congestion notification.");
   module.def(
-      "silence", [](double seconds) { return conformance::silence(nanoseconds(seconds)); }, py::arg("seconds") = 0.0,
+      "silence", [](double seconds) { return conformance::silence(nanoseconds_of(seconds)); }, py::arg("seconds") = 0.0,
       "Nothing for so long; 0: as long as the device is usually given.");
   module.def(
       "octets", [](std::size_t count, std::uint8_t seed) { return py::bytes(conformance::octets(count, seed)); },
@@ -451,74 +436,10 @@ void bind_pair(py::module_& module) {
   device("device_writes", &Connected::device_writes, "The device posts an RDMA WRITE to the tester's memory.");
   device("device_reads", &Connected::device_reads, "The device posts an RDMA READ of the tester's memory.");
   device("device_adds", &Connected::device_adds, "The device posts a Fetch & Add of 5 to the tester's memory.");
+  bind_verbs_steps(c);
   const auto does = [&c](const char* name, const auto& work, const char* doc, const auto&... args) {
     c.def(name, work, args..., doc);
   };
-  does(
-      "post_receives",
-      [](const Pair& self, std::uint32_t count) {
-        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.post_receives(count), true; }));
-      },
-      "The device posts further receive requests; their wr_id counts from 0.", py::arg("count"));
-  does(
-      "completes",
-      [](const Pair& self, std::uint64_t wr_id, const std::string& status) {
-        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.completes(wr_id, status), true; }));
-      },
-      "The next completion has this wr_id and status, or the case ends.", py::arg("wr_id"),
-      py::arg("status") = "success");
-  does(
-      "completes_nothing",
-      [](const Pair& self) {
-        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.completes_nothing(), true; }));
-      },
-      "No completion comes for a while, or the case ends.");
-  does(
-      "fails",
-      [](const Pair& self, std::uint64_t wr_id) {
-        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.fails(wr_id), true; }));
-      },
-      "It completes with any error but \"flushed\", or the case ends.", py::arg("wr_id"));
-  does(
-      "fails_or_is_flushed",
-      [](const Pair& self, std::uint64_t wr_id) {
-        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.fails_or_is_flushed(wr_id), true; }));
-      },
-      "It completes with any error, or the case ends.", py::arg("wr_id"));
-  does(
-      "flushes",
-      [](const Pair& self, std::uint64_t first, std::uint64_t last) {
-        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.flushes(first, last), true; }));
-      },
-      "These complete as flushed, one after the other, or the case ends.", py::arg("first"), py::arg("last"));
-  does(
-      "is_in",
-      [](const Pair& self, const std::string& state) {
-        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.is_in(state), true; }));
-      },
-      "The queue pair comes to that state within the usual patience, or the case ends.", py::arg("state"));
-  does(
-      "holds",
-      [](const Pair& self, std::uint64_t offset, const py::object& expected) {
-        const std::string octets = octets_of(expected);
-        static_cast<void>(
-            self.with([&](Connected& qp, Bench&) { return qp.DeviceQueuePair::holds(offset, octets), true; }));
-      },
-      "The region holds these octets, or the case ends.", py::arg("offset"), py::arg("expected"));
-  does(
-      "received",
-      [](const Pair& self, std::uint64_t wr_id, const py::object& expected) {
-        const std::string octets = octets_of(expected);
-        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.received(wr_id, octets), true; }));
-      },
-      "The receive request's memory holds these octets, or the case ends.", py::arg("wr_id"), py::arg("expected"));
-  does(
-      "fill",
-      [](const Pair& self, std::uint64_t offset, const py::object& content) {
-        const std::string octets = octets_of(content);
-        static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.fill(offset, octets), true; }));
-      },
-      "Puts octets into the region, as the device's consumer would.", py::arg("offset"), py::arg("octets"));
   does(
       "drops",
       [](const Pair& self, const Stimulus& bad) {
@@ -539,20 +460,10 @@ void bind_pair(py::module_& module) {
         static_cast<void>(self.with([&](Connected& qp, Bench&) { return qp.modify(given), true; }));
       },
       "Changes exactly these attributes (docs/agent.md, modify_qp), or the case ends.");
-  does(
-      "read_memory",
-      [](const Pair& self, std::uint64_t offset, std::uint64_t length) {
-        return to_bytes(self.with([&](Connected& qp, Bench& bench) {
-          return bench.take(qp.region.read(offset, length), "read the memory region");
-        }));
-      },
-      "What the region holds.", py::arg("offset"), py::arg("length"));
   const auto number = [&c](const char* name, const auto& get, const char* doc) {
     c.def_property_readonly(
         name, [get](const Pair& self) { return self.with([&](Connected& qp, Bench&) { return get(qp); }); }, doc);
   };
-  number(
-      "device_qpn", [](Connected& qp) { return qp.device_qpn; }, "The device's queue pair number.");
   number(
       "tester_qpn", [](Connected& qp) { return qp.tester_qpn; }, "The tester's queue pair number.");
   number(
@@ -561,10 +472,6 @@ void bind_pair(py::module_& module) {
       "device_first_psn", [](Connected& qp) { return qp.theirs.value(); }, "The device's first PSN, absolute.");
   number(
       "mtu", [](Connected& qp) { return qp.mtu; }, "Octets of payload that a packet carries at most.");
-  number(
-      "addr", [](Connected& qp) { return qp.region.addr(); }, "The region's virtual address.");
-  number(
-      "rkey", [](Connected& qp) { return qp.region.rkey(); }, "The region's R_Key.");
   c.def(
       "frame",
       [](const Pair& self, std::uint8_t opcode, std::int32_t at) {
@@ -621,7 +528,7 @@ void bind_bench(py::module_& module) {
   c.def(
       "next",
       [](const B& self, double seconds) {
-        const std::int64_t time = nanoseconds(seconds);
+        const std::int64_t time = nanoseconds_of(seconds);
         auto seen = with(self.handle, [&](Bench& bench) { return bench.next(time); });
         return seen ? seen_object(std::move(*seen)) : py::none();
       },
@@ -635,53 +542,7 @@ void bind_bench(py::module_& module) {
         return all;
       },
       "Frames that came, until there is silence.");
-  c.def(
-      "passes",
-      [](const B& self, double seconds) {
-        const std::int64_t time = nanoseconds(seconds);
-        with(self.handle, [&](Bench& bench) { return bench.pass(time), true; });
-      },
-      py::arg("seconds"), "Lets time pass; what comes meanwhile is kept for later.");
-  c.def(
-      "now", [](const B& self) { return with(self.handle, [](Bench& bench) { return bench.now(); }); },
-      "The wire's clock, nanoseconds.");
-  c.def(
-      "any",
-      [](const B& self, std::uint32_t below) { return with(self.handle, [&](Bench& b) { return b.any(below); }); },
-      py::arg("below"), "A number by chance, of the case's seed.");
-  c.def(
-      "counters", [](const B& self) { return with(self.handle, [](Bench& bench) { return bench.counters(); }); },
-      "The device's counters by name.");
-  c.def(
-      "note",
-      [](const B& self, const std::string& text) {
-        with(self.handle, [&](Bench& bench) { return bench.note(text), true; });
-      },
-      py::arg("text"), "A line for the report.");
-  c.def(
-      "require",
-      [](const B& self, bool holds, const std::string& expected, const std::string& actual,
-         const std::string& verdict) {
-        const Verdict otherwise = verdict_from(verdict);
-        with(self.handle, [&](Bench& bench) { return bench.require(holds, expected, actual, otherwise), true; });
-      },
-      py::arg("holds"), py::arg("expected"), py::arg("actual"), py::arg("otherwise") = "fail",
-      "Ends the case with that verdict unless it holds.");
-  c.def(
-      "deviates",
-      [](const B& self, const std::string& expected, const std::string& actual, const std::string& verdict) {
-        const Verdict which = verdict_from(verdict);
-        with(self.handle, [&](Bench& bench) { return bench.deviates(which, expected, actual), true; });
-      },
-      py::arg("expected"), py::arg("actual"), py::arg("verdict") = "fail",
-      "It is not as expected, but the case goes on: the first such deviation is its verdict unless it ends otherwise.");
-  c.def(
-      "end",
-      [](const B& self, const std::string& verdict, const std::string& reason) {
-        const Verdict which = verdict_from(verdict);
-        with(self.handle, [&](Bench&) -> bool { conformance::end_case(which, reason); });
-      },
-      py::arg("verdict"), py::arg("reason"), "Ends the case: \"unsupported\", \"inconclusive\", \"may\", …");
+  bind_bench_steps(c);
   c.def(
       "listen_to_all", [](const B& self) { with(self.handle, [](Bench& b) { return b.listen_to_all(), true; }); },
       "Hears every frame of RoCE, whatever queue pair it is for; its PSNs count from 0.");
@@ -701,6 +562,16 @@ void bind_bench(py::module_& module) {
 PyObject* case_end_class = nullptr;  // lives as long as the interpreter
 
 }  // namespace
+
+conformance::Verdict verdict_from(const std::string& text) {
+  for (const Verdict verdict : {Verdict::pass, Verdict::fail, Verdict::fail_wrong_code, Verdict::may,
+                                Verdict::unsupported, Verdict::inconclusive, Verdict::error})
+    if (to_string(verdict) == text) return verdict;
+  python::raise(ErrorClass::usage,
+                fmt::format("a verdict is pass, fail, fail-wrong-code, may, unsupported, inconclusive or error, not "
+                            "\"{}\"",
+                            text));
+}
 
 py::object bench_object(std::shared_ptr<BenchHandle> handle) { return py::cast(BenchObject{std::move(handle)}); }
 
@@ -737,6 +608,7 @@ void bind_cases_vocabulary(py::module_& module) {
   bind_expectation(module);
   bind_pair(module);
   bind_bench(module);
+  bind_stream_vocabulary(module);
 }
 
 }  // namespace rdmawire::python

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <numeric>
+#include <stdexcept>
 
 namespace rdmawire::python {
 
@@ -23,6 +24,22 @@ unsigned width_of(ColumnType type) {
   return 0;
 }
 
+Words::Words(const std::vector<std::string_view>& words) {
+  for (const std::string_view word : words) {
+    if (!codes_.emplace(word, static_cast<std::int32_t>(texts_.size())).second) continue;
+    texts_.emplace_back(word);
+    characters_ += word;
+    offsets_.push_back(static_cast<std::int32_t>(characters_.size()));
+  }
+}
+
+std::int32_t Words::code(std::string_view word) const {
+  const auto at = codes_.find(word);
+  if (at == codes_.end())
+    throw std::logic_error("\"" + std::string(word) + "\" is no word of its column's enumeration");
+  return at->second;
+}
+
 void Column::add_missing() {
   if (type_ == ColumnType::text)
     codes_.push_back(-1);
@@ -36,6 +53,7 @@ void Column::add_missing() {
 }
 
 void Column::add_text(std::string_view value) {
+  if (words_) return add_code(words_->code(value));
   auto at = known_texts_.find(value);
   if (at == known_texts_.end()) {
     at = known_texts_.emplace(value, static_cast<std::int32_t>(texts_.size())).first;

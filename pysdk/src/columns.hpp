@@ -30,12 +30,40 @@ enum class ColumnType : std::uint8_t {
   octets,
 };
 
+/// Finds std::string by std::string_view.
+struct TextHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+};
+
+/// A closed set of words that text can be: those of an enumeration, each once, in its order. A word's place is its
+/// code.
+class Words {
+ public:
+  explicit Words(const std::vector<std::string_view>& words);
+
+  [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
+  /// The code of `word`. Throws std::logic_error where it is none of them: then the set is not closed.
+  [[nodiscard]] std::int32_t code(std::string_view word) const;
+  /// All words, one behind the other, and where each begins, and the last one ends: as Arrow has text.
+  [[nodiscard]] const std::string& characters() const { return characters_; }
+  [[nodiscard]] const std::vector<std::int32_t>& offsets() const { return offsets_; }
+
+ private:
+  std::vector<std::string> texts_;
+  std::string characters_;
+  std::vector<std::int32_t> offsets_{0};
+  std::unordered_map<std::string, std::int32_t, TextHash, std::equal_to<>> codes_;
+};
+
 /// What is known of a column before any row comes.
 struct ColumnInfo {
   std::string name;
   ColumnType type = ColumnType::uint64;
   bool optional = true;  ///< values can be missing
   std::string meaning;   ///< one sentence; may be empty
+  /// Of text that is a word of an enumeration: all of its words. Null: any text.
+  std::shared_ptr<const Words> words{};
 };
 
 /// Octets that one value of a column of fixed width takes; 0 for text and octets.
@@ -44,10 +72,12 @@ unsigned width_of(ColumnType type);
 /// One column, row after row.
 ///
 /// Text is kept once for each different text: `codes` say which. What it is the text of (an address, a number) can be
-/// given as a key, and is only put into words when it is new.
+/// given as a key, and is only put into words when it is new. Where the words are known from the beginning, codes are
+/// theirs, and the same in every batch.
 class Column {
  public:
-  explicit Column(const ColumnInfo& info) : type_(info.type), width_(width_of(info.type)), optional_(info.optional) {}
+  explicit Column(const ColumnInfo& info)
+      : type_(info.type), width_(width_of(info.type)), optional_(info.optional), words_(info.words) {}
 
   [[nodiscard]] ColumnType type() const { return type_; }
   [[nodiscard]] std::size_t rows() const { return rows_; }
@@ -87,8 +117,9 @@ class Column {
   /// Octets: where each row's end.
   [[nodiscard]] const std::vector<std::int64_t>& ends() const { return ends_; }
   /// Text: which of texts() each row has; of a missing one -1.
+  [[nodiscard]] std::vector<std::int32_t>& codes() { return codes_; }
   [[nodiscard]] const std::vector<std::int32_t>& codes() const { return codes_; }
-  [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
+  [[nodiscard]] const std::vector<std::string>& texts() const { return words_ ? words_->texts() : texts_; }
   /// One octet a row, 1 where the value is missing; empty unless the column is optional.
   [[nodiscard]] std::vector<std::uint8_t>& mask() { return mask_; }
   [[nodiscard]] const std::vector<std::uint8_t>& mask() const { return mask_; }
@@ -103,10 +134,6 @@ class Column {
       const std::uint64_t h = (key.high * 0x9e3779b97f4a7c15 ^ key.low ^ key.kind) * 0xbf58476d1ce4e5b9;
       return h ^ h >> 32;
     }
-  };
-  struct TextHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
   };
   struct Recent {
     Key key;
@@ -123,6 +150,12 @@ class Column {
   }
   template <class Write>
   std::int32_t code_of(Key key, Write write) {
+    if (words_) {
+      if (const auto at = known_.find(key); at != known_.end()) return at->second;
+      std::string word;
+      write(word);
+      return known_[key] = words_->code(word);
+    }
     const auto [at, is_new] = known_.try_emplace(key, static_cast<std::int32_t>(texts_.size()));
     if (is_new) write(texts_.emplace_back());
     return at->second;
@@ -131,6 +164,7 @@ class Column {
   ColumnType type_;
   unsigned width_;
   bool optional_;
+  std::shared_ptr<const Words> words_;
   std::size_t rows_ = 0, missing_count_ = 0;
   std::vector<std::uint8_t> values_;
   std::vector<std::int64_t> ends_;

@@ -32,6 +32,14 @@ unsigned bits_of(const Names& names) {
 
 bool is_number(FilterType type) { return type == FilterType::number || type == FilterType::flag; }
 
+/// The words of enumerations.
+std::shared_ptr<const Words> words_of(const std::vector<const Names*>& enumerations) {
+  std::vector<std::string_view> words;
+  for (const Names* const names : enumerations)
+    for (const Name& entry : names->entries) words.push_back(entry.name);
+  return std::make_shared<Words>(words);
+}
+
 /// What every packet has: such a column has no missing values.
 bool is_always_there(const faces::Derived& derived) {
   return derived.name == "frame" || derived.name.starts_with("frame.") || derived.name == "payload.length";
@@ -79,6 +87,7 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
       if (!derived.names) return unnamed();
       made.form = Form::name;
       info.type = ColumnType::text;
+      info.words = words_of({derived.names});
       return made;
     }
     switch (derived.type) {
@@ -122,8 +131,12 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
   if (by_name) {
     made.form = Form::name;
     info.type = ColumnType::text;
-    for (const FieldRef& ref : found.refs)
+    std::vector<const Names*> enumerations;
+    for (const FieldRef& ref : found.refs) {
       if (!ref.field->names || !ref.field->is_number()) return unnamed();
+      enumerations.push_back(ref.field->names);
+    }
+    info.words = words_of(enumerations);
     return made;
   }
   // Where the fields of one name are of several types, each is written as people read it.
@@ -194,7 +207,9 @@ void PacketColumns::put(Column& column, const Plan& plan, const Field& field, co
       const std::uint64_t value = field.value(header);
       const Name* const name = field.names->find(value);
       if (!name) return column.add_missing();
-      return column.add_text({0, value, 0}, [&](std::string& text) { text = name->name; });
+      // Fields of one column can have different enumerations, which call the same number differently.
+      const auto enumeration = reinterpret_cast<std::uintptr_t>(field.names);
+      return column.add_text({enumeration, value, 0}, [&](std::string& text) { text = name->name; });
     }
     case Form::text: {
       Column::Key key;

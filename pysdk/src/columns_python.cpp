@@ -247,11 +247,13 @@ void bind_columns(py::module_& module) {
           [](const Table& self) {
             py::list out;
             for (const ColumnInfo& info : self.source->columns())
-              out.append(py::make_tuple(info.name, word_of(info.type), info.optional, info.meaning));
+              out.append(
+                  py::make_tuple(info.name, word_of(info.type), info.optional, info.meaning,
+                                 info.words ? py::object(py::tuple(py::cast(info.words->texts()))) : py::none()));
             return out;
           },
           "Of each column its name, its type in NumPy's words (text and octets aside), whether values can be missing, "
-          "and what it means.")
+          "what it means, and of text that is a word of an enumeration all of its words, or None.")
       .def_readonly("name", &Table::name, "What the table holds, and of what.")
       .def("read", &read_columns,
            "Reads all rows. Gives (columns, trouble): of each column its type, its values, a mask and texts, as "

@@ -74,7 +74,10 @@ struct SharedDevice::Keeper {
   }
 };
 
-SharedDevice::SharedDevice() : keeper_(std::make_unique<Keeper>()) {}
+SharedDevice::SharedDevice()
+    : keeper_(std::make_unique<Keeper>()),
+      recorder_(std::make_shared<SharedWire>([] { return std::shared_ptr<replay::Wire>(); },
+                                             [] { return std::optional<std::string>(); }, "streams")) {}
 
 std::shared_ptr<SharedDevice> SharedDevice::open(conformance::TargetOptions options) {
   auto device = std::make_shared<SharedDevice>();
@@ -143,6 +146,14 @@ std::shared_ptr<SharedWire> SharedDevice::wire() {
         },
         target->wire());
   return wire_;
+}
+
+std::unique_lock<std::mutex> SharedDevice::exclusive() {
+  const auto wire = [&] {
+    const std::lock_guard lock(making_);
+    return wire_;
+  }();
+  return wire ? wire->exclusive() : std::unique_lock(streams_);
 }
 
 void SharedDevice::add(const std::shared_ptr<DevicePart>& part) {

@@ -58,6 +58,14 @@ class SharedDevice : public std::enable_shared_from_this<SharedDevice> {
   [[nodiscard]] std::shared_ptr<conformance::Target> target() const;
   /// Its wire; of a device of iWARP nullptr.
   [[nodiscard]] std::shared_ptr<SharedWire> wire();
+  /// Held while its streams are used: they share a host, which one thread uses at a time.
+  [[nodiscard]] std::mutex& streams() { return streams_; }
+  /// As long as it is held nobody else uses its wire(), or its streams: who does waits.
+  [[nodiscard]] std::unique_lock<std::mutex> exclusive();
+  /// A frame of its streams that passed; kept where somebody asked for that by recorder().
+  void keep_passed(std::int64_t time, bool sent, Bytes frame) { recorder_->keep(time, sent, frame); }
+  /// What frames of its streams are kept by. It is no wire: nothing can be sent over it.
+  [[nodiscard]] const std::shared_ptr<SharedWire>& recorder() const { return recorder_; }
   /// It is closed before the device is.
   void add(const std::shared_ptr<DevicePart>& part);
   /// Why it cannot be used any more; nothing while it can.
@@ -73,6 +81,8 @@ class SharedDevice : public std::enable_shared_from_this<SharedDevice> {
   const pid_t process_ = ::getpid();
   std::unique_ptr<Keeper> keeper_;
   std::shared_ptr<SharedWire> wire_;
+  const std::shared_ptr<SharedWire> recorder_;
+  std::mutex streams_;
   std::mutex making_;  ///< of wire_ and parts_
   std::vector<std::weak_ptr<DevicePart>> parts_;
 };

@@ -80,10 +80,6 @@ bool append(Frame& frame, PyObject* part) {
   return true;
 }
 
-LinkType link_of_first(const Frame& frame) {
-  return frame.layers.empty() ? LinkType::ethernet : link_of(frame.layers.front().header());
-}
-
 // What lies where in a frame, whether it was decoded or built.
 struct Places {
   Range payload, pad, icrc, vcrc, mpa_crc, trailer;
@@ -150,6 +146,17 @@ int write_time(PyObject* self, PyObject* from, void*) {
       data_of(self).time_ns = py::cast<std::int64_t>(py::handle(from));
     return 0;
   });
+}
+PyObject* origin_part(FrameData& data, Py_ssize_t part) {
+  return data.origin ? Py_NewRef(PyTuple_GET_ITEM(data.origin.ptr(), part)) : nullptr;
+}
+PyObject* read_interface(FrameData& data) {
+  PyObject* const interface = origin_part(data, 0);
+  return interface ? interface : Py_NewRef(Py_None);
+}
+PyObject* read_comments(FrameData& data) {
+  PyObject* const comments = origin_part(data, 1);
+  return comments ? comments : checked(PyTuple_New(0));
 }
 PyObject* read_number(FrameData& data) { return PyLong_FromUnsignedLongLong(data.number); }
 PyObject* read_wire_length(FrameData& data) { return PyLong_FromUnsignedLong(data.wire_length()); }
@@ -284,6 +291,13 @@ PyGetSetDef attributes[] = {
      "Octets on the wire: more than len(frame) where the capture was cut.", nullptr},
     {"time_ns", get<read_time>, write_time, "When it was captured: nanoseconds since 1970, or None.", nullptr},
     {"number", get<read_number>, nullptr, "In its capture, from 1; 0: it comes from none.", nullptr},
+    {"interface", get<read_interface>, nullptr,
+     "Where it was captured, as the capture file describes it (rdmawire.captures.Interface; its counts are as far as "
+     "the "
+     "file\n"
+     "was read then); None: it comes from none.",
+     nullptr},
+    {"comments", get<read_comments>, nullptr, "What the capture file says of it: a tuple of texts.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -388,6 +402,7 @@ PyObject* without(PyObject* self, PyObject* key) {
     values.layers.erase(values.layers.begin() + static_cast<std::ptrdiff_t>(i));
     FrameData made(std::move(values), data.link);
     made.time_ns = data.time_ns;
+    made.origin = data.origin;
     return new_frame(std::move(made));
   });
 }
@@ -492,15 +507,25 @@ PyObject* represent(PyObject* self) {
   });
 }
 
+// What was pickled of an origin; raises TypeError where it is none.
+py::object origin_of(const py::object& state) {
+  if (state.is_none()) return {};
+  if (!PyTuple_CheckExact(state.ptr()) || PyTuple_GET_SIZE(state.ptr()) != 2 ||
+      !PyTuple_Check(PyTuple_GET_ITEM(state.ptr(), 1)))
+    throw py::type_error("a frame's origin is a tuple of its interface and its comments");
+  return state;
+}
+
 // As captured: its octets. Made or changed: its parts.
 PyObject* reduce(PyObject* self, PyObject*) {
   return guard([&] {
     FrameData& data = data_of(self);
     const py::object of = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(type));
     const py::object time = data.time_ns ? py::object(py::int_(*data.time_ns)) : py::none();
+    const py::object origin = data.origin ? data.origin : py::none();
     if (data.is_captured())
       return py::make_tuple(of.attr("_captured"), py::make_tuple(data.octets(), static_cast<unsigned>(data.link),
-                                                                 data.wire_length(), time, data.number))
+                                                                 data.wire_length(), time, data.number, origin))
           .release()
           .ptr();
     const Frame& values = data.values();
@@ -515,7 +540,7 @@ PyObject* reduce(PyObject* self, PyObject*) {
                                          values.pad ? py::object(to_bytes(*values.pad)) : py::none(),
                                          crc(values.icrc, values.with_icrc), crc(values.vcrc, values.with_vcrc),
                                          crc(values.mpa_crc, values.with_mpa_crc), to_bytes(values.trailer),
-                                         static_cast<unsigned>(data.link), time, data.number))
+                                         static_cast<unsigned>(data.link), time, data.number, origin))
         .release()
         .ptr();
   });
@@ -530,6 +555,7 @@ PyObject* restore_captured(PyObject*, PyObject* state) {
                    parts[2].cast<std::uint32_t>());
     data.time_ns = parts[3].cast<std::optional<std::int64_t>>();
     data.number = parts[4].cast<std::uint64_t>();
+    data.origin = origin_of(parts[5]);
     return new_frame(std::move(data));
   });
 }
@@ -553,6 +579,7 @@ PyObject* restore_made(PyObject*, PyObject* state) {
     FrameData data(std::move(values), LinkType{parts[7].cast<std::uint16_t>()});
     data.time_ns = parts[8].cast<std::optional<std::int64_t>>();
     data.number = parts[9].cast<std::uint64_t>();
+    data.origin = origin_of(parts[10]);
     return new_frame(std::move(data));
   });
 }
@@ -722,12 +749,17 @@ PyObject* divide(PyObject* left, PyObject* right) {
 }
 
 py::object make_frame(Bytes octets, LinkType link, std::uint32_t wire_length, std::optional<std::int64_t> time_ns,
-                      std::uint64_t number) {
+                      std::uint64_t number, py::object origin) {
   FrameData data(to_bytes(octets), link, wire_length);
   data.time_ns = time_ns;
   data.number = number;
+  data.origin = std::move(origin);
   return py::reinterpret_steal<py::object>(new_frame(std::move(data)));
 }
+LinkType link_of_first(const Frame& frame) {
+  return frame.layers.empty() ? LinkType::ethernet : link_of(frame.layers.front().header());
+}
+
 py::object make_frame(Frame values, LinkType link) {
   return py::reinterpret_steal<py::object>(new_frame(FrameData(std::move(values), link)));
 }

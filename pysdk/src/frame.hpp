@@ -16,11 +16,15 @@ namespace rdmawire::python {
 namespace py = pybind11;
 
 /// A Python Frame of these octets, which are copied; decoded when somebody asks, leniently. `wire_length` 0: as many as
-/// are there; `time_ns` nanoseconds since 1970; `number` in its capture, from 1. Needs the interpreter's lock.
+/// are there; `time_ns` nanoseconds since 1970; `number` in its capture, from 1; `origin` as FrameData has it. Needs
+/// the interpreter's lock.
 py::object make_frame(Bytes octets, LinkType link = LinkType::ethernet, std::uint32_t wire_length = 0,
-                      std::optional<std::int64_t> time_ns = {}, std::uint64_t number = 0);
+                      std::optional<std::int64_t> time_ns = {}, std::uint64_t number = 0, py::object origin = {});
 /// A Python Frame of values, built when somebody asks.
 py::object make_frame(Frame values, LinkType link = LinkType::ethernet);
+
+/// Of values: what its first header says where the first octet stands; Ethernet where there is none.
+LinkType link_of_first(const Frame& frame);
 
 bool is_frame(py::handle object);
 /// What follows requires is_frame(). Octets and stack are valid until the frame changes or goes.

@@ -85,6 +85,7 @@ FrameData::FrameData(const FrameData& other)
     : link(other.link),
       time_ns(other.time_ns),
       number(other.number),
+      origin(other.origin),
       octets_(other.octets_),
       values_(other.values_ ? std::make_unique<Frame>(*other.values_) : nullptr),
       missing_(other.missing_) {}

@@ -35,6 +35,8 @@ class FrameData {
   LinkType link = LinkType::ethernet;
   std::optional<std::int64_t> time_ns;
   std::uint64_t number = 0;
+  /// A tuple of the interface and the comments, as the capture has them (captures_origin.hpp); null: there are none.
+  py::object origin;
 
   /// A captured frame. `octets` is an object of type bytes; `wire_length` less than its size: as many.
   FrameData(py::bytes octets, LinkType link_type, std::uint32_t wire_length);

@@ -36,10 +36,25 @@ fuzzer::Script script_of(const std::string& text) {
   return std::move(*script);
 }
 
-fuzzer::Step step_of(const std::string& text) {
-  fuzzer::Script script = script_of(R"({"steps":[)" + text + "]}");
-  if (script.steps.size() != 1) raise(ErrorClass::usage, "a mutator gives one step, or None");
-  return std::move(script.steps.front());
+fuzzer::Step step_of(const std::string& text, fuzzer::Family family) {
+  auto step = fuzzer::parse_step(text, family);
+  if (!step) raise(ErrorClass::usage, "a mutator gives one step, or None: " + step.error());
+  return std::move(*step);
+}
+
+fuzzer::Feedback feedback_of(const std::vector<std::string>& kinds) {
+  fuzzer::Feedback feedback{.answers = false, .code = false, .monitors = false};
+  for (const std::string& kind : kinds) {
+    if (kind == "answers")
+      feedback.answers = true;
+    else if (kind == "code")
+      feedback.code = true;
+    else if (kind == "monitors")
+      feedback.monitors = true;
+    else
+      raise(ErrorClass::usage, "feedback \"" + kind + "\": there are answers, code and monitors");
+  }
+  return feedback;
 }
 
 py::dict dict_of(const fuzzer::Alarm& alarm) {
@@ -58,6 +73,8 @@ py::dict dict_of(const fuzzer::Statistics& s) {
   dict["lives"] = s.lives;
   dict["connections"] = s.connections;
   dict["edges"] = s.edges;
+  dict["code_edges"] = s.code_edges;
+  dict["monitor_edges"] = s.monitor_edges;
   dict["corpus"] = s.corpus;
   dict["findings"] = s.findings;
   dict["alarms"] = s.alarms;
@@ -74,7 +91,12 @@ py::dict dict_of(const fuzzer::Finding& finding, std::size_t index) {
   for (const fuzzer::Step& step : finding.minimal.steps) steps.append(text_of(step));
   dict["steps"] = steps;
   dict["rules"] = finding.rules;
+  dict["shown"] = finding.shown;
+  dict["like"] = finding.like;
   dict["reproduced"] = finding.reproduced;
+  dict["trials"] = finding.trials;
+  dict["restarts"] = finding.restarts;
+  dict["whole"] = finding.whole;
   dict["execution"] = finding.execution;
   dict["times"] = finding.times;
   dict["directory"] = fuzzer::directory_of(finding, index);
@@ -85,12 +107,14 @@ py::dict dict_of(const fuzzer::Finding& finding, std::size_t index) {
 class FuzzSession {
  public:
   FuzzSession(const std::string& target, std::uint64_t seed, bool plain, bool minimise, std::size_t most_findings,
-              bool stop_at_first, const std::string& corpus, bool resume, py::object mutator, py::object oracle,
-              const std::string& wire, const std::string& kernel, const std::string& agent,
-              const std::vector<std::string>& allow, const std::string& secret_file)
+              bool stop_at_first, const std::string& corpus, bool resume, const std::vector<std::string>& feedback,
+              bool count_all, py::object mutator, py::object oracle, const std::string& wire, const std::string& kernel,
+              const std::string& agent, const std::vector<std::string>& allow, const std::string& secret_file)
       : name_(target), mutator_(std::move(mutator)), oracle_(std::move(oracle)) {
     fuzzer::SessionOptions options{.seed = seed,
                                    .plain = plain,
+                                   .feedback = feedback_of(feedback),
+                                   .count_all = count_all,
                                    .minimise = minimise,
                                    .most_findings = most_findings,
                                    .stop_at_first = stop_at_first,
@@ -165,6 +189,7 @@ class FuzzSession {
     }
     if (!written) raise(ErrorClass::base, written.error());
   }
+  [[nodiscard]] bool offers_code() const { return session_->offers_code(); }
   [[nodiscard]] std::uint64_t seed() const { return session_->options().seed; }
   [[nodiscard]] const std::string& name() const { return name_; }
 
@@ -190,7 +215,7 @@ class FuzzSession {
     try {
       const py::object changed = mutator_(to_json(step).dump());
       if (changed.is_none()) return std::nullopt;
-      return step_of(changed.cast<std::string>());
+      return step_of(changed.cast<std::string>(), session_->target().family());
     } catch (...) {
       raised_ = std::current_exception();
       return std::nullopt;
@@ -203,7 +228,7 @@ class FuzzSession {
       py::list frames;
       for (const auto& frame : outcome.frames) frames.append(to_bytes(frame));
       py::list states;
-      for (const device::QpState state : outcome.states) states.append(machines::to_string(state));
+      for (const machines::QueuePairState state : outcome.states) states.append(machines::to_string(state));
       const py::object said = oracle_(to_json(step).dump(), frames, states);
       if (said.is_none()) return std::nullopt;
       return said.cast<std::string>();
@@ -224,6 +249,9 @@ py::dict replay(const std::string& text, const std::string& target, const std::s
                 const std::string& agent, const std::vector<std::string>& allow, const std::string& secret_file) {
   const fuzzer::Script script = script_of(text);
   const auto device = open(target, wire, kernel, agent, allow, secret_file);
+  if (script.family != device->family())
+    raise(ErrorClass::usage, "a script of " + std::string(to_string(script.family)) + ": " + target + " speaks " +
+                                 std::string(to_string(device->family())));
   fuzzer::Replayed replayed;
   {
     const py::gil_scoped_release others_run;
@@ -239,20 +267,35 @@ py::dict replay(const std::string& text, const std::string& target, const std::s
   return dict;
 }
 
+py::dict dict_of(std::string_view name, std::string_view sentence, fuzzer::Family family,
+                 std::optional<fuzzer::Concern> concern) {
+  py::dict dict;
+  dict["name"] = std::string(name);
+  dict["sentence"] = std::string(sentence);
+  dict["family"] = std::string(to_string(family));
+  dict["concern"] = concern ? py::object(py::str(std::string(to_string(*concern)))) : py::none();
+  dict["out_of_reach"] = py::none();
+  return dict;
+}
+
 py::list faults() {
   py::list all;
   for (const device::FaultRow& row : device::fault_rows) {
     const auto concern = fuzzer::concern_of(row);
     const auto beyond = fuzzer::out_of_reach();
     const auto why = std::find_if(beyond.begin(), beyond.end(), [&](const auto& one) { return one.fault == row.name; });
-    py::dict dict;
-    dict["name"] = std::string(row.name);
-    dict["sentence"] = std::string(row.sentence);
+    py::dict dict = dict_of(row.name, row.sentence, fuzzer::Family::roce, concern);
     py::list rules;
     for (const std::string_view rule : row.broken()) rules.append(std::string(rule));
     dict["rules"] = rules;
-    dict["concern"] = concern ? py::object(py::str(std::string(to_string(*concern)))) : py::none();
-    dict["out_of_reach"] = why != beyond.end() ? py::object(py::str(std::string(why->why))) : py::none();
+    if (why != beyond.end()) dict["out_of_reach"] = std::string(why->why);
+    all.append(dict);
+  }
+  for (const endpoint::FaultRow& row : endpoint::fault_rows) {
+    py::dict dict = dict_of(row.name, row.sentence, fuzzer::Family::iwarp, fuzzer::concern_of(row));
+    py::list rules;
+    if (const conformance::Rule* rule = conformance::find_rule(row.check)) rules.append(std::string(rule->id));
+    dict["rules"] = rules;
     all.append(dict);
   }
   return all;
@@ -270,12 +313,12 @@ void bind_fuzz(py::module_& module) {
   py::module_ fuzz = module.def_submodule("fuzz", "The engine of rdmawire.fuzz.");
   py::class_<FuzzSession>(fuzz, "Session")
       .def(py::init<const std::string&, std::uint64_t, bool, bool, std::size_t, bool, const std::string&, bool,
-                    py::object, py::object, const std::string&, const std::string&, const std::string&,
-                    const std::vector<std::string>&, const std::string&>(),
+                    const std::vector<std::string>&, bool, py::object, py::object, const std::string&,
+                    const std::string&, const std::string&, const std::vector<std::string>&, const std::string&>(),
            py::arg("target"), py::kw_only(), py::arg("seed"), py::arg("plain"), py::arg("minimise"),
-           py::arg("most_findings"), py::arg("stop_at_first"), py::arg("corpus"), py::arg("resume"), py::arg("mutator"),
-           py::arg("oracle"), py::arg("wire"), py::arg("kernel"), py::arg("agent"), py::arg("allow"),
-           py::arg("secret_file"))
+           py::arg("most_findings"), py::arg("stop_at_first"), py::arg("corpus"), py::arg("resume"),
+           py::arg("feedback"), py::arg("count_all"), py::arg("mutator"), py::arg("oracle"), py::arg("wire"),
+           py::arg("kernel"), py::arg("agent"), py::arg("allow"), py::arg("secret_file"))
       .def("run", &FuzzSession::run, py::arg("executions"), py::arg("seconds"), py::arg("progress"))
       .def("statistics", &FuzzSession::statistics)
       .def("findings", &FuzzSession::findings)
@@ -284,6 +327,7 @@ void bind_fuzz(py::module_& module) {
       .def("html", &FuzzSession::html)
       .def("python", &FuzzSession::python, py::arg("index"))
       .def("write", &FuzzSession::write, py::arg("directory"))
+      .def_property_readonly("offers_code", &FuzzSession::offers_code)
       .def_property_readonly("seed", &FuzzSession::seed)
       .def_property_readonly("name", &FuzzSession::name);
   fuzz.def("replay", &replay, py::arg("script"), py::arg("target"), py::arg("wire"), py::arg("kernel"),

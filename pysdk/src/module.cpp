@@ -16,10 +16,11 @@ PYBIND11_MODULE(_core, module) {
   rdmawire::python::bind_captured_frames(module);
   rdmawire::python::bind_fuzz(module);
   rdmawire::python::bind_analysis(module);
+  rdmawire::python::bind_more_analysis(module);
   rdmawire::python::bind_check(module);
   rdmawire::python::bind_wires(module);
-  rdmawire::python::bind_devices(module);
   rdmawire::python::bind_cases_vocabulary(module);
+  rdmawire::python::bind_devices(module);
   rdmawire::python::bind_cases_run(module);
   rdmawire::python::bind_replay(module);
   rdmawire::python::bind_distributed(module);

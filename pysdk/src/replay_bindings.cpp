@@ -115,7 +115,12 @@ class Player {
     }
     replay::ReplayReport report;
     do_aside([&] { report = replay::play(player_, wires); }, [&] { stop_ = true; });
-    if (error_) throw py::error_already_set(*error_);
+    if (error_) {
+      // Not kept here: its traceback leads back to this object, which the collector does not see into.
+      const py::error_already_set raised = std::move(*error_);
+      error_.reset();
+      throw py::error_already_set(raised);
+    }
     return py::make_tuple(from_json(nlohmann::json::parse(replay::to_json(report))), replay::to_text(report),
                           report.trouble, report.unable());
   }

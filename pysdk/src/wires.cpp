@@ -176,6 +176,11 @@ void SharedWire::note(std::int64_t time, bool sent, Bytes octets) {
   recorded_.push_back({time, sent, {octets.begin(), octets.end()}});
 }
 
+void SharedWire::keep(std::int64_t time, bool sent, Bytes octets) {
+  const std::lock_guard lock(mutex_);
+  note(time, sent, octets);
+}
+
 void SharedWire::record(std::size_t most) {
   const std::lock_guard lock(mutex_);
   most_recorded_ = most;

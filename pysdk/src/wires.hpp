@@ -78,7 +78,11 @@ class SharedWire {
   /// From now on what is sent and what arrives is kept, the newest `most` frames of it; 0: no more, and it is
   /// forgotten.
   void record(std::size_t most);
+  /// Something passed by another way.
+  void keep(std::int64_t time, bool sent, Bytes octets);
   [[nodiscard]] std::vector<Recorded> recorded() const;
+  /// As long as it is held nobody else uses the wire: who does waits.
+  [[nodiscard]] std::unique_lock<std::mutex> exclusive() { return std::unique_lock(mutex_); }
 
  private:
   static constexpr std::size_t most_kept = 4096;  ///< frames for other queue pairs; the oldest go

@@ -1,5 +1,6 @@
 """Tables in Arrow's C interfaces, with the libraries that take them: pyarrow, pandas, Polars, DuckDB."""
 
+import ctypes
 import gc
 import resource
 import subprocess
@@ -17,6 +18,10 @@ pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
 pyarrow = pytest.importorskip("pyarrow")
 
+WORDS = [
+    "bth.opcode_name", "icrc.status_name", "opcode.transport_name", "opcode.operation_name", "wire_name", "upper_name",
+    "infiniband.aeth.syndrome.opcode_name", "rdmap.opcode_name",
+]  # fmt: skip
 NAMES = ["frame.number", "frame.time", "ip.src", "bth.opcode_name", "bth.psn", "bth.se", "aeth", "reth.va", "payload"]
 
 
@@ -74,6 +79,32 @@ def test_pandas_polars_and_duckdb_have_what_numpy_has(path):
     )
 
 
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
+def test_words_are_categories(path, tmp_path):
+    table = table_of_words = rdmawire.open_capture(path).table([*WORDS, "ip.src"], batch_rows=50)
+    columns = table.columns()
+    taken = pyarrow.table(table)
+    taken.validate(full=True)
+    frame = pandas.DataFrame.from_arrow(table)
+    other = polars.DataFrame(table)
+    table.to_parquet(tmp_path / "x.parquet")
+    file = pyarrow.parquet.read_table(tmp_path / "x.parquet")
+    assert file.equals(taken)
+    queried = duckdb.sql("from table_of_words").fetchall()
+    assert queried == [tuple(row.values()) for row in table]
+    assert duckdb.read_parquet(str(tmp_path / "x.parquet")).fetchall() == queried
+    for info in table.schema[:-1]:
+        wanted = columns[info.name].tolist()
+        assert info.words and len(set(info.words)) == len(info.words)
+        assert set(wanted) <= {*info.words, None}
+        assert taken.schema.field(info.name).type == pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+        assert taken[info.name].to_pylist() == wanted == file[info.name].to_pylist()
+        assert frame[info.name].dtype == pandas.CategoricalDtype(list(info.words))
+        assert frame[info.name].astype(object).where(frame[info.name].notna(), None).tolist() == wanted
+        assert other[info.name].dtype == polars.Categorical and other[info.name].to_list() == wanted
+    assert table.schema[-1].words is None and taken.schema.field("ip.src").type == "string"
+
+
 def test_duckdb_takes_a_table_by_its_variable():
     packets = rdmawire.open_capture(RPING).table(NAMES)
     (count, most), = duckdb.sql('select count(*), max("bth.psn") from packets where aeth').fetchall()
@@ -98,6 +129,61 @@ def test_a_stream_that_is_read_half_is_released():
     del reader
     gc.collect()
     assert batch.column(0).to_pylist() == list(range(1, 11))  # what was given stays
+
+
+def test_batches_share_their_words_and_the_words_outlive_them():
+    table = rdmawire.open_capture(RPING).table(["bth.opcode_name"], batch_rows=10)
+    reader = pyarrow.RecordBatchReader.from_stream(table)
+    dictionaries = [batch.column(0).dictionary for batch in reader]
+    assert len(dictionaries) > 30
+    assert len({tuple(b.address for b in words.buffers() if b) for words in dictionaries}) == 1
+    words = list(table.schema[0].words)
+    last = dictionaries.pop()
+    del reader, table, dictionaries
+    gc.collect()
+    assert last.to_pylist() == words
+
+
+def test_no_rows_are_of_the_type_that_rows_have():
+    """The words come with rows: where there are none, the type alone says that they would be categories."""
+    table = rdmawire.open_capture(RPING).table(["bth.opcode_name"], filter="frame.number == 0")
+    taken = pyarrow.table(table)
+    assert taken.num_rows == 0 and taken.schema == pyarrow.schema(rdmawire.open_capture(RPING).table(["bth.opcode_name"]))
+    assert isinstance(pandas.DataFrame.from_arrow(table)["bth.opcode_name"].dtype, pandas.CategoricalDtype)
+    assert polars.DataFrame(table)["bth.opcode_name"].dtype == polars.Categorical
+
+
+class ArrowSchema(ctypes.Structure):
+    """The structure that the Arrow C data interface fixes."""
+
+
+ArrowSchema._fields_ = [
+    ("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p), ("flags", ctypes.c_int64),
+    ("n_children", ctypes.c_int64), ("children", ctypes.POINTER(ctypes.POINTER(ArrowSchema))),
+    ("dictionary", ctypes.POINTER(ArrowSchema)), ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(ArrowSchema))),
+    ("private_data", ctypes.c_void_p),
+]  # fmt: skip
+
+
+def test_a_dictionary_can_be_moved_out_of_its_column():
+    """A consumer may take a part and release the whole; the part is then its own to release."""
+    before = _core.arrow_unreleased()
+    capsule = rdmawire.open_capture(RPING).table(["bth.opcode_name", "ip.src"]).__arrow_c_schema__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    whole = ArrowSchema.from_address(pointer(capsule, b"arrow_schema"))
+    names, addresses = whole.children[0].contents, whole.children[1].contents
+    assert names.format == b"i" and names.name == b"bth.opcode_name" and names.flags == 2
+    assert addresses.format == b"u" and not addresses.dictionary
+    assert _core.arrow_unreleased() == before + 4
+    part = ArrowSchema()
+    ctypes.memmove(ctypes.byref(part), names.dictionary, ctypes.sizeof(part))
+    ctypes.memset(ctypes.byref(names.dictionary.contents, ArrowSchema.release.offset), 0, ctypes.sizeof(ctypes.c_void_p))
+    del capsule
+    assert _core.arrow_unreleased() == before + 1
+    assert part.format == b"u" and part.name == b"" and part.n_children == 0
+    part.release(ctypes.byref(part))
+    assert not part.release and _core.arrow_unreleased() == before
 
 
 def test_an_error_in_mid_stream_is_the_consumers_with_our_sentence():

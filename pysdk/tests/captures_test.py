@@ -1,7 +1,9 @@
 """Captures: read frame by frame and packet by packet, written, and captured live."""
 
+import copy
 import json
 import os
+import pickle
 import random
 import socket
 import subprocess
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import rdmawire
+from rdmawire import BTH, UDP, Ether, IPv4
 from sample_captures import CUT_TO, LOSS, ROOT, RPING, SAMPLES, dissected, sample_id
 
 CORPORA = [ROOT / "captures/io/corpus/capture_reader_fuzz", *sorted((ROOT / "captures/io/corpus").glob("*-crashes"))]
@@ -233,16 +236,68 @@ def test_comments_and_interfaces_are_kept(tmp_path):
         out.write(bytearray(60), interface=ethernet, wire_length=1500, comments="alone")
         out.write(memoryview(bytes(60)), link="infiniband")
     packets = list(rdmawire.open_capture(file).packets())
-    assert [(p.interface, p.comments, p.frame.link) for p in packets] == [
-        ("ib0", ["one", "zwölf"], "infiniband"),
-        ("eth0", ["alone"], "ethernet"),
-        ("ib0", [], "infiniband"),
+    assert [(p.interface.name, p.comments, p.frame.link) for p in packets] == [
+        ("ib0", ("one", "zwölf"), "infiniband"),
+        ("eth0", ("alone",), "ethernet"),
+        ("ib0", (), "infiniband"),
     ]
     assert packets[0].time_ns == 1_700_000_000_123_456_789
     assert abs(packets[1].time_ns - time.time_ns()) < 60e9 and packets[1].frame.wire_length == 1500
     assert [i.name for i in rdmawire.open_capture(file).facts().interfaces] == ["eth0", "ib0"]
     tshark = subprocess.run(["capinfos", str(file)], capture_output=True, text=True)
     assert "Number of packets:   3" in tshark.stdout, tshark.stderr
+
+
+def test_frames_know_their_interface_and_comments(tmp_path):
+    file = tmp_path / "x.pcapng.gz"
+    with rdmawire.create_capture(file) as out:
+        first = out.add_interface(name="eth0", description="the first", snap_length=100)
+        second = out.add_interface(name="eth1")
+        for i in range(4):
+            frame = Ether() / IPv4() / UDP() / BTH(psn=i) / b"data"
+            out.write(frame, interface=[first, second][i % 2], comments=[f"number {i}"] if i > 1 else [])
+    with rdmawire.open_capture(file) as capture:
+        frames = list(capture)
+        facts = capture.facts()
+    assert [(f.interface.name, f.comments) for f in frames] == [
+        ("eth0", ()), ("eth1", ()), ("eth0", ("number 2",)), ("eth1", ("number 3",))
+    ]  # fmt: skip
+    assert frames[0].interface == facts.interfaces[0] and frames[0].interface.snap_length == 100
+    # The filter, packets and their PDUs say the same.
+    assert [f.comments for f in rdmawire.open_capture(file).frames(filter="bth.psn == 3")] == [("number 3",)]
+    packet = list(rdmawire.open_capture(file).packets())[2]
+    assert packet.frame.interface == packet.interface == facts.interfaces[0]
+    assert packet.frame.comments == packet.comments == ("number 2",)
+    # What is made of a frame keeps it, a frame made by hand has none, and neither has what is put together.
+    one = frames[3]
+    one[BTH].psn = 77
+    for again in (one, one.copy(), copy.deepcopy(one), pickle.loads(pickle.dumps(one)), one.without(UDP)):
+        assert (again.interface, again.comments) == (facts.interfaces[1], ("number 3",))
+    assert pickle.loads(pickle.dumps(frames[2])).comments == ("number 2",)
+    by_hand = Ether() / b"data"
+    assert (by_hand.interface, by_hand.comments) == (None, ())
+    assert rdmawire.parse(bytes(one)).comments == () and (one / b"more").interface is None
+    for name in ("interface", "comments"):
+        with pytest.raises(AttributeError):
+            setattr(by_hand, name, None)
+    # Written again they keep their comments, unless others are given.
+    again = tmp_path / "again.pcapng"
+    with rdmawire.create_capture(again) as out:
+        out.write(frames[2])
+        out.write(frames[3], comments=["new"])
+        out.write(frames[3], comments=[])
+    assert [f.comments for f in rdmawire.open_capture(again)] == [("number 2",), ("new",), ()]
+    # pcap has one interface without a name, and no comments.
+    [sample] = [next(iter(rdmawire.open_capture(RPING)))]
+    assert (sample.interface.name, sample.interface.link, sample.comments) == ("", "ethernet", ())
+
+
+def test_an_origin_that_is_none_is_refused():
+    frame = Ether() / b"data"
+    restore, state = frame.__reduce__()
+    for wrong in (5, (), (None, 5), [None, ()]):
+        with pytest.raises(TypeError, match="origin"):
+            restore(*state[:-1], wrong)
 
 
 def test_what_cannot_be_written_says_why(tmp_path):

@@ -9,6 +9,8 @@ import pytest
 import rdmawire
 
 distributed = pytest.importorskip("distributed", reason="needs dask.distributed (requirements-dev.txt)")
+pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (requirements-dev.txt)")
+import pyarrow.dataset  # noqa: E402
 import rdmawire.distributed  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +52,110 @@ def test_boundaries_are_the_whole_captures(client):
     assert report["summary"]["packets"] < 200
 
 
+@pytest.mark.parametrize(
+    "filter",
+    [
+        "bth",
+        "not aeth",
+        "rdmap or bth.opcode == 4",
+        'upper == nvme or note contains "retransmission"',
+        "frame.len < 200 and not icrc.status == bad",
+    ],
+)
+def test_filters_equal_one_machine_exactly(client, filter):
+    """Those that ask a packet alone, and those that ask what its connection is, each portion cut small."""
+    alone = rdmawire.analyze(SAMPLES, filter=filter).to_dict()
+    report = rdmawire.distributed.analyze(SAMPLES, client, filter=filter, shares=5, portion_octets=200_000)
+    assert report.to_dict() == alone
+    assert 0 < alone["summary"]["packets"] and alone["input"]["filter"]
+
+
+def largest_connection(files):
+    rows = rdmawire.analyze(files).connections
+    return max(rows, key=lambda row: row["sent_a_packets"] + row["sent_b_packets"])["connection"]
+
+
+@pytest.mark.parametrize("name", ["rc-read-loss", "siw-write-loss", "rping"])
+@pytest.mark.parametrize("filter", ["", "not bth.se"])
+def test_one_connection_equals_one_machine_exactly(client, name, filter):
+    files = [path for path in SAMPLES if f"/{name}." in path]
+    number = largest_connection(files)
+    alone = rdmawire.analyze(files, connection=number, filter=filter).to_dict()
+    report = rdmawire.distributed.analyze(
+        files, client, connection=number, filter=filter, shares=4, portion_octets=100_000
+    )
+    assert report.to_dict() == alone and alone["summary"]["connections"] == 1
+
+
+def test_evidence_counters_and_crcs_are_as_on_one_machine(client, tmp_path):
+    counters = tmp_path / "counters.txt"
+    counters.write_text("local_ack_timeout_err 3\npacket_seq_err 1\n")
+    files = [path for path in SAMPLES if "loss" in path]
+    options = {"ignore": ["cm", "text"], "counters": counters, "verify_crcs": False, "roce_port": 1024}
+    alone = rdmawire.analyze(files, **options).to_dict()
+    assert rdmawire.distributed.analyze(files, client, shares=3, **options).to_dict() == alone
+    assert alone != rdmawire.analyze(files).to_dict()
+
+
+ORDER = {
+    "messages": ["first_frame", "connection", "message"],
+    "events": ["frame", "connection"],
+    "connections": ["connection", "last_frame"],
+    "packets": ["frame", "connection"],
+}
+
+
+def on_one_machine(report, kind):
+    """The table of one machine, in the order of the distributed one."""
+    table = pyarrow.table(getattr(report, kind))
+    return table.sort_by([(name, "ascending") for name in ORDER[kind]]).combine_chunks()
+
+
+@pytest.mark.parametrize("options", [{}, {"filter": "not aeth"}, {"begin": "frame:300", "end": "frame:9000"}])
+def test_tables_equal_one_machine_exactly(client, options):
+    report = rdmawire.analyze(SAMPLES, **options)
+    tables = rdmawire.distributed.tables(SAMPLES, client, shares=5, portion_octets=200_000, **options)
+    assert list(tables) == ["messages", "events", "connections", "packets"]
+    for kind, table in tables.items():
+        alone = on_one_machine(report, kind)
+        assert table.schema.equals(alone.schema), kind
+        assert table.num_rows == alone.num_rows > 10, kind
+        for name in table.column_names:
+            assert table[name].equals(alone[name]), (kind, name)
+
+
+def test_tables_of_one_connection(client):
+    files = [path for path in SAMPLES if "rc-read-loss" in path]
+    number = largest_connection(files)
+    table = rdmawire.distributed.tables(files, client, "messages", connection=number, shares=3)["messages"]
+    assert table.equals(on_one_machine(rdmawire.analyze(files, connection=number), "messages"))
+    assert set(table["connection"].to_pylist()) == {number}
+
+
+def test_parquet_of_shares_is_one_table(client, tmp_path):
+    rows = rdmawire.distributed.to_parquet(SAMPLES, tmp_path, client, ["messages", "events"], shares=4)
+    report = rdmawire.analyze(SAMPLES)
+    for kind in ("messages", "events"):
+        assert len(list((tmp_path / kind).iterdir())) == 4
+        read = pyarrow.dataset.dataset(tmp_path / kind).to_table()
+        alone = on_one_machine(report, kind)
+        assert rows[kind] == read.num_rows == alone.num_rows
+        assert read.sort_by([(name, "ascending") for name in ORDER[kind]]).cast(alone.schema).equals(alone)
+    with pytest.raises(rdmawire.UsageError, match="not empty"):
+        rdmawire.distributed.to_parquet(SAMPLES, tmp_path, client, "messages")
+
+
+def test_tables_refuse_what_they_cannot_give(client, tmp_path):
+    broken = tmp_path / "cut.pcap"
+    broken.write_bytes((ROOT / "captures" / "samples" / "rping.pcap").read_bytes()[:5000])
+    with pytest.raises(rdmawire.CaptureError, match="cut.pcap"):
+        rdmawire.distributed.tables(broken, client, "events")
+    with pytest.raises(rdmawire.UsageError, match="no table flows"):
+        rdmawire.distributed.tables(SAMPLES[:1], client, "flows")
+    with pytest.raises(rdmawire.UsageError, match="empty"):
+        rdmawire.distributed.tables(SAMPLES[:1], client, [])
+
+
 def test_progress_is_told_and_may_end_it(client):
     seen = []
     rdmawire.distributed.analyze(SAMPLES[:3], client, shares=2, progress=lambda *step: seen.append(step))
@@ -81,6 +187,12 @@ def test_wrong_use(client):
         rdmawire.distributed.analyze(SAMPLES[:1], client, begin="yesterday", retries=0)
     with pytest.raises(rdmawire.UsageError, match="shares"):
         rdmawire.distributed.analyze(SAMPLES[:1], client, shares=0)
+    with pytest.raises(rdmawire.UsageError, match="unknown field"):
+        rdmawire.distributed.analyze(SAMPLES[:1], client, filter="bth.opcod")
+    with pytest.raises(rdmawire.UsageError, match="no evidence"):
+        rdmawire.distributed.analyze(SAMPLES[:1], client, ignore=["luck"])
+    with pytest.raises(rdmawire.CaptureError, match="no connection 999999"):
+        rdmawire.distributed.analyze(SAMPLES[:1], client, connection=999_999)
 
 
 def test_a_lost_worker_is_made_up_for(client):

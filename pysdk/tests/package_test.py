@@ -1,5 +1,9 @@
 """The package as such: that it is the build tree's, and what it raises."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import rdmawire
 
@@ -12,3 +16,15 @@ def test_every_error_is_an_error_of_ours():
 @pytest.mark.parametrize("name", ["ParseError", "UsageError", "ClosedError"])
 def test_what_is_wrong_with_a_value_is_a_value_error(name):
     assert issubclass(getattr(rdmawire, name), ValueError)
+
+
+def test_a_library_that_is_missing_is_named_with_what_installs_it(tmp_path):
+    package = tmp_path / "rdmawire"
+    package.mkdir()
+    (package / "__init__.py").write_text(Path(rdmawire.__file__).read_text())
+    (package / "_core.py").write_text(
+        "raise ImportError('libsodium.so.23: cannot open shared object file: No such file or directory')"
+    )
+    done = subprocess.run([sys.executable, "-c", "import rdmawire"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "libsodium.so.23" in done.stderr and "apt install" in done.stderr

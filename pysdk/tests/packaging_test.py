@@ -14,10 +14,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 TRY = """
+import os
 import rdmawire
 from rdmawire import *
 frame = Ether() / IPv4(dst="10.0.0.2") / UDP() / BTH(opcode=Opcode.RC_SEND_ONLY, dest_qp=17, psn=5) / b"data"
 assert parse(bytes(frame), strict=True).icrc_status == "good"
+with rdmawire.reference() as device, device.rc_qp(receives=1) as qp:
+    qp.wire.send(qp.frame() / b"hello")
+    assert qp.cq.wait().byte_len == 5
+with rdmawire.reference(family="iwarp") as device, device.stream(receives=1) as qp:
+    qp.stream.send(qp.frame() / b"hello")
+    assert qp.cq.wait().byte_len == 5
+assert os.access(rdmawire.devices._agent_program(), os.X_OK)
 print(rdmawire.__version__, rdmawire.__file__)
 """
 
@@ -30,7 +38,7 @@ def test_the_wheel_is_built_from_the_source_distribution_and_works(tmp_path):
     [wheel] = built.glob("rdmawire-*.whl")
     with tarfile.open(source) as archive:
         names = archive.getnames()
-    assert not [name for name in names if "/build/" in name or name.endswith((".o", ".so", ".pcap"))]
+    assert not [name for name in names if "/build/" in name or "/corpus/" in name or name.endswith((".o", ".so", ".pcap"))]
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert "rdmawire/py.typed" in names and "rdmawire/_core/__init__.pyi" in names
@@ -43,3 +51,6 @@ def test_the_wheel_is_built_from_the_source_distribution_and_works(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     said = subprocess.run([python, "-c", TRY], check=True, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert str(tmp_path / "scratch") in said.stdout
+    fuzz = [python, "-m", "rdmawire.fuzz", "--executions", "500", "--seed", "1"]
+    said = subprocess.run(fuzz, check=True, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert "500 executions" in said.stdout + said.stderr

@@ -119,3 +119,23 @@ def test_a_broken_capture_directory_does_not_hide_the_failure(run, pytester):
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*could not be written*"])
+
+
+def test_streams_of_iwarp_are_captured_too(run, pytester):
+    result = run(
+        """
+        def test_fails(rdma_device, rdma_capture):
+            with rdma_device.stream(receives=1) as qp:
+                qp.stream.send(qp.frame() / b"hello")
+                assert qp.cq.wait().byte_len == 6
+        """,
+        "--rdma-family",
+        "iwarp",
+        "--rdma-captures",
+        str(pytester.path / "kept"),
+    )
+    result.assert_outcomes(failed=1)
+    [kept] = (pytester.path / "kept").iterdir()
+    from rdmawire import RDMAP, open_capture
+
+    assert any(RDMAP in pdu for packet in open_capture(kept).packets() for pdu in packet.pdus)

@@ -117,6 +117,108 @@ def test_further_memory_and_windows(device):
         assert Syndrome.NAK_REMOTE_ACCESS_ERROR in answers or Syndrome.NAK_INVALID_REQUEST in answers
 
 
+def test_a_window_is_bound_whatever_else_completes(device):
+    """Its own completion is waited for; those of others stay for who polls, in their order."""
+    with device.completion_queue(16) as cq:
+        access = "local_write mw_bind remote_write"
+        one, two = (device.rc_qp(receives=2, cq=cq, region_access=access) for _ in range(2))
+        two.wire.send(two.frame() / b"two")
+        one.wire.send(one.frame() / b"one")
+        window = one.window(0, 16, "remote_write")
+        another = two.window(0, 16, "remote_write")
+        assert [(c.qp_num, c.byte_len, c.opcode) for c in cq.poll(3, timeout=0.1)] == [
+            (two.qpn, 3, "recv"),
+            (one.qpn, 3, "recv"),
+        ]
+        for qp, its in ((one, window), (two, another)):
+            assert qp.wire.receive(timeout=1)[BTH].opcode == Opcode.RC_ACKNOWLEDGE  # of what it sent before
+            qp.wire.send(qp.frame() / RETH(va=qp.mr.addr, rkey=its.rkey, length=4) / b"seen")
+            assert qp.wire.receive(timeout=1)[AETH].syndrome_kind.name == "ACK" and qp.mr.read(4) == b"seen"
+        assert cq.poll(timeout=0.01) == []
+    with device.rc_qp(region_access="local_write mw_bind remote_write") as qp:
+        qp.post_recv(2)
+        qp.wire.send(qp.frame() / b"kept")
+        qp.window(0, 16, "remote_write")
+        qp.wire.send(qp.frame() / b"later")
+        assert [c.byte_len for c in qp.cq.poll(2)] == [4, 5]
+
+
+def test_a_window_that_cannot_be_bound_says_so(device):
+    with device.rc_qp(region_access="local_write") as qp, pytest.raises(rdmawire.DeviceError, match="bound"):
+        qp.window(0, 16, "remote_write")
+
+
+def test_queue_pairs_share_a_protection_domain_and_a_completion_queue(device):
+    with device.domain() as domain, device.completion_queue(16) as cq:
+        one, two = (device.rc_qp(receives=1, domain=domain, cq=cq) for _ in range(2))
+        assert one.cq is two.cq is cq
+        one.wire.send([one.frame() / b"first", two.frame() / b"second"])
+        assert {(c.qp_num, c.byte_len) for c in cq.poll(2)} == {(one.qpn, 5), (two.qpn, 6)}
+        more = domain.region(64, "local_write remote_write")
+        for number, qp in enumerate((one, two)):
+            qp.wire.send(qp.frame() / RETH(va=more.addr + number, rkey=more.rkey, length=1) / bytes([7 + number]))
+            assert list(qp.wire.sniff(timeout=0.01))
+        assert more.read(2) == bytes([7, 8])
+        # What belongs to another domain is refused.
+        with device.rc_qp() as other:
+            one.wire.send(one.frame() / RETH(va=other.mr.addr, rkey=other.mr.rkey, length=1) / b"!")
+            assert [f[AETH].syndrome for f in one.wire.sniff(timeout=0.01)][-1] == Syndrome.NAK_REMOTE_ACCESS_ERROR
+        one.close()
+        cq.close()
+        assert one.closed and cq.closed and not two.closed
+        with pytest.raises(ClosedError, match="completion queue"):
+            cq.poll(timeout=0)
+        assert two.state == "rts"
+    assert two.closed
+    with pytest.raises(ClosedError):
+        more.read(1)
+
+
+def test_memory_of_a_domain_is_released_with_it(device):
+    before = len(device.call("objects")["objects"])
+    for _ in range(3):
+        with device.domain() as domain:
+            qp = device.rc_qp(domain=domain)
+            with device.rc_qp(domain=domain):
+                domain.region(64)
+            assert not qp.closed
+    assert len(device.call("objects")["objects"]) == before
+
+
+def test_faults_come_and_go_while_the_device_is_open(device):
+    assert device.faults == frozenset()
+    with device.rc_qp(receives=3) as qp:
+        qp.wire.send(qp.frame() / b"data")
+        assert qp.wire.receive(timeout=1)[AETH].syndrome_kind == 0
+        device.faults = "acknowledges-twice"
+        assert device.faults == {"acknowledges-twice"}
+        qp.wire.send(qp.frame() / b"data")
+        assert len(list(qp.wire.sniff(timeout=0.01))) == 2
+        with pytest.raises(UsageError, match="no fault"):
+            device.faults = ["acknowledges-twice", "nonsense"]
+        assert device.faults == {"acknowledges-twice"}
+        device.faults = ()
+        qp.wire.send(qp.frame() / b"data")
+        assert len(list(qp.wire.sniff(timeout=0.01))) == 1
+
+
+def test_a_device_that_is_open_is_certified(device):
+    with device.rc_qp(receives=1) as qp:
+        told = []
+        rule = "rc.responder.psn.sequence-error"
+        report = rdmawire.conformance.certify(
+            device, only=[rule, "RSP-010"], seed=1, on_result=lambda _: told.append(qp.wire.receive(timeout=0))
+        )
+        assert report.ok and len(told) == len(report) > 1 and report.json["device"] == "reference"
+        qp.wire.send(qp.frame() / b"still there")
+        assert qp.cq.wait().byte_len == 11
+        device.faults = "naks-every-packet"
+        assert not rdmawire.conformance.certify(device, only=rule, seed=1).ok
+    device.close()
+    with pytest.raises(ClosedError):
+        rdmawire.conformance.certify(device, only=rule)
+
+
 def test_attributes(device):
     with device.rc_qp(mtu=256, state="init") as qp:
         assert qp.state == "init"
@@ -168,7 +270,7 @@ def test_the_endpoint_of_iwarp_has_verbs_and_no_wire():
         assert device.describe()
         with pytest.raises(UsageError, match="TCP"):
             device.wire.receive()
-        with pytest.raises(UsageError, match="streams"):
+        with pytest.raises(UsageError, match="stream"):
             device.rc_qp()
 
 
@@ -398,3 +500,17 @@ def test_ctrl_c_ends_a_wait_for_a_device(tmp_path):
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=30)[0] == "interrupted\n"
+
+
+def test_a_lab_without_the_agents_program_says_where_it_was_looked_for(monkeypatch, tmp_path):
+    monkeypatch.setenv("RDMAWIRE_AGENT", str(tmp_path / "nothing"))
+    with pytest.raises(DeviceError, match="agent's program, and .*/nothing is none") as missing:
+        rdmawire.lab("rxe")
+    assert missing.value.kind == "unreachable"
+    with pytest.raises(DeviceError, match="nothing is none"):
+        rdmawire.conformance.certify("lab:siw", only="ddp.*")
+    monkeypatch.delenv("RDMAWIRE_AGENT")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(devices._core, "__file__", str(tmp_path / "_core.so"))
+    with pytest.raises(DeviceError, match="no rdmawire-agent in .* RDMAWIRE_AGENT says where"):
+        rdmawire.lab("rxe")

@@ -16,11 +16,13 @@ import time
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 import rdmawire
 from rdmawire import _core
 from sample_captures import CUT_TO, LOSS, RPING, SAMPLES, SIW, said, sample_id
 
+pandas = pytest.importorskip("pandas")
 pyarrow = pytest.importorskip("pyarrow")
 pyplot = pytest.importorskip("matplotlib.pyplot")
 pyplot.switch_backend("Agg")
@@ -214,6 +216,44 @@ def test_tables_are_the_csv_files(tmp_path, path, kind):
     taken = pyarrow.table(table)
     taken.validate(full=True)
     assert taken.num_rows == len(rows)
+
+
+WORDS = {
+    "messages": ["end", "operation", "outcome", "nak"],
+    "events": ["kind", "cause", "severity", "end"],
+    "connections": ["service", "wire", "joined_by", "confidence", "upper"],
+    "packets": ["end", "operation", "requester"],
+}
+
+
+@pytest.mark.parametrize("kind", WORDS)
+@pytest.mark.parametrize("path", SAMPLES, ids=sample_id)
+def test_words_of_tables_are_categories(path, kind):
+    table = getattr(rdmawire.analyze(path), kind)
+    taken = pyarrow.table(table)
+    arrays = table.columns()
+    assert [column.name for column in table.schema if column.words] == WORDS[kind]
+    for column in table.schema:
+        if not column.words:
+            assert not pyarrow.types.is_dictionary(taken.schema.field(column.name).type)
+            continue
+        values = taken[column.name]
+        assert values.to_pylist() == np.ma.getdata(arrays[column.name]).tolist()
+        kind_of_values = values.to_pandas().dtype
+        assert isinstance(kind_of_values, pandas.CategoricalDtype)
+        assert len(values) == 0 or list(kind_of_values.categories) == list(column.words)
+
+
+def test_words_of_tables_are_those_of_the_enumerations():
+    report = rdmawire.analyze(LOSS)
+    words = {column.name: column.words for kind in WORDS for column in getattr(report, kind).schema}
+    assert words["severity"] == ("note", "info", "warning", "error")
+    assert words["service"] == ("RC", "UC", "UD", "XRC", "RD", "iWARP", "vendor")
+    assert words["wire"] == ("other", "infiniband", "roce_v1", "roce_v2", "iwarp")
+    assert words["end"] == words["requester"] == ("a", "b")
+    assert words["operation"][0] == "RC SEND First" and "XRC SEND First" in words["operation"]
+    assert words["nak"] == ("psn_sequence_error", "invalid_request", "remote_access_error", "remote_operational_error",
+                            "invalid_rd_request")  # fmt: skip
 
 
 def test_tables_in_small_batches_are_the_same(tmp_path):

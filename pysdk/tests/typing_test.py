@@ -47,7 +47,7 @@ def test_stubtest_finds_no_difference(tmp_path):
 
 USER = '''
 from ipaddress import IPv4Address
-from typing import assert_type
+from typing import Any, assert_type
 import rdmawire
 from rdmawire import AETH, BTH, RETH, UDP, Ether, Frame, Header, IPv4, Opcode, Syndrome
 
@@ -59,7 +59,7 @@ assert_type(frame[IPv4, -1].dst, str)
 assert_type(frame[0], Header)
 assert_type(frame.get(AETH), AETH | None)
 assert_type(frame.icrc, int | None)
-assert_type(frame[BTH].opcode, Opcode | int)
+assert_type(frame[BTH].opcode, Opcode | Any)
 assert_type(AETH(syndrome=Syndrome.NAK_REMOTE_ACCESS_ERROR).syndrome_wait, int | None)
 frame[IPv4].dst = IPv4Address("10.0.0.3")
 frame[IPv4].dst = b"\\x0a\\0\\0\\3"
@@ -103,6 +103,42 @@ def test_a_users_mistakes_do_not(tmp_path):
     for i, (line, complaint) in enumerate(WRONG.items(), lines + 1):
         found = [one for one in said.splitlines() if one.startswith(f"{user}:{i}:") or f"user.py:{i}:" in one]
         assert any(complaint in one for one in found), (line, found)
+
+
+def example_programs():
+    """Each section of the documents with examples, as one program; line numbers are the document's."""
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("python*.md")), ROOT / "docs" / "fuzz.md"]:
+        text = path.read_text()
+        lines, program, section, language = text.splitlines(), [], 0, ""
+        for number, line in enumerate(lines + ["## "], 1):
+            if line.startswith("## ") and not language:
+                if any(program):
+                    yield path, section, [""] * section + program
+                program, section = [], number - 1
+            code = ""
+            if line.startswith("```"):
+                language = "" if language else line[3:].strip() or "text"
+            elif language == "python":
+                code = line
+            elif language == "pycon" and line.startswith((">>> ", "... ")):
+                code = line[4:]
+            program.append(code)
+
+
+def test_every_example_of_the_documents_type_checks(tmp_path):
+    """By `mypy --strict`, but for functions that an example does not annotate; their bodies are checked all the same."""
+    names = {}
+    for path, section, program in example_programs():
+        file = tmp_path / f"{path.stem.replace('-', '_').lower()}_{section}.py"
+        file.write_text("\n".join(program) + "\n")
+        names[file.name] = path
+    assert len(names) > 15
+    status, said = run(
+        TOOLS / "mypy", "--config-file", "pysdk/mypy.ini", "--allow-untyped-defs", "--allow-incomplete-defs",
+        "--allow-untyped-calls", "--allow-untyped-decorators", "--check-untyped-defs", "--allow-redefinition",
+        "--no-namespace-packages", *sorted(tmp_path.iterdir()),
+    )  # fmt: skip
+    assert status == 0, said
 
 
 @pytest.mark.parametrize("path", ["pysdk/rdmawire"])

@@ -25,6 +25,7 @@ from typing import Any, TextIO
 from rdmawire import ClosedError, UsageError, _core
 
 __all__ = [
+    "FEEDBACK",
     "Alarm",
     "Fault",
     "Finding",
@@ -34,9 +35,13 @@ __all__ = [
     "Session",
     "Statistics",
     "faults",
+    "reference",
     "replay",
     "reproduce",
 ]
+
+FEEDBACK = ("answers", "code", "monitors")
+"""The kinds of feedback that a session has."""
 
 Step = dict[str, Any]
 """A step as JSON has it: ``{"do": "request", "opcode": 10, "psn": 0, …}``; members that are 0 are left out."""
@@ -45,9 +50,11 @@ Step = dict[str, Any]
 class Script:
     """What is done to a device, step by step; queue pairs, keys and addresses are named by what they are."""
 
-    def __init__(self, steps: Iterable[Mapping[str, Any]], seed: int = 1) -> None:
-        """``seed``: of the device's own numbers, where it has a seed. Raises UsageError where a step makes no sense."""
+    def __init__(self, steps: Iterable[Mapping[str, Any]], seed: int = 1, family: str = "roce") -> None:
+        """``seed``: of the device's own numbers, where it has a seed; ``family``: of devices, ``roce`` or ``iwarp``.
+        Raises UsageError where a step makes no sense."""
         self.seed = seed
+        self.family = family
         self.steps: list[Step] = [dict(step) for step in steps]
         self.texts  # noqa: B018 - is checked
 
@@ -56,13 +63,13 @@ class Script:
         """The script that a finding's ``script.json`` holds."""
         try:
             value = json.loads(text)
-            return cls(value["steps"], value.get("seed", 1))
+            return cls(value["steps"], value.get("seed", 1), value.get("family", "roce"))
         except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(f"a script: an object with the list steps is needed: {error}") from None
 
     def to_json(self) -> str:
         """The same as text."""
-        return json.dumps({"seed": self.seed, "steps": self.steps})
+        return json.dumps({"family": self.family, "seed": self.seed, "steps": self.steps})
 
     @property
     def texts(self) -> list[str]:
@@ -76,7 +83,9 @@ class Script:
         return len(self.steps)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Script) and (self.seed, self.steps) == (other.seed, other.steps)
+        return isinstance(other, Script) and (
+            (self.family, self.seed, self.steps) == (other.family, other.seed, other.steps)
+        )
 
     def __str__(self) -> str:
         return "\n".join(f"{number:4}  {text}" for number, text in enumerate(self.texts, 1))
@@ -103,9 +112,20 @@ class Finding(Alarm):
     found: Script
     """As it was found, before it was cut down."""
     rules: Sequence[str]
-    """Ids of the rules that the device broke, where its frames show it (``rdmawire.explain`` tells what they say)."""
+    """Ids of the rules that the device broke (``rdmawire.explain`` tells what they say): those of ``shown``, and those
+    that the faults of ``like`` break."""
+    shown: Sequence[str]
+    """Ids of rules that the frames alone show broken."""
+    like: Sequence[str]
+    """Seeded faults with which the reference device does the same, as far as was seen."""
     reproduced: bool
     """The script, run again, alarms in the same way."""
+    trials: int
+    """Scripts that were run to cut it down; 0: it was not tried."""
+    restarts: int
+    """Of the device, which a trial had ended."""
+    whole: bool
+    """Nothing more can be left out of the script; else the time or the restarts that this may cost ended first."""
     execution: int
     """The mutated step that showed it first."""
     times: int
@@ -131,6 +151,12 @@ class Statistics:
     connections: int
     edges: int
     """States of the queue pair × what was said × what was answered."""
+    code_edges: int | None
+    """Pairs of basic blocks of the device's code that ran one after the other; None: not counted, or the target does not
+    tell them."""
+    monitor_edges: int | None
+    """Where the monitors of ``rdmawire.check`` stood × a frame × where they stood then, and how rules were judged; None:
+    not counted."""
     corpus: int
     findings: int
     alarms: int
@@ -146,15 +172,22 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Fault:
-    """A way in which the reference device can be broken on purpose: ``Session("reference:" + fault.name)``."""
+    """A way in which the reference device of RoCE or of iWARP can be broken on purpose: ``Session(fault.target)``."""
 
     name: str
     sentence: str
+    family: str
+    """``roce`` or ``iwarp``."""
     rules: Sequence[str]
     concern: str | None
     """``memory safety``, ``authorisation`` or ``state``; None: it is about none of these."""
     out_of_reach: str | None
     """Why the fuzzer has no way to it; None: it has one."""
+
+    @property
+    def target(self) -> str:
+        """The name of the device that is broken so."""
+        return f"{reference(self.family)}:{self.name}"
 
 
 @dataclass(frozen=True)
@@ -185,10 +218,14 @@ Oracle = Callable[[Step, list[bytes], list[str]], "str | None"]
 class Session:
     """A run of the fuzzer against one target.
 
-    ``target``: ``reference``, ``reference:FAULT``, ``lab:rxe`` or ``agent:ADDRESS`` (then ``wire`` and ``allow`` say how
+    ``target``: ``reference``, ``reference:FAULT``, ``reference:iwarp``, ``reference:iwarp:FAULT``, ``lab:rxe``,
+    ``lab:siw`` or ``agent:ADDRESS`` (then ``wire`` and ``allow`` say how
     it is reached, and that it may be). ``plain``: random changes of packets that fit the beginning of a connection, and
     nothing else: what to compare with. ``corpus``: a directory for interesting scripts; with ``resume`` the session goes
     on where the one before it ended. The same seed makes the same session, as long as the corpus is the same.
+
+    ``feedback``: for which kinds of new edges a life's script is interesting: those of ``answers``, of the device's
+    ``code``, where the target tells them, and of the ``monitors``. Other kinds are not counted, unless ``count_all``.
 
     ``mutator(step)`` gives a changed step, or None; ``oracle(step, frames, states)`` says what is wrong, or gives None:
     ``frames`` is what the device sent for the step, ``states`` are those of its two queue pairs.
@@ -205,6 +242,8 @@ class Session:
         stop_at_first: bool = False,
         corpus: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        feedback: Iterable[str] = FEEDBACK,
+        count_all: bool = False,
         mutator: Mutator | None = None,
         oracle: Oracle | None = None,
         wire: str = "",
@@ -233,6 +272,8 @@ class Session:
             stop_at_first=stop_at_first,
             corpus=os.fspath(corpus) if corpus is not None else "",
             resume=resume,
+            feedback=list(feedback),
+            count_all=count_all,
             mutator=mutate if mutator else None,
             oracle=judge if oracle else None,
             wire=wire,
@@ -282,6 +323,11 @@ class Session:
         return found
 
     @property
+    def offers_code(self) -> bool:
+        """Whether the target tells which of its code runs: the reference devices do."""
+        return bool(self._open().offers_code)
+
+    @property
     def seed(self) -> int:
         """Of this session; of the one that it goes on with, after ``resume``."""
         return int(self._open().seed)
@@ -327,14 +373,19 @@ def _agent(target: str) -> str:
     return str(beside) if beside.exists() else ""
 
 
+def reference(family: str) -> str:
+    """The name of the sound reference device of a family, ``roce`` or ``iwarp``."""
+    return "reference:iwarp" if family == "iwarp" else "reference"
+
+
 def faults() -> list[Fault]:
-    """The faults of the reference device, in its table's order."""
+    """The faults of the reference devices, RoCE's before iWARP's, each in its table's order."""
     return [Fault(**values) for values in _core.fuzz.faults()]
 
 
 def replay(
     script: Script,
-    target: str = "reference",
+    target: str | None = None,
     *,
     wire: str = "",
     kernel: str = "debian",
@@ -342,7 +393,8 @@ def replay(
     allow: Sequence[str] = (),
     secret_file: str | os.PathLike[str] = "",
 ) -> Replayed:
-    """Runs a script once, on fresh objects of the target."""
+    """Runs a script once, on fresh objects of the target, by default those of its family's sound reference device."""
+    target = target or reference(script.family)
     values = _core.fuzz.replay(
         script.to_json(),
         target,
@@ -356,10 +408,12 @@ def replay(
     return Replayed(alarm, values["step"], [Frame(*one) for one in values["frames"]])
 
 
-def reproduce(script: Script, target: str = "reference", out: TextIO | None = None) -> int:
-    """Runs a script, and prints its steps and what came of them. 1 when an oracle was alarmed, else 0."""
+def reproduce(script: Script, target: str | None = None, out: TextIO | None = None, **reached: Any) -> int:
+    """Runs a script, and prints its steps and what came of them. 1 when an oracle was alarmed, else 0. ``reached``: as
+    ``replay`` takes it."""
+    target = target or reference(script.family)
     out = out or sys.stdout
-    replayed = replay(script, target)
+    replayed = replay(script, target, **reached)
     for number, text in enumerate(script.texts[: replayed.step + 1]):
         print(f"{number + 1:4}  {text}", file=out)
         for frame in replayed.frames:

@@ -13,6 +13,7 @@ EXAMPLES = """\
 examples:
   python3 -m rdmawire.fuzz --executions 100000
   python3 -m rdmawire.fuzz --target reference:bounds-off-by-one --time 10 --report build/fuzz
+  python3 -m rdmawire.fuzz --target reference:iwarp --executions 100000
   python3 -m rdmawire.fuzz --target lab:rxe --time 300 --corpus build/corpus --resume --report build/rxe
   python3 -m rdmawire.fuzz --replay build/fuzz/01-…/script.json --target reference
 
@@ -28,12 +29,23 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--target", default="reference", help="reference, reference:FAULT,…, lab:rxe, agent:ADDRESS (%(default)s)")
+    add(
+        "--target",
+        help="reference, reference:FAULT,…, reference:iwarp, reference:iwarp:FAULT,…, lab:rxe, lab:siw, agent:ADDRESS; "
+        "without it the sound reference device, of RoCE or as the script of --replay needs it",
+    )
     add("--executions", type=int, default=0, metavar="N", help="end after so many mutated steps")
     add("--time", type=float, default=0.0, metavar="S", help="end after so many seconds; 60 when neither is given")
     add("--seed", type=int, metavar="N", help="of a session that can be repeated; else a random one, which is told")
     add("--corpus", metavar="DIR", help="where interesting scripts are kept")
     add("--resume", action="store_true", help="go on where the corpus's last session ended")
+    add(
+        "--feedback",
+        metavar="KINDS",
+        default=",".join(fuzz.FEEDBACK),
+        help="for which new edges a script is interesting: answers, code (of a reference device), monitors (%(default)s); "
+        "none: for none",
+    )
     add("--report", metavar="DIR", help="write report.json, report.txt, index.html, and files to reproduce each finding")
     add("--plain", action="store_true", help="without knowledge of states: random changes of single packets")
     add("--stop-at-first", action="store_true", help="end with the first finding")
@@ -57,8 +69,13 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 def show(statistics: fuzz.Statistics) -> None:
     """The status line of a terminal."""
+    edges = f"{statistics.edges:,}"
+    if statistics.code_edges is not None:
+        edges += f" + {statistics.code_edges:,} code"
+    if statistics.monitor_edges is not None:
+        edges += f" + {statistics.monitor_edges:,} monitor"
     print(
-        f"\r\x1b[K{statistics.executions:,} executions  {statistics.rate:,.0f}/s  {statistics.edges:,} edges  "
+        f"\r\x1b[K{statistics.executions:,} executions  {statistics.rate:,.0f}/s  {edges} edges  "
         f"{statistics.corpus:,} in corpus  {statistics.findings} findings  {statistics.restarts} restarts",
         end="",
         file=sys.stderr,
@@ -69,22 +86,31 @@ def show(statistics: fuzz.Statistics) -> None:
 def run(chosen: argparse.Namespace) -> int:
     if chosen.faults:
         for fault in fuzz.faults():
-            print(f"{fault.name:36} {fault.concern or '':14} {fault.sentence}")
+            print(f"{fault.target:52} {fault.concern or '':14} {fault.sentence}")
         return 0
     if chosen.replay:
         with open(chosen.replay, encoding="utf-8") as file:
             script = fuzz.Script.from_json(file.read())
-        return fuzz.reproduce(script, chosen.target)
+        return fuzz.reproduce(
+            script,
+            chosen.target,
+            wire=chosen.wire,
+            kernel=chosen.kernel,
+            allow=chosen.allow,
+            secret_file=chosen.secret_file,
+        )
+    target = chosen.target or "reference"
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().getrandbits(32)
     seconds = chosen.time if chosen.time or chosen.executions else 60.0
     looked_on = sys.stderr.isatty()
     with fuzz.Session(
-        chosen.target,
+        target,
         seed=seed,
         plain=chosen.plain,
         stop_at_first=chosen.stop_at_first,
         corpus=chosen.corpus,
         resume=chosen.resume,
+        feedback=[] if chosen.feedback == "none" else chosen.feedback.split(","),
         wire=chosen.wire,
         allow=chosen.allow,
         secret_file=chosen.secret_file,

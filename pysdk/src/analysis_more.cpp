@@ -1,0 +1,185 @@
+/// rdmawire.follow and rdmawire.compare: captures that grow, and captures of the same traffic at several places.
+
+#include <fmt/format.h>
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <atomic>
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "captures/analysis/follow.hpp"
+#include "captures/analysis/vantage/run.hpp"
+#include "pysdk/src/analysis_request.hpp"
+#include "pysdk/src/bindings.hpp"
+#include "pysdk/src/errors.hpp"
+#include "pysdk/src/watched.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+namespace analysis = captures::analysis;
+namespace vantage = captures::vantage;
+
+std::string dumped(const analysis::Json& report) {
+  return report.dump(-1, ' ', false, analysis::Json::error_handler_t::replace);
+}
+
+/// What is followed; used by one thread at a time, and stopped by any.
+class FollowRun {
+ public:
+  FollowRun(const std::string& file, const std::string& interface, const std::string& capture_filter,
+            const std::string& filter, const std::vector<std::string>& ignore, std::uint16_t roce_port,
+            bool verify_crcs)
+      : name_(file.empty() ? interface : file), request_(analysis_request(filter, 0, ignore, roce_port, verify_crcs)) {
+    captures::LiveCapture::Options live;
+    live.filter = capture_filter;
+    auto made = [&] {
+      const py::gil_scoped_release unlocked;
+      return file.empty() ? analysis::Following::device(interface, live, request_.run)
+                          : analysis::Following::file(file, request_.run);
+    }();
+    if (!made) raise(ErrorClass::capture, made.error());
+    following_ = std::move(*made);
+  }
+
+  /// Takes what comes for so many seconds. False: no more will come, or it was stopped.
+  bool take(double seconds) {
+    using Clock = analysis::Following::Clock;
+    if (!(seconds >= 0)) raise(ErrorClass::usage, "seconds are a number from 0");
+    const auto end = Clock::now() +
+                     std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, 1e9)));
+    for (;;) {
+      bool more = false;
+      const auto until = std::min(end, Clock::now() + std::chrono::milliseconds(100));
+      with([&](analysis::Following& following) { more = following.take(until, stop_); });
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (!more || stop_) return false;
+      if (Clock::now() >= end) return true;
+    }
+  }
+  std::string report() {
+    std::string text;
+    with([&](analysis::Following& following) { text = dumped(following.report()); });
+    return text;
+  }
+  std::string finish() {
+    std::string text;
+    with([&](analysis::Following& following) {
+      const analysis::RunResult result = following.finish();
+      text = dumped(analysis::report_of(result.analysis, result.input));
+      troubles_ = result.troubles;
+      following_.reset();
+    });
+    return text;
+  }
+  std::uint64_t packets() {
+    std::uint64_t count = 0;
+    with([&](analysis::Following& following) { count = following.packets(); });
+    return count;
+  }
+  std::vector<std::string> troubles() {
+    const py::gil_scoped_release unlocked;
+    const std::scoped_lock lock(mutex_);
+    return following_ ? following_->troubles() : troubles_;
+  }
+  void stop() { stop_ = true; }
+  void close() {
+    closed_ = stop_ = true;
+    const py::gil_scoped_release unlocked;
+    const std::scoped_lock lock(mutex_);
+    following_.reset();
+  }
+  [[nodiscard]] bool closed() const { return closed_; }
+
+ private:
+  template <class Work>
+  void with(const Work& work) {
+    bool there = false;
+    {
+      const py::gil_scoped_release unlocked;
+      const std::scoped_lock lock(mutex_);
+      there = following_ != nullptr;
+      if (there) work(*following_);
+    }
+    if (!there) raise(ErrorClass::closed, name_ + (closed_ ? " was closed" : ": following it is over"));
+  }
+
+  std::string name_;
+  AnalysisRequest request_;
+  std::mutex mutex_;
+  std::unique_ptr<analysis::Following> following_;
+  std::vector<std::string> troubles_;
+  std::atomic<bool> stop_{false}, closed_{false};
+};
+
+/// The comparison as JSON, and sentences about files.
+py::tuple compare(const std::vector<std::string>& files, const std::vector<std::string>& order, bool synchronized,
+                  double window, const std::string& filter, unsigned threads, std::uint16_t roce_port, bool verify_crcs,
+                  const py::object& progress) {
+  const AnalysisRequest request = analysis_request(filter, 0, {}, roce_port, verify_crcs);
+  vantage::RunOptions run;
+  run.files = files;
+  if (const auto fine = vantage::check_points(files); !fine) raise(ErrorClass::usage, "compare: " + fine.error());
+  auto points = vantage::order_of_points(order, files);
+  if (!points) raise(ErrorClass::usage, "order: " + points.error());
+  run.layout.order = std::move(*points);
+  run.layout.synchronized = synchronized;
+  if (!(window >= 0) || window > 1e6) raise(ErrorClass::usage, "window: seconds from 0 to a million");
+  if (window > 0) run.matcher.window = std::llround(window * 1e9);
+  run.threads = threads ? threads : std::max(1U, std::thread::hardware_concurrency());
+  run.read.decode.extra_roce_v2_port = roce_port;
+  run.read.verify_crcs = verify_crcs;
+  run.read.filter = request.run.filter;
+  Watched watched(progress);
+  run.read.stop = &watched.stop;
+  run.read.progress = watched.progress();
+  std::string report;
+  std::vector<std::string> troubles;
+  bool comparable = false;
+  {
+    const py::gil_scoped_release unlocked;
+    const vantage::Comparison comparison = vantage::run(run);
+    troubles = comparison.troubles;
+    comparable = comparison.surveys.size() >= 2;
+    if (comparable && !watched.failed()) report = dumped(vantage::report_of(comparison));
+  }
+  watched.rethrow();
+  if (!comparable) raise(ErrorClass::capture, fmt::format("{}", fmt::join(troubles, "\n")));
+  return py::make_tuple(report, troubles);
+}
+
+}  // namespace
+
+void bind_more_analysis(py::module_& module) {
+  py::class_<FollowRun>(module, "FollowRun", "The C++ side of rdmawire.Following: a capture that grows.")
+      .def(py::init<const std::string&, const std::string&, const std::string&, const std::string&,
+                    const std::vector<std::string>&, std::uint16_t, bool>(),
+           py::arg("file"), py::arg("interface"), py::arg("capture_filter"), py::arg("filter"), py::arg("ignore"),
+           py::arg("roce_port"), py::arg("verify_crcs"))
+      .def("take", &FollowRun::take, py::arg("seconds"),
+           "Takes packets as they come for so long. False: no more will come, or it was stopped.")
+      .def("report", &FollowRun::report, "How things are, as JSON.")
+      .def("finish", &FollowRun::finish, "Ends it, and gives the report as JSON.")
+      .def_property_readonly("packets", &FollowRun::packets, "Packets so far.")
+      .def_property_readonly("troubles", &FollowRun::troubles, "Why no more comes, one sentence each.")
+      .def("stop", &FollowRun::stop, "Ends take(), in whichever thread.")
+      .def("close", &FollowRun::close, "Lets go of everything.")
+      .def_property_readonly("closed", &FollowRun::closed, "Whether it was closed.");
+  module.def("compare_captures", &compare, py::arg("files"), py::arg("order"), py::arg("synchronized"),
+             py::arg("window"), py::arg("filter"), py::arg("threads"), py::arg("roce_port"), py::arg("verify_crcs"),
+             py::arg("progress"), "Compares captures of the same traffic: JSON, and sentences about files.");
+  module.def(
+      "compare_text",
+      [](const std::string& report, std::size_t width, bool colours, std::size_t rows) {
+        const py::gil_scoped_release unlocked;
+        return vantage::text_of(analysis::Json::parse(report), {.width = width, .colours = colours, .rows = rows});
+      },
+      py::arg("report"), py::arg("width"), py::arg("colours"), py::arg("rows"),
+      "What `analyze --vantage` prints of a comparison that is given as JSON.");
+}
+
+}  // namespace rdmawire::python

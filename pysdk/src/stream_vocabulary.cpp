@@ -1,0 +1,577 @@
+/// The vocabulary of cases of iWARP: what is said on a stream, what is waited for, and the bench.
+
+#include <fmt/format.h>
+#include <pybind11/functional.h>
+
+#include <functional>
+#include <map>
+
+#include "pysdk/src/bindings.hpp"
+#include "pysdk/src/cases.hpp"
+#include "pysdk/src/frame.hpp"
+#include "pysdk/src/pair_bindings.hpp"
+#include "pysdk/src/stream_bindings.hpp"
+
+namespace rdmawire::python {
+namespace {
+
+namespace iwarp = conformance::iwarp;
+using conformance::Match;
+using conformance::Stimulus;
+using iwarp::Seen;
+
+// ---- what came
+
+struct Heard {
+  std::shared_ptr<const Seen> seen;
+
+  [[nodiscard]] const char* kind() const {
+    switch (seen->kind) {
+      case Seen::Kind::setup: return "setup";
+      case Seen::Kind::fpdu: return "fpdu";
+      case Seen::Kind::torn: return "torn";
+      case Seen::Kind::fin: return "fin";
+      case Seen::Kind::reset: return "reset";
+    }
+    return "fpdu";
+  }
+  [[nodiscard]] py::object frame() const {
+    const bool fpdu = seen->kind == Seen::Kind::fpdu;
+    if (!fpdu && seen->kind != Seen::Kind::setup) return py::none();
+    return make_frame(seen->octets, link_from(py::str(fpdu ? "fpdu" : "mpa")),
+                      static_cast<std::uint32_t>(seen->octets.size()), seen->time);
+  }
+};
+
+void bind_heard(py::module_& part) {
+  py::class_<Heard>(part, "Heard",
+                    "One thing that came on a stream, in its order. What a Frame is asked, `heard[DDP]` and `DDP in "
+                    "heard`, it is asked too.")
+      .def_property_readonly("kind", &Heard::kind,
+                             "\"setup\", an MPA frame; \"fpdu\"; \"torn\", octets that are no whole FPDU before the "
+                             "end; \"fin\"; \"reset\".")
+      .def_property_readonly("frame", &Heard::frame,
+                             "The Frame of an MPA frame or an FPDU, without markers; else None. A CRC is over the "
+                             "markers too: crc_good tells of it.")
+      .def_property_readonly(
+          "octets", [](const Heard& self) { return to_bytes(self.seen->octets); },
+          "The MPA frame; of an FPDU from its length field to its CRC, without markers; of \"torn\" what came.")
+      .def_property_readonly(
+          "time", [](const Heard& self) { return self.seen->time; }, "When it came, nanoseconds of the host's clock.")
+      .def_property_readonly(
+          "opcode",
+          [](const Heard& self) -> py::object {
+            if (self.seen->kind != Seen::Kind::fpdu) return py::none();
+            const auto opcode = self.seen->get<Rdmap, "opcode">();
+            if (!opcode) return py::none();
+            return py::module_::import("rdmawire").attr("RDMAPOpcode")(*opcode);
+          },
+          "The RDMAP opcode of an FPDU; else None.")
+      .def_property_readonly(
+          "payload",
+          [](const Heard& self) {
+            return py::bytes(self.seen->kind == Seen::Kind::fpdu ? self.seen->payload() : std::string());
+          },
+          "Octets of an FPDU behind its headers.")
+      .def_property_readonly(
+          "crc_good", [](const Heard& self) { return self.seen->crc_good; },
+          "The FPDU's CRC is that of its octets, markers counted.")
+      .def_property_readonly(
+          "position", [](const Heard& self) { return self.seen->position; },
+          "Of an FPDU's first octet, in the stream of Full Operation Phase, markers counted.")
+      .def_property_readonly(
+          "markers",
+          [](const Heard& self) {
+            py::list all;
+            for (const Seen::MarkerSeen& one : self.seen->markers) all.append(py::make_tuple(one.position, one.value));
+            return all;
+          },
+          "Of an FPDU, as they stood: position in the stream, and value.")
+      .def_property_readonly(
+          "segment_octets", [](const Heard& self) { return self.seen->segment_octets; },
+          "Octets of the TCP segment that brought an FPDU's first octet.")
+      .def_property_readonly(
+          "text", [](const Heard& self) { return self.seen->text(); },
+          "As a report calls it: \"Send, QN 0, MSN 2, MO 0, 16 octets\".")
+      .def("__getitem__",
+           [](const Heard& self, const py::object& layer) {
+             const py::object frame = self.frame();
+             if (frame.is_none()) throw py::index_error(fmt::format("{} has no headers", self.seen->text()));
+             return py::object(frame[layer]);
+           })
+      .def("__contains__",
+           [](const Heard& self, const py::object& layer) {
+             const py::object frame = self.frame();
+             return !frame.is_none() && frame.contains(layer);
+           })
+      .def("__bytes__", [](const Heard& self) { return to_bytes(self.seen->octets); })
+      .def("__repr__", [](const Heard& self) { return fmt::format("<Heard {}>", self.seen->text()); });
+}
+
+// ---- what is waited for
+
+/// A question of Python's about what came.
+std::function<bool(const Seen&)> judge_by(py::object question) {
+  // The object goes with the lock held, whoever lets go of it last.
+  std::shared_ptr<py::object> kept(new py::object(std::move(question)), [](py::object* object) {
+    const py::gil_scoped_acquire lock;
+    delete object;
+  });
+  return [kept](const Seen& seen) {
+    const py::gil_scoped_acquire lock;
+    const int truth = PyObject_IsTrue((*kept)(seen_on_stream(seen)).ptr());
+    if (truth < 0) throw py::error_already_set();
+    return truth != 0;
+  };
+}
+
+RdmapOperation operation(std::uint8_t opcode) {
+  if (opcode > 15) raise(ErrorClass::usage, fmt::format("an RDMAP opcode has 4 bits: {} does not fit", opcode));
+  return static_cast<RdmapOperation>(opcode);
+}
+
+void bind_expectations(py::module_& part) {
+  using E = StreamExpectation;
+  py::class_<E>(part, "Expectation", "What a case waits for on a stream, stated literally from the clause.")
+      .def_property_readonly("text", &E::text, "In a report's words.")
+      .def(
+          "carrying", [](const E& self, const py::object& payload) { return self.carrying(octets_of(payload)); },
+          py::arg("payload"), "And this is its payload.")
+      .def(
+          "where",
+          [](const E& self, const std::string& words, const py::function& holds) {
+            return self.where(words, judge_by(holds));
+          },
+          py::arg("words"), py::arg("holds"),
+          "And whatever else the case wants to see: `holds` is asked with the Heard.")
+      .def("__repr__", [](const E& self) { return fmt::format("<Expectation {}>", self.text()); });
+  part.def(
+      "expect",
+      [](const std::string& words, const py::function& judge) {
+        return E(words, [holds = judge_by(judge)](const Seen& seen) { return holds(seen) ? Match::yes : Match::no; });
+      },
+      py::arg("words"), py::arg("judge"), "Whatever a case wants to see: `judge` is asked with the Heard.");
+  part.def(
+      "an",
+      [](std::uint8_t opcode, std::optional<std::uint32_t> msn) {
+        return msn ? iwarp::an(operation(opcode), *msn) : iwarp::an(operation(opcode));
+      },
+      py::arg("opcode"), py::arg("msn") = py::none(),
+      "An FPDU of that RDMAP opcode, whose CRC is good; with that MSN on its queue, where it is given.");
+  part.def("a_send", &iwarp::a_send, py::arg("msn"), "A Send with that MSN.");
+  part.def("a_write", &iwarp::a_write, py::arg("stag"), py::arg("to"), "An RDMA Write to that STag and TO.");
+  part.def("a_read_request", &iwarp::a_read_request, py::arg("msn"), py::arg("size"),
+           "An RDMA Read Request for so many octets.");
+  part.def("a_read_response", &iwarp::a_read_response, py::arg("stag"), py::arg("to"),
+           "An RDMA Read Response to that STag and TO: the whole, or a segment of it.");
+  part.def("an_atomic_response", &iwarp::an_atomic_response, py::arg("msn"), py::arg("id"), py::arg("original"),
+           "An Atomic Response with what the memory held before.");
+  part.def("a_terminate", &iwarp::a_terminate, py::arg("layer"), py::arg("type"), py::arg("code"),
+           "A Terminate of exactly this layer, error type and code; another one is the verdict fail-wrong-code.");
+  part.def("any_terminate", &iwarp::any_terminate, "A Terminate, whatever it says.");
+  part.def("a_reply", &iwarp::a_reply, "An MPA Reply Frame of the device.");
+  part.def("a_request", &iwarp::a_request, "An MPA Request Frame of the device.");
+  part.def("a_fin", &iwarp::a_fin, "The device's FIN.");
+  part.def("a_reset", &iwarp::a_reset, "A reset of TCP.");
+  part.def("the_end", &iwarp::the_end, "A FIN or a reset.");
+  part.def("a_refusal", &iwarp::a_refusal, "A Terminate, whatever it says, or TCP ends without one.");
+}
+
+// ---- what is said
+
+std::string payload_of(const py::object& payload) {
+  return payload.is_none() ? conformance::octets(8) : octets_of(payload);
+}
+
+void bind_headers(py::module_& part) {
+  part.def(
+      "queue_of",
+      [](std::uint8_t opcode) {
+        const RdmapOpcode& row = rdmap_opcode(operation(opcode));
+        return row.known && row.tagged ? std::optional<std::uint32_t>() : row.queue;
+      },
+      py::arg("opcode"), "The untagged queue of messages of that RDMAP opcode; None: they are tagged.");
+  part.def(
+      "headers",
+      [](std::uint8_t opcode, std::uint32_t msn) {
+        const RdmapOpcode& row = rdmap_opcode(operation(opcode));
+        const bool is_tagged = row.known && row.tagged;
+        Frame frame = (is_tagged ? iwarp::tagged(operation(opcode), 0, 0, {})
+                                 : iwarp::untagged(operation(opcode), row.queue, msn, 0, {}))
+                          .frame();
+        if (is_tagged) frame.layers.pop_back();  // where it goes is said by who goes on
+        return make_frame(std::move(frame), link_from(py::str("fpdu")));
+      },
+      py::arg("opcode"), py::arg("msn"),
+      "A Frame of the headers of a message of that RDMAP opcode: to DDP's of the untagged model, or to RDMAP's of the "
+      "tagged one, which a DDPTagged has to follow.");
+}
+
+void bind_stimuli(py::module_& part) {
+  part.def(
+      "untagged",
+      [](std::uint8_t opcode, std::uint32_t qn, std::uint32_t msn, std::uint32_t mo, const py::object& payload,
+         bool last) { return iwarp::untagged(operation(opcode), qn, msn, mo, payload_of(payload), last); },
+      py::arg("opcode"), py::arg("qn"), py::arg("msn"), py::arg("mo") = 0, py::arg("payload") = py::none(),
+      py::arg("last") = true, "Any untagged segment of RDMAP version 1; 8 octets where no payload is given.");
+  part.def(
+      "tagged",
+      [](std::uint8_t opcode, std::uint32_t stag, std::uint64_t to, const py::object& payload, bool last) {
+        return iwarp::tagged(operation(opcode), stag, to, payload_of(payload), last);
+      },
+      py::arg("opcode"), py::arg("stag"), py::arg("to"), py::arg("payload") = py::none(), py::arg("last") = true,
+      "Any tagged segment of RDMAP version 1.");
+  part.def(
+      "send", [](std::uint32_t msn, const py::object& payload) { return iwarp::send(msn, payload_of(payload)); },
+      py::arg("msn"), py::arg("payload") = py::none(), "A Send; each queue's first MSN is 1.");
+  part.def(
+      "send_part",
+      [](std::uint32_t msn, std::uint32_t mo, const py::object& payload, bool last) {
+        return iwarp::send_part(msn, mo, octets_of(payload), last);
+      },
+      py::arg("msn"), py::arg("mo"), py::arg("payload"), py::arg("last"), "A segment of a Send.");
+  part.def("send_nowhere", &iwarp::send_nowhere, py::arg("msn"), "A Send to a queue that no stream has.");
+  part.def(
+      "send_solicited",
+      [](std::uint32_t msn, const py::object& payload) { return iwarp::send_solicited(msn, payload_of(payload)); },
+      py::arg("msn"), py::arg("payload") = py::none(), "A Send with Solicited Event.");
+  part.def(
+      "send_invalidate",
+      [](std::uint32_t msn, std::uint32_t stag, const py::object& payload) {
+        return iwarp::send_invalidate(msn, stag, payload_of(payload));
+      },
+      py::arg("msn"), py::arg("stag"), py::arg("payload") = py::none(), "A Send with Invalidate.");
+  part.def(
+      "send_solicited_invalidate",
+      [](std::uint32_t msn, std::uint32_t stag, const py::object& payload) {
+        return iwarp::send_solicited_invalidate(msn, stag, payload_of(payload));
+      },
+      py::arg("msn"), py::arg("stag"), py::arg("payload") = py::none(), "A Send with Solicited Event and Invalidate.");
+  part.def(
+      "write",
+      [](std::uint32_t stag, std::uint64_t to, const py::object& payload) {
+        return iwarp::write(stag, to, payload_of(payload));
+      },
+      py::arg("stag"), py::arg("to"), py::arg("payload") = py::none(), "An RDMA Write.");
+  part.def(
+      "write_part",
+      [](std::uint32_t stag, std::uint64_t to, const py::object& payload, bool last) {
+        return iwarp::write_part(stag, to, octets_of(payload), last);
+      },
+      py::arg("stag"), py::arg("to"), py::arg("payload"), py::arg("last"), "A segment of an RDMA Write.");
+  part.def(
+      "read_request",
+      [](std::uint32_t msn, std::uint32_t source_stag, std::uint64_t source_to, std::uint32_t size,
+         std::uint32_t sink_stag, std::uint64_t sink_to) {
+        return iwarp::read_request(msn, {.size = size,
+                                         .source_stag = source_stag,
+                                         .source_to = source_to,
+                                         .sink_stag = sink_stag,
+                                         .sink_to = sink_to});
+      },
+      py::arg("msn"), py::arg("source_stag"), py::arg("source_to"), py::arg("size") = 8,
+      py::arg("sink_stag") = iwarp::Read{}.sink_stag, py::arg("sink_to") = iwarp::Read{}.sink_to,
+      "An RDMA Read Request of the device's memory; nobody but the tester looks at the sink.");
+  part.def(
+      "read_response",
+      [](std::uint32_t stag, std::uint64_t to, const py::object& payload, bool last) {
+        return iwarp::read_response(stag, to, octets_of(payload), last);
+      },
+      py::arg("stag"), py::arg("to"), py::arg("payload"), py::arg("last") = true, "An RDMA Read Response.");
+  part.def(
+      "response_to",
+      [](const Heard& request, const py::object& payload, std::uint64_t offset, bool last) {
+        return iwarp::response_to(*request.seen, octets_of(payload), offset, last);
+      },
+      py::arg("request"), py::arg("payload"), py::arg("offset") = 0, py::arg("last") = true,
+      "What answers the device's RDMA Read Request: these octets, to where it asked for them and `offset` on.");
+  part.def(
+      "immediate",
+      [](std::uint32_t msn, std::uint64_t data, bool solicited) { return iwarp::immediate(msn, data, solicited); },
+      py::arg("msn"), py::arg("data"), py::arg("solicited") = false, "Immediate Data. RFC 7306, 6.2.");
+  part.def(
+      "atomic_request",
+      [](std::uint32_t msn, std::uint8_t op, std::uint32_t stag, std::uint64_t to, std::uint64_t data,
+         std::uint64_t mask, std::uint64_t compare, std::uint64_t compare_mask, std::uint32_t id) {
+        return iwarp::atomic_request(msn, {.operation = op,
+                                           .id = id,
+                                           .stag = stag,
+                                           .to = to,
+                                           .data = data,
+                                           .mask = mask,
+                                           .compare = compare,
+                                           .compare_mask = compare_mask});
+      },
+      py::arg("msn"), py::arg("operation"), py::arg("stag"), py::arg("to"), py::arg("data"), py::arg("mask") = 0,
+      py::arg("compare") = 0, py::arg("compare_mask") = ~std::uint64_t{0}, py::arg("id") = iwarp::Atomic{}.id,
+      "An Atomic Request: operation 0 is FetchAdd, 2 CmpSwap. RFC 7306, 5.");
+  part.def("atomic_response", &iwarp::atomic_response, py::arg("msn"), py::arg("id"), py::arg("original"),
+           "An Atomic Response.");
+  part.def("terminate", &iwarp::terminate, py::arg("layer"), py::arg("type"), py::arg("code"),
+           "A Terminate message with none of the terminated headers.");
+  const auto frame = [&part](const char* name, std::string_view key, const char* doc) {
+    part.def(
+        name,
+        [key](std::uint8_t flags, std::uint8_t revision, const py::object& private_data, int told) {
+          return to_bytes(iwarp::mpa_frame(key, flags, revision, octets_of(private_data), told));
+        },
+        py::arg("flags") = iwarp::mpa_flag::crc, py::arg("revision") = 1, py::arg("private_data") = py::bytes(),
+        py::arg("told") = -1, doc);
+  };
+  frame("mpa_request", mpa::request_key,
+        "The octets of an MPA Request Frame of these flags and revision. `told`: its PD_Length, where that is not "
+        "what follows.");
+  frame("mpa_reply", mpa::reply_key, "The same of an MPA Reply Frame.");
+  part.def(
+      "enhanced_data",
+      [](std::uint16_t ird, std::uint16_t ord, bool a, bool b, bool c, bool d) {
+        return py::bytes(iwarp::enhanced_data({.ird = ird, .ord = ord, .a = a, .b = b, .c = c, .d = d}));
+      },
+      py::arg("ird") = iwarp::Enhanced{}.ird, py::arg("ord") = iwarp::Enhanced{}.ord, py::arg("a") = false,
+      py::arg("b") = false, py::arg("c") = false, py::arg("d") = false,
+      "The four octets before the private data of an enhanced frame, with the control flags A to D. RFC 6581, 9.");
+  part.attr("MARKERS") = iwarp::mpa_flag::markers;
+  part.attr("CRC") = iwarp::mpa_flag::crc;
+  part.attr("REJECT") = iwarp::mpa_flag::reject;
+  part.attr("ENHANCED") = iwarp::mpa_flag::enhanced;
+  part.attr("NOBODYS_STAG") = iwarp::nobodys_stag;
+}
+
+// ---- the bench
+
+struct StreamBenchObject {
+  std::shared_ptr<BenchHandle> handle;
+
+  template <class Work>
+  auto with(const Work& work) const {
+    return with_streams(handle, work);
+  }
+};
+
+/// A queue pair of the device in a case, and the tester's end of its stream.
+struct CaseStream {
+  std::shared_ptr<BenchHandle> handle;
+  StreamConnected* qp;
+
+  template <class Work>
+  auto with(const Work& work) const {
+    return with_streams(handle, [&](StreamBench& bench) { return work(*qp, bench); });
+  }
+};
+
+void bind_case_stream(py::module_& part) {
+  py::class_<CaseStream> c(part, "CaseStream",
+                           "A queue pair of the device in a case, and the tester's end of its stream. Each queue's "
+                           "first MSN is 1.");
+  bind_stream_steps(c);
+  bind_verbs_steps(c);
+  c.def_property_readonly(
+      "stag", [](const CaseStream& self) { return self.with([](auto& qp, auto&) { return qp.stag(); }); },
+      "The region's STag.");
+  c.def(
+      "to",
+      [](const CaseStream& self, std::uint64_t offset) {
+        return self.with([&](auto& qp, auto&) { return qp.to(offset); });
+      },
+      py::arg("offset") = 0, "The TO of one of the region's octets.");
+  const auto posts = [&c](const char* name, auto work, const char* doc) {
+    c.def(
+        name,
+        [work](const CaseStream& self, std::uint64_t wr_id, std::uint32_t length, std::uint64_t offset) {
+          static_cast<void>(self.with([&](auto& qp, auto&) { return work(qp, wr_id, length, offset), true; }));
+        },
+        py::arg("wr_id"), py::arg("length") = 8, py::arg("offset") = 0, doc);
+  };
+  posts(
+      "device_sends",
+      [](StreamConnected& qp, auto id, auto length, auto offset) { qp.device_sends(id, length, offset); },
+      "The device posts a Send of octets of the region.");
+  posts(
+      "device_writes",
+      [](StreamConnected& qp, auto id, auto length, auto offset) { qp.device_writes(id, length, offset); },
+      "The device posts an RDMA Write to the tester's memory.");
+  posts(
+      "device_reads",
+      [](StreamConnected& qp, auto id, auto length, auto offset) { qp.device_reads(id, length, offset); },
+      "The device posts an RDMA Read of the tester's memory into the region.");
+  c.def(
+      "opens",
+      [](const CaseStream& self) {
+        static_cast<void>(on_stream(
+            self, [](StreamConnected& qp, StreamBench&) { return qp.opens(), true; }, true));
+      },
+      "The tester's first FPDU, behind which the device may send: an RDMA Write of nothing. RFC 5044, 7.1.2 rule 4.");
+  c.def(
+      "is_refused_by",
+      [](const CaseStream& self, const Heard& refusal) {
+        static_cast<void>(
+            on_stream(self, [&](StreamConnected& qp, StreamBench&) { return qp.is_refused_by(*refusal.seen), true; }));
+      },
+      py::arg("refusal"), "As refuses(), where the stream's end began with this.");
+  c.def(
+      "fail_or_are_flushed",
+      [](const CaseStream& self, std::uint64_t first, std::uint64_t last) {
+        static_cast<void>(self.with([&](auto& qp, auto&) { return qp.fail_or_are_flushed(first, last), true; }));
+      },
+      py::arg("first"), py::arg("last"), "These complete with an error, each with which the device likes.");
+}
+
+conformance::MpaWishes wishes_from(const py::dict& given);
+
+void bind_stream_bench(py::module_& part) {
+  using B = StreamBenchObject;
+  py::class_<B> c(part, "IwarpBench",
+                  "What a case of iWARP works with: queue pairs, memory and completions at the device, and the other "
+                  "ends of their streams. It ends with the case: later use raises ClosedError.");
+  c.def(
+      "connect",
+      [](const B& self, const py::kwargs& given) {
+        const iwarp::ConnectOptions options = stream_options(given);
+        return CaseStream{self.handle, self.with([&](StreamBench& bench) { return &bench.connect(options); })};
+      },
+      "A queue pair whose stream is in Full Operation Phase, its receives posted. Options by name, those of "
+      "Device.stream().");
+  c.def(
+      "make",
+      [](const B& self, const py::kwargs& given) {
+        const iwarp::ConnectOptions options = stream_options(given);
+        return CaseStream{self.handle, self.with([&](StreamBench& bench) { return &bench.make(options); })};
+      },
+      "A queue pair without a stream.");
+  c.def(
+      "wish",
+      [](const B& self, const py::kwargs& given) {
+        const conformance::MpaWishes wishes = wishes_from(given);
+        static_cast<void>(self.with([&](StreamBench& bench) { return bench.wish(wishes), true; }));
+      },
+      "Streams of queue pairs that are made from now on are set up so by the device, where that can be chosen; else "
+      "the case ends: revision, markers, crc, enhanced, peer_to_peer, rtr_send, rtr_write, rtr_read, rdmac.");
+  c.def(
+      "without_extensions",
+      [](const B& self) {
+        static_cast<void>(self.with([](StreamBench& bench) { return bench.without_extensions(), true; }));
+      },
+      "The device does without RFC 7306, or the case ends.");
+  bind_bench_steps(c);
+}
+
+// ---- options by name
+
+using Options = iwarp::ConnectOptions;
+template <class Of>
+using Setters = std::map<std::string, std::function<void(Of&, const py::handle&)>>;
+
+template <class Of, class T>
+auto to(T Of::*member) {
+  return [member](Of& options, const py::handle& value) { options.*member = py::cast<T>(value); };
+}
+
+/// Sets them by name; raises UsageError for one that there is not, or a value that it cannot have.
+template <class Of>
+Of set_all(Of options, const Setters<Of>& setters, const py::dict& given, const char* what) {
+  for (const auto& [key, value] : given) {
+    const auto name = py::cast<std::string>(key);
+    const auto found = setters.find(name);
+    if (found == setters.end()) {
+      std::string names;
+      for (const auto& one : setters) names += (names.empty() ? "" : ", ") + one.first;
+      raise(ErrorClass::usage, fmt::format("{} has no option {}; there are {}", what, name, names));
+    }
+    try {
+      found->second(options, value);
+    } catch (const py::cast_error&) {
+      raise(ErrorClass::usage,
+            fmt::format("{}={}: this value cannot be taken", name, std::string(py::str(py::repr(value)))));
+    }
+  }
+  return options;
+}
+
+conformance::MpaWishes wishes_from(const py::dict& given) {
+  using W = conformance::MpaWishes;
+  static const Setters<W> setters = {
+      {"revision", to(&W::revision)},   {"markers", to(&W::markers)},           {"crc", to(&W::crc)},
+      {"enhanced", to(&W::enhanced)},   {"peer_to_peer", to(&W::peer_to_peer)}, {"rtr_send", to(&W::rtr_send)},
+      {"rtr_write", to(&W::rtr_write)}, {"rtr_read", to(&W::rtr_read)},         {"rdmac", to(&W::rdmac)}};
+  return set_all(W{}, setters, given, "the device's set-up");
+}
+
+std::optional<iwarp::Enhanced> enhanced_from(const py::handle& given) {
+  using E = iwarp::Enhanced;
+  static const Setters<E> setters = {{"ird", to(&E::ird)}, {"ord", to(&E::ord)}, {"a", to(&E::a)},
+                                     {"b", to(&E::b)},     {"c", to(&E::c)},     {"d", to(&E::d)}};
+  if (given.is_none() || given.is(py::bool_(false))) return std::nullopt;
+  if (given.is(py::bool_(true))) return E{};
+  return set_all(E{}, setters, py::cast<py::dict>(given), "an enhanced frame");
+}
+
+}  // namespace
+
+Options stream_options(const py::dict& given) {
+  static const Setters<Options> setters = {
+      {"device_initiates", to(&Options::device_initiates)},
+      {"revision", to(&Options::revision)},
+      {"markers", to(&Options::markers)},
+      {"crc", to(&Options::crc)},
+      {"enhanced", [](Options& o, const py::handle& v) { o.enhanced = enhanced_from(v); }},
+      {"private_data", [](Options& o, const py::handle& v) { o.private_data = octets_of(v); }},
+      {"mss", to(&Options::mss)},
+      {"device_private_data", [](Options& o, const py::handle& v) { o.device_private_data = octets_of(v); }},
+      {"reads_at_once", to(&Options::reads_at_once)},
+      {"own_reads", to(&Options::own_reads)},
+      {"wishes",
+       [](Options& o, const py::handle& v) {
+         if (!v.is_none()) o.wishes = wishes_from(py::cast<py::dict>(v));
+       }},
+      {"receives", to(&Options::receives)},
+      {"receive_octets", to(&Options::receive_octets)},
+      {"region_octets", to(&Options::region_octets)},
+      {"region_access", to(&Options::region_access)},
+      {"send_wr", to(&Options::send_wr)},
+      {"completions", to(&Options::completions)},
+      {"notifies", to(&Options::notifies)},
+  };
+  return set_all(Options{}, setters, given, "a stream");
+}
+
+std::int64_t nanoseconds_of(double seconds) {
+  if (!(seconds >= 0) || seconds > 9e9) raise(ErrorClass::usage, "a time is a number of seconds from 0");
+  return static_cast<std::int64_t>(seconds * 1e9);
+}
+
+py::object seen_on_stream(Seen seen) { return py::cast(Heard{std::make_shared<const Seen>(std::move(seen))}); }
+
+Said said_of(const py::object& what, const std::string& words) {
+  if (py::isinstance<Stimulus>(what)) {
+    Stimulus stimulus = py::cast<Stimulus>(what);
+    std::string text = words.empty() ? stimulus.text() : words;
+    return {.fpdu = std::move(stimulus), .words = std::move(text)};
+  }
+  // What stands for a frame gives it: the headers of a device's queue pair.
+  const py::object frame = py::hasattr(what, "_as_frame") ? what.attr("_as_frame")() : what;
+  if (is_frame(frame) && link_word(frame_link(frame)) == "fpdu") {
+    const Bytes octets = frame_octets(frame);
+    Seen as_seen{.octets = {octets.begin(), octets.end()}};
+    std::string text = words.empty() ? as_seen.text() : words;
+    return {.fpdu = Stimulus(frame_values(frame), text), .words = std::move(text)};
+  }
+  const Octets octets(frame);
+  return {.octets = {octets.bytes().begin(), octets.bytes().end()},
+          .words = words.empty() ? fmt::format("{} octets as they stand", octets.bytes().size()) : words};
+}
+
+py::object stream_bench_object(std::shared_ptr<BenchHandle> handle) {
+  return py::cast(StreamBenchObject{std::move(handle)});
+}
+
+void bind_stream_vocabulary(py::module_& module) {
+  py::module_ part = module.def_submodule("iwarp", "What cases of iWARP say, wait for and work with.");
+  bind_heard(part);
+  bind_expectations(part);
+  bind_headers(part);
+  bind_stimuli(part);
+  bind_case_stream(part);
+  bind_stream_bench(part);
+}
+
+}  // namespace rdmawire::python
