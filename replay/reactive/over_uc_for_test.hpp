@@ -1,7 +1,9 @@
 #pragma once
 /// For tests only: UC, which few captures hold.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -17,8 +19,8 @@ namespace rdmawire::replay::reactive {
 
 /// A capture of RC as it would be over UC: its SENDs and WRITEs, in order, and nobody answers.
 inline std::string over_uc(const std::string& capture) {
-  const std::string path =
-      ::testing::TempDir() + "/uc-" + std::filesystem::path(capture).filename().string() + ".pcapng";
+  const std::string path = fmt::format("{}/uc-{}-{}.pcapng", ::testing::TempDir(), ::getpid(),
+                                       std::filesystem::path(capture).filename().string());
   auto reader = captures::Reader::open(capture).value();
   auto writer = captures::Writer::create(path).value();
   (void)writer.add_interface({});

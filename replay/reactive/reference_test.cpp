@@ -1,7 +1,9 @@
 // Captures of real RDMA, played against the reference device: in this process, in virtual time.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -276,7 +278,7 @@ TEST(Streams, TakeNoFaultsOfFrames) {
 
 TEST(Recording, HoldsWhatWasSentAndReceivedWithGoodCrcs) {
   RunOptions how;
-  how.output = testing::TempDir() + "/reactive.pcapng";
+  how.output = fmt::format("{}/reactive-{}.pcapng", testing::TempDir(), ::getpid());
   how.faults = program("drop psn +5 try 1 from a");
   const Report report = played("rc-pingpong.pcap.gz", {.side = a}, how);
   EXPECT_TRUE(report.good()) << text_of(report);
@@ -365,7 +367,7 @@ TEST(Hostile, CapturesGiveAnExchangeOrAnError) {
   for (const char* name : {"rping.pcap", "siw-rping.pcap", "rc-atomic.pcap"}) {
     std::ifstream in(sample(name), std::ios::binary);
     const std::string original{std::istreambuf_iterator<char>(in), {}};
-    const std::string path = testing::TempDir() + "/hostile.pcap";
+    const std::string path = fmt::format("{}/hostile-{}.pcap", testing::TempDir(), ::getpid());
     std::mt19937 random(7);
     std::size_t good = 0, bad = 0;
     for (int round = 0; round < 60; ++round) {

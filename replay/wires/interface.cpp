@@ -137,7 +137,8 @@ WireError Interface::failed(std::string_view doing, int number) const {
       break;
     case ENETDOWN:
       kind = WireError::Kind::down;
-      hint = "; set the interface up: ip link set dev NAME up";
+      // The kernel says the same of an interface that is up and lost its carrier a moment ago.
+      hint = is_up() ? "; there is no carrier" : "; set the interface up: ip link set dev NAME up";
       break;
     default: break;
   }

@@ -129,10 +129,7 @@ TEST_F(PacketWireTest, ChecksumsThatWereLeftToTheDeviceAreThere) {
 TEST_F(PacketWireTest, NoCarrierAndAnInterfaceThatWentAway) {
   const auto near = open("packet:near");
   ASSERT_TRUE(spaces_->run("ip link set far down"));
-  // The link is looked at once a millisecond.
-  std::optional<WireError> error;
-  for (const std::int64_t deadline = near->now() + 5 * second; !error && near->now() < deadline;)
-    if (const auto sent = near->send(frame_of(60, 1)); !sent) error = sent.error();
+  const auto error = testing::until_down(*near);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind, WireError::Kind::down);
   EXPECT_THAT(error->message, HasSubstr("no carrier"));

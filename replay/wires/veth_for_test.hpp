@@ -43,6 +43,17 @@ inline std::optional<Received> next(Wire& wire, std::uint16_t type = 0x88b5, std
   }
 }
 
+/// What sending fails with once the carrier is lost; nothing: a minute was not enough. The kernel tells of it when it
+/// comes to that, on a busy machine late, and until then its queue may be full.
+inline std::optional<WireError> until_down(Wire& wire) {
+  std::optional<WireError> error;
+  for (const std::int64_t deadline = wire.now() + 60 * second; wire.now() < deadline;) {
+    if (const auto sent = wire.send(frame_of(60, 1)); !sent) error = sent.error();
+    if (error && error->kind != WireError::Kind::full) break;
+  }
+  return error;
+}
+
 /// Runs it in a thread that has given up all its rights.
 inline void without_rights(const std::function<void()>& what) {
   std::thread([&] {

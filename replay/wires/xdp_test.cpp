@@ -109,9 +109,7 @@ TEST_F(XdpWireTest, AFullRingTakesFewer) {
 TEST_F(XdpWireTest, NoCarrierAndAnInterfaceThatWentAway) {
   const auto near = open("xdp:near");
   ASSERT_TRUE(spaces_->run("ip link set far down"));
-  std::optional<WireError> error;
-  for (const std::int64_t deadline = near->now() + 5 * second; !error && near->now() < deadline;)
-    if (const auto sent = near->send(frame_of(60, 1)); !sent) error = sent.error();
+  const auto error = testing::until_down(*near);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind, WireError::Kind::down) << error->message;
   EXPECT_EQ(error_of("xdp:near").kind, WireError::Kind::down);
