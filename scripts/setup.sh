@@ -1,6 +1,7 @@
 # Sourced by ./demo and ./test: what the house needs from Debian 12 and from PyPI, and how a terminal is spoken to.
 
-# The packages, in one place. "build" configures and builds the presets dev and release, "check" is what ./test adds.
+# The packages, in one place. "build" configures and builds the presets dev and release, "check" is what ./test adds,
+# "window" what scripts/wireshark-pictures needs for a Wireshark window without a screen (./test --full).
 packages_build=(
   g++ cmake ninja-build ccache pkg-config
   libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev libisal-dev libpcap-dev zlib1g-dev libzstd-dev
@@ -20,6 +21,9 @@ packages_check=(
   ibverbs-utils perftest python3-pyverbs rdma-core
   tcpreplay
   chromium chromium-driver
+)
+packages_window=(
+  wireshark xvfb xdotool imagemagick
 )
 
 if [[ -t 1 && -z ${NO_COLOR:-} ]]; then
