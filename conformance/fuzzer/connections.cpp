@@ -5,6 +5,7 @@
 #include "conformance/device/cm_messages.hpp"
 #include "conformance/fuzzer/frames.hpp"
 #include "dissectors/protocol/cm.hpp"
+#include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/mad.hpp"
 
 namespace rdmawire::fuzzer {
@@ -34,6 +35,10 @@ void fill_address(const HeaderInfo& header, std::string_view name, const device:
 
 }  // namespace
 
+std::uint32_t tester_queue_pair(std::uint32_t id, std::size_t at) {
+  return (tester_qpn + (id << 1) + static_cast<std::uint32_t>(at)) & 0xffffffU;
+}
+
 std::vector<std::uint8_t> cm_datagram(const Step& step, const KnownConnection& known, const device::Gid& from,
                                       const device::Gid& to) {
   using device::cm_attribute::req;
@@ -54,12 +59,12 @@ std::vector<std::uint8_t> cm_datagram(const Step& step, const KnownConnection& k
                           {"request_id", own},
                           {"service_id", device::service_of_port(cm_port)},
                           {"local_ca_guid", tester_guid},
-                          {"local_qpn", tester_qpn + slot},
+                          {"local_qpn", tester_queue_pair(known.fresh_queue_pairs ? own : 0, slot)},
                           {"remote_qpn", static_cast<std::uint64_t>(step.immediate)},
                           {"responder_resources", static_cast<std::uint64_t>(step.depth)},
                           {"initiator_depth", static_cast<std::uint64_t>(step.depth)},
-                          {"remote_cm_response_timeout", 12},
-                          {"local_cm_response_timeout", 12},
+                          {"remote_cm_response_timeout", known.timeout},
+                          {"local_cm_response_timeout", known.timeout},
                           {"starting_psn", static_cast<std::uint64_t>(step.own_psn) & 0xffffff},
                           {"retry_count", static_cast<std::uint64_t>(step.retries)},
                           {"rnr_retry_count", static_cast<std::uint64_t>(step.retries)},
@@ -89,6 +94,33 @@ std::vector<std::uint8_t> cm_datagram(const Step& step, const KnownConnection& k
     fill(info<RdmaCm>, ip, body + CmReq::size);
   }
   return datagram;
+}
+
+std::optional<CmMessage> cm_message_in(Bytes frame) {
+  const HeaderStack stack = decode(frame);
+  const auto mad = stack.get<Mad>();
+  if (!mad || mad->get<"class">() != management_class::communication) return std::nullopt;
+  CmMessage message{.attribute = static_cast<std::uint16_t>(mad->get<"attribute_id">())};
+  const HeaderInfo* header = mad_attribute(management_class::communication, message.attribute, mad_method::send);
+  const Layer* layer = header ? stack.find(*header) : nullptr;
+  if (!layer) return std::nullopt;
+  const auto number = [&](std::string_view name) {
+    const auto field = std::ranges::find(header->fields, name, &Field::name);
+    return static_cast<std::uint32_t>(field == header->fields.end() ? 0 : field->load(stack.bytes_of(*layer).data()));
+  };
+  message.local_id = number("local_comm_id");
+  message.remote_id = number("remote_comm_id");
+  message.local_qpn = number("local_qpn");
+  message.path_mtu = static_cast<std::uint8_t>(number("path_mtu"));
+  return message;
+}
+
+std::vector<std::uint16_t> messages_among(std::span<const std::vector<std::uint8_t>> frames) {
+  std::vector<std::uint16_t> all;
+  for (const auto& frame : frames)
+    if (const auto message = cm_message_in(frame); message && message->attribute != device::cm_attribute::mra)
+      all.push_back(message->attribute);
+  return all;
 }
 
 }  // namespace rdmawire::fuzzer

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "conformance/device/fault_table.hpp"
@@ -386,6 +390,32 @@ TEST(Fuzzer, ASessionGoesOnWhereItEnded) {
   EXPECT_EQ(second.executions, 1000U);
   EXPECT_GT(second.corpus, first.corpus);
   EXPECT_GT(second.edges, first.edges);
+  fs::remove_all(corpus);
+}
+
+TEST(Fuzzer, AFullCorpusTakesTheNewForTheOldest) {
+  const fs::path corpus = fs::path(testing::TempDir()) / "fuzzer_full_corpus";
+  fs::remove_all(corpus);
+  const auto scripts = [&] {
+    std::set<std::string> all;
+    for (const auto& entry : fs::directory_iterator(corpus)) {
+      if (entry.path().filename() == "session.json") continue;
+      std::ifstream file(entry.path());
+      all.emplace(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    }
+    return all;
+  };
+  const auto run = [&](bool resume) {
+    Session session(reference_target({}), {.seed = 4, .most_corpus = 8, .corpus = corpus, .resume = resume});
+    session.run({.executions = 1000});
+    EXPECT_EQ(session.trouble(), std::nullopt);
+    EXPECT_EQ(session.statistics().corpus, 8U);
+    return scripts();
+  };
+  const auto first = run(false), second = run(true);
+  EXPECT_EQ(first.size(), 8U);
+  EXPECT_EQ(second.size(), 8U);
+  EXPECT_NE(first, second);
   fs::remove_all(corpus);
 }
 

@@ -6,9 +6,11 @@
 #include <array>
 #include <cstring>
 
+#include "conformance/fuzzer/connections.hpp"
 #include "conformance/fuzzer/layout.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/syndrome.hpp"
 
 namespace rdmawire::fuzzer {
@@ -132,6 +134,25 @@ std::optional<Alarm> judge_frames(const Outcome& expected, const Outcome& actual
     alarm.actual = i < b.size() ? fmt::format("{}, psn {}", b[i].text, b[i].said.psn) : "silence, or an ACK";
     alarm.signature = fmt::format("{} instead of {}", i < b.size() ? b[i].text : "silence or ACK",
                                   i < a.size() ? a[i].text : "silence or ACK");
+    return alarm;
+  }
+  return std::nullopt;
+}
+
+/// What the communication manager owes is there; what it says beside that, it may have said again.
+std::optional<Alarm> judge_messages(const Outcome& expected, const Outcome& actual) {
+  const auto due = messages_among(expected.frames);
+  if (due.empty()) return std::nullopt;
+  const auto came = messages_among(actual.frames);
+  const auto name = [](std::uint16_t attribute) {
+    const Name* known = cm_attribute_names.find(attribute);
+    return known ? std::string(known->name) : fmt::format("attribute {:#06x}", attribute);
+  };
+  for (const std::uint16_t one : due) {
+    if (std::ranges::find(came, one) != came.end()) continue;
+    Alarm alarm{.oracle = Oracle::answer, .expected = "the CM's " + name(one)};
+    alarm.actual = came.empty() ? "no message of the CM's" : "the CM's " + name(came.front());
+    alarm.signature = fmt::format("{} instead of {}", alarm.actual, alarm.expected);
     return alarm;
   }
   return std::nullopt;
@@ -261,18 +282,21 @@ std::string summary_of(Bytes frame) {
 }
 
 std::optional<Alarm> judge_roce_answers(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
-  return tolerance.exact ? judge_frames_exactly(expected, actual) : judge_frames(expected, actual);
+  if (tolerance.exact) return judge_frames_exactly(expected, actual);
+  auto alarm = judge_frames(expected, actual);
+  return alarm ? alarm : judge_messages(expected, actual);
 }
 
 std::optional<Alarm> judge(const Step& step, const Outcome& expected, Bytes expected_memory, const Outcome& actual,
                            Bytes actual_memory, const Tolerance& tolerance, AnswerJudge judge_answers) {
   std::optional<Alarm> alarm;
   if (tolerance.memory && !actual_memory.empty()) alarm = judge_memory(expected_memory, actual_memory);
-  if (!alarm) alarm = judge_states(expected, actual, tolerance);
-  if (!alarm && tolerance.completions)
+  const bool rest = !actual.unjudged;
+  if (rest && !alarm) alarm = judge_states(expected, actual, tolerance);
+  if (rest && !alarm && tolerance.completions)
     alarm = tolerance.exact ? judge_completions(expected, actual, tolerance)
                             : judge_completions(without_flushed(expected), without_flushed(actual), tolerance);
-  if (!alarm) alarm = judge_answers(expected, actual, tolerance);
+  if (rest && !alarm) alarm = judge_answers(expected, actual, tolerance);
   if (alarm)
     alarm->signature = fmt::format("{}: {}: {}", to_string(alarm->oracle), to_string(step.kind), alarm->signature);
   return alarm;

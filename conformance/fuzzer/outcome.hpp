@@ -26,6 +26,7 @@ struct Outcome {
   std::uint32_t notified = 0;         ///< events of the completion channel
   std::array<machines::QueuePairState, 2> states{};
   std::array<std::uint32_t, 2> receives{};  ///< that wait
+  bool unjudged = false;                    ///< memory alone can be compared: what the device does is its own affair
 
   void clear() {
     frames.clear();
@@ -39,6 +40,7 @@ struct Outcome {
     notified = 0;
     states = {};
     receives = {};
+    unjudged = false;
   }
 };
 

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "conformance/device/names.hpp"
 #include "conformance/fuzzer/agent_target.hpp"
 #include "conformance/fuzzer/iwarp.hpp"
+#include "conformance/fuzzer/layout.hpp"
+#include "conformance/fuzzer/remote_connections.hpp"
 #include "conformance/fuzzer/roce.hpp"
 #include "conformance/fuzzer/target.hpp"
 #include "conformance/runner/run.hpp"
@@ -25,8 +28,9 @@ using nlohmann::json;
 namespace access = device::access;
 namespace names = device::names;
 
-constexpr std::int64_t answer_time = 40'000'000;  // for frames that the reference device has sent
-constexpr std::int64_t quiet_time = 1'000'000;    // for what else is on its way when the agent has answered
+constexpr std::int64_t answer_time = 40'000'000;    // for frames that the reference device has sent
+constexpr std::int64_t message_time = 400'000'000;  // for messages of its CM, which a kernel's threads send
+constexpr std::int64_t quiet_time = 1'000'000;      // for what else is on its way when the agent has answered
 
 constexpr auto completion_time = std::chrono::milliseconds(40);  // for those that the reference device has told of
 constexpr std::size_t most_recent = 8;
@@ -45,7 +49,8 @@ class RemoteTarget final : public AgentTarget {
                              .other_ways = false,
                              .wait = false,
                              .extensions = false,
-                             .connections = false};
+                             .connections = connections_ && connections_->offered(),
+                             .managed_work = false};
     return std::make_unique<RoceShadow>(seed, chance, narrow);
   }
   [[nodiscard]] std::vector<Broken> broken() const override { return broken_reference(tolerance()); }
@@ -64,6 +69,8 @@ class RemoteTarget final : public AgentTarget {
     maker_->clear();
     adrift_ = false;
     unread_ = false;
+    managed_ = loose_ = false;
+    if (connections_) connections_->begin();
     for (std::size_t number = 0; number < windows_.size(); ++number)
       if (!windows_[number].is_fresh()) make_window(number);
     auto gone = begin();
@@ -92,36 +99,56 @@ class RemoteTarget final : public AgentTarget {
         break;
       }
       case StepKind::request:
-      case StepKind::answer: {
-        maker_->make(step, objects_, made.bases(), frames_);
-        outcome.said = frames_;
+      case StepKind::answer:
         invalidates_ =
             invalidates_ || opcode(static_cast<std::uint8_t>(step.opcode)).invalidate || changes_opcode(step);
-        for (const auto& frame : frames_) {
-          (void)device_->device().wire->send(frame);
-          if (recent_.size() == most_recent) recent_.erase(recent_.begin());
-          recent_.push_back(frame);
-        }
+        say(step, made);
+        outcome.said = frames_;
         break;
-      }
+      case StepKind::cm:
+        say(own_names(step, made), made);
+        outcome.said = frames_;
+        RemoteConnections::said(step, objects_.connections[at]);
+        break;
+      case StepKind::cm_connect:
+      case StepKind::cm_accept:
+        destroy(at);
+        create(at, QpType::rc);
+        [[fallthrough]];
+      case StepKind::cm_reject:
+      case StepKind::cm_disconnect:
+        if (connections_) connections_->speak(step, qps_[at], objects_.connections[at]);
+        if (step.kind == StepKind::cm_accept) post_receives(at, step);
+        break;
       case StepKind::post: post(step); break;
       case StepKind::bind: bind(step); break;
       case StepKind::invalidate: invalidate(step); break;
       default: break;
     }
-    if (!expected.frames.empty()) drain(expected.frames.size(), answer_time);
+    managed_ = managed_ || is_of_connections(step.kind);
+    loose_ = loose_ || (step.kind == StepKind::cm && step.mutated);
+    if (!expected.frames.empty() && !loose_) drain(expected.frames.size(), answer_time);
     drain(0, quiet_time);
+    if (is_of_connections(step.kind)) hear_messages(expected);
     look_at_state(at);
     if (frames_.size() > 1) look_at_state(1 - at);  // a frame that was held may be the other one's
+    if (managed_) wait_for_states(expected);
     outcome.states = states_;
-    outcome.completions = completions(due_completions(expected), completion_time);
+    outcome.completions = completions(loose_ ? 0 : due_completions(expected), completion_time);
     learn_windows(outcome);
     for (const device::Completion& one : outcome.completions)
       if (is_datagram(one)) memory_->expect_network_header(one.id, recent_);
     if (!lost_) memory_->look(made.memory(), lost_);
     drain(0, quiet_time);
+    if (loose_) shield(made.memory());
+    if (loose_ && step.kind == StepKind::cm && step.mutated && !lost_ && !connections_->answers(objects_, arrived_))
+      lost_ = "its communication manager answers no request for a connection any more";
     outcome.frames = std::move(arrived_);
     arrived_.clear();
+    if (loose_) {
+      outcome.unjudged = true;
+      return;
+    }
     if (is_left_open(step, expected, outcome)) {
       adrift_ = unread_ = true;
       outcome = expected;
@@ -134,13 +161,17 @@ class RemoteTarget final : public AgentTarget {
       if (judged.verdict != conformance::Verdict::pass) lost_ = "a SEND and its acknowledgement do not work any more";
     }
   }
-  Bytes memory() override { return unread_ ? Bytes() : AgentTarget::memory(); }
+  Bytes memory() override {
+    if (unread_) return {};
+    return loose_ && !lost_ ? Bytes(shielded_) : AgentTarget::memory();
+  }
 
  private:
   void forget() override {
     qps_ = {};
     states_ = {};
     windows_ = {};
+    connections_.reset();
   }
 
   void make_objects() override {
@@ -158,6 +189,70 @@ class RemoteTarget final : public AgentTarget {
     port.learn(its, path.device_mac);
     port.learn(elsewhere, path.device_mac);
     maker_.emplace(std::move(port), DeviceAddresses{its, elsewhere});
+    const auto asked = [this](const char* command, const json& arguments) { return ask(command, arguments); };
+    connections_.emplace(RemoteConnections::Reach{*device.peer, *device.wire, *maker_, path.tester_address, asked},
+                         objects_);
+  }
+
+  /// Sends what a step says.
+  void say(const Step& step, const RoceShadow& made) {
+    maker_->make(step, objects_, made.bases(), frames_);
+    for (const auto& frame : frames_) {
+      (void)device_->device().wire->send(frame);
+      if (recent_.size() == most_recent) recent_.erase(recent_.begin());
+      recent_.push_back(frame);
+    }
+  }
+
+  /// The message, of this device's queue pair where it is of the reference device's.
+  [[nodiscard]] Step own_names(Step step, const RoceShadow& made) const {
+    const auto at = static_cast<std::size_t>(step.at);
+    if (step.immediate != 0 && step.immediate == made.objects().qpns[at]) step.immediate = objects_.qpns[at];
+    return step;
+  }
+
+  /// Takes messages of the CM until there are as many as are due, or for so long.
+  void hear_messages(const Outcome& expected) {
+    const std::size_t due = messages_among(expected.frames).size();
+    replay::Wire& wire = *device_->device().wire;
+    const std::int64_t until = wire.now() + (loose_ ? answer_time : message_time);
+    while (messages_among(arrived_).size() < due) {
+      auto received = wire.receive(until);
+      if (!received || !*received) break;
+      arrived_.emplace_back((*received)->frame.begin(), (*received)->frame.end());
+    }
+    connections_->hear(arrived_, objects_);
+    // With another path MTU First, Middle and Last packets have other lengths than the reference device's.
+    const auto mtu = [](const std::vector<std::vector<std::uint8_t>>& frames) {
+      for (const auto& frame : frames)
+        if (const auto message = cm_message_in(frame); message && message->path_mtu != 0) return message->path_mtu;
+      return std::uint8_t{0};
+    };
+    loose_ = loose_ || (mtu(arrived_) != 0 && mtu(expected.frames) != mtu(arrived_));
+  }
+
+  /// A kernel moves queue pairs of connections when it comes to it, and to RTS where the reference device waits in RTR.
+  void wait_for_states(const Outcome& expected) {
+    const auto works = [](QpState state) {
+      return state == QpState::init || state == QpState::rtr || state == QpState::rts;
+    };
+    for (std::size_t at = 0; at < states_.size(); ++at) {
+      for (int i = 0; i < 20 && !loose_ && works(states_[at]) != works(expected.states[at]); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        look_at_state(at);
+      }
+      if (works(states_[at]) == works(expected.states[at])) states_[at] = expected.states[at];
+    }
+  }
+
+  /// Where others may write they may have, by a connection that the reference device does not have.
+  void shield(Bytes expected) {
+    const Bytes octets = AgentTarget::memory();
+    shielded_.assign(octets.begin(), octets.end());
+    if (shielded_.size() != expected.size()) return;
+    for (const layout::Range& range : layout::writable)
+      std::ranges::copy(expected.subspan(range.offset, range.octets),
+                        shielded_.begin() + static_cast<std::ptrdiff_t>(range.offset));
   }
 
   /// To the tester.
@@ -266,18 +361,28 @@ class RemoteTarget final : public AgentTarget {
     states_[at] = QpState::reset;
   }
 
-  void connect(const Step& step) {
-    const auto at = static_cast<std::size_t>(step.at);
-    destroy(at);
-    services_[at] =
-        static_cast<QpType>(std::clamp<std::int64_t>(step.service, 0, static_cast<std::int64_t>(QpType::ud)));
-    const QpType type = services_[at];
+  void create(std::size_t at, QpType type) {
+    services_[at] = type;
     const json made = ask("create_qp", {{"type", names::name_of(names::qp_type, static_cast<std::uint64_t>(type))},
                                         {"pd", pd_},
                                         {"send_cq", cq_},
                                         {"recv_cq", cq_}});
     qps_[at] = made.value("qp", 0U);
     objects_.qpns[at] = made.value("qp_num", 0U);
+  }
+
+  void post_receives(std::size_t at, const Step& step) {
+    json requests = json::array();
+    for (std::int64_t i = 0; i < step.count; ++i) requests.push_back(memory_->receive(++received_, step.length));
+    if (!requests.empty()) ask("post_recv", {{"qp", qps_[at]}, {"requests", requests}});
+  }
+
+  void connect(const Step& step) {
+    const auto at = static_cast<std::size_t>(step.at);
+    destroy(at);
+    const auto type =
+        static_cast<QpType>(std::clamp<std::int64_t>(step.service, 0, static_cast<std::int64_t>(QpType::ud)));
+    create(at, type);
     const auto rights =
         static_cast<std::uint32_t>(step.rights) & (access::remote_write | access::remote_read | access::remote_atomic);
     json init = {
@@ -287,9 +392,7 @@ class RemoteTarget final : public AgentTarget {
     else
       init["access"] = names::names_of_bits(names::access, rights);
     ask("modify_qp", init);
-    json requests = json::array();
-    for (std::int64_t i = 0; i < step.count; ++i) requests.push_back(memory_->receive(++received_, step.length));
-    if (!requests.empty()) ask("post_recv", {{"qp", qps_[at]}, {"requests", requests}});
+    post_receives(at, step);
     json rtr = {{"qp", qps_[at]}, {"state", "rtr"}};
     json rts = {{"qp", qps_[at]}, {"state", "rts"}, {"sq_psn", step.own_psn & 0xffffff}};
     if (type != QpType::ud) {
@@ -370,6 +473,10 @@ class RemoteTarget final : public AgentTarget {
   std::uint64_t silent_ = 0;
   bool adrift_ = false;  ///< the device did what it may, and the reference device something else
   bool unread_ = false;  ///< memory is not compared any more
+  std::optional<RemoteConnections> connections_;
+  bool managed_ = false;  ///< its communication manager has a part in this life
+  bool loose_ = false;    ///< what it was told may mean another thing to it: that it lives, and what nobody may write
+  std::vector<std::uint8_t> shielded_;  ///< its memory, where nobody may write; else as it should be
 };
 
 }  // namespace

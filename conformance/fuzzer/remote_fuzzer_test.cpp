@@ -6,6 +6,9 @@
 #include "conformance/fuzzer/requests.hpp"
 #include "conformance/fuzzer/session.hpp"
 #include "conformance/fuzzer/walk.hpp"
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/mad.hpp"
 
 namespace rdmawire::fuzzer {
 namespace {
@@ -108,6 +111,48 @@ TEST(RemoteFuzzer, WhatWasReceivedIsComparedWithItsImmediate) {
   const std::string datagram = R"(,{"do":"request","opcode":101,"payload":8,"immediate":7})";
   EXPECT_EQ(alarm_of(ud + datagram), "");
   EXPECT_THAT(alarm_of(ud + datagram, {"loses-ud-immediate"}), testing::StartsWith("completion: request"));
+}
+
+const std::string managed = R"({"do":"cm","opcode":16,"own_psn":2000,"depth":4,"retries":2,"timeout":6},
+                               {"do":"cm_accept","count":4,"length":64},{"do":"cm","opcode":20})";
+const std::string sends = R"(,{"do":"request","opcode":4,"payload":8,"flags":1})";
+
+TEST(RemoteFuzzer, ConnectsByTheCommunicationManager) {
+  const auto target = behind_an_agent();
+  const Replayed replayed = replay(
+      script_of(
+          managed + sends + R"(,{"do":"cm","opcode":21})" + sends + R"(,{"do":"cm_connect","retries":2},
+                {"do":"cm","opcode":19,"own_psn":7,"depth":4})" +
+          sends +
+          R"(,{"do":"cm_disconnect"},{"do":"cm","opcode":22},{"do":"cm_connect","at":1},{"do":"cm","opcode":18,"at":1,"compare":28})"),
+      *target, true);
+  EXPECT_FALSE(replayed.alarm) << replayed.alarm->signature << ": " << replayed.alarm->actual;
+  std::vector<std::string> said;
+  for (const Exchanged& one : replayed.frames) {
+    const HeaderStack stack = decode(one.frame);
+    const auto mad = stack.get<Mad>();
+    const Name* message = mad ? cm_attribute_names.find(mad->get<"attribute_id">()) : nullptr;
+    said.push_back((one.sent ? "> " : "< ") + (message ? std::string(message->name)
+                                                       : std::string(opcode(stack.get<Bth>()->get<"opcode">()).name)));
+  }
+  EXPECT_THAT(said, testing::ElementsAre("> REQ", "< REP", "> RTU", "> RC SEND Only", "< RC Acknowledge", "> DREQ",
+                                         "< DREP", "> RC SEND Only", "< REQ", "> REP", "< RTU", "> RC SEND Only",
+                                         "< RC Acknowledge", "< DREQ", "> DREP", "< REQ", "> REJ"));
+}
+
+TEST(RemoteFuzzer, FindsAConnectionThatDoesNotEnd) {
+  const std::string ends = R"(,{"do":"cm","opcode":21})" + sends;
+  EXPECT_EQ(alarm_of(managed + ends), "");
+  EXPECT_EQ(alarm_of(managed + ends, {"stays-connected"}), "state: cm: RTS instead of ERR");
+}
+
+TEST(RemoteFuzzer, BehindALieToTheCommunicationManagerOnlyWhatIsForbiddenIsAnAlarm) {
+  // The same DREQ of another connection, and a WRITE over what the shadow's connection would take.
+  const std::string lie = R"(,{"do":"cm","opcode":21,"immediate":99,"mutated":true})";
+  EXPECT_EQ(alarm_of(managed + lie + sends, {"naks-every-packet"}), "");
+  EXPECT_EQ(alarm_of(managed + lie + R"(,{"do":"request","opcode":10,"key":"read_only","length":8,"payload":8})",
+                     {"ignores-region-rights"}),
+            "protected memory: request: read_only changed");
 }
 
 /// A life ends where a device may go its own way: what it would be blamed for behind that is nothing.

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t most_corpus = 4096, most_quiet = 24;
+constexpr std::size_t most_quiet = 24;
 constexpr std::uint64_t most_for_a_warning = 4;  // restarts, to cut a script down
 constexpr std::string_view warning = "WARNING", device_gone = "device gone", kernel_message = "kernel message";
 constexpr std::uint64_t watched_lives = 4;  // of so many one is watched by the monitors
@@ -135,9 +135,9 @@ void Session::load_corpus() {
                              to_string(script->family), target_->name(), to_string(target_->family()));
       return;
     }
-    if (corpus_.size() < most_corpus) corpus_.push_back(std::move(*script));
+    if (corpus_.size() < options_.most_corpus) corpus_.push_back(std::move(*script));
   }
-  statistics_.corpus = corpus_.size();
+  statistics_.corpus = kept_ = corpus_.size();
   const fs::path state = options_.corpus / "session.json";
   if (!options_.resume || !fs::exists(state)) return;
   std::ifstream file(state, std::ios::binary);
@@ -152,6 +152,7 @@ void Session::load_corpus() {
   }
   options_.seed = number("seed");
   next_life_ = number("lives");
+  kept_ = std::max<std::uint64_t>(number("kept"), kept_);
   statistics_.executions = number("executions");
   statistics_.steps = number("steps");
   statistics_.lives = next_life_;
@@ -170,6 +171,7 @@ void Session::save_state() {
   nlohmann::ordered_json json;
   json["seed"] = options_.seed;
   json["lives"] = next_life_;
+  json["kept"] = kept_;
   json["executions"] = statistics_.executions;
   json["steps"] = statistics_.steps;
   json["edges"] = answers_.all();
@@ -184,11 +186,17 @@ void Session::save_state() {
 }
 
 void Session::keep(const Script& script) {
-  if (corpus_.size() >= most_corpus) return;
-  corpus_.push_back(script);
+  if (options_.most_corpus == 0) return;
+  const bool full = corpus_.size() >= options_.most_corpus;
+  const std::size_t place = full ? kept_ % options_.most_corpus : corpus_.size();
+  ++kept_;
+  if (full)
+    corpus_[place] = script;
+  else
+    corpus_.push_back(script);
   statistics_.corpus = corpus_.size();
   if (options_.corpus.empty() || trouble_) return;
-  const fs::path path = options_.corpus / fmt::format("{:06}.json", corpus_.size());
+  const fs::path path = options_.corpus / fmt::format("{:06}.json", place + 1);
   std::ofstream file(path, std::ios::binary);
   file << to_json(script).dump(1) << '\n';
   file.close();

@@ -75,6 +75,7 @@ struct SessionOptions {
   bool count_all = false;  ///< edges of kinds that are no feedback are counted too: to compare
   bool minimise = true;
   std::size_t most_findings = 64;  ///< that are kept; further ones are counted
+  std::size_t most_corpus = 4096;  ///< scripts; when there are so many, a new one takes the place of the oldest
   bool stop_at_first = false;
   std::filesystem::path corpus{};  ///< a directory; empty: the corpus is kept in memory alone
   bool resume = false;             ///< goes on where the corpus's session ended
@@ -156,6 +157,7 @@ class Session {
   MonitorView view_;
   std::vector<Exchanged> frames_;  ///< of the last step
   std::vector<Script> corpus_;
+  std::uint64_t kept_ = 0;    ///< scripts that went into the corpus, those that others took the place of among them
   std::deque<Script> quiet_;  ///< of the last lives in which nothing was wrong
   std::vector<Finding> findings_;
   std::set<std::string> signatures_;

@@ -551,7 +551,7 @@ void Walk::lie_to_cm(Step& step, const World& shadow, const FrameMaker& maker) {
   } else if (how == 4) {
     step.flags ^= chance_.of(
         std::array{step_flags::other_qkey, step_flags::other_pkey, step_flags::second_pkey, step_flags::limited_pkey});
-    if (chance_.one_in(3)) step.way = static_cast<std::int64_t>(chance_.below(ways));
+    if (options_.other_ways && chance_.one_in(3)) step.way = static_cast<std::int64_t>(chance_.below(ways));
   } else if (const auto frame = maker.plain(step, shadow.objects(), {}); !frame.empty()) {
     step.mutations.push_back(change_of_field(chance_, frame));
   }
@@ -569,7 +569,8 @@ Step Walk::legal(World& shadow, std::int64_t at) {
   const bool waits = qp->is_reliable() && qp->requester.window.outstanding() > 0;
   if (waits && chance_.percent(55)) return answer(*qp, at);
   // A full queue is refused by verbs.
-  if (chance_.one_in(9) && (options_.verbs || qp->requester.queue.size() < 12)) return post(*qp, at);
+  const bool works = options_.managed_work || !by_cm_;
+  if (works && chance_.one_in(9) && (options_.verbs || qp->requester.queue.size() < 12)) return post(*qp, at);
   if (qp->receives.empty() && chance_.one_in(3)) {
     Step step{.kind = StepKind::receive, .at = at};
     step.length = chance_.one_in(4) ? 16 : 1024;

@@ -117,7 +117,8 @@ HeaderStack decode_transport(Bytes bytes, bool with_icrc) {
   stack.reset(bytes, size);
   // Without its network headers an ICRC cannot be judged, so it is only set apart.
   const DecodeOptions options;
-  const std::uint32_t end = with_icrc && size >= 4 ? size - 4 : size;
+  // What has no room for one behind the BTH has none: the header alone.
+  const std::uint32_t end = with_icrc && size >= Bth::size + 4 ? size - 4 : size;
   Cursor c{stack, options, 0, end, end};
   stack.fragment = true;
   Step step{decode_bth};

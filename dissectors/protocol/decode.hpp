@@ -37,7 +37,7 @@ tl::expected<HeaderStack, ParseError> decode_strict(Bytes bytes, LinkType link =
                                                     const DecodeOptions& = {});
 
 /// Decodes InfiniBand's transport from the BTH on, without what lies below it: bytes end with the ICRC when
-/// `with_icrc`.
+/// `with_icrc`, unless they have no room for one behind the BTH.
 HeaderStack decode_transport(Bytes bytes, bool with_icrc = false);
 
 }  // namespace rdmawire

@@ -46,6 +46,16 @@ def test_a_frame_that_was_parsed_is_its_octets():
     assert frame == write_only()
 
 
+@pytest.mark.parametrize("length", range(17))
+def test_what_begins_with_the_bth_may_end_with_it(length):
+    octets = bytes(BTH(opcode=Opcode.RC_SEND_ONLY, dest_qp=17, psn=5)) + bytes(4)
+    frame = parse(octets[:length], "bth")
+    assert (BTH in frame) == (length >= 12)
+    assert bytes(frame) == octets[:length]
+    if length >= 12:
+        assert (frame[BTH].dest_qp, frame[BTH].psn) == (17, 5)
+
+
 def test_a_change_leaves_the_rest_and_del_computes_again():
     frame = parse(WRITE_ONLY)
     frame[BTH].psn = 6
