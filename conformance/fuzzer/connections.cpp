@@ -54,31 +54,33 @@ std::vector<std::uint8_t> cm_datagram(const Step& step, const KnownConnection& k
   const HeaderInfo* header = mad_attribute(management_class::communication, attribute, mad_method::send);
   if (!header) return datagram;
   std::uint8_t* body = datagram.data() + Mad::size;
-  const Said message[] = {{"local_comm_id", own},
-                          {"remote_comm_id", known.device_id},
-                          {"request_id", own},
-                          {"service_id", device::service_of_port(cm_port)},
-                          {"local_ca_guid", tester_guid},
-                          {"local_qpn", tester_queue_pair(known.fresh_queue_pairs ? own : 0, slot)},
-                          {"remote_qpn", static_cast<std::uint64_t>(step.immediate)},
-                          {"responder_resources", static_cast<std::uint64_t>(step.depth)},
-                          {"initiator_depth", static_cast<std::uint64_t>(step.depth)},
-                          {"remote_cm_response_timeout", known.timeout},
-                          {"local_cm_response_timeout", known.timeout},
-                          {"starting_psn", static_cast<std::uint64_t>(step.own_psn) & 0xffffff},
-                          {"retry_count", static_cast<std::uint64_t>(step.retries)},
-                          {"rnr_retry_count", static_cast<std::uint64_t>(step.retries)},
-                          {"max_cm_retries", 2},
-                          {"pkey", 0xffff},
-                          {"path_mtu", 1},
-                          {"primary_local_lid", 0xffff},
-                          {"primary_remote_lid", 0xffff},
-                          {"primary_hop_limit", 64},
-                          {"primary_local_ack_timeout", static_cast<std::uint64_t>(step.timeout)},
-                          {"message", static_cast<std::uint64_t>(step.value)},
-                          {"reason", static_cast<std::uint64_t>(step.compare)},
-                          {"status", static_cast<std::uint64_t>(step.compare)},
-                          {"service_timeout", static_cast<std::uint64_t>(step.length)}};
+  const Said message[] = {
+      {"local_comm_id", own},
+      {"remote_comm_id", known.device_id},
+      {"request_id", own},
+      {"service_id", device::service_of_port(cm_port)},
+      {"local_ca_guid", tester_guid},
+      {"local_qpn", tester_queue_pair(known.fresh_queue_pairs ? own : 0, slot)},
+      {"remote_qpn", static_cast<std::uint64_t>(step.immediate)},
+      {"responder_resources", static_cast<std::uint64_t>(step.depth)},
+      {"initiator_depth", static_cast<std::uint64_t>(step.depth)},
+      {"remote_cm_response_timeout", known.timeout},
+      {"local_cm_response_timeout", known.timeout},
+      {"starting_psn", static_cast<std::uint64_t>(step.own_psn) & 0xffffff},
+      {"retry_count", static_cast<std::uint64_t>(step.retries)},
+      {"rnr_retry_count", static_cast<std::uint64_t>(step.retries)},
+      {"max_cm_retries", 2},
+      {"pkey", 0xffff},
+      {"path_mtu", 1},
+      {"primary_local_lid", 0xffff},
+      {"primary_remote_lid", 0xffff},
+      {"primary_hop_limit", 64},
+      {"primary_local_ack_timeout",
+       known.timeout == KnownConnection::usual ? static_cast<std::uint64_t>(step.timeout) : known.timeout},
+      {"message", static_cast<std::uint64_t>(step.value)},
+      {"reason", static_cast<std::uint64_t>(step.compare)},
+      {"status", static_cast<std::uint64_t>(step.compare)},
+      {"service_timeout", static_cast<std::uint64_t>(step.length)}};
   fill(*header, message, body);
   for (const std::string_view name : {"primary_local_gid", "alternate_local_gid"})
     fill_address(*header, name, from, body);
@@ -111,6 +113,7 @@ std::optional<CmMessage> cm_message_in(Bytes frame) {
   message.local_id = number("local_comm_id");
   message.remote_id = number("remote_comm_id");
   message.local_qpn = number("local_qpn");
+  message.starting_psn = number("starting_psn");
   message.path_mtu = static_cast<std::uint8_t>(number("path_mtu"));
   return message;
 }

@@ -41,7 +41,7 @@ std::vector<std::uint8_t> cm_datagram(const Step& step, const KnownConnection& k
 /// What a message of the CM's in a frame says of its connection. What it has no field for is 0.
 struct CmMessage {
   std::uint16_t attribute = 0;
-  std::uint32_t local_id = 0, remote_id = 0, local_qpn = 0;
+  std::uint32_t local_id = 0, remote_id = 0, local_qpn = 0, starting_psn = 0;
   std::uint8_t path_mtu = 0;
 };
 /// Nothing: there is none in it.

@@ -99,6 +99,7 @@ std::vector<std::uint8_t> FrameMaker::plain(const Step& step, const KnownObjects
   }
   out.payload.resize(static_cast<std::size_t>(step.payload));
   const auto first = static_cast<std::uint8_t>(f.psn.value() * 3 + 1);
+  if (!answers) f.psn = f.psn + static_cast<std::int64_t>(bases.drawn);
   for (std::size_t i = 0; i < out.payload.size(); ++i) out.payload[i] = static_cast<std::uint8_t>(first + i * 5);
   auto frame = device::make_frame(out, port_, none);
   return frame ? std::move(*frame) : std::vector<std::uint8_t>();

@@ -32,6 +32,7 @@ device::Port tester_port(const device::Port& device);
 struct Bases {
   Psn request{}, answer{};
   bool ipv6 = false, roce_v1 = false;  ///< how the queue pair is connected
+  std::uint32_t drawn = 0;  ///< a real device's CM drew a PSN for requests that is so far beyond the reference device's
 };
 
 /// Where the device is reached; those of reference_options() unless they are said.

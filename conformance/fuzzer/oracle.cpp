@@ -117,7 +117,9 @@ std::optional<Alarm> judge_frames(const Outcome& expected, const Outcome& actual
   const auto notable = [](const Outcome& outcome) {
     std::vector<Notable> all;
     for (const auto& frame : outcome.frames) {
-      const Said said = said_by(frame);
+      Said said = said_by(frame);
+      for (const Outcome::Drawn& one : outcome.drawn)
+        if (one.qpn == said.qpn) said.psn = (said.psn - one.beyond) & 0xffffff;
       const Opcode& op = opcode(static_cast<std::uint8_t>(said.opcode));
       if (said.opcode < 0 || !op.known || op.direction != Direction::response) continue;
       const bool ack = op.operation == Operation::acknowledge && (said.syndrome >> 5 & 3) == syndrome_kind::ack;

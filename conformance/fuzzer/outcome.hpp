@@ -26,7 +26,12 @@ struct Outcome {
   std::uint32_t notified = 0;         ///< events of the completion channel
   std::array<machines::QueuePairState, 2> states{};
   std::array<std::uint32_t, 2> receives{};  ///< that wait
-  bool unjudged = false;                    ///< memory alone can be compared: what the device does is its own affair
+  /// A queue pair of the tester's: responses to it count from a PSN that the device drew, so far beyond the shadow's.
+  struct Drawn {
+    std::uint32_t qpn = 0, beyond = 0;
+  };
+  std::vector<Drawn> drawn;
+  bool unjudged = false;  ///< memory alone can be compared: what the device does is its own affair
 
   void clear() {
     frames.clear();
@@ -40,6 +45,7 @@ struct Outcome {
     notified = 0;
     states = {};
     receives = {};
+    drawn.clear();
     unjudged = false;
   }
 };

@@ -49,8 +49,7 @@ class RemoteTarget final : public AgentTarget {
                              .other_ways = false,
                              .wait = false,
                              .extensions = false,
-                             .connections = connections_ && connections_->offered(),
-                             .managed_work = false};
+                             .connections = connections_ && connections_->offered()};
     return std::make_unique<RoceShadow>(seed, chance, narrow);
   }
   [[nodiscard]] std::vector<Broken> broken() const override { return broken_reference(tolerance()); }
@@ -70,6 +69,7 @@ class RemoteTarget final : public AgentTarget {
     adrift_ = false;
     unread_ = false;
     managed_ = loose_ = false;
+    drawn_ = {};
     if (connections_) connections_->begin();
     for (std::size_t number = 0; number < windows_.size(); ++number)
       if (!windows_[number].is_fresh()) make_window(number);
@@ -129,7 +129,7 @@ class RemoteTarget final : public AgentTarget {
     loose_ = loose_ || (step.kind == StepKind::cm && step.mutated);
     if (!expected.frames.empty() && !loose_) drain(expected.frames.size(), answer_time);
     drain(0, quiet_time);
-    if (is_of_connections(step.kind)) hear_messages(expected);
+    if (is_of_connections(step.kind)) hear_messages(step, expected);
     look_at_state(at);
     if (frames_.size() > 1) look_at_state(1 - at);  // a frame that was held may be the other one's
     if (managed_) wait_for_states(expected);
@@ -143,6 +143,7 @@ class RemoteTarget final : public AgentTarget {
     if (loose_) shield(made.memory());
     if (loose_ && step.kind == StepKind::cm && step.mutated && !lost_ && !connections_->answers(objects_, arrived_))
       lost_ = "its communication manager answers no request for a connection any more";
+    if (managed_) outcome.drawn.assign(drawn_.begin(), drawn_.end());
     outcome.frames = std::move(arrived_);
     arrived_.clear();
     if (loose_) {
@@ -196,7 +197,9 @@ class RemoteTarget final : public AgentTarget {
 
   /// Sends what a step says.
   void say(const Step& step, const RoceShadow& made) {
-    maker_->make(step, objects_, made.bases(), frames_);
+    Bases bases = made.bases();
+    bases.drawn = drawn_[static_cast<std::size_t>(step.at)].beyond;
+    maker_->make(step, objects_, bases, frames_);
     for (const auto& frame : frames_) {
       (void)device_->device().wire->send(frame);
       if (recent_.size() == most_recent) recent_.erase(recent_.begin());
@@ -211,8 +214,15 @@ class RemoteTarget final : public AgentTarget {
     return step;
   }
 
+  /// The REQ or REP among them, which says how the connection is to be.
+  static std::optional<CmMessage> set_up_in(std::span<const std::vector<std::uint8_t>> frames) {
+    for (const auto& frame : frames)
+      if (const auto message = cm_message_in(frame); message && message->local_qpn != 0) return message;
+    return std::nullopt;
+  }
+
   /// Takes messages of the CM until there are as many as are due, or for so long.
-  void hear_messages(const Outcome& expected) {
+  void hear_messages(const Step& step, const Outcome& expected) {
     const std::size_t due = messages_among(expected.frames).size();
     replay::Wire& wire = *device_->device().wire;
     const std::int64_t until = wire.now() + (loose_ ? answer_time : message_time);
@@ -222,13 +232,13 @@ class RemoteTarget final : public AgentTarget {
       arrived_.emplace_back((*received)->frame.begin(), (*received)->frame.end());
     }
     connections_->hear(arrived_, objects_);
+    const auto own = set_up_in(arrived_), reference = set_up_in(expected.frames);
+    if (!own || !reference) return;
+    const auto at = static_cast<std::size_t>(step.at);
+    drawn_[at] = {tester_queue_pair(objects_.connections[at].tester_id, at),
+                  (own->starting_psn - reference->starting_psn) & 0xffffffU};
     // With another path MTU First, Middle and Last packets have other lengths than the reference device's.
-    const auto mtu = [](const std::vector<std::vector<std::uint8_t>>& frames) {
-      for (const auto& frame : frames)
-        if (const auto message = cm_message_in(frame); message && message->path_mtu != 0) return message->path_mtu;
-      return std::uint8_t{0};
-    };
-    loose_ = loose_ || (mtu(arrived_) != 0 && mtu(expected.frames) != mtu(arrived_));
+    loose_ = loose_ || own->path_mtu != reference->path_mtu;
   }
 
   /// A kernel moves queue pairs of connections when it comes to it, and to RTS where the reference device waits in RTR.
@@ -380,6 +390,7 @@ class RemoteTarget final : public AgentTarget {
   void connect(const Step& step) {
     const auto at = static_cast<std::size_t>(step.at);
     destroy(at);
+    drawn_[at] = {};
     const auto type =
         static_cast<QpType>(std::clamp<std::int64_t>(step.service, 0, static_cast<std::int64_t>(QpType::ud)));
     create(at, type);
@@ -474,8 +485,9 @@ class RemoteTarget final : public AgentTarget {
   bool adrift_ = false;  ///< the device did what it may, and the reference device something else
   bool unread_ = false;  ///< memory is not compared any more
   std::optional<RemoteConnections> connections_;
-  bool managed_ = false;  ///< its communication manager has a part in this life
-  bool loose_ = false;    ///< what it was told may mean another thing to it: that it lives, and what nobody may write
+  std::array<Outcome::Drawn, 2> drawn_{};  ///< by its communication manager
+  bool managed_ = false;                   ///< its communication manager has a part in this life
+  bool loose_ = false;  ///< what it was told may mean another thing to it: that it lives, and what nobody may write
   std::vector<std::uint8_t> shielded_;  ///< its memory, where nobody may write; else as it should be
 };
 

@@ -16,7 +16,7 @@ namespace cm = device::cm_attribute;
 
 namespace {
 
-constexpr auto event_time = 400ms, look_time = 5ms;
+constexpr auto event_time = 400ms;
 constexpr std::int64_t probe_time = 1'000'000'000, glance = 5'000'000;
 constexpr int probes = 3;
 constexpr std::size_t most_older = 64;
@@ -82,7 +82,8 @@ bool RemoteConnections::take_events(std::chrono::milliseconds within, const std:
 }
 
 std::uint32_t RemoteConnections::request_of(std::size_t at) {
-  take_events(0ms, [] { return false; });
+  reach_.ask("ping", json::object());
+  take_events(0ms, [] { return false; });  // the last one counts
   take_events(event_time, [&] { return handles_[at] != 0; });
   return handles_[at];
 }
@@ -134,7 +135,7 @@ bool RemoteConnections::answers(const KnownObjects& objects, std::vector<std::ve
   KnownObjects own = objects;
   for (int i = 0; i < probes; ++i) {
     own.connections[0] = {.tester_id = probe_id_, .fresh_queue_pairs = true, .timeout = KnownConnection::patient};
-    const Step asks{.kind = StepKind::cm, .opcode = cm::req, .own_psn = 1, .depth = 1, .retries = 1, .timeout = 6};
+    const Step asks{.kind = StepKind::cm, .opcode = cm::req, .own_psn = 1, .depth = 1, .timeout = 6, .retries = 1};
     const auto frame = reach_.maker.plain(asks, own, {});
     ++probe_id_;
     (void)reach_.wire.send(frame);
@@ -144,7 +145,8 @@ bool RemoteConnections::answers(const KnownObjects& objects, std::vector<std::ve
       const auto received = reach_.wire.receive(reach_.wire.now() + glance);
       if (!received) break;
       if (*received) frames.emplace_back((*received)->frame.begin(), (*received)->frame.end());
-      came = take_events(look_time, [&] { return probe_ != 0; });
+      reach_.ask("ping", json::object());  // what the device has to tell comes before its answer
+      came = take_events(0ms, [&] { return probe_ != 0; });
     }
     if (!came) continue;
     reach_.ask("cm_reject", {{"cm_id", probe_}});

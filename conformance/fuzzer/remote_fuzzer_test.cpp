@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "conformance/fuzzer/remote_connections.hpp"
 #include "conformance/fuzzer/requests.hpp"
 #include "conformance/fuzzer/session.hpp"
 #include "conformance/fuzzer/walk.hpp"
@@ -147,12 +148,37 @@ TEST(RemoteFuzzer, FindsAConnectionThatDoesNotEnd) {
 }
 
 TEST(RemoteFuzzer, BehindALieToTheCommunicationManagerOnlyWhatIsForbiddenIsAnAlarm) {
-  // The same DREQ of another connection, and a WRITE over what the shadow's connection would take.
-  const std::string lie = R"(,{"do":"cm","opcode":21,"immediate":99,"mutated":true})";
+  const std::string lie = R"(,{"do":"cm","opcode":26,"mutated":true})";  // an APR that nobody waits for
   EXPECT_EQ(alarm_of(managed + lie + sends, {"naks-every-packet"}), "");
   EXPECT_EQ(alarm_of(managed + lie + R"(,{"do":"request","opcode":10,"key":"read_only","length":8,"payload":8})",
                      {"ignores-region-rights"}),
             "protected memory: request: read_only changed");
+}
+
+TEST(RemoteFuzzer, ACommunicationManagerThatIsNotReachedDoesNotAnswer) {
+  const auto opened = conformance::Target::open({});
+  ASSERT_TRUE(opened);
+  const conformance::DeviceUnderTest& device = (*opened)->device();
+  const device::Gid own{device.path.tester_address}, its{device.path.device_address};
+  device::Port port;
+  port.mac = device.path.tester_mac;
+  port.gids = {{own, device::GidType::roce_v2}};
+  port.learn(its, device.path.device_mac);
+  device::Gid nobody = its;
+  nobody.octets[15] ^= 0x55;
+  port.learn(nobody, device.path.device_mac);
+  const FrameMaker reaches(port, {its, its}), misses(port, {nobody, nobody});
+  for (const FrameMaker* maker : {&reaches, &misses}) {
+    KnownObjects objects;
+    RemoteConnections connections({*device.peer, *device.wire, *maker, device.path.tester_address,
+                                   [&](const char* command, const nlohmann::json& arguments) {
+                                     return device.peer->call(command, arguments).value_or(nlohmann::json::object());
+                                   }},
+                                  objects);
+    EXPECT_EQ(connections.offered(), maker == &reaches) << "who listens there is one alone";
+    std::vector<std::vector<std::uint8_t>> frames;
+    EXPECT_EQ(connections.answers(objects, frames), maker == &reaches);
+  }
 }
 
 /// A life ends where a device may go its own way: what it would be blamed for behind that is nothing.

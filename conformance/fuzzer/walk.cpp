@@ -569,8 +569,7 @@ Step Walk::legal(World& shadow, std::int64_t at) {
   const bool waits = qp->is_reliable() && qp->requester.window.outstanding() > 0;
   if (waits && chance_.percent(55)) return answer(*qp, at);
   // A full queue is refused by verbs.
-  const bool works = options_.managed_work || !by_cm_;
-  if (works && chance_.one_in(9) && (options_.verbs || qp->requester.queue.size() < 12)) return post(*qp, at);
+  if (chance_.one_in(9) && (options_.verbs || qp->requester.queue.size() < 12)) return post(*qp, at);
   if (qp->receives.empty() && chance_.one_in(3)) {
     Step step{.kind = StepKind::receive, .at = at};
     step.length = chance_.one_in(4) ? 16 : 1024;

@@ -17,14 +17,13 @@ namespace rdmawire::fuzzer {
 
 /// Which steps a walk may make.
 struct WalkOptions {
-  bool verbs = true;         ///< misuse of verbs, too, and fast registration; else what a consumer may ask for
-  bool windows = true;       ///< memory windows
-  bool xrc = true;           ///< XRC, too, and queue pair 1 in a consumer's hands
-  bool other_ways = true;    ///< IPv6, RoCEv1, groups, too
-  bool wait = true;          ///< timers run, and steps follow each other without any time between
-  bool extensions = true;    ///< FLUSH and ATOMIC WRITE, too
-  bool connections = true;   ///< some lives connect by the communication manager
-  bool managed_work = true;  ///< in those its consumer posts work, too: at PSNs that its CM has drawn
+  bool verbs = true;        ///< misuse of verbs, too, and fast registration; else what a consumer may ask for
+  bool windows = true;      ///< memory windows
+  bool xrc = true;          ///< XRC, too, and queue pair 1 in a consumer's hands
+  bool other_ways = true;   ///< IPv6, RoCEv1, groups, too
+  bool wait = true;         ///< timers run, and steps follow each other without any time between
+  bool extensions = true;   ///< FLUSH and ATOMIC WRITE, too
+  bool connections = true;  ///< some lives connect by the communication manager
 };
 
 /// A change of one field of a frame's headers, by what its table says of it.
