@@ -121,7 +121,8 @@ std::optional<CmMessage> cm_message_in(Bytes frame) {
 std::vector<std::uint16_t> messages_among(std::span<const std::vector<std::uint8_t>> frames) {
   std::vector<std::uint16_t> all;
   for (const auto& frame : frames)
-    if (const auto message = cm_message_in(frame); message && message->attribute != device::cm_attribute::mra)
+    if (const auto message = cm_message_in(frame);
+        message && message->attribute != device::cm_attribute::mra && message->attribute != device::cm_attribute::apr)
       all.push_back(message->attribute);
   return all;
 }

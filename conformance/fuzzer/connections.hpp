@@ -46,8 +46,8 @@ struct CmMessage {
 };
 /// Nothing: there is none in it.
 std::optional<CmMessage> cm_message_in(Bytes frame);
-/// The attributes of those in these frames, in order, without MRAs: whether one is sent is up to who needs time.
-/// IBTA vol 1, 12.6.6, number unverified.
+/// The attributes of those in these frames that a device owes, in order: no MRA, which is up to who needs time (IBTA
+/// vol 1, 12.6.6, number unverified), and no APR, since it may have no alternate paths: Linux has none with RoCE.
 std::vector<std::uint16_t> messages_among(std::span<const std::vector<std::uint8_t>> frames);
 
 }  // namespace rdmawire::fuzzer

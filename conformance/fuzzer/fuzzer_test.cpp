@@ -87,6 +87,7 @@ class Mortal final : public Target {
   explicit Mortal(std::uint64_t restarts) : restarts_(restarts) {}
   [[nodiscard]] std::string name() const override { return "mortal"; }
   std::optional<std::string> start(std::uint64_t seed) override {
+    posted_ = false;
     return gone_ ? std::optional<std::string>("it is gone") : sound_->start(seed);
   }
   [[nodiscard]] std::unique_ptr<Shadow> shadow(std::uint64_t seed, Chance& chance) const override {
@@ -99,7 +100,9 @@ class Mortal final : public Target {
     gone_ = ready && step.opcode == write_only && step.length == 0 && step.payload > 0;
     if (warns && step.kind == StepKind::answer && !warned_) complaints_.emplace_back(message);
     warned_ = warned_ || step.kind == StepKind::answer;
+    posted_ = posted_ || step.kind == StepKind::post;
   }
+  void finish() override { gone_ = gone_ || (dies_late && posted_); }
   std::vector<std::string> complaints() override { return std::exchange(complaints_, {}); }
   Bytes memory() override { return sound_->memory(); }
   [[nodiscard]] Allowance allowance() const override { return {.restarts = restarts_}; }
@@ -114,12 +117,13 @@ class Mortal final : public Target {
   std::uint64_t revived = 0;
   std::string why;
   bool warns = false;
+  bool dies_late = false;  ///< when a life ends in which its consumer posted
   static constexpr const char* message = "WARNING: CPU: 0 PID: 7 at drivers/x.c:75 complete+0x86c/0xd60";
 
  private:
   std::unique_ptr<Target> sound_ = reference_target({});
   std::uint64_t restarts_;
-  bool gone_ = false;
+  bool posted_ = false, gone_ = false;
   bool warned_ = false;  ///< which its kernel does once
   std::vector<std::string> complaints_;
 };
@@ -140,6 +144,19 @@ TEST(Fuzzer, WhatEndsTheDeviceIsCutDownByFewRestarts) {
   EXPECT_TRUE(cut.shown.alarm);
   EXPECT_EQ(cut.restarts, device.revived);
   EXPECT_LE(cut.restarts, 12U);
+}
+
+TEST(Fuzzer, ADeviceThatDiesWhenTheLifeEndsDiesOfThatLife) {
+  auto device = std::make_unique<Mortal>(12);
+  device->dies_late = true;
+  Session session(std::move(device), {.seed = 1, .stop_at_first = true});
+  ASSERT_EQ(session.run({.executions = 20'000}), std::nullopt);
+  ASSERT_EQ(session.findings().size(), 1U);
+  const Finding& finding = session.findings()[0];
+  EXPECT_EQ(finding.alarm.signature, "device gone");
+  ASSERT_EQ(finding.minimal.steps.size(), 1U);
+  EXPECT_EQ(finding.minimal.steps[0].kind, StepKind::post);
+  EXPECT_TRUE(finding.reproduced);
 }
 
 TEST(Fuzzer, WhatEndsTheDeviceIsToldApartByItsCause) {

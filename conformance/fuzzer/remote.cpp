@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "conformance/device/cm_messages.hpp"
 #include "conformance/device/names.hpp"
 #include "conformance/fuzzer/agent_target.hpp"
 #include "conformance/fuzzer/iwarp.hpp"
@@ -49,7 +50,8 @@ class RemoteTarget final : public AgentTarget {
                              .other_ways = false,
                              .wait = false,
                              .extensions = false,
-                             .connections = connections_ && connections_->offered()};
+                             .connections = connections_ && connections_->offered(),
+                             .mixed = false};
     return std::make_unique<RoceShadow>(seed, chance, narrow);
   }
   [[nodiscard]] std::vector<Broken> broken() const override { return broken_reference(tolerance()); }
@@ -61,7 +63,7 @@ class RemoteTarget final : public AgentTarget {
 
   std::optional<std::string> start(std::uint64_t /*seed*/) override {
     if (!device_) return "the device is not there";
-    for (std::size_t at = 0; at < qps_.size(); ++at) destroy(at);
+    finish();
     drain(0, 0);
     arrived_.clear();
     recent_.clear();
@@ -70,12 +72,17 @@ class RemoteTarget final : public AgentTarget {
     unread_ = false;
     managed_ = loose_ = false;
     drawn_ = {};
-    if (connections_) connections_->begin();
     for (std::size_t number = 0; number < windows_.size(); ++number)
       if (!windows_[number].is_fresh()) make_window(number);
     auto gone = begin();
     name_windows();
     return gone;
+  }
+
+  void finish() override {
+    if (!device_ || lost_) return;
+    for (std::size_t at = 0; at < qps_.size(); ++at) destroy(at);
+    if (connections_) connections_->finish();
   }
 
   void perform(const Step& step, Shadow& shadow, Outcome& outcome) override {
@@ -90,6 +97,8 @@ class RemoteTarget final : public AgentTarget {
       return;
     }
     const auto at = static_cast<std::size_t>(step.at);
+    // Of a connection whose queue pair is taken away each consumer makes what it likes.
+    const bool takes_away = step.kind == StepKind::connect && connections_ && connections_->has(at);
     frames_.clear();
     switch (step.kind) {
       case StepKind::connect: connect(step); break;
@@ -153,7 +162,7 @@ class RemoteTarget final : public AgentTarget {
     if (is_left_open(step, expected, outcome)) {
       adrift_ = unread_ = true;
       outcome = expected;
-    } else if (tells_credits(step) || !sent_alike(expected, outcome)) {
+    } else if (tells_credits(step) || !sent_alike(expected, outcome) || takes_away) {
       adrift_ = true;
     }
     // Nothing at all, where something was due: is anybody there?
@@ -207,10 +216,12 @@ class RemoteTarget final : public AgentTarget {
     }
   }
 
-  /// The message, of this device's queue pair where it is of the reference device's.
+  /// The message, of this device's queue pair where it is of the reference device's, or where it should be: Linux heeds
+  /// what a DREQ says of it.
   [[nodiscard]] Step own_names(Step step, const RoceShadow& made) const {
     const auto at = static_cast<std::size_t>(step.at);
-    if (step.immediate != 0 && step.immediate == made.objects().qpns[at]) step.immediate = objects_.qpns[at];
+    const bool names_it = step.opcode == device::cm_attribute::dreq || step.opcode == device::cm_attribute::lap;
+    if (names_it && (!step.mutated || step.immediate == made.objects().qpns[at])) step.immediate = objects_.qpns[at];
     return step;
   }
 

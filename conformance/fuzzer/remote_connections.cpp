@@ -43,7 +43,7 @@ void RemoteConnections::end(std::uint32_t& handle) {
   handle = 0;
 }
 
-void RemoteConnections::begin() {
+void RemoteConnections::finish() {
   take_events(0ms, [] { return false; });
   for (std::uint32_t& handle : older_) end(handle);
   older_.clear();

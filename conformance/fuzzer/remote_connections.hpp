@@ -35,8 +35,10 @@ class RemoteConnections {
   /// Whether it does: there are devices, and kernels, without a CM.
   [[nodiscard]] bool offered() const { return listener_ != 0; }
 
-  /// A life begins: connections of the one before end.
-  void begin();
+  /// A life is over: its connections end.
+  void finish();
+  /// Whether the last queue pair in that place is a connection's.
+  [[nodiscard]] bool has(std::size_t at) const { return handles_[at] != 0; }
   /// What the tester said; `known` is its connection's.
   static void said(const Step& step, KnownConnection& known);
   /// The device's consumer speaks: cm_connect, cm_accept with that queue pair; cm_reject, cm_disconnect.

@@ -324,19 +324,27 @@ std::optional<std::string> Session::one_step() {
   script_.steps.push_back(std::move(step));
   const Step& made = script_.steps.back();
   if (auto alarm = examine(*target_, *shadow_, made, actual_, options_.oracle)) {
-    if (ends_the_device(*alarm) && !goes_on(*alarm)) {
-      ++statistics_.restarts;
-      if (auto lost = target_->revive()) {
-        options_.minimise = false;
-        found(std::move(*alarm));
-        return lost;
-      }
-    }
-    found(std::move(*alarm));
-    return std::nullopt;
+    return revived_and_found(std::move(*alarm));
   }
   novel_ |= novel;
-  if (script_.steps.size() >= target_->life() || target_->adrift()) over_ = true;
+  if (script_.steps.size() < target_->life() && !target_->adrift()) return std::nullopt;
+  over_ = true;
+  target_->finish();
+  if (const auto why = target_->gone()) return revived_and_found(alarm_of_gone(*why));
+  return std::nullopt;
+}
+
+/// Brings a device back that the alarm ended. An error: it is lost for good.
+std::optional<std::string> Session::revived_and_found(Alarm alarm) {
+  if (ends_the_device(alarm) && !goes_on(alarm)) {
+    ++statistics_.restarts;
+    if (auto lost = target_->revive()) {
+      options_.minimise = false;
+      found(std::move(alarm));
+      return lost;
+    }
+  }
+  found(std::move(alarm));
   return std::nullopt;
 }
 
@@ -399,8 +407,10 @@ Replayed replay(const Script& script, Target& target, bool with_frames,
     if (with_frames) shadow->exchanged(i, actual, replayed.frames);
     replayed.step = i;
     replayed.alarm = examine(target, *shadow, step, actual, oracle);
-    if (replayed.alarm) break;
+    if (replayed.alarm) return replayed;
   }
+  target.finish();
+  if (const auto why = target.gone()) replayed.alarm = alarm_of_gone(*why);
   return replayed;
 }
 

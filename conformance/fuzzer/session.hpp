@@ -134,6 +134,7 @@ class Session {
   [[nodiscard]] bool wants(bool Feedback::*kind) const { return options_.count_all || options_.feedback.*kind; }
   void tell_edges();
   void found(Alarm alarm);
+  std::optional<std::string> revived_and_found(Alarm alarm);
   [[nodiscard]] double left() const;
   std::optional<std::string> check_alive();
   void keep(const Script& script);

@@ -55,6 +55,8 @@ class Target {
   virtual bool trace(EdgeMap* /*map*/) { return false; }
   /// A number of the code that those are of: with another number they are others.
   [[nodiscard]] virtual std::uint64_t code() const { return 0; }
+  /// A life ends well: lets go of its queue pairs and connections, which a device can die of, too.
+  virtual void finish() {}
   /// As Shadow::memory(); empty: it was not read.
   virtual Bytes memory() = 0;
   [[nodiscard]] virtual Tolerance tolerance() const { return {}; }

@@ -563,9 +563,10 @@ Step Walk::legal(World& shadow, std::int64_t at) {
   const bool dead = !qp || qp->state == QpState::err || qp->state == QpState::reset || qp->state == QpState::sqe;
   if (by_cm_ && chance_.one_in(shadow.connection(at) == machines::CmState::established && !dead ? 12 : 2))
     return connection(shadow, at);
-  if (dead && !chance_.one_in(4)) return connect(at);
-  if (!qp) return connect(at);
-  if (chance_.one_in(40)) return connect(at);
+  const auto anew = [&] { return by_cm_ && !options_.mixed ? connection(shadow, at) : connect(at); };
+  if (dead && !chance_.one_in(4)) return anew();
+  if (!qp) return anew();
+  if (chance_.one_in(40)) return anew();
   const bool waits = qp->is_reliable() && qp->requester.window.outstanding() > 0;
   if (waits && chance_.percent(55)) return answer(*qp, at);
   // A full queue is refused by verbs.

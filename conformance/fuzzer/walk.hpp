@@ -24,6 +24,7 @@ struct WalkOptions {
   bool wait = true;         ///< timers run, and steps follow each other without any time between
   bool extensions = true;   ///< FLUSH and ATOMIC WRITE, too
   bool connections = true;  ///< some lives connect by the communication manager
+  bool mixed = true;        ///< in those queue pairs are connected by verbs, too
 };
 
 /// A change of one field of a frame's headers, by what its table says of it.
