@@ -299,7 +299,7 @@ class QueuePair(_QueuePairBase):
 
     # The tester's side.
 
-    def frame(self, opcode: int | None = None, *, psn: int | None = None) -> _ToDevice:
+    def frame(self, opcode: int | None = None, *, psn: int | None = None) -> Frame:
         """Headers from the tester to the device, from Ethernet to the BTH: right addresses, QPN and the next PSN.
 
         ``frame() / RETH(…) / b"data"``: without ``opcode`` what follows decides, as a packet that is a whole message:
@@ -309,7 +309,12 @@ class QueuePair(_QueuePairBase):
         if psn is None:
             psn = self.psn
             self.psn = (psn + 1) % PSNS
-        return _ToDevice(self._core, opcode, psn % PSNS, self.service)
+        if opcode is not None:
+            frame: Frame = self._core.headers(int(opcode), psn % PSNS)
+            return frame
+        frame = self._core.headers(self._core.opcode(self.service, "send"), psn % PSNS)
+        _core._let_follow(frame, _OfFollower(self.service))
+        return frame
 
     # The device's side.
 
@@ -349,54 +354,28 @@ class QueuePair(_QueuePairBase):
         return f"<QueuePair {self.service} {self.qpn:#x} of {self.device.name}, tester {self.tester_qpn:#x}>"
 
 
-class _Begun:
-    """A Frame whose opcode follows from what is put behind it; whatever is asked of it is the Frame's."""
-
-    def _as_frame(self) -> Frame:
-        raise NotImplementedError
-
-    @property
-    def frame(self) -> Frame:
-        """As it stands."""
-        return self._as_frame()
-
-    def __bytes__(self) -> bytes:
-        return bytes(self.frame)
-
-    def __getitem__(self, layer: Any) -> Any:
-        return self.frame[layer]
-
-    def __contains__(self, layer: Any) -> bool:
-        return layer in self.frame
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.frame, name)
-
-    def __repr__(self) -> str:
-        return repr(self.frame)
+def _follower(part: Any) -> Any:
+    """The header that comes first in what is put behind a frame; octets as they are."""
+    if isinstance(part, _core.Frame):
+        return part.layers[0] if part.layers else None
+    return part
 
 
-class _ToDevice(_Begun):
-    """A Frame up to the BTH."""
+class _OfFollower:
+    """What frame() / part becomes where the opcode of frame() was not given."""
 
-    def __init__(self, core: _core._QueuePair, opcode: int | None, psn: int, service: str) -> None:
-        self._core, self._opcode, self._psn, self._service = core, opcode, psn, service
+    _operations = ((_core.RETH, "write"), (_core.AtomicETH, "compare_swap"), (_core.AETH, "acknowledge"))
 
-    def _made(self, operation: str) -> Frame:
-        opcode = self._opcode
-        if opcode is None:
-            opcode = self._core.opcode(self._service, operation)
-        frame: Frame = self._core.headers(int(opcode), self._psn)
-        return frame
+    def __init__(self, service: str) -> None:
+        self._service = service
 
-    def _as_frame(self) -> Frame:
-        return self._made("send")
-
-    def __truediv__(self, layer: Any) -> Frame:
-        operation = {"RETH": "write", "AtomicETH": "compare_swap", "AETH": "acknowledge"}.get(type(layer).__name__, "send")
-        frame: Frame = self._made(operation) / layer
+    def __call__(self, frame: Frame, part: Any) -> Frame:
+        first = _follower(part)
+        for header, operation in self._operations:
+            if isinstance(first, header):
+                frame[_core.BTH].opcode = _core._QueuePair.opcode(self._service, operation)
+                if operation == "acknowledge":
+                    frame[_core.BTH].ack_request = 0
         return frame
 
 
@@ -535,14 +514,15 @@ class StreamQueuePair(_QueuePairBase):
 
     # The tester's side.
 
-    def frame(self, opcode: int | None = None, *, msn: int | None = None) -> _ToStream:
+    def frame(self, opcode: int | None = None, *, msn: int | None = None) -> Frame:
         """Headers of an FPDU that is a whole message, up to DDP's: right queue and next MSN.
 
         ``frame() / DDPTagged(stag=…, to=…) / b"data"``: without ``opcode`` what follows decides. DDPTagged makes an RDMA
         Write, RDMAPReadRequest an RDMA Read Request, Terminate a Terminate, the headers of RFC 7306 what they are of,
         anything else a Send. ``msn``: another one than the next.
         """
-        return _ToStream(self, opcode, msn)
+        follower = _OfStreamsFollower(self, msn)
+        return follower.begin() if opcode is None else follower.headers(int(opcode))
 
     def listen(self) -> None:
         """The device waits for a stream, at :attr:`Stream.port`."""
@@ -606,39 +586,67 @@ class StreamQueuePair(_QueuePairBase):
 
 
 #: What the headers behind DDP's say that a message is.
-_OPCODES = {
-    "DDPTagged": 0,  # RDMA Write
-    "RDMAPReadRequest": 1,
-    "Terminate": 7,
-    "RDMAPImmediateData": 8,
-    "RDMAPAtomicRequest": 10,
-    "RDMAPAtomicResponse": 11,
-}
+_OPCODES = (
+    (_core.DDPTagged, 0),  # RDMA Write
+    (_core.RDMAPReadRequest, 1),
+    (_core.Terminate, 7),
+    (_core.RDMAPImmediateData, 8),
+    (_core.RDMAPAtomicRequest, 10),
+    (_core.RDMAPAtomicResponse, 11),
+)
 _SEND = 3
 
 
-class _ToStream(_Begun):
-    """An FPDU up to DDP's headers; its MSN is taken once."""
+class _OfStreamsFollower:
+    """What frame() / part of a stream becomes where the opcode of frame() was not given; each MSN is taken once."""
 
-    def __init__(self, qp: StreamQueuePair, opcode: int | None, msn: int | None) -> None:
-        self._qp, self._opcode, self._msn = qp, opcode, msn
+    def __init__(self, qp: StreamQueuePair, msn: int | None) -> None:
+        self._qp, self._given = qp, msn
+        self._taken: dict[int, int] = {}
 
-    def _made(self, opcode: int) -> Frame:
-        if self._opcode is not None:
-            opcode = int(self._opcode)
+    def begin(self) -> Frame:
+        """A Send's headers, until something else follows."""
+        self._begun = self.headers(_SEND)
+        frame: Frame = _core._let_follow(self._begun.copy(), self)
+        return frame
+
+    def __call__(self, frame: Frame, part: Any) -> Frame:
+        first = _follower(part)
+        opcode = next((number for header, number in _OPCODES if isinstance(first, header)), _SEND)
+        if opcode != _SEND:
+            self._give_back()
+        wanted = self.headers(opcode)
+        if _core.DDPUntagged not in wanted:
+            frame = frame.without(_core.DDPUntagged)
+        for header in (_core.DDP, _core.RDMAP, _core.DDPUntagged):
+            if header in wanted:
+                self._change(frame[header], self._begun[header], wanted[header])
+        return frame
+
+    def headers(self, opcode: int) -> Frame:
+        """Of a message of that RDMAP opcode."""
         queue = _core.iwarp.queue_of(opcode)
-        if self._msn is None and queue is not None:
-            self._msn = self._qp.msns[queue]
-            self._qp.msns[queue] = (self._msn + 1) & 0xFFFFFFFF
-        frame: Frame = _core.iwarp.headers(opcode, self._msn or 0)
+        msn = self._given or 0
+        if self._given is None and queue is not None:
+            if queue not in self._taken:
+                self._taken[queue] = self._qp.msns[queue]
+                self._qp.msns[queue] = (self._taken[queue] + 1) & 0xFFFFFFFF
+            msn = self._taken[queue]
+        frame: Frame = _core.iwarp.headers(opcode, msn)
         return frame
 
-    def _as_frame(self) -> Frame:
-        return self._made(_SEND)
+    def _give_back(self) -> None:
+        """The Send's MSN, where it is no Send after all and no later one was taken."""
+        msn = self._taken.get(0)
+        if msn is not None and self._qp.msns[0] == (msn + 1) & 0xFFFFFFFF:
+            self._qp.msns[0] = self._taken.pop(0)
 
-    def __truediv__(self, layer: Any) -> Frame:
-        frame: Frame = self._made(_OPCODES.get(type(layer).__name__, _SEND)) / layer
-        return frame
+    @staticmethod
+    def _change(header: Any, begun: Any, wanted: Any) -> None:
+        """What nobody has changed since it was begun becomes as it is wanted."""
+        for name in ("tagged", "opcode", "qn", "msn"):
+            if hasattr(header, name) and getattr(header, name) == getattr(begun, name):
+                setattr(header, name, getattr(wanted, name))
 
 
 class ProtectionDomain(Closes):

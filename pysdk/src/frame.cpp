@@ -28,6 +28,7 @@ FrameData& data_of(PyObject* self) { return as_frame(self)->data; }
 
 void destroy(PyObject* self) {
   data_of(self).~FrameData();
+  Py_CLEAR(as_frame(self)->follows);
   PyTypeObject* of = Py_TYPE(self);
   of->tp_free(self);
   Py_DECREF(of);
@@ -350,6 +351,7 @@ int assign_subscript(PyObject* self, PyObject* key, PyObject* from) {
       throw py::type_error(fmt::format("a header can take the place of another {} only", type_name(data.header(i))));
     HeaderValue value = value_of(as_header(from));
     data.change().layers[i] = std::move(value);
+    if (data.header(i).find("opcode")) Py_CLEAR(as_frame(self)->follows);
     return 0;
   });
 }
@@ -384,7 +386,11 @@ PyObject* to_octets(PyObject* self, PyObject*) {
 }
 
 PyObject* copy(PyObject* self, PyObject*) {
-  return guard([&] { return new_frame(FrameData(data_of(self))); });
+  return guard([&] {
+    PyObject* made = new_frame(FrameData(data_of(self)));
+    as_frame(made)->follows = Py_XNewRef(as_frame(self)->follows);
+    return made;
+  });
 }
 
 PyObject* get_layer(PyObject* self, PyObject* key) {
@@ -720,6 +726,22 @@ py::list segments(const py::object& frame, std::uint32_t mtu) {
   return made;
 }
 
+py::object let_follow(const py::object& frame, const py::object& follows) {
+  if (!is_frame(frame)) throw py::type_error("_let_follow() takes a Frame");
+  Py_XSETREF(as_frame(frame.ptr())->follows, Py_NewRef(follows.ptr()));
+  return frame;
+}
+
+/// What `right` goes behind: `left`, or where that awaits what follows, what it then is.
+py::object frame_before(PyObject* left, PyObject* right) {
+  PyObject* follows = as_frame(left)->follows;
+  if (!follows) return py::reinterpret_borrow<py::object>(left);
+  const py::object asked = py::reinterpret_borrow<py::object>(follows);  // whatever becomes of the frame meanwhile
+  py::object made = asked(py::reinterpret_steal<py::object>(new_frame(FrameData(data_of(left)))), py::handle(right));
+  if (!is_frame(made)) throw py::type_error("what decides by what follows gives a Frame");
+  return made;
+}
+
 }  // namespace
 
 PyTypeObject* frame_type() { return type; }
@@ -737,7 +759,8 @@ PyObject* divide(PyObject* left, PyObject* right) {
     Frame frame;
     LinkType link = LinkType::ethernet;
     if (is_frame(left)) {
-      frame = data_of(left).values();
+      const py::object before = frame_before(left, right);
+      frame = data_of(before.ptr()).values();
       link = data_of(left).link;
     } else {
       frame /= value_of(as_header(left));
@@ -809,6 +832,9 @@ void bind_frames(py::module_& module) {
   module.def("parse", &parse, py::arg("octets"), py::arg("link") = "ethernet", py::kw_only(), py::arg("strict") = false,
              py::arg("wire_length") = 0, py::arg("time_ns") = py::none(), py::arg("number") = 0,
              "A frame of these octets. Lenient: what is wrong is in its findings; strict: the first one is raised.");
+  module.def("_let_follow", &let_follow, py::arg("frame"), py::arg("follows"),
+             "That frame, from now on the copy that follows(copy, part) gives where a part is put behind it, until its "
+             "opcode is set.");
   module.def(
       "segment", &segments, py::arg("frame"), py::arg("mtu"),
       "The packets of one message at a path MTU (256 to 4096): `frame` is a request or a READ response with position\n"

@@ -109,6 +109,7 @@ int set_field(PyObject* self, PyObject* from, void* closure) {
     HeaderValue value = header->frame->data.layer_value(header->index);
     from ? set(value, attribute, from) : forget_attribute(value, attribute);
     header->frame->data.change().layers[header->index] = std::move(value);
+    if (attribute.field && attribute.field->name == "opcode") Py_CLEAR(header->frame->follows);
     return 0;
   });
 }

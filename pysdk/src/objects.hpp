@@ -16,6 +16,9 @@ namespace py = pybind11;
 
 struct FrameObject {
   PyObject_HEAD FrameData data;
+  /// Of a frame whose opcode is decided by what is put behind it: called with a copy and that part, gives the frame
+  /// that the part goes behind. Null: none, or somebody has set the opcode.
+  PyObject* follows;
 };
 
 /// A header: by itself with a value of its own, or layer `index` of a frame, which it keeps alive.

@@ -514,3 +514,49 @@ def test_a_lab_without_the_agents_program_says_where_it_was_looked_for(monkeypat
     monkeypatch.setattr(devices._core, "__file__", str(tmp_path / "_core.so"))
     with pytest.raises(DeviceError, match="no rdmawire-agent in .* RDMAWIRE_AGENT says where"):
         rdmawire.lab("rxe")
+
+
+def test_what_is_changed_in_begun_headers_goes_out(device):
+    with device.rc_qp(receives=1) as qp:
+        frame = qp.frame()
+        frame[BTH].pkey = 0x1234
+        frame.icrc = 0
+        assert (frame[BTH].pkey, frame.icrc, frame.icrc_status) == (0x1234, 0, "bad")
+        qp.wire.send(frame)
+        assert qp.wire.receive(timeout=0.1) is None  # a bad ICRC is dropped silently
+        frame = qp.frame()
+        frame[rdmawire.IPv4].ttl = 9
+        frame.payload = b"abc"
+        behind = frame / b"def"
+        assert behind[rdmawire.IPv4].ttl == 9 and behind.payload == b"abcdef"
+        with pytest.raises(AttributeError):
+            frame.nofield = 5
+
+
+def test_begun_headers_are_a_frame(device):
+    with device.rc_qp() as qp:
+        frame = qp.frame()
+        assert len(frame) == len(bytes(frame)) == len(memoryview(frame))
+        assert len((rdmawire.Ether() / frame).layers) == 1 + len(frame.layers)
+        frame.payload = bytes(700)
+        assert len(rdmawire.segment(frame, 256)) == 3
+        assert (frame.copy() / RETH())[BTH].opcode == Opcode.RC_RDMA_WRITE_ONLY
+
+
+def test_an_opcode_that_was_set_stays(device):
+    with device.rc_qp() as qp:
+        frame = qp.frame()
+        frame[BTH].opcode = Opcode.RC_SEND_ONLY
+        assert (frame / RETH())[BTH].opcode == Opcode.RC_SEND_ONLY
+        frame = qp.frame()
+        frame[BTH] = BTH(opcode=Opcode.RC_SEND_LAST)
+        assert (frame / AETH())[BTH].opcode == Opcode.RC_SEND_LAST
+        frame = qp.frame()
+        assert (frame / AETH())[BTH].opcode == Opcode.RC_ACKNOWLEDGE and (frame / AETH())[BTH].ack_request == 0
+        assert (frame / b"x")[BTH].opcode == Opcode.RC_SEND_ONLY  # the headers themselves are as they were
+
+
+def test_the_first_header_of_a_frame_decides_the_opcode_too(device):
+    with device.rc_qp() as qp:
+        assert (qp.frame() / (RETH(length=3) / b"abc"))[BTH].opcode == Opcode.RC_RDMA_WRITE_ONLY
+        assert (qp.frame() / rdmawire.Frame(payload=b"abc"))[BTH].opcode == Opcode.RC_SEND_ONLY

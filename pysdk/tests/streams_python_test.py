@@ -415,3 +415,27 @@ def test_cases_on_a_device_that_is_open(device):
     with pytest.raises(UsageError, match="has its options"):
         conformance.certify(device, faults="x")
 
+
+
+def test_what_is_changed_in_begun_headers_stays(device):
+    with device.stream() as qp:
+        headers = qp.frame()
+        headers[DDPUntagged].msn = 77
+        headers.mpa_crc = 0
+        said = headers / b"x"
+        assert (said[DDPUntagged].msn, said.mpa_crc, said.mpa_crc_status) == (77, 0, "bad")
+        asked = headers / RDMAPReadRequest()
+        assert (asked[DDPUntagged].qn, asked[DDPUntagged].msn, asked.mpa_crc) == (1, 77, 0)
+        headers[RDMAP].opcode = RDMAPOpcode.SEND_WITH_SE
+        assert (headers / DDPTagged())[RDMAP].opcode == RDMAPOpcode.SEND_WITH_SE
+
+
+def test_the_first_header_of_a_frame_decides_too(device):
+    with device.stream() as qp:
+        written = qp.frame() / (DDPTagged() / b"abc")
+        assert written[RDMAP].opcode == RDMAPOpcode.RDMA_WRITE and DDPUntagged not in written
+        assert written[rdmawire.DDP].tagged == 1
+        assert qp.msns[0] == 1  # a Write takes none
+        headers = qp.frame()
+        assert [(headers / part)[DDPUntagged].msn for part in (RDMAPReadRequest(), b"x")] == [1, 1]
+        assert qp.msns == {0: 2, 1: 2, 2: 1, 3: 1}

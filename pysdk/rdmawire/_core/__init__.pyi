@@ -5083,7 +5083,7 @@ class _Wire:
     def name(self) -> str:
         ...
 
-def _add_case(rule: str, variant: str, role: str, needs: int, caution: str, problems: str, function: Any) -> None:
+def _add_case(rule: str, variant: str, role: str, needs: int, caution: str, problems: str, function: Any) -> str:
     ...
 
 def _cases() -> list[Any]:
@@ -5099,6 +5099,9 @@ def _judge_target(name: str) -> dict[Any, Any]:
     ...
 
 def _learn_map(captures: list[str], entries: list[str]) -> str:
+    ...
+
+def _let_follow(frame: Any, follows: Any) -> Any:
     ...
 
 def _matching(patterns: list[str]) -> list[str]:
