@@ -23,6 +23,7 @@ from __future__ import annotations
 import ast
 import collections
 import dataclasses
+import inspect
 import linecache
 import os
 import textwrap
@@ -335,15 +336,23 @@ def case(
     The function gets a :class:`Bench`, or where the rule is one of iWARP an :class:`rdmawire.iwarp.IwarpBench`. It passes
     when it comes back. A failed assert is the verdict "fail", with the asserted expression as what was expected; any
     other exception is "error", with its traceback; the vocabulary's own deviations are as in C++. It may run in several
-    threads at once, each with a bench of its own.
+    threads at once, each with a bench of its own. Defined again under the same name, as where a cell of a
+    notebook runs again, it takes the place of the one before.
     """
+    if not isinstance(rule, str):
+        raise TypeError('case() takes the rule: @case("RSP-009"), with its id or alias')
     mask = needs_mask([needs] if isinstance(needs, str) else needs)
 
     def add(function: _F) -> _F:
         if not callable(function):
             raise TypeError(f"a case is a function that takes a bench, not {type(function).__name__}")
-        _core._add_case(rule, variant, role, mask, caution, possible_problems, function)
-        id = next(one["id"] for one in reversed(_core._cases()) if one["python"])
+        lazy = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+        if any(is_lazy(function) for is_lazy in lazy):
+            raise _core.UsageError(
+                f"{getattr(function, '__name__', function)}: a case is a plain function, without async and without yield: "
+                "nobody would go on with it"
+            )
+        id = _core._add_case(rule, variant, role, mask, caution, possible_problems, function)
         try:
             function.__rdmawire_case__ = id  # type: ignore[attr-defined]
         except AttributeError:
@@ -353,9 +362,15 @@ def case(
     return add
 
 
-def cases(only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]] = ()) -> list[Case]:
-    """All cases, ours and those of case(); or those whose rule's id or alias, or own id, matches (``*`` and ``?``)."""
-    chosen = set(_core._matching(_patterns(only)))
+def cases(only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None = None) -> list[Case]:
+    """All cases, ours and those of case(); or those whose rule's id or alias, or own id, matches (``*`` and ``?``).
+
+    Of an empty collection none match.
+    """
+    patterns = _patterns(only)
+    if only is not None and not patterns:
+        return []
+    chosen = set(_core._matching(patterns))
     return [Case(**one) for one in _core._cases() if one["id"] in chosen]
 
 
@@ -366,7 +381,7 @@ def rules() -> list[Rule]:
 
 def certify(
     device: str | Device = "reference",
-    only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]] = (),
+    only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None = None,
     *,
     report: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
@@ -388,7 +403,7 @@ def certify(
     ``device`` is "reference", "lab:rxe", "lab:siw" or "agent:ADDRESS" with ``wire=…``; what else open_device() takes are
     ``options``. Or it is a :class:`rdmawire.Device` that is open already: the cases run on it one after the other, it
     stays open, and nobody else uses it meanwhile; a case that hangs ends it, and the run. ``only``: rules by id or alias
-    with ``*`` and ``?``, ids of cases, or functions of case(). ``report``: a
+    with ``*`` and ``?``, ids of cases, or functions of case(); without it all of them. ``report``: a
     directory for report.json, junit.xml, index.html and a capture a case; ``resume``: that of a run that was cut off,
     which goes on. ``seed`` 0 is another one each time; the
     report tells it. ``on_result`` is called with each result as it comes, in any order; what it raises ends the run.
@@ -396,6 +411,8 @@ def certify(
     (docs/certify.md).
     """
     patterns = _patterns(only)
+    if only is not None and not patterns:
+        raise _core.UsageError("only= is empty: no case would run; leave it out to run all of them")
     ids = _core._matching(patterns)
     core, target = _target(device, options)
     run: dict[str, Any] = {
@@ -418,7 +435,7 @@ def certify(
 
 def _target(device: str | Device, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """A device by name, or the module's one that is open; and the options as the module takes them."""
-    from rdmawire.devices import _agent_program
+    from rdmawire.devices import Device, _agent_program
 
     target: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     for key in ("faults", "allow"):
@@ -426,10 +443,16 @@ def _target(device: str | Device, options: Mapping[str, Any]) -> tuple[Any, dict
             target[key] = [target[key]]
     if isinstance(device, str) and device.startswith("lab:") and "agent" not in target:
         target["agent"] = _agent_program()
-    return device if isinstance(device, str) else device._core, target
+    if isinstance(device, str):
+        return device, target
+    if not isinstance(device, Device):
+        raise TypeError(f"device= is a name, or a Device that is open, not {type(device).__name__}")
+    return device._core, target
 
 
-def _patterns(only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]]) -> list[str]:
+def _patterns(only: str | Callable[..., Any] | Iterable[str | Callable[..., Any]] | None) -> list[str]:
+    if only is None:
+        return []
     if isinstance(only, str) or callable(only):
         only = [only]
     return [one if isinstance(one, str) else _id_of(one) for one in only]

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 
 #include "conformance/cases/iwarp/bench.hpp"
 #include "conformance/report/assessment.hpp"
@@ -73,9 +74,37 @@ class PythonScript final : public conformance::Script {
     play(bench, {.streams = &bench}, stream_bench_object);
   }
 
+  /// Whether this is what `function` was before its definition ran again, as in a notebook.
+  [[nodiscard]] bool was(const py::object& function) const {
+    const auto name = [](const py::handle& of, const char* attribute) {
+      return py::getattr(of, attribute, py::none()).cast<py::object>();
+    };
+    const py::object qualified = name(function, "__qualname__");
+    if (!py::isinstance<py::str>(qualified) || py::cast<std::string>(qualified).ends_with("<lambda>")) return false;
+    return qualified.equal(name(function_, "__qualname__")) &&
+           name(function, "__module__").equal(name(function_, "__module__"));
+  }
+  /// From now on; what runs goes on as it began.
+  void become(py::object function) {
+    const auto before = py::reinterpret_steal<py::object>(std::exchange(function_, function.release()));
+  }
+
   const std::string variant, problems;
 
  private:
+  /// A coroutine or a generator has done nothing yet, and nobody goes on with it.
+  static std::optional<CaseEnd> end_of(const py::object& result) {
+    const bool is_lazy = py::hasattr(result, "__await__") || py::hasattr(result, "__anext__") ||
+                         (py::hasattr(result, "__next__") && py::hasattr(result, "send"));
+    if (!is_lazy) return {};
+    if (py::hasattr(result, "close")) result.attr("close")();
+    return CaseEnd{{Verdict::error,
+                    {},
+                    fmt::format("the case gave a {} in place of running: a case is a plain function, without async and "
+                                "without yield",
+                                Py_TYPE(result.ptr())->tp_name)}};
+  }
+
   template <class AnyBench>
   void play(AnyBench& bench, const BenchHandle& what, py::object (*object_of)(std::shared_ptr<BenchHandle>)) const {
     std::optional<CaseEnd> end;
@@ -84,7 +113,8 @@ class PythonScript final : public conformance::Script {
       const Runs runs(bench.device());
       const auto handle = std::make_shared<BenchHandle>(what);
       try {
-        function_(object_of(handle));
+        const auto function = py::reinterpret_borrow<py::object>(function_);  // which may be replaced meanwhile
+        end = end_of(function(object_of(handle)));
       } catch (py::error_already_set& error) {
         end = case_end_of(error);
         if (!end) end = CaseEnd{judgement_of(error)};
@@ -197,8 +227,9 @@ py::dict dict_of(const Case& which, bool added) {
   return d;
 }
 
-void add(const std::string& rule_name, const std::string& variant, const std::string& role, std::uint32_t needs,
-         const std::string& caution, const std::string& problems, py::object function) {
+/// Gives the case's id.
+std::string add(const std::string& rule_name, const std::string& variant, const std::string& role, std::uint32_t needs,
+                const std::string& caution, const std::string& problems, py::object function) {
   const conformance::Rule* rule = conformance::find_rule(rule_name);
   if (!rule)
     raise(ErrorClass::usage,
@@ -210,24 +241,36 @@ void add(const std::string& rule_name, const std::string& variant, const std::st
       "role");
   const auto careful = chosen(
       caution, {conformance::Caution::none, conformance::Caution::slow, conformance::Caution::dangerous}, "caution");
-  // For ever, as cases are.
-  static std::mutex mutex;
+  // For ever, as cases are. One thread at a time has the interpreter, and nothing below lets go of it.
   static std::deque<PythonScript> scripts;
-  const std::lock_guard lock(mutex);
+  static std::map<const Case*, PythonScript*> script_of;
   const conformance::Family family = contains(rule->services, conformance::Services::iwarp)
                                          ? conformance::Family::iwarp
                                          : conformance::Family::infiniband;
+  const std::string id = std::string(rule->id) + (variant.empty() ? "" : "/") + variant;
+  if (const Case* same = conformance::find_case(id)) {
+    const auto found = script_of.find(same);
+    if (found == script_of.end() || !found->second->was(function))
+      raise(ErrorClass::usage, fmt::format("there is a case {} already; another variant=\"…\" tells them apart", id));
+    if (same->role != as || same->needs != static_cast<conformance::Need>(needs) || same->caution != careful ||
+        same->possible_problems != problems)
+      raise(ErrorClass::usage,
+            fmt::format("the case {} is there already, and only its function can be replaced: role, needs, caution and "
+                        "possible_problems stay; another variant=\"…\" makes another case",
+                        id));
+    found->second->become(std::move(function));
+    return id;
+  }
   PythonScript& script = scripts.emplace_back(family, std::move(function), variant, problems);
-  Case made{.rule = conformance::RuleId::at(static_cast<std::size_t>(rule - conformance::rules.data())),
-            .variant = script.variant,
-            .role = as,
-            .needs = static_cast<conformance::Need>(needs),
-            .run = script,
-            .caution = careful,
-            .possible_problems = script.problems};
-  if (!conformance::add_case(made))
-    raise(ErrorClass::usage,
-          fmt::format("there is a case {} already; another variant=\"…\" tells them apart", made.id()));
+  const Case made{.rule = conformance::RuleId::at(static_cast<std::size_t>(rule - conformance::rules.data())),
+                  .variant = script.variant,
+                  .role = as,
+                  .needs = static_cast<conformance::Need>(needs),
+                  .run = script,
+                  .caution = careful,
+                  .possible_problems = script.problems};
+  script_of[conformance::add_case(made)] = &script;
+  return id;
 }
 
 /// Makes an eventfd readable.

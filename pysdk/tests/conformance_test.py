@@ -335,3 +335,74 @@ def test_runs_in_several_threads_at_once():
 def test_the_reference_endpoint_of_iwarp_is_certified_too():
     report = conformance.certify(only="rdmap.*", seed=1)
     assert len(report) > 3 and report.ok
+
+
+def test_a_case_that_would_never_run_is_refused():
+    async def later(bench):
+        raise AssertionError
+
+    def bit_by_bit(bench):
+        yield
+        raise AssertionError
+
+    for number, function in enumerate((later, bit_by_bit)):
+        with pytest.raises(UsageError, match="plain function"):
+            conformance.case(OURS, variant=f"lazy {number}")(function)
+
+
+def test_a_case_that_gives_something_lazy_is_an_error():
+    async def later():
+        raise AssertionError
+
+    @conformance.case(OURS, variant="gives a coroutine")
+    def gives_a_coroutine(bench):
+        return later()
+
+    @conformance.case(OURS, variant="gives a generator")
+    def gives_a_generator(bench):
+        return (one for one in [1])
+
+    for case in (gives_a_coroutine, gives_a_generator):
+        result = conformance.certify(only=case, seed=1)[case]
+        assert result.verdict == "error" and "plain function" in result.actual
+
+
+def test_an_empty_choice_is_no_choice_of_all():
+    for empty in ([], (), set()):
+        with pytest.raises(UsageError, match="empty"):
+            conformance.certify(only=empty)
+        assert conformance.cases(empty) == []
+    assert len(conformance.cases()) == len(conformance.cases(None)) > 100
+
+
+def test_a_case_that_is_defined_again_takes_the_place_of_the_one_before():
+    def define(verdict, **more):
+        @conformance.case(OURS, variant="defined again", **more)
+        def defined_again(bench):
+            assert verdict == "pass"
+
+        return defined_again
+
+    assert conformance.certify(only=define("fail"), seed=1).counts == {"fail": 1}
+    assert conformance.certify(only=define("pass"), seed=1).counts == {"pass": 1}
+    with pytest.raises(UsageError, match="only its function can be replaced"):
+        define("pass", role="requester")
+
+    with pytest.raises(UsageError, match="already"):
+
+        @conformance.case(OURS, variant="defined again")
+        def of_another_name(bench):
+            pass
+
+
+def test_a_case_without_its_rule_says_so():
+    with pytest.raises(TypeError, match="takes the rule"):
+
+        @conformance.case
+        def without_parentheses(bench):
+            pass
+
+
+def test_what_is_no_device_is_no_device():
+    with pytest.raises(TypeError, match="device= is a name"):
+        conformance.certify(device=5)
