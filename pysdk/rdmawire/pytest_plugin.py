@@ -14,7 +14,10 @@ with ``--rdma-wire`` and ``--rdma-allow``. A lab is booted once a session; a ref
 
 from __future__ import annotations
 
+import hashlib
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,37 +171,70 @@ class Capture:
         self._folder = folder
         self._name = name
         self.path: Path | None = None
+        self._aside: Path | None = None  # what was recorded until the device went
 
     def save(self, path: str | Path | None = None) -> Path:
         """Writes what was sent and received until now, and gives where."""
         target = Path(path) if path is not None else self._folder / f"{self._name}.pcapng"
         target.parent.mkdir(parents=True, exist_ok=True)
-        self._device.save(target, comments=[f"test {self._name}"])
+        if self._aside is not None:
+            shutil.copyfile(self._aside / "capture", target)
+        else:
+            self._device.save(target, comments=[f"test {self._name}"])
         self.path = target
         return target
+
+    def _put_aside(self) -> None:
+        """What was recorded outlives the device: whether the test fails is known when all its fixtures have ended."""
+        from rdmawire import Error
+
+        folder = Path(tempfile.mkdtemp(prefix="rdmawire-"))
+        try:
+            self._device.save(folder / "capture", comments=[f"test {self._name}"])
+            self._aside = folder
+        except (Error, OSError):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _forget(self) -> None:
+        if self._aside is not None:
+            shutil.rmtree(self._aside, ignore_errors=True)
+
+
+def _file_name(nodeid: str) -> str:
+    """One that a file system takes, and that no other test has."""
+    readable = re.sub(r"[^A-Za-z0-9_.\-]+", "-", nodeid).strip("-")[:150]
+    return f"{readable}-{hashlib.sha256(nodeid.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
 @pytest.fixture
 def rdma_capture(request: pytest.FixtureRequest, rdma_device: devices.Device, tmp_path: Path) -> Iterator[Capture]:
     """Keeps what goes over the wire; where the test fails, it is written as a pcapng, and the report says where."""
     folder = request.config.getoption("--rdma-captures")
-    name = re.sub(r"[^\w.\-]+", "-", request.node.nodeid.split("/")[-1]).strip("-")
-    capture = Capture(rdma_device, Path(folder) if folder else tmp_path, name)
+    capture = Capture(rdma_device, Path(folder) if folder else tmp_path, _file_name(request.node.nodeid))
     rdma_device.record()
     request.node.stash[_capture_key] = capture
     yield capture
     if not rdma_device.closed:
+        capture._put_aside()
         rdma_device.record(0)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A test that failed has its capture written, while its device is still there."""
+    """A test that failed, in itself or in a fixture, has its capture written."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     capture = item.stash.get(_capture_key, None)
-    if report.when != "call" or not report.failed or capture is None:
+    if capture is None:
         return
+    if report.failed:
+        _keep(capture, report)
+    if report.when == "teardown":
+        capture._forget()
+        del item.stash[_capture_key]
+
+
+def _keep(capture: Capture, report: Any) -> None:
     from rdmawire import Error
 
     try:

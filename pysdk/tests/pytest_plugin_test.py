@@ -2,6 +2,7 @@
 
 import os
 import sys
+import textwrap
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_a_failing_test_leaves_its_capture(run, pytester):
 
     result = run(STORY, "--rdma-fault", "unknown-key-invalid-request", "--rdma-captures", "caught")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*rdma_capture*", "what was on the wire: *test_a_wrong_key_is_refused.pcapng"])
+    result.stdout.fnmatch_lines(["*rdma_capture*", "what was on the wire: *test_a_wrong_key_is_refused-*.pcapng"])
     (path,) = (pytester.path / "caught").iterdir()
     with rdmawire.open_wire(f"file:{path},read") as back:
         frames = list(back)
@@ -139,3 +140,69 @@ def test_streams_of_iwarp_are_captured_too(run, pytester):
     from rdmawire import RDMAP, open_capture
 
     assert any(RDMAP in pdu for packet in open_capture(kept).packets() for pdu in packet.pdus)
+
+
+SAYS_AND_FAILS = """
+    import pytest
+
+    def say(device, text):
+        with device.rc_qp(receives=1) as qp:
+            qp.wire.send(qp.frame() / text)
+            assert qp.cq.wait().good
+"""
+
+
+def captured(folder):
+    """The texts that were sent, of each capture there."""
+    import rdmawire
+
+    def texts(path):
+        with rdmawire.open_wire(f"file:{path},read") as back:
+            return [frame.payload for frame in back if frame.payload]
+
+    return sorted(texts(path) for path in folder.iterdir())
+
+
+def test_each_test_has_a_file_of_its_own(run, pytester):
+    test = SAYS_AND_FAILS + (
+        """
+    @pytest.mark.parametrize("text", ["a/b", "c/b", "long" * 75])
+    def test_fails(rdma_device, rdma_capture, text):
+        say(rdma_device, b"{} " + text.encode())
+        assert False
+"""
+    )
+    for folder in ("a", "b"):
+        pytester.mkdir(folder)
+        (pytester.path / folder / "__init__.py").write_text("")
+        (pytester.path / folder / "test_x.py").write_text(textwrap.dedent(test.replace("{}", folder)))
+    run("", "--rdma-captures", "caught").assert_outcomes(failed=6)
+    texts = [f"{folder} {text}".encode() for folder in "ab" for text in ("a/b", "c/b", "long" * 75)]
+    assert captured(pytester.path / "caught") == sorted([text] for text in texts)
+
+
+@pytest.mark.parametrize("when", ["setup", "teardown"])
+def test_a_fixture_that_fails_leaves_the_capture_of_its_test(run, pytester, when):
+    result = run(
+        SAYS_AND_FAILS
+        + f"""
+    @pytest.fixture
+    def broken(rdma_device, rdma_capture):
+        if "{when}" == "teardown":
+            yield
+        say(rdma_device, b"fixture!")
+        assert False
+        yield
+
+    def test(broken):
+        pass
+
+    def test_that_passes(rdma_device, rdma_capture):
+        say(rdma_device, b"nobody asks")
+""",
+        "--rdma-captures",
+        "caught",
+    )
+    result.assert_outcomes(passed=2 if when == "teardown" else 1, errors=1)
+    result.stdout.fnmatch_lines(["*rdma_capture*", "what was on the wire: *pcapng"])
+    assert captured(pytester.path / "caught") == [[b"fixture!"]]
