@@ -366,9 +366,8 @@ class RemoteTarget final : public AgentTarget {
       });
       if (done == outcome.completions.end()) continue;
       window.request = 0;
-      if (done->status != device::Status::success) continue;
-      window.bound = true;
-      window.key = window.next_key;
+      window.bound = true;  // of one that was flushed nobody knows: rxe binds before earlier requests have completed
+      if (done->status == device::Status::success) window.key = window.next_key;
     }
     name_windows();
   }
