@@ -14,6 +14,7 @@ from typing import Any
 
 from rdmawire import _core
 from rdmawire._core import PlayedFrame
+from rdmawire.captures import open_capture
 from rdmawire.devices import Device
 from rdmawire.wires import Wire, open_wire
 
@@ -54,7 +55,8 @@ class ReplayReport:
         return self._text
 
     def __repr__(self) -> str:
-        return f"<ReplayReport {self._text.splitlines()[0] if self._text else ''}>"
+        ended = f"; ended early: {self.trouble}" if self.trouble else ""
+        return f"<ReplayReport {self._text.splitlines()[0] if self._text else ''}{ended}>"
 
 
 class ReactiveReport:
@@ -110,7 +112,9 @@ class _Prepared:
                 "allow_multicast",
                 all(one.capabilities.virtual_time or one.name.startswith(("null", "pair:")) for one in wires),
             )
-            self.player = _core._Player(_paths(captures), [one._core for one in wires], given)
+            paths = _paths(captures)
+            _check_first(paths)
+            self.player = _core._Player(paths, [one._core for one in wires], given)
         except BaseException:
             self.close()
             raise
@@ -171,6 +175,13 @@ def _paths(paths: Captures) -> list[str]:
     return [os.fspath(path) for path in paths]
 
 
+def _check_first(paths: list[str]) -> None:
+    """CaptureError where there is nothing to play. A pipe is opened once only, by who plays it."""
+    if paths and (os.path.isfile(paths[0]) or not os.path.exists(paths[0])):
+        with open_capture(paths[0]):
+            pass
+
+
 def replay(
     capture: Captures,
     wire: Wires = None,
@@ -189,7 +200,8 @@ def replay(
     called with each :class:`PlayedFrame` before it is sent, before faults: None lets it go, False drops it, octets or a
     Frame go in its place. ``on_progress`` is called with sent,
     octets, frames_per_second, … What either raises ends the replay and comes out here. ``dry_run`` sends nothing;
-    ``report.differences`` has what would be rewritten. Interfaces that may lead anywhere need ``allow_target``.
+    ``report.differences`` has what would be rewritten. Interfaces that may lead anywhere need ``allow_target``. The first
+    capture must be one, else CaptureError; what is wrong later is the report's ``trouble``.
 
     Options are those of the command, with underscores: speed, pps, bps, top, burst, max_gap, spin, preload; loops,
     pause, continue_psns, ip_step, qp_step; limit, most_octets, seconds, include, exclude, split; unmapped, others, crc,

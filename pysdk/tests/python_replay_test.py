@@ -164,8 +164,14 @@ def test_what_makes_no_sense(tmp_path):
                 wrong()
         with pytest.raises(TypeError):
             replay(RPING, a, on_frame=5)
-        missing = replay(tmp_path / "missing.pcap", a)
-        assert not missing.ok and "missing.pcap" in missing.trouble
+        (tmp_path / "no capture").write_text("nothing of the kind")
+        for name in ("missing.pcap", "no capture"):
+            with pytest.raises(CaptureError, match=name):
+                replay(tmp_path / name, a)
+            with pytest.raises(CaptureError, match=name):
+                replay(tmp_path / name, dry_run=True)
+        later = replay([RPING, tmp_path / "missing.pcap"], a)
+        assert not later.ok and "missing.pcap" in later.trouble and later.trouble in repr(later)
     with pytest.raises(UsageError, match="allow_target"):
         replay(RPING, "packet:lo")
 
