@@ -39,3 +39,43 @@ def test_a_device_is_fuzzed_for_minutes(tmp_path, device):
     assert [one for one in report["findings"] if one["reproduced"]]
     for one in report["findings"]:
         assert (tmp_path / one["directory"] / "reproduce.py").exists()
+
+
+REQ, REP, RTU, DREQ, DREP = 0x10, 0x13, 0x14, 0x15, 0x16
+SEND_ONLY, WRITE_ONLY, READ_REQUEST, ACKNOWLEDGE = 4, 10, 12, 17
+POST_SEND = 2
+MANAGED = {
+    # The tester connects; both ends ask; the tester disconnects, and the queue pair is silent.
+    "passive": [
+        {"do": "cm", "opcode": REQ, "own_psn": 2000, "depth": 4, "retries": 2, "timeout": 6},
+        {"do": "cm_accept", "count": 4, "length": 64},
+        {"do": "cm", "opcode": RTU},
+        {"do": "request", "opcode": SEND_ONLY, "payload": 8, "flags": 1},
+        {"do": "request", "opcode": WRITE_ONLY, "length": 8, "payload": 8, "flags": 1},
+        {"do": "request", "opcode": READ_REQUEST, "length": 8},
+        {"do": "post", "opcode": POST_SEND, "length": 300},
+        {"do": "answer", "opcode": ACKNOWLEDGE, "psn": 1, "syndrome": 31},
+        {"do": "cm", "opcode": DREQ},
+        {"do": "request", "opcode": SEND_ONLY, "payload": 8, "flags": 1},
+    ],
+    # The device connects, and disconnects.
+    "active": [
+        {"do": "cm_connect", "retries": 2},
+        {"do": "cm", "opcode": REP, "own_psn": 7, "depth": 4},
+        {"do": "request", "opcode": WRITE_ONLY, "length": 8, "payload": 8, "flags": 1},
+        {"do": "cm_disconnect"},
+        {"do": "cm", "opcode": DREP},
+    ],
+}
+
+
+@pytest.mark.skipif(not LAB, reason="needs RDMAWIRE_LAB=1: it boots a virtual machine")
+@pytest.mark.parametrize("side", MANAGED)
+def test_connections_of_a_real_communication_manager_are_followed(tmp_path, side):
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"family": "roce", "seed": 1, "steps": MANAGED[side]}))
+    done = subprocess.run(
+        [sys.executable, "-m", "rdmawire.fuzz", "--target", "lab:rxe", "--replay", str(script)],
+        env=dict(os.environ, PYTHONPATH=PYTHON), capture_output=True, text=True, timeout=200,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
