@@ -16,7 +16,7 @@ namespace rdmawire::captures {
 namespace {
 using Kind = CaptureError::Kind;
 constexpr std::size_t flush_at = 1024 * 1024;
-constexpr std::uint32_t default_snap_length = 262144;
+constexpr std::uint32_t default_snap_length = Reader::usual_snap_length;
 }  // namespace
 
 struct Writer::State {
@@ -36,7 +36,8 @@ struct Writer::State {
   std::uint64_t last_whole = 0;  // where the last record that was flushed whole ends
   std::uint64_t records = 0;
   std::vector<LinkType> interfaces;
-  bool header_written = false;  // pcap's waits for the link type
+  std::uint32_t most_octets = default_snap_length;  // of a record in a pcap file: what readers take
+  bool header_written = false;                      // pcap's waits for the link type
   bool closed = false;
   std::optional<CaptureError> error;
 
@@ -114,6 +115,7 @@ struct Writer::State {
     number(4, 2);
     number(0, 8);  // time zone and accuracy: always zero in practice
     number(interface.snap_length == 0 ? default_snap_length : interface.snap_length, 4);
+    most_octets = std::max(interface.snap_length, default_snap_length);
     std::uint32_t link = static_cast<std::uint16_t>(interface.link);
     if (interface.fcs_length) link |= 0x04000000u | static_cast<std::uint32_t>(*interface.fcs_length / 2) << 28;
     number(link, 4);
@@ -126,7 +128,7 @@ struct Writer::State {
     number(ticks & 0xffffffff, 4);
   }
 
-  Result fail(std::string what, std::string place = {}) {
+  CaptureError error_of(std::string what, std::string place) const {
     CaptureError e;
     e.kind = Kind::write;
     e.file = name;
@@ -134,7 +136,19 @@ struct Writer::State {
     e.record = e.place.empty() ? 0 : records + 1;
     e.offset = flushed + buffer.size();
     e.what = std::move(what);
-    e.follows = "stopped after " + std::to_string(records) + (records == 1 ? " packet" : " packets");
+    e.follows = " after " + std::to_string(records) + (records == 1 ? " packet" : " packets");
+    return e;
+  }
+  /// What was asked for cannot be written. Nothing of it was, and the writing goes on.
+  [[nodiscard]] tl::unexpected<CaptureError> refuse(std::string what, std::string place = {}) const {
+    CaptureError e = error_of(std::move(what), std::move(place));
+    e.follows = "refused" + e.follows;
+    return tl::unexpected(std::move(e));
+  }
+  /// The file cannot be written further.
+  Result fail(std::string what) {
+    CaptureError e = error_of(std::move(what), {});
+    e.follows = "stopped" + e.follows;
     error = e;
     return tl::unexpected(std::move(e));
   }
@@ -234,12 +248,9 @@ tl::expected<std::uint32_t, CaptureError> Writer::add_interface(const Interface&
   } else if (state.interfaces.empty()) {
     state.pcap_header(interface);
   } else if (state.interfaces.front() != interface.link) {
-    return tl::unexpected(state
-                              .fail("link type " + std::to_string(static_cast<std::uint16_t>(interface.link)) +
-                                    " after link type " +
-                                    std::to_string(static_cast<std::uint16_t>(state.interfaces.front())) +
-                                    ": a pcap file holds one, write pcapng instead")
-                              .error());
+    return state.refuse("link type " + std::to_string(static_cast<std::uint16_t>(interface.link)) +
+                        " after link type " + std::to_string(static_cast<std::uint16_t>(state.interfaces.front())) +
+                        ": a pcap file holds one, write pcapng instead");
   }
   state.interfaces.push_back(interface.link);
   if (const Result r = state.flush_when_large(); !r) return tl::unexpected(r.error());
@@ -251,18 +262,22 @@ Writer::Result Writer::write(const Record& record, std::span<const std::string_v
   if (state.error) return tl::unexpected(*state.error);
   const auto place = [&] { return "record " + std::to_string(state.records + 1); };
   if (record.interface >= state.interfaces.size())
-    return state.fail("interface " + std::to_string(record.interface) + " where " +
-                          std::to_string(state.interfaces.size()) + " were described",
-                      place());
-  if (record.time < 0) return state.fail("a time before 1970 cannot be written", place());
+    return state.refuse("interface " + std::to_string(record.interface) + " where " +
+                            std::to_string(state.interfaces.size()) + " were described",
+                        place());
+  if (record.time < 0) return state.refuse("a time before 1970 cannot be written", place());
   if (record.bytes.size() > Reader::max_record / 2)
-    return state.fail("length " + std::to_string(record.bytes.size()) + " exceeds the " +
-                          std::to_string(Reader::max_record / 2) + " octets that a record may have",
-                      place());
+    return state.refuse("length " + std::to_string(record.bytes.size()) + " exceeds the " +
+                            std::to_string(Reader::max_record / 2) + " octets that a record may have",
+                        place());
 
   if (state.format == Format::pcap) {
     constexpr std::int64_t second = 1'000'000'000;
-    if (record.time / second > 0xffffffff) return state.fail("a time after 2106 does not fit into pcap", place());
+    if (record.time / second > 0xffffffff) return state.refuse("a time after 2106 does not fit into pcap", place());
+    if (record.bytes.size() > state.most_octets)
+      return state.refuse("length " + std::to_string(record.bytes.size()) + " exceeds the " +
+                              std::to_string(state.most_octets) + " octets that the file's header announces",
+                          place());
     state.number(static_cast<std::uint64_t>(record.time / second), 4);
     state.number(static_cast<std::uint64_t>(record.time % second / (state.nanoseconds ? 1 : 1000)), 4);
     state.number(record.bytes.size(), 4);
@@ -305,8 +320,8 @@ Writer::Result Writer::write(std::uint32_t interface, const InterfaceStatistics&
   State& state = *state_;
   if (state.error) return tl::unexpected(*state.error);
   if (interface >= state.interfaces.size())
-    return state.fail("statistics of interface " + std::to_string(interface) + " where " +
-                      std::to_string(state.interfaces.size()) + " were described");
+    return state.refuse("statistics of interface " + std::to_string(interface) + " where " +
+                        std::to_string(state.interfaces.size()) + " were described");
   if (state.format == Format::pcap) return {};
   const std::size_t begin = state.begin_block(pcapng::interface_statistics);
   state.number(interface, 4);

@@ -20,8 +20,10 @@ namespace rdmawire::captures {
 
 /// Writes one capture. Files are little endian on every machine.
 ///
-/// An error ends the writing: it is returned again by every later call. A plain file that could not be written further
-/// (disk full) is cut after its last whole record, so that what was written can be read.
+/// What cannot be written (a time, a length, an interface that the format or the file does not have) is refused:
+/// nothing of it is written, and the writing can go on. That the file cannot be written further (disk full) ends it:
+/// the error is returned again by every later call, and a plain file is cut after its last whole record, so that what
+/// was written can be read.
 class Writer {
  public:
   using Result = tl::expected<void, CaptureError>;
@@ -49,8 +51,9 @@ class Writer {
   tl::expected<std::uint32_t, CaptureError> add_interface(const Interface& interface);
 
   /// Writes a packet: bytes, time, wire_length, interface, options (comments, flags, drop count as they were read) and
-  /// then `comments`. pcap keeps neither options nor comments. A time before 1970 or an interface that was not added is
-  /// an error.
+  /// then `comments`. pcap keeps neither options nor comments. Refused are a time before 1970, in pcap one after
+  /// 2106, an interface that was not added, and more octets than readers take: in pcap the file's snap length, or
+  /// 262144 where that is less.
   Result write(const Record& record, std::span<const std::string_view> comments = {});
 
   /// Writes an Interface Statistics Block; pcap has none and ignores it.

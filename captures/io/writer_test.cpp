@@ -187,7 +187,7 @@ TEST(Writer, OptionsOfARecordAreCarriedOver) {
                 "0180 0200 abcd0000 0100 0800 616e642074686973 0000 0000"));
 }
 
-TEST(Writer, WhatDoesNotFitIsAnErrorAndStaysOne) {
+TEST(Writer, WhatDoesNotFitIsRefusedAndTheWritingGoesOn) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.pcap");
   auto writer = Writer::create(path);
@@ -200,18 +200,51 @@ TEST(Writer, WhatDoesNotFitIsAnErrorAndStaysOne) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(
       to_string(refused.error()),
-      path + ": link type 247 after link type 1: a pcap file holds one, write pcapng instead; stopped after 1 packet");
-  EXPECT_FALSE(writer->write(record_of(hex("02"), 2)));
-  EXPECT_FALSE(writer->close());
-  EXPECT_FALSE(writer->close());
+      path + ": link type 247 after link type 1: a pcap file holds one, write pcapng instead; refused after 1 packet");
+  constexpr std::int64_t in_2107 = 4'330'000'000'000'000'000;
+  for (const auto& [record, why] : {std::pair(record_of(hex("02"), 2, 3), "interface 3 where 1 were described"),
+                                    std::pair(record_of(hex("02"), -1), "a time before 1970"),
+                                    std::pair(record_of(hex("02"), in_2107), "after 2106")}) {
+    const auto result = writer->write(record);
+    ASSERT_FALSE(result);
+    EXPECT_THAT(to_string(result.error()), HasSubstr(why));
+  }
+  ASSERT_TRUE(writer->write(record_of(hex("02"), 2)));
+  EXPECT_EQ(writer->records(), 2u);
+  EXPECT_TRUE(writer->close());
+  EXPECT_TRUE(writer->close());
+  const Whole whole = read_all(Reader::open(path));
+  EXPECT_EQ(whole.error, "");
+  ASSERT_EQ(whole.packets.size(), 2u);
 
   auto early = Writer::create(directory.file("y.pcapng"));
   EXPECT_EQ(to_string(early->write(record_of(hex("01"), 1)).error()),
             directory.file("y.pcapng") +
-                ": record 1 at byte 32: interface 0 where 0 were described; stopped after 0 packets");
+                ": record 1 at byte 32: interface 0 where 0 were described; refused after 0 packets");
   auto before = Writer::create(directory.file("z.pcapng"));
   ASSERT_TRUE(before->add_interface({}));
   EXPECT_THAT(to_string(before->write(record_of(hex("01"), -1)).error()), HasSubstr("a time before 1970"));
+}
+TEST(Writer, ARecordThatNoReaderOfAPcapFileTakesIsRefused) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("x.pcap");
+  for (const std::uint32_t snap : {0u, 96u, 300'000u}) {
+    const std::size_t most = std::max(snap, Reader::usual_snap_length);
+    auto writer = Writer::create(path);
+    Interface interface;
+    interface.snap_length = snap;
+    ASSERT_TRUE(writer->add_interface(interface));
+    const Octets fits(most), exceeds(most + 1);
+    ASSERT_TRUE(writer->write(record_of(fits, 1)));
+    const auto refused = writer->write(record_of(exceeds, 2));
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(to_string(refused.error()), HasSubstr("length " + std::to_string(most + 1) + " exceeds the"));
+    ASSERT_TRUE(writer->write(record_of(fits, 3)));
+    ASSERT_TRUE(writer->close());
+    const Whole whole = read_all(Reader::open(path));
+    EXPECT_EQ(whole.error, "") << snap;
+    EXPECT_EQ(whole.packets.size(), 2u) << snap;
+  }
 }
 TEST(Writer, CannotBeCreated) {
   const auto writer = Writer::create("/nonexistent/x.pcap");

@@ -142,8 +142,6 @@ class CaptureWriter {
     if (const Writer::Result result = work(open()); !result) fail(result.error());
   }
   std::uint32_t add(const captures::Interface& interface) {
-    // A link that the file cannot hold ends the writing: what was written before is to be in the file.
-    if (const Writer::Result flushed = open().flush(); !flushed) fail(flushed.error());
     const auto added = open().add_interface(interface);
     if (!added) fail(added.error());
     if (links_.size() <= *added) links_.resize(*added + 1);

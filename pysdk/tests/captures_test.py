@@ -318,7 +318,28 @@ def test_what_cannot_be_written_says_why(tmp_path):
         out.write(bytes(60))
 
 
-def test_a_link_that_the_file_does_not_have_ends_the_writing(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "refused", "why"),
+    [
+        ("x.pcapng", {"interface": 3}, "interface 3 where 1 were described"),
+        ("x.pcapng", {"time_ns": -1}, "a time before 1970"),
+        ("x.pcap", {"time_ns": 4_400_000_000 * 10**9}, "after 2106"),
+        ("x.pcap", {"frame": bytes(400_000)}, "exceeds the 262144 octets"),
+        ("x.pcap", {"link": "infiniband"}, "a pcap file holds one"),
+    ],
+)
+def test_a_packet_that_is_refused_costs_no_other(tmp_path, name, refused, why):
+    out = rdmawire.create_capture(tmp_path / name)
+    for time in range(500):
+        out.write(bytes(60), time_ns=time)
+    with pytest.raises(rdmawire.CaptureError, match=why):
+        out.write(**{"frame": bytes(60), **refused})
+    out.write(bytes(60), time_ns=500)
+    out.close()
+    assert len(list(rdmawire.open_capture(tmp_path / name))) == 501
+
+
+def test_a_link_that_the_file_does_not_have_is_refused(tmp_path):
     with (
         pytest.raises(rdmawire.CaptureError, match="link type 247 after link type 1: a pcap file holds one") as failure,
         rdmawire.create_capture(tmp_path / "x.pcap") as out,
