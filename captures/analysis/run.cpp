@@ -248,7 +248,7 @@ RunResult run(const RunOptions& options) {
     only.emplace(pipeline.wanted()->ends[0].address, pipeline.wanted()->ends[1].address);
   }
 
-  const unsigned shares = seekable && !options.filter && !only ? std::max(1U, options.threads) : 1;
+  const unsigned shares = seekable && !options.filter && !only ? Walk::shares(options.threads) : 1;
   std::vector<std::unique_ptr<Pipeline>> pipelines;
   for (unsigned share = 0; share < shares; ++share) {
     pipelines.push_back(std::make_unique<Pipeline>(options, share, shares));

@@ -3,10 +3,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <chrono>
-#include <thread>
 
+#include "captures/analysis/workers.hpp"
 #include "dissectors/protocol/time.hpp"
 
 namespace rdmawire::captures::analysis {
@@ -134,15 +135,19 @@ Walk::Walk(const WalkOptions& options, std::vector<std::string>& troubles)
   to_ = to_.from_origin(origin);
 }
 
+unsigned Walk::shares(unsigned threads) {
+  return static_cast<unsigned>(std::clamp<std::size_t>(threads, 1, most_workers));
+}
+
 bool Walk::seekable() const {
   return std::all_of(files_.begin(), files_.end(), [](const OpenFile& file) { return file.seekable; });
 }
 
 void Walk::divide(unsigned shares, const std::function<void(unsigned)>& work) {
-  std::vector<std::thread> threads;
-  for (unsigned share = 1; share < shares; ++share) threads.emplace_back(work, share);
-  work(0);
-  for (std::thread& thread : threads) thread.join();
+  std::atomic<unsigned> next = 0;
+  work_together(shares, [&] {
+    for (unsigned share = next++; share < shares; share = next++) work(share);
+  });
 }
 
 void Walk::through(FrameTaker& taker, bool first, Input& input, std::vector<std::string>& troubles) {

@@ -88,7 +88,9 @@ class Walk {
   /// Gives `taker` all frames within the boundaries. `first`: this is the first, or the only, thread: then `input` and
   /// `troubles` are filled, and progress is told.
   void through(FrameTaker& taker, bool first, Input& input, std::vector<std::string>& troubles);
-  /// Calls `work(share)` for each share from 0 on, each on a thread of its own.
+  /// So many shares for `threads` threads that are wanted: one at least, and not more than threads are ever made.
+  static unsigned shares(unsigned threads);
+  /// Calls `work(share)` for each share from 0 on, each on a thread of its own as far as the system gives threads.
   static void divide(unsigned shares, const std::function<void(unsigned)>& work);
 
  private:

@@ -8,7 +8,10 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
+
+#include "captures/analysis/workers.hpp"
 
 namespace rdmawire::conformance {
 namespace {
@@ -117,11 +120,17 @@ class Work {
 
   Certification go(std::unique_ptr<Target> first) {
     if (options_.fresh && !works_at_all(first)) return take();
-    const std::size_t workers = std::clamp<std::size_t>(options_.jobs, 1, std::max<std::size_t>(1, which_.size()));
-    std::vector<std::thread> threads;
-    for (std::size_t i = 1; i < workers; ++i) threads.emplace_back([this] { work(nullptr); });
-    work(std::shared_ptr<Target>(std::move(first)));
-    for (std::thread& thread : threads) thread.join();
+    const std::size_t workers =
+        std::clamp<std::size_t>(std::min(options_.jobs, most_jobs), 1, std::max<std::size_t>(1, which_.size()));
+    std::mutex guard;
+    captures::analysis::work_together(workers, [&] {
+      std::shared_ptr<Target> own;
+      {
+        const std::lock_guard lock(guard);
+        own = std::move(first);
+      }
+      work(std::move(own));
+    });
     return take();
   }
 
@@ -166,9 +175,13 @@ class Work {
 
   std::shared_ptr<Target> opened(Family family, std::string& trouble) {
     const std::lock_guard lock(opening_);
-    auto target = options_.open(family);
-    if (target) return std::move(*target);
-    trouble = target.error().message;
+    try {
+      auto target = options_.open(family);
+      if (target) return std::move(*target);
+      trouble = target.error().message;
+    } catch (const std::system_error& error) {  // a device may need threads
+      trouble = fmt::format("the device could not be opened: {}", error.what());
+    }
     return nullptr;
   }
 
@@ -230,7 +243,16 @@ class Work {
     run->seed_of_run = seed;
     run->target = target;
     run->objects = held(*target->device().peer).value_or(0);
-    std::thread thread([run] { (*run)(); });
+    std::thread thread;
+    try {
+      thread = begun(run);
+    } catch (const std::system_error& error) {
+      CaseResult result;
+      result.of = &which;
+      result.seed = seed_of(which, seed);
+      result.judgement = {Verdict::error, {}, fmt::format("no thread can be made for the case: {}", error.what())};
+      return result;
+    }
     const auto until = Clock::now() + options_.case_timeout;
     bool ended = false, late = false;
     {
@@ -253,6 +275,19 @@ class Work {
       if (run->done) late = late && !target;  // it may have ended while we looked at the clock
     }
     return ended && !target ? left(*run, thread, {}) : judged(*run, thread, late, target);
+  }
+
+  /// A thread for one run. Other workers' cases hold theirs for a moment only, so it is tried for some time before
+  /// std::system_error goes out.
+  std::thread begun(const std::shared_ptr<Run>& run) {
+    for (auto waited = 0ms; waited < grace && over().empty(); waited += glance) {
+      try {
+        return std::thread([run] { (*run)(); });
+      } catch (const std::system_error&) {
+        std::this_thread::sleep_for(glance);
+      }
+    }
+    return std::thread([run] { (*run)(); });
   }
 
   /// Joins the thread, or leaves it where it hangs.

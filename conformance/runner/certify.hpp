@@ -17,13 +17,16 @@ namespace rdmawire::conformance {
 
 using OpenTarget = std::function<tl::expected<std::unique_ptr<Target>, TargetError>(Family)>;
 
+/// Each worker has a device and two threads.
+inline constexpr unsigned most_jobs = 64;
+
 struct CertifyOptions {
   std::uint64_t seed = 1;
   /// Gives a device for cases of that family; asked for one a worker, and again where one was lost. Called by one
   /// thread at a time.
   OpenTarget open;
   bool fresh = false;  ///< each case has a device of its own: then nothing depends on what ran before
-  unsigned jobs = 1;   ///< workers, each with a device
+  unsigned jobs = 1;   ///< workers, each with a device; not more than most_jobs, than cases, than the system gives
   unsigned repeat = 1;
   std::chrono::milliseconds case_timeout{60'000};  ///< of the real clock, for a case with the transfer behind it
   std::chrono::milliseconds timeout{0};            ///< for all; 0: none

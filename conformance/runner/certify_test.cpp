@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -53,6 +54,38 @@ TEST(Certify, ManyWorkersSayWhatOneSays) {
   EXPECT_EQ(ends, some.size());
   EXPECT_EQ(four.partial, "");
   for (std::size_t i = 0; i < some.size(); ++i) EXPECT_EQ(four.results[i].of, some[i]);
+}
+
+TEST(Certify, WithoutThreadsForItACaseIsAnError) {
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(::pthread_getattr_default_np(&huge), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 47), 0);  // no thread has room for its stack
+  CertifyOptions options = options_for();
+  options.jobs = 3000;
+  const OpenTarget open = options.open;
+  const std::vector<const Case*> both{&good, &good};
+
+  ASSERT_EQ(::pthread_setattr_default_np(&huge), 0);
+  const Certification none = certify(both, options);
+  ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
+  EXPECT_THAT(none.partial, HasSubstr("0 of 2 cases ran: the device could not be opened"));
+
+  options.open = [&](Family family) {
+    ::pthread_setattr_default_np(&usual);
+    auto target = open(family);
+    ::pthread_setattr_default_np(&huge);
+    return target;
+  };
+  const Certification errors = certify(both, options);
+  ASSERT_EQ(::pthread_setattr_default_np(&usual), 0);
+  ASSERT_EQ(errors.results.size(), 2U);
+  for (const CaseResult& result : errors.results) {
+    EXPECT_EQ(result.judgement.verdict, Verdict::error);
+    EXPECT_THAT(result.judgement.actual, HasSubstr("no thread can be made for the case"));
+  }
+  options.open = open;
+  EXPECT_EQ(certify(both, options).results[1].judgement.verdict, Verdict::pass);
 }
 
 void waits_for_ever(Bench& bench) {

@@ -6,8 +6,8 @@
 #include <array>
 #include <atomic>
 #include <sstream>
-#include <thread>
 
+#include "captures/analysis/workers.hpp"
 #include "conformance/monitors/monitored.hpp"
 #include "conformance/runner/run.hpp"
 #include "conformance/runner/target.hpp"
@@ -129,10 +129,7 @@ std::vector<Mutation> mutate_all(Breadth breadth, std::uint64_t seed, unsigned t
       if (progress) progress(mutations[at]);
     }
   };
-  std::vector<std::thread> workers;
-  for (unsigned i = 1; i < threads; ++i) workers.emplace_back(work);
-  work();
-  for (std::thread& worker : workers) worker.join();
+  captures::analysis::work_together(std::min<std::size_t>(threads, faults.size()), work);
   return mutations;
 }
 

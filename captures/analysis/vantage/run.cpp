@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <mutex>
-#include <thread>
 
+#include "captures/analysis/workers.hpp"
 #include "captures/io/reader.hpp"
 #include "dissectors/tracking/dissector.hpp"
 
@@ -79,10 +79,7 @@ std::vector<Survey> survey_all(const RunOptions& options, IdentityBy by, std::ve
       found[mine] = survey(options.files[mine], read, by, options.samples, trouble[mine]);
     }
   };
-  std::vector<std::thread> threads;
-  for (unsigned i = 1; i < std::min<std::size_t>(options.threads, n); ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  analysis::work_together(std::min<std::size_t>(options.threads, n), work);
   std::vector<Survey> surveys;
   troubles.clear();
   for (std::size_t i = 0; i < n; ++i) {
