@@ -1,6 +1,6 @@
 #pragma once
 /// From values to bytes. What is not given is computed: lengths, next-header numbers, checksums, pad, ICRC, VCRC, CRC.
-/// What is given is kept, however wrong. A length that its field cannot hold keeps its low bits.
+/// What is given is kept, however wrong. A length that its field cannot hold keeps its low bits (misfit.hpp).
 
 #include <cstdint>
 #include <optional>

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "dissectors/protocol/crc.hpp"
+#include "dissectors/protocol/ddp.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/mad.hpp"
+#include "dissectors/protocol/misfit.hpp"
+#include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"
 
@@ -261,6 +264,37 @@ TEST(Segment, UpperLayersHeadersBeginTheMessage) {
   ASSERT_EQ(message.size(), 314U);
   EXPECT_EQ(load_be<2>(message.data() + 12), 0x1234U);
   EXPECT_TRUE(std::equal(whole.payload.begin(), whole.payload.end(), message.begin() + 14));
+}
+
+TEST(EncodeStrictly, WhatIsComputedAndDoesNotFitIsNamed) {
+  const auto said = [](const Frame& frame) {
+    const auto packet = encode_strictly(frame);
+    return packet ? std::string() : to_string(packet.error());
+  };
+  Frame large = Value<Ethernet>() / ipv4() / Value<Udp>() / bth(4);
+  large.payload.resize(65535 - 20 - 8 - 12 - 4 - 3);
+  EXPECT_EQ(said(large), "");
+  EXPECT_EQ(encode_strictly(large).value(), large.encode());
+  large.payload.resize(70000);
+  EXPECT_EQ(said(large),
+            "ip.total_length is 16 bits wide: 70044, as computed, does not fit; give it, or make the frame smaller");
+  // What is given is kept, and the next one is named.
+  large.find(info<Ipv4>)->set(*info<Ipv4>.find("total_length"), 99);
+  EXPECT_THAT(said(large), ::testing::StartsWith("udp.length is 16 bits wide: 70024"));
+  large.find(info<Udp>)->set(*info<Udp>.find("length"), 99);
+  EXPECT_EQ(said(large), "");
+
+  Frame options = Value<Ethernet>() / ipv4();
+  options.layers.back().set_tail(std::vector<std::uint8_t>(100));
+  EXPECT_THAT(said(options), ::testing::StartsWith("ip.header_length is 4 bits wide: 30"));
+  Frame native = Value<Lrh>() / bth(4);
+  native.payload.resize(9000);
+  EXPECT_THAT(said(native), ::testing::StartsWith("lrh.length is 11 bits wide: "));
+  // Who does not ask has the low bits, as ever, also behind one who asked.
+  EXPECT_FALSE(native.encode().empty());
+  Frame fpdu = HeaderValue(info<Fpdu>) / HeaderValue(info<Ddp>);
+  fpdu.payload.resize(70000);
+  EXPECT_THAT(said(fpdu), ::testing::StartsWith("fpdu.ulpdu_length is 16 bits wide: "));
 }
 
 }  // namespace

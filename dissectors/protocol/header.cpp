@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "dissectors/protocol/misfit.hpp"
+
 namespace rdmawire {
 
 std::string_view to_string(ParseError::Kind kind) {
@@ -72,7 +74,10 @@ void HeaderValue::forget(std::string_view field_name) {
 
 void HeaderValue::fill(std::string_view field_name, std::uint64_t value) {
   const Field* f = header_->find(field_name);
-  if (f && !given(*f)) f->store(bytes_.data(), value);
+  if (!f || given(*f)) return;
+  if (f->width < 64 && value >> f->width != 0) [[unlikely]]
+    note_misfit({header_, f, value});
+  f->store(bytes_.data(), value);
 }
 
 }  // namespace rdmawire

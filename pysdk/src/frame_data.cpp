@@ -10,7 +10,9 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/layer_octets.hpp"
+#include "dissectors/protocol/misfit.hpp"
 #include "dissectors/protocol/mpa.hpp"
+#include "pysdk/src/errors.hpp"
 
 namespace rdmawire::python {
 namespace {
@@ -92,8 +94,9 @@ FrameData::FrameData(const FrameData& other)
 
 const py::bytes& FrameData::octets() {
   if (!octets_) {
-    const std::vector<std::uint8_t> built = values_->encode();
-    octets_ = bytes_of(built);
+    const auto built = encode_strictly(*values_);
+    if (!built) raise(ErrorClass::usage, to_string(built.error()));
+    octets_ = bytes_of(*built);
   }
   return octets_;
 }

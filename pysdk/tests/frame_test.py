@@ -6,7 +6,27 @@ import pickle
 
 import pytest
 import rdmawire
-from rdmawire import AETH, BTH, RETH, UDP, Ether, Frame, Header, IPv4, IPv6, Opcode, Syndrome, parse, segment
+from rdmawire import (
+    AETH,
+    BTH,
+    DDP,
+    FPDU,
+    LRH,
+    RDMAP,
+    RETH,
+    TCP,
+    UDP,
+    DDPTagged,
+    Ether,
+    Frame,
+    Header,
+    IPv4,
+    IPv6,
+    Opcode,
+    Syndrome,
+    parse,
+    segment,
+)
 
 # Ethernet, IPv4, UDP, BTH, RETH, "data", ICRC.
 WRITE_ONLY = bytes.fromhex(
@@ -79,6 +99,39 @@ def test_automatic_fields_are_read_as_they_would_be_sent():
     assert frame[IPv4].total_length == 72
     assert frame.pad == bytes(3) and frame[BTH].pad == 3
     assert frame[RETH].length == 4  # given
+
+
+@pytest.mark.parametrize(
+    ("frame", "field"),
+    [
+        (Ether() / IPv4() / UDP() / BTH(opcode=4) / bytes(70_000), "ip.total_length is 16 bits wide: 70044"),
+        (Ether() / IPv6() / UDP() / BTH(opcode=4) / bytes(70_000), "ipv6.payload_length is 16 bits wide: 70024"),
+        (FPDU() / DDP() / bytes(70_000), "fpdu.ulpdu_length is 16 bits wide"),
+        (LRH() / BTH(opcode=4) / bytes(9000), "lrh.length is 11 bits wide"),
+        (Ether() / IPv4(options=bytes(100)), "ip.header_length is 4 bits wide: 30"),
+        (Ether() / IPv4() / TCP(options=bytes(80)), "tcp.data_offset is 4 bits wide: 25"),
+    ],
+)
+def test_a_computed_length_that_does_not_fit_is_an_error(frame, field):
+    with pytest.raises(rdmawire.UsageError, match=field):
+        bytes(frame)
+
+
+def test_a_length_that_does_not_fit_can_be_given():
+    frame = Ether() / IPv4() / UDP() / BTH(opcode=4) / bytes(70_000)
+    frame[IPv4].total_length = frame[UDP].length = 99
+    assert frame[IPv4].total_length == 99
+    assert len(bytes(frame)) == 14 + 20 + 8 + 12 + 70_000 + 4
+
+
+def test_an_fpdu_shows_its_crc_and_what_it_is():
+    frame = FPDU() / DDP(tagged=1) / RDMAP() / DDPTagged(stag=7) / b"data!"
+    assert "28 octets  fpdu  iwarp" in frame.show(dump=True)
+    assert "CRC good" in frame.summary()
+    frame.mpa_crc = 1
+    assert "bad: the packet's octets give" in frame.show(dump=True)
+    assert frame.hexdump(dump=True).rstrip().endswith("pad crc")
+    assert "CRC bad" in frame.summary()
 
 
 def test_a_header_outlives_its_frame():
