@@ -7,6 +7,8 @@
 
 #include "dissectors/faces/value.hpp"
 #include "dissectors/protocol/icrc_cause.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/mpa.hpp"
 
 namespace rdmawire::faces {
 namespace {
@@ -293,7 +295,7 @@ void JsonWriter::append(std::string& out, const tracking::Packet& packet, const 
   out += ",\"captured\":";
   append_decimal(out, packet.stack.bytes.size());
   out += ",\"link\":\"";
-  out += link_name(packet.link);
+  out += link_name(packet);
   out += '"';
   if (const std::string_view wire = wire_name(wire_of(packet)); !wire.empty()) {
     out += ",\"wire\":\"";
@@ -378,6 +380,13 @@ std::string link_name(LinkType link) {
     case LinkType::linux_sll2: return "linux_sll2";
   }
   return std::to_string(static_cast<unsigned>(link));
+}
+
+std::string link_name(const tracking::Packet& packet) {
+  const auto layers = packet.stack.layers();
+  const HeaderInfo* first = layers.empty() ? nullptr : layers.front().header;
+  const bool inner = first == &info<Fpdu> || first == &info<MpaFrame> || first == &info<Bth>;
+  return inner ? std::string(first->name) : link_name(packet.link);
 }
 
 Wire wire_of(const tracking::Packet& packet) {

@@ -38,6 +38,8 @@ void append_json_string(std::string& out, std::string_view text);
 
 /// "ethernet", "infiniband": the link type's word; its number in text when it is not one of ours.
 std::string link_name(LinkType link);
+/// Of a packet: the outermost header's name where that is none that a capture's packets begin with (an FPDU, a BTH).
+std::string link_name(const tracking::Packet& packet);
 /// Which RDMA wire the packet belongs to, by itself or by its connection.
 Wire wire_of(const tracking::Packet& packet);
 /// "infiniband", "roce_v1", "roce_v2", "iwarp"; empty for none.

@@ -6,6 +6,7 @@
 #include "dissectors/faces/tree.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/mad.hpp"
+#include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/rdmap.hpp"
 #include "dissectors/protocol/transport.hpp"
 
@@ -228,6 +229,7 @@ void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
   }
   plans_->crc(page, "ICRC", packet.icrc);
   plans_->crc(page, "VCRC", packet.vcrc);
+  if (stack.mpa_crc.length) plans_->crc(page, "CRC", check_mpa_crc(stack));
   for (std::size_t i = 0; i < packet.pdus.size(); ++i) {
     page.put(i ? "  │ " : "  ");
     if (i == shown_pdus) {

@@ -67,7 +67,7 @@ class Tree {
         append_decimal(out, stack.bytes.size());
         out += " captured)";
       }
-      out.append("  ").append(link_name(packet.link));
+      out.append("  ").append(link_name(packet));
       if (wire_of(packet) != Wire::none) out.append("  ").append(wire_name(wire_of(packet)));
     });
     page_.line();
@@ -78,6 +78,7 @@ class Tree {
       if (const IcrcCause cause = explain_icrc(stack); cause.kind != IcrcCause::Kind::unknown)
         remark("note", describe(cause), Ink::notice);
     crc("vcrc", stack.vcrc.offset, packet.vcrc, 4);
+    if (stack.mpa_crc.length) crc("crc", stack.mpa_crc.offset, check_mpa_crc(stack), 8);
     for (std::size_t i = 0; i < packet.pdus.size(); ++i) pdu(packet.pdus[i], i + 1, packet.pdus.size());
     if (packet.upper.protocol != tracking::Upper::unknown) {
       scratch_ = tracking::to_string(packet.upper.protocol);
@@ -273,6 +274,7 @@ struct Marked {
     }
     piece(base + stack.payload.offset, stack.payload.length, "payload", Ink::payload);
     piece(base + stack.pad.offset, stack.pad.length, "pad", Ink::payload);
+    piece(base + stack.mpa_crc.offset, stack.mpa_crc.length, "crc", Ink::notice);
   }
 
   void begin_field(std::uint32_t offset) {

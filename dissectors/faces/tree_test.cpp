@@ -2,7 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "dissectors/faces/frames_for_test.hpp"
+#include "dissectors/faces/line.hpp"
+#include "dissectors/protocol/ddp.hpp"
+#include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/rdmap.hpp"
 
 namespace rdmawire::faces {
 namespace {
@@ -136,6 +143,44 @@ TEST(Hexdump, LayersAndFieldsAreMarked) {
             "0010 ·00 30·73 91·40 00·40·11 ·b3 27·0a 00 00 02·0a 00  .0s.@.@..'......\n"
             "0020  00 03│c1 21·12 b7·00 1c ·00 00│11·00·ff ff·00·00  ...!............  udp bth\n"
             "0030  00 11·00·18 57 79│60·00  00 00│65 f7 2c 6f        ....Wy`...e.,o    aeth icrc\n");
+}
+
+/// A packet that begins with an FPDU, as Python's frames can.
+struct OneFpdu {
+  std::vector<std::uint8_t> bytes;
+  tracking::Packet packet;
+
+  explicit OneFpdu(std::optional<std::uint32_t> crc = {}) {
+    Frame frame;
+    frame /= HeaderValue(info<Fpdu>);
+    frame /= HeaderValue(info<Ddp>);
+    frame.layers.back().set(*info<Ddp>.find("tagged"), 1);
+    frame /= HeaderValue(info<Rdmap>);
+    frame /= HeaderValue(info<DdpTagged>);
+    frame.payload = {'d', 'a', 't', 'a', '!'};
+    frame.mpa_crc = crc;
+    bytes = frame.encode();
+    decode_fpdu(packet.stack, bytes);
+    packet.link = LinkType{0xfff0};
+  }
+  OneFpdu(const OneFpdu&) = delete;
+  OneFpdu& operator=(const OneFpdu&) = delete;
+};
+
+TEST(Fpdu, ItsCrcIsShownAndItsLinkNamed) {
+  const OneFpdu sound, wrong(1);
+  std::string tree, bad, hexdump;
+  append_tree(tree, sound.packet);
+  append_tree(bad, wrong.packet);
+  append_hexdump(hexdump, wrong.packet);
+  EXPECT_NE(tree.find("28 octets  fpdu  iwarp\n"), std::string::npos) << tree;
+  EXPECT_NE(tree.find("   24  crc  "), std::string::npos) << tree;
+  EXPECT_NE(tree.find("  good\n"), std::string::npos) << tree;
+  EXPECT_NE(bad.find("0x00000001            bad: the packet's octets give 0x"), std::string::npos) << bad;
+  EXPECT_NE(hexdump.find("│00 00 00 01 "), std::string::npos) << hexdump;
+  EXPECT_NE(hexdump.find("pad crc"), std::string::npos) << hexdump;
+  EXPECT_NE(one_line(sound.packet).find("CRC good"), std::string::npos) << one_line(sound.packet);
+  EXPECT_NE(one_line(wrong.packet).find("CRC bad"), std::string::npos) << one_line(wrong.packet);
 }
 
 }  // namespace
