@@ -1,9 +1,11 @@
 """The fuzzer from Python: sessions, findings, the command; and that it finds what the reference device can be broken by."""
 
+import gc
 import json
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -163,6 +165,39 @@ def test_what_a_callback_raises_comes_out_of_run():
         session.run(executions=100_000)
 
 
+@pytest.mark.parametrize("said", [True, 5, b"wrong"])
+def test_an_oracle_that_gives_no_text_is_refused_in_words(said):
+    with fuzz.Session(seed=1, oracle=lambda *_: said, minimise=False) as session:
+        with pytest.raises(rdmawire.UsageError, match="an oracle says what is wrong as a str, or gives None, not"):
+            session.run(executions=500)
+
+
+def test_a_session_that_its_callback_knows_is_freed():
+    freed = []
+
+    class Rig:
+        def oracle(self, step, frames, states):
+            return None
+
+    def story(**callbacks):
+        rig = Rig()
+        rig.session = fuzz.Session(seed=1, oracle=rig.oracle, mutator=lambda step: rig and None)
+        rig.session.run(executions=50)
+        weakref.finalize(rig.session, freed.append, rig.session.seed)
+
+    for _ in range(3):
+        story()
+    gc.collect()
+    assert freed == [1, 1, 1]
+
+
+def test_one_kind_of_feedback_needs_no_list():
+    with fuzz.Session(seed=1, feedback="answers") as session:
+        assert session.run(executions=50).code_edges is None
+    with pytest.raises(rdmawire.UsageError, match='feedback "colour"'):
+        fuzz.Session(feedback="colour")
+
+
 def test_a_session_is_not_used_from_its_own_callback():
     def progress(statistics):
         session.run(executions=1)
@@ -192,6 +227,12 @@ def test_what_makes_no_sense_is_refused(tmp_path):
         fuzz.Session().run()
     with pytest.raises(rdmawire.UsageError, match="64 bits"):
         fuzz.Session(seed=-1)
+    with pytest.raises(rdmawire.UsageError, match="64 bits"):
+        fuzz.Session().run(executions=10**30)
+    with pytest.raises(TypeError, match="target="):
+        fuzz.Session(5)
+    with pytest.raises(TypeError, match="oracle="):
+        fuzz.Session(oracle=5)
     with pytest.raises(rdmawire.UsageError, match="no step"):
         fuzz.Script([{"do": "fly"}])
     with pytest.raises(rdmawire.UsageError):

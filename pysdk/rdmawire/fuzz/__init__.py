@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -224,7 +225,7 @@ class Session:
     nothing else: what to compare with. ``corpus``: a directory for interesting scripts; with ``resume`` the session goes
     on where the one before it ended. The same seed makes the same session, as long as the corpus is the same.
 
-    ``feedback``: for which kinds of new edges a life's script is interesting: those of ``answers``, of the device's
+    ``feedback``: for which kind, or kinds, of new edges a life's script is interesting: those of ``answers``, of the device's
     ``code``, where the target tells them, and of the ``monitors``. Other kinds are not counted, unless ``count_all``.
 
     ``mutator(step)`` gives a changed step, or None; ``oracle(step, frames, states)`` says what is wrong, or gives None:
@@ -242,7 +243,7 @@ class Session:
         stop_at_first: bool = False,
         corpus: str | os.PathLike[str] | None = None,
         resume: bool = False,
-        feedback: Iterable[str] = FEEDBACK,
+        feedback: str | Iterable[str] = FEEDBACK,
         count_all: bool = False,
         mutator: Mutator | None = None,
         oracle: Oracle | None = None,
@@ -252,15 +253,24 @@ class Session:
         allow: Sequence[str] = (),
         secret_file: str | os.PathLike[str] = "",
     ) -> None:
+        # Held here alone: the collector does not see into the module's session, which would keep for ever what refers
+        # back to this one.
+        self._mutator, self._oracle = mutator, oracle
+        itself = weakref.ref(self)
+
         def mutate(text: str) -> str | None:
-            assert mutator is not None
-            step = mutator(json.loads(text))
-            return None if step is None else json.dumps(step)
+            session = itself()
+            return None if session is None else session._mutated(text)
 
         def judge(text: str, frames: list[bytes], states: list[str]) -> str | None:
-            assert oracle is not None
-            return oracle(json.loads(text), frames, states)
+            session = itself()
+            return None if session is None else session._judged(text, frames, states)
 
+        if not isinstance(target, str):
+            raise TypeError(f"target= is the name of a device, not {type(target).__name__}")
+        for name, callback in (("mutator", mutator), ("oracle", oracle)):
+            if callback is not None and not callable(callback):
+                raise TypeError(f"{name}= is a function or None, not {type(callback).__name__}")
         if not 0 <= seed < 1 << 64:
             raise UsageError(f"seed {seed}: a number of 64 bits is needed")
         self._session: Any = _core.fuzz.Session(
@@ -272,16 +282,32 @@ class Session:
             stop_at_first=stop_at_first,
             corpus=os.fspath(corpus) if corpus is not None else "",
             resume=resume,
-            feedback=list(feedback),
+            feedback=[feedback] if isinstance(feedback, str) else list(feedback),
             count_all=count_all,
-            mutator=mutate if mutator else None,
-            oracle=judge if oracle else None,
+            mutator=None if mutator is None else mutate,
+            oracle=None if oracle is None else judge,
             wire=wire,
             kernel=kernel,
             agent=os.fspath(agent) or _agent(target),
             allow=list(allow),
             secret_file=os.fspath(secret_file),
         )
+
+    def _mutated(self, text: str) -> str | None:
+        assert self._mutator is not None
+        step = self._mutator(json.loads(text))
+        if step is None:
+            return None
+        if not isinstance(step, Mapping):
+            raise UsageError(f"a mutator gives a changed step, or None, not {type(step).__name__}")
+        return json.dumps(dict(step))
+
+    def _judged(self, text: str, frames: list[bytes], states: list[str]) -> str | None:
+        assert self._oracle is not None
+        said = self._oracle(json.loads(text), frames, states)
+        if said is not None and not isinstance(said, str):
+            raise UsageError(f"an oracle says what is wrong as a str, or gives None, not {said!r:.40}")
+        return said
 
     def _open(self) -> Any:
         if self._session is None:
@@ -301,6 +327,8 @@ class Session:
         """
         if executions < 0 or seconds < 0:
             raise UsageError("executions and seconds are not negative")
+        if executions >= 1 << 64:
+            raise UsageError("executions is a number of 64 bits")
         if executions == 0 and seconds == 0:
             raise UsageError("how long? executions or seconds is needed")
         told = (lambda values: progress(Statistics(**values))) if progress else None
