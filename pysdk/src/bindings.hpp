@@ -24,5 +24,7 @@ void bind_cases_vocabulary(py::module_& module);
 void bind_cases_run(py::module_& module);
 void bind_replay(py::module_& module);
 void bind_distributed(py::module_& module);
+/// Of all functions above: what pybind11 says of arguments that it refuses, rdmawire.arguments says.
+void say_refused_arguments_plainly(py::module_& module);
 
 }  // namespace rdmawire::python

@@ -1,5 +1,6 @@
 #include "pysdk/src/device_parts.hpp"
 
+#include <fmt/format.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -369,6 +370,13 @@ void bind_device_parts(py::module_& module) {
       .def(
           "read",
           [](const Region& self, std::uint64_t offset, std::uint64_t length) {
+            const std::uint64_t size = self.get([](auto& r) { return r.size(); });
+            if (offset <= size && length > size - offset) {  // in pieces the device would be told of a piece alone
+              py::dict attributes;
+              attributes["kind"] = "refused";
+              raise(ErrorClass::device, fmt::format("read: length: must be 0 to {}, not {}", size - offset, length),
+                    attributes);
+            }
             return to_bytes(self.ask([&](auto& r) { return r.read(offset, length); }));
           },
           py::arg("offset"), py::arg("length"))
