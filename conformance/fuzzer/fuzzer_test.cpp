@@ -410,6 +410,94 @@ TEST(Fuzzer, ASessionGoesOnWhereItEnded) {
   fs::remove_all(corpus);
 }
 
+TEST(Fuzzer, ASessionThatGoesOnKeepsWhatWasFoundAndCounted) {
+  const fs::path corpus = fs::path(testing::TempDir()) / "fuzzer_found_corpus";
+  fs::remove_all(corpus);
+  const auto open = [&] {
+    return std::make_unique<Session>(reference_target(only("bounds-off-by-one")),
+                                     SessionOptions{.seed = 1, .corpus = corpus, .resume = true});
+  };
+  const auto first = open();
+  first->run({.executions = 4000});
+  ASSERT_FALSE(first->findings().empty());
+  const auto second = open();
+  ASSERT_EQ(second->trouble(), std::nullopt);
+  const Statistics &before = first->statistics(), &behind = second->statistics();
+  EXPECT_EQ(behind.connections, before.connections);
+  EXPECT_EQ(behind.findings, before.findings);
+  EXPECT_EQ(behind.alarms, before.alarms);
+  EXPECT_EQ(behind.restarts, before.restarts);
+  EXPECT_EQ(behind.by_kind, before.by_kind);
+  EXPECT_DOUBLE_EQ(behind.seconds, before.seconds);
+  EXPECT_EQ(to_json(*second, "x")["findings"], to_json(*first, "x")["findings"]);
+  EXPECT_EQ(to_json(second->findings()[0].script), to_json(first->findings()[0].script));
+
+  // The frames come from a run of the script.
+  const fs::path report = corpus / "report";
+  ASSERT_TRUE(write_report(*second, "x", second->target(), report));
+  EXPECT_GT(fs::file_size(report / directory_of(second->findings()[0], 0) / "capture.pcapng"), 500U);
+
+  second->run({.executions = 4000});
+  EXPECT_EQ(second->statistics().executions, 8000U);
+  EXPECT_GT(second->statistics().seconds, before.seconds);
+  std::set<std::string> signatures;
+  for (const Finding& finding : second->findings())
+    EXPECT_TRUE(signatures.insert(finding.alarm.signature).second) << finding.alarm.signature;
+  fs::remove_all(corpus);
+}
+
+TEST(Fuzzer, ADamagedSessionIsAnErrorOrHarmless) {
+  const fs::path corpus = fs::path(testing::TempDir()) / "fuzzer_damaged_corpus", state = corpus / "session.json";
+  fs::remove_all(corpus);
+  const auto open = [&] {
+    return std::make_unique<Session>(reference_target(only("bounds-off-by-one")),
+                                     SessionOptions{.seed = 1, .corpus = corpus, .resume = true});
+  };
+  open()->run({.executions = 4000});
+  std::string whole;
+  {
+    std::ifstream file(state);
+    whole.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  const auto trouble_with = [&](const std::string& text) {
+    std::ofstream(state) << text;
+    const auto session = open();
+    const std::string trouble = session->trouble().value_or("");
+    if (trouble.empty()) session->run({.executions = 20});
+    return trouble;
+  };
+  const auto changed = [&](const std::string& pointer, const nlohmann::json& value) {
+    nlohmann::json json = nlohmann::json::parse(whole);
+    json[nlohmann::json::json_pointer(pointer)] = value;
+    return trouble_with(json.dump());
+  };
+  EXPECT_EQ(trouble_with(whole), "");
+  EXPECT_EQ(trouble_with("{}"), "");
+  EXPECT_EQ(changed("/edges", {UINT64_MAX, -1, "x", {}}), "");
+  EXPECT_EQ(changed("/executions", UINT64_MAX), "");
+  EXPECT_EQ(changed("/found", 3), "");
+  using testing::HasSubstr;
+  const std::string way_out = "; remove it to begin anew";
+  EXPECT_EQ(trouble_with("["), state.string() + ": no JSON" + way_out);
+  EXPECT_EQ(trouble_with("[]"), state.string() + ": no object" + way_out);
+  EXPECT_THAT(trouble_with(R"({"found": )" + std::string(1'000'000, '[')), HasSubstr("nested more than 16 deep"));
+  EXPECT_THAT(changed("/alarms", "many"), HasSubstr("alarms is no count"));
+  EXPECT_THAT(changed("/connections", -1), HasSubstr("connections is no count"));
+  EXPECT_THAT(changed("/seconds", -1.0), HasSubstr("seconds is no duration"));
+  EXPECT_THAT(changed("/by_kind", std::vector<int>(1000)), HasSubstr("by_kind"));
+  EXPECT_THAT(changed("/found/0", "x"), HasSubstr("finding 1: it is no object"));
+  EXPECT_THAT(changed("/found/0/oracle", "x"), HasSubstr("finding 1: there is no oracle of that name"));
+  EXPECT_THAT(changed("/found/0/signature", 1), HasSubstr("finding 1: signature is no text"));
+  EXPECT_THAT(changed("/found/0/rules", {1}), HasSubstr("finding 1: rules has something that is no text"));
+  EXPECT_THAT(changed("/found/0/reproduced", {}), HasSubstr("finding 1: reproduced is neither true nor false"));
+  EXPECT_THAT(changed("/found/0/script", {}), HasSubstr("finding 1: script: a script: an object"));
+  EXPECT_THAT(changed("/found/0/script/steps", nlohmann::json::array()), HasSubstr("script has no steps"));
+  EXPECT_THAT(changed("/found/0/found/family", "iwarp"), HasSubstr("finding 1: found"));
+  for (std::size_t length = 0; length < whole.size(); length += whole.size() / 40 + 1)
+    EXPECT_THAT(trouble_with(whole.substr(0, length)), HasSubstr("no JSON")) << length;
+  fs::remove_all(corpus);
+}
+
 TEST(Fuzzer, AFullCorpusTakesTheNewForTheOldest) {
   const fs::path corpus = fs::path(testing::TempDir()) / "fuzzer_full_corpus";
   fs::remove_all(corpus);

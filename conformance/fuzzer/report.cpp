@@ -102,7 +102,7 @@ std::string python_of(const Json& json) {
 
 tl::expected<void, std::string> write_capture(const Finding& finding, Target& device, const fs::path& path) {
   std::vector<Exchanged> frames = finding.frames;
-  if (!finding.reproduced) {
+  if (frames.empty()) {
     Replayed replayed = replay(finding.minimal, device, true);
     if (device.gone()) static_cast<void>(device.revive());  // for the next one
     frames = std::move(replayed.frames);

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "conformance/fuzzer/rulings.hpp"
+#include "conformance/fuzzer/saved.hpp"
 
 namespace rdmawire::fuzzer {
 
@@ -135,30 +136,45 @@ void Session::load_corpus() {
                              to_string(script->family), target_->name(), to_string(target_->family()));
       return;
     }
-    if (corpus_.size() < options_.most_corpus) corpus_.push_back(std::move(*script));
+    if (corpus_.size() < options_.most_corpus && !script->steps.empty()) corpus_.push_back(std::move(*script));
   }
   statistics_.corpus = kept_ = corpus_.size();
-  const fs::path state = options_.corpus / "session.json";
-  if (!options_.resume || !fs::exists(state)) return;
-  std::ifstream file(state, std::ios::binary);
-  const auto json = nlohmann::json::parse(file, nullptr, false);
-  const auto number = [&](const char* name) -> std::uint64_t {
-    return json.is_object() && json.contains(name) && json[name].is_number_unsigned() ? json[name].get<std::uint64_t>()
-                                                                                      : 0;
+  if (options_.resume) load_state(options_.corpus / "session.json");
+}
+
+void Session::load_state(const fs::path& path) {
+  if (!fs::exists(path)) return;
+  const auto unusable = [&](const std::string& why) {
+    trouble_ = fmt::format("{}: {}; remove it to begin anew", path.string(), why);
   };
-  if (json.is_discarded()) {
-    trouble_ = fmt::format("{}: no JSON; remove it to begin anew", state.string());
-    return;
+  std::ifstream file(path, std::ios::binary);
+  const auto json = parse_saved(std::string((std::istreambuf_iterator<char>(file)), {}));
+  if (!json) return unusable(json.error());
+  const auto statistics = saved_statistics(*json);
+  if (!statistics) return unusable(statistics.error());
+  const auto list = [&](const char* name) {
+    return json->contains(name) && (*json)[name].is_array() ? (*json)[name] : nlohmann::json::array();
+  };
+  for (const auto& one : list("found")) {
+    auto finding = saved_finding(one, target_->family());
+    if (!finding) return unusable(fmt::format("finding {}: {}", findings_.size() + 1, finding.error()));
+    signatures_.insert(finding->alarm.signature);
+    if (findings_.size() < options_.most_findings) findings_.push_back(std::move(*finding));
   }
+  carried_ = findings_.size();
+  for (const auto& signature : list("signatures"))
+    if (signature.is_string()) signatures_.insert(signature.get<std::string>());
+  const auto number = [&](const char* name) -> std::uint64_t {
+    return json->contains(name) && (*json)[name].is_number_unsigned() ? (*json)[name].get<std::uint64_t>() : 0;
+  };
+  const std::uint64_t corpus = statistics_.corpus;
+  statistics_ = *statistics;
+  statistics_.corpus = corpus;
   options_.seed = number("seed");
-  next_life_ = number("lives");
+  next_life_ = statistics_.lives;
   kept_ = std::max<std::uint64_t>(number("kept"), kept_);
-  statistics_.executions = number("executions");
-  statistics_.steps = number("steps");
-  statistics_.lives = next_life_;
   const auto edges = [&](const char* name, EdgeMap& map) {
-    if (!json.is_object() || !json.contains(name) || !json[name].is_array()) return;
-    for (const auto& edge : json[name])
+    for (const auto& edge : list(name))
       if (edge.is_number_unsigned()) map.add(edge.get<std::uint64_t>());
   };
   edges("edges", answers_);
@@ -168,19 +184,20 @@ void Session::load_corpus() {
 
 void Session::save_state() {
   if (options_.corpus.empty() || trouble_) return;
-  nlohmann::ordered_json json;
+  nlohmann::ordered_json json = saved(statistics_);
   json["seed"] = options_.seed;
   json["lives"] = next_life_;
   json["kept"] = kept_;
-  json["executions"] = statistics_.executions;
-  json["steps"] = statistics_.steps;
   json["edges"] = answers_.all();
   json["code"] = target_->code();
   json["code_edges"] = code_.all();
   json["monitor_edges"] = states_.all();
+  json["signatures"] = signatures_;  // of findings that were counted only, too
+  json["found"] = nlohmann::ordered_json::array();
+  for (const Finding& finding : findings_) json["found"].push_back(saved(finding));
   const fs::path path = options_.corpus / "session.json";
   std::ofstream file(path, std::ios::binary);
-  file << json.dump() << '\n';
+  file << json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
   file.close();
   if (!file) trouble_ = fmt::format("{}: could not be written", path.string());
 }
@@ -360,7 +377,7 @@ std::optional<std::string> Session::run(const Budget& budget, const std::functio
     deadline_ = began + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget.seconds));
   for (std::uint64_t i = 0;; ++i) {
     if (budget.executions != 0 && statistics_.executions >= last) break;
-    if (options_.stop_at_first && !findings_.empty()) break;
+    if (options_.stop_at_first && findings_.size() > carried_) break;
     if (i % 64 == 0 || !target_->tolerance().exact) {
       const auto now = Clock::now();
       statistics_.seconds = before + std::chrono::duration<double>(now - began).count();

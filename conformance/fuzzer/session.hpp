@@ -49,7 +49,7 @@ struct Finding {
   std::uint64_t trials = 0;         ///< scripts that were run to cut it down
   std::uint64_t restarts = 0;       ///< of the device, for that
   bool whole = false;               ///< nothing more can be left out; else time or restarts ended before
-  std::vector<Exchanged> frames{};  ///< of the minimal script; empty where it was not reproduced
+  std::vector<Exchanged> frames{};  ///< of the minimal script; empty where it was not reproduced, or not in this run
   std::uint64_t seed = 0;           ///< of the session
   std::uint64_t execution = 0;      ///< the mutated step that showed it first, counted from 1
   std::uint64_t times = 1;          ///< that it was seen
@@ -139,6 +139,7 @@ class Session {
   std::optional<std::string> check_alive();
   void keep(const Script& script);
   void load_corpus();
+  void load_state(const std::filesystem::path& path);
   void save_state();
 
   EdgeMap answers_, code_, states_;  ///< by kind of feedback; the target writes into `code_`, and goes first
@@ -161,6 +162,7 @@ class Session {
   std::uint64_t kept_ = 0;    ///< scripts that went into the corpus, those that others took the place of among them
   std::deque<Script> quiet_;  ///< of the last lives in which nothing was wrong
   std::vector<Finding> findings_;
+  std::size_t carried_ = 0;  ///< of those, from the session that this one goes on with
   std::set<std::string> signatures_;
   Statistics statistics_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;  ///< of the run

@@ -1,0 +1,181 @@
+#include "conformance/fuzzer/saved.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <string_view>
+
+namespace rdmawire::fuzzer {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int deepest = 16;
+
+struct Wrong {
+  std::string what;
+};
+
+struct Count {
+  std::string_view name;
+  std::uint64_t Statistics::*member;
+};
+constexpr std::array counts{
+    Count{"executions", &Statistics::executions}, Count{"steps", &Statistics::steps},
+    Count{"lives", &Statistics::lives},           Count{"connections", &Statistics::connections},
+    Count{"findings", &Statistics::findings},     Count{"alarms", &Statistics::alarms},
+    Count{"restarts", &Statistics::restarts},
+};
+
+struct FindingCount {
+  std::string_view name;
+  std::uint64_t Finding::*member;
+};
+constexpr std::array finding_counts{
+    FindingCount{"trials", &Finding::trials}, FindingCount{"restarts", &Finding::restarts},
+    FindingCount{"seed", &Finding::seed},     FindingCount{"execution", &Finding::execution},
+    FindingCount{"times", &Finding::times},
+};
+
+std::uint64_t count_of(const Json& json, std::string_view name) {
+  const auto found = json.find(name);
+  if (found == json.end()) return 0;
+  if (!found->is_number_unsigned()) throw Wrong{fmt::format("{} is no count", name)};
+  return found->get<std::uint64_t>();
+}
+
+std::string text_of(const Json& json, std::string_view name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_string()) throw Wrong{fmt::format("{} is no text", name)};
+  return found->get<std::string>();
+}
+
+bool flag_of(const Json& json, std::string_view name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_boolean()) throw Wrong{fmt::format("{} is neither true nor false", name)};
+  return found->get<bool>();
+}
+
+std::vector<std::string> texts_of(const Json& json, std::string_view name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_array()) throw Wrong{fmt::format("{} is no list", name)};
+  std::vector<std::string> texts;
+  for (const Json& one : *found) {
+    if (!one.is_string()) throw Wrong{fmt::format("{} has something that is no text", name)};
+    texts.push_back(one.get<std::string>());
+  }
+  return texts;
+}
+
+Script script_of(const Json& json, std::string_view name, Family family) {
+  const auto found = json.find(name);
+  if (found == json.end()) throw Wrong{fmt::format("{} is missing", name)};
+  auto script = parse_script(found->dump());
+  if (!script) throw Wrong{fmt::format("{}: {}", name, script.error())};
+  if (script->family != family) throw Wrong{fmt::format("{} is of {}", name, to_string(script->family))};
+  if (script->steps.empty()) throw Wrong{fmt::format("{} has no steps", name)};
+  return std::move(*script);
+}
+
+Oracle oracle_of(const Json& json) {
+  const std::string name = text_of(json, "oracle");
+  for (std::size_t i = 0; i < oracles; ++i)
+    if (to_string(static_cast<Oracle>(i)) == name) return static_cast<Oracle>(i);
+  throw Wrong{"there is no oracle of that name"};
+}
+
+Finding read_finding(const Json& json, Family family) {
+  if (!json.is_object()) throw Wrong{"it is no object"};
+  Finding finding;
+  finding.alarm = {.oracle = oracle_of(json),
+                   .expected = text_of(json, "expected"),
+                   .actual = text_of(json, "actual"),
+                   .signature = text_of(json, "signature")};
+  finding.script = script_of(json, "found", family);
+  finding.minimal = script_of(json, "script", family);
+  finding.reproduced = flag_of(json, "reproduced");
+  finding.whole = flag_of(json, "whole");
+  for (const FindingCount& count : finding_counts) finding.*count.member = count_of(json, count.name);
+  finding.like = texts_of(json, "like");
+  finding.shown = texts_of(json, "shown");
+  finding.rules = texts_of(json, "rules");
+  return finding;
+}
+
+Statistics read_statistics(const Json& json) {
+  Statistics statistics;
+  for (const Count& count : counts) statistics.*count.member = count_of(json, count.name);
+  if (const auto seconds = json.find("seconds"); seconds != json.end()) {
+    if (!seconds->is_number() || !std::isfinite(seconds->get<double>()) || seconds->get<double>() < 0)
+      throw Wrong{"seconds is no duration"};
+    statistics.seconds = seconds->get<double>();
+  }
+  if (const auto kinds = json.find("by_kind"); kinds != json.end()) {
+    if (!kinds->is_array() || kinds->size() > step_kinds) throw Wrong{"by_kind is no list of counts"};
+    for (std::size_t i = 0; i < kinds->size(); ++i) {
+      if (!(*kinds)[i].is_number_unsigned()) throw Wrong{"by_kind is no list of counts"};
+      statistics.by_kind[i] = (*kinds)[i].get<std::uint64_t>();
+    }
+  }
+  return statistics;
+}
+
+}  // namespace
+
+nlohmann::ordered_json saved(const Statistics& statistics) {
+  nlohmann::ordered_json json;
+  for (const Count& count : counts) json[std::string(count.name)] = statistics.*count.member;
+  json["seconds"] = statistics.seconds;
+  json["by_kind"] = statistics.by_kind;
+  return json;
+}
+
+nlohmann::ordered_json saved(const Finding& finding) {
+  nlohmann::ordered_json json;
+  json["oracle"] = to_string(finding.alarm.oracle);
+  json["signature"] = finding.alarm.signature;
+  json["expected"] = finding.alarm.expected;
+  json["actual"] = finding.alarm.actual;
+  json["reproduced"] = finding.reproduced;
+  json["whole"] = finding.whole;
+  for (const FindingCount& count : finding_counts) json[std::string(count.name)] = finding.*count.member;
+  json["like"] = finding.like;
+  json["shown"] = finding.shown;
+  json["rules"] = finding.rules;
+  json["found"] = to_json(finding.script);
+  json["script"] = to_json(finding.minimal);
+  return json;
+}
+
+tl::expected<Json, std::string> parse_saved(const std::string& text) {
+  bool too_deep = false;
+  const auto shallow = [&](int depth, Json::parse_event_t, const Json&) {
+    too_deep |= depth > deepest;
+    return depth <= deepest;
+  };
+  Json json = Json::parse(text, shallow, false);
+  if (too_deep) return tl::unexpected(fmt::format("nested more than {} deep", deepest));
+  if (json.is_discarded()) return tl::unexpected(std::string("no JSON"));
+  if (!json.is_object()) return tl::unexpected(std::string("no object"));
+  return json;
+}
+
+tl::expected<Statistics, std::string> saved_statistics(const Json& json) {
+  try {
+    return read_statistics(json);
+  } catch (const Wrong& wrong) {
+    return tl::unexpected(wrong.what);
+  }
+}
+
+tl::expected<Finding, std::string> saved_finding(const Json& json, Family family) {
+  try {
+    return read_finding(json, family);
+  } catch (const Wrong& wrong) {
+    return tl::unexpected(wrong.what);
+  }
+}
+
+}  // namespace rdmawire::fuzzer
