@@ -521,7 +521,7 @@ class StreamQueuePair(_QueuePairBase):
         Write, RDMAPReadRequest an RDMA Read Request, Terminate a Terminate, the headers of RFC 7306 what they are of,
         anything else a Send. ``msn``: another one than the next.
         """
-        follower = _OfStreamsFollower(self, msn)
+        follower = _OfStreamsFollower(self.msns, msn)
         return follower.begin() if opcode is None else follower.headers(int(opcode))
 
     def listen(self) -> None:
@@ -600,8 +600,9 @@ _SEND = 3
 class _OfStreamsFollower:
     """What frame() / part of a stream becomes where the opcode of frame() was not given; each MSN is taken once."""
 
-    def __init__(self, qp: StreamQueuePair, msn: int | None) -> None:
-        self._qp, self._given = qp, msn
+    def __init__(self, msns: dict[int, int], msn: int | None) -> None:
+        # Not the queue pair itself: a frame that it is kept in is one that the collector does not see into.
+        self._msns, self._given = msns, msn
         self._taken: dict[int, int] = {}
 
     def begin(self) -> Frame:
@@ -629,8 +630,8 @@ class _OfStreamsFollower:
         msn = self._given or 0
         if self._given is None and queue is not None:
             if queue not in self._taken:
-                self._taken[queue] = self._qp.msns[queue]
-                self._qp.msns[queue] = (self._taken[queue] + 1) & 0xFFFFFFFF
+                self._taken[queue] = self._msns[queue]
+                self._msns[queue] = (self._taken[queue] + 1) & 0xFFFFFFFF
             msn = self._taken[queue]
         frame: Frame = _core.iwarp.headers(opcode, msn)
         return frame
@@ -638,8 +639,8 @@ class _OfStreamsFollower:
     def _give_back(self) -> None:
         """The Send's MSN, where it is no Send after all and no later one was taken."""
         msn = self._taken.get(0)
-        if msn is not None and self._qp.msns[0] == (msn + 1) & 0xFFFFFFFF:
-            self._qp.msns[0] = self._taken.pop(0)
+        if msn is not None and self._msns[0] == (msn + 1) & 0xFFFFFFFF:
+            self._msns[0] = self._taken.pop(0)
 
     @staticmethod
     def _change(header: Any, begun: Any, wanted: Any) -> None:

@@ -4,6 +4,7 @@ import gc
 import json
 import threading
 import tracemalloc
+import weakref
 
 import pytest
 import rdmawire
@@ -439,3 +440,14 @@ def test_the_first_header_of_a_frame_decides_too(device):
         headers = qp.frame()
         assert [(headers / part)[DDPUntagged].msn for part in (RDMAPReadRequest(), b"x")] == [1, 1]
         assert qp.msns == {0: 2, 1: 2, 2: 1, 3: 1}
+
+
+def test_a_queue_pair_that_keeps_its_begun_headers_is_freed(device):
+    freed = []
+    qp = device.stream()
+    qp.kept = qp.frame()
+    weakref.finalize(qp, freed.append, True)
+    qp.close()
+    del qp
+    gc.collect()
+    assert freed
