@@ -5,6 +5,7 @@ import sys
 import textwrap
 
 import pytest
+import rdmawire  # for good: pytester forgets what its tests import first
 
 pytest_plugins = ["pytester"]
 
@@ -39,8 +40,6 @@ def test_a_story_passes_and_leaves_nothing(run, pytester):
 
 
 def test_a_failing_test_leaves_its_capture(run, pytester):
-    import rdmawire
-
     result = run(STORY, "--rdma-fault", "unknown-key-invalid-request", "--rdma-captures", "caught")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*rdma_capture*", "what was on the wire: *test_a_wrong_key_is_refused-*.pcapng"])
@@ -154,8 +153,6 @@ SAYS_AND_FAILS = """
 
 def captured(folder):
     """The texts that were sent, of each capture there."""
-    import rdmawire
-
     def texts(path):
         with rdmawire.open_wire(f"file:{path},read") as back:
             return [frame.payload for frame in back if frame.payload]
