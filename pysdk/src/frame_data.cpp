@@ -10,7 +10,6 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/layer_octets.hpp"
-#include "dissectors/protocol/misfit.hpp"
 #include "dissectors/protocol/mpa.hpp"
 #include "pysdk/src/errors.hpp"
 
@@ -89,19 +88,31 @@ FrameData::FrameData(const FrameData& other)
       number(other.number),
       origin(other.origin),
       octets_(other.octets_),
+      misfit_(other.misfit_),
       values_(other.values_ ? std::make_unique<Frame>(*other.values_) : nullptr),
       missing_(other.missing_) {}
 
+void FrameData::build() {
+  if (octets_) return;
+  const auto built = encode_strictly(*values_);
+  misfit_ = built ? std::nullopt : std::optional(built.error());
+  octets_ = built ? bytes_of(*built) : bytes_of(values_->encode());
+}
+
+void FrameData::refuse_misfit() const {
+  if (misfit_) raise(ErrorClass::usage, to_string(*misfit_));
+}
+
 const py::bytes& FrameData::octets() {
-  if (!octets_) {
-    const auto built = encode_strictly(*values_);
-    if (!built) raise(ErrorClass::usage, to_string(built.error()));
-    octets_ = bytes_of(*built);
-  }
+  build();
+  refuse_misfit();
   return octets_;
 }
 
-Bytes FrameData::view() { return view_of(octets()); }
+Bytes FrameData::view() {
+  build();
+  return view_of(octets_);
+}
 
 void FrameData::decode_into(HeaderStack& stack, Bytes octets) const {
   const auto wire_length = static_cast<std::uint32_t>(octets.size()) + missing_;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "dissectors/protocol/encode.hpp"
+#include "dissectors/protocol/misfit.hpp"
 #include "dissectors/protocol/stack.hpp"
 #include "dissectors/tracking/packet.hpp"
 
@@ -48,8 +49,9 @@ class FrameData {
   FrameData& operator=(FrameData&&) = delete;
   ~FrameData() = default;
 
-  /// The frame as it goes out: an object of type bytes.
+  /// The frame as it goes out: an object of type bytes. UsageError where a length that is computed does not fit.
   const py::bytes& octets();
+  /// The same, to look at: of a length that does not fit it has the low bits.
   [[nodiscard]] Bytes view();
   /// octets(), decoded.
   const HeaderStack& stack();
@@ -61,10 +63,13 @@ class FrameData {
   }
   /// Octets of layer `i` as they go out.
   [[nodiscard]] Bytes layer(std::size_t i);
-  /// Where field `f` of layer `i` can be read: as it was given, else as it goes out.
+  /// Where field `f` of layer `i` can be read: as it was given, else as it goes out. UsageError for what is computed, in
+  /// a frame that cannot go out.
   [[nodiscard]] const std::uint8_t* layer_with(std::size_t i, const Field& f) {
     if (values_ && values_->layers[i].given(f)) return values_->layers[i].bytes().data();
-    return layer(i).data();
+    const std::uint8_t* built = layer(i).data();
+    if (f.is_computed) refuse_misfit();
+    return built;
   }
   /// A copy of layer `i`, with what of it is given.
   [[nodiscard]] HeaderValue layer_value(std::size_t i);
@@ -89,7 +94,11 @@ class FrameData {
 
  private:
   void decode_into(HeaderStack& stack, Bytes octets) const;
+  void build();
+  void refuse_misfit() const;
+
   py::bytes octets_;                      // null: to be encoded
+  std::optional<Misfit> misfit_;          // of octets_
   std::unique_ptr<HeaderStack> stack_;    // of octets_
   std::unique_ptr<Frame> values_;         // null: as captured
   std::unique_ptr<Frame> captured_view_;  // of a captured frame, only read

@@ -117,6 +117,19 @@ def test_a_computed_length_that_does_not_fit_is_an_error(frame, field):
         bytes(frame)
 
 
+def test_what_does_not_fit_can_be_looked_at_and_mended():
+    frame = Ether() / IPv4() / UDP() / BTH(opcode=4, psn=7) / bytes(70_000)
+    assert repr(frame) == "<Frame Ether / IPv4 / UDP / BTH, 70058 octets>"
+    assert (frame[BTH].psn, frame[IPv4].ttl, len(frame.payload)) == (7, 64, 70_000)
+    assert copy.copy(frame) == frame and "payload" in frame.show(dump=True)
+    assert eval(frame.command(), vars(rdmawire)) == frame
+    for read in (lambda: frame[UDP].length, lambda: frame[IPv4].total_length, lambda: memoryview(frame), lambda: bytes(copy.copy(frame))):
+        with pytest.raises(rdmawire.UsageError, match="ip.total_length is 16 bits wide"):
+            read()
+    frame.payload = bytes(70)
+    assert frame[UDP].length == 96 and len(bytes(frame)) == 128 + 2
+
+
 def test_a_length_that_does_not_fit_can_be_given():
     frame = Ether() / IPv4() / UDP() / BTH(opcode=4) / bytes(70_000)
     frame[IPv4].total_length = frame[UDP].length = 99
