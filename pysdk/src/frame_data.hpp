@@ -63,8 +63,8 @@ class FrameData {
   }
   /// Octets of layer `i` as they go out.
   [[nodiscard]] Bytes layer(std::size_t i);
-  /// Where field `f` of layer `i` can be read: as it was given, else as it goes out. UsageError for what is computed, in
-  /// a frame that cannot go out.
+  /// Where field `f` of layer `i` can be read: as it was given, else as it goes out. UsageError for what is computed,
+  /// in a frame that cannot go out.
   [[nodiscard]] const std::uint8_t* layer_with(std::size_t i, const Field& f) {
     if (values_ && values_->layers[i].given(f)) return values_->layers[i].bytes().data();
     const std::uint8_t* built = layer(i).data();
