@@ -788,7 +788,11 @@ py::object make_frame(Frame values, LinkType link) {
 }
 
 bool is_frame(py::handle object) { return is_frame(object.ptr()); }
-Bytes frame_octets(py::handle frame) { return data_of(frame.ptr()).view(); }
+Bytes frame_octets(py::handle frame) {
+  FrameData& data = data_of(frame.ptr());
+  static_cast<void>(data.octets());  // it goes out: what does not fit is refused
+  return data.view();
+}
 const HeaderStack& frame_stack(py::handle frame) { return data_of(frame.ptr()).stack(); }
 LinkType frame_link(py::handle frame) { return data_of(frame.ptr()).link; }
 Frame frame_values(py::handle frame) { return data_of(frame.ptr()).values(); }

@@ -547,15 +547,13 @@ Said said_of(const py::object& what, const std::string& words) {
     std::string text = words.empty() ? stimulus.text() : words;
     return {.fpdu = std::move(stimulus), .words = std::move(text)};
   }
-  // What stands for a frame gives it: the headers of a device's queue pair.
-  const py::object frame = py::hasattr(what, "_as_frame") ? what.attr("_as_frame")() : what;
-  if (is_frame(frame) && link_word(frame_link(frame)) == "fpdu") {
-    const Bytes octets = frame_octets(frame);
+  if (is_frame(what) && link_word(frame_link(what)) == "fpdu") {
+    const Bytes octets = frame_octets(what);
     Seen as_seen{.octets = {octets.begin(), octets.end()}};
     std::string text = words.empty() ? as_seen.text() : words;
-    return {.fpdu = Stimulus(frame_values(frame), text), .words = std::move(text)};
+    return {.fpdu = Stimulus(frame_values(what), text), .words = std::move(text)};
   }
-  const Octets octets(frame);
+  const Octets octets(what);
   return {.octets = {octets.bytes().begin(), octets.bytes().end()},
           .words = words.empty() ? fmt::format("{} octets as they stand", octets.bytes().size()) : words};
 }
