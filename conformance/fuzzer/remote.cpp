@@ -91,6 +91,7 @@ class RemoteTarget final : public AgentTarget {
     outcome.clear();
     outcome.states = states_;
     if (lost_) return;
+    if (is_of_connections(step.kind) && !connections_->offered()) adrift_ = true;  // of a script of another device
     if (adrift_) {  // nothing is made any more, and nothing is wrong with it
       unread_ = true;
       outcome = expected;

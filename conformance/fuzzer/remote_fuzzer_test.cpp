@@ -141,6 +141,21 @@ TEST(RemoteFuzzer, ConnectsByTheCommunicationManager) {
                                          "< RC Acknowledge", "< DREQ", "> DREP", "< REQ", "> REJ"));
 }
 
+TEST(RemoteFuzzer, ADeviceThatDoesNotListenIsNotBlamedForIt) {
+  const auto opened = remote_target(
+      [] {
+        auto device = conformance::Target::open({});
+        // Somebody else does.
+        EXPECT_TRUE(device && (*device)->device().peer->call("cm_listen", {{"port", cm_port}}));
+        return device;
+      },
+      "its port is taken");
+  ASSERT_TRUE(opened);
+  const std::string lie = R"({"do":"cm","opcode":26,"mutated":true},)";
+  EXPECT_FALSE(replay(script_of(lie + managed + sends), **opened).alarm);
+  EXPECT_FALSE(replay(script_of(rc + sends), **opened).alarm);
+}
+
 TEST(RemoteFuzzer, FindsAConnectionThatDoesNotEnd) {
   const std::string ends = R"(,{"do":"cm","opcode":21})" + sends;
   EXPECT_EQ(alarm_of(managed + ends), "");
