@@ -145,8 +145,9 @@ TEST(RemoteFuzzer, ADeviceThatDoesNotListenIsNotBlamedForIt) {
   const auto opened = remote_target(
       [] {
         auto device = conformance::Target::open({});
-        // Somebody else does.
-        EXPECT_TRUE(device && (*device)->device().peer->call("cm_listen", {{"port", cm_port}}));
+        // Its port is somebody else's, who listens at the address in another VLAN.
+        EXPECT_TRUE(device &&
+                    (*device)->device().peer->call("cm_listen", {{"address", "10.0.7.1"}, {"port", cm_port}}));
         return device;
       },
       "its port is taken");
