@@ -40,7 +40,8 @@ die() {
 # missing_packages NAME...: those of the names that dpkg does not have installed.
 missing_packages() {
   local installed name
-  installed=$(dpkg-query --show --showformat='${db:Status-Abbrev}:${Package}:\n' "$@" 2>/dev/null)
+  # dpkg-query exits with status 1 if it does not know one of the names, but still lists the others.
+  installed=$(dpkg-query --show --showformat='${db:Status-Abbrev}:${Package}:\n' "$@" 2>/dev/null) || true
   for name in "$@"; do
     [[ $installed == *"ii :$name:"* ]] || printf '%s\n' "$name"
   done

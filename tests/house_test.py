@@ -86,6 +86,14 @@ def test_missing_packages_are_named_and_installed_ones_are_not():
     assert done.stdout.split() == ["no-such-package-xyz"]
 
 
+@pytest.mark.parametrize("options", ["", "set -euo pipefail;"])
+def test_missing_packages_reports_each_unknown_package_under_every_shell_option(options):
+    """dpkg-query exits with status 1 if it does not know a package, which ended the function under `set -e`."""
+    script = f"{options} source scripts/setup.sh; mapfile -t missing < <(missing_packages no-such-a bash no-such-b); "
+    done = run("bash", "-c", script + 'printf "%s\\n" "${missing[@]}"', cwd=ROOT)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["no-such-a", "no-such-b"], "")
+
+
 # What runs install_packages without touching this machine: apt-get and sudo that only write down how they were called.
 RECORDER = """#!/bin/sh
 echo "$(basename "$0") $*" >>"$(dirname "$0")/calls"
