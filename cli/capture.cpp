@@ -97,7 +97,7 @@ class Capture {
     live_.emplace(std::move(*live));
 
     captures::RingWriter::Options ring;
-    ring.max_octets = options_.ring_size;
+    ring.max_bytes = options_.ring_size;
     ring.max_nanoseconds = nanoseconds_of(options_.ring_seconds);
     ring.keep = options_.ring_files;
     ring.writer.nanoseconds = live_->nanoseconds();
@@ -196,9 +196,9 @@ void add_capture(CLI::App& app, Work& work) {
   CLI::Option* interface =
       sub->add_option("-i,--interface", options->interface, "where to capture")->type_name("IFACE");
   sub->add_option("--filter", options->filter, "only these, in libpcap's language: 'udp port 4791'")->type_name("BPF");
-  sub->add_option("-s,--snaplen", options->snap_length, "octets to keep of each packet")
+  sub->add_option("-s,--snaplen", options->snap_length, "bytes to keep of each packet")
       ->check(CLI::Range(1, 262144))
-      ->type_name("OCTETS");
+      ->type_name("BYTES");
   CLI::Option* output =
       sub->add_option("-o,--output", options->output, "the capture; - is standard output")->type_name("OUT");
   sub->add_option("-c,--count", options->count, "stop after so many packets")->check(check_positive)->type_name("N");

@@ -48,8 +48,8 @@ struct Options {
 };
 
 std::optional<tracking::PortAddress> read_address(std::string_view text) {
-  const auto octets = faces::parse_ipv6(text);  // IPv4 is mapped
-  return octets ? std::optional(tracking::PortAddress::of_gid(octets->data())) : std::nullopt;
+  const auto bytes = faces::parse_ipv6(text);  // IPv4 is mapped
+  return bytes ? std::optional(tracking::PortAddress::of_gid(bytes->data())) : std::nullopt;
 }
 
 Exit run(const Options& options) {

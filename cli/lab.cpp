@@ -406,7 +406,7 @@ Exit run(const Options& options) {
   return static_cast<Exit>(result->status);
 }
 
-// The terminal, handed through octet by octet while this lives.
+// The terminal, handed through byte by byte while this lives.
 class RawTerminal {
  public:
   RawTerminal() {
@@ -538,15 +538,15 @@ Exit status(const Options& options) {
   const fs::path cache = lab::default_cache();
   const auto layers = lab::cached_layers(cache);
   Json cached = Json::array();
-  std::uint64_t octets = 0;
+  std::uint64_t bytes = 0;
   for (const auto& layer : layers) {
-    cached.push_back({{"name", layer.name}, {"octets", layer.octets}, {"packages", layer.packages}});
-    octets += layer.octets;
+    cached.push_back({{"name", layer.name}, {"bytes", layer.bytes}, {"packages", layer.packages}});
+    bytes += layer.bytes;
   }
   Output output;
   if (options.json) {
     output.text() =
-        Json{{"labs", labs}, {"cache", {{"path", cache.string()}, {"octets", octets}, {"layers", cached}}}}.dump(2) +
+        Json{{"labs", labs}, {"cache", {{"path", cache.string()}, {"bytes", bytes}, {"layers", cached}}}}.dump(2) +
         "\n";
   } else {
     std::string& out = output.text();
@@ -558,9 +558,9 @@ Exit status(const Options& options) {
         out += described.value("name", "?") + (described.contains("booting") ? "  booting\n" : "  up\n");
       }
     }
-    out += fmt::format("cache {}: {:.1f} MB\n", cache.string(), static_cast<double>(octets) / 1e6);
+    out += fmt::format("cache {}: {:.1f} MB\n", cache.string(), static_cast<double>(bytes) / 1e6);
     for (const auto& layer : layers) {
-      out += fmt::format("  {:6.1f} MB  {}", static_cast<double>(layer.octets) / 1e6, layer.name);
+      out += fmt::format("  {:6.1f} MB  {}", static_cast<double>(layer.bytes) / 1e6, layer.name);
       for (const char* package : {"rdma-core", "libibverbs1", "perftest", "nvme-cli"})
         if (const auto found = layer.packages.find(package); found != layer.packages.end())
           out += fmt::format("  {} {}", found->first, found->second);
@@ -579,9 +579,9 @@ Exit clean(const Options& options) {
   fmt::print("swept; {} up\n", living->size() == 1 ? "1 lab is" : fmt::format("{} labs are", living->size()));
   if (!options.cache) return Exit::fine;
   const fs::path cache = lab::default_cache();
-  auto octets = lab::clean_cache(cache, stop_event, Story(false));
-  if (!octets) return trouble(octets.error());
-  fmt::print("emptied {}: {:.1f} MB\n", cache.string(), static_cast<double>(*octets) / 1e6);
+  auto bytes = lab::clean_cache(cache, stop_event, Story(false));
+  if (!bytes) return trouble(bytes.error());
+  fmt::print("emptied {}: {:.1f} MB\n", cache.string(), static_cast<double>(*bytes) / 1e6);
   return Exit::fine;
 }
 
@@ -600,7 +600,7 @@ void add_guest_options(CLI::App& app, Options& options) {
   app.add_option("--ports", options.ports, "Ethernet ports of a guest, each a wire")
       ->check(CLI::Range(1, 4))
       ->type_name("N");
-  app.add_option("--mtu", options.mtu, "of the ports")->check(CLI::Range(576, 9000))->type_name("OCTETS");
+  app.add_option("--mtu", options.mtu, "of the ports")->check(CLI::Range(576, 9000))->type_name("BYTES");
   app.add_option("--vlan", options.vlan, "eth0.ID is there, too; siw sits on it, rxe has its addresses among its GIDs")
       ->check(CLI::Range(1, 4094))
       ->type_name("ID");

@@ -84,7 +84,7 @@ Exit list(const Options& options) {
     output.text() = all.dump(2) + "\n";
   } else {
     output.text() =
-        fmt::format("{:<13} {:<8} {:<4} {:>5} {:>6}  {}\n", "name", "device", "IPv6", "times", "octets", "what");
+        fmt::format("{:<13} {:<8} {:<4} {:>5} {:>6}  {}\n", "name", "device", "IPv6", "times", "bytes", "what");
     for (const lab::Scenario& scenario : lab::scenarios())
       output.text() +=
           fmt::format("{:<13} {:<8} {:>6} {:>6}  {}\n", scenario.name, devices_of(scenario), scenario.iterations,
@@ -255,13 +255,13 @@ void add_lab_record(CLI::App& lab, Work& work) {
   sub->add_option("--vlan", options->vlan, "they speak on this VLAN")->check(CLI::Range(1, 4094))->type_name("ID");
   sub->add_option("--mtu", options->plan.mtu, "of the ports; 9000: jumbo frames")
       ->check(CLI::Range(576, 9000))
-      ->type_name("OCTETS");
+      ->type_name("BYTES");
   sub->add_option("--iterations", options->plan.iterations, "of the programs")
       ->check(CLI::Range(1, 100'000))
       ->type_name("N");
   sub->add_option("--size", options->plan.size, "of their messages")
       ->check(CLI::Range(1, 1 << 20))
-      ->type_name("OCTETS");
+      ->type_name("BYTES");
   sub->add_option("--fault", options->faults, "a rule of the fault language for the switch (may be repeated)")
       ->allow_extra_args(false)
       ->type_name("RULE");

@@ -103,7 +103,7 @@ def boot_stays_until_told():
     described = json.loads(described)
     assert described["name"] == "pair" and len(described["guests"]) == 2, described
     status = json.loads(lab("status", "--json").stdout)
-    assert status["labs"] == [described] and status["cache"]["octets"] > 1e6, status
+    assert status["labs"] == [described] and status["cache"]["bytes"] > 1e6, status
     assert "pair" in lab("status").stdout
     again = lab("run", "--name", "pair", "--", "true")
     assert again.returncode == 3 and "pair runs already" in again.stderr, again

@@ -51,7 +51,7 @@ std::string file_text(const std::string& path, std::size_t most) {
     text.resize(static_cast<std::size_t>(in.gcount()));
   }
   if (!in.is_open() || in.bad()) refuse(Exit::trouble, path + ": it cannot be read");
-  if (text.size() > most) refuse(Exit::trouble, fmt::format("{}: it has more than {} octets", path, most));
+  if (text.size() > most) refuse(Exit::trouble, fmt::format("{}: it has more than {} bytes", path, most));
   return text;
 }
 
@@ -193,7 +193,7 @@ class Play {
     player_.changes.ip_step = options_.ip_step;
     player_.changes.qp_step = options_.qp_step;
     player_.most_frames = options_.limit;
-    player_.most_octets = options_.octets;
+    player_.most_bytes = options_.bytes;
     player_.most_time = static_cast<std::int64_t>(options_.seconds * 1e9);
     player_.include = filter("--include", options_.include);
     player_.exclude = filter("--exclude", options_.exclude);
@@ -396,14 +396,14 @@ void add_play_options(CLI::App& app, PlayOptions& o) {
 
   auto* limit =
       app.add_option("-L,--limit", o.limit, "stop after so many frames")->check(check_positive)->type_name("N");
-  auto* octets = app.add_option("--octets", o.octets, "stop before more octets than these: 10M")
+  auto* bytes = app.add_option("--bytes", o.bytes, "stop before more bytes than these: 10M")
                      ->transform(CLI::AsSizeValue(false))
                      ->type_name("SIZE");
   auto* seconds = app.add_option("--seconds", o.seconds, "stop after so long")->check(check_positive)->type_name("S");
   auto* include = app.add_option("--include", o.include, "only these frames (docs/filters.md)")->type_name("FILTER");
   auto* exclude = app.add_option("--exclude", o.exclude, "not these")->type_name("FILTER");
   auto* split = app.add_flag("--split", o.split, "what clients sent to the first wire, servers to the second");
-  group("Which frames", limit, octets, seconds, include, exclude, split);
+  group("Which frames", limit, bytes, seconds, include, exclude, split);
 
   auto* map = app.add_option("-m,--map", o.map,
                              "what takes the place of what: a mapping file, or assignments such as qp:0x11=0x777")

@@ -26,7 +26,7 @@ struct PlayOptions {
   bool continue_psns = false;
   std::uint32_t ip_step = 0, qp_step = 0;
 
-  std::uint64_t limit = 0, octets = 0;
+  std::uint64_t limit = 0, bytes = 0;
   double seconds = 0;
   std::string include, exclude;
 

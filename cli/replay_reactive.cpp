@@ -74,7 +74,7 @@ CLI::Option* add_reactive_options(CLI::App& command, ReactiveOptions& options) {
                        "play one side of a connection, and wait for what the live peer says"),
       command.add_option("--device", target.device, "reference, lab:rxe, lab:siw, or agent:ADDRESS with --wire")
           ->capture_default_str(),
-      command.add_option("--connection", options.connection, "the capture's n-th; else the one with most octets")
+      command.add_option("--connection", options.connection, "the capture's n-th; else the one with most bytes")
           ->check(CLI::PositiveNumber),
       command.add_option("--side", options.side, "the end that is played: a, b; else the one that sent more")
           ->check(CLI::IsMember({"a", "b"}))

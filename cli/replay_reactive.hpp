@@ -17,7 +17,7 @@ struct ReactiveOptions {
   std::string faults_file;            ///< or a file of them; empty: none
   std::string output;                 ///< a capture file; empty: none
   std::uint64_t seed = 1;
-  std::uint32_t connection = 0;                 ///< the capture's n-th; 0: the one with most octets
+  std::uint32_t connection = 0;                 ///< the capture's n-th; 0: the one with most bytes
   std::string side;                             ///< "a", "b"; empty: the end that sent more
   double retry_after = 0.5, step_timeout = 10;  ///< seconds
   bool reactive = false, dry_run = false, json = false;

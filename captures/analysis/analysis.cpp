@@ -31,21 +31,21 @@ PacketClass class_of(const Opcode& opcode, std::uint32_t dest_qp) {
   }
 }
 
-/// Octets of RDMA payload on the wire, as far as the packet tells.
+/// Bytes of RDMA payload on the wire, as far as the packet tells.
 std::uint64_t payload_of(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
   if (stack.wire == Wire::iwarp || !packet.pdus.empty()) {
-    std::uint64_t octets = 0;
-    for (const tracking::Pdu& pdu : packet.pdus) octets += pdu.stack.payload.length;
-    return octets;
+    std::uint64_t bytes = 0;
+    for (const tracking::Pdu& pdu : packet.pdus) bytes += pdu.stack.payload.length;
+    return bytes;
   }
-  std::uint64_t octets = stack.payload.length;
+  std::uint64_t bytes = stack.payload.length;
   // What the capture cut off is payload too, but for pad and ICRC at the end.
   if (stack.cut && stack.icrc.length == 0 && stack.wire_length > stack.bytes.size()) {
     const std::uint64_t missing = stack.wire_length - stack.bytes.size();
-    octets += missing - std::min<std::uint64_t>(missing, 4);
+    bytes += missing - std::min<std::uint64_t>(missing, 4);
   }
-  return octets;
+  return bytes;
 }
 
 }  // namespace
@@ -72,8 +72,8 @@ std::string_view to_string(PacketClass packet_class) {
 
 void TalkerRow::merge(const TalkerRow& other) {
   packets += other.packets;
-  octets += other.octets;
-  payload_octets += other.payload_octets;
+  bytes += other.bytes;
+  payload_bytes += other.payload_bytes;
   queue_pairs += other.queue_pairs;
   source_ports += other.source_ports;
   if (other.crc_bad) first_crc_bad = crc_bad ? std::min(first_crc_bad, other.first_crc_bad) : other.first_crc_bad;
@@ -83,8 +83,8 @@ void TalkerRow::merge(const TalkerRow& other) {
 void RegionRow::merge(const RegionRow& other) {
   address_from = std::min(address_from, other.address_from);
   address_to = std::max(address_to, other.address_to);
-  read_octets += other.read_octets;
-  written_octets += other.written_octets;
+  read_bytes += other.read_bytes;
+  written_bytes += other.written_bytes;
   atomics += other.atomics;
   refused += other.refused;
   messages += other.messages;
@@ -105,7 +105,7 @@ void Group::add_frame(std::uint64_t frame) {
 void Group::add(const Event& event) {
   ++count;
   packets += event.packets;
-  octets += event.octets;
+  bytes += event.bytes;
   if (event.kind != EventKind::duplicate) accumulate(cost_ns, event.duration);  // nobody waits for a copy
   if (event.frame) first_frame = std::min(first_frame, event.frame);
   last_frame = std::max({last_frame, event.frame, event.last_frame});
@@ -117,7 +117,7 @@ void Group::add(const Event& event) {
 void Group::merge(const Group& other) {
   count += other.count;
   packets += other.packets;
-  octets += other.octets;
+  bytes += other.bytes;
   accumulate(cost_ns, other.cost_ns);
   first_frame = std::min(first_frame, other.first_frame);
   last_frame = std::max(last_frame, other.last_frame);
@@ -129,7 +129,7 @@ void Group::merge(const Group& other) {
 // Incast
 
 bool Incast::Worse::operator()(const IncastRow& a, const IncastRow& b) const {
-  return std::tie(b.senders, b.octets, a.time, a.receiver) < std::tie(a.senders, a.octets, b.time, b.receiver);
+  return std::tie(b.senders, b.bytes, a.time, a.receiver) < std::tie(a.senders, a.bytes, b.time, b.receiver);
 }
 
 Incast::Incast(std::int64_t window, std::uint32_t receivers)
@@ -137,10 +137,10 @@ Incast::Incast(std::int64_t window, std::uint32_t receivers)
 
 void Incast::close(const PortAddress& receiver, const Receiver& row, Foremost<IncastRow, Worse>& rows) const {
   if (row.senders < 2) return;
-  rows.add({receiver, row.window * window_, row.senders, row.octets});
+  rows.add({receiver, row.window * window_, row.senders, row.bytes});
 }
 
-void Incast::add(const PortAddress& sender, const PortAddress& receiver, std::int64_t time, std::uint64_t octets) {
+void Incast::add(const PortAddress& sender, const PortAddress& receiver, std::int64_t time, std::uint64_t bytes) {
   Receiver* row = receivers_.at({receiver});
   if (!row) return;
   const std::int64_t window = time / window_;
@@ -148,9 +148,9 @@ void Incast::add(const PortAddress& sender, const PortAddress& receiver, std::in
     if (window < row->window && row->window - window <= 1) return;  // a packet that came late changes no closed window
     close(receiver, *row, rows_);
     row->window = window;
-    row->octets = row->senders = 0;
+    row->bytes = row->senders = 0;
   }
-  row->octets += octets;
+  row->bytes += bytes;
   const std::uint64_t hash = FlowKey{sender, {}, 0}.hash();
   for (std::uint32_t i = row->senders; i-- > 0;)
     if (row->seen[i] == hash) return;
@@ -172,15 +172,15 @@ std::vector<IncastRow> Incast::rows() const {
 // Analysis
 
 bool Analysis::LargerConnection::operator()(const Connection& a, const Connection& b) const {
-  const std::uint64_t octets_a = a.sent[0].wire_octets + a.sent[1].wire_octets;
-  const std::uint64_t octets_b = b.sent[0].wire_octets + b.sent[1].wire_octets;
-  return octets_a != octets_b ? octets_a > octets_b : a.id < b.id;
+  const std::uint64_t bytes_a = a.sent[0].wire_bytes + a.sent[1].wire_bytes;
+  const std::uint64_t bytes_b = b.sent[0].wire_bytes + b.sent[1].wire_bytes;
+  return bytes_a != bytes_b ? bytes_a > bytes_b : a.id < b.id;
 }
 
 bool Analysis::EarlierEvent::operator()(const Event& a, const Event& b) const {
   const auto key = [](const Event& e) {
     return std::tie(e.frame, e.connection, e.end, e.cause, e.psn, e.last_frame, e.origin_frame, e.cause_frame, e.time,
-                    e.duration, e.packets, e.octets, e.value, e.found);
+                    e.duration, e.packets, e.bytes, e.value, e.found);
   };
   return key(a) < key(b);
 }
@@ -201,7 +201,7 @@ Analysis::Analysis(const AnalysisOptions& options)
 void Analysis::add(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
   ++packets;
-  octets += stack.wire_length;
+  bytes += stack.wire_length;
   // TCP is known as iWARP by what it carries.
   ++wires[static_cast<std::size_t>(packet.pdus.empty() ? stack.wire : Wire::iwarp)];
   snapped += stack.cut;
@@ -230,7 +230,7 @@ void Analysis::add(const tracking::Packet& packet) {
     payload = payload_of(packet);
     packet_class = packet.pdus.empty() ? PacketClass::other : PacketClass::data;
   }
-  step.payload_octets += payload;
+  step.payload_bytes += payload;
 
   if (stack.network < layers.size()) {
     const Layer& network = layers[stack.network];
@@ -256,8 +256,8 @@ void Analysis::add(const tracking::Packet& packet) {
   TalkerRow* talker = talkers_.at(*flow);
   if (!talker) return;
   ++talker->packets;
-  talker->octets += stack.wire_length;
-  talker->payload_octets += payload;
+  talker->bytes += stack.wire_length;
+  talker->payload_bytes += payload;
   if (bad) {
     if (talker->crc_bad == 0 || packet.number < talker->first_crc_bad) talker->first_crc_bad = packet.number;
     ++talker->crc_bad;
@@ -327,11 +327,11 @@ const Histogram* Analysis::latency(MessageKind kind, std::size_t size_class, Pha
 
 void Analysis::message(const Connection& connection, const Message& message) {
   ++messages;
-  message_octets += message.size;
+  message_bytes += message.size;
   if (message.start) ++series.at(message.start).messages;
   OperationRow& operation = operations[static_cast<std::size_t>(message.kind)];
   ++operation.messages;
-  operation.octets += message.size;
+  operation.bytes += message.size;
   operation.completed += message.outcome == tracking::Outcome::completed;
   const bool refused = message.outcome == tracking::Outcome::refused;
   operation.refused += refused;
@@ -373,8 +373,8 @@ void Analysis::message(const Connection& connection, const Message& message) {
   region->address_from = std::min(region->address_from, message.remote_address);
   region->address_to = std::max(region->address_to, message.remote_address + size_touched);
   region->atomics += atomic;
-  if (message.kind == MessageKind::read) region->read_octets += message.size;
-  if (message.kind == MessageKind::write) region->written_octets += message.size;
+  if (message.kind == MessageKind::read) region->read_bytes += message.size;
+  if (message.kind == MessageKind::write) region->written_bytes += message.size;
 }
 
 Troubled* Analysis::trouble_of(const Connection* connection) {
@@ -398,7 +398,7 @@ void Analysis::event(const Connection* connection, const Event& event) {
       Rounds& rounds = retransmissions[cause];
       ++rounds.rounds;
       rounds.packets += event.packets;
-      rounds.octets += event.octets;
+      rounds.bytes += event.bytes;
       accumulate(rounds.duration_ns, event.duration);
       series.at(event.time).retransmitted += event.packets;
       break;
@@ -510,7 +510,7 @@ void Analysis::connection(const Connection& connection, tracking::Farewell farew
 
 void Analysis::merge(const Analysis& other) {
   packets += other.packets;
-  octets += other.octets;
+  bytes += other.bytes;
   first_time = std::min(first_time, other.first_time);
   last_time = std::max(last_time, other.last_time);
   add_all(wires, other.wires);
@@ -533,12 +533,12 @@ void Analysis::merge(const Analysis& other) {
   management.merge(other.management);
 
   messages += other.messages;
-  message_octets += other.message_octets;
+  message_bytes += other.message_bytes;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     OperationRow& mine = operations[i];
     const OperationRow& theirs = other.operations[i];
     mine.messages += theirs.messages;
-    mine.octets += theirs.octets;
+    mine.bytes += theirs.bytes;
     mine.completed += theirs.completed;
     mine.refused += theirs.refused;
     mine.size_min = std::min(mine.size_min, theirs.size_min);
@@ -554,7 +554,7 @@ void Analysis::merge(const Analysis& other) {
   for (std::size_t i = 0; i < retransmissions.size(); ++i) {
     retransmissions[i].rounds += other.retransmissions[i].rounds;
     retransmissions[i].packets += other.retransmissions[i].packets;
-    retransmissions[i].octets += other.retransmissions[i].octets;
+    retransmissions[i].bytes += other.retransmissions[i].bytes;
     accumulate(retransmissions[i].duration_ns, other.retransmissions[i].duration_ns);
   }
   add_all(naks, other.naks);

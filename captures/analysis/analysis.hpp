@@ -43,7 +43,7 @@ enum class PacketClass : std::uint8_t { data, acknowledgement, cnp, management, 
 inline constexpr std::size_t packet_classes = 5;
 std::string_view to_string(PacketClass packet_class);
 
-/// Sizes are classed by powers of two: class 0 is no octet, class n is 2^(n-1) to 2^n - 1.
+/// Sizes are classed by powers of two: class 0 is no byte, class n is 2^(n-1) to 2^n - 1.
 inline constexpr std::size_t size_classes = 65;
 constexpr std::size_t size_class(std::uint64_t size) { return static_cast<std::size_t>(std::bit_width(size)); }
 constexpr std::uint64_t size_from(std::size_t size_class) {
@@ -54,7 +54,7 @@ constexpr std::uint64_t size_to(std::size_t size_class) {
 }
 
 struct AnalysisOptions {
-  std::uint32_t connections = 20'000;   ///< rows kept: those with most octets on the wire
+  std::uint32_t connections = 20'000;   ///< rows kept: those with most bytes on the wire
   std::uint32_t talkers = 1U << 16;     ///< directions between two addresses
   std::uint32_t regions = 1U << 16;     ///< pairs of responder and key
   std::uint32_t distinct = 1U << 20;    ///< queue pairs and source ports that are told apart, each
@@ -64,13 +64,13 @@ struct AnalysisOptions {
 };
 
 struct OperationRow {
-  std::uint64_t messages = 0, octets = 0, completed = 0, refused = 0;
+  std::uint64_t messages = 0, bytes = 0, completed = 0, refused = 0;
   std::uint64_t size_min = UINT64_MAX, size_max = 0;
   std::array<std::uint64_t, size_classes> sizes{};
 };
 
 struct TalkerRow {
-  std::uint64_t packets = 0, octets = 0, payload_octets = 0;
+  std::uint64_t packets = 0, bytes = 0, payload_bytes = 0;
   std::uint64_t queue_pairs = 0, source_ports = 0;  ///< distinct: destinations, and of UDP over RoCEv2
   std::uint64_t crc_bad = 0, first_crc_bad = 0;     ///< packets, and the first one's number
   // The last ones seen: most packets have the same.
@@ -79,8 +79,8 @@ struct TalkerRow {
 };
 
 struct RegionRow {
-  std::uint64_t address_from = UINT64_MAX, address_to = 0;  ///< from the first octet touched to behind the last
-  std::uint64_t read_octets = 0, written_octets = 0, atomics = 0, refused = 0, messages = 0;
+  std::uint64_t address_from = UINT64_MAX, address_to = 0;  ///< from the first byte touched to behind the last
+  std::uint64_t read_bytes = 0, written_bytes = 0, atomics = 0, refused = 0, messages = 0;
   void merge(const RegionRow& other);
 };
 
@@ -106,7 +106,7 @@ struct Group {
   EventKind kind = EventKind::retransmission;
   Cause cause = Cause::none;
   End end = End::a;
-  std::uint64_t count = 0, packets = 0, octets = 0;
+  std::uint64_t count = 0, packets = 0, bytes = 0;
   std::int64_t cost_ns = 0;
   std::uint64_t first_frame = UINT64_MAX, last_frame = 0;
   std::int64_t first_time = INT64_MAX, last_time = INT64_MIN;
@@ -147,7 +147,7 @@ struct IncastRow {
   PortAddress receiver;
   std::int64_t time = 0;  ///< at which the window begins
   std::uint32_t senders = 0;
-  std::uint64_t octets = 0;
+  std::uint64_t bytes = 0;
 };
 
 /// Distinct senders by receiver and window. Apart from Analysis, because a receiver's senders are many pairs: it is fed
@@ -155,8 +155,8 @@ struct IncastRow {
 class Incast {
  public:
   explicit Incast(std::int64_t window = 10'000, std::uint32_t receivers = 1U << 12);
-  /// A packet with `octets` of payload. Times may go back by less than a window without harm.
-  void add(const PortAddress& sender, const PortAddress& receiver, std::int64_t time, std::uint64_t octets);
+  /// A packet with `bytes` of payload. Times may go back by less than a window without harm.
+  void add(const PortAddress& sender, const PortAddress& receiver, std::int64_t time, std::uint64_t bytes);
   void merge(const Incast& other);
   /// Windows with two senders and more; those with most senders first.
   [[nodiscard]] std::vector<IncastRow> rows() const;
@@ -168,7 +168,7 @@ class Incast {
   static constexpr std::size_t most_rows = 50;
   struct Receiver {
     std::int64_t window = INT64_MIN;
-    std::uint64_t octets = 0;
+    std::uint64_t bytes = 0;
     std::uint32_t senders = 0;
     std::array<std::uint64_t, most_senders> seen;  // hashes; not initialised beyond `senders`
     void merge(const Receiver& other) { static_cast<void>(other); }
@@ -212,7 +212,7 @@ class Analysis final : public tracking::Sink {
   void merge(const Analysis& other);
 
   // What was found. Order is that of arrival; report.cpp puts it into an order that depends on the contents only.
-  std::uint64_t packets = 0, octets = 0;
+  std::uint64_t packets = 0, bytes = 0;
   std::int64_t first_time = INT64_MAX, last_time = INT64_MIN;
   std::array<std::uint64_t, 5> wires{};                                                ///< packets by Wire
   std::array<std::array<std::array<std::uint64_t, packet_classes>, 4>, 64> classes{};  ///< by DSCP, ECN, class
@@ -223,7 +223,7 @@ class Analysis final : public tracking::Sink {
   ManagementRecords management;
   std::uint64_t pauses_left_out = 0;
 
-  std::uint64_t messages = 0, message_octets = 0;
+  std::uint64_t messages = 0, message_bytes = 0;
   std::array<OperationRow, tracking::message_kinds> operations{};
   std::uint64_t partial_messages = 0;
   std::uint64_t first_partial = UINT64_MAX;  ///< frame
@@ -232,7 +232,7 @@ class Analysis final : public tracking::Sink {
   std::array<std::uint64_t, tracking::event_kinds> events{};  ///< how many of each kind
   std::uint64_t retransmitted_packets = 0;
   struct Rounds {
-    std::uint64_t rounds = 0, packets = 0, octets = 0;
+    std::uint64_t rounds = 0, packets = 0, bytes = 0;
     std::int64_t duration_ns = 0;
   };
   std::array<Rounds, tracking::causes> retransmissions{};

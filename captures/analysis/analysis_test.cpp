@@ -46,11 +46,11 @@ Connection connection_of(std::uint64_t id, std::uint32_t a = 0x0a000002, std::ui
   c.ends[0] = {PortAddress::of_ipv4(a), 0x11, true};
   c.ends[1] = {PortAddress::of_ipv4(b), 0x12, true};
   c.sent[0].packets = 4000;
-  c.sent[0].wire_octets = 4'000'000;
+  c.sent[0].wire_bytes = 4'000'000;
   c.sent[0].requests = 4000;
   c.sent[1].packets = 100;
   c.sent[1].responses = 100;
-  c.sent[1].wire_octets = 6'200;
+  c.sent[1].wire_bytes = 6'200;
   c.opened_frame = id;
   c.confidence = Confidence::certain;
   return c;
@@ -191,7 +191,7 @@ std::vector<Happening> happenings(std::mt19937_64& random, std::vector<std::vect
                b = static_cast<std::uint32_t>(0x0a000100 + pair / 4);
     for (unsigned n = random() % 3 + 1; n-- > 0;) {
       Connection c = connection_of(frame++, a, b);
-      c.sent[0].wire_octets = random() % 5 * 1000;
+      c.sent[0].wire_bytes = random() % 5 * 1000;
       c.sent[1].response_dscp = random() % 2 * 26;
       c.opened_frame = random() % 2 ? c.id : 0;
       if (random() % 5 == 0) c.sent[1] = {};
@@ -275,7 +275,7 @@ TEST(Findings, SayWhoWhatHowMuchWhereAndWhatNext) {
         event_of(EventKind::retransmission, Cause::sequence_error_nak, c.id, 214 + 100 * static_cast<std::uint64_t>(i));
     e.last_frame = e.frame + 10;
     e.packets = i ? 9 : 17;
-    e.octets = 9 * 1024;
+    e.bytes = 9 * 1024;
     e.duration = 61'290'322;
     analysis.event(&c, e);
     analysis.event(&c, event_of(EventKind::nak, Cause::psn_sequence_error, c.id, 213));
@@ -545,7 +545,7 @@ TEST(Incast, CountsDistinctSendersOfAWindow) {
   const auto rows = incast.rows();
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].senders, 7U);
-  EXPECT_EQ(rows[0].octets, 14'000U);
+  EXPECT_EQ(rows[0].bytes, 14'000U);
   EXPECT_EQ(rows[0].receiver, host(99));
 }
 

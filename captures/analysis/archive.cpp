@@ -18,17 +18,17 @@ std::string layout() {
   return text += "\n";
 }
 
-/// Plain numbers, arrays and structures of them, without pointers: their octets are all there is.
+/// Plain numbers, arrays and structures of them, without pointers: their bytes are all there is.
 template <class T>
 concept Plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_same_v<T, Connection> &&
                 !std::is_same_v<T, std::string_view>;
 
-/// Both archives have `raw`, which moves octets, `count`, which moves how many of something follow, and `reason`.
+/// Both archives have `raw`, which moves bytes, `count`, which moves how many of something follow, and `reason`.
 class Saver {
  public:
   static constexpr bool loads = false;
-  void raw(void* from, std::size_t octets) { out_.append(static_cast<const char*>(from), octets); }
-  std::size_t count(std::size_t here, std::size_t /*least_octets*/) {
+  void raw(void* from, std::size_t bytes) { out_.append(static_cast<const char*>(from), bytes); }
+  std::size_t count(std::size_t here, std::size_t /*least_bytes*/) {
     auto number = static_cast<std::uint64_t>(here);
     raw(&number, sizeof number);
     return here;
@@ -48,17 +48,17 @@ struct Unreadable : std::runtime_error {
 class Loader {
  public:
   static constexpr bool loads = true;
-  explicit Loader(Bytes octets) : left_(octets) {}
-  void raw(void* to, std::size_t octets) {
-    if (octets > left_.size()) throw Unreadable("it ends too early");
-    std::memcpy(to, left_.data(), octets);
-    left_ = left_.subspan(octets);
+  explicit Loader(Bytes bytes) : left_(bytes) {}
+  void raw(void* to, std::size_t bytes) {
+    if (bytes > left_.size()) throw Unreadable("it ends too early");
+    std::memcpy(to, left_.data(), bytes);
+    left_ = left_.subspan(bytes);
   }
-  /// No count makes us allocate more than the octets that are there could fill.
-  std::size_t count(std::size_t /*here*/, std::size_t least_octets) {
+  /// No count makes us allocate more than the bytes that are there could fill.
+  std::size_t count(std::size_t /*here*/, std::size_t least_bytes) {
     std::uint64_t number = 0;
     raw(&number, sizeof number);
-    if (number > left_.size() / std::max<std::size_t>(least_octets, 1)) throw Unreadable("a count exceeds its octets");
+    if (number > left_.size() / std::max<std::size_t>(least_bytes, 1)) throw Unreadable("a count exceeds its bytes");
     return static_cast<std::size_t>(number);
   }
   void sentence(std::string_view& text) {
@@ -185,10 +185,10 @@ struct Archived {
   }
   template <class A>
   static void each(A& archive, Analysis& a) {
-    all(archive, a.options_, a.packets, a.octets, a.first_time, a.last_time, a.wires, a.classes, a.crcs_checked,
+    all(archive, a.options_, a.packets, a.bytes, a.first_time, a.last_time, a.wires, a.classes, a.crcs_checked,
         a.crcs_bad, a.snapped, a.series);
     map(archive, a.pauses);
-    all(archive, a.management, a.pauses_left_out, a.messages, a.message_octets, a.operations, a.partial_messages,
+    all(archive, a.management, a.pauses_left_out, a.messages, a.message_bytes, a.operations, a.partial_messages,
         a.first_partial, a.unacknowledged, a.events, a.retransmitted_packets, a.retransmissions, a.naks, a.rnr_naks,
         a.rate_fell, a.rate_kept, a.ce_to_cnp, a.connections, a.evicted_connections, a.opened_before, a.one_way,
         a.two_way, a.other_class, a.copyable, a.copies, a.guessed, a.incast, a.talkers_, a.flow_queue_pairs_,
@@ -220,19 +220,19 @@ std::string save(const Analysis& analysis) {
   return std::move(saver.out_);
 }
 
-tl::expected<Analysis, std::string> load(Bytes octets) {
+tl::expected<Analysis, std::string> load(Bytes bytes) {
   const std::string expected = layout();
-  const std::string_view text(reinterpret_cast<const char*>(octets.data()), octets.size());
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!text.starts_with(expected))
     return tl::unexpected(std::string(text.starts_with("rdmawire analysis ")
                                           ? "the analysis was saved by another build of rdmawire: let all processes "
                                             "have the same one"
-                                          : "these octets are no saved analysis"));
+                                          : "these bytes are no saved analysis"));
   try {
-    Loader loader(octets.subspan(expected.size()));
+    Loader loader(bytes.subspan(expected.size()));
     Analysis analysis;
     Archived::each(loader, analysis);
-    if (!loader.at_end()) throw Unreadable("octets are left at its end");
+    if (!loader.at_end()) throw Unreadable("bytes are left at its end");
     return analysis;
   } catch (const Unreadable& why) {
     return tl::unexpected(std::string("the saved analysis cannot be read: ") + why.what());

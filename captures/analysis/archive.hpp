@@ -1,5 +1,5 @@
 #pragma once
-/// An analysis as octets, for another process: what work that is spread over machines sends home.
+/// An analysis as bytes, for another process: what work that is spread over machines sends home.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -12,7 +12,7 @@ namespace rdmawire::captures::analysis {
 /// rdmawire takes it up again: it is for sending, not for keeping.
 std::string save(const Analysis& analysis);
 
-/// What save() gave. An error, one sentence: the octets are another build's, or are cut, or contradict themselves.
-tl::expected<Analysis, std::string> load(Bytes octets);
+/// What save() gave. An error, one sentence: the bytes are another build's, or are cut, or contradict themselves.
+tl::expected<Analysis, std::string> load(Bytes bytes);
 
 }  // namespace rdmawire::captures::analysis

@@ -6,7 +6,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rdmawire::captures::analysis;
   if (size == 0) return 0;
-  const rdmawire::Bytes octets(data + 1, size - 1);
+  const rdmawire::Bytes bytes(data + 1, size - 1);
   if (data[0] == 0) {
     static const RunOptions options = [] {
       RunOptions small;
@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       return small;
     }();
     ShareTracker tracker(options);
-    const auto added = tracker.add(octets);
+    const auto added = tracker.add(bytes);
     static_cast<void>(added);
     static_cast<void>(tracker.finish({}));
     return 0;
@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }();
   // What tells builds apart is not what is to be tried.
   std::string saved = beginning;
-  saved.append(reinterpret_cast<const char*>(octets.data()), octets.size());
+  saved.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (const auto loaded = load({reinterpret_cast<const std::uint8_t*>(saved.data()), saved.size()})) {
     const std::string again = save(*loaded);
     static_cast<void>(again);

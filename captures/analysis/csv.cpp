@@ -105,7 +105,7 @@ struct CsvTables::State {
   struct Seen {
     std::uint64_t frame = 0;
     std::int64_t time = 0;
-    std::uint32_t psn = 0, octets = 0;
+    std::uint32_t psn = 0, bytes = 0;
     std::uint8_t opcode = 0;
     bool bth = false;
   };
@@ -154,7 +154,7 @@ tl::expected<std::unique_ptr<CsvTables>, std::string> CsvTables::create(const st
   header(state->events, event_json({}));
   if (packets)
     state->packets.write_header(
-        "frame,time,connection,end,operation,psn,octets,relative_psn,message,requester,related_frame,related_delay_ns,"
+        "frame,time,connection,end,operation,psn,bytes,relative_psn,message,requester,related_frame,related_delay_ns,"
         "outstanding,again");
   return std::unique_ptr<CsvTables>(new CsvTables(std::move(state)));
 }
@@ -216,7 +216,7 @@ void CsvTables::packet(const tracking::Connection& /*connection*/, std::uint64_t
   out += ',';
   if (known && seen.bth) out += fmt::format("{}", seen.psn);
   out += ',';
-  if (known) out += fmt::format("{}", seen.octets);
+  if (known) out += fmt::format("{}", seen.bytes);
   out += fmt::format(",{},", note.relative_psn);
   if (note.message)
     out += fmt::format("{},{}", note.message, note.requester == End::a ? 'a' : 'b');

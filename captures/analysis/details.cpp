@@ -31,7 +31,7 @@ struct Seen {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
   const Opcode* op = nullptr;  ///< nullptr: no BTH
-  std::uint32_t octets = 0;    ///< on the wire
+  std::uint32_t bytes = 0;    ///< on the wire
   std::uint32_t payload = 0;   ///< of RDMA; of a TCP segment what the FPDUs carry that end in it
   std::uint8_t syndrome = 0;
   bool marked = false;  ///< ECN: congestion experienced
@@ -52,7 +52,7 @@ Seen seen_of(const tracking::Packet& packet) {
   Seen seen;
   seen.frame = packet.number;
   seen.time = packet.time_ns;
-  seen.octets = packet.stack.wire_length;
+  seen.bytes = packet.stack.wire_length;
   if (packet.tcp.connection || !packet.pdus.empty()) {
     seen.segment = true;
     seen.sender_known = packet.tcp.sender_known;
@@ -83,7 +83,7 @@ struct Point {
   std::int64_t time = 0;  ///< nanoseconds since the capture's first packet
   std::int64_t sequence = 0;
   std::uint64_t frame = 0;
-  std::uint32_t octets = 0;
+  std::uint32_t bytes = 0;
   PointKind kind = PointKind::request;
   End end = End::a;
 };
@@ -116,12 +116,12 @@ struct Rung {
   Seen seen;
   std::uint64_t ordinal = 0;  ///< among the connection's packets
   End end = End::a;
-  std::optional<std::int64_t> sequence;  ///< relative: of its PSN, or of its first octet in the stream
+  std::optional<std::int64_t> sequence;  ///< relative: of its PSN, or of its first byte in the stream
   std::optional<std::int64_t> acknowledged;
   bool again = false;
 };
 
-/// "SEND Middle psn +12, 1024 octets"
+/// "SEND Middle psn +12, 1024 bytes"
 std::string text_of(const Rung& rung) {
   const Seen& seen = rung.seen;
   std::string text;
@@ -136,13 +136,13 @@ std::string text_of(const Rung& rung) {
     if (seen.pdus > 1) fmt::format_to(out, " and {} more", seen.pdus - 1);
     if (seen.length) {
       if (rung.sequence) fmt::format_to(out, " at {:+}", *rung.sequence);
-      fmt::format_to(out, ", {} octets", seen.length);
+      fmt::format_to(out, ", {} bytes", seen.length);
     } else if (rung.acknowledged) {
       fmt::format_to(out, " up to {:+}", *rung.acknowledged);
     }
     return text;
   }
-  if (!seen.op) return fmt::format("{} octets", seen.octets);
+  if (!seen.op) return fmt::format("{} bytes", seen.bytes);
   if (seen.negative()) {
     const std::uint8_t code = seen.syndrome & 31;
     if (seen.syndrome_kind() == syndrome_kind::rnr_nak)
@@ -158,7 +158,7 @@ std::string text_of(const Rung& rung) {
     fmt::format_to(out, "opcode {:#04x}", seen.op->value);
   }
   if (rung.sequence) fmt::format_to(out, " psn {:+}", *rung.sequence);
-  if (seen.payload) fmt::format_to(out, ", {} octets", seen.payload);
+  if (seen.payload) fmt::format_to(out, ", {} bytes", seen.payload);
   if (seen.marked) text += ", ECN marked";
   return text;
 }
@@ -243,7 +243,7 @@ class Collector final : public tracking::Sink {
   struct Plot {
     Sample plenty, rare;
     std::int64_t start = 0, step = 1;  ///< nanoseconds since 1970; nanoseconds
-    std::array<std::vector<std::uint64_t>, 2> octets, messages;
+    std::array<std::vector<std::uint64_t>, 2> bytes, messages;
 
     Plot(const Connection& connection, std::size_t room, std::int64_t steps)
         // Retransmissions, NAKs, CNPs and marks have room of their own, so that what is plenty does not thin them.
@@ -252,12 +252,12 @@ class Collector final : public tracking::Sink {
       constexpr std::int64_t finest = 1000;
       step = std::max(finest, length / steps + 1);
       const auto count = static_cast<std::size_t>(length / step + 1);
-      for (auto* values : {&octets, &messages})
+      for (auto* values : {&bytes, &messages})
         for (auto& of_end : *values) of_end.resize(count);
     }
     [[nodiscard]] std::size_t step_of(std::int64_t time) const {
       const std::int64_t at = std::max<std::int64_t>(difference(time, start), 0) / step;
-      return std::min(static_cast<std::size_t>(at), octets[0].size() - 1);
+      return std::min(static_cast<std::size_t>(at), bytes[0].size() - 1);
     }
   };
   struct Kept {
@@ -371,12 +371,12 @@ class Collector final : public tracking::Sink {
   void plot(Kept& kept, const Rung& rung) const {
     Plot& plot = *kept.plotted;
     const Seen& seen = rung.seen;
-    plot.octets[index(rung.end)][plot.step_of(seen.time)] += seen.payload;
-    Point point{difference(seen.time, origin_), 0, seen.frame, seen.octets, PointKind::request, rung.end};
+    plot.bytes[index(rung.end)][plot.step_of(seen.time)] += seen.payload;
+    Point point{difference(seen.time, origin_), 0, seen.frame, seen.bytes, PointKind::request, rung.end};
     if (seen.segment) {
       if (seen.length && rung.sequence) {
         point.kind = rung.again ? PointKind::again : PointKind::request;
-        // The last octet: what an acknowledgement of all of it names.
+        // The last byte: what an acknowledgement of all of it names.
         point.sequence = *rung.sequence + seen.length;
         (rung.again ? plot.rare : plot.plenty).add(point);
       }
@@ -460,14 +460,14 @@ class Collector final : public tracking::Sink {
         out += "null";
       else
         fmt::format_to(to, "{}", point.sequence);
-      fmt::format_to(to, ",{},{}]", point.frame, point.octets);
+      fmt::format_to(to, ",{},{}]", point.frame, point.bytes);
     }
     std::string start;
     faces::append_seconds(start, plot.start);
     const Json series{{"start", start},
                       {"step_ns", plot.step},
-                      {"octets_a", plot.octets[0]},
-                      {"octets_b", plot.octets[1]},
+                      {"bytes_a", plot.bytes[0]},
+                      {"bytes_b", plot.bytes[1]},
                       {"messages_a", plot.messages[0]},
                       {"messages_b", plot.messages[1]}};
     fmt::format_to(to, R"(],"series":{}}})", series.dump());

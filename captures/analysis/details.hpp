@@ -12,7 +12,7 @@
 namespace rdmawire::captures::analysis {
 
 struct DetailsOptions {
-  std::size_t connections = 50;         ///< those with findings, worst first, then those with most octets
+  std::size_t connections = 50;         ///< those with findings, worst first, then those with most bytes
   std::size_t points = 20'000;          ///< of one connection at most; more are sampled evenly
   std::size_t points_in_all = 400'000;  ///< shared by the connections, where these are many
   std::size_t findings = 100;           ///< that have a ladder, worst first

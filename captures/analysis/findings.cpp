@@ -138,8 +138,8 @@ constexpr Advice advices[] = {
      "frame's checksum anew",
      "look for a switch or NIC with failing memory: the path that the damaged packets share; receivers count "
      "rx_icrc_encapsulated"},
-    {crc_bad, Cause::pad, "packet with a bad ICRC: pad octets", "packets with a bad ICRC: pad octets",
-     "the ICRC is right for other pad octets: the sender computes it over a pad that it does not send",
+    {crc_bad, Cause::pad, "packet with a bad ICRC: pad bytes", "packets with a bad ICRC: pad bytes",
+     "the ICRC is right for other pad bytes: the sender computes it over a pad that it does not send",
      "a fault of the sender's firmware: take it to its vendor with these frames"},
     {crc_bad, Cause::ttl_not_masked, "packet with a bad ICRC: TTL not masked",
      "packets with a bad ICRC: TTL not masked",
@@ -153,9 +153,9 @@ constexpr Advice advices[] = {
      "packets with a bad ICRC: checksum not masked",
      "the sender computed the ICRC with an IP or UDP checksum in it that should count as ones",
      "a fault of the sender; take it to its vendor"},
-    {crc_bad, Cause::bth_reserved_not_masked, "packet with a bad ICRC: BTH's reserved octet not masked",
-     "packets with a bad ICRC: BTH's reserved octet not masked",
-     "the sender computed the ICRC with the BTH's octet 4 (FECN, BECN, reserved) in it, which counts as ones",
+    {crc_bad, Cause::bth_reserved_not_masked, "packet with a bad ICRC: BTH's reserved byte not masked",
+     "packets with a bad ICRC: BTH's reserved byte not masked",
+     "the sender computed the ICRC with the BTH's byte 4 (FECN, BECN, reserved) in it, which counts as ones",
      "a fault of the sender; take it to its vendor"},
     {crc_bad, Cause::none, "packet with a bad CRC", "packets with a bad CRC",
      "the packet was damaged or changed on the way, and no single change explains it; receivers drop it",
@@ -216,7 +216,7 @@ constexpr Advice advices[] = {
      "or a bond failed over",
      "compare with the events of switches and bonds at that time"},
     {tcp_retransmission, Cause::none, "TCP retransmission", "TCP retransmissions",
-     "TCP below iWARP sent octets again: packets were lost or late on the way",
+     "TCP below iWARP sent bytes again: packets were lost or late on the way",
      "look for drops on the way, as for any TCP connection; iWARP's own delays follow from these"},
     {tcp_reset, Cause::none, "TCP reset", "TCP resets",
      "the TCP connection below iWARP was reset: the peer does not know it, or gave it up",
@@ -246,7 +246,7 @@ constexpr Advice iwarp_advices[] = {
      "TCP segments overtook one another; TCP bears that, and may take it for loss",
      "look for packet spraying or adaptive routing, link aggregation by packet, or a path change"},
     {psn_gap, Cause::none, "gap in the stream", "gaps in the stream",
-     "octets of the TCP stream were not seen, and nothing tells whether the network or the capture lost them",
+     "bytes of the TCP stream were not seen, and nothing tells whether the network or the capture lost them",
      "see whether the capture reports drops of its own; capture the other direction too"},
     {duplicate, Cause::none, "packet seen twice", "packets seen twice",
      "the same TCP segment was captured twice within a short time: usually a mirror port that copies both ways, or a "
@@ -254,7 +254,7 @@ constexpr Advice iwarp_advices[] = {
      "mirror one direction of the port only, capture on one interface, or remove duplicates"},
     {segmentation, Cause::none, "segment that does not fit its message", "segments that do not fit their message",
      "a message's DDP segments do not add up: one does not go on where the one before it ended, or there are more or "
-     "fewer octets than were asked for",
+     "fewer bytes than were asked for",
      "see whether the capture lacks packets there; else this is the sender's iWARP implementation"},
     {rejected, Cause::none, "connection refused", "connections refused", "the MPA reply refused to set up a connection",
      "is the service listening, on this port and address? do both ends ask for compatible parameters (markers, CRC, "
@@ -367,7 +367,7 @@ std::string title_of(const Finding& finding, const Advice& advice) {
 void take_group(Finding& finding, const Group& group) {
   finding.count = group.count;
   finding.packets = group.packets;
-  finding.octets = group.octets;
+  finding.bytes = group.bytes;
   finding.cost_ns = group.cost_ns;
   finding.first_frame = group.first_frame == UINT64_MAX ? 0 : group.first_frame;
   finding.last_frame = group.last_frame;
@@ -411,7 +411,7 @@ Finding finding_of(const Case& of, const Advice& advice, const Analysis& analysi
 }
 
 bool before(const Finding& a, const Finding& b) {
-  const auto key = [](const Finding& f) { return std::tie(f.severity, f.cost_ns, f.octets, f.packets, f.count); };
+  const auto key = [](const Finding& f) { return std::tie(f.severity, f.cost_ns, f.bytes, f.packets, f.count); };
   const auto tie = [](const Finding& f) { return std::tie(f.first_frame, f.connection, f.kind, f.cause, f.end); };
   if (key(a) != key(b)) return key(a) > key(b);
   return tie(a) < tie(b);
@@ -498,7 +498,7 @@ Finding captured_twice_finding(const Analysis& analysis, std::vector<Case>& copi
       fmt::format("most packets are in it twice: {} copies among {}", analysis.copies, analysis.copyable),
       "the same packets were captured at two places: on two interfaces of a host or bridge (device any), or at a "
       "mirror "
-      "port that copies both ways. Counts of packets and octets are too high; retransmissions, packets out of order "
+      "port that copies both ways. Counts of packets and bytes are too high; retransmissions, packets out of order "
       "and "
       "datagrams below may be nothing but second copies",
       "capture on one interface, or mirror one direction; or remove the copies first (editcap -w 0.001 IN OUT)");
@@ -565,13 +565,13 @@ void add_capture_wide(std::vector<Finding>& findings, const Analysis& analysis, 
 std::string to_text(const PortAddress& address) {
   std::string out;
   if (address.high == 0 && address.low != 0 && address.low <= 0xffff) return fmt::format("LID {}", address.low);
-  std::array<std::uint8_t, 16> octets{};
-  store_be(octets.data(), 8, address.high);
-  store_be(octets.data() + 8, 8, address.low);
+  std::array<std::uint8_t, 16> bytes{};
+  store_be(bytes.data(), 8, address.high);
+  store_be(bytes.data() + 8, 8, address.low);
   if (address.high == 0 && address.low >> 32 == 0xffff)
-    faces::append_ipv4(out, octets.data() + 12);
+    faces::append_ipv4(out, bytes.data() + 12);
   else
-    faces::append_ipv6(out, octets.data());
+    faces::append_ipv6(out, bytes.data());
   return out;
 }
 

@@ -32,7 +32,7 @@ struct Finding {
   End end = End::a;
   std::string who;    ///< "QP 0x11 → 0x12  10.0.0.2 → 10.0.0.3"
   std::string title;  ///< "31 retransmission rounds, 287 packets again (7.2 %), 1.9 s lost"
-  std::uint64_t count = 0, packets = 0, octets = 0;
+  std::uint64_t count = 0, packets = 0, bytes = 0;
   std::int64_t cost_ns = 0;
   std::uint64_t first_frame = 0, last_frame = 0;  ///< 0: none
   std::int64_t first_time = 0, last_time = 0;     ///< nanoseconds since 1970; 0: none

@@ -36,7 +36,7 @@ bool Following::take(Clock::time_point until, const std::atomic<bool>& stop) {
 void Following::take(const Record& record) {
   ++facts_.packets;
   facts_.first_frame = 1;
-  facts_.octets += record.bytes.size();
+  facts_.bytes += record.bytes.size();
   pipeline_.add(record, facts_.packets);
 }
 

@@ -25,19 +25,19 @@ class Follow : public testing::Test {
   Follow()
       : path_((std::filesystem::path(testing::TempDir()) / ("follow_test." + std::to_string(::getpid()))).string()) {
     std::ifstream file(sample, std::ios::binary);
-    octets_.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    bytes_.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
     std::ofstream(path_, std::ios::binary);
   }
   ~Follow() override { std::filesystem::remove(path_); }
 
   void write(std::size_t from, std::size_t to) {
     std::ofstream(path_, std::ios::binary | std::ios::app)
-        .write(octets_.data() + from, static_cast<std::streamsize>(to - from));
+        .write(bytes_.data() + from, static_cast<std::streamsize>(to - from));
   }
   bool take(Following& following) { return following.take(Following::Clock::now() + 20ms, stop_); }
 
   const std::string path_;
-  std::string octets_;
+  std::string bytes_;
   std::atomic<bool> stop_{false};
   RunOptions options_;
 };
@@ -49,7 +49,7 @@ TEST_F(Follow, PiecesGiveWhatTheWholeGives) {
   std::uint64_t before = 0;
   EXPECT_TRUE(take(following));  // empty, and then half a header
   std::size_t at = 0;
-  for (const std::size_t to : {std::size_t{10}, octets_.size() / 3, octets_.size() / 2 + 7, octets_.size()}) {
+  for (const std::size_t to : {std::size_t{10}, bytes_.size() / 3, bytes_.size() / 2 + 7, bytes_.size()}) {
     write(at, to);
     at = to;
     EXPECT_TRUE(take(following));
@@ -65,7 +65,7 @@ TEST_F(Follow, PiecesGiveWhatTheWholeGives) {
 }
 
 TEST_F(Follow, EndsWhenItIsToldAndWhenTheFileGoes) {
-  write(0, octets_.size());
+  write(0, bytes_.size());
   auto made = Following::file(path_, options_);
   ASSERT_TRUE(made);
   stop_ = true;

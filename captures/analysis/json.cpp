@@ -44,16 +44,16 @@ Json sent_json(const tracking::Sent& sent) {
   for (std::size_t i = 0; i < sent.naks.size(); ++i)
     if (sent.naks[i]) naks[std::string(nak_names[i])] = sent.naks[i];
   return Json{{"packets", sent.packets},
-              {"wire_octets", sent.wire_octets},
-              {"payload_octets", sent.payload_octets},
+              {"wire_bytes", sent.wire_bytes},
+              {"payload_bytes", sent.payload_bytes},
               {"requests", sent.requests},
               {"responses", sent.responses},
               {"messages", messages},
-              {"message_octets", sent.message_octets},
+              {"message_bytes", sent.message_bytes},
               {"messages_completed", sent.messages_completed},
               {"messages_refused", sent.messages_refused},
               {"packets_again", sent.packets_again},
-              {"octets_again", sent.octets_again},
+              {"bytes_again", sent.bytes_again},
               {"rounds", sent.rounds},
               {"lost_in_network", sent.lost_in_network},
               {"lost_in_capture", sent.lost_in_capture},
@@ -99,7 +99,7 @@ Json finding_json(const Finding& finding, std::uint64_t rank) {
               {"title", finding.title},
               {"count", finding.count},
               {"packets", finding.packets},
-              {"octets", finding.octets},
+              {"bytes", finding.bytes},
               {"cost_ns", finding.cost_ns},
               {"first_frame", frame_or_null(finding.first_frame)},
               {"last_frame", frame_or_null(finding.last_frame)},
@@ -118,7 +118,7 @@ Json input_json(const Analysis& analysis, const Input& input) {
   for (const Input::File& file : input.files) {
     Json row{{"name", file.name},
              {"packets", file.packets},
-             {"octets", file.octets},
+             {"bytes", file.bytes},
              {"first_frame", frame_or_null(file.first_frame)},
              {"lost_by_capture", file.lost_by_capture ? Json(*file.lost_by_capture) : Json()}};
     if (!file.trouble.empty()) row["trouble"] = file.trouble;
@@ -147,7 +147,7 @@ Json operations_json(const Analysis& analysis) {
     const bool known = row.size_min <= row.size_max;
     rows.push_back({{"operation", to_string(static_cast<MessageKind>(i))},
                     {"messages", row.messages},
-                    {"octets", row.octets},
+                    {"bytes", row.bytes},
                     {"completed", row.completed},
                     {"refused", row.refused},
                     {"size_min", known ? Json(row.size_min) : Json()},
@@ -187,8 +187,8 @@ Json latency_json(const Analysis& analysis) {
 Json regions_json(const Analysis& analysis) {
   auto rows = analysis.regions();
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    const auto octets = [](const auto& r) { return r.second.read_octets + r.second.written_octets; };
-    if (octets(a) != octets(b)) return octets(a) > octets(b);
+    const auto bytes = [](const auto& r) { return r.second.read_bytes + r.second.written_bytes; };
+    if (bytes(a) != bytes(b)) return bytes(a) > bytes(b);
     return std::tie(a.first.from, a.first.number) < std::tie(b.first.from, b.first.number);
   });
   Json out = Json::array();
@@ -198,8 +198,8 @@ Json regions_json(const Analysis& analysis) {
                    {"key", hex(key.number)},
                    {"address_from", touched ? Json(hex(row.address_from)) : Json()},
                    {"address_to", touched ? Json(hex(row.address_to)) : Json()},
-                   {"read_octets", row.read_octets},
-                   {"written_octets", row.written_octets},
+                   {"read_bytes", row.read_bytes},
+                   {"written_bytes", row.written_bytes},
                    {"atomics", row.atomics},
                    {"refused", row.refused},
                    {"messages", row.messages}});
@@ -210,11 +210,11 @@ Json regions_json(const Analysis& analysis) {
 void add_traffic(Json& report, const Analysis& analysis) {
   auto talkers = analysis.talkers();
   std::sort(talkers.begin(), talkers.end(), [](const auto& a, const auto& b) {
-    if (a.second.octets != b.second.octets) return a.second.octets > b.second.octets;
+    if (a.second.bytes != b.second.bytes) return a.second.bytes > b.second.bytes;
     return std::tie(a.first.from, a.first.to) < std::tie(b.first.from, b.first.to);
   });
   struct Endpoint {
-    std::uint64_t sent_packets = 0, sent_octets = 0, received_packets = 0, received_octets = 0;
+    std::uint64_t sent_packets = 0, sent_bytes = 0, received_packets = 0, received_bytes = 0;
   };
   std::map<PortAddress, Endpoint> endpoints;
   Json talker_rows = Json::array(), crc_rows = Json::array();
@@ -222,16 +222,16 @@ void add_traffic(Json& report, const Analysis& analysis) {
     talker_rows.push_back({{"from", to_text(key.from)},
                            {"to", to_text(key.to)},
                            {"packets", row.packets},
-                           {"octets", row.octets},
-                           {"payload_octets", row.payload_octets},
+                           {"bytes", row.bytes},
+                           {"payload_bytes", row.payload_bytes},
                            {"queue_pairs", row.queue_pairs},
                            {"source_ports", row.source_ports}});
     Endpoint& from = endpoints[key.from];
     from.sent_packets += row.packets;
-    from.sent_octets += row.octets;
+    from.sent_bytes += row.bytes;
     Endpoint& to = endpoints[key.to];
     to.received_packets += row.packets;
-    to.received_octets += row.octets;
+    to.received_bytes += row.bytes;
     if (row.crc_bad) {
       const auto cause = analysis.crc_cause(key.from, key.to);
       crc_rows.push_back({{"from", to_text(key.from)},
@@ -246,7 +246,7 @@ void add_traffic(Json& report, const Analysis& analysis) {
   });
   std::vector<std::pair<PortAddress, Endpoint>> sorted(endpoints.begin(), endpoints.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
-    return a.second.sent_octets + a.second.received_octets > b.second.sent_octets + b.second.received_octets;
+    return a.second.sent_bytes + a.second.received_bytes > b.second.sent_bytes + b.second.received_bytes;
   });
   const auto queue_pairs = analysis.queue_pairs_by_address();
   Json endpoint_rows = Json::array();
@@ -255,9 +255,9 @@ void add_traffic(Json& report, const Analysis& analysis) {
     endpoint_rows.push_back({{"address", to_text(address)},
                              {"queue_pairs", known == queue_pairs.end() ? 0 : known->second},
                              {"sent_packets", row.sent_packets},
-                             {"sent_octets", row.sent_octets},
+                             {"sent_bytes", row.sent_bytes},
                              {"received_packets", row.received_packets},
-                             {"received_octets", row.received_octets}});
+                             {"received_bytes", row.received_bytes}});
   }
   report["talkers"] = std::move(talker_rows);
   report["endpoints"] = std::move(endpoint_rows);
@@ -352,8 +352,8 @@ Json management_json(const ManagementRecords& records) {
                         {"port", r.port},
                         {"frame", r.frame},
                         {"time", seconds(r.time)},
-                        {"sent_octets", r.sent_octets},
-                        {"received_octets", r.received_octets},
+                        {"sent_bytes", r.sent_bytes},
+                        {"received_bytes", r.received_bytes},
                         {"sent_packets", r.sent_packets},
                         {"received_packets", r.received_packets},
                         {"symbol_errors", known(r.symbol_errors)},
@@ -370,14 +370,14 @@ Json series_json(const Series& series) {
        marked = Json::array(), cnps = Json::array();
   if (!series.steps().empty()) out["start"] = seconds(series.start());
   for (const Series::Step& step : series.steps()) {
-    payload.push_back(step.payload_octets);
+    payload.push_back(step.payload_bytes);
     packets.push_back(step.packets);
     messages.push_back(step.messages);
     again.push_back(step.retransmitted);
     marked.push_back(step.ecn_marked);
     cnps.push_back(step.cnps);
   }
-  out["payload_octets"] = std::move(payload);
+  out["payload_bytes"] = std::move(payload);
   out["packets"] = std::move(packets);
   out["messages"] = std::move(messages);
   out["retransmitted"] = std::move(again);
@@ -397,14 +397,14 @@ Json summary_json(const Analysis& analysis, const std::vector<Finding>& findings
   for (const Finding& finding : findings) ++by_severity[static_cast<std::size_t>(finding.severity)];
   const bool any = analysis.packets != 0;
   return Json{{"packets", analysis.packets},
-              {"octets", analysis.octets},
+              {"bytes", analysis.bytes},
               {"first_time", any ? Json(seconds(analysis.first_time)) : Json()},
               {"last_time", any ? Json(seconds(analysis.last_time)) : Json()},
               {"duration_ns", any ? difference(analysis.last_time, analysis.first_time) : 0},
               {"wires", wires},
               {"connections", analysis.connections},
               {"messages", analysis.messages},
-              {"message_octets", analysis.message_octets},
+              {"message_bytes", analysis.message_bytes},
               {"retransmitted_packets", analysis.retransmitted_packets},
               {"crcs_checked", analysis.crcs_checked},
               {"crcs_bad", analysis.crcs_bad},
@@ -523,7 +523,7 @@ Json event_json(const Event& event) {
               {"time", time_or_null(event.time)},
               {"duration_ns", event.duration},
               {"packets", event.packets},
-              {"octets", event.octets},
+              {"bytes", event.bytes},
               {"psn", event.psn},
               {"value", event.value},
               {"found", event.found}};
@@ -559,7 +559,7 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
     if (rounds.rounds)
       report["retransmissions"][std::string(to_string(static_cast<Cause>(i)))] = {{"rounds", rounds.rounds},
                                                                                   {"packets", rounds.packets},
-                                                                                  {"octets", rounds.octets},
+                                                                                  {"bytes", rounds.bytes},
                                                                                   {"duration_ns", rounds.duration_ns}};
   }
   report["naks"] = Json::object();
@@ -577,7 +577,7 @@ Json report_of(const Analysis& analysis, const Input& input, const std::vector<C
                                 {"time", seconds(row.time)},
                                 {"window_ns", analysis.incast.window()},
                                 {"senders", row.senders},
-                                {"octets", row.octets}});
+                                {"bytes", row.bytes}});
   report["series"] = series_json(analysis.series);
   report["events"] = Json::array();
   for (std::size_t kind = 0; kind < tracking::event_kinds; ++kind)

@@ -14,7 +14,7 @@
 namespace rdmawire::captures::analysis {
 namespace {
 
-/// What a parcel consists of: one of these, and behind a frame its octets.
+/// What a parcel consists of: one of these, and behind a frame its bytes.
 enum class Item : std::uint64_t {
   frame,      ///< of this share
   text,       ///< another share's, whose text concerns this one
@@ -25,7 +25,7 @@ struct FrameItem {
   Item item = Item::frame;
   std::uint64_t number = 0;
   std::int64_t time = 0;
-  std::uint32_t wire_length = 0, octets = 0;
+  std::uint32_t wire_length = 0, bytes = 0;
   std::uint64_t link = 0;
 };
 struct PairItem {
@@ -74,21 +74,21 @@ bool take(Bytes& left, Taken& taken) {
     return true;
   }
   FrameItem frame;
-  if ((taken.item != Item::frame && taken.item != Item::text) || !take(left, frame) || frame.octets > left.size())
+  if ((taken.item != Item::frame && taken.item != Item::text) || !take(left, frame) || frame.bytes > left.size())
     return false;
   taken.number = frame.number;
   taken.record = {};
-  taken.record.bytes = left.first(frame.octets);
+  taken.record.bytes = left.first(frame.bytes);
   taken.record.time = bounded_time(frame.time);
   taken.record.wire_length = frame.wire_length;
   taken.record.link = static_cast<LinkType>(frame.link);
-  left = left.subspan(frame.octets);
+  left = left.subspan(frame.bytes);
   return true;
 }
 
 tl::unexpected<std::string> broken(std::size_t place, std::size_t all) {
   return tl::unexpected(fmt::format(
-      "a parcel of frames is broken at octet {} of {}: was it made by another build of rdmawire?", place, all));
+      "a parcel of frames is broken at byte {} of {}: was it made by another build of rdmawire?", place, all));
 }
 
 /// The frame of the item at the beginning of a parcel; what is no item comes first, and is found out then.
@@ -114,7 +114,7 @@ tl::expected<Survey, std::string> survey(const std::string& file) {
   Next next = Next::end;
   while ((next = reader->next(record)) == Next::record) {
     if (result.facts.packets++ == 0) result.begins = record.time;
-    result.facts.octets += record.bytes.size();
+    result.facts.bytes += record.bytes.size();
     result.first_time = std::min(result.first_time, record.time);
     result.last_time = std::max(result.last_time, record.time);
   }

@@ -34,7 +34,7 @@ struct Portion {
   Boundary begin, end;                      ///< of the whole capture, not relative
 };
 struct Divided {
-  /// Octets for each share; those of a file's portions, in order, and of the files in their order, are what
+  /// Bytes for each share; those of a file's portions, in order, and of the files in their order, are what
   /// ShareTracker takes. They are for the same build of rdmawire, and as long as the frames themselves.
   std::vector<std::string> parcels;
   tracking::Moment last;  ///< the last packet with a BTH; where shares are sifted, they tell
@@ -49,9 +49,9 @@ class ShareSifter {
  public:
   /// Share `share` of `shares`. `options`: filter and dissector count; the filter must outlive this.
   ShareSifter(const RunOptions& options, unsigned share, unsigned shares);
-  /// The share's next parcel. An error, one sentence: the octets are no parcel.
+  /// The share's next parcel. An error, one sentence: the bytes are no parcel.
   tl::expected<void, std::string> add(Bytes parcel);
-  /// For each share octets that ShareTracker::hear takes; empty where there is nothing. Once.
+  /// For each share bytes that ShareTracker::hear takes; empty where there is nothing. Once.
   std::vector<std::string> finish() { return std::move(parcels_); }
   /// The share's last packet with a BTH that the filter takes.
   [[nodiscard]] const tracking::Moment& last() const { return last_; }
@@ -71,11 +71,11 @@ class ShareTracker {
   /// `options`: files, boundaries and threads mean nothing here. With a filter, the parcels were divided to be sifted.
   /// Filter, sinks and calls must outlive this.
   explicit ShareTracker(const RunOptions& options);
-  /// What the sifters of all shares had for this one, before the first parcel; the octets must outlive this.
+  /// What the sifters of all shares had for this one, before the first parcel; the bytes must outlive this.
   void hear(std::span<const Bytes> sifted);
   /// Only packets between these two are counted by themselves: the ends of the connection that the options name.
   void narrow_to(const PortAddress& one, const PortAddress& other) { pipeline_.narrow_to(one, other); }
-  /// An error, one sentence: the octets are no parcel. What was before the place has been taken.
+  /// An error, one sentence: the bytes are no parcel. What was before the place has been taken.
   tl::expected<void, std::string> add(Bytes parcel);
   /// No more parcels. Once. `last`: the last packet with a BTH of all shares.
   Analysis finish(const tracking::Moment& last);

@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Bytes octets_of(const std::string& text) { return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}; }
+Bytes bytes_of(const std::string& text) { return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}; }
 
 std::vector<std::string> samples() {
   std::vector<std::string> files;
@@ -45,7 +45,7 @@ Parcels sift(const Parcels& parcels, const RunOptions& options, tracking::Moment
   Parcels sifted(parcels.size());
   for (unsigned share = 0; share < parcels.size(); ++share) {
     ShareSifter sifter(options, share, static_cast<unsigned>(parcels.size()));
-    for (const std::string& parcel : parcels[share]) EXPECT_TRUE(sifter.add(octets_of(parcel)));
+    for (const std::string& parcel : parcels[share]) EXPECT_TRUE(sifter.add(bytes_of(parcel)));
     last = last.later(sifter.last());
     const auto theirs = sifter.finish();
     for (std::size_t other = 0; other < theirs.size(); ++other) sifted[other].push_back(theirs[other]);
@@ -58,20 +58,20 @@ Analysis track(ShareTracker& tracker, const std::vector<std::string>& parcels, c
                const tracking::Moment& last, const std::optional<Connection>& narrow) {
   const std::vector<Bytes> heard = [&] {
     std::vector<Bytes> views;
-    for (const std::string& one : sifted) views.push_back(octets_of(one));
+    for (const std::string& one : sifted) views.push_back(bytes_of(one));
     return views;
   }();
   tracker.hear(heard);
   if (narrow) tracker.narrow_to(narrow->ends[0].address, narrow->ends[1].address);
   for (const std::string& parcel : parcels) {
-    const auto added = tracker.add(octets_of(parcel));
+    const auto added = tracker.add(bytes_of(parcel));
     EXPECT_TRUE(added) << added.error();
   }
   return tracker.finish(last);
 }
 
 /// The report of these files, worked out in shares, with files cut into portions of so many frames, and everything that
-/// would travel between processes sent as octets.
+/// would travel between processes sent as bytes.
 Json divided(const std::vector<std::string>& names, unsigned shares, std::uint64_t portion_frames,
              const Asked& asked = {}) {
   std::vector<Survey> surveys;
@@ -118,7 +118,7 @@ Json divided(const std::vector<std::string>& names, unsigned shares, std::uint64
     ShareTracker tracker(options);
     const std::string saved = save(track(tracker, parcels[share], sifted[share], last, wanted));
     input.evicted_packets += tracker.evicted_packets();
-    Analysis part = load(octets_of(saved)).value();
+    Analysis part = load(bytes_of(saved)).value();
     if (whole)
       whole->merge(part);
     else
@@ -208,9 +208,9 @@ TEST(Partition, WhoIsSilentWhenTheCaptureEnds) {
         record.time += shift;
         latest = record.time;
         // Other addresses in the second capture, so that its pairs are others.
-        std::vector<std::uint8_t> octets(record.bytes.begin(), record.bytes.end());
-        if (shift && octets.size() > 30) octets[28] = octets[32] = 99;
-        record.bytes = octets;
+        std::vector<std::uint8_t> bytes(record.bytes.begin(), record.bytes.end());
+        if (shift && bytes.size() > 30) bytes[28] = bytes[32] = 99;
+        record.bytes = bytes;
         record.interface = 0;
         ASSERT_TRUE(writer.write(record));
       }
@@ -254,16 +254,16 @@ TEST(Partition, WhatIsWrongIsSaid) {
   const std::string name = RDMAWIRE_SOURCE_DIR "/captures/samples/rping.pcap";
   EXPECT_THAT(divide({name, 1, 1'000'000, 0, {}, {}}, 2).error(), HasSubstr("when it was surveyed"));
   const auto parcels = divide({name, 1, UINT64_MAX, 0, {}, {}}, 1).value().parcels;
-  for (std::size_t octets = 1; octets < 400; ++octets) {
+  for (std::size_t bytes = 1; bytes < 400; ++bytes) {
     ShareTracker tracker{RunOptions{}};
-    const auto added = tracker.add(octets_of(parcels[0]).first(octets));
+    const auto added = tracker.add(bytes_of(parcels[0]).first(bytes));
     if (!added) {
-      EXPECT_THAT(added.error(), HasSubstr("broken at octet"));
+      EXPECT_THAT(added.error(), HasSubstr("broken at byte"));
     }
     tracker.finish({});
   }
   ShareTracker tracker{RunOptions{}};
-  EXPECT_FALSE(tracker.add(octets_of("nonsense that is longer than an item is")));
+  EXPECT_FALSE(tracker.add(bytes_of("nonsense that is longer than an item is")));
 }
 
 // What another machine sent may be damaged: its times must not be beyond what the trackers can reckon with.
@@ -285,7 +285,7 @@ TEST(Partition, TimesThatCannotBeAreBounded) {
     }
     ASSERT_GT(replaced, 100) << name;
     ShareTracker tracker{RunOptions{}};
-    EXPECT_TRUE(tracker.add(octets_of(parcel)));
+    EXPECT_TRUE(tracker.add(bytes_of(parcel)));
     const Analysis analysis = tracker.finish({});
     EXPECT_EQ(analysis.first_time, -farthest_time) << name;
     EXPECT_EQ(analysis.last_time, farthest_time) << name;
@@ -302,7 +302,7 @@ TEST(Archive, ComesBackWhole) {
   std::optional<Analysis> loaded;
   {
     const std::string saved = save(result.analysis);
-    loaded = load(octets_of(saved)).value();
+    loaded = load(bytes_of(saved)).value();
   }
   result.analysis = Analysis();
   EXPECT_EQ(report_of(*loaded, result.input), before);
@@ -310,13 +310,13 @@ TEST(Archive, ComesBackWhole) {
 
 TEST(Archive, WhatIsNotOneIsRefused) {
   EXPECT_THAT(load({}).error(), HasSubstr("no saved analysis"));
-  EXPECT_THAT(load(octets_of("rdmawire analysis 0.0.0 1 2 3\n")).error(), HasSubstr("another build"));
+  EXPECT_THAT(load(bytes_of("rdmawire analysis 0.0.0 1 2 3\n")).error(), HasSubstr("another build"));
   RunOptions options;
   options.files = {RDMAWIRE_SOURCE_DIR "/captures/samples/rping.pcap"};
   const std::string saved = save(run(options).analysis);
-  for (std::size_t octets = 0; octets < saved.size(); octets += 97)
-    EXPECT_FALSE(load(octets_of(saved).first(octets))) << octets;
-  EXPECT_THAT(load(octets_of(saved + "x")).error(), HasSubstr("left at its end"));
+  for (std::size_t bytes = 0; bytes < saved.size(); bytes += 97)
+    EXPECT_FALSE(load(bytes_of(saved).first(bytes))) << bytes;
+  EXPECT_THAT(load(bytes_of(saved + "x")).error(), HasSubstr("left at its end"));
 }
 
 }  // namespace

@@ -16,15 +16,15 @@ using tracking::PortAddress;
 
 constexpr std::uint16_t raw_ip = 0;  ///< no EtherType: the IP header tells
 
-/// `octets` are from the BTH on, ICRC included.
-void look_at_bth(Peek& peek, const std::uint8_t* bth, std::uint64_t octets) {
+/// `bytes` are from the BTH on, ICRC included.
+void look_at_bth(Peek& peek, const std::uint8_t* bth, std::uint64_t bytes) {
   peek.bth = true;
   peek.opcode = bth[0];
   peek.dest_qp = static_cast<std::uint32_t>(load_be<4>(bth + 4)) & 0xffffff;
   const Opcode& row = opcode(bth[0]);
   if (!row.known || !row.payload) return;
-  const std::uint64_t rest = Bth::size + row.header_octets + 4 + (bth[1] >> 4 & 3);
-  if (octets > rest) peek.payload = octets - rest;
+  const std::uint64_t rest = Bth::size + row.header_bytes + 4 + (bth[1] >> 4 & 3);
+  if (bytes > rest) peek.payload = bytes - rest;
 }
 
 /// May be a part of "0000:000011:a1b2c3…", numbers in hexadecimal with colons between and a zero behind, or a digit

@@ -1,5 +1,5 @@
 #pragma once
-/// Who a frame goes between, read from its raw octets in a few nanoseconds: what work is divided by among threads
+/// Who a frame goes between, read from its raw bytes in a few nanoseconds: what work is divided by among threads
 /// before anything is dissected.
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Peek {
   /// so every share of the work must hear it.
   bool text = false;
   tracking::PortAddress from, to;
-  std::uint64_t payload = 0;  ///< octets of RDMA payload: RoCE only
+  std::uint64_t payload = 0;  ///< bytes of RDMA payload: RoCE only
   bool bth = false;           ///< the next two are set: RoCE only
   std::uint8_t opcode = 0;
   std::uint32_t dest_qp = 0;

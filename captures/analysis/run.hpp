@@ -33,7 +33,7 @@ struct RunResult {
   Analysis analysis;
   Input input;
   std::vector<std::string> troubles;  ///< files that could not be read (to their end), one sentence each
-  std::uint64_t tracker_memory = 0;   ///< octets
+  std::uint64_t tracker_memory = 0;   ///< bytes
 };
 
 /// Analyses the files as one capture: frames are numbered on over all of them.
@@ -48,12 +48,12 @@ class Pipeline final : public FrameTaker {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  /// `stays`: the record's octets stay where they are until drain() or finish(); then some records wait in a queue,
+  /// `stays`: the record's bytes stay where they are until drain() or finish(); then some records wait in a queue,
   /// while the memory that they will need comes into the cache. That changes when, and not what, is found.
   void add(const Record& record, std::uint64_t frame, bool stays) override;
   void add(const Record& record, std::uint64_t frame) { add(record, frame, false); }
   /// A frame that somebody else divided (partition.hpp). Not `mine`: it is another share's, and concerns this one by
-  /// the text that it carries; the filter, if there is one, has taken it. Its octets stay until drain().
+  /// the text that it carries; the filter, if there is one, has taken it. Its bytes stay until drain().
   void take(const Record& record, std::uint64_t frame, bool mine);
   /// What a frame that may be another share's tells everybody, and what it is to its receiver's share.
   void note_addresses(const PortAddress& from, const PortAddress& to);

@@ -16,9 +16,9 @@ class Series {
   static constexpr std::int64_t finest = 1000;  ///< nanoseconds
   static constexpr std::int64_t max_steps = 2048;
   struct Step {
-    std::uint64_t payload_octets = 0, packets = 0, messages = 0, retransmitted = 0, ecn_marked = 0, cnps = 0;
+    std::uint64_t payload_bytes = 0, packets = 0, messages = 0, retransmitted = 0, ecn_marked = 0, cnps = 0;
     Step& operator+=(const Step& other) {
-      payload_octets += other.payload_octets;
+      payload_bytes += other.payload_bytes;
       packets += other.packets;
       messages += other.messages;
       retransmitted += other.retransmitted;

@@ -15,7 +15,7 @@ namespace {
 
 using faces::Ink;
 
-/// A message's size is a count of octets that people chose: powers of two stay what they are.
+/// A message's size is a count of bytes that people chose: powers of two stay what they are.
 std::string size_text(const Json& value) {
   if (!value.is_number()) return "–";
   const auto size = value.get<std::uint64_t>();
@@ -78,7 +78,7 @@ class Printer : TextPage {
     page_.put(Ink::strong, name).line();
 
     std::string traffic =
-        fmt::format("{}, {}", counted(number(s.at("packets")), "packet", "packets"), octets_text(s.at("octets")));
+        fmt::format("{}, {}", counted(number(s.at("packets")), "packet", "packets"), bytes_text(s.at("bytes")));
     const std::uint64_t length = number(s.at("duration_ns"));
     if (length) traffic += fmt::format(" in {}", duration_text(static_cast<std::int64_t>(length)));
     std::string wires;
@@ -108,7 +108,7 @@ class Printer : TextPage {
 
     std::string messages = fmt::format("{}", number(s.at("messages")));
     if (number(s.at("messages"))) {
-      messages += fmt::format(" with {}", octets_text(s.at("message_octets")));
+      messages += fmt::format(" with {}", bytes_text(s.at("message_bytes")));
       std::string by;
       for (const Json& op : report_.at("operations"))
         by += fmt::format("{}{} {}", by.empty() ? "" : ", ", operation_text(op.at("operation")),
@@ -118,7 +118,7 @@ class Printer : TextPage {
         const double seconds = static_cast<double>(length) / 1e9;
         messages += fmt::format(
             "; {} a second",
-            octets_text(static_cast<std::uint64_t>(static_cast<double>(number(s.at("message_octets"))) / seconds)));
+            bytes_text(static_cast<std::uint64_t>(static_cast<double>(number(s.at("message_bytes"))) / seconds)));
       }
     }
     labelled("messages", messages);
@@ -304,7 +304,7 @@ class Printer : TextPage {
     const auto qp = [](const Json& end) {
       return end.at("qp").is_null() ? std::string("?") : fmt::format("{:#x}", number(end.at("qp")));
     };
-    table("Connections, most octets first",
+    table("Connections, most bytes first",
           {{"id"},
            {"service", Column::left},
            {"a", Column::left},
@@ -312,7 +312,7 @@ class Printer : TextPage {
            {"b", Column::left},
            {"QP", Column::left},
            {"packets", Column::right, 1},
-           {"octets"},
+           {"bytes"},
            {"messages"},
            {"again"},
            {"NAKs"},
@@ -340,7 +340,7 @@ class Printer : TextPage {
                       word(c.at("b").at("address")),
                       iwarp ? fmt::format(":{}", number(c.at("b").at("qp"))) : qp(c.at("b")),
                       fmt::format("{}", both("packets")),
-                      octets_text(both("wire_octets")),
+                      bytes_text(both("wire_bytes")),
                       fmt::format("{}", messages),
                       fmt::format("{}", both("packets_again")),
                       fmt::format("{}", naks),
@@ -357,7 +357,7 @@ class Printer : TextPage {
     table("Operations",
           {{"operation", Column::left},
            {"messages"},
-           {"octets"},
+           {"bytes"},
            {"completed"},
            {"refused"},
            {"smallest"},
@@ -379,7 +379,7 @@ class Printer : TextPage {
                     text += fmt::format("{}{}×{}", i ? "  " : "", sizes[i].first, sizes[i].second);
                   return std::vector<std::string>{operation_text(op.at("operation")),
                                                   fmt::format("{}", number(op.at("messages"))),
-                                                  octets_text(op.at("octets")),
+                                                  bytes_text(op.at("bytes")),
                                                   fmt::format("{}", number(op.at("completed"))),
                                                   fmt::format("{}", number(op.at("refused"))),
                                                   size_text(op.at("size_min")),
@@ -393,7 +393,7 @@ class Printer : TextPage {
     const Json& list = report_.at("latency");
     table("Latency, by operation and size",
           {{"operation", Column::left},
-           {"octets"},
+           {"bytes"},
            {"until", Column::left},
            {"count"},
            {"min", Column::right, 1},
@@ -427,9 +427,9 @@ class Printer : TextPage {
     std::vector<std::vector<std::string>> rows;
     for (const auto& [cause, row] : causes.items())
       rows.push_back({spoken(cause), fmt::format("{}", number(row.at("rounds"))),
-                      fmt::format("{}", number(row.at("packets"))), octets_text(row.at("octets")),
+                      fmt::format("{}", number(row.at("packets"))), bytes_text(row.at("bytes")),
                       duration(row.at("duration_ns"))});
-    table("Retransmissions, by cause", {{"cause", Column::left}, {"rounds"}, {"packets"}, {"octets"}, {"time"}}, rows,
+    table("Retransmissions, by cause", {{"cause", Column::left}, {"rounds"}, {"packets"}, {"bytes"}, {"time"}}, rows,
           rows.size());
     rows.clear();
     for (const auto& [code, count] : report_.at("naks").items())
@@ -462,7 +462,7 @@ class Printer : TextPage {
 
   void regions() {
     const Json& list = report_.at("regions");
-    table("Memory regions, most octets first",
+    table("Memory regions, most bytes first",
           {{"responder", Column::left},
            {"key", Column::left},
            {"from", Column::left},
@@ -478,8 +478,8 @@ class Printer : TextPage {
                                                   word(row.at("key")),
                                                   row.at("address_from").is_null() ? "–" : word(row.at("address_from")),
                                                   row.at("address_to").is_null() ? "–" : word(row.at("address_to")),
-                                                  octets_text(row.at("read_octets")),
-                                                  octets_text(row.at("written_octets")),
+                                                  bytes_text(row.at("read_bytes")),
+                                                  bytes_text(row.at("written_bytes")),
                                                   fmt::format("{}", number(row.at("atomics"))),
                                                   fmt::format("{}", number(row.at("refused"))),
                                                   fmt::format("{}", number(row.at("messages")))};
@@ -489,11 +489,11 @@ class Printer : TextPage {
 
   void talkers() {
     const Json& list = report_.at("talkers");
-    table("Talkers, most octets first",
+    table("Talkers, most bytes first",
           {{"from", Column::left},
            {"to", Column::left},
            {"packets"},
-           {"octets"},
+           {"bytes"},
            {"payload"},
            {"queue pairs"},
            {"source ports", Column::right, 1}},
@@ -502,8 +502,8 @@ class Printer : TextPage {
                   return std::vector<std::string>{word(row.at("from")),
                                                   word(row.at("to")),
                                                   fmt::format("{}", number(row.at("packets"))),
-                                                  octets_text(row.at("octets")),
-                                                  octets_text(row.at("payload_octets")),
+                                                  bytes_text(row.at("bytes")),
+                                                  bytes_text(row.at("payload_bytes")),
                                                   fmt::format("{}", number(row.at("queue_pairs"))),
                                                   fmt::format("{}", number(row.at("source_ports")))};
                 }),
@@ -512,21 +512,21 @@ class Printer : TextPage {
 
   void endpoints() {
     const Json& list = report_.at("endpoints");
-    table("Endpoints, most octets first",
+    table("Endpoints, most bytes first",
           {{"address", Column::left},
            {"queue pairs"},
            {"packets sent", Column::right, 1},
-           {"octets sent"},
+           {"bytes sent"},
            {"packets received", Column::right, 2},
-           {"octets received"}},
+           {"bytes received"}},
           cells(list,
                 [](const Json& row) {
                   return std::vector<std::string>{word(row.at("address")),
                                                   fmt::format("{}", number(row.at("queue_pairs"))),
                                                   fmt::format("{}", number(row.at("sent_packets"))),
-                                                  octets_text(row.at("sent_octets")),
+                                                  bytes_text(row.at("sent_bytes")),
                                                   fmt::format("{}", number(row.at("received_packets"))),
-                                                  octets_text(row.at("received_octets"))};
+                                                  bytes_text(row.at("received_bytes"))};
                 }),
           list.size());
   }
@@ -571,10 +571,10 @@ class Printer : TextPage {
       if (number(row.at("senders")) < 3) continue;
       if (++several <= options_.rows)
         rows.push_back({word(row.at("receiver")), fmt::format("{}", number(row.at("senders"))),
-                        octets_text(row.at("octets")), duration(row.at("window_ns")), word(row.at("time"))});
+                        bytes_text(row.at("bytes")), duration(row.at("window_ns")), word(row.at("time"))});
     }
     table("Incast: several senders to one receiver at once",
-          {{"receiver", Column::left}, {"senders"}, {"octets"}, {"within"}, {"at"}}, rows, several);
+          {{"receiver", Column::left}, {"senders"}, {"bytes"}, {"within"}, {"at"}}, rows, several);
   }
 
   const Json& report_;

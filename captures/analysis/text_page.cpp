@@ -17,15 +17,15 @@ std::string duration(const Json& value) {
   return value.is_number() ? duration_text(value.get<std::int64_t>()) : std::string("–");
 }
 
-std::string octets_text(std::uint64_t octets) {
-  if (octets < 1000) return fmt::format("{} B", octets);
-  double value = static_cast<double>(octets);
+std::string bytes_text(std::uint64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  double value = static_cast<double>(bytes);
   const char* const units[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
   std::size_t unit = 0;
   for (value /= 1000; value >= 999.5 && unit + 1 < std::size(units); value /= 1000) ++unit;
   return fmt::format("{:.{}f} {}", value, value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, units[unit]);
 }
-std::string octets_text(const Json& value) { return octets_text(number(value)); }
+std::string bytes_text(const Json& value) { return bytes_text(number(value)); }
 
 std::string spoken(std::string_view name) {
   static constexpr std::pair<std::string_view, std::string_view> capitals[] = {

@@ -20,8 +20,8 @@ std::string word(const Json& value);
 std::string duration(const Json& value);
 
 /// "12.3 MB"; three digits, decimal multiples.
-std::string octets_text(std::uint64_t octets);
-std::string octets_text(const Json& value);
+std::string bytes_text(std::uint64_t bytes);
+std::string bytes_text(const Json& value);
 /// "remote_access_error" to "remote access error", "rnr_nak" to "RNR NAK".
 std::string spoken(std::string_view name);
 /// Cut to `width` columns, with an ellipsis for what is missing.

@@ -178,7 +178,7 @@ void Walk::through(FrameTaker& taker, bool first, Input& input, std::vector<std:
     while (next == Next::record) {
       ++frame;
       ++facts.packets;
-      facts.octets += record.bytes.size();
+      facts.bytes += record.bytes.size();
       overlaps.packet(record.time);
       if (window.has(record.time, frame)) taker.add(record, frame, stays);
       if ((frame & 0xfff) == 0) {

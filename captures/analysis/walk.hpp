@@ -31,7 +31,7 @@ struct Boundary {
 struct WalkOptions {
   std::vector<std::string> files;  ///< read in the order of their first packets' times; "-" is standard input
   Boundary from, to;
-  /// Now and then: packets so far, octets of this file done and in all (0: not known), its name.
+  /// Now and then: packets so far, bytes of this file done and in all (0: not known), its name.
   std::function<void(std::uint64_t, std::uint64_t, std::uint64_t, const std::string&)> progress;
   const std::atomic<bool>* stop = nullptr;  ///< ends the reading early, as if the capture ended there
 };
@@ -68,9 +68,9 @@ void note_end(const Reader& reader, Next next, Input::File& facts);
 /// Takes frames, numbered from 1 over all files.
 class FrameTaker {
  public:
-  /// `stays`: the record's octets stay where they are until drain().
+  /// `stays`: the record's bytes stay where they are until drain().
   virtual void add(const Record& record, std::uint64_t frame, bool stays) = 0;
-  /// Octets of frames that were taken may go.
+  /// Bytes of frames that were taken may go.
   virtual void drain() {}
 
  protected:

@@ -40,7 +40,7 @@ std::vector<Range> unclaimed(const HeaderStack& stack) {
   return gaps;
 }
 
-// The frame check sequence of Ethernet, low octet first, where the capture holds one that is good.
+// The frame check sequence of Ethernet, low byte first, where the capture holds one that is good.
 bool ends_with_fcs(Bytes packet) {
   constexpr std::size_t size = 4;
   return packet.size() > 60 &&
@@ -53,7 +53,7 @@ bool is_management(const HeaderStack& stack) {
   return bth && bth->get<"dest_qp">() <= 1;
 }
 
-// Where the octets of a unit of the byte stream stand in the packet, when they stand there in one piece.
+// Where the bytes of a unit of the byte stream stand in the packet, when they stand there in one piece.
 std::optional<std::uint32_t> offset_in(const HeaderStack& stack, const tracking::Pdu& pdu) {
   if (pdu.reassembled || pdu.stack.bytes.data() < stack.bytes.data()) return std::nullopt;
   const auto offset = static_cast<std::size_t>(pdu.stack.bytes.data() - stack.bytes.data());

@@ -30,7 +30,7 @@ class Anonymizer {
  public:
   explicit Anonymizer(const AnonymizeOptions& options) : options_(options), pseudonyms_(options.key) {}
 
-  /// Replaces `bytes` (and keeps its memory) with the packet's octets, as many as before. `packet` must have been
+  /// Replaces `bytes` (and keeps its memory) with the packet's bytes, as many as before. `packet` must have been
   /// dissected with CRCs verified. `remark` gets what is to be known of the packet: the status its CRCs had, checksums
   /// that were bad, what was blanked, what could not be made good.
   void anonymize(const tracking::Packet& packet, std::vector<std::uint8_t>& bytes, std::string& remark);

@@ -67,7 +67,7 @@ std::uint16_t computed(const Checksum& checksum, Bytes packet) {
   std::uint64_t sum = checksum.constant;
   sum += sum_of(packet.subspan(checksum.addresses.offset, checksum.addresses.length));
   sum += sum_of(packet.subspan(checksum.covered.offset, checksum.covered.length));
-  // The field itself counts as zero; it stands on an even octet of what is covered.
+  // The field itself counts as zero; it stands on an even byte of what is covered.
   sum += 0xffff - load_be<2>(packet.data() + checksum.at);
   const auto value = static_cast<std::uint16_t>(~folded(sum));
   return checksum.zero_is_none && value == 0 ? 0xffff : value;
@@ -136,7 +136,7 @@ void make_good(const Checksum& checksum, Bytes before, MutableBytes packet) {
   if (checksum.whole) {
     value = computed(checksum, packet);
   } else {
-    // The checksum's own octets are the same on both sides, so they cancel out.
+    // The checksum's own bytes are the same on both sides, so they cancel out.
     std::uint64_t sum = 0xffff - load_be<2>(before.data() + checksum.at);
     for (const Range& range : {checksum.addresses, checksum.covered}) {
       sum += 0xffff - folded(sum_of(before.subspan(range.offset, range.length)));

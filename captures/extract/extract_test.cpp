@@ -87,7 +87,7 @@ std::vector<std::string> numbers_in(const std::string& file) {
 /// Every address of a packet, by the tables: where it stands and what it is.
 struct Address {
   Display kind;
-  Octets octets;
+  ByteVector bytes;
   friend auto operator<=>(const Address&, const Address&) = default;
 };
 void collect(const HeaderInfo& header, Bytes bytes, std::vector<Address>& out) {
@@ -95,8 +95,8 @@ void collect(const HeaderInfo& header, Bytes bytes, std::vector<Address>& out) {
     const bool address = f.display == Display::mac || f.display == Display::ipv4 || f.display == Display::ipv6 ||
                          f.display == Display::guid;
     if (!address || !f.present_in(bytes.data())) continue;
-    const Bytes octets = f.bytes(bytes.data());
-    out.push_back({f.display, {octets.begin(), octets.end()}});
+    const Bytes bytes = f.bytes(bytes.data());
+    out.push_back({f.display, {bytes.begin(), bytes.end()}});
   }
   if (!header.parts || bytes.size() <= header.size) return;
   const Parts parts = header.parts(bytes);
@@ -125,7 +125,7 @@ void each_packet(const std::string& file, Visit visit) {
 
 /// Kept because it names no host.
 bool is_kept(const Address& address) {
-  const Octets& o = address.octets;
+  const ByteVector& o = address.bytes;
   if (std::all_of(o.begin(), o.end(), [](std::uint8_t b) { return b == 0; })) return true;
   switch (address.kind) {
     case Display::mac: return o[0] & 1;
@@ -181,14 +181,14 @@ TEST(Pseudonyms, AddressesMadeOfOthersKeepToThem) {
   const std::uint64_t mac = pseudonyms.mac(0x525400000002);
   // The GUID as a driver makes it of the MAC address, and the link-local GID with its flag turned over.
   EXPECT_EQ(pseudonyms.eui64(0x525400fffe000002), mac >> 24 << 40 | 0xfffe000000 | (mac & 0xffffff));
-  const Octets gid = hex("fe80 0000 0000 0000 5054 00ff fe00 0002");
+  const ByteVector gid = hex("fe80 0000 0000 0000 5054 00ff fe00 0002");
   const auto mapped = pseudonyms.ipv6(gid.data());
   EXPECT_EQ(load_be<8>(mapped.data()), 0xfe80000000000000);
   EXPECT_EQ(load_be<8>(mapped.data() + 8), (mac ^ 0x020000000000) >> 24 << 40 | 0xfffe000000 | (mac & 0xffffff));
-  const Octets v4 = hex("0000 0000 0000 0000 0000 ffff 0a00 0002");
+  const ByteVector v4 = hex("0000 0000 0000 0000 0000 ffff 0a00 0002");
   EXPECT_EQ(load_be<4>(pseudonyms.ipv6(v4.data()).data() + 12), pseudonyms.ipv4(0x0a000002));
   // Solicited-node groups, of IPv6 and of Ethernet.
-  const Octets group = hex("ff02 0000 0000 0000 0000 0001 ff00 0002");
+  const ByteVector group = hex("ff02 0000 0000 0000 0000 0001 ff00 0002");
   EXPECT_EQ(load_be<3>(pseudonyms.ipv6(group.data()).data() + 13), pseudonyms.mac(0x3333ff000002) & 0xffffff);
 }
 
@@ -196,17 +196,17 @@ TEST(Pseudonyms, KnownAddressesAreFoundWhereNoTableReads) {
   Pseudonyms pseudonyms(key);
   const std::uint32_t replaced = pseudonyms.ipv4(0x0a000003);
   const std::uint64_t mac = pseudonyms.mac(0x525400000003);
-  const Octets octets =
+  const ByteVector bytes =
       hex("ff 00000000000000000000ffff0a000003 0a000003 525400000003 525400000004"
           "00000000000000000000ffff0a000004 525400");
-  Octets copy = octets;
-  EXPECT_EQ(pseudonyms.replace_known(octets, copy), 2U);
-  Octets expected = octets;
+  ByteVector copy = bytes;
+  EXPECT_EQ(pseudonyms.replace_known(bytes, copy), 2U);
+  ByteVector expected = bytes;
   store_be(expected.data() + 13, 4, replaced);
   store_be(expected.data() + 21, 6, mac);
-  EXPECT_EQ(copy, expected) << "four octets alone and unknown addresses stay";
+  EXPECT_EQ(copy, expected) << "four bytes alone and unknown addresses stay";
   const std::string_view text = "at 10.0.0.3:7471, not 110.0.0.3 nor 10.0.0.4, 10.0.0.3";
-  const Octets words(text.begin(), text.end());
+  const ByteVector words(text.begin(), text.end());
   copy = words;
   EXPECT_EQ(pseudonyms.replace_known(words, copy), 2U);
   EXPECT_EQ(std::string(copy.begin(), copy.end()),
@@ -258,9 +258,9 @@ TEST(Extract, KeepsCommentsInterfacesAndStatistics) {
 
 TEST(Extract, WritesWhatCouldBeReadOfACutFile) {
   const TemporaryDirectory directory;
-  Octets octets = read_file(samples + "rping.pcap");
-  octets.resize(3000);
-  write_file(directory.file("cut.pcap"), octets);
+  ByteVector bytes = read_file(samples + "rping.pcap");
+  bytes.resize(3000);
+  write_file(directory.file("cut.pcap"), bytes);
   const Extracted extracted = run(directory.file("cut.pcap"), directory.file("x.pcapng"), everything());
   ASSERT_TRUE(extracted.input);
   EXPECT_EQ(extracted.input->kind, CaptureError::Kind::truncated);
@@ -273,26 +273,26 @@ TEST(Anonymize, LeavesNoAddressOfAnyCapture) {
   const std::string out = directory.file("x.pcapng");
   for (const std::string& file : all_captures()) {
     SCOPED_TRACE(file);
-    std::set<Octets> secrets;
+    std::set<ByteVector> secrets;
     std::vector<std::vector<Address>> before;
     each_packet(file, [&](const tracking::Packet& packet, const Record&) {
       before.push_back(addresses_of(packet));
       for (const Address& address : before.back())
         // Shorter ones occur by chance in a large file.
-        if (!is_kept(address) && address.octets.size() >= 6) secrets.insert(address.octets);
+        if (!is_kept(address) && address.bytes.size() >= 6) secrets.insert(address.bytes);
     });
     // Blanked, because payload that an application sent can hold anything.
     run(file, out, anonymised(true));
-    const Octets written = read_file(out);
+    const ByteVector written = read_file(out);
     const std::string_view text(reinterpret_cast<const char*>(written.data()), written.size());
-    for (const Octets& secret : secrets)
+    for (const ByteVector& secret : secrets)
       EXPECT_EQ(text.find(std::string_view(reinterpret_cast<const char*>(secret.data()), secret.size())),
                 std::string_view::npos)
           << ::testing::PrintToString(secret);
 
     // One to one: the same address always becomes the same, two never become one; and none stays.
-    std::map<Address, Octets> forth;
-    std::map<Address, Octets> back;
+    std::map<Address, ByteVector> forth;
+    std::map<Address, ByteVector> back;
     std::size_t frame = 0;
     each_packet(out, [&](const tracking::Packet& packet, const Record&) {
       ASSERT_LT(frame, before.size());
@@ -302,10 +302,10 @@ TEST(Anonymize, LeavesNoAddressOfAnyCapture) {
       ASSERT_EQ(after.size(), before[frame].size()) << "frame " << frame + 1;
       for (std::size_t i = 0; i < after.size(); ++i) {
         const Address& was = before[frame][i];
-        const Octets& is = after[i].octets;
+        const ByteVector& is = after[i].bytes;
         EXPECT_EQ(forth.try_emplace(was, is).first->second, is);
-        EXPECT_EQ(back.try_emplace({was.kind, is}, was.octets).first->second, was.octets);
-        EXPECT_TRUE(is_kept(was) || was.octets != is) << "frame " << frame + 1;
+        EXPECT_EQ(back.try_emplace({was.kind, is}, was.bytes).first->second, was.bytes);
+        EXPECT_TRUE(is_kept(was) || was.bytes != is) << "frame " << frame + 1;
       }
       ++frame;
     });
@@ -347,7 +347,7 @@ TEST(Anonymize, NamesOfHostsAndServicesGo) {
   const std::string out = directory.file("x.pcapng");
   auto holds = [&](const ExtractOptions& options, std::string_view text) {
     run(samples + "nvme-over-rdma.pcap.zst", out, options);
-    const Octets written = read_file(out);
+    const ByteVector written = read_file(out);
     return std::string_view(reinterpret_cast<const char*>(written.data()), written.size()).find(text) !=
            std::string_view::npos;
   };
@@ -421,11 +421,11 @@ TEST(Anonymize, TsharkFindsNoBadChecksum) {
 
 /// One packet, dissected and anonymised.
 struct Result {
-  Octets bytes;
+  ByteVector bytes;
   std::string remark;
-  tracking::Packet packet;  ///< of the new octets
+  tracking::Packet packet;  ///< of the new bytes
 };
-Result anonymise(const Octets& original, LinkType link = LinkType::ethernet, std::uint32_t wire_length = 0,
+Result anonymise(const ByteVector& original, LinkType link = LinkType::ethernet, std::uint32_t wire_length = 0,
                  bool blank_payload = false) {
   Result result;
   tracking::Dissector dissector;
@@ -456,9 +456,9 @@ TEST(Anonymize, TellsTheOriginalStatusOfCrcs) {
   EXPECT_EQ(result.packet.icrc.status, CrcCheck::Status::good);
 
   const Frame native = Frame(Value<Lrh>() / Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(5)) / Value<Deth>();
-  Octets octets = native.encode();
-  octets.back() ^= 1;
-  const Result mended = anonymise(octets, LinkType::infiniband);
+  ByteVector bytes = native.encode();
+  bytes.back() ^= 1;
+  const Result mended = anonymise(bytes, LinkType::infiniband);
   EXPECT_EQ(mended.remark, "original ICRC: good; original VCRC: bad");
   EXPECT_EQ(mended.packet.vcrc.status, CrcCheck::Status::good);
 }
@@ -485,13 +485,13 @@ TEST(Anonymize, TunnelsOptionsTrailersAndCutPackets) {
   const Result tunnel = anonymise(mirrored.encode());
   EXPECT_EQ(tunnel.packet.icrc.status, CrcCheck::Status::good);
   for (const Address& address : addresses_of(tunnel.packet)) {
-    EXPECT_NE(address.octets, hex("0a000002"));
-    EXPECT_NE(address.octets, hex("c0a80001"));
+    EXPECT_NE(address.bytes, hex("0a000002"));
+    EXPECT_NE(address.bytes, hex("c0a80001"));
   }
   for (const Checksum& checksum : checksums_of(tunnel.packet.stack))
     EXPECT_THAT(checksum.status, ::testing::AnyOf(CrcCheck::Status::good, CrcCheck::Status::absent)) << checksum.name;
 
-  // Record route: three octets, then addresses.
+  // Record route: three bytes, then addresses.
   HeaderValue routed = ip(0x0a000003, 0x0a000002).set<"header_length">(8);
   routed.set_tail(hex("07 0b 0c 0a000002 0a000003 00"));
   Frame option = Frame(Value<Ethernet>() / routed) / Value<Udp>().set<"dst_port">(53);
@@ -500,11 +500,11 @@ TEST(Anonymize, TunnelsOptionsTrailersAndCutPackets) {
   EXPECT_NE(load_be<4>(route.bytes.data() + 14 + 23), 0x0a000002U);
 
   // Ethernet's padding can hold what was in the buffer before.
-  Octets padded = send_only().encode() + hex("0a000002 0a000003");
+  ByteVector padded = send_only().encode() + hex("0a000002 0a000003");
   const Result trailer = anonymise(padded);
-  EXPECT_EQ(Octets(trailer.bytes.end() - 8, trailer.bytes.end()), Octets(8, 0));
+  EXPECT_EQ(ByteVector(trailer.bytes.end() - 8, trailer.bytes.end()), ByteVector(8, 0));
   // A frame check sequence is not padding.
-  Octets checked = send_only().encode();
+  ByteVector checked = send_only().encode();
   const std::uint32_t fcs = __builtin_bswap32(crc32(checked));
   checked.resize(checked.size() + 4);
   store_be(checked.data() + checked.size() - 4, 4, fcs);
@@ -513,18 +513,18 @@ TEST(Anonymize, TunnelsOptionsTrailersAndCutPackets) {
   EXPECT_EQ(load_be<4>(again.bytes.data() + covered.size()), __builtin_bswap32(crc32(covered)));
 
   // A header that the capture cut in two has no fields, and would hold half an address.
-  Octets whole = send_only().encode();
-  const Result cut = anonymise(Octets(whole.begin(), whole.begin() + 32), LinkType::ethernet,
+  ByteVector whole = send_only().encode();
+  const Result cut = anonymise(ByteVector(whole.begin(), whole.begin() + 32), LinkType::ethernet,
                                static_cast<std::uint32_t>(whole.size()));
-  EXPECT_EQ(Octets(cut.bytes.begin() + 14, cut.bytes.end()), Octets(18, 0));
+  EXPECT_EQ(ByteVector(cut.bytes.begin() + 14, cut.bytes.end()), ByteVector(18, 0));
 }
 
 TEST(Anonymize, ChecksumsOfCutPacketsFollowTheChange) {
-  // TCP over IPv4 of 100 octets, of which 60 were captured: the checksum stays right for the 40 that nobody sees.
+  // TCP over IPv4 of 100 bytes, of which 60 were captured: the checksum stays right for the 40 that nobody sees.
   Frame tcp = Frame(Value<Ethernet>() / ip(0x0a000003, 0x0a000002)) / Value<Tcp>().set<"data_offset">(5);
   tcp.payload.assign(100, 0);
-  Octets whole = tcp.encode();
-  const Octets cut(whole.begin(), whole.begin() + 14 + 20 + 20 + 60);
+  ByteVector whole = tcp.encode();
+  const ByteVector cut(whole.begin(), whole.begin() + 14 + 20 + 20 + 60);
   Result result = anonymise(cut, LinkType::ethernet, static_cast<std::uint32_t>(whole.size()));
   result.bytes.resize(whole.size());  // the zeros that were cut
   tracking::Packet packet;
@@ -532,21 +532,21 @@ TEST(Anonymize, ChecksumsOfCutPacketsFollowTheChange) {
   for (const Checksum& checksum : checksums_of(packet.stack)) EXPECT_EQ(checksum.status, CrcCheck::Status::good);
 }
 
-TEST(Anonymize, AnyOctetsAreTaken) {
+TEST(Anonymize, AnyBytesAreTaken) {
   std::uint32_t seed = 99;
   auto random = [&] { return seed = seed * 1664525 + 1013904223; };
-  const Octets whole = send_only().encode();
+  const ByteVector whole = send_only().encode();
   for (LinkType link :
        {LinkType::ethernet, LinkType::infiniband, LinkType::raw_ip, LinkType::erf, LinkType::linux_sll}) {
     for (std::size_t length = 0; length <= whole.size(); ++length)
-      EXPECT_EQ(anonymise(Octets(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)), link, 2000)
+      EXPECT_EQ(anonymise(ByteVector(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)), link, 2000)
                     .bytes.size(),
                 length);
     for (int i = 0; i < 3000; ++i) {
-      Octets octets = whole;
+      ByteVector bytes = whole;
       for (int flips = 0; flips < 4; ++flips)
-        octets[random() % octets.size()] = static_cast<std::uint8_t>(random() >> 24);
-      EXPECT_EQ(anonymise(octets, link).bytes.size(), octets.size());
+        bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random() >> 24);
+      EXPECT_EQ(anonymise(bytes, link).bytes.size(), bytes.size());
     }
   }
 }

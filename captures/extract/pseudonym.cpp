@@ -138,9 +138,9 @@ bool Pseudonyms::knows_identifier(std::uint64_t identifier) const {
   return holds_mac(identifier) ? knows(Kind::mac, mac_in(identifier)) : knows(Kind::identifier, identifier);
 }
 
-std::size_t Pseudonyms::replace_known(Bytes octets, MutableBytes copy) {
+std::size_t Pseudonyms::replace_known(Bytes bytes, MutableBytes copy) {
   std::size_t found = 0;
-  // How many octets at `p` are an address that is known, which then has been replaced.
+  // How many bytes at `p` are an address that is known, which then has been replaced.
   auto replace = [&](const std::uint8_t* p, std::size_t left, std::uint8_t* to) -> std::size_t {
     if (left >= 16) {
       const std::uint64_t prefix = load_be<8>(p), identifier = load_be<8>(p + 8);
@@ -161,7 +161,7 @@ std::size_t Pseudonyms::replace_known(Bytes octets, MutableBytes copy) {
       store_be(to, 6, mac(load_be<6>(p)));
       return 6;
     }
-    if (*p >= '0' && *p <= '9' && (p == octets.data() || p[-1] < '0' || p[-1] > '9')) {
+    if (*p >= '0' && *p <= '9' && (p == bytes.data() || p[-1] < '0' || p[-1] > '9')) {
       std::uint32_t address = 0;
       const std::size_t length = ipv4_text({p, left}, address);
       if (length && knows(Kind::ipv4, address)) {
@@ -171,8 +171,8 @@ std::size_t Pseudonyms::replace_known(Bytes octets, MutableBytes copy) {
     }
     return 0;
   };
-  for (std::size_t at = 0; at < octets.size();) {
-    const std::size_t length = replace(octets.data() + at, octets.size() - at, copy.data() + at);
+  for (std::size_t at = 0; at < bytes.size();) {
+    const std::size_t length = replace(bytes.data() + at, bytes.size() - at, copy.data() + at);
     found += length != 0;
     at += std::max<std::size_t>(length, 1);
   }

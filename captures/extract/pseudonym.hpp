@@ -30,10 +30,10 @@ class Pseudonyms {
   /// In network byte order.
   std::array<std::uint8_t, 16> ipv6(const std::uint8_t* address);
 
-  /// Finds addresses that were mapped before in octets that no table describes, and puts their pseudonyms into `copy`,
+  /// Finds addresses that were mapped before in bytes that no table describes, and puts their pseudonyms into `copy`,
   /// which is as long: GIDs and IPv6 addresses, GUIDs and MAC addresses in network order, and IPv4 addresses as text,
-  /// which become zeros. (The four octets of an IPv4 address are too few to know it by.) Returns how many there were.
-  std::size_t replace_known(Bytes octets, MutableBytes copy);
+  /// which become zeros. (The four bytes of an IPv4 address are too few to know it by.) Returns how many there were.
+  std::size_t replace_known(Bytes bytes, MutableBytes copy);
 
  private:
   /// Which addresses are mapped: each kind has its own pseudonyms.

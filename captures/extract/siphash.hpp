@@ -11,8 +11,8 @@
 namespace rdmawire::captures {
 
 struct SipKey {
-  std::uint64_t low = 0;   ///< octets 0 to 7, little endian
-  std::uint64_t high = 0;  ///< octets 8 to 15
+  std::uint64_t low = 0;   ///< bytes 0 to 7, little endian
+  std::uint64_t high = 0;  ///< bytes 8 to 15
 };
 
 inline std::uint64_t siphash(const SipKey& key, Bytes message) {

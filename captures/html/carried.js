@@ -3,8 +3,8 @@
 /** The text that the element with this id carries. */
 async function carried(id) {
   const text = document.getElementById(id).textContent.trim();
-  const octets = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
-  const stream = new Blob([octets]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).text();
 }
 

@@ -26,9 +26,9 @@ function(base64_of_hex variable hex)
   string(LENGTH "${hex}" length)
   set(at 0)
   while(at LESS length)
-    string(SUBSTRING "${hex}000000" ${at} 6 three_octets)
+    string(SUBSTRING "${hex}000000" ${at} 6 three_bytes)
     foreach(shift 18 12 6 0)
-      math(EXPR index "(0x${three_octets} >> ${shift}) & 63")
+      math(EXPR index "(0x${three_bytes} >> ${shift}) & 63")
       string(SUBSTRING "${alphabet}" ${index} 1 letter)
       string(APPEND text "${letter}")
     endforeach()
@@ -68,19 +68,19 @@ string(REPLACE "@style@" "${style}" page "${page}")
 string(REPLACE "@script@" "${script}" page "${page}")
 
 file(WRITE ${OUT}.html "${page}")
-file(READ ${OUT}.html octets HEX)
-string(REGEX REPLACE "(................................)" "\\1\n" octets "${octets}")
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," octets "${octets}")
+file(READ ${OUT}.html bytes HEX)
+string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
 file(WRITE ${OUT} "// Made by embed.cmake.
 #include \"${HEADER}\"
 
 namespace ${NAMESPACE} {
 namespace {
-constexpr unsigned char octets[] = {
-${octets}};
+constexpr unsigned char bytes[] = {
+${bytes}};
 }  // namespace
 
-std::string_view page_template() { return {reinterpret_cast<const char*>(octets), sizeof octets}; }
+std::string_view page_template() { return {reinterpret_cast<const char*>(bytes), sizeof bytes}; }
 
 }  // namespace ${NAMESPACE}
 ")

@@ -14,7 +14,7 @@ function scaled(value, unit, step = 1000) {
   const digits = at === 0 && Number.isInteger(value) ? 0 : Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
   return `${Number(value.toFixed(digits))} ${prefixes[at]}${unit}`.trim();
 }
-const octets = value => scaled(value, "B");
+const bytes = value => scaled(value, "B");
 
 /** Nanoseconds, in the unit that suits. */
 function duration(ns) {

@@ -63,15 +63,15 @@ std::string gzip(std::string_view text) {
 }
 
 /// RFC 4648, section 4.
-std::string base64(std::string_view octets) {
+std::string base64(std::string_view bytes) {
   constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;
-  out.reserve((octets.size() + 2) / 3 * 4);
-  for (std::size_t at = 0; at < octets.size(); at += 3) {
-    const std::size_t count = std::min<std::size_t>(3, octets.size() - at);
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
     std::uint32_t bits = 0;
     for (std::size_t i = 0; i < 3; ++i) {
-      bits = bits << 8 | (i < count ? static_cast<unsigned char>(octets[at + i]) : 0U);
+      bits = bits << 8 | (i < count ? static_cast<unsigned char>(bytes[at + i]) : 0U);
     }
     for (std::size_t i = 0; i < 4; ++i) out += i <= count ? alphabet[bits >> (18 - 6 * i) & 63] : '=';
   }

@@ -1,4 +1,4 @@
-/// Any octets as a capture file: read through both of the reader's ways, which must agree.
+/// Any bytes as a capture file: read through both of the reader's ways, which must agree.
 
 #include <cstdint>
 #include <cstdlib>
@@ -14,10 +14,10 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-/// Reads every octet that a record shows, so that the sanitizer sees where they lie.
+/// Reads every byte that a record shows, so that the sanitizer sees where they lie.
 std::uint64_t touch(const Record& record) {
   std::uint64_t sum = record.flags().value_or(0) + record.drops().value_or(0);
-  for (const std::uint8_t octet : record.bytes) sum += octet;
+  for (const std::uint8_t byte : record.bytes) sum += byte;
   for (const auto comment : record.comments())
     for (const char c : comment) sum += static_cast<std::uint8_t>(c);
   return sum;

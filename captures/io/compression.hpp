@@ -11,7 +11,7 @@ namespace rdmawire::captures {
 enum class Compression : std::uint8_t { none, gzip, zstd };
 std::string_view to_string(Compression compression);
 
-/// Which compression a file's first octets (at least 4, when it has them) announce.
+/// Which compression a file's first bytes (at least 4, when it has them) announce.
 Compression detect_compression(Bytes beginning);
 
 /// Which compression a file's name asks for: ".gz", ".zst", or none.

@@ -11,8 +11,8 @@ namespace {
 using namespace testing_support;
 using ::testing::HasSubstr;
 
-/// A pcap of `count` packets of `size` octets that do not compress to nothing.
-Octets capture_of(std::size_t count, std::size_t size) {
+/// A pcap of `count` packets of `size` bytes that do not compress to nothing.
+ByteVector capture_of(std::size_t count, std::size_t size) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.pcap");
   auto writer = Writer::create(path);
@@ -20,7 +20,7 @@ Octets capture_of(std::size_t count, std::size_t size) {
   EXPECT_TRUE(writer->add_interface({}));
   std::uint32_t state = 1;
   for (std::size_t i = 0; i < count; ++i) {
-    Octets bytes(size);
+    ByteVector bytes(size);
     for (auto& b : bytes) b = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
     Record record;
     record.bytes = bytes;
@@ -33,7 +33,7 @@ Octets capture_of(std::size_t count, std::size_t size) {
 }
 
 /// `capture` as one member or frame.
-Octets compressed(const Octets& capture, Compression compression) {
+ByteVector compressed(const ByteVector& capture, Compression compression) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x");
   auto reader = Reader::from_memory(capture);
@@ -52,10 +52,10 @@ INSTANTIATE_TEST_SUITE_P(Both, Compressed, ::testing::Values(Compression::gzip, 
                          [](const auto& instance) { return std::string(to_string(instance.param)); });
 
 TEST_P(Compressed, HoldsTheSameRecords) {
-  const Octets plain = capture_of(3000, 700);
+  const ByteVector plain = capture_of(3000, 700);
   const Whole expected = read_all(Reader::from_memory(plain));
   ASSERT_EQ(expected.packets.size(), 3000u);
-  const Octets packed = compressed(plain, GetParam());
+  const ByteVector packed = compressed(plain, GetParam());
   ASSERT_EQ(detect_compression(packed), GetParam());
   auto reader = Reader::from_memory(packed);
   ASSERT_TRUE(reader) << to_string(reader.error());
@@ -67,13 +67,13 @@ TEST_P(Compressed, HoldsTheSameRecords) {
 }
 
 TEST_P(Compressed, FramesOneAfterTheOtherAreOneCapture) {
-  const Octets plain = capture_of(10, 100);
+  const ByteVector plain = capture_of(10, 100);
   const TemporaryDirectory directory;
   const char* const tool = GetParam() == Compression::gzip ? "gzip -c" : "zstd -qc";
   if (!installed(GetParam() == Compression::gzip ? "gzip" : "zstd")) GTEST_SKIP() << "skipped: needs " << tool;
   // Cut inside a record header, so that no frame is a capture by itself.
-  write_file(directory.file("a"), Octets(plain.begin(), plain.begin() + 500));
-  write_file(directory.file("b"), Octets(plain.begin() + 500, plain.end()));
+  write_file(directory.file("a"), ByteVector(plain.begin(), plain.begin() + 500));
+  write_file(directory.file("b"), ByteVector(plain.begin() + 500, plain.end()));
   const std::string packed = directory.file("x");
   const std::string t(tool);
   output_of("(" + t + " <" + quoted(directory.file("a")) + "; " + t + " <" + quoted(directory.file("b")) + ") >" +
@@ -91,7 +91,7 @@ TEST_P(Compressed, PcapngAndAPipeToo) {
     ASSERT_TRUE(writer);
     EXPECT_EQ(writer->format(), Format::pcapng);
     ASSERT_TRUE(writer->add_interface({}));
-    const Octets bytes = hex("0102030405");
+    const ByteVector bytes = hex("0102030405");
     Record record;
     record.bytes = bytes;
     const std::vector<std::string_view> comments{"in a compressed file"};
@@ -106,25 +106,25 @@ TEST_P(Compressed, PcapngAndAPipeToo) {
 }
 
 TEST_P(Compressed, ACorruptStreamGivesTheRecordsBeforeItAndThenTheError) {
-  const Octets plain = capture_of(4000, 700);  // 2.8 MB: many blocks, the first ones long delivered
+  const ByteVector plain = capture_of(4000, 700);  // 2.8 MB: many blocks, the first ones long delivered
   const Whole expected = read_all(Reader::from_memory(plain));
-  Octets packed = compressed(plain, GetParam());
+  ByteVector packed = compressed(plain, GetParam());
   for (std::size_t i = packed.size() / 2; i < packed.size() / 2 + 64; ++i) packed[i] ^= 0xff;
   const Whole whole = read_all(Reader::from_memory(packed, "x"));
   EXPECT_EQ(whole.kind, CaptureError::Kind::compression) << whole.error;
   EXPECT_THAT(whole.error,
               HasSubstr(std::string("the ") + std::string(to_string(GetParam())) + " stream is broken near byte "));
   EXPECT_THAT(whole.error, HasSubstr("stopped after " + std::to_string(whole.packets.size()) + " packets"));
-  // Random octets are stored, not compressed, and only a checksum at the end can tell; the records stand even so.
+  // Random bytes are stored, not compressed, and only a checksum at the end can tell; the records stand even so.
   EXPECT_GT(whole.packets.size(), 1000u);
   for (std::size_t i = 0; i < 1000; ++i) ASSERT_EQ(whole.packets[i], expected.packets[i]);
 }
 
 TEST_P(Compressed, CutAnywhere) {
-  const Octets plain = capture_of(5, 40);
-  const Octets packed = compressed(plain, GetParam());
+  const ByteVector plain = capture_of(5, 40);
+  const ByteVector packed = compressed(plain, GetParam());
   for (std::size_t length = 4; length < packed.size(); ++length) {
-    const Octets cut(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(length));
+    const ByteVector cut(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(length));
     const Whole whole = read_all(Reader::from_memory(cut, "x"));
     ASSERT_EQ(whole.kind, CaptureError::Kind::compression) << length << ": " << whole.error;
     ASSERT_THAT(whole.error, HasSubstr("stream is cut at byte " + std::to_string(length) + " of the compressed file"));
@@ -133,25 +133,25 @@ TEST_P(Compressed, CutAnywhere) {
 }
 
 TEST(Gzip, ZerosAfterTheLastMemberArePadding) {
-  const Octets plain = capture_of(5, 40);
-  const Octets packed = compressed(plain, Compression::gzip);
-  EXPECT_EQ(read_all(Reader::from_memory(packed + Octets(1000))).error, "");
+  const ByteVector plain = capture_of(5, 40);
+  const ByteVector packed = compressed(plain, Compression::gzip);
+  EXPECT_EQ(read_all(Reader::from_memory(packed + ByteVector(1000))).error, "");
   const Whole garbage = read_all(Reader::from_memory(packed + hex("0102030405060708"), "x"));
   EXPECT_EQ(garbage.packets.size(), 5u);
   EXPECT_THAT(garbage.error, HasSubstr("the gzip stream is broken near byte"));
 }
 TEST(Gzip, OfNothing) {
-  const Octets nothing = hex("1f8b0800 00000000 0003 0300 00000000 00000000");
+  const ByteVector nothing = hex("1f8b0800 00000000 0003 0300 00000000 00000000");
   EXPECT_EQ(read_all(Reader::from_memory(nothing, "x")).error, "x: holds nothing once decompressed");
 }
 TEST(Zstd, SkippableFrameBeforeTheData) {
-  const Octets packed = compressed(capture_of(5, 40), Compression::zstd);
+  const ByteVector packed = compressed(capture_of(5, 40), Compression::zstd);
   const Whole whole = read_all(Reader::from_memory(hex("502a4d18 04000000 01020304") + packed));
   EXPECT_EQ(whole.error, "");
   EXPECT_EQ(whole.packets.size(), 5u);
 }
 TEST(Zstd, AFrameThatAsksForAHugeWindowIsRefused) {
-  // Frame header: no single segment, window descriptor 0xf8 = 2^41 octets.
+  // Frame header: no single segment, window descriptor 0xf8 = 2^41 bytes.
   const Whole whole = read_all(Reader::from_memory(hex("28b52ffd 00 f8 010000"), "x"));
   EXPECT_EQ(whole.kind, CaptureError::Kind::compression);
   EXPECT_THAT(whole.error, HasSubstr("Frame requires too much memory"));

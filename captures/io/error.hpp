@@ -11,7 +11,7 @@ namespace rdmawire::captures {
 struct CaptureError {
   enum class Kind : std::uint8_t {
     unreadable,      ///< the file could not be opened or read: missing, a directory, no permission, an I/O error
-    empty,           ///< no octet at all
+    empty,           ///< no byte at all
     unknown_format,  ///< neither pcap nor pcapng, plain or compressed
     truncated,       ///< the file ends inside a record or block
     malformed,       ///< a length or index that contradicts the file
@@ -26,7 +26,7 @@ struct CaptureError {
   std::string file;          ///< path, "standard input", or what the caller named it; a device's name
   std::string place;         ///< "record 812", "Interface Description Block"; empty: the file as a whole
   std::uint64_t record = 0;  ///< 1-based number of the record that could not be read or written; 0: none
-  std::uint64_t offset = 0;  ///< of `place`, octets into the (decompressed) file
+  std::uint64_t offset = 0;  ///< of `place`, bytes into the (decompressed) file
   std::string what;          ///< what was found
   std::string follows;       ///< what follows from it: "stopped after 811 packets"; a hint what to do; may be empty
 };

@@ -28,10 +28,10 @@ struct Device {
 class LiveCapture {
  public:
   struct Options {
-    std::uint32_t snap_length = 262144;    ///< octets kept of a packet
+    std::uint32_t snap_length = 262144;    ///< bytes kept of a packet
     bool promiscuous = true;               ///< packets for others too
     std::string filter = {};               ///< in libpcap's language; empty: everything
-    std::uint32_t buffer_size = 16 << 20;  ///< octets that the kernel may hold for us
+    std::uint32_t buffer_size = 16 << 20;  ///< bytes that the kernel may hold for us
     std::int64_t patience = 100'000'000;   ///< nanoseconds that next() waits at most
     bool immediate = false;                ///< hand packets over at once instead of in bunches
   };
@@ -52,7 +52,7 @@ class LiveCapture {
   ~LiveCapture();
 
   /// Next::record, Next::timeout when nothing arrived within Options::patience, Next::end after stop(), or Next::error.
-  /// The record's octets are valid until the next call.
+  /// The record's bytes are valid until the next call.
   Next next(Record& record);
   [[nodiscard]] const CaptureError& error() const;
 

@@ -23,8 +23,8 @@ using ::testing::HasSubstr;
 LiveCapture* to_stop = nullptr;
 
 /// An Ethernet frame with the type of RoCEv1, or another.
-Octets frame(std::uint8_t mark, std::uint16_t type = 0x8915) {
-  Octets out = hex("ffffffffffff 525400000002");
+ByteVector frame(std::uint8_t mark, std::uint16_t type = 0x8915) {
+  ByteVector out = hex("ffffffffffff 525400000002");
   out.push_back(static_cast<std::uint8_t>(type >> 8));
   out.push_back(static_cast<std::uint8_t>(type));
   out.resize(60, mark);
@@ -57,10 +57,10 @@ class Sender {
   ~Sender() { ::close(socket_); }
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
-  void send(const Octets& octets) const {
-    EXPECT_EQ(::sendto(socket_, octets.data(), octets.size(), 0, reinterpret_cast<const sockaddr*>(&address_),
+  void send(const ByteVector& bytes) const {
+    EXPECT_EQ(::sendto(socket_, bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&address_),
                        sizeof address_),
-              static_cast<ssize_t>(octets.size()));
+              static_cast<ssize_t>(bytes.size()));
   }
 
  private:

@@ -17,14 +17,14 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "pcap_pass: %s\n", error);
     return 3;
   }
-  std::uint64_t packets = 0, octets = 0;
+  std::uint64_t packets = 0, bytes = 0;
   pcap_pkthdr* header = nullptr;
   const u_char* bytes = nullptr;
   while (pcap_next_ex(capture, &header, &bytes) == 1) {
     ++packets;
-    octets += bytes[0] + header->len;
+    bytes += bytes[0] + header->len;
   }
   pcap_close(capture);
   std::printf("%llu packets, %llu\n", static_cast<unsigned long long>(packets),
-              static_cast<unsigned long long>(octets));
+              static_cast<unsigned long long>(bytes));
 }

@@ -29,7 +29,7 @@ struct Reader::Rest {
   std::vector<Section> sections;
   std::vector<Clock> clocks;  // one for each interface
   SkippedBlocks skipped;
-  std::uint64_t description_octets = 0;
+  std::uint64_t description_bytes = 0;
   std::optional<Next> over;
   CaptureError error;
 };
@@ -245,7 +245,7 @@ bool Reader::begin_file() {
 
   rest.format = Format::pcap;
   if (beginning.size() < pcap::file_header) {
-    fail(Kind::truncated, "file header", "the file ends after " + number(beginning.size()) + " of its 24 octets");
+    fail(Kind::truncated, "file header", "the file ends after " + number(beginning.size()) + " of its 24 bytes");
     return false;
   }
   const auto native = load<std::uint32_t>(at_, false);
@@ -348,21 +348,21 @@ Next Reader::slow_pcap(Record& record) {
   }
   if (have < record_header_)
     return fail_record(Kind::truncated, "the file ends after " + number(have) + " of the " + number(record_header_) +
-                                            " octets of the record header");
+                                            " bytes of the record header");
   const auto captured = load<std::uint32_t>(at_ + 8, swapped_);
   const std::uint32_t snap = rest_->interfaces[0].snap_length;
   const std::string exceeds = "length " + number(captured) + " exceeds the file's snap length " + number(snap);
   if (captured > snap_length_ && captured > usual_snap_length)
     return fail_record(Kind::malformed, snap == 0 || captured <= snap
                                             ? "length " + number(captured) + " exceeds the " + number(snap_length_) +
-                                                  " octets that a record may have"
+                                                  " bytes that a record may have"
                                             : exceeds);
   const std::size_t whole = std::size_t{record_header_} + captured;
   have = ensure(whole);
   if (have < whole) {
     if (captured > snap_length_) return fail_record(Kind::malformed, exceeds);
     return fail_record(Kind::truncated,
-                       "the file ends after " + number(have) + " of the record's " + number(whole) + " octets");
+                       "the file ends after " + number(have) + " of the record's " + number(whole) + " bytes");
   }
   if (captured > snap_length_) {
     // A file header that says too little is known to occur, a length that lies too: what follows tells which it is.
@@ -400,7 +400,7 @@ Next Reader::slow_pcapng(Record& record) {
       return Next::end;
     }
     if (have < pcapng::block_frame) {
-      const std::string what = "the file ends after " + number(have) + " octets of a block, which has at least 12";
+      const std::string what = "the file ends after " + number(have) + " bytes of a block, which has at least 12";
       return have >= 4 && !is_packet(load<std::uint32_t>(at_, swapped_))
                  ? fail(Kind::truncated, block_name(load<std::uint32_t>(at_, swapped_)), what)
                  : fail_record(Kind::truncated, what);
@@ -421,11 +421,11 @@ Next Reader::slow_pcapng(Record& record) {
     if (packet || type == pcapng::interface_description || type == pcapng::interface_statistics) {
       if (total > max_record)
         return wrong(Kind::limit, "total length " + number(total) + " exceeds the " + number(max_record) +
-                                      " octets that a block may have");
+                                      " bytes that a block may have");
       have = ensure(total);
       if (have < total)
         return wrong(Kind::truncated,
-                     "the file ends after " + number(have) + " of the block's " + number(total) + " octets");
+                     "the file ends after " + number(have) + " of the block's " + number(total) + " bytes");
       const auto again = load<std::uint32_t>(at_ + total - 4, swapped_);
       if (again != total)
         return wrong(Kind::malformed,
@@ -450,7 +450,7 @@ Next Reader::slow_pcapng(Record& record) {
     };
     if (!skip(total - 4) || ensure(4) < 4)
       return wrong_skip(Kind::truncated, "the file ends after " + number(position() + (limit_ - at_) - begin) +
-                                             " of the block's " + number(total) + " octets");
+                                             " of the block's " + number(total) + " bytes");
     const auto again = load<std::uint32_t>(at_, swapped_);
     if (again != total)
       return wrong_skip(Kind::malformed, "total length " + number(total) + " at the block's beginning, " +
@@ -476,7 +476,7 @@ bool Reader::read_section_header() {
   };
   std::size_t have = ensure(smallest);
   if (have < smallest)
-    return wrong(Kind::truncated, "the file ends after " + number(have) + " of the block's octets, at least 28");
+    return wrong(Kind::truncated, "the file ends after " + number(have) + " of the block's bytes, at least 28");
   const auto magic = load<std::uint32_t>(at_ + 8, false);
   const bool other = __builtin_bswap32(magic) == pcapng::byte_order_magic;
   if (magic != pcapng::byte_order_magic && !other)
@@ -487,11 +487,11 @@ bool Reader::read_section_header() {
     return wrong(Kind::malformed, "total length " + number(total) + " is not a multiple of 4 that is at least 28");
   if (total > max_record)
     return wrong(Kind::limit, "total length " + number(total) + " exceeds the " + number(max_record) +
-                                  " octets that a block may have");
+                                  " bytes that a block may have");
   have = ensure(total);
   if (have < total)
     return wrong(Kind::truncated,
-                 "the file ends after " + number(have) + " of the block's " + number(total) + " octets");
+                 "the file ends after " + number(have) + " of the block's " + number(total) + " bytes");
   const auto again = load<std::uint32_t>(at_ + total - 4, swapped_);
   if (again != total)
     return wrong(Kind::malformed,
@@ -500,8 +500,8 @@ bool Reader::read_section_header() {
   if (major != 1)
     return wrong(Kind::malformed, "version " + number(major) + "." + number(load<std::uint16_t>(at_ + 14, swapped_)) +
                                       " where 1.0 is known");
-  rest.description_octets += total;
-  if (rest.sections.size() >= max_interfaces || rest.description_octets > max_description)
+  rest.description_bytes += total;
+  if (rest.sections.size() >= max_interfaces || rest.description_bytes > max_description)
     return wrong(Kind::limit, "more sections than the " + number(max_interfaces) + " that are followed");
 
   Section section;
@@ -531,11 +531,11 @@ bool Reader::read_interface(Bytes block) {
   Rest& rest = *rest_;
   const std::string place = block_name(pcapng::interface_description);
   if (block.size() < 20) {
-    fail(Kind::malformed, place, "total length " + number(block.size()) + " is less than the 20 octets it needs");
+    fail(Kind::malformed, place, "total length " + number(block.size()) + " is less than the 20 bytes it needs");
     return false;
   }
-  rest.description_octets += block.size();
-  if (rest.interfaces.size() >= max_interfaces || rest.description_octets > max_description) {
+  rest.description_bytes += block.size();
+  if (rest.interfaces.size() >= max_interfaces || rest.description_bytes > max_description) {
     fail(Kind::limit, place, "more interfaces than the " + number(max_interfaces) + " that are followed");
     return false;
   }
@@ -554,7 +554,7 @@ bool Reader::read_interface(Bytes block) {
       case pcapng::if_os: interface.os = text(option.value); break;
       case pcapng::if_hardware: interface.hardware = text(option.value); break;
       case pcapng::if_filter:
-        // The first octet tells the form; 0 is the filter as text.
+        // The first byte tells the form; 0 is the filter as text.
         if (!option.value.empty() && option.value[0] == 0) interface.filter = text(option.value.subspan(1));
         break;
       case pcapng::if_tsresol:
@@ -605,7 +605,7 @@ bool Reader::read_interface(Bytes block) {
 bool Reader::read_statistics(Bytes block) {
   const std::string place = block_name(pcapng::interface_statistics);
   if (block.size() < 24) {
-    fail(Kind::malformed, place, "total length " + number(block.size()) + " is less than the 24 octets it needs");
+    fail(Kind::malformed, place, "total length " + number(block.size()) + " is less than the 24 bytes it needs");
     return false;
   }
   const auto index = load<std::uint32_t>(block.data() + 8, swapped_);
@@ -648,10 +648,10 @@ bool Reader::read_packet(Bytes block, std::uint32_t type, Record& record) {
     return false;
   };
   const bool simple = type == pcapng::simple_packet;
-  const std::uint32_t head = simple ? 12 : 28;  // octets before the packet's
+  const std::uint32_t head = simple ? 12 : 28;  // bytes before the packet's
   if (block.size() < head + 4)
     return wrong("total length " + number(block.size()) + " is less than the " + number(head + 4) +
-                 " octets that the block needs");
+                 " bytes that the block needs");
   std::uint32_t index = 0;
   if (type == pcapng::enhanced_packet) index = load<std::uint32_t>(p + 8, swapped_);
   if (type == pcapng::packet) index = load<std::uint16_t>(p + 8, swapped_);
@@ -672,7 +672,7 @@ bool Reader::read_packet(Bytes block, std::uint32_t type, Record& record) {
                                     load<std::uint32_t>(p + 16, swapped_));
   }
   if (captured > room)
-    return wrong("length " + number(captured) + " exceeds the " + number(room) + " octets that the block has for it");
+    return wrong("length " + number(captured) + " exceeds the " + number(room) + " bytes that the block has for it");
   record.bytes = block.subspan(head, captured);
   record.options = simple ? Bytes{} : block.subspan(head + pcapng::pad4(captured), room - pcapng::pad4(captured));
   record.options_swapped = swapped_;

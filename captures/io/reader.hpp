@@ -43,7 +43,7 @@ struct SkippedBlocks {
 };
 
 /// Reads one capture from its beginning to its end. Memory does not grow with the file, and no length found in a file
-/// makes it allocate: buffers follow the octets that have arrived, up to `max_record`.
+/// makes it allocate: buffers follow the bytes that have arrived, up to `max_record`.
 ///
 /// Two ways lie behind it. A plain regular file is mapped (see window.hpp for what happens when it is cut meanwhile);
 /// a pipe, standard input or a compressed file goes through a sliding buffer.
@@ -53,12 +53,12 @@ struct SkippedBlocks {
 ///   while (reader->next(record) == Next::record) …
 class Reader {
  public:
-  /// A record or a block that we look into may have so many octets; more is an error, not a wait for memory.
+  /// A record or a block that we look into may have so many bytes; more is an error, not a wait for memory.
   static constexpr std::uint32_t max_record = 16 * 1024 * 1024;
   /// What a pcap record may have where the file's snap length says less (files exist whose header says too little).
   static constexpr std::uint32_t usual_snap_length = 262144;
   static constexpr std::uint32_t max_interfaces = 65536;              ///< in one file, over all sections
-  static constexpr std::uint64_t max_description = 64 * 1024 * 1024;  ///< octets of section and interface blocks
+  static constexpr std::uint64_t max_description = 64 * 1024 * 1024;  ///< bytes of section and interface blocks
 
   struct Options {
     bool map = true;  ///< map plain regular files; false: always read through the buffer
@@ -86,9 +86,9 @@ class Reader {
 
   /// Records so far.
   [[nodiscard]] std::uint64_t records() const { return records_; }
-  /// Octets of the (decompressed) file so far.
+  /// Bytes of the (decompressed) file so far.
   [[nodiscard]] std::uint64_t position() const { return bias_ + reinterpret_cast<std::uintptr_t>(at_); }
-  /// Octets of the whole file as it stands on disk or in memory; 0 when unknown (pipe).
+  /// Bytes of the whole file as it stands on disk or in memory; 0 when unknown (pipe).
   [[nodiscard]] std::uint64_t file_size() const;
   /// Record::bytes outlive the next call of next().
   [[nodiscard]] bool stable() const;
@@ -132,10 +132,10 @@ class Reader {
   Next fail(CaptureError::Kind kind, std::string place, std::string what);
   Next fail_record(CaptureError::Kind kind, std::string what);
   // Where the next record begins is known only when this one's length has come from memory, so each would cost a whole
-  // memory latency. Asking for the octets some way ahead hides it; each cache line is asked for once.
-  static void fetch_ahead(const std::uint8_t* from, std::uint32_t octets) {
+  // memory latency. Asking for the bytes some way ahead hides it; each cache line is asked for once.
+  static void fetch_ahead(const std::uint8_t* from, std::uint32_t bytes) {
     constexpr std::uint32_t ahead = 4096, line = 64;
-    for (std::uint32_t i = 0; i < octets; i += line) __builtin_prefetch(from + ahead + i);
+    for (std::uint32_t i = 0; i < bytes; i += line) __builtin_prefetch(from + ahead + i);
   }
   void finish_record(const std::uint8_t* begin, Record& record) {
     record.number = ++records_;
@@ -184,7 +184,7 @@ inline Next Reader::next(Record& record) {
   if (hot_ == Hot::pcap) {
     if (left >= record_header_) [[likely]] {
       const auto captured = load<std::uint32_t>(p + 8, swapped_);
-      // A record without octets is rare, and a page lost to truncation reads as one: the slow path tells them apart.
+      // A record without bytes is rare, and a page lost to truncation reads as one: the slow path tells them apart.
       if (captured - 1 < snap_length_ && captured <= left - record_header_) [[likely]] {
         record.bytes = {p + record_header_, captured};
         record.time = static_cast<std::int64_t>(std::uint64_t{load<std::uint32_t>(p, swapped_)} * 1'000'000'000u +

@@ -1,5 +1,5 @@
 /// What it costs to go over a capture of a million frames: our reader mapped and buffered, beside libpcap's
-/// pcap_next_ex and a plain pass over the same octets with read(2). The page cache is warm.
+/// pcap_next_ex and a plain pass over the same bytes with read(2). The page cache is warm.
 ///
 /// The last lines give the ratios of one run.
 
@@ -120,13 +120,13 @@ void pass(benchmark::State& state, Way way, const char* name) {
 /// The reader's own cost: a capture that is in the processor's cache, pass after pass.
 void in_cache(benchmark::State& state, const char* name) {
   const std::string path = generated(name);
-  std::vector<std::uint8_t> octets(256 * 1024);
+  std::vector<std::uint8_t> bytes(256 * 1024);
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  octets.resize(static_cast<std::size_t>(std::max<ssize_t>(::read(descriptor, octets.data(), octets.size()), 0)));
+  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(::read(descriptor, bytes.data(), bytes.size()), 0)));
   ::close(descriptor);
   std::uint64_t records = 0;
   for (auto _ : state) {
-    auto reader = Reader::from_memory(octets);
+    auto reader = Reader::from_memory(bytes);
     Record record;
     while (reader->next(record) == Next::record) benchmark::DoNotOptimize(record.bytes.data());
     records += reader->records();

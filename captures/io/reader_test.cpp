@@ -14,30 +14,30 @@ using namespace testing_support;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// One packet at 2024-11-21 03:36:40.123456 UTC (1732160200), 4 octets of 60 kept.
+// One packet at 2024-11-21 03:36:40.123456 UTC (1732160200), 4 bytes of 60 kept.
 constexpr std::int64_t at_microseconds = 1732160200'123456000;
 constexpr std::int64_t at_nanoseconds = 1732160200'123456789;
 
-const Octets pcap_le =
+const ByteVector pcap_le =
     hex("d4c3b2a1 0200 0400 00000000 00000000 ffff0000 01000000"
         "c8aa3e67 40e20100 04000000 3c000000 deadbeef");
-const Octets pcap_be =
+const ByteVector pcap_be =
     hex("a1b2c3d4 0002 0004 00000000 00000000 0000ffff 00000001"
         "673eaac8 0001e240 00000004 0000003c deadbeef");
-const Octets pcap_ns_le =
+const ByteVector pcap_ns_le =
     hex("4d3cb2a1 0200 0400 00000000 00000000 ffff0000 f7000000"
         "c8aa3e67 15cd5b07 04000000 3c000000 deadbeef");
-const Octets pcap_ns_be =
+const ByteVector pcap_ns_be =
     hex("a1b23c4d 0002 0004 00000000 00000000 0000ffff 000000f7"
         "673eaac8 075bcd15 00000004 0000003c deadbeef");
-const Octets pcap_modified =
+const ByteVector pcap_modified =
     hex("34cdb2a1 0200 0400 00000000 00000000 ffff0000 01000000"
         "c8aa3e67 40e20100 04000000 3c000000 02000000 0008 00 00 deadbeef");
 
-Whole whole_of(const Octets& octets) { return read_all(Reader::from_memory(octets, "x")); }
+Whole whole_of(const ByteVector& bytes) { return read_all(Reader::from_memory(bytes, "x")); }
 
-void expect_the_packet(const Octets& octets, std::int64_t time, LinkType link, std::uint64_t position) {
-  const Whole whole = whole_of(octets);
+void expect_the_packet(const ByteVector& bytes, std::int64_t time, LinkType link, std::uint64_t position) {
+  const Whole whole = whole_of(bytes);
   EXPECT_EQ(whole.error, "");
   EXPECT_THAT(whole.packets, ElementsAre(Packet{hex("deadbeef"), time, 60, 0, link, 1, position, {}}));
 }
@@ -56,12 +56,12 @@ TEST(Pcap, KuznetzovsModifiedRecordHeader) {
   expect_the_packet(pcap_modified, at_microseconds, LinkType::ethernet, 24);
 }
 TEST(Pcap, FileHeaderAloneIsAWholeCapture) {
-  const Whole whole = whole_of(Octets(pcap_le.begin(), pcap_le.begin() + 24));
+  const Whole whole = whole_of(ByteVector(pcap_le.begin(), pcap_le.begin() + 24));
   EXPECT_EQ(whole.error, "");
   EXPECT_TRUE(whole.packets.empty());
 }
 TEST(Pcap, TheInterfaceIsTheFileHeader) {
-  const Octets file = hex("d4c3b2a1 0200 0400 00000000 00000000 60000000 01000024");
+  const ByteVector file = hex("d4c3b2a1 0200 0400 00000000 00000000 60000000 01000024");
   const auto reader = Reader::from_memory(file);
   ASSERT_TRUE(reader);
   EXPECT_EQ(reader->format(), Format::pcap);
@@ -72,13 +72,13 @@ TEST(Pcap, TheInterfaceIsTheFileHeader) {
   EXPECT_EQ(reader->interfaces()[0].fcs_length, 4);  // the link type's upper half: 2 units of 16 bits
 }
 TEST(Pcap, TimesAfter2038AreNotNegative) {
-  Octets file = pcap_le;
+  ByteVector file = pcap_le;
   for (int i = 24; i < 28; ++i) file[i] = 0xff;
   EXPECT_EQ(whole_of(file).packets.at(0).time, 4294967295'123456000);
 }
-TEST(Pcap, RecordWithoutOctetsIsARecord) {
+TEST(Pcap, RecordWithoutBytesIsARecord) {
   const Whole whole =
-      whole_of(pcap_le + hex("c8aa3e67 40e20100 00000000 3c000000") + Octets(pcap_le.begin() + 24, pcap_le.end()));
+      whole_of(pcap_le + hex("c8aa3e67 40e20100 00000000 3c000000") + ByteVector(pcap_le.begin() + 24, pcap_le.end()));
   EXPECT_EQ(whole.error, "");
   ASSERT_EQ(whole.packets.size(), 3u);
   EXPECT_TRUE(whole.packets[1].bytes.empty());
@@ -86,15 +86,15 @@ TEST(Pcap, RecordWithoutOctetsIsARecord) {
 }
 TEST(Pcap, LengthBeyondTheSnapLengthNamesRecordOffsetAndBoth) {
   // 70000 = 0x11170, and only rubbish follows.
-  const Whole whole = whole_of(pcap_le + hex("c8aa3e67 40e20100 70110100 70110100") + Octets(80000, 0xa5));
+  const Whole whole = whole_of(pcap_le + hex("c8aa3e67 40e20100 70110100 70110100") + ByteVector(80000, 0xa5));
   EXPECT_EQ(whole.error,
             "x: record 2 at byte 44: length 70000 exceeds the file's snap length 65535; stopped after 1 packet");
   EXPECT_EQ(whole.kind, CaptureError::Kind::malformed);
   EXPECT_EQ(whole.packets.size(), 1u);
 }
 TEST(Pcap, LongerRecordIsBelievedWhenAnotherOneFollowsIt) {
-  const Octets record(pcap_le.begin() + 24, pcap_le.end());
-  const Octets longer = hex("c8aa3e67 40e20100 70110100 70110100") + Octets(70000, 0xa5);
+  const ByteVector record(pcap_le.begin() + 24, pcap_le.end());
+  const ByteVector longer = hex("c8aa3e67 40e20100 70110100 70110100") + ByteVector(70000, 0xa5);
   const Whole followed = whole_of(pcap_le + longer + record);
   EXPECT_EQ(followed.error, "");
   EXPECT_EQ(followed.packets.size(), 3u);
@@ -107,7 +107,7 @@ TEST(Pcap, LengthThatLiesAllocatesNothing) {
                                hex("c8aa3e67 40e20100 feffffff feffffff 00"));
   EXPECT_EQ(
       whole.error,
-      "x: record 1 at byte 24: length 4294967294 exceeds the 16777216 octets that a record may have; stopped after "
+      "x: record 1 at byte 24: length 4294967294 exceeds the 16777216 bytes that a record may have; stopped after "
       "0 packets");
 }
 TEST(Pcap, UnknownVersionIsNamed) {
@@ -116,7 +116,7 @@ TEST(Pcap, UnknownVersionIsNamed) {
 }
 
 // ---- pcapng: one section, eth0 with nanoseconds, one packet with a comment, flags and a drop count, statistics.
-const Octets ng_le =
+const ByteVector ng_le =
     hex("0a0d0d0a 34000000 4d3c2b1a 0100 0000 ffffffffffffffff"  // Section Header Block
         "0400 0800 72646d6177697265"                             //   application "rdmawire"
         "0100 0200 68690000"                                     //   comment "hi"
@@ -143,7 +143,7 @@ TEST(Pcapng, SectionInterfacePacketAndStatistics) {
   EXPECT_EQ(reader->format(), Format::pcapng);
   Record record;
   ASSERT_EQ(reader->next(record), Next::record) << to_string(reader->error());
-  EXPECT_EQ(Octets(record.bytes.begin(), record.bytes.end()), hex("deadbeef99"));
+  EXPECT_EQ(ByteVector(record.bytes.begin(), record.bytes.end()), hex("deadbeef99"));
   EXPECT_EQ(record.time, at_nanoseconds);
   EXPECT_EQ(record.wire_length, 60u);
   EXPECT_EQ(record.position, 100u);
@@ -176,30 +176,30 @@ TEST(Pcapng, SectionInterfacePacketAndStatistics) {
 // The smallest blocks, in either byte order, for the tests that need one thing each.
 struct Order {
   bool big;
-  [[nodiscard]] Octets number(std::uint64_t value, unsigned count) const {
-    Octets out(count);
+  [[nodiscard]] ByteVector number(std::uint64_t value, unsigned count) const {
+    ByteVector out(count);
     big ? store_be(out.data(), count, value) : store_le(out.data(), count, value);
     return out;
   }
-  [[nodiscard]] Octets u16(std::uint64_t v) const { return number(v, 2); }
-  [[nodiscard]] Octets u32(std::uint64_t v) const { return number(v, 4); }
-  [[nodiscard]] Octets block(std::uint32_t type, Octets body) const {
+  [[nodiscard]] ByteVector u16(std::uint64_t v) const { return number(v, 2); }
+  [[nodiscard]] ByteVector u32(std::uint64_t v) const { return number(v, 4); }
+  [[nodiscard]] ByteVector block(std::uint32_t type, ByteVector body) const {
     body.resize((body.size() + 3) / 4 * 4);
     const std::uint64_t total = body.size() + 12;
     return u32(type) + u32(total) + body + u32(total);
   }
-  [[nodiscard]] Octets section() const {
+  [[nodiscard]] ByteVector section() const {
     return block(0x0a0d0d0a, u32(0x1a2b3c4d) + u16(1) + u16(0) + number(~0ULL, 8));
   }
-  [[nodiscard]] Octets interface(std::uint16_t link, std::uint32_t snap = 0, const Octets& options = {}) const {
+  [[nodiscard]] ByteVector interface(std::uint16_t link, std::uint32_t snap = 0, const ByteVector& options = {}) const {
     return block(1, u16(link) + u16(0) + u32(snap) + options);
   }
-  [[nodiscard]] Octets resolution(std::uint8_t value) const { return u16(9) + u16(1) + Octets{value, 0, 0, 0}; }
-  [[nodiscard]] Octets offset(std::int64_t seconds) const {
+  [[nodiscard]] ByteVector resolution(std::uint8_t value) const { return u16(9) + u16(1) + ByteVector{value, 0, 0, 0}; }
+  [[nodiscard]] ByteVector offset(std::int64_t seconds) const {
     return u16(14) + u16(8) + number(static_cast<std::uint64_t>(seconds), 8);
   }
-  [[nodiscard]] Octets packet(std::uint32_t index, std::uint64_t ticks, const Octets& bytes) const {
-    Octets padded = bytes;
+  [[nodiscard]] ByteVector packet(std::uint32_t index, std::uint64_t ticks, const ByteVector& bytes) const {
+    ByteVector padded = bytes;
     padded.resize((padded.size() + 3) / 4 * 4);
     return block(
         6, u32(index) + u32(ticks >> 32) + u32(ticks & 0xffffffff) + u32(bytes.size()) + u32(bytes.size()) + padded);
@@ -217,7 +217,7 @@ TEST(Pcapng, BothByteOrders) {
   }
 }
 TEST(Pcapng, SectionsHaveTheirOwnByteOrderAndInterfaces) {
-  const Octets file = big.section() + big.interface(1) + big.interface(197) + big.packet(1, 5, hex("01")) +
+  const ByteVector file = big.section() + big.interface(1) + big.interface(197) + big.packet(1, 5, hex("01")) +
                       little.section() + little.interface(113) + little.packet(0, 6, hex("02"));
   auto reader = Reader::from_memory(file);
   ASSERT_TRUE(reader);
@@ -234,7 +234,7 @@ TEST(Pcapng, SectionsHaveTheirOwnByteOrderAndInterfaces) {
   EXPECT_EQ(reader->interfaces()[2].section, 1u);
 }
 TEST(Pcapng, TimeResolutionsAndOffsets) {
-  const auto time = [](const Octets& options, std::uint64_t ticks) {
+  const auto time = [](const ByteVector& options, std::uint64_t ticks) {
     const Whole whole = whole_of(big.section() + big.interface(1, 0, options) + big.packet(0, ticks, hex("00")));
     EXPECT_EQ(whole.error, "");
     return whole.packets.at(0).time;
@@ -275,9 +275,9 @@ TEST(Pcapng, ObsoletePacketBlock) {
   EXPECT_THAT(whole.packets, ElementsAre(Packet{hex("010203"), 7000, 9, 1, LinkType::ipv6, 1, 68, {"hi"}}));
 }
 TEST(Pcapng, OtherBlocksAreSkippedAndCounted) {
-  const Octets file = little.section() + little.interface(1) + little.block(4, Octets(40, 1)) +
-                      little.block(0x0a, Octets(4000, 2)) + little.block(0xbad, hex("00007ed9 01020304")) +
-                      little.block(0x40000bad, hex("00007ed9")) + little.block(0x80000001, Octets(8, 3)) +
+  const ByteVector file = little.section() + little.interface(1) + little.block(4, ByteVector(40, 1)) +
+                      little.block(0x0a, ByteVector(4000, 2)) + little.block(0xbad, hex("00007ed9 01020304")) +
+                      little.block(0x40000bad, hex("00007ed9")) + little.block(0x80000001, ByteVector(8, 3)) +
                       little.block(9, {}) + little.packet(0, 1, hex("01"));
   auto reader = Reader::from_memory(file);
   const Whole whole = read_all(*reader);
@@ -287,15 +287,15 @@ TEST(Pcapng, OtherBlocksAreSkippedAndCounted) {
 }
 TEST(Pcapng, SkippedBlockMayBeLongerThanARecordMay) {
   const Whole whole =
-      whole_of(little.section() + little.interface(1) + little.block(0xbad, Octets(Reader::max_record + 1000, 7)) +
+      whole_of(little.section() + little.interface(1) + little.block(0xbad, ByteVector(Reader::max_record + 1000, 7)) +
                little.packet(0, 1, hex("01")));
   EXPECT_EQ(whole.error, "");
   EXPECT_EQ(whole.packets.size(), 1u);
 }
 TEST(Pcapng, LongestOptionsAndUnknownOnesAreRead) {
-  Octets options = little.u16(0x8123) + little.u16(3) + hex("01020300") + little.u16(1) + little.u16(1) +
+  ByteVector options = little.u16(0x8123) + little.u16(3) + hex("01020300") + little.u16(1) + little.u16(1) +
                    hex("61000000") + little.u16(1) + little.u16(2) + hex("62620000");
-  const Octets body = little.u32(0) + little.u32(0) + little.u32(0) + little.u32(4) + little.u32(4) + hex("01020304");
+  const ByteVector body = little.u32(0) + little.u32(0) + little.u32(0) + little.u32(4) + little.u32(4) + hex("01020304");
   const Whole whole = whole_of(little.section() + little.interface(1) + little.block(6, body + options));
   EXPECT_THAT(whole.packets.at(0).comments, ElementsAre("a", "bb"));
   // An option longer than its block ends the options, and the record stands.
@@ -305,41 +305,41 @@ TEST(Pcapng, LongestOptionsAndUnknownOnesAreRead) {
   EXPECT_THAT(lying.packets.at(0).comments, ElementsAre("a", "bb"));
 }
 TEST(Pcapng, ErrorsNameTheBlockAndTheOffset) {
-  const Octets begin = little.section() + little.interface(1) + little.packet(0, 1, hex("01"));  // 28 + 20 + 36
-  const auto error = [&](const Octets& next) { return whole_of(begin + next).error; };
+  const ByteVector begin = little.section() + little.interface(1) + little.packet(0, 1, hex("01"));  // 28 + 20 + 36
+  const auto error = [&](const ByteVector& next) { return whole_of(begin + next).error; };
   EXPECT_EQ(error(little.packet(3, 1, hex("01"))),
             "x: record 2 at byte 84: interface 3 in a section that describes 1 so far; stopped after 1 packet");
-  Octets lying = little.packet(0, 1, hex("01"));
+  ByteVector lying = little.packet(0, 1, hex("01"));
   lying[20] = 0x99;
   EXPECT_EQ(
       error(lying),
-      "x: record 2 at byte 84: length 153 exceeds the 4 octets that the block has for it; stopped after 1 packet");
+      "x: record 2 at byte 84: length 153 exceeds the 4 bytes that the block has for it; stopped after 1 packet");
   EXPECT_EQ(
-      error(little.u32(6) + little.u32(13) + Octets(64)),
+      error(little.u32(6) + little.u32(13) + ByteVector(64)),
       "x: record 2 at byte 84: total length 13 is not a multiple of 4 that is at least 12; stopped after 1 packet");
   EXPECT_EQ(
-      error(little.u32(5) + little.u32(0xfffffff0) + Octets(64)),
-      "x: Interface Statistics Block at byte 84: total length 4294967280 exceeds the 16777216 octets that a block "
+      error(little.u32(5) + little.u32(0xfffffff0) + ByteVector(64)),
+      "x: Interface Statistics Block at byte 84: total length 4294967280 exceeds the 16777216 bytes that a block "
       "may have; stopped after 1 packet");
   EXPECT_EQ(
-      error(little.u32(0xbad) + little.u32(0xfffffff0) + Octets(64)),
-      "x: Custom Block at byte 84: the file ends after 72 of the block's 4294967280 octets; stopped after 1 packet");
-  Octets other_end = little.packet(0, 1, hex("01"));
+      error(little.u32(0xbad) + little.u32(0xfffffff0) + ByteVector(64)),
+      "x: Custom Block at byte 84: the file ends after 72 of the block's 4294967280 bytes; stopped after 1 packet");
+  ByteVector other_end = little.packet(0, 1, hex("01"));
   other_end[32] = 0x28;
   EXPECT_EQ(error(other_end),
             "x: record 2 at byte 84: total length 36 at the block's beginning, 40 at its end; stopped after 1 packet");
   EXPECT_EQ(
-      error(little.block(5, little.u32(1) + Octets(8))),
+      error(little.block(5, little.u32(1) + ByteVector(8))),
       "x: Interface Statistics Block at byte 84: interface 1 in a section that describes 1 so far; stopped after 1 "
       "packet");
-  EXPECT_EQ(error(hex("0a0d0d0a 1c000000 11223344") + Octets(16)),
+  EXPECT_EQ(error(hex("0a0d0d0a 1c000000 11223344") + ByteVector(16)),
             "x: Section Header Block at byte 84: the byte-order magic is 11 22 33 44; stopped after 1 packet");
-  EXPECT_EQ(error(little.block(0x0a0d0d0a, little.u32(0x1a2b3c4d) + little.u16(2) + little.u16(0) + Octets(8))),
+  EXPECT_EQ(error(little.block(0x0a0d0d0a, little.u32(0x1a2b3c4d) + little.u16(2) + little.u16(0) + ByteVector(8))),
             "x: Section Header Block at byte 84: version 2.0 where 1.0 is known; stopped after 1 packet");
 }
 TEST(Pcapng, InterfacesWithoutEndAreLimited) {
-  Octets file = little.section();
-  const Octets interface = little.interface(1);
+  ByteVector file = little.section();
+  const ByteVector interface = little.interface(1);
   for (std::uint32_t i = 0; i <= Reader::max_interfaces; ++i)
     file.insert(file.end(), interface.begin(), interface.end());
   EXPECT_THAT(whole_of(file).error, HasSubstr("more interfaces than the 65536 that are followed"));
@@ -348,17 +348,17 @@ TEST(Pcapng, InterfacesWithoutEndAreLimited) {
 // ---- every way in, and every place where a file can be cut
 
 TEST(Cut, EveryPrefixOfEveryFormatGivesTheRecordsBeforeAndOneClearError) {
-  const Octets ng_of_many = big.section() + big.interface(1) + big.packet(0, 1, hex("010203")) +
-                            big.block(0xbad, Octets(20)) + little.section() + little.interface(1) +
+  const ByteVector ng_of_many = big.section() + big.interface(1) + big.packet(0, 1, hex("010203")) +
+                            big.block(0xbad, ByteVector(20)) + little.section() + little.interface(1) +
                             little.block(3, little.u32(4) + hex("01020304")) +
-                            little.block(2, Octets(16) + little.u32(0)) + little.packet(0, 1, hex("01"));
+                            little.block(2, ByteVector(16) + little.u32(0)) + little.packet(0, 1, hex("01"));
   const TemporaryDirectory directory;
-  for (const Octets& file : {pcap_le + Octets(pcap_le.begin() + 24, pcap_le.end()), pcap_be, pcap_ns_le, pcap_ns_be,
+  for (const ByteVector& file : {pcap_le + ByteVector(pcap_le.begin() + 24, pcap_le.end()), pcap_be, pcap_ns_le, pcap_ns_be,
                              pcap_modified, ng_le, ng_of_many}) {
     const Whole all = whole_of(file);
     ASSERT_EQ(all.error, "");
     for (std::size_t length = 0; length < file.size(); ++length) {
-      const Octets cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(length));
+      const ByteVector cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(length));
       const Whole memory = whole_of(cut);
       ASSERT_LE(memory.packets.size(), all.packets.size());
       for (std::size_t i = 0; i < memory.packets.size(); ++i) EXPECT_EQ(memory.packets[i], all.packets[i]);
@@ -378,11 +378,11 @@ TEST(Cut, EveryPrefixOfEveryFormatGivesTheRecordsBeforeAndOneClearError) {
   }
 }
 TEST(Cut, APcapCutInsideARecordSaysHowMuchIsThere) {
-  EXPECT_EQ(whole_of(Octets(pcap_le.begin(), pcap_le.end() - 1)).error,
-            "x: record 1 at byte 24: the file ends after 19 of the record's 20 octets; stopped after 0 packets");
+  EXPECT_EQ(whole_of(ByteVector(pcap_le.begin(), pcap_le.end() - 1)).error,
+            "x: record 1 at byte 24: the file ends after 19 of the record's 20 bytes; stopped after 0 packets");
   EXPECT_EQ(
-      whole_of(Octets(pcap_le.begin(), pcap_le.begin() + 30)).error,
-      "x: record 1 at byte 24: the file ends after 6 of the 16 octets of the record header; stopped after 0 packets");
+      whole_of(ByteVector(pcap_le.begin(), pcap_le.begin() + 30)).error,
+      "x: record 1 at byte 24: the file ends after 6 of the 16 bytes of the record header; stopped after 0 packets");
 }
 
 TEST(Open, WhatIsNotACaptureIsSaid) {
@@ -437,10 +437,10 @@ TEST(Open, APipeIsReadAsItArrives) {
   later.join();
   ::close(ends[0]);
 }
-TEST(Open, AMappedFilesOctetsStayWhereTheyAre) {
+TEST(Open, AMappedFilesBytesStayWhereTheyAre) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("large.pcap");
-  Octets file(pcap_le.begin(), pcap_le.begin() + 24);
+  ByteVector file(pcap_le.begin(), pcap_le.begin() + 24);
   std::vector<std::uint8_t> record_head = hex("c8aa3e67 40e20100 f0ff0000 f0ff0000");
   for (int i = 0; i < 400; ++i) {  // 26 MB: several stretches of the mapping
     file.insert(file.end(), record_head.begin(), record_head.end());
@@ -468,7 +468,7 @@ TEST(Open, ResidentMemoryDoesNotGrowWithAMappedFile) {
   {
     std::fstream file(path, std::ios::binary | std::ios::out);
     file.write(reinterpret_cast<const char*>(pcap_le.data()), 24);
-    const Octets head = hex("c8aa3e67 40e20100 f0ff0000 f0ff0000");
+    const ByteVector head = hex("c8aa3e67 40e20100 f0ff0000 f0ff0000");
     for (int i = 0; i < 2048; ++i) {
       file.write(reinterpret_cast<const char*>(head.data()), 16);
       file.seekp(0xfff0, std::ios::cur);
@@ -496,13 +496,13 @@ TEST(Open, ResidentMemoryDoesNotGrowWithAMappedFile) {
 TEST(Open, AFileThatIsStillBeingWrittenIsReadAsLongAsItWas) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x");
-  write_file(path, Octets(pcap_le.begin(), pcap_le.end() - 2));
+  write_file(path, ByteVector(pcap_le.begin(), pcap_le.end() - 2));
   auto reader = Reader::open(path);
   ASSERT_TRUE(reader);
   write_file(path, pcap_le);
   const Whole whole = read_all(*reader);
   EXPECT_EQ(whole.error, path +
-                             ": record 1 at byte 24: the file ends after 18 of the record's 20 octets; stopped after "
+                             ": record 1 at byte 24: the file ends after 18 of the record's 20 bytes; stopped after "
                              "0 packets, but the file has grown since it was opened: read it again, or through a pipe");
 }
 TEST(Open, StandardInput) {
@@ -515,7 +515,7 @@ TEST(Open, StandardInput) {
   const Whole whole = read_all(Reader::open("-"));
   EXPECT_EQ(whole.packets.size(), 1u);
   EXPECT_EQ(whole.error,
-            "standard input: Interface Statistics Block at byte 176: the file ends after 51 of the block's 52 octets; "
+            "standard input: Interface Statistics Block at byte 176: the file ends after 51 of the block's 52 bytes; "
             "stopped after 1 packet");
   ::dup2(saved, STDIN_FILENO);
   ::close(saved);
@@ -526,9 +526,9 @@ TEST(Open, AFileCutWhileMappedIsAnErrorAndNoCrash) {
   for (const std::size_t length : {std::size_t{100'000}, std::size_t{1}}) {
     for (const bool ng : {false, true}) {
       const std::string path = directory.file("cut.pcap");
-      Octets file = ng ? little.section() + little.interface(1) : Octets(pcap_le.begin(), pcap_le.begin() + 24);
-      const Octets record = ng ? little.packet(0, 1, Octets(1000, 0x5a))
-                               : hex("c8aa3e67 40e20100 e8030000 e8030000") + Octets(1000, 0x5a);
+      ByteVector file = ng ? little.section() + little.interface(1) : ByteVector(pcap_le.begin(), pcap_le.begin() + 24);
+      const ByteVector record = ng ? little.packet(0, 1, ByteVector(1000, 0x5a))
+                               : hex("c8aa3e67 40e20100 e8030000 e8030000") + ByteVector(1000, 0x5a);
       while (file.size() < 24'000'000) file.insert(file.end(), record.begin(), record.end());
       write_file(path, file);
       auto reader = Reader::open(path);
@@ -542,7 +542,7 @@ TEST(Open, AFileCutWhileMappedIsAnErrorAndNoCrash) {
       ASSERT_EQ(next, Next::error);
       EXPECT_EQ(reader->error().kind, CaptureError::Kind::changed);
       EXPECT_THAT(to_string(reader->error()), HasSubstr("the file was cut from"));
-      EXPECT_THAT(to_string(reader->error()), HasSubstr(" octets while it was read"));
+      EXPECT_THAT(to_string(reader->error()), HasSubstr(" bytes while it was read"));
       EXPECT_LT(reader->records(), 200u);
       EXPECT_EQ(sum > 0, length > 1);  // what was still there was delivered
     }

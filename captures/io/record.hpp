@@ -52,13 +52,13 @@ class Comments {
 /// long as the reader (the memory) does; from a stream (pipe, standard input, compressed file) and a live capture,
 /// until the next call of next(). Reader::stable() tells which.
 struct Record {
-  Bytes bytes;                    ///< the captured octets
+  Bytes bytes;                    ///< the captured bytes
   std::int64_t time = 0;          ///< nanoseconds since 1970-01-01 00:00 UTC, at most farthest_time from it; 0 in a
                                   ///< Simple Packet Block
   std::uint64_t number = 0;       ///< 1-based, as Wireshark's frame number
-  std::uint64_t position = 0;     ///< octets into the (decompressed) file where the record or block begins
+  std::uint64_t position = 0;     ///< bytes into the (decompressed) file where the record or block begins
   Bytes options;                  ///< the block's options as they stand in the file; empty in pcap
-  std::uint32_t wire_length = 0;  ///< octets that the packet had on the wire
+  std::uint32_t wire_length = 0;  ///< bytes that the packet had on the wire
   std::uint32_t interface = 0;    ///< index into the reader's (or writer's) interfaces, over all sections
   LinkType link = LinkType::ethernet;  ///< the interface's
   bool options_swapped = false;        ///< `options` are in the other byte order than this machine's
@@ -94,7 +94,7 @@ struct InterfaceStatistics {
 /// An Interface Description Block; for pcap the one interface of the file header.
 struct Interface {
   LinkType link = LinkType::ethernet;
-  std::uint32_t snap_length = 0;  ///< octets kept of a packet at most; 0: no limit
+  std::uint32_t snap_length = 0;  ///< bytes kept of a packet at most; 0: no limit
   std::uint8_t resolution = 9;    ///< if_tsresol: units of 10^-n s, or of 2^-(n-128) s from 128 on
   std::int64_t offset = 0;        ///< if_tsoffset: seconds to add to each time; Record::time has them already
   std::uint32_t section = 0;      ///< index into the reader's sections
@@ -103,7 +103,7 @@ struct Interface {
   std::string filter;  ///< the capture filter, as text
   std::string os;
   std::string hardware;
-  std::optional<std::uint8_t> fcs_length;  ///< octets of frame check sequence at each packet's end, when the file says
+  std::optional<std::uint8_t> fcs_length;  ///< bytes of frame check sequence at each packet's end, when the file says
   std::vector<std::string> comments;
   std::optional<InterfaceStatistics> statistics;  ///< of the last Interface Statistics Block read so far
 };
@@ -111,7 +111,7 @@ struct Interface {
 /// A Section Header Block; a pcap file has one section, without texts.
 struct Section {
   bool big_endian = false;
-  std::uint64_t position = 0;  ///< octets into the (decompressed) file
+  std::uint64_t position = 0;  ///< bytes into the (decompressed) file
   std::string hardware;
   std::string os;
   std::string application;

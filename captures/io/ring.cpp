@@ -28,7 +28,7 @@ std::uint32_t RingWriter::add_interface(const Interface& interface) {
 }
 
 std::string RingWriter::name_of(std::uint64_t number, std::int64_t now) const {
-  if (options_.max_octets == 0 && options_.max_nanoseconds == 0) return path_;
+  if (options_.max_bytes == 0 && options_.max_nanoseconds == 0) return path_;
   const std::time_t seconds = now / 1'000'000'000;
   std::tm local{};
   ::localtime_r(&seconds, &local);
@@ -89,7 +89,7 @@ RingWriter::Result RingWriter::end(std::int64_t now) {
 
 RingWriter::Result RingWriter::rotate_when_due(std::int64_t now, std::uint64_t coming) {
   if (writer_) {
-    const bool large = options_.max_octets != 0 && file_records_ > 0 && writer_->size() + coming > options_.max_octets;
+    const bool large = options_.max_bytes != 0 && file_records_ > 0 && writer_->size() + coming > options_.max_bytes;
     const bool old = options_.max_nanoseconds != 0 && now - file_begun_ >= options_.max_nanoseconds;
     if (!large && !old) return {};
     if (Result r = end(now); !r) return r;

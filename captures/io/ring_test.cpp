@@ -13,7 +13,7 @@ using ::testing::MatchesRegex;
 constexpr std::int64_t second = 1'000'000'000;
 constexpr std::int64_t begin_time = 1732160200 * second;
 
-Record record_at(const Octets& bytes, std::int64_t time) {
+Record record_at(const ByteVector& bytes, std::int64_t time) {
   Record record;
   record.bytes = bytes;
   record.time = time;
@@ -30,9 +30,9 @@ std::vector<std::string> names_in(const TemporaryDirectory& directory) {
 
 TEST(Ring, FilesBySizeKeepTheLast) {
   const TemporaryDirectory directory;
-  RingWriter ring(directory.file("x.pcapng"), {.max_octets = 10'000, .keep = 3});
+  RingWriter ring(directory.file("x.pcapng"), {.max_bytes = 10'000, .keep = 3});
   EXPECT_EQ(ring.add_interface({}), 0u);
-  const Octets bytes(968, 0x5a);  // with its block 1000 octets
+  const ByteVector bytes(968, 0x5a);  // with its block 1000 bytes
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(ring.write(record_at(bytes, begin_time + i), begin_time + i));
   ASSERT_TRUE(ring.close(begin_time + 100));
   EXPECT_EQ(ring.records(), 100u);
@@ -55,7 +55,7 @@ TEST(Ring, FilesByAgeAlsoWithoutPackets) {
   const TemporaryDirectory directory;
   RingWriter ring(directory.file("x.pcap.gz"), {.max_nanoseconds = 2 * second});
   ring.add_interface({});
-  const Octets bytes(10);
+  const ByteVector bytes(10);
   ASSERT_TRUE(ring.write(record_at(bytes, begin_time), begin_time));
   ASSERT_TRUE(ring.tick(begin_time + second));
   EXPECT_EQ(ring.files().size(), 1u);
@@ -77,7 +77,7 @@ TEST(Ring, EachFileCountsItsOwnDrops) {
   Interface interface;
   interface.name = "eth0";
   ring.add_interface(interface);
-  const Octets bytes(10);
+  const ByteVector bytes(10);
   total.received = 0;
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(ring.write(record_at(bytes, begin_time + i * second), begin_time + i * second));
@@ -107,7 +107,7 @@ TEST(Ring, WithoutALimitIsOneFileOfThatName) {
   EXPECT_THAT(names_in(directory), ::testing::ElementsAre("x.pcapng"));
 }
 TEST(Ring, ErrorsAreValues) {
-  RingWriter ring("/nonexistent/x.pcapng", {.max_octets = 1000});
+  RingWriter ring("/nonexistent/x.pcapng", {.max_bytes = 1000});
   ring.add_interface({});
   const auto result = ring.write(record_at({}, begin_time), begin_time);
   ASSERT_FALSE(result);

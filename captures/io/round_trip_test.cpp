@@ -44,10 +44,10 @@ std::uint16_t offloaded_checksum(const HeaderStack& stack) {
   const std::uint8_t* ip = stack.bytes.data() + network.offset;
   const std::uint32_t total =
       v4 ? View<Ipv4>(ip).get<"total_length">() : View<Ipv6>(ip).get<"payload_length">() + Ipv6::size;
-  const std::uint32_t octets = network.offset + total - transport.offset;
+  const std::uint32_t bytes = network.offset + total - transport.offset;
   const Bytes addresses = v4 ? Bytes{ip + 12, 8} : Bytes{ip + 8, 32};
   return static_cast<std::uint16_t>(
-      ~internet_checksum(addresses, octets + (transport.header == &info<Tcp> ? ip_protocol::tcp : ip_protocol::udp)));
+      ~internet_checksum(addresses, bytes + (transport.header == &info<Tcp> ? ip_protocol::tcp : ip_protocol::udp)));
 }
 
 struct Counts {
@@ -55,9 +55,9 @@ struct Counts {
   std::vector<std::string> wrong_checksums;
 };
 
-/// `good`: no CRC is bad. `keep_mpa_crc`: the connection does not use CRCs, so that FPDUs hold any octets there.
+/// `good`: no CRC is bad. `keep_mpa_crc`: the connection does not use CRCs, so that FPDUs hold any bytes there.
 void round_trip(const std::string& where, const HeaderStack& stack, bool good, bool keep_mpa_crc, Counts& counts) {
-  const Octets bytes(stack.bytes.begin(), stack.bytes.end());
+  const ByteVector bytes(stack.bytes.begin(), stack.bytes.end());
   Frame frame = Frame::of(stack);
   ASSERT_EQ(frame.encode(), bytes) << where;
   if (!good || stack.cut || stack.fragment || !stack.findings().empty()) {
@@ -69,11 +69,11 @@ void round_trip(const std::string& where, const HeaderStack& stack, bool good, b
   frame.forget_computed();
   if (keep_mpa_crc) frame.mpa_crc = mpa_crc;
   // Linux's siw sends what lay in memory as pad, where RFC 5044, 4.1 demands zeros.
-  if (pad && std::any_of(pad->begin(), pad->end(), [](std::uint8_t octet) { return octet != 0; })) {
+  if (pad && std::any_of(pad->begin(), pad->end(), [](std::uint8_t byte) { return byte != 0; })) {
     frame.pad = pad;
     ++counts.pads;
   }
-  Octets again = frame.encode();
+  ByteVector again = frame.encode();
   if (again == bytes) {
     ++counts.computed;
     return;
@@ -123,7 +123,7 @@ TEST(RoundTrip, EveryCapturedFrameIsEncodedAgain) {
             << counts.offloaded << " but for a checksum left to the device (" << counts.pads << " pads were not zero); "
             << counts.damaged << " damaged or cut were not computed anew\n";
   for (const std::string& where : counts.wrong_checksums)
-    // Its publisher changed the reject flag in the octets of an accepted connection.
+    // Its publisher changed the reject flag in the bytes of an accepted connection.
     EXPECT_EQ(where, "realjimmy__sample-captures__iwarp_connect_C00_M00_reject.pcap frame 6");
   EXPECT_GE(counts.captures, 21u);
   EXPECT_GE(counts.frames, 14000u);

@@ -37,8 +37,8 @@ TEST(Samples, EachIsReadWholeAndDescribed) {
   for (const auto& entry : std::filesystem::directory_iterator(samples))
     if (entry.path().extension() != ".md") found.push_back(entry.path().filename().string());
   EXPECT_EQ(found.size(), frames_of.size());
-  const Octets readme_octets = read_file(samples + "README.md");
-  const std::string readme(readme_octets.begin(), readme_octets.end());
+  const ByteVector readme_bytes = read_file(samples + "README.md");
+  const std::string readme(readme_bytes.begin(), readme_bytes.end());
   for (const std::string& name : found) {
     ASSERT_TRUE(frames_of.contains(name)) << name;
     auto reader = Reader::open(samples + name);

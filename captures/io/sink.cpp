@@ -18,15 +18,15 @@ class DescriptorSink final : public Sink {
   DescriptorSink(int descriptor, bool owned) : descriptor_(descriptor), owned_(owned) {}
   ~DescriptorSink() override { (void)close(); }
 
-  Result write(Bytes octets) override {
-    while (!octets.empty()) {
-      const ssize_t count = ::write(descriptor_, octets.data(), octets.size());
+  Result write(Bytes bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
       if (count < 0) {
         if (errno == EINTR) continue;
         return tl::unexpected(std::string(std::strerror(errno)));
       }
       written_ += static_cast<std::uint64_t>(count);
-      octets = octets.subspan(static_cast<std::size_t>(count));
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
     }
     return {};
   }
@@ -54,7 +54,7 @@ class GzipSink final : public Sink {
   ~GzipSink() override {
     if (ready_) deflateEnd(&state_);
   }
-  Result write(Bytes octets) override { return run(octets, Z_NO_FLUSH); }
+  Result write(Bytes bytes) override { return run(bytes, Z_NO_FLUSH); }
   Result flush() override { return run({}, Z_SYNC_FLUSH); }
   Result close() override {
     if (std::exchange(closed_, true)) return {};
@@ -65,10 +65,10 @@ class GzipSink final : public Sink {
   [[nodiscard]] std::uint64_t written() const override { return to_->written(); }
 
  private:
-  Result run(Bytes octets, int mode) {
+  Result run(Bytes bytes, int mode) {
     if (!ready_) return tl::unexpected(std::string("zlib has no memory or does not know the level"));
-    state_.next_in = const_cast<std::uint8_t*>(octets.data());  // zlib's older signature; it does not write there
-    state_.avail_in = static_cast<uInt>(octets.size());
+    state_.next_in = const_cast<std::uint8_t*>(bytes.data());  // zlib's older signature; it does not write there
+    state_.avail_in = static_cast<uInt>(bytes.size());
     do {
       state_.next_out = out_.data();
       state_.avail_out = static_cast<uInt>(out_.size());
@@ -94,7 +94,7 @@ class ZstdSink final : public Sink {
     ZSTD_CCtx_setParameter(state_, ZSTD_c_checksumFlag, 1);
   }
   ~ZstdSink() override { ZSTD_freeCStream(state_); }
-  Result write(Bytes octets) override { return run(octets, ZSTD_e_continue); }
+  Result write(Bytes bytes) override { return run(bytes, ZSTD_e_continue); }
   Result flush() override { return run({}, ZSTD_e_flush); }
   Result close() override {
     if (std::exchange(closed_, true)) return {};
@@ -105,9 +105,9 @@ class ZstdSink final : public Sink {
   [[nodiscard]] std::uint64_t written() const override { return to_->written(); }
 
  private:
-  Result run(Bytes octets, ZSTD_EndDirective mode) {
+  Result run(Bytes bytes, ZSTD_EndDirective mode) {
     if (!state_) return tl::unexpected(std::string("zstd has no memory"));
-    ZSTD_inBuffer in{octets.data(), octets.size(), 0};
+    ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
     for (;;) {
       ZSTD_outBuffer out{out_.data(), out_.size(), 0};
       const std::size_t left = ZSTD_compressStream2(state_, &out, &in, mode);

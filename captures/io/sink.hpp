@@ -1,5 +1,5 @@
 #pragma once
-/// Where the octets of a written capture go: a descriptor, gzip or zstd on top of it. Internal to the room.
+/// Where the bytes of a written capture go: a descriptor, gzip or zstd on top of it. Internal to the room.
 
 #include <cstdint>
 #include <memory>
@@ -19,12 +19,12 @@ class Sink {
   Sink& operator=(const Sink&) = delete;
   virtual ~Sink() = default;
 
-  virtual Result write(Bytes octets) = 0;
+  virtual Result write(Bytes bytes) = 0;
   /// Hands everything that is held back to the operating system; a reader can then see it.
   virtual Result flush() = 0;
   /// Ends the stream and closes the descriptor when it is owned.
   virtual Result close() = 0;
-  /// Octets that have reached the descriptor.
+  /// Bytes that have reached the descriptor.
   [[nodiscard]] virtual std::uint64_t written() const = 0;
 };
 

@@ -54,13 +54,13 @@ class MemoryStream final : public Stream {
   Bytes left_;
 };
 
-/// What both decompressors share: a buffer of compressed octets and the count of those consumed.
+/// What both decompressors share: a buffer of compressed bytes and the count of those consumed.
 class Decompressor : public Stream {
  public:
   explicit Decompressor(std::unique_ptr<Stream> compressed) : compressed_(std::move(compressed)), input_(64 * 1024) {}
 
  protected:
-  /// The compressed octets not yet consumed; reads more when there are none. Empty: the end, or trouble.
+  /// The compressed bytes not yet consumed; reads more when there are none. Empty: the end, or trouble.
   Bytes available() {
     if (begin_ == end_) {
       begin_ = 0;
@@ -162,7 +162,7 @@ class ZstdStream final : public Decompressor {
   ~ZstdStream() override { ZSTD_freeDStream(state_); }
   std::size_t read(std::uint8_t* to, std::size_t room) override {
     while (!trouble_) {
-      // zstd may hold decompressed octets although it has consumed all its input: ask with none first.
+      // zstd may hold decompressed bytes although it has consumed all its input: ask with none first.
       Bytes in;
       if (!flush_) {
         in = available();

@@ -1,5 +1,5 @@
 #pragma once
-/// Octets that arrive one after the other: a file descriptor, memory, and the decompressors on top of them.
+/// Bytes that arrive one after the other: a file descriptor, memory, and the decompressors on top of them.
 /// Internal to the room.
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   virtual ~Stream() = default;
 
-  /// Up to `room` (> 0) octets into `to`; returns as soon as there is one. 0: the end, or trouble.
+  /// Up to `room` (> 0) bytes into `to`; returns as soon as there is one. 0: the end, or trouble.
   virtual std::size_t read(std::uint8_t* to, std::size_t room) = 0;
   [[nodiscard]] const std::optional<Trouble>& trouble() const { return trouble_; }
 
@@ -43,12 +43,12 @@ std::unique_ptr<Stream> gzip_stream(std::unique_ptr<Stream> compressed);
 /// zstd tool's own default limit, is refused.
 std::unique_ptr<Stream> zstd_stream(std::unique_ptr<Stream> compressed);
 
-/// A stream whose first octets can be looked at before they are read.
+/// A stream whose first bytes can be looked at before they are read.
 class PeekedStream final : public Stream {
  public:
   static constexpr std::size_t capacity = 16;
   explicit PeekedStream(std::unique_ptr<Stream> from);
-  /// The first min(16, length) octets, unless they were read already.
+  /// The first min(16, length) bytes, unless they were read already.
   [[nodiscard]] Bytes beginning() const { return {first_ + taken_, count_ - taken_}; }
   std::size_t read(std::uint8_t* to, std::size_t room) override;
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What the room's tests share: octets from hex, files in a temporary directory, everything of a capture at once.
+/// What the room's tests share: bytes from hex, files in a temporary directory, everything of a capture at once.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,11 +19,11 @@
 
 namespace rdmawire::captures::testing_support {
 
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 
 /// "d4 c3 b2 a1": spaces and line ends do not matter.
-inline Octets hex(std::string_view text) {
-  Octets out;
+inline ByteVector hex(std::string_view text) {
+  ByteVector out;
   int high = -1;
   for (const char c : text) {
     if (!std::isxdigit(static_cast<unsigned char>(c))) continue;
@@ -37,7 +37,7 @@ inline Octets hex(std::string_view text) {
   }
   return out;
 }
-inline Octets operator+(Octets a, const Octets& b) {
+inline ByteVector operator+(ByteVector a, const ByteVector& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
@@ -62,18 +62,18 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-inline void write_file(const std::string& path, const Octets& octets) {
+inline void write_file(const std::string& path, const ByteVector& bytes) {
   std::ofstream out(path, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(octets.data()), static_cast<std::streamsize>(octets.size()));
+  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }
-inline Octets read_file(const std::string& path) {
+inline ByteVector read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
 /// A record with its own copy of everything.
 struct Packet {
-  Octets bytes;
+  ByteVector bytes;
   std::int64_t time;
   std::uint32_t wire_length;
   std::uint32_t interface;

@@ -41,7 +41,7 @@ class StreamWindow final : public Window {
     std::size_t have = static_cast<std::size_t>(limit - at);
     if (have > 0) std::memmove(buffer_.get(), at, have);
     while (have < need) {
-      // Doubling follows the octets that came, not the length that a record claims.
+      // Doubling follows the bytes that came, not the length that a record claims.
       if (have == size_) {
         std::unique_ptr<std::uint8_t[]> larger(new std::uint8_t[size_ * 2]);
         std::memcpy(larger.get(), buffer_.get(), have);
@@ -150,7 +150,7 @@ class MappedWindow final : public Window {
     if (::fstat(descriptor_, &status) != 0 || static_cast<std::uint64_t>(status.st_size) >= size_) return std::nullopt;
     return Stream::Trouble{CaptureError::Kind::changed, "the file was cut from " + std::to_string(size_) + " to " +
                                                             std::to_string(status.st_size) +
-                                                            " octets while it was read"};
+                                                            " bytes while it was read"};
   }
 
   [[nodiscard]] bool grown() const override {

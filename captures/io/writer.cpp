@@ -36,7 +36,7 @@ struct Writer::State {
   std::uint64_t last_whole = 0;  // where the last record that was flushed whole ends
   std::uint64_t records = 0;
   std::vector<LinkType> interfaces;
-  std::uint32_t most_octets = default_snap_length;  // of a record in a pcap file: what readers take
+  std::uint32_t most_bytes = default_snap_length;  // of a record in a pcap file: what readers take
   bool header_written = false;                      // pcap's waits for the link type
   bool closed = false;
   std::optional<CaptureError> error;
@@ -115,7 +115,7 @@ struct Writer::State {
     number(4, 2);
     number(0, 8);  // time zone and accuracy: always zero in practice
     number(interface.snap_length == 0 ? default_snap_length : interface.snap_length, 4);
-    most_octets = std::max(interface.snap_length, default_snap_length);
+    most_bytes = std::max(interface.snap_length, default_snap_length);
     std::uint32_t link = static_cast<std::uint16_t>(interface.link);
     if (interface.fcs_length) link |= 0x04000000u | static_cast<std::uint32_t>(*interface.fcs_length / 2) << 28;
     number(link, 4);
@@ -153,7 +153,7 @@ struct Writer::State {
     return tl::unexpected(std::move(e));
   }
   Result flush() { return flush(buffer.size()); }
-  /// Hands the first `count` octets of the buffer on.
+  /// Hands the first `count` bytes of the buffer on.
   Result flush(std::size_t count) {
     if (count == 0) return {};
     const std::uint64_t before = sink->written();
@@ -268,15 +268,15 @@ Writer::Result Writer::write(const Record& record, std::span<const std::string_v
   if (record.time < 0) return state.refuse("a time before 1970 cannot be written", place());
   if (record.bytes.size() > Reader::max_record / 2)
     return state.refuse("length " + std::to_string(record.bytes.size()) + " exceeds the " +
-                            std::to_string(Reader::max_record / 2) + " octets that a record may have",
+                            std::to_string(Reader::max_record / 2) + " bytes that a record may have",
                         place());
 
   if (state.format == Format::pcap) {
     constexpr std::int64_t second = 1'000'000'000;
     if (record.time / second > 0xffffffff) return state.refuse("a time after 2106 does not fit into pcap", place());
-    if (record.bytes.size() > state.most_octets)
+    if (record.bytes.size() > state.most_bytes)
       return state.refuse("length " + std::to_string(record.bytes.size()) + " exceeds the " +
-                              std::to_string(state.most_octets) + " octets that the file's header announces",
+                              std::to_string(state.most_bytes) + " bytes that the file's header announces",
                           place());
     state.number(static_cast<std::uint64_t>(record.time / second), 4);
     state.number(static_cast<std::uint64_t>(record.time % second / (state.nanoseconds ? 1 : 1000)), 4);
@@ -368,7 +368,7 @@ Writer::Result Writer::close() {
 
 Format Writer::format() const { return state_->format; }
 std::uint64_t Writer::records() const { return state_->records; }
-std::uint64_t Writer::octets() const { return state_->flushed + state_->buffer.size(); }
+std::uint64_t Writer::bytes() const { return state_->flushed + state_->buffer.size(); }
 std::uint64_t Writer::size() const { return state_->sink->written() + state_->buffer.size(); }
 
 }  // namespace rdmawire::captures

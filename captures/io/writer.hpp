@@ -52,7 +52,7 @@ class Writer {
 
   /// Writes a packet: bytes, time, wire_length, interface, options (comments, flags, drop count as they were read) and
   /// then `comments`. pcap keeps neither options nor comments. Refused are a time before 1970, in pcap one after
-  /// 2106, an interface that was not added, and more octets than readers take: in pcap the file's snap length, or
+  /// 2106, an interface that was not added, and more bytes than readers take: in pcap the file's snap length, or
   /// 262144 where that is less.
   Result write(const Record& record, std::span<const std::string_view> comments = {});
 
@@ -67,9 +67,9 @@ class Writer {
   [[nodiscard]] Format format() const;
   /// Records written so far.
   [[nodiscard]] std::uint64_t records() const;
-  /// Octets of the file before compression.
-  [[nodiscard]] std::uint64_t octets() const;
-  /// Octets that the file has on disk by now and what is still buffered; under compression only what has reached it.
+  /// Bytes of the file before compression.
+  [[nodiscard]] std::uint64_t bytes() const;
+  /// Bytes that the file has on disk by now and what is still buffered; under compression only what has reached it.
   [[nodiscard]] std::uint64_t size() const;
 
  private:

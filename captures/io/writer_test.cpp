@@ -15,7 +15,7 @@ using namespace testing_support;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Record record_of(const Octets& bytes, std::int64_t time, std::uint32_t interface = 0, std::uint32_t wire_length = 0) {
+Record record_of(const ByteVector& bytes, std::int64_t time, std::uint32_t interface = 0, std::uint32_t wire_length = 0) {
   Record record;
   record.bytes = bytes;
   record.time = time;
@@ -25,7 +25,7 @@ Record record_of(const Octets& bytes, std::int64_t time, std::uint32_t interface
 }
 constexpr std::int64_t time_of_first = 1732160200'123456789;
 
-TEST(Writer, PcapWithNanosecondsOctetByOctet) {
+TEST(Writer, PcapWithNanosecondsByteByByte) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.pcap");
   auto writer = Writer::create(path);
@@ -53,7 +53,7 @@ TEST(Writer, PcapWithMicroseconds) {
   EXPECT_EQ(read_file(path), hex("d4c3b2a1 0200 0400 00000000 00000000 60000000 01000024"
                                  "c8aa3e67 40e20100 01000000 01000000 01"));
 }
-TEST(Writer, PcapngOctetByOctet) {
+TEST(Writer, PcapngByteByByte) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("x.pcapng");
   Section section;
@@ -108,7 +108,7 @@ TEST(Writer, EverythingOfPcapngComesBack) {
     ASSERT_EQ(writer->add_interface(b), 1u) << "interfaces may come after packets";
     std::vector<Packet> expected;
     for (int i = 0; i < 3000; ++i) {
-      const Octets bytes(static_cast<std::size_t>(i % 1400), static_cast<std::uint8_t>(i));
+      const ByteVector bytes(static_cast<std::size_t>(i % 1400), static_cast<std::uint8_t>(i));
       const std::vector<std::string_view> comments(static_cast<std::size_t>(i % 3), "why this one");
       ASSERT_TRUE(
           writer->write(record_of(bytes, time_of_first + i, static_cast<std::uint32_t>(i % 2), 1500), comments));
@@ -133,7 +133,7 @@ TEST(Writer, EverythingOfPcapngComesBack) {
     ASSERT_EQ(whole.packets.size(), 3001u);
     for (int i = 0; i < 3000; ++i) {
       const Packet& packet = whole.packets[static_cast<std::size_t>(i) + 1];
-      ASSERT_EQ(packet.bytes, Octets(static_cast<std::size_t>(i % 1400), static_cast<std::uint8_t>(i)));
+      ASSERT_EQ(packet.bytes, ByteVector(static_cast<std::size_t>(i % 1400), static_cast<std::uint8_t>(i)));
       ASSERT_EQ(packet.time, time_of_first + i);
       ASSERT_EQ(packet.wire_length, 1500u);
       ASSERT_EQ(packet.link, i % 2 ? LinkType::infiniband : LinkType::ethernet);
@@ -159,7 +159,7 @@ TEST(Writer, EverythingOfPcapngComesBack) {
 }
 TEST(Writer, OptionsOfARecordAreCarriedOver) {
   // A big-endian file: comment, flags, drop count, packet id, an option that we do not know.
-  const Octets file =
+  const ByteVector file =
       hex("0a0d0d0a 0000001c 1a2b3c4d 0001 0000 ffffffffffffffff 0000001c"
           "00000001 00000014 0001 0000 00000000 00000014"
           "00000006 00000058 00000000 00000000 00000005 00000001 00000001 07000000"
@@ -182,7 +182,7 @@ TEST(Writer, OptionsOfARecordAreCarriedOver) {
   EXPECT_EQ(record.flags(), 2u);
   EXPECT_EQ(record.drops(), 9u);
   EXPECT_THAT(copy(record).comments, ElementsAre("hi!", "and this"));
-  EXPECT_EQ(Octets(record.options.begin(), record.options.end()),
+  EXPECT_EQ(ByteVector(record.options.begin(), record.options.end()),
             hex("0100 0300 68692100 0200 0400 02000000 0400 0800 0900000000000000 0500 0800 aa00000000000000"
                 "0180 0200 abcd0000 0100 0800 616e642074686973 0000 0000"));
 }
@@ -234,7 +234,7 @@ TEST(Writer, ARecordThatNoReaderOfAPcapFileTakesIsRefused) {
     Interface interface;
     interface.snap_length = snap;
     ASSERT_TRUE(writer->add_interface(interface));
-    const Octets fits(most), exceeds(most + 1);
+    const ByteVector fits(most), exceeds(most + 1);
     ASSERT_TRUE(writer->write(record_of(fits, 1)));
     const auto refused = writer->write(record_of(exceeds, 2));
     ASSERT_FALSE(refused);
@@ -271,7 +271,7 @@ TEST(Writer, AFileThatGrowsNoFurtherEndsWithAWholeRecord) {
     ::setrlimit(RLIMIT_FSIZE, &limit);
     auto writer = Writer::create(path);
     if (!writer || !writer->add_interface({})) ::_exit(2);
-    const Octets bytes(984, 0x5a);  // with its header 1000 octets
+    const ByteVector bytes(984, 0x5a);  // with its header 1000 bytes
     for (int i = 0; i < 5000; ++i) {
       const auto result = writer->write(record_of(bytes, i));
       if (result) continue;

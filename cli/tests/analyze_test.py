@@ -182,12 +182,12 @@ def test_no_packet_is_neither_clean_nor_without_rdma(tmp_path):
         assert "RDMA was" not in page and "othing wrong" not in page
 
 
-def snapped(path, octets, out):
+def snapped(path, content, out):
     """The capture as a snap length would have left it."""
     data = plain(path)
     parts = [data[:24]]
     for record in records(data):
-        body = record[16 : 16 + octets]
+        body = record[16 : 16 + content]
         parts.append(record[:8] + struct.pack("<I", len(body)) + record[12:16] + body)
     out.write_bytes(b"".join(parts))
     return out
@@ -200,10 +200,10 @@ def test_packets_that_the_capture_cut_are_counted_and_may_hide_iwarp(tmp_path):
     assert report(SEND)["summary"]["cut_packets"] == 0
 
 
-@pytest.mark.parametrize("octets", [70, 80, 128])
-def test_a_snap_length_changes_no_count(octets, tmp_path):
+@pytest.mark.parametrize("bytes", [70, 80, 128])
+def test_a_snap_length_changes_no_count(content, tmp_path):
     for sample in ["rc-send.pcap.gz", "rc-read.pcap.gz", "rc-pingpong-loss.pcap.gz", "rping.pcap", "srq-pingpong.pcap.gz"]:
-        whole, cut = report(SAMPLES / sample), report(snapped(SAMPLES / sample, octets, tmp_path / "cut.pcap"))
+        whole, cut = report(SAMPLES / sample), report(snapped(SAMPLES / sample, content, tmp_path / "cut.pcap"))
         assert cut["operations"] == whole["operations"]
         assert cut["latency"] == whole["latency"]
         assert cut["regions"] == whole["regions"]

@@ -118,8 +118,8 @@ def test_lines_say_what_each_packet_does():
 
 def test_tree_of_a_stream_shows_its_pdus():
     tree = run("dissect", SAMPLES / "siw-rping.pcap", "--frame", 24, "-V").stdout.decode()
-    assert "PDU 1 of 1  40 octets of this frame" in tree
-    assert re.search(r"\n      3  rdmap  RDMAP control  1 octet\n.*\n +opcode +3 +Send\n", tree)
+    assert "PDU 1 of 1  40 bytes of this frame" in tree
+    assert re.search(r"\n      3  rdmap  RDMAP control  1 byte\n.*\n +opcode +3 +Send\n", tree)
 
 
 def test_frames_limits_and_filters():

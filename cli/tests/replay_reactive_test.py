@@ -54,9 +54,9 @@ def test_a_dry_run_tells_the_steps():
     assert done.returncode == 0
     steps = done.stdout.splitlines()
     assert steps[1:4] == [
-        "the peer is asked for its message 1: SEND of 16 octets (frame 18)",
+        "the peer is asked for its message 1: SEND of 16 bytes (frame 18)",
         "wait for the peer's message 1, and answer",
-        "send message 1: READ of 4000 octets, PSN +0 to +3 (frame 20)",
+        "send message 1: READ of 4000 bytes, PSN +0 to +3 (frame 20)",
     ]
 
 

@@ -174,7 +174,7 @@ def test_a_capture_larger_than_memory_is_played(tmp_path):
     done = replay(large, "--wire", "null", "--top", "--hop-limit", "9", "--json",
                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
     report = json.loads(done.stdout)
-    assert report["sent"]["frames"] % 379 == 0 and report["sent"]["octets"] > 1.9 * limit
+    assert report["sent"]["frames"] % 379 == 0 and report["sent"]["bytes"] > 1.9 * limit
 
 
 def test_one_at_a_time_waits_for_enter():

@@ -35,7 +35,7 @@ def compare(*arguments, **options):
 
 
 def records(path):
-    """File header; seconds, fraction, octets on the wire, and octets of each record."""
+    """File header; seconds, fraction, bytes on the wire, and bytes of each record."""
     data = path.read_bytes()
     if path.suffix == ".gz":
         data = gzip.decompress(data)
@@ -48,23 +48,23 @@ def records(path):
 
 
 def write(path, header, packets):
-    body = b"".join(struct.pack("<IIII", s, f, len(octets), wire) + octets for s, f, wire, octets in packets)
+    body = b"".join(struct.pack("<IIII", s, f, len(content), wire) + content for s, f, wire, content in packets)
     path.write_bytes(header + body)
     return path
 
 
-def other_point(path, source, *, without=(), change=lambda octets: octets, later=1, snap=None):
+def other_point(path, source, *, without=(), change=lambda content: content, later=1, snap=None):
     """What a point behind the next router would have captured, nearer to 10.0.0.2: frames of `without` (from 1) are
     not there."""
     header, packets = records(source)
     kept = []
-    for number, (seconds, fraction, wire, octets) in enumerate(packets, 1):
+    for number, (seconds, fraction, wire, content) in enumerate(packets, 1):
         if number in without:
             continue
-        octets = bytearray(change(octets))
-        if octets[12:14] == b"\x08\x00":
-            octets[22] += 1 if octets[26:30] == bytes([10, 0, 0, 2]) else -1
-        kept.append((seconds + later, fraction, wire, bytes(octets[:snap])))
+        content = bytearray(change(content))
+        if content[12:14] == b"\x08\x00":
+            content[22] += 1 if content[26:30] == bytes([10, 0, 0, 2]) else -1
+        kept.append((seconds + later, fraction, wire, bytes(content[:snap])))
     return write(path, header, kept)
 
 
@@ -109,11 +109,11 @@ def test_a_lost_acknowledged_packet_is_the_captures_loss(tmp_path):
 
 
 def test_marks_and_rewritten_dscp_are_told(tmp_path):
-    def mark(octets):
-        octets = bytearray(octets)
-        if octets[12:14] == b"\x08\x00" and octets[23] == 17:
-            octets[15] = (8 << 2) | 3 if octets[15] & 3 else 8 << 2
-        return octets
+    def mark(content):
+        content = bytearray(content)
+        if content[12:14] == b"\x08\x00" and content[23] == 17:
+            content[15] = (8 << 2) | 3 if content[15] & 3 else 8 << 2
+        return content
 
     report = compare(SEND, other_point(tmp_path / "b.pcap", SEND, change=mark))
     kinds = {f["kind"] for f in report["findings"]}

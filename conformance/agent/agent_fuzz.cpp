@@ -1,5 +1,5 @@
-/// The protocol of the agent under libFuzzer, over the stand-in for libibverbs: octets as they come, cut at any place.
-/// The first octet says how they are cut, and which call of verbs fails. At the end no object may be left.
+/// The protocol of the agent under libFuzzer, over the stand-in for libibverbs: bytes as they come, cut at any place.
+/// The first byte says how they are cut, and which call of verbs fails. At the end no object may be left.
 
 #include <cstdint>
 #include <cstdlib>
@@ -14,7 +14,7 @@ using namespace rdmawire::agent;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
   const unsigned how = data[0], fails = data[1];
-  std::string_view octets(reinterpret_cast<const char*>(data) + 2, size - 2);
+  std::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
 
   standin::reset();
   // What verbs themselves refuse to release is not the agent's to lose.
@@ -35,10 +35,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       conversation.receive(
           "{\"id\":0,\"do\":\"hello\",\"protocol\":1}\n{\"id\":0,\"do\":\"open\",\"name\":\"standin0\"}\n");
     }
-    const std::size_t step = (how & 0x3F) == 0 ? octets.size() : how & 0x3F;
-    while (!octets.empty()) {
-      const std::string_view part = octets.substr(0, step);
-      octets.remove_prefix(part.size());
+    const std::size_t step = (how & 0x3F) == 0 ? bytes.size() : how & 0x3F;
+    while (!bytes.empty()) {
+      const std::string_view part = bytes.substr(0, step);
+      bytes.remove_prefix(part.size());
       conversation.receive(part);
       if (loop.turn(0) == 0) time += Loop::millisecond;
     }

@@ -23,22 +23,22 @@ std::string shown(const Asked& value) {
 
 std::optional<std::vector<std::uint8_t>> from_hex(std::string_view text) {
   if (text.size() % 2 != 0) return std::nullopt;
-  std::vector<std::uint8_t> octets(text.size() / 2);
-  for (std::size_t i = 0; i < octets.size(); ++i) {
+  std::vector<std::uint8_t> bytes(text.size() / 2);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
     const int high = digit(text[2 * i]);
     const int low = digit(text[2 * i + 1]);
     if (high < 0 || low < 0) return std::nullopt;
-    octets[i] = static_cast<std::uint8_t>(high << 4 | low);
+    bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
   }
-  return octets;
+  return bytes;
 }
 
-std::string to_hex(const std::uint8_t* octets, std::size_t length) {
+std::string to_hex(const std::uint8_t* bytes, std::size_t length) {
   static constexpr char digits[] = "0123456789abcdef";
   std::string text(2 * length, '0');
   for (std::size_t i = 0; i < length; ++i) {
-    text[2 * i] = digits[octets[i] >> 4];
-    text[2 * i + 1] = digits[octets[i] & 15];
+    text[2 * i] = digits[bytes[i] >> 4];
+    text[2 * i + 1] = digits[bytes[i] & 15];
   }
   return text;
 }
@@ -118,14 +118,14 @@ std::vector<std::string> Arguments::texts(const std::string& name, std::size_t m
   return all;
 }
 
-std::vector<std::uint8_t> Arguments::octets(const std::string& name, std::size_t most) {
+std::vector<std::uint8_t> Arguments::bytes(const std::string& name, std::size_t most) {
   auto read = from_hex(text(name));
   if (!read) {
-    complain(name, EINVAL, "must be octets in hexadecimal, two digits each");
+    complain(name, EINVAL, "must be bytes in hexadecimal, two digits each");
     return {};
   }
   if (read->size() > most) {
-    complain(name, ERANGE, fmt::format("must have at most {} octets, not {}", most, read->size()));
+    complain(name, ERANGE, fmt::format("must have at most {} bytes, not {}", most, read->size()));
     return {};
   }
   return std::move(*read);

@@ -55,8 +55,8 @@ class Arguments {
   std::string text_or(const std::string& name, std::string fallback);
   std::vector<std::string> texts(const std::string& name, std::size_t most);
 
-  /// Octets, written in hexadecimal.
-  std::vector<std::uint8_t> octets(const std::string& name, std::size_t most);
+  /// Bytes, written in hexadecimal.
+  std::vector<std::uint8_t> bytes(const std::string& name, std::size_t most);
 
   /// One of the names of a table.
   std::uint64_t choice(const std::string& name, Names names);
@@ -126,8 +126,8 @@ class Arguments {
   State::Part* part_;
 };
 
-/// Octets as text in hexadecimal, two digits each; nothing when the text is not that.
+/// Bytes as text in hexadecimal, two digits each; nothing when the text is not that.
 std::optional<std::vector<std::uint8_t>> from_hex(std::string_view text);
-std::string to_hex(const std::uint8_t* octets, std::size_t length);
+std::string to_hex(const std::uint8_t* bytes, std::size_t length);
 
 }  // namespace rdmawire::agent

@@ -582,7 +582,7 @@ Result<void> or_release(Session& session, CmId& id, std::string_view call, Step 
 
 Wanted read_wanted(Arguments& arguments, bool asks) {
   Wanted wanted;
-  if (arguments.has("private_data")) wanted.private_data = arguments.octets("private_data", most_private_data);
+  if (arguments.has("private_data")) wanted.private_data = arguments.bytes("private_data", most_private_data);
   wanted.responder_resources = arguments.number_or<std::uint8_t>("responder_resources", as_device);
   wanted.initiator_depth = arguments.number_or<std::uint8_t>("initiator_depth", as_device);
   wanted.flow_control = arguments.boolean_or("flow_control", false) ? 1 : 0;
@@ -722,7 +722,7 @@ Result<Json> establish(Session&, Arguments& arguments) {
 Result<Json> reject(Session&, Arguments& arguments) {
   auto* id = id_of(arguments, {CmId::Role::passive, CmId::Role::active}, "is neither a request nor a response");
   const auto data =
-      arguments.has("private_data") ? arguments.octets("private_data", most_private_data) : std::vector<std::uint8_t>();
+      arguments.has("private_data") ? arguments.bytes("private_data", most_private_data) : std::vector<std::uint8_t>();
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   errno = 0;
   if (rdma_reject(id->get(), data.empty() ? nullptr : data.data(), static_cast<std::uint8_t>(data.size())) != 0)
@@ -744,7 +744,7 @@ std::span<const Command> cm_commands() {
        "optional handle: a queue pair of the device that the addresses lead over. From RESET it is moved to INIT, "
        "with the connection to RTR and RTS, at its end to ERR"},
       {"qp_num", "optional number: instead of qp, a queue pair whose states are the controller's own affair"},
-      {"private_data", "optional octets, at most 255; the transport may take fewer"},
+      {"private_data", "optional bytes, at most 255; the transport may take fewer"},
       {"responder_resources", "optional number: READs and atomics of the peer at a time; what both ends can"},
       {"initiator_depth", "optional number: own READs and atomics at a time; what both ends can"},
       {"flow_control", "optional boolean"},
@@ -808,7 +808,7 @@ std::span<const Command> cm_commands() {
       {"cm_reject",
        "Refuses a request, or the response to an own one. The peer gets `rejected` with reason 28 (iWARP: errno "
        "ECONNRESET) and the private data.",
-       {{"cm_id", "handle"}, {"private_data", "optional octets, at most 255; the transport may take fewer"}},
+       {{"cm_id", "handle"}, {"private_data", "optional bytes, at most 255; the transport may take fewer"}},
        {},
        R"({"cm_id":7,"private_data":"6e6f"})",
        "{}",

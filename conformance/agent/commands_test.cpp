@@ -107,7 +107,7 @@ std::vector<Json> story(Controller& controller) {
   ask("post_send", {{"qp", qp}, {"requests", Json::array({{{"opcode", "send"}, {"flags", {"signaled"}}}})}});
   ask("post_send", {{"qp", qp},
                     {"requests", Json::array({{{"opcode", "atomic_write"},
-                                               {"octets", "0011223344556677"},
+                                               {"bytes", "0011223344556677"},
                                                {"remote_addr", region.value("addr", 0ULL)},
                                                {"rkey", region.value("rkey", 0)}}})}});
   ask("bind_mw", {{"qp", qp}, {"mw", mw}, {"mr", mr}});
@@ -291,15 +291,15 @@ TEST_F(Commands, MemoryIsWrittenAndRead) {
   const Json mr = region({"local_write"}, 64);
   EXPECT_EQ(mr["length"], 64);
   EXPECT_EQ(mr["rkey"], mr["lkey"]);
-  EXPECT_EQ(controller.result("read", {{"mr", mr["mr"]}})["octets"], std::string(128, '0'));
-  controller.result("write", {{"mr", mr["mr"]}, {"offset", 62}, {"octets", "C0fe"}});
-  EXPECT_EQ(controller.result("read", {{"mr", mr["mr"]}, {"offset", 61}})["octets"], "00c0fe");
+  EXPECT_EQ(controller.result("read", {{"mr", mr["mr"]}})["bytes"], std::string(128, '0'));
+  controller.result("write", {{"mr", mr["mr"]}, {"offset", 62}, {"bytes", "C0fe"}});
+  EXPECT_EQ(controller.result("read", {{"mr", mr["mr"]}, {"offset", 61}})["bytes"], "00c0fe");
   controller.result("fill", {{"mr", mr["mr"]}, {"pattern", "counter"}, {"value", 250}, {"length", 8}});
-  EXPECT_EQ(controller.result("read", {{"mr", mr["mr"]}, {"length", 9}})["octets"], "fafbfcfdfeff000100");
+  EXPECT_EQ(controller.result("read", {{"mr", mr["mr"]}, {"length", 9}})["bytes"], "fafbfcfdfeff000100");
   // SplitMix64 of the seed 0, as its authors give it.
   controller.result("fill", {{"mr", mr["mr"]}, {"pattern", "random"}, {"length", 12}});
-  EXPECT_EQ(controller.result("read", {{"mr", mr["mr"]}, {"length", 13}})["octets"], "afcd1d7b39a820e2f465b9a100");
-  controller.result("write", {{"mr", mr["mr"]}, {"octets", "313233343536373839"}});
+  EXPECT_EQ(controller.result("read", {{"mr", mr["mr"]}, {"length", 13}})["bytes"], "afcd1d7b39a820e2f465b9a100");
+  controller.result("write", {{"mr", mr["mr"]}, {"bytes", "313233343536373839"}});
   EXPECT_EQ(controller.result("checksum", {{"mr", mr["mr"]}, {"length", 9}})["crc32"], 0xCBF43926);
 }
 
@@ -316,11 +316,11 @@ TEST_F(Commands, MemoryBeyondARegionIsOutOfReach) {
             "EINVAL: read: offset: must be a whole number, not 1.5");
   EXPECT_EQ(controller.error("fill", {{"mr", mr}, {"offset", UINT64_MAX}, {"pattern", "byte"}}).substr(0, 7),
             "ERANGE:");
-  EXPECT_EQ(controller.error("write", {{"mr", mr}, {"offset", 63}, {"octets", "0011"}}),
-            "ERANGE: write: octets: 2 octets at offset 63 end beyond the region, which has 64");
-  EXPECT_EQ(controller.error("write", {{"mr", mr}, {"octets", "001"}}),
-            "EINVAL: write: octets: must be octets in hexadecimal, two digits each");
-  EXPECT_EQ(controller.result("read", {{"mr", mr}, {"offset", 64}})["octets"], "");
+  EXPECT_EQ(controller.error("write", {{"mr", mr}, {"offset", 63}, {"bytes", "0011"}}),
+            "ERANGE: write: bytes: 2 bytes at offset 63 end beyond the region, which has 64");
+  EXPECT_EQ(controller.error("write", {{"mr", mr}, {"bytes", "001"}}),
+            "EINVAL: write: bytes: must be bytes in hexadecimal, two digits each");
+  EXPECT_EQ(controller.result("read", {{"mr", mr}, {"offset", 64}})["bytes"], "");
 }
 
 TEST_F(Commands, RegionsHaveABoundTogether) {
@@ -344,7 +344,7 @@ TEST_F(Commands, RegionsHaveTheAddressThatIsWanted) {
   EXPECT_EQ(controller.result("register", {{"pd", pd}, {"length", 8}, {"access", {"zero_based"}}})["addr"], 0);
   const Json filled =
       controller.result("register", {{"pd", pd}, {"length", 4}, {"fill", {{"pattern", "byte"}, {"value", 171}}}});
-  EXPECT_EQ(controller.result("read", {{"mr", filled["mr"]}})["octets"], "abababab");
+  EXPECT_EQ(controller.result("read", {{"mr", filled["mr"]}})["bytes"], "abababab");
   EXPECT_EQ(controller.error("register", {{"pd", pd}, {"length", 4}, {"fill", {{"pattern", "byte"}, {"value", 256}}}}),
             "ERANGE: register: fill: value: must be from 0 to 255, not 256");
   EXPECT_EQ(controller.error("register", {{"pd", pd}, {"length", 4}, {"fill", {{"pattern", "byte"}, {"colour", 1}}}}),
@@ -470,12 +470,12 @@ TEST_F(Commands, MessagesArrive) {
       R"("flags":[],"src_qp":18,"pkey_index":0,"slid":0,"sl":0,"dlid_path_bits":0},)"
       R"({"wr_id":10,"status":"success","status_number":0,"vendor_err":0,"qp_num":18,"opcode":"send","byte_len":8,)"
       R"("flags":[]}])");
-  EXPECT_EQ(controller.result("read", {{"mr", into["mr"]}, {"length", 9}})["octets"], "101112131415161700");
+  EXPECT_EQ(controller.result("read", {{"mr", into["mr"]}, {"length", 9}})["bytes"], "101112131415161700");
   post(one, {{"opcode", "send_imm"}, {"imm", 0xC0FFEE01}, {"flags", {"inline"}}, {"sges", sges}});
   Json completions = poll(1);
   EXPECT_EQ(completions[0]["imm"], 0xC0FFEE01);
   EXPECT_EQ(completions[0]["flags"], Json::array({"imm"}));
-  EXPECT_EQ(controller.result("read", {{"mr", into["mr"]}, {"length", 3}})["octets"], "101112");
+  EXPECT_EQ(controller.result("read", {{"mr", into["mr"]}, {"length", 3}})["bytes"], "101112");
   post(one, {{"opcode", "send_inv"}, {"invalidate_rkey", 5}});
   completions = poll(2);
   EXPECT_EQ(completions[0]["invalidated_rkey"], 5);
@@ -505,19 +505,19 @@ TEST_F(Commands, RemoteMemoryIsWrittenReadAndChanged) {
     EXPECT_TRUE(answer.contains("result")) << answer;
     return poll()[0];
   };
-  const auto octets = [&] {
-    return controller.result("read", {{"mr", there["mr"]}, {"offset", 8}, {"length", 8}})["octets"];
+  const auto bytes = [&] {
+    return controller.result("read", {{"mr", there["mr"]}, {"offset", 8}, {"length", 8}})["bytes"];
   };
   EXPECT_EQ(request("write", {})["opcode"], "write");
-  EXPECT_EQ(octets(), "0101010101010101");
+  EXPECT_EQ(bytes(), "0101010101010101");
   EXPECT_EQ(request("fetch_add", {{"add", 0xFF}})["opcode"], "fetch_add");
-  EXPECT_EQ(octets(), "0002010101010101");
+  EXPECT_EQ(bytes(), "0002010101010101");
   EXPECT_EQ(request("compare_swap", {{"compare", 0x0101010101010200}, {"swap", 0xFFFFFFFFFFFFFFFF}})["opcode"],
             "compare_swap");
-  EXPECT_EQ(octets(), "ffffffffffffffff");
-  EXPECT_EQ(controller.result("read", {{"mr", here["mr"]}, {"length", 8}})["octets"], "0002010101010101");
+  EXPECT_EQ(bytes(), "ffffffffffffffff");
+  EXPECT_EQ(controller.result("read", {{"mr", here["mr"]}, {"length", 8}})["bytes"], "0002010101010101");
   EXPECT_EQ(request("read", {})["byte_len"], 8);
-  EXPECT_EQ(controller.result("read", {{"mr", here["mr"]}, {"length", 9}})["octets"], "ffffffffffffffff01");
+  EXPECT_EQ(controller.result("read", {{"mr", here["mr"]}, {"length", 9}})["bytes"], "ffffffffffffffff01");
   controller.result("post_recv", {{"qp", two["qp"]}, {"requests", Json::array({Json::object()})}});
   EXPECT_EQ(request("write_imm", {{"imm", 7}})["opcode"], "recv_write_imm");
   static_cast<void>(poll());
@@ -542,7 +542,7 @@ TEST_F(Commands, InlineDataCannotBeOfTheAgentsOwnMemory) {
   const Json much = {
       {"opcode", "send"}, {"flags", {"inline"}}, {"sges", Json::array({{{"mr", mr["mr"]}, {"length", 17}}})}};
   EXPECT_EQ(post(qp, much)["error"]["message"],
-            "post_send: requests[0]: sges: have 17 octets inline; the queue pair takes 16");
+            "post_send: requests[0]: sges: have 17 bytes inline; the queue pair takes 16");
 }
 
 TEST_F(Commands, TheBadRequestOfAListIsNamed) {
@@ -584,11 +584,11 @@ TEST_F(Commands, AtomicWriteNeedsAQueuePairMadeForIt) {
   bring_up(plain, able);
   bring_up(able, plain);
   const Json request = {
-      {"opcode", "atomic_write"}, {"octets", "0011223344556677"}, {"remote_addr", mr["addr"]}, {"rkey", mr["rkey"]}};
+      {"opcode", "atomic_write"}, {"bytes", "0011223344556677"}, {"remote_addr", mr["addr"]}, {"rkey", mr["rkey"]}};
   EXPECT_EQ(post(plain, request)["error"]["name"], "EOPNOTSUPP");
   EXPECT_TRUE(post(able, request).contains("result"));
   EXPECT_EQ(poll().size(), 1U);
-  EXPECT_EQ(controller.result("read", {{"mr", mr["mr"]}, {"length", 8}})["octets"], "0011223344556677");
+  EXPECT_EQ(controller.result("read", {{"mr", mr["mr"]}, {"length", 8}})["bytes"], "0011223344556677");
   const Json flush = {{"opcode", "flush"},   {"length", 1},      {"placement", {"global"}},
                       {"selectivity", "mr"}, {"remote_addr", 0}, {"rkey", 0}};
   EXPECT_EQ(post(able, flush)["error"]["name"], "EOPNOTSUPP");

@@ -35,8 +35,8 @@ Conversation::Conversation(Loop& loop, const Settings& settings, Say say, std::f
 
 Conversation::~Conversation() { end(); }
 
-void Conversation::receive(std::string_view octets) {
-  input_.append(octets);
+void Conversation::receive(std::string_view bytes) {
+  input_.append(bytes);
   resume();
 }
 
@@ -49,7 +49,7 @@ void Conversation::resume() {
       if (!skipping_ && input_.size() - done_ > most) {
         skipping_ = true;
         say_(error_line("null",
-                        {EMSGSIZE, fmt::format("a line has at most {} octets; the rest of it is skipped", most)}));
+                        {EMSGSIZE, fmt::format("a line has at most {} bytes; the rest of it is skipped", most)}));
       }
       if (skipping_) done_ = input_.size();
       break;
@@ -59,7 +59,7 @@ void Conversation::resume() {
     if (skipping_) {
       skipping_ = false;
     } else if (line.size() > most) {
-      say_(error_line("null", {EMSGSIZE, fmt::format("a line has at most {} octets, not {}", most, line.size())}));
+      say_(error_line("null", {EMSGSIZE, fmt::format("a line has at most {} bytes, not {}", most, line.size())}));
     } else {
       take(line);
     }
@@ -88,7 +88,7 @@ void Conversation::take(std::string_view line) {
   if (id != asked.end() && (id->is_number() || id->is_string())) id_text = id->dump();
   if (id_text == "null" || id_text.size() > most_id) {
     return say_(error_line(
-        "null", {EBADMSG, fmt::format("the line needs an \"id\", a number or a text of at most {} octets", most_id)}));
+        "null", {EBADMSG, fmt::format("the line needs an \"id\", a number or a text of at most {} bytes", most_id)}));
   }
   const auto what = asked.find("do");
   if (what == asked.end() || !what->is_string()) {

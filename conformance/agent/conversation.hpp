@@ -15,7 +15,7 @@ inline constexpr std::size_t most_line = 4U << 20U;
 /// Of a line, as long as the controller has not authenticated itself.
 inline constexpr std::size_t most_strange_line = 4096;
 
-/// Knows nothing of sockets: octets come in by receive(), lines go out by what it was given.
+/// Knows nothing of sockets: bytes come in by receive(), lines go out by what it was given.
 class Conversation {
  public:
   /// `say` may be called at any time until the conversation is gone; it does not call back. `busy` asks whether lines
@@ -25,10 +25,10 @@ class Conversation {
   Conversation& operator=(const Conversation&) = delete;
   ~Conversation();
 
-  void receive(std::string_view octets);
+  void receive(std::string_view bytes);
   /// Does what arrived and could not be done yet.
   void resume();
-  /// Octets that wait for resume().
+  /// Bytes that wait for resume().
   [[nodiscard]] std::size_t waiting() const { return input_.size() - done_; }
 
   /// The controller went away: its session ends, and a line that had begun is forgotten.
@@ -50,8 +50,8 @@ class Conversation {
   Say say_;
   std::function<bool()> busy_;
   std::string input_;
-  std::size_t done_ = 0;      ///< octets of it that lines were taken from
-  std::size_t searched_ = 0;  ///< octets of it without the end of a line
+  std::size_t done_ = 0;      ///< bytes of it that lines were taken from
+  std::size_t searched_ = 0;  ///< bytes of it without the end of a line
   bool skipping_ = false;     ///< to the end of a line that is too long
   std::shared_ptr<Session> session_;
   Loop::Watch heartbeat_;

@@ -50,9 +50,9 @@ TEST_F(Conversing, GarbageIsAnsweredWithoutAnId) {
   EXPECT_EQ(answer("[1]"), begin + R"(the line is no JSON object"}})");
   EXPECT_EQ(answer("{\"id\":1,\"do\":\"\xff\"}"), begin + R"(the line is no JSON"}})");
   EXPECT_EQ(answer(R"({"do":"ping"})"),
-            begin + R"(the line needs an \"id\", a number or a text of at most 256 octets"}})");
+            begin + R"(the line needs an \"id\", a number or a text of at most 256 bytes"}})");
   EXPECT_EQ(answer(R"({"id":[1],"do":"ping"})"),
-            begin + R"(the line needs an \"id\", a number or a text of at most 256 octets"}})");
+            begin + R"(the line needs an \"id\", a number or a text of at most 256 bytes"}})");
   EXPECT_EQ(answer(std::string(100'000, '[')), begin + R"(the line has more than 16 brackets within each other"}})");
   EXPECT_EQ(
       answer(R"({"id":7})"),
@@ -86,7 +86,7 @@ TEST_F(Conversing, ALineThatIsTooLongIsSkipped) {
   ASSERT_EQ(controller.lines.size(), 1U);
   EXPECT_EQ(
       controller.lines[0],
-      R"({"id":null,"error":{"errno":90,"name":"EMSGSIZE","message":"a line has at most 4194304 octets; the rest of it is skipped"}})");
+      R"({"id":null,"error":{"errno":90,"name":"EMSGSIZE","message":"a line has at most 4194304 bytes; the rest of it is skipped"}})");
   EXPECT_EQ(controller.result("reset")["released"], 0);
 }
 
@@ -229,7 +229,7 @@ TEST_F(Authenticating, OneGuessAtATime) {
 TEST_F(Authenticating, StrangersSpeakShortLines) {
   controller.hello();
   controller.send(std::string(5000, ' '));
-  EXPECT_NE(controller.lines.back().find("a line has at most 4096 octets"), std::string::npos);
+  EXPECT_NE(controller.lines.back().find("a line has at most 4096 bytes"), std::string::npos);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::StartsWith;
 using namespace std::chrono_literals;
 
-std::string text_of(const Octets& octets) { return {octets.begin(), octets.end()}; }
+std::string text_of(const ByteVector& bytes) { return {bytes.begin(), bytes.end()}; }
 
 class OnADevice : public testing::DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
@@ -29,7 +29,7 @@ class OnRoce : public testing::DeviceTest {
   void SetUp() override { begin("ib"); }
 };
 
-TEST_P(OnADevice, connects_by_the_cm_and_moves_octets) {
+TEST_P(OnADevice, connects_by_the_cm_and_moves_bytes) {
   const auto asking = rc(), answering = rc();
   const auto listener = Listener::listen(*peer, {.address = where}).value();
   const auto caller =
@@ -43,7 +43,7 @@ TEST_P(OnADevice, connects_by_the_cm_and_moves_octets) {
   EXPECT_THAT(text_of(established->private_data), StartsWith("yo"));
   ASSERT_TRUE(request.wait_established(20s));
 
-  ASSERT_TRUE(memory.write(0, Octets{'p', 'a', 'y', 'l', 'o', 'a', 'd'}));
+  ASSERT_TRUE(memory.write(0, ByteVector{'p', 'a', 'y', 'l', 'o', 'a', 'd'}));
   ASSERT_TRUE(asking.post_send({{.opcode = "write",
                                  .wr_id = 5,
                                  .sges = {memory.piece(0, 7)},
@@ -73,7 +73,7 @@ TEST_P(OnADevice, rejects_with_private_data) {
   const auto listener = Listener::listen(*peer, {.address = where}).value();
   const auto caller = CmConnection::connect(*peer, qp, {.address = where, .port = listener.port()}).value();
   const auto request = listener.request(20s).value();
-  ASSERT_TRUE(request.reject(Octets{'n', 'o'}));
+  ASSERT_TRUE(request.reject(ByteVector{'n', 'o'}));
   const auto rejected = caller.wait_for("rejected", 20s);
   ASSERT_TRUE(rejected) << rejected.error().message;
   EXPECT_THAT(text_of(rejected->private_data), StartsWith("no"));
@@ -124,11 +124,11 @@ TEST_P(OnADevice, a_controller_that_is_cut_off_leaves_nothing_in_the_kernel) {
     const timeval limit{20, 0};
     ::setsockopt(other.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     std::string said;
-    char octets[4096];
+    char bytes[4096];
     while (said.find("connect_request") == std::string::npos) {
-      const ssize_t got = ::recv(other.get(), octets, sizeof octets, 0);
+      const ssize_t got = ::recv(other.get(), bytes, sizeof bytes, 0);
       ASSERT_GT(got, 0) << said;
-      said.append(octets, static_cast<std::size_t>(got));
+      said.append(bytes, static_cast<std::size_t>(got));
     }
     EXPECT_NE(resources(*guest), before);
   }
@@ -190,7 +190,7 @@ TEST_F(OnRoce, sends_datagrams_where_the_cm_leads) {
   const auto way = pd.address_handle_of(found->body.at("ah"));
   ASSERT_TRUE(way) << way.error().message;
   ASSERT_TRUE(answering.post_recv({{.wr_id = 3, .sges = {memory.piece(0, 64 + 40)}}}));
-  ASSERT_TRUE(memory.write(1000, Octets{'d', 'a', 't', 'a'}));
+  ASSERT_TRUE(memory.write(1000, ByteVector{'d', 'a', 't', 'a'}));
   ASSERT_TRUE(asking.post_send({{.sges = {memory.piece(1000, 4)},
                                  .ah = &*way,
                                  .remote_qpn = *found->qp_num,

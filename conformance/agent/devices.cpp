@@ -374,7 +374,7 @@ std::span<const Command> device_commands() {
        {{"device", a_device}, {"port", "optional number, 1 to 255 (1)"}},
        {{"port, state, phys_state, link_layer", "`active`, `link_up`, `ethernet`, …"},
         {"netdev", "name of its network interface, or null"},
-        {"max_mtu, active_mtu, max_msg_size", "octets"},
+        {"max_mtu, active_mtu, max_msg_size", "bytes"},
         {"lid, lmc, sm_lid, sm_sl, max_vl, subnet_timeout, active_width, active_speed",
          "numbers of the PortInfo attribute"},
         {"grh_required", "boolean"},

@@ -22,10 +22,10 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::StartsWith;
 
-std::string text_of(const Octets& octets) { return {octets.begin(), octets.end()}; }
-Octets octets_of(std::string_view text) { return {text.begin(), text.end()}; }
+std::string text_of(const ByteVector& bytes) { return {bytes.begin(), bytes.end()}; }
+ByteVector bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
 
-/// Our end of a TCP connection. Waits twenty seconds at most, and gives fewer octets then.
+/// Our end of a TCP connection. Waits twenty seconds at most, and gives fewer bytes then.
 class Stream {
  public:
   explicit Stream(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -38,28 +38,28 @@ class Stream {
     connected_ = ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
   }
   [[nodiscard]] bool connected() const { return connected_; }
-  [[nodiscard]] bool send(Bytes octets) const {
-    return ::send(socket_.get(), octets.data(), octets.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(octets.size());
+  [[nodiscard]] bool send(Bytes bytes) const {
+    return ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
-  [[nodiscard]] Octets receive(std::size_t count) const {
-    Octets octets(count);
-    const ssize_t got = ::recv(socket_.get(), octets.data(), count, MSG_WAITALL);
-    octets.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
-    return octets;
+  [[nodiscard]] ByteVector receive(std::size_t count) const {
+    ByteVector bytes(count);
+    const ssize_t got = ::recv(socket_.get(), bytes.data(), count, MSG_WAITALL);
+    bytes.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+    return bytes;
   }
   /// With the private data behind it.
-  [[nodiscard]] Octets receive_mpa_frame() const {
-    Octets frame = receive(MpaFrame::size);
+  [[nodiscard]] ByteVector receive_mpa_frame() const {
+    ByteVector frame = receive(MpaFrame::size);
     if (frame.size() < MpaFrame::size) return frame;
-    const Octets data = receive(View<MpaFrame>(frame.data()).get<"private_data_length">());
+    const ByteVector data = receive(View<MpaFrame>(frame.data()).get<"private_data_length">());
     frame.insert(frame.end(), data.begin(), data.end());
     return frame;
   }
-  [[nodiscard]] Octets receive_fpdu() const {
-    Octets fpdu = receive(Fpdu::size);
+  [[nodiscard]] ByteVector receive_fpdu() const {
+    ByteVector fpdu = receive(Fpdu::size);
     if (fpdu.size() < Fpdu::size) return fpdu;
-    const std::uint32_t length = mpa::fpdu_octets(View<Fpdu>(fpdu.data()).get<"ulpdu_length">());
-    const Octets rest = receive(length - Fpdu::size);
+    const std::uint32_t length = mpa::fpdu_bytes(View<Fpdu>(fpdu.data()).get<"ulpdu_length">());
+    const ByteVector rest = receive(length - Fpdu::size);
     fpdu.insert(fpdu.end(), rest.begin(), rest.end());
     return fpdu;
   }
@@ -83,12 +83,12 @@ class OverTcp : public testing::DeviceTest, public ::testing::WithParamInterface
     if (guest == nullptr) GTEST_SKIP() << "needs a guest of the lab, whose TCP ports are forwarded to us";
   }
   /// With "hello" as private data.
-  static Octets mpa_request() {
+  static ByteVector mpa_request() {
     HeaderValue request = Value<MpaFrame>()
                               .set<"crc">(GetParam().crc)
                               .set<"revision">(GetParam().revision)
                               .set<"enhanced">(GetParam().revision == 2);
-    Octets data = octets_of("hello");
+    ByteVector data = bytes_of("hello");
     if (GetParam().revision == 2) {
       const auto enhanced = Value<MpaEnhanced>().set<"ird">(1).set<"ord">(1);
       data.insert(data.begin(), enhanced.bytes().begin(), enhanced.bytes().end());
@@ -110,9 +110,9 @@ TEST_P(OverTcp, what_is_sent_by_hand_is_in_the_memory_and_what_is_read_comes) {
   const auto qp = rc();
   ASSERT_TRUE(qp.to_init());
   ASSERT_TRUE(qp.post_recv({{.wr_id = 7, .sges = {memory.piece(512, 64)}}}));
-  ASSERT_TRUE(request.accept(qp, {.private_data = octets_of("welcome"), .responder_resources = 1}));
+  ASSERT_TRUE(request.accept(qp, {.private_data = bytes_of("welcome"), .responder_resources = 1}));
   HeaderStack answer;
-  const Octets reply = stream.receive_mpa_frame();
+  const ByteVector reply = stream.receive_mpa_frame();
   decode_mpa_frame(answer, reply);
   const auto mpa = answer.get<MpaFrame>();
   ASSERT_TRUE(mpa && MpaFrame::is_reply(mpa->data()));
@@ -122,12 +122,12 @@ TEST_P(OverTcp, what_is_sent_by_hand_is_in_the_memory_and_what_is_read_comes) {
   EXPECT_THAT(std::string(reply.begin(), reply.end()), ::testing::EndsWith("welcome"));
 
   MpaSender sender({.markers = false, .crc = GetParam().crc});
-  Octets octets;
+  ByteVector bytes;
   Frame write = Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>() /
                 Value<DdpTagged>().set<"stag">(memory.rkey()).set<"to">(memory.addr() + 64);
-  write.payload = octets_of("by hand!");
+  write.payload = bytes_of("by hand!");
   Frame send = Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>();
-  send.payload = octets_of("it is there");
+  send.payload = bytes_of("it is there");
   const Frame read = Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>() /
                      Value<RdmapReadRequest>()
                          .set<"sink_stag">(0x5157)
@@ -135,8 +135,8 @@ TEST_P(OverTcp, what_is_sent_by_hand_is_in_the_memory_and_what_is_read_comes) {
                          .set<"size">(8)
                          .set<"src_stag">(memory.rkey())
                          .set<"src_to">(memory.addr() + 64);
-  for (const Frame& frame : {write, send, read}) sender.send(octets, frame);
-  ASSERT_TRUE(stream.send(octets));
+  for (const Frame& frame : {write, send, read}) sender.send(bytes, frame);
+  ASSERT_TRUE(stream.send(bytes));
 
   const auto completions = cq.poll(1, 20s).value();
   ASSERT_EQ(completions.size(), 1);
@@ -146,7 +146,7 @@ TEST_P(OverTcp, what_is_sent_by_hand_is_in_the_memory_and_what_is_read_comes) {
   EXPECT_EQ(text_of(memory.read(64, 8).value()), "by hand!");
   EXPECT_EQ(text_of(memory.read(512, 11).value()), "it is there");
 
-  const Octets fpdu = stream.receive_fpdu();
+  const ByteVector fpdu = stream.receive_fpdu();
   HeaderStack response;
   decode_fpdu(response, fpdu);
   const auto tagged = response.get<DdpTagged>();

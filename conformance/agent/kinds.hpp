@@ -111,7 +111,7 @@ class Mr : public Object {
   [[nodiscard]] ibv_mr* verbs() const { return mr_; }
   [[nodiscard]] std::uint8_t* memory() const { return memory_; }
   [[nodiscard]] std::size_t length() const { return length_; }
-  /// The address that its first octet has for local and remote keys.
+  /// The address that its first byte has for local and remote keys.
   [[nodiscard]] std::uint64_t iova() const { return iova_; }
 
  private:

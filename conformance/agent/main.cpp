@@ -28,7 +28,7 @@ extern "C" void on_signal(int) {
   static_cast<void>(!::write(ending, &one, sizeof one));
 }
 
-/// The octets of a file without white space at its end.
+/// The bytes of a file without white space at its end.
 Result<std::string> read_secret(const std::string& path) {
   struct stat what {};
   if (::stat(path.c_str(), &what) != 0) return fail(errno, "{}: {}", path, errno_text(errno));
@@ -41,7 +41,7 @@ Result<std::string> read_secret(const std::string& path) {
   if (!file.is_open()) return fail(EACCES, "{}: cannot be read", path);
   secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
   if (secret.size() < least_secret) {
-    return fail(EINVAL, "{}: a secret has at least {} octets, not {}", path, least_secret, secret.size());
+    return fail(EINVAL, "{}: a secret has at least {} bytes, not {}", path, least_secret, secret.size());
   }
   return secret;
 }

@@ -11,10 +11,10 @@
 namespace rdmawire::agent {
 namespace {
 
-/// Octets that one line of hexadecimal carries.
-constexpr std::uint64_t most_octets = 1'900'000;
+/// Bytes that one line of hexadecimal carries.
+constexpr std::uint64_t most_bytes = 1'900'000;
 
-/// SplitMix64: the next of a sequence that its seed determines. For octets that look random, not for secrets.
+/// SplitMix64: the next of a sequence that its seed determines. For bytes that look random, not for secrets.
 std::uint64_t next_random(std::uint64_t& state) {
   state += 0x9E3779B97F4A7C15;
   std::uint64_t z = state;
@@ -31,8 +31,8 @@ void fill_memory(std::uint8_t* memory, std::size_t length, Pattern pattern, std:
       return;
     case Pattern::random:
       for (std::size_t i = 0; i < length; i += 8) {
-        const std::uint64_t octets = htole64(next_random(seed));
-        std::memcpy(memory + i, &octets, std::min<std::size_t>(8, length - i));
+        const std::uint64_t bytes = htole64(next_random(seed));
+        std::memcpy(memory + i, &bytes, std::min<std::size_t>(8, length - i));
       }
       return;
   }
@@ -46,8 +46,8 @@ struct Filling {
 /// {"pattern": …, "value": …}
 Filling read_filling(Arguments& arguments) {
   const auto pattern = static_cast<Pattern>(arguments.choice("pattern", names::pattern));
-  const bool one_octet = pattern != Pattern::random;
-  return {pattern, arguments.number_or<std::uint64_t>("value", 0, {0, one_octet ? 255 : UINT64_MAX})};
+  const bool one_byte = pattern != Pattern::random;
+  return {pattern, arguments.number_or<std::uint64_t>("value", 0, {0, one_byte ? 255 : UINT64_MAX})};
 }
 
 struct Part {
@@ -66,8 +66,8 @@ Part read_part(Arguments& arguments, std::optional<std::uint64_t> length = {}) {
   part.length = length ? *length : arguments.number_or<std::uint64_t>("length", left, {0, left});
   if (part.length > left) {
     arguments.complain(
-        "octets", ERANGE,
-        fmt::format("{} octets at offset {} end beyond the region, which has {}", part.length, part.offset, has));
+        "bytes", ERANGE,
+        fmt::format("{} bytes at offset {} end beyond the region, which has {}", part.length, part.offset, has));
   }
   return part;
 }
@@ -81,11 +81,11 @@ Result<Json> register_memory(Session& session, Arguments& arguments) {
   if (auto inner = arguments.inner("fill")) filling = read_filling(*inner);
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   if (length > session.settings().most_memory - std::min(session.memory, session.settings().most_memory)) {
-    return fail(ENOMEM, "length: this session has {} octets of memory regions already, and may have {} (--memory)",
+    return fail(ENOMEM, "length: this session has {} bytes of memory regions already, and may have {} (--memory)",
                 session.memory, session.settings().most_memory);
   }
   std::uint8_t* memory = map_memory(length);
-  if (memory == nullptr) return fail(ENOMEM, "length: the machine has no {} octets left", length);
+  if (memory == nullptr) return fail(ENOMEM, "length: the machine has no {} bytes left", length);
   if (filling) fill_memory(memory, length, filling->pattern, filling->value);
   errno = 0;
   ibv_mr* mr = iova ? ibv_reg_mr_iova(pd->verbs(), memory, length, *iova, access)
@@ -124,21 +124,21 @@ Result<Json> reregister(Session&, Arguments& arguments) {
 }
 
 Result<Json> write(Session&, Arguments& arguments) {
-  const auto octets = arguments.octets("octets", most_octets);
-  const Part part = read_part(arguments, octets.size());
+  const auto bytes = arguments.bytes("bytes", most_bytes);
+  const Part part = read_part(arguments, bytes.size());
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  std::copy(octets.begin(), octets.end(), part.begin());
-  return Json{{"length", octets.size()}};
+  std::copy(bytes.begin(), bytes.end(), part.begin());
+  return Json{{"length", bytes.size()}};
 }
 
 Result<Json> read(Session&, Arguments& arguments) {
   const Part part = read_part(arguments);
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  if (part.length > most_octets) {
-    return fail(EMSGSIZE, "length: an answer carries at most {} octets, not {}; read the region in parts", most_octets,
+  if (part.length > most_bytes) {
+    return fail(EMSGSIZE, "length: an answer carries at most {} bytes, not {}; read the region in parts", most_bytes,
                 part.length);
   }
-  return Json{{"octets", to_hex(part.begin(), part.length)}};
+  return Json{{"bytes", to_hex(part.begin(), part.length)}};
 }
 
 Result<Json> fill(Session&, Arguments& arguments) {
@@ -189,11 +189,11 @@ Result<Json> bind_mw(Session&, Arguments& arguments) {
 std::span<const Command> memory_commands() {
   static constexpr std::string_view
       a_region = "handle of a memory region",
-      an_offset = "optional number: octets into the region (0)",
-      a_length = "optional number: octets (to the region's end)",
+      an_offset = "optional number: bytes into the region (0)",
+      a_length = "optional number: bytes (to the region's end)",
       a_pattern =
-          "`byte`: every octet is `value`; `counter`: `value`, `value` + 1, …; `random`: what SplitMix64 gives for the "
-          "seed `value`, eight octets at a time, little endian",
+          "`byte`: every byte is `value`; `counter`: `value`, `value` + 1, …; `random`: what SplitMix64 gives for the "
+          "seed `value`, eight bytes at a time, little endian",
       a_value = "optional number, 0 to 255, or a seed of 64 bits (0)",
       an_access =
           "optional list of names: `local_write`, `remote_write`, `remote_read`, `remote_atomic`, `mw_bind`, "
@@ -203,13 +203,13 @@ std::span<const Command> memory_commands() {
        "Registers memory, which the agent takes for that alone: whole pages, zero at first. Other memory is never "
        "registered, read or written.",
        {{"pd", "handle of a protection domain"},
-        {"length", "number: octets, 1 to what a session may have (`--memory`)"},
+        {"length", "number: bytes, 1 to what a session may have (`--memory`)"},
         {"access", an_access},
         {"iova", "optional number: the address that the region has for its keys (its own; 0 with `zero_based`)"},
         {"fill", "optional object: `pattern` and `value` as of `fill`"}},
        {{"mr", "handle"},
-        {"addr", "number: the address of its first octet for its keys"},
-        {"length", "octets"},
+        {"addr", "number: the address of its first byte for its keys"},
+        {"length", "bytes"},
         {"lkey, rkey", "numbers"}},
        R"({"pd":2,"length":4096,"access":["local_write","remote_write"]})",
        R"({"mr":4,"addr":140216412057600,"length":4096,"lkey":1137,"rkey":1137})",
@@ -222,30 +222,30 @@ std::span<const Command> memory_commands() {
        R"({"lkey":1138,"rkey":1138})",
        &reregister},
       {"write",
-       "Writes octets into a region.",
-       {{"mr", a_region}, {"offset", an_offset}, {"octets", "octets, at most 1900000"}},
-       {{"length", "octets"}},
-       R"({"mr":4,"offset":16,"octets":"c0ffee"})",
+       "Writes bytes into a region.",
+       {{"mr", a_region}, {"offset", an_offset}, {"bytes", "bytes, at most 1900000"}},
+       {{"length", "bytes"}},
+       R"({"mr":4,"offset":16,"bytes":"c0ffee"})",
        R"({"length":3})",
        &write},
       {"read",
-       "Gives octets of a region, at most 1900000.",
+       "Gives bytes of a region, at most 1900000.",
        {{"mr", a_region}, {"offset", an_offset}, {"length", a_length}},
-       {{"octets", "octets"}},
+       {{"bytes", "bytes"}},
        R"({"mr":4,"offset":16,"length":4})",
-       R"({"octets":"c0ffee00"})",
+       R"({"bytes":"c0ffee00"})",
        &read},
       {"fill",
        "Writes a pattern into a region.",
        {{"mr", a_region}, {"offset", an_offset}, {"length", a_length}, {"pattern", a_pattern}, {"value", a_value}},
-       {{"length", "octets"}},
+       {{"length", "bytes"}},
        R"({"mr":4,"pattern":"random","value":7})",
        R"({"length":4096})",
        &fill},
       {"checksum",
        "The CRC-32 of a region, as zlib and IEEE 802.3 have it.",
        {{"mr", a_region}, {"offset", an_offset}, {"length", a_length}},
-       {{"crc32", "number"}, {"length", "octets"}},
+       {{"crc32", "number"}, {"length", "bytes"}},
        R"({"mr":4})",
        R"({"crc32":3335331722,"length":4096})",
        &checksum},
@@ -263,7 +263,7 @@ std::span<const Command> memory_commands() {
         {"mw", "handle of a memory window"},
         {"mr", "optional handle of a memory region"},
         {"addr", "optional number: where the window begins (the region's `addr`)"},
-        {"length", "optional number: octets (the region's)"},
+        {"length", "optional number: bytes (the region's)"},
         {"access", an_access},
         {"wr_id", "optional number (0)"},
         {"flags", "optional list of `signaled`, `fence`"}},

@@ -77,7 +77,7 @@ class Program {
   pid_t pid_ = 0;
 };
 
-std::string text_of(const json& octets) { return peer::from_hex(octets.get<std::string>()).value_or("?"); }
+std::string text_of(const json& bytes) { return peer::from_hex(bytes.get<std::string>()).value_or("?"); }
 
 /// What a process says on a stream, and its last event.
 struct Course {

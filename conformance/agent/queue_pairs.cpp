@@ -453,7 +453,7 @@ std::span<const Command> queue_pair_commands() {
         {"max_recv_wr", "optional number (16; 0 with an SRQ and XRC)"},
         {"max_send_sge", "optional number (1; 0 with `xrc_recv`)"},
         {"max_recv_sge", "optional number (1; 0 with an SRQ and XRC)"},
-        {"max_inline_data", "optional number: octets (0)"},
+        {"max_inline_data", "optional number: bytes (0)"},
         {"sq_sig_all", "optional boolean: every send request gives a completion (false)"},
         {"create_flags",
          "optional list: `block_self_multicast_loopback`, `scatter_fcs`, `cvlan_stripping`, `pci_write_end_padding`"},

@@ -89,7 +89,7 @@ class Process final : public Object {
 
   /// Begins to listen to it. Its number is known by now.
   void watch(Owned in, Owned out, Owned err, std::uint64_t limit);
-  Result<std::size_t> feed(const std::vector<std::uint8_t>& octets, bool last);
+  Result<std::size_t> feed(const std::vector<std::uint8_t>& bytes, bool last);
   int send_signal(int number) { return kill(-pid_, number) == 0 ? 0 : errno; }
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] bool has_end() const { return static_cast<bool>(pidfd_); }
@@ -112,7 +112,7 @@ class Process final : public Object {
   Loop::Watch end_watch_;
   bool ended_ = false;
   std::array<Output, 2> outputs_{Output{"stdout", Owned(), {}}, Output{"stderr", Owned(), {}}};
-  std::uint64_t left_ = 0, dropped_ = 0;  // octets of output: still to be told, and told no more
+  std::uint64_t left_ = 0, dropped_ = 0;  // bytes of output: still to be told, and told no more
   Owned in_;
   Loop::Watch in_watch_;
   std::string input_;
@@ -146,8 +146,8 @@ void Process::watch(Owned in, Owned out, Owned err, std::uint64_t limit) {
 }
 
 void Process::read_some(Output& output) {
-  std::array<std::uint8_t, most_chunk> octets;
-  const ssize_t got = read(output.pipe.get(), octets.data(), octets.size());
+  std::array<std::uint8_t, most_chunk> bytes;
+  const ssize_t got = read(output.pipe.get(), bytes.data(), bytes.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) {
     output.watch.stop();
@@ -160,17 +160,17 @@ void Process::read_some(Output& output) {
     session_->push({{"event", "process"},
                     {"process", handle()},
                     {"type", output.name},
-                    {"data", to_hex(octets.data(), static_cast<std::size_t>(told))}});
+                    {"data", to_hex(bytes.data(), static_cast<std::size_t>(told))}});
   }
 }
 
-Result<std::size_t> Process::feed(const std::vector<std::uint8_t>& octets, bool last) {
+Result<std::size_t> Process::feed(const std::vector<std::uint8_t>& bytes, bool last) {
   if (!in_ || input_ends_) return fail(EPIPE, "process: the standard input of process {} is closed", handle());
-  if (input_.size() + octets.size() > most_input) {
-    return fail(ENOBUFS, "data: {} octets wait already, and process {} does not read; at most {} can", input_.size(),
+  if (input_.size() + bytes.size() > most_input) {
+    return fail(ENOBUFS, "data: {} bytes wait already, and process {} does not read; at most {} can", input_.size(),
                 handle(), most_input);
   }
-  input_.append(octets.begin(), octets.end());
+  input_.append(bytes.begin(), bytes.end());
   input_ends_ = last;
   write_some();
   return input_.size();
@@ -297,16 +297,16 @@ Result<Json> run(Session& session, Arguments& arguments) {
   const auto variables = arguments.texts("env", most_arguments);
   const auto directory = arguments.text_or("directory", "");
   const bool has_input = arguments.has("stdin");
-  const auto input = has_input ? arguments.octets("stdin", most_input) : std::vector<std::uint8_t>();
+  const auto input = has_input ? arguments.bytes("stdin", most_input) : std::vector<std::uint8_t>();
   const bool open = arguments.boolean_or("stdin_open", false);
   const auto limit = arguments.number_or<std::uint64_t>("most_output", usual_output, {0, most_output});
   if (argv.empty() || argv[0].empty()) arguments.complain("argv", EINVAL, "names no program");
-  if (std::any_of(argv.begin(), argv.end(), holds_zero)) arguments.complain("argv", EINVAL, "holds a zero octet");
+  if (std::any_of(argv.begin(), argv.end(), holds_zero)) arguments.complain("argv", EINVAL, "holds a zero byte");
   for (const std::string& variable : variables) {
     if (holds_zero(variable) || variable.find('=') == std::string::npos || variable[0] == '=')
       arguments.complain("env", EINVAL, "is a list of texts NAME=VALUE");
   }
-  if (holds_zero(directory)) arguments.complain("directory", EINVAL, "holds a zero octet");
+  if (holds_zero(directory)) arguments.complain("directory", EINVAL, "holds a zero byte");
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
   if (!session.settings().allow_run) {
     return fail(EPERM, "this agent runs no programs: it was started without --allow-run");
@@ -352,10 +352,10 @@ Result<Json> kill_process(Session&, Arguments& arguments) {
 
 Result<Json> feed(Session&, Arguments& arguments) {
   auto* process = arguments.object<Process>("process");
-  const auto octets = arguments.has("data") ? arguments.octets("data", most_input) : std::vector<std::uint8_t>();
+  const auto bytes = arguments.has("data") ? arguments.bytes("data", most_input) : std::vector<std::uint8_t>();
   const bool last = arguments.boolean_or("close", false);
   if (auto wrong = arguments.wrong()) return tl::unexpected(*wrong);
-  const auto waiting = process->feed(octets, last);
+  const auto waiting = process->feed(bytes, last);
   if (!waiting) return tl::unexpected(waiting.error());
   return Json{{"waiting", *waiting}};
 }
@@ -368,15 +368,15 @@ std::span<const Command> process_commands() {
        "Begins a program, if the agent was started with `--allow-run`; else EPERM. It has a process group of its own, "
        "which is killed when the handle is destroyed or the session ends. What it says and how it ends comes as events "
        "`process`: `{\"type\":\"stdout\",\"data\":…}`, `stderr` likewise, then `{\"type\":\"exited\",\"status\":…}` or "
-       "`{\"type\":\"killed\",\"signal\":…,\"name\":…,\"core_dumped\":…}`, both with `dropped`: octets of output "
+       "`{\"type\":\"killed\",\"signal\":…,\"name\":…,\"core_dumped\":…}`, both with `dropped`: bytes of output "
        "beyond "
        "`most_output`. A session has at most 32 processes, ended ones among them.",
        {{"argv", "list of texts: the program, looked for in PATH, and its arguments"},
         {"env", "optional list of texts `NAME=VALUE`, which replace or join the agent's own"},
         {"directory", "optional text: where it begins"},
-        {"stdin", "optional octets, at most 1 MiB: its standard input"},
+        {"stdin", "optional bytes, at most 1 MiB: its standard input"},
         {"stdin_open", "optional boolean: more input follows by `stdin`; false: it ends here"},
-        {"most_output", "optional number, at most 2^30: octets of output that are told, both streams together; 2^22"}},
+        {"most_output", "optional number, at most 2^30: bytes of output that are told, both streams together; 2^22"}},
        {{"process", "handle"}, {"pid", "its number there, and its group's"}},
        R"({"argv":["rping","-s","-C","1"]})",
        R"({"process":5,"pid":212})",
@@ -392,8 +392,8 @@ std::span<const Command> process_commands() {
       {"stdin",
        "Gives a process more input. At most 1 MiB waits for it, else ENOBUFS; EPIPE when it was closed, by us or by "
        "it.",
-       {{"process", "handle"}, {"data", "optional octets"}, {"close", "optional boolean: this was the last of it"}},
-       {{"waiting", "octets that it has not read yet"}},
+       {{"process", "handle"}, {"data", "optional bytes"}, {"close", "optional boolean: this was the last of it"}},
+       {{"waiting", "bytes that it has not read yet"}},
        R"({"process":5,"data":"68690a","close":true})",
        R"({"waiting":0})",
        &feed},

@@ -19,9 +19,9 @@ namespace rdmawire::agent {
 namespace {
 
 /// As write(2), without SIGPIPE where the other end of a socket is gone. A serial channel has none.
-ssize_t put(int descriptor, const char* octets, std::size_t length) {
-  const ssize_t sent = ::send(descriptor, octets, length, MSG_NOSIGNAL);
-  return sent < 0 && errno == ENOTSOCK ? ::write(descriptor, octets, length) : sent;
+ssize_t put(int descriptor, const char* bytes, std::size_t length) {
+  const ssize_t sent = ::send(descriptor, bytes, length, MSG_NOSIGNAL);
+  return sent < 0 && errno == ENOTSOCK ? ::write(descriptor, bytes, length) : sent;
 }
 
 tl::unexpected<Error> system_failed(std::string_view doing, const std::string& to) {
@@ -44,15 +44,15 @@ std::string name_of(const sockaddr& address, socklen_t length) {
   return address.sa_family == AF_INET6 ? fmt::format("tcp:[{}]:{}", host, port) : fmt::format("tcp:{}:{}", host, port);
 }
 
-/// Answers on their way out. The octets go when they can.
+/// Answers on their way out. The bytes go when they can.
 class Outbox {
  public:
   void add(std::string line) {
-    octets_ += line.size() + 1;
+    bytes_ += line.size() + 1;
     line += '\n';
     lines_.push_back(std::move(line));
   }
-  /// Writes what fits; false when the descriptor is broken. `went`: octets that did.
+  /// Writes what fits; false when the descriptor is broken. `went`: bytes that did.
   bool write_to(int descriptor, std::size_t& went) {
     while (!lines_.empty()) {
       const std::string& line = lines_.front();
@@ -60,7 +60,7 @@ class Outbox {
       if (written < 0) return errno == EAGAIN || errno == EINTR;
       if (written == 0) return true;
       went += static_cast<std::size_t>(written);
-      octets_ -= static_cast<std::size_t>(written);
+      bytes_ -= static_cast<std::size_t>(written);
       begun_ += static_cast<std::size_t>(written);
       if (begun_ < line.size()) return true;
       lines_.pop_front();
@@ -70,20 +70,20 @@ class Outbox {
   }
   void clear() {
     lines_.clear();
-    octets_ = begun_ = 0;
+    bytes_ = begun_ = 0;
   }
-  [[nodiscard]] std::size_t octets() const { return octets_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] bool empty() const { return lines_.empty(); }
 
  private:
   std::deque<std::string> lines_;
-  std::size_t octets_ = 0;
-  std::size_t begun_ = 0;  ///< octets of the first line that went already
+  std::size_t bytes_ = 0;
+  std::size_t begun_ = 0;  ///< bytes of the first line that went already
 };
 
 }  // namespace
 
-/// A socket, or a serial channel that somebody has open: octets between a descriptor and a conversation.
+/// A socket, or a serial channel that somebody has open: bytes between a descriptor and a conversation.
 class Server::Connection {
  public:
   /// `gone` is called once, when nothing more can come or go; it may destroy this.
@@ -93,7 +93,7 @@ class Server::Connection {
         gone_(std::move(gone)),
         conversation_(
             *server.loop_, *server.settings_, [this](std::string line) { say(std::move(line)); },
-            [this] { return out_.octets() >= server_->bounds_.enough_unread; }) {
+            [this] { return out_.bytes() >= server_->bounds_.enough_unread; }) {
     watch_ = server.loop_->add_descriptor(descriptor, POLLIN, [this](short events) { ready(events); });
   }
   Connection(const Connection&) = delete;
@@ -112,7 +112,7 @@ class Server::Connection {
   void say(std::string line) {
     if (ending_) return;
     out_.add(std::move(line));
-    if (out_.octets() > server_->bounds_.most_unread) return end();
+    if (out_.bytes() > server_->bounds_.most_unread) return end();
     // At the end of this turn, so that whoever speaks is not interrupted.
     if (!flush_) flush_ = server_->loop_->add_timer_in(0, [this] { flush(); });
   }
@@ -127,22 +127,22 @@ class Server::Connection {
     } else if (went > 0 || !stalled_) {
       stalled_ = server_->loop_->add_timer_in(server_->bounds_.unread_time, [this] { end(); });
     }
-    if (out_.octets() < server_->bounds_.enough_unread && conversation_.waiting() > 0) conversation_.resume();
+    if (out_.bytes() < server_->bounds_.enough_unread && conversation_.waiting() > 0) conversation_.resume();
     listen();
   }
 
   void listen() {
-    const bool enough = out_.octets() >= server_->bounds_.enough_unread;
+    const bool enough = out_.bytes() >= server_->bounds_.enough_unread;
     watch_.set_events(static_cast<short>((enough ? 0 : POLLIN) | (out_.empty() ? 0 : POLLOUT)));
   }
 
   void ready(short events) {
     if (ending_) return;
     if ((events & (POLLIN | POLLHUP | POLLERR)) != 0) {
-      std::array<char, 65536> octets;
-      const ssize_t got = ::read(descriptor_, octets.data(), octets.size());
+      std::array<char, 65536> bytes;
+      const ssize_t got = ::read(descriptor_, bytes.data(), bytes.size());
       if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return end();
-      if (got > 0) conversation_.receive({octets.data(), static_cast<std::size_t>(got)});
+      if (got > 0) conversation_.receive({bytes.data(), static_cast<std::size_t>(got)});
       // Whoever hung up reads no answer.
       if (got < 0 && (events & POLLHUP) != 0) return end();
     }
@@ -282,7 +282,7 @@ Result<std::vector<std::string>> Server::listen_unix(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
-    return fail(ENAMETOOLONG, "{}: a unix socket's path has at most {} octets", endpoint, sizeof address.sun_path - 1);
+    return fail(ENAMETOOLONG, "{}: a unix socket's path has at most {} bytes", endpoint, sizeof address.sun_path - 1);
   }
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   const auto* name = reinterpret_cast<const sockaddr*>(&address);

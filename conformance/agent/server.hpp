@@ -18,10 +18,10 @@ class Server {
     /// Of them, those that have not authenticated themselves, when there is a secret.
     std::size_t most_strangers = 16;
     Loop::Time stranger_time = 30'000 * Loop::millisecond;  ///< after it they are closed
-    /// Octets of answers that were not read: from the first number no further line is taken, beyond the second the
+    /// Bytes of answers that were not read: from the first number no further line is taken, beyond the second the
     /// connection is closed.
     std::size_t enough_unread = 1U << 20U, most_unread = 32U << 20U;
-    Loop::Time unread_time = 30'000 * Loop::millisecond;  ///< without any octet read, the connection is closed
+    Loop::Time unread_time = 30'000 * Loop::millisecond;  ///< without any byte read, the connection is closed
     Loop::Time serial_pause = 50 * Loop::millisecond;     ///< between two looks at a serial channel that nobody opened
   };
 

@@ -32,19 +32,19 @@ class Peer {
     if (descriptor_ >= 0) ::close(descriptor_);
     descriptor_ = -1;
   }
-  /// How many octets were taken.
+  /// How many bytes were taken.
   std::size_t send(const std::string& line) {
     const ssize_t sent = ::write(descriptor_, line.data(), line.size());
     return sent > 0 ? static_cast<std::size_t>(sent) : 0;
   }
   /// What arrived; false at the end.
   bool receive() {
-    char octets[65536];
+    char bytes[65536];
     for (;;) {
-      const ssize_t got = ::read(descriptor_, octets, sizeof octets);
+      const ssize_t got = ::read(descriptor_, bytes, sizeof bytes);
       if (got == 0) return false;
       if (got < 0) return errno == EAGAIN;
-      text.append(octets, static_cast<std::size_t>(got));
+      text.append(bytes, static_cast<std::size_t>(got));
     }
   }
   std::string text;
@@ -244,7 +244,7 @@ TEST_F(Serving, ASlowReaderGetsEverything) {
     peer.receive();
     return peer.text.size() > 20 * 2'000'000;
   }));
-  EXPECT_NE(peer.text.find("{\"id\":119,\"result\":{\"octets\":"), std::string::npos);
+  EXPECT_NE(peer.text.find("{\"id\":119,\"result\":{\"bytes\":"), std::string::npos);
 }
 
 TEST_F(Serving, StrangersAreFewAndDoNotStay) {

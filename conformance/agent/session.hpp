@@ -20,7 +20,7 @@ struct Settings {
   std::optional<std::string> secret;
   /// Whether controllers may run programs here.
   bool allow_run = false;
-  /// Octets that the memory regions of one session may have together.
+  /// Bytes that the memory regions of one session may have together.
   std::uint64_t most_memory = 256U << 20U;
   /// How long a wrong answer to a challenge is left without an answer of ours.
   Loop::Time guess_delay = 1000 * Loop::millisecond;
@@ -86,9 +86,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// So was a bye.
   bool said_bye = false;
   bool releases_wait = false;  ///< a destroy was put off; those that come later do not overtake it
-  /// Octets of memory regions that it has.
+  /// Bytes of memory regions that it has.
   std::uint64_t memory = 0;
-  /// Octets of random numbers that the controller is to sign; empty: it is let in.
+  /// Bytes of random numbers that the controller is to sign; empty: it is let in.
   std::string challenge;
   unsigned wrong_guesses = 0;
   /// A wrong guess waits for its answer.

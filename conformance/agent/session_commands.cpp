@@ -66,7 +66,7 @@ bool proves(const std::string& secret, const std::string& challenge, const std::
 }
 
 void authenticate(Session& session, Arguments& arguments, Answer answer) {
-  const auto response = arguments.octets("response", crypto_auth_hmacsha256_BYTES);
+  const auto response = arguments.bytes("response", crypto_auth_hmacsha256_BYTES);
   if (auto wrong = arguments.wrong()) return answer(tl::unexpected(*wrong));
   if (session.challenge.empty()) return answer(fail(EISCONN, "the session needs no authentication, or has it"));
   if (session.guess) return answer(fail(EALREADY, "a wrong response before this one waits for its answer"));
@@ -138,14 +138,14 @@ std::span<const Command> session_commands() {
          "boolean: whether the kernel takes it for a privileged consumer (CAP_NET_RAW), who may use Q_Keys "
          "with the high bit set"},
         {"authentication", "`none` or `hmac-sha256`"},
-        {"challenge", "octets, only with `hmac-sha256`"}},
+        {"challenge", "bytes, only with `hmac-sha256`"}},
        R"({"protocol":1,"controller":"certify","heartbeat_ms":5000})",
        R"({"protocol":1,"agent":"rdmawire-agent 0.1.0","host":"guest","kernel":"6.1.0-30-amd64","privileged":true,"authentication":"none"})",
        &hello},
       {"authenticate",
        "Proves that the controller knows the secret. A wrong response is answered late, with EACCES; after the third a "
        "new `hello` is needed.",
-       {{"response", "octets: HMAC-SHA256 (RFC 2104) of the challenge's octets; the secret's octets are the key"}},
+       {{"response", "bytes: HMAC-SHA256 (RFC 2104) of the challenge's bytes; the secret's bytes are the key"}},
        {},
        R"({"response":"b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"})",
        "{}",

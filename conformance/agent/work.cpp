@@ -47,7 +47,7 @@ struct SendRequest {
   ibv_send_wr wr{};
   std::vector<ibv_sge> sges;
   std::uint64_t opcode = 0;
-  std::vector<std::uint8_t> octets;  ///< of atomic_write
+  std::vector<std::uint8_t> bytes;  ///< of atomic_write
   std::uint32_t flush_length = 0;
   std::uint8_t flush_type = 0, flush_level = 0;
 };
@@ -92,7 +92,7 @@ void read_send(Arguments& request, const Qp* qp, SendRequest& into) {
     if (qp != nullptr && length > qp->granted.max_inline_data) {
       request.complain(
           "sges", EINVAL,
-          fmt::format("have {} octets inline; the queue pair takes {}", length, qp->granted.max_inline_data));
+          fmt::format("have {} bytes inline; the queue pair takes {}", length, qp->granted.max_inline_data));
     }
   }
   if (qp != nullptr && into.sges.size() > qp->granted.max_send_sge) {
@@ -119,8 +119,8 @@ void read_send(Arguments& request, const Qp* qp, SendRequest& into) {
     wr.bind_mw.bind_info.mw_access_flags = static_cast<unsigned>(request.bits("access", names::access));
   }
   if (into.opcode == opcode_atomic_write) {
-    into.octets = request.octets("octets", 8);
-    if (into.octets.size() != 8) request.complain("octets", EINVAL, "must be eight octets");
+    into.bytes = request.bytes("bytes", 8);
+    if (into.bytes.size() != 8) request.complain("bytes", EINVAL, "must be eight bytes");
   }
   if (into.opcode == opcode_flush) {
     into.flush_length = request.number<std::uint32_t>("length");
@@ -152,7 +152,7 @@ int post_extended(const Qp& qp, const SendRequest& request) {
     ibv_wr_start(extended);
     extended->wr_id = request.wr.wr_id;
     extended->wr_flags = request.wr.send_flags;
-    ibv_wr_atomic_write(extended, request.wr.wr.rdma.rkey, request.wr.wr.rdma.remote_addr, request.octets.data());
+    ibv_wr_atomic_write(extended, request.wr.wr.rdma.rkey, request.wr.wr.rdma.remote_addr, request.bytes.data());
     return ibv_wr_complete(extended);
   }
 #ifdef RDMAWIRE_HAVE_FLUSH
@@ -270,8 +270,8 @@ std::span<const Command> work_commands() {
        "| `compare`, `swap` | `compare_swap` | numbers of 64 bits |\n"
        "| `add` | `fetch_add` | number of 64 bits |\n"
        "| `mw`, `mr`, `new_rkey`, `addr`, `length`, `access` | `bind_mw` | as of `bind_mw`; without `mr` it unbinds |\n"
-       "| `octets` | `atomic_write` | eight octets |\n"
-       "| `length`, `placement`, `selectivity` | `flush` | octets; list of `global`, `persistent`; `range` or `mr` |\n"
+       "| `bytes` | `atomic_write` | eight bytes |\n"
+       "| `length`, `placement`, `selectivity` | `flush` | bytes; list of `global`, `persistent`; `range` or `mr` |\n"
        "| `ah`, `remote_qpn`, `remote_qkey` | all, with UD | handle, numbers |\n"
        "| `remote_srqn` | all, with XRC | number |",
        {{"qp", "handle of a queue pair"}, {"requests", "list, 1 to 4096"}},

@@ -27,7 +27,7 @@ std::string gid_text(const std::array<std::uint8_t, 16>& address) {
 }  // namespace
 
 Connected::Connected(Bench& at, const ConnectOptions& how)
-    : DeviceQueuePair(at, how.receive_octets), options(how), bench_(&at) {}
+    : DeviceQueuePair(at, how.receive_bytes), options(how), bench_(&at) {}
 
 Bench::~Bench() {
   if (switched_) device().switch_congestion_management(*device().congestion_management);
@@ -97,7 +97,7 @@ void Bench::make_queue_pair(Connected& made) {
                                       .max_recv_wr = own_receives ? 64U : 0U,
                                       .max_send_sge = options.send_sge,
                                       .max_recv_sge = own_receives ? 1U : 0U,
-                                      .max_inline_data = options.inline_octets,
+                                      .max_inline_data = options.inline_bytes,
                                       .send_ops = options.send_ops}),
                  "a queue pair");
 }
@@ -112,9 +112,9 @@ Connected& Bench::connect(const ConnectOptions& options) {
     if (options.notifies) channel = &channels_.emplace_back(take(verbs.completion_channel(), "a completion channel"));
     made.cq = take(verbs.completion_queue(options.completions, channel), "a completion queue");
   }
-  made.region = region(options.region_octets, options.region_access);
-  const std::uint64_t inbox_octets = std::max<std::uint64_t>(std::uint64_t{64} * options.receive_octets, 64);
-  made.inbox = take(domain().region(inbox_octets, {"local_write"}), "memory for receive requests");
+  made.region = region(options.region_bytes, options.region_access);
+  const std::uint64_t inbox_bytes = std::max<std::uint64_t>(std::uint64_t{64} * options.receive_bytes, 64);
+  made.inbox = take(domain().region(inbox_bytes, {"local_write"}), "memory for receive requests");
   make_receive_queue(made);
   make_queue_pair(made);
   constexpr std::uint32_t psns = 1U << 24, first_qpn = 0x100000, qpns = 0x700000;
@@ -262,7 +262,7 @@ void Connected::fails_or_is_asked_again(std::uint64_t wr_id) {
 }
 
 void Connected::drops(const Stimulus& bad) {
-  const std::string payload = octets(12, 0x70);
+  const std::string payload = pattern_bytes(12, 0x70);
   *bench_ >> bad;
   *bench_ << silence();
   accepts(send_only(psn(+0), payload), payload);

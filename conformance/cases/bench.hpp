@@ -27,8 +27,8 @@ struct ConnectOptions {
   Transport transport = Transport::rc;
   std::uint32_t mtu = 1024;
   std::uint32_t receives = 0;           ///< receive requests that are posted
-  std::uint32_t receive_octets = 1024;  ///< each of them holds
-  std::uint64_t region_octets = 8192;
+  std::uint32_t receive_bytes = 1024;  ///< each of them holds
+  std::uint64_t region_bytes = 8192;
   peer::Names region_access = {"local_write", "remote_write", "remote_read", "remote_atomic"};
   peer::Names access = {"remote_write", "remote_read", "remote_atomic"};  ///< the queue pair's
   std::uint8_t reads_at_once = 4;  ///< that the device answers: max_dest_rd_atomic
@@ -36,7 +36,7 @@ struct ConnectOptions {
   std::uint8_t timeout = 14, retry_cnt = 7, rnr_retry = 7;
   std::uint8_t min_rnr_timer = 12;
   std::uint32_t send_wr = 32;
-  std::uint32_t inline_octets = 0;
+  std::uint32_t inline_bytes = 0;
   peer::Names send_ops{};
   std::uint32_t send_sge = 1;
   std::uint32_t completions = 256;  ///< that its queue holds
@@ -54,7 +54,7 @@ struct ConnectOptions {
   std::int64_t device_psn = -1;  ///< of the device; likewise
 };
 
-/// A message of the device: octets of the region from `offset` on.
+/// A message of the device: bytes of the region from `offset` on.
 struct Message {
   std::uint32_t length = 8;
   std::uint64_t offset = 0;

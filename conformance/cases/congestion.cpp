@@ -78,7 +78,7 @@ void format_of_cnp(Bench& bench) {
                 fmt::format("{:#x}", bth.get<"pkey">()));
   const auto reserved = seen.stack.get<Cnp>();
   bench.require(reserved && reserved->get<"reserved">() == 0 && reserved->get<"reserved2">() == 0,
-                "16 reserved octets of 0", "others");
+                "16 reserved bytes of 0", "others");
 }
 
 // A device may answer several marks by one CNP, never by more CNPs than marks. The interval is its own choice.
@@ -118,7 +118,7 @@ void an_invalid_mark(Bench& bench, const std::function<Stimulus(Connected&)>& in
 }
 void a_mark_with_a_wrong_icrc(Bench& bench) {
   an_invalid_mark(bench, [](Connected& qp) {
-    return marked(qp.send_only(psn(+0))).damaged([](auto& octets) { octets.back() ^= 1; }, "with a wrong ICRC");
+    return marked(qp.send_only(psn(+0))).damaged([](auto& bytes) { bytes.back() ^= 1; }, "with a wrong ICRC");
   });
 }
 void a_mark_with_a_wrong_pkey(Bench& bench) {
@@ -139,7 +139,7 @@ void a_mark_on_a_cnp(Bench& bench) {
   bench.require(cnps(bench).empty(), "no CNP", "a CNP");
 }
 
-/// The device's requests: how long a WRITE of so many octets takes, each acknowledged.
+/// The device's requests: how long a WRITE of so many bytes takes, each acknowledged.
 std::int64_t time_of_write(Bench& bench, Connected& qp, std::uint64_t wr_id, psn& at) {
   constexpr std::int32_t packets = 64;
   qp.device_writes(wr_id, {.length = packets * 256});
@@ -165,9 +165,9 @@ void rate(Bench& bench, bool known, bool holds, const std::string& expected, con
 std::string times(std::int64_t before, const char* when, std::int64_t then) {
   return fmt::format("64 packets took {} us at first, and {} us {}", before / 1000, then / 1000, when);
 }
-const ConnectOptions writer{.mtu = 256, .receives = 1, .region_octets = 65536, .timeout = 20};
+const ConnectOptions writer{.mtu = 256, .receives = 1, .region_bytes = 65536, .timeout = 20};
 
-// CA17-45: a CNP slows down that queue pair, and no other. Its reserved octets mean nothing: Figure 6.
+// CA17-45: a CNP slows down that queue pair, and no other. Its reserved bytes mean nothing: Figure 6.
 void slows(Bench& bench, const std::function<Stimulus(Connected&)>& cnp) {
   const bool known = bench.congestion_management(true);
   Connected& qp = bench.rc(writer);
@@ -207,17 +207,17 @@ void a_cnp_for_nobody(Bench& bench) {
   bench >> qp.send_only(psn(+0));
   bench << ack(psn(+0)).msn(1);
 }
-Stimulus with_reserved_octets(Connected& qp) {
-  return qp.cnp().with<Cnp, "reserved">(0x0123456789abcdef, "reserved octets not 0");
+Stimulus with_reserved_bytes(Connected& qp) {
+  return qp.cnp().with<Cnp, "reserved">(0x0123456789abcdef, "reserved bytes not 0");
 }
-void a_cnp_with_reserved_octets(Bench& bench) {
+void a_cnp_with_reserved_bytes(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
-  bench >> with_reserved_octets(qp);
+  bench >> with_reserved_bytes(qp);
   bench << silence();
   bench >> qp.send_only(psn(+0));
   bench << ack(psn(+0)).msn(1);
 }
-void a_cnp_with_reserved_octets_slows(Bench& bench) { slows(bench, with_reserved_octets); }
+void a_cnp_with_reserved_bytes_slows(Bench& bench) { slows(bench, with_reserved_bytes); }
 
 // Some devices send CNPs for losses, and document it: reported.
 void a_loss_without_a_mark(Bench& bench) {
@@ -296,13 +296,13 @@ std::span<const Case> congestion_cases() {
        .role = wire,
        .run = a_cnp_for_nobody},
       {.rule = "congestion.reaction-point.cnp.strange-ignored",
-       .variant = "reserved octets",
+       .variant = "reserved bytes",
        .role = wire,
-       .run = a_cnp_with_reserved_octets},
+       .run = a_cnp_with_reserved_bytes},
       {.rule = "congestion.reaction-point.cnp.strange-ignored",
-       .variant = "reserved octets, and the rate",
+       .variant = "reserved bytes, and the rate",
        .role = wire,
-       .run = a_cnp_with_reserved_octets_slows},
+       .run = a_cnp_with_reserved_bytes_slows},
       {.rule = "congestion.reaction-point.rate.recovers", .role = wire, .run = the_rate_recovers},
       {.rule = "congestion.notification-point.cnp.on-loss", .role = wire, .run = a_loss_without_a_mark},
       {.rule = "congestion.receiver.fecn.no-reaction", .variant = "answer", .role = wire, .run = fecn_is_ignored},

@@ -17,9 +17,9 @@ constexpr std::uint64_t tester_guid = 0x02000000000000c1;
 constexpr std::uint16_t permissive_lid = 0xffff;
 constexpr std::size_t req_private_data = 92;
 
-std::uint8_t mtu_code(std::uint32_t octets) {
+std::uint8_t mtu_code(std::uint32_t bytes) {
   std::uint8_t code = 1;
-  while (code < 5 && (std::uint32_t{128} << code) < octets) ++code;
+  while (code < 5 && (std::uint32_t{128} << code) < bytes) ++code;
   return code;
 }
 

@@ -13,7 +13,7 @@
 namespace rdmawire::conformance {
 namespace {
 
-constexpr std::uint32_t accepted_mtu_codes = 5;  // 256 to 4096 octets
+constexpr std::uint32_t accepted_mtu_codes = 5;  // 256 to 4096 bytes
 constexpr std::uint16_t invalid_service_id = 8, primary_lid_rejected = 13, alternate_lid_rejected = 19,
                         consumer_reject = 28;
 
@@ -231,7 +231,7 @@ void tester_asks_and_data_agrees(Bench& bench) {
 void nothing_after_the_end(Bench& bench, TesterCm& cm) {
   bench >> cm.qp.send_only(psn(+1));
   bench << silence();
-  bench >> cm.qp.write_only(psn(+1), cm.qp.at(0, 0, octets(8)));
+  bench >> cm.qp.write_only(psn(+1), cm.qp.at(0, 0, pattern_bytes(8)));
   bench << silence();
   cm.qp.holds(0, std::string(8, '\0'));
 }

@@ -8,15 +8,15 @@ namespace rdmawire::conformance {
 
 namespace {
 
-/// Where two runs of octets differ first.
-std::string difference(const peer::Octets& found, const std::string& expected) {
+/// Where two runs of bytes differ first.
+std::string difference(const peer::ByteVector& found, const std::string& expected) {
   for (std::size_t i = 0; i < found.size() && i < expected.size(); ++i)
     if (found[i] != static_cast<std::uint8_t>(expected[i]))
-      return fmt::format("octet {} is {:#04x} instead of {:#04x}", i, found[i], static_cast<std::uint8_t>(expected[i]));
-  return fmt::format("{} octets instead of {}", found.size(), expected.size());
+      return fmt::format("byte {} is {:#04x} instead of {:#04x}", i, found[i], static_cast<std::uint8_t>(expected[i]));
+  return fmt::format("{} bytes instead of {}", found.size(), expected.size());
 }
 
-bool same(const peer::Octets& found, const std::string& expected) {
+bool same(const peer::ByteVector& found, const std::string& expected) {
   return std::equal(found.begin(), found.end(), expected.begin(), expected.end(),
                     [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
 }
@@ -42,9 +42,9 @@ const peer::ProtectionDomain& DeviceBench::domain(std::size_t number) {
   return domains_[number];
 }
 
-peer::Region DeviceBench::region(std::uint64_t octets, const peer::Names& access, std::size_t in) {
-  return take(domain(in).region(octets, access),
-              fmt::format("a memory region of {} octets: {}", octets, fmt::join(access, ", ")));
+peer::Region DeviceBench::region(std::uint64_t bytes, const peer::Names& access, std::size_t in) {
+  return take(domain(in).region(bytes, access),
+              fmt::format("a memory region of {} bytes: {}", bytes, fmt::join(access, ", ")));
 }
 
 std::optional<std::uint64_t> DeviceBench::counter(std::initializer_list<const char*> names) {
@@ -80,7 +80,7 @@ std::optional<peer::Event> DeviceBench::next_event(std::int64_t for_ns, const pe
 BoundWindow ask_for_window(DeviceBench& bench, DeviceQueuePair& through, std::uint64_t offset, std::uint64_t length,
                            const peer::Names& access, std::uint64_t wr_id) {
   BoundWindow bound{.window = bench.take(bench.domain().memory_window(2), "a memory window of type 2")};
-  // The lowest octet of a type 2 window's key is its consumer's.
+  // The lowest byte of a type 2 window's key is its consumer's.
   bound.rkey = (bound.window.rkey() & ~0xffU) | ((bound.window.rkey() + 1) & 0xff);
   through.post({.opcode = "bind_mw",
                 .wr_id = wr_id,
@@ -104,7 +104,7 @@ BoundWindow DeviceBench::bind_window(DeviceQueuePair& through, std::uint64_t off
 void DeviceBench::holds(const peer::Region& region, std::uint64_t offset, const std::string& expected) {
   const auto found = take(region.read(offset, expected.size()), "read the memory region");
   story_.require(same(found, expected),
-                 fmt::format("{} octets as expected at offset {} of the memory region", expected.size(), offset),
+                 fmt::format("{} bytes as expected at offset {} of the memory region", expected.size(), offset),
                  difference(found, expected));
 }
 
@@ -133,9 +133,9 @@ void DeviceQueuePair::post_receives(std::uint32_t count) {
   std::vector<peer::ReceiveRequest> requests;
   for (std::uint32_t i = 0; i < count; ++i, ++posted_receives_)
     requests.push_back(
-        {posted_receives_, {inbox.piece(std::uint64_t{posted_receives_} * receive_octets, receive_octets)}});
+        {posted_receives_, {inbox.piece(std::uint64_t{posted_receives_} * receive_bytes, receive_bytes)}});
   device_->take(srq.handle() != 0 ? srq.post_recv(requests) : qp.post_recv(requests),
-                fmt::format("{} receive requests of {} octets", count, receive_octets));
+                fmt::format("{} receive requests of {} bytes", count, receive_bytes));
 }
 
 void DeviceQueuePair::post(peer::SendRequest request) {
@@ -210,15 +210,15 @@ void DeviceQueuePair::holds(std::uint64_t offset, const std::string& expected) {
 }
 
 void DeviceQueuePair::received(std::uint64_t wr_id, const std::string& expected) {
-  const auto found = device_->take(inbox.read(wr_id * receive_octets, expected.size()), "read what was received");
+  const auto found = device_->take(inbox.read(wr_id * receive_bytes, expected.size()), "read what was received");
   device_->story().require(same(found, expected),
-                           fmt::format("the {} octets that were sent in receive request {}", expected.size(), wr_id),
+                           fmt::format("the {} bytes that were sent in receive request {}", expected.size(), wr_id),
                            difference(found, expected));
 }
 
-void DeviceQueuePair::fill(std::uint64_t offset, const std::string& octets) {
-  device_->take(region.write(offset, Bytes(reinterpret_cast<const std::uint8_t*>(octets.data()), octets.size())),
-                fmt::format("{} octets written to the memory region at offset {}", octets.size(), offset));
+void DeviceQueuePair::fill(std::uint64_t offset, const std::string& bytes) {
+  device_->take(region.write(offset, Bytes(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size())),
+                fmt::format("{} bytes written to the memory region at offset {}", bytes.size(), offset));
 }
 
 }  // namespace rdmawire::conformance

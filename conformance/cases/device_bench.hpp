@@ -39,11 +39,11 @@ class DeviceBench {
   /// A protection domain, by number; the queue pairs of this case belong to 0.
   const peer::ProtectionDomain& domain(std::size_t number = 0);
   /// Memory of its own.
-  peer::Region region(std::uint64_t octets, const peer::Names& access, std::size_t domain = 0);
+  peer::Region region(std::uint64_t bytes, const peer::Names& access, std::size_t domain = 0);
   /// A window of type 2 onto a piece of the queue pair's region, bound through the queue pair.
   BoundWindow bind_window(DeviceQueuePair& through, std::uint64_t offset, std::uint64_t length,
                           const peer::Names& access);
-  /// The region holds these octets, or the case ends.
+  /// The region holds these bytes, or the case ends.
   void holds(const peer::Region& region, std::uint64_t offset, const std::string& expected);
   /// The device refuses what was asked of its verbs, or the case ends.
   template <class T>
@@ -117,15 +117,15 @@ class DeviceBench {
 
 /// A queue pair of the device, with memory and a completion queue.
 struct DeviceQueuePair {
-  explicit DeviceQueuePair(DeviceBench& at, std::uint32_t each_receive) : receive_octets(each_receive), device_(&at) {}
+  explicit DeviceQueuePair(DeviceBench& at, std::uint32_t each_receive) : receive_bytes(each_receive), device_(&at) {}
 
   peer::CompletionQueue cq;
   const peer::CompletionQueue* shared_cq = nullptr;  ///< in place of it, where there is one
   peer::Region region;                               ///< for READs, WRITEs and atomics of both sides
-  peer::Region inbox;                                ///< receive request n has octets n * receive_octets and on
+  peer::Region inbox;                                ///< receive request n has bytes n * receive_bytes and on
   peer::SharedReceiveQueue srq;  ///< where receive requests go, if there is one; outlives the queue pair
   peer::QueuePair qp;
-  std::uint32_t receive_octets;
+  std::uint32_t receive_bytes;
 
   [[nodiscard]] const peer::CompletionQueue& completions() const { return shared_cq ? *shared_cq : cq; }
   /// For a work request of the device: memory of the region.
@@ -154,11 +154,11 @@ struct DeviceQueuePair {
   void flushes(std::uint64_t first, std::uint64_t last);
   /// The queue pair is in this state within the usual patience.
   void is_in(const std::string& state);
-  /// The region holds these octets.
+  /// The region holds these bytes.
   void holds(std::uint64_t offset, const std::string& expected);
   /// The receive request's memory does.
   void received(std::uint64_t wr_id, const std::string& expected);
-  void fill(std::uint64_t offset, const std::string& octets);
+  void fill(std::uint64_t offset, const std::string& bytes);
 
  private:
   peer::Completion completes_badly(std::uint64_t wr_id, bool or_flushed);

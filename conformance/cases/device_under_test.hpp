@@ -72,7 +72,7 @@ struct DeviceUnderTest {
   std::function<void(const MpaWishes&)> wish{};
   /// Whether queue pairs that are made from now on have RFC 7306. Likewise.
   std::function<void(bool)> switch_extensions{};
-  /// Its TCP segments have so many octets from now on, as if the path's MTU had changed. Likewise. RFC 5044, 4.5.
+  /// Its TCP segments have so many bytes from now on, as if the path's MTU had changed. Likewise. RFC 5044, 4.5.
   std::function<void(std::uint32_t)> change_segments{};
 
   [[nodiscard]] bool is_iwarp() const { return tcp != nullptr; }

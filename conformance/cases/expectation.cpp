@@ -9,7 +9,7 @@ namespace rdmawire::conformance {
 
 std::string to_string(psn relative) { return fmt::format("{:+}", relative.value); }
 
-std::string octets(std::size_t count, std::uint8_t seed) {
+std::string pattern_bytes(std::size_t count, std::uint8_t seed) {
   std::string result(count, '\0');
   for (std::size_t i = 0; i < count; ++i) result[i] = static_cast<char>(static_cast<std::uint8_t>(seed + i + (i >> 8)));
   return result;
@@ -71,7 +71,7 @@ std::string Seen::text() const {
   if (op->operation != Operation::acknowledge && has_aeth && kind() != syndrome_kind::ack)
     text += fmt::format(", {}", name_of_syndrome(kind(), code()));
   if (has_aeth) text += fmt::format(", MSN {}", msn);
-  if (op->payload) text += fmt::format(", {} octets", payload.size());
+  if (op->payload) text += fmt::format(", {} bytes", payload.size());
   if (const Layer* mad = stack.find(info<Mad>); mad && mad != &stack.layers().back())
     text += fmt::format(", {}", (mad + 1)->header->title);
   return text;
@@ -82,7 +82,7 @@ Expectation Expectation::msn(std::uint32_t value) const {
 }
 
 Expectation Expectation::carrying(const std::string& payload) const {
-  return where(fmt::format("with the {} octets asked for", payload.size()), [payload](const Seen& seen) {
+  return where(fmt::format("with the {} bytes asked for", payload.size()), [payload](const Seen& seen) {
     return std::equal(seen.payload.begin(), seen.payload.end(), payload.begin(), payload.end(),
                       [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
   });
@@ -153,7 +153,7 @@ Expectation request(Operation operation, Position position, psn at) {
 
 Expectation a_read(psn at, std::uint32_t length, std::uint64_t va) {
   return request(Operation::rdma_read_request, Position::only, at)
-      .where(fmt::format("{} octets from {:#x}", length, va), [length, va](const Seen& seen) {
+      .where(fmt::format("{} bytes from {:#x}", length, va), [length, va](const Seen& seen) {
         const auto reth = seen.stack.get<Reth>();
         return reth && reth->get<"length">() == length && reth->get<"va">() == va;
       });

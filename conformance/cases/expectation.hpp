@@ -104,7 +104,7 @@ inline Expectation a_send(psn at, Position position = Position::only) { return r
 inline Expectation a_write(psn at, Position position = Position::only) {
   return request(Operation::rdma_write, position, at);
 }
-/// A READ of the device that asks for so many octets, from `va` on.
+/// A READ of the device that asks for so many bytes, from `va` on.
 Expectation a_read(psn at, std::uint32_t length, std::uint64_t va);
 inline Expectation a_fetch_add(psn at) { return request(Operation::fetch_add, Position::only, at); }
 Expectation cnp();

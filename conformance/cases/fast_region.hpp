@@ -18,7 +18,7 @@ class FastRegion {
   FastRegion& operator=(const FastRegion&) = delete;
   ~FastRegion();
 
-  /// The key of the n-th registration: its lowest octet is the consumer's.
+  /// The key of the n-th registration: its lowest byte is the consumer's.
   [[nodiscard]] std::uint32_t key(std::uint32_t n) const { return (key_ & ~0xffU) | ((key_ + n) & 0xffU); }
   /// Registers all of it under key(n), or the case ends.
   void registers(DeviceQueuePair& through, std::uint64_t wr_id, std::uint32_t n) const;

@@ -20,7 +20,7 @@ void forged_source(Bench& bench) {
 }
 void forged_write(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
-  qp.drops(qp.write_only(psn(+0), qp.at(0, 0, octets(8)))
+  qp.drops(qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(8)))
                .with<Ipv4, "src">(ipv4_of(qp.path.tester_address) ^ 1, "from another address"));
   qp.holds(0, std::string(8, '\0'));
 }

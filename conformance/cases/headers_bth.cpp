@@ -9,7 +9,7 @@
 namespace rdmawire::conformance {
 namespace {
 
-const std::string payload = octets(16);
+const std::string payload = pattern_bytes(16);
 
 void accepted(Bench& bench, const std::function<Stimulus(const Stimulus&)>& change) {
   Connected& qp = bench.rc({.receives = 1});
@@ -125,29 +125,29 @@ void rc_to_uc(Bench& bench) {
   qp.completes(0);
 }
 
-// Pad octets may be anything, and are not delivered.
+// Pad bytes may be anything, and are not delivered.
 void padded(Bench& bench, std::size_t length) {
   Connected& qp = bench.rc({.receives = 1});
-  const std::string odd = octets(length);
+  const std::string odd = pattern_bytes(length);
   bench >> qp.send_only(psn(+0), odd)
                .changed([&](Frame& frame) { frame.pad = std::vector<std::uint8_t>((4 - length % 4) % 4, 0xee); },
-                        "with pad octets 0xEE");
+                        "with pad bytes 0xEE");
   bench << ack(psn(+0)).msn(1);
   const peer::Completion completion = qp.completes(0);
   bench.require(completion.byte_len == length, fmt::format("byte_len {}", length),
                 fmt::format("byte_len {}", completion.byte_len));
   qp.received(0, odd + std::string(4, '\0'));
 }
-void one_pad_octet(Bench& bench) { padded(bench, 7); }
-void two_pad_octets(Bench& bench) { padded(bench, 6); }
-void three_pad_octets(Bench& bench) { padded(bench, 5); }
-void three_pad_octets_in_a_write(Bench& bench) {
+void one_pad_byte(Bench& bench) { padded(bench, 7); }
+void two_pad_bytes(Bench& bench) { padded(bench, 6); }
+void three_pad_bytes(Bench& bench) { padded(bench, 5); }
+void three_pad_bytes_in_a_write(Bench& bench) {
   Connected& qp = bench.rc();
   qp.fill(0, std::string(8, '\x44'));
-  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(5)))
-               .changed([](Frame& frame) { frame.pad = std::vector<std::uint8_t>(3, 0xee); }, "with pad octets 0xEE");
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(5)))
+               .changed([](Frame& frame) { frame.pad = std::vector<std::uint8_t>(3, 0xee); }, "with pad bytes 0xEE");
   bench << ack(psn(+0)).msn(1);
-  qp.holds(0, octets(5) + std::string(3, '\x44'));
+  qp.holds(0, pattern_bytes(5) + std::string(3, '\x44'));
 }
 
 }  // namespace
@@ -175,10 +175,10 @@ std::span<const Case> headers_bth_cases() {
       {.rule = "bth.receiver.reserved.ignored", .variant = "beside BECN", .run = reserved_of_fecn},
       {.rule = "bth.receiver.reserved.ignored", .variant = "beside AckReq", .run = reserved_of_ack_request},
       {.rule = "bth.receiver.reserved.ignored", .variant = "BECN", .run = becn},
-      {.rule = "bth.receiver.pad.not-delivered", .variant = "1 octet", .run = one_pad_octet},
-      {.rule = "bth.receiver.pad.not-delivered", .variant = "2 octets", .run = two_pad_octets},
-      {.rule = "bth.receiver.pad.not-delivered", .variant = "3 octets", .run = three_pad_octets},
-      {.rule = "bth.receiver.pad.not-delivered", .variant = "WRITE", .run = three_pad_octets_in_a_write},
+      {.rule = "bth.receiver.pad.not-delivered", .variant = "1 byte", .run = one_pad_byte},
+      {.rule = "bth.receiver.pad.not-delivered", .variant = "2 bytes", .run = two_pad_bytes},
+      {.rule = "bth.receiver.pad.not-delivered", .variant = "3 bytes", .run = three_pad_bytes},
+      {.rule = "bth.receiver.pad.not-delivered", .variant = "WRITE", .run = three_pad_bytes_in_a_write},
       {.rule = "bth.receiver.migration.either-accepted", .variant = "0", .run = migreq_0},
       {.rule = "bth.receiver.migration.either-accepted", .variant = "1", .run = migreq_1},
   };

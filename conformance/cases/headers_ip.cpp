@@ -18,7 +18,7 @@ namespace {
 using namespace nlohmann::literals;
 
 // Frames of each kind that a responder sends: an ACK, a READ response with pad, two of several packets.
-/// In a deque, where what was read of a frame keeps pointing at its octets.
+/// In a deque, where what was read of a frame keeps pointing at its bytes.
 std::deque<Seen> some_frames(Bench& bench, ConnectOptions options = {}) {
   options.receives = 1;
   options.mtu = 256;
@@ -81,8 +81,8 @@ void never_marked(Bench& bench) {
 }
 
 // IP and UDP lengths count to the end of the ICRC. CA17-6, CA17-15, CA17-21
-constexpr std::size_t ethernet_octets = 14, ipv4_octets = 20;
-/// UDP, BTH, AETH, payload with pad, ICRC: of the ACK, and of the READ responses with 5, 256 and 1 octets.
+constexpr std::size_t ethernet_bytes = 14, ipv4_bytes = 20;
+/// UDP, BTH, AETH, payload with pad, ICRC: of the ACK, and of the READ responses with 5, 256 and 1 bytes.
 constexpr std::uint64_t udp_lengths[] = {8 + 12 + 4 + 4, 8 + 12 + 4 + 8 + 4, 8 + 12 + 4 + 256 + 4, 8 + 12 + 4 + 4 + 4};
 void lengths_are(Bench& bench, Over over, std::uint64_t (*length)(const Seen&), std::uint64_t more_than_udp) {
   const std::deque<Seen> frames = some_frames(bench, {.over = over});
@@ -92,7 +92,7 @@ void lengths_are(Bench& bench, Over over, std::uint64_t (*length)(const Seen&), 
                   fmt::format("{} in {}", found, frames[i].text()));
   }
 }
-void total_length(Bench& bench) { lengths_are(bench, Over::ipv4, field_of<Ipv4, "total_length">, ipv4_octets); }
+void total_length(Bench& bench) { lengths_are(bench, Over::ipv4, field_of<Ipv4, "total_length">, ipv4_bytes); }
 void payload_length(Bench& bench) { lengths_are(bench, Over::ipv6, field_of<Ipv6, "payload_length">, 0); }
 void udp_length_over_ipv4(Bench& bench) { lengths_are(bench, Over::ipv4, field_of<Udp, "length">, 0); }
 void udp_length_over_ipv6(Bench& bench) { lengths_are(bench, Over::ipv6, field_of<Udp, "length">, 0); }
@@ -138,7 +138,7 @@ void ipv4_addresses(Bench& bench) { addresses_of_ipv4(bench, Over::ipv4); }
 void vlan_addresses(Bench& bench) { addresses_of_ipv4(bench, Over::vlan); }
 void ipv6_addresses(Bench& bench) {
   const Path path = bench.way(Over::ipv6).path;
-  constexpr std::size_t source = ethernet_octets + 8, destination = source + 16;
+  constexpr std::size_t source = ethernet_bytes + 8, destination = source + 16;
   for (const Seen& seen : some_frames(bench, {.over = Over::ipv6})) {
     bench.require(std::equal(path.device_address.begin(), path.device_address.end(), seen.bytes.begin() + source),
                   "the selected GID as source address", "another one in " + seen.text());
@@ -151,7 +151,7 @@ void ipv6_addresses(Bench& bench) {
 void one_source_port(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   std::set<std::uint64_t> ports;
-  for (int i = 0; i < 8; ++i) bench >> qp.write_only(psn(i), qp.at(0, 0, octets(8)));
+  for (int i = 0; i < 8; ++i) bench >> qp.write_only(psn(i), qp.at(0, 0, pattern_bytes(8)));
   bench >> qp.read(psn(+8), qp.at(0, 1024));
   while (const auto seen = bench.next(bench.patience().silence)) ports.insert(field_of<Udp, "src_port">(*seen));
   bench.require(ports.size() == 1, "one UDP source port", fmt::format("{}: {}", ports.size(), fmt::join(ports, ", ")));

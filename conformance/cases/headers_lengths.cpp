@@ -13,7 +13,7 @@
 namespace rdmawire::conformance {
 namespace {
 
-constexpr std::size_t ethernet_octets = 14, ipv4_octets = 20, udp_octets = 8, bth_octets = 12, icrc_octets = 4;
+constexpr std::size_t ethernet_bytes = 14, ipv4_bytes = 20, udp_bytes = 8, bth_bytes = 12, icrc_bytes = 4;
 
 // One bit of the ICRC, or of what it covers: no answer. CA17-24
 void flipped(Bench& bench, std::size_t from_end, std::uint8_t bit) {
@@ -22,8 +22,8 @@ void flipped(Bench& bench, std::size_t from_end, std::uint8_t bit) {
                                          "with one bit flipped"));
 }
 void last_bit_of_the_icrc(Bench& bench) { flipped(bench, 1, 1); }
-void first_bit_of_the_icrc(Bench& bench) { flipped(bench, icrc_octets, 0x80); }
-void bit_of_the_payload(Bench& bench) { flipped(bench, icrc_octets + 1, 1); }
+void first_bit_of_the_icrc(Bench& bench) { flipped(bench, icrc_bytes, 0x80); }
+void bit_of_the_payload(Bench& bench) { flipped(bench, icrc_bytes + 1, 1); }
 void no_icrc(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   qp.drops(qp.send_only(psn(+0)).changed([](Frame& f) { f.with_icrc = false; }, "without an ICRC"));
@@ -85,13 +85,13 @@ void ipv6_as_ipv4(Bench& bench) {
 
 // Lengths that contradict the frame or each other; everything else, the ICRC too, is right around them. CA17-6, CA17-21
 std::uint32_t udp_length(const Stimulus& s) {
-  return static_cast<std::uint32_t>(s.bytes().size() - ethernet_octets - ipv4_octets);
+  return static_cast<std::uint32_t>(s.bytes().size() - ethernet_bytes - ipv4_bytes);
 }
 void total_length_off(Bench& bench, int by) {
   Connected& qp = bench.rc({.receives = 1});
   const Stimulus good = qp.send_only(psn(+0));
-  qp.drops(good.with<Ipv4, "total_length">(ipv4_octets + udp_length(good) + static_cast<std::uint64_t>(by),
-                                           fmt::format("with a Total Length that is {:+} octets off", by)));
+  qp.drops(good.with<Ipv4, "total_length">(ipv4_bytes + udp_length(good) + static_cast<std::uint64_t>(by),
+                                           fmt::format("with a Total Length that is {:+} bytes off", by)));
 }
 void total_length_4_more(Bench& bench) { total_length_off(bench, +4); }
 void total_length_4_less(Bench& bench) { total_length_off(bench, -4); }
@@ -99,7 +99,7 @@ void udp_length_off(Bench& bench, int by) {
   Connected& qp = bench.rc({.receives = 1});
   const Stimulus good = qp.send_only(psn(+0));
   qp.drops(good.with<Udp, "length">(udp_length(good) + static_cast<std::uint64_t>(by),
-                                    fmt::format("with a UDP Length that is {:+} octets off", by)));
+                                    fmt::format("with a UDP Length that is {:+} bytes off", by)));
 }
 void udp_length_4_more(Bench& bench) { udp_length_off(bench, +4); }
 void udp_length_4_less(Bench& bench) { udp_length_off(bench, -4); }
@@ -108,21 +108,21 @@ void udp_length_0(Bench& bench) {
   qp.drops(qp.send_only(psn(+0)).with<Udp, "length">(0, "with UDP Length 0"));
 }
 // The datagram goes on behind the ICRC: UDP's end is not IP's.
-void octets_behind_the_icrc(Bench& bench) {
+void bytes_behind_the_icrc(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   const Stimulus good = qp.send_only(psn(+0));
   qp.drops(
-      good.with<Ipv4, "total_length">(ipv4_octets + udp_length(good) + 4, "")
-          .changed([](Frame& frame) { frame.trailer.assign(4, 0); }, "with 4 octets between the ICRC and IP's end"));
+      good.with<Ipv4, "total_length">(ipv4_bytes + udp_length(good) + 4, "")
+          .changed([](Frame& frame) { frame.trailer.assign(4, 0); }, "with 4 bytes between the ICRC and IP's end"));
 }
 
 // Packets shorter than their opcode's headers, pad and ICRC: no answer, and the device works on. They are whole frames
 // with right lengths and a right ICRC; only the headers behind the BTH are missing.
-void runt(Bench& bench, std::uint8_t opcode, std::uint32_t octets_kept) {
+void runt(Bench& bench, std::uint8_t opcode, std::uint32_t bytes_kept) {
   Connected& qp = bench.rc({.receives = 1});
-  qp.drops(qp.request(Operation::send, Position::only, psn(+0), {.payload = octets(octets_kept)})
+  qp.drops(qp.request(Operation::send, Position::only, psn(+0), {.payload = pattern_bytes(bytes_kept)})
                .with<Bth, "opcode">(
-                   opcode, fmt::format("with opcode {:#04x} and {} octets behind the BTH", opcode, octets_kept)));
+                   opcode, fmt::format("with opcode {:#04x} and {} bytes behind the BTH", opcode, bytes_kept)));
 }
 void write_without_reth(Bench& bench) { runt(bench, 0x0a, 0); }
 void write_with_half_a_reth(Bench& bench) { runt(bench, 0x0a, 8); }
@@ -134,19 +134,19 @@ void pad_without_payload(Bench& bench) {
   qp.drops(qp.send_only(psn(+0), "").with<Bth, "pad">(3, "with pad count 3 and no payload"));
 }
 // Cut anywhere: in the UDP header, in the BTH, before the ICRC. IP's length is what is left.
-void cut_to(Bench& bench, std::size_t octets_of_udp) {
+void cut_to(Bench& bench, std::size_t bytes_of_udp) {
   Connected& qp = bench.rc({.receives = 1});
-  const std::size_t length = ipv4_octets + octets_of_udp;
+  const std::size_t length = ipv4_bytes + bytes_of_udp;
   qp.drops(qp.send_only(psn(+0))
                .with<Ipv4, "total_length">(length, "")
-               .with<Udp, "length">(octets_of_udp, "")
-               .damaged([=](std::vector<std::uint8_t>& b) { b.resize(ethernet_octets + length); },
-                        fmt::format("cut to {} octets of UDP", octets_of_udp)));
+               .with<Udp, "length">(bytes_of_udp, "")
+               .damaged([=](std::vector<std::uint8_t>& b) { b.resize(ethernet_bytes + length); },
+                        fmt::format("cut to {} bytes of UDP", bytes_of_udp)));
 }
 void cut_in_udp(Bench& bench) { cut_to(bench, 4); }
-void cut_behind_udp(Bench& bench) { cut_to(bench, udp_octets); }
-void cut_in_the_bth(Bench& bench) { cut_to(bench, udp_octets + 4); }
-void cut_behind_the_bth(Bench& bench) { cut_to(bench, udp_octets + bth_octets); }
+void cut_behind_udp(Bench& bench) { cut_to(bench, udp_bytes); }
+void cut_in_the_bth(Bench& bench) { cut_to(bench, udp_bytes + 4); }
+void cut_behind_the_bth(Bench& bench) { cut_to(bench, udp_bytes + bth_bytes); }
 
 }  // namespace
 
@@ -171,8 +171,8 @@ std::span<const Case> headers_lengths_cases() {
       {.rule = "roce.receiver.length.inconsistent-dropped", .variant = "UDP, less", .run = udp_length_4_less},
       {.rule = "roce.receiver.length.inconsistent-dropped", .variant = "UDP, 0", .run = udp_length_0},
       {.rule = "roce.receiver.length.inconsistent-dropped",
-       .variant = "octets behind the ICRC",
-       .run = octets_behind_the_icrc},
+       .variant = "bytes behind the ICRC",
+       .run = bytes_behind_the_icrc},
       {.rule = "roce.receiver.length.runt-dropped", .variant = "WRITE without RETH", .run = write_without_reth},
       {.rule = "roce.receiver.length.runt-dropped", .variant = "WRITE, half a RETH", .run = write_with_half_a_reth},
       {.rule = "roce.receiver.length.runt-dropped", .variant = "READ, part of a RETH", .run = read_with_half_a_reth},

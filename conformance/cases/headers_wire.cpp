@@ -19,15 +19,15 @@ constexpr std::uint32_t immediate = 0x12345678;
 /// things by the same port. The BTH stands where RoCEv2 has it.
 using Datagram = std::span<const std::uint8_t>;
 bool acknowledges(Datagram ip, const Connected& qp) {
-  constexpr std::size_t udp_header = 8, bth_octets = 12;
+  constexpr std::size_t udp_header = 8, bth_bytes = 12;
   constexpr std::uint8_t rc_acknowledge = 0x11;
   const std::size_t at = (ip[0] & 15U) * std::size_t{4} + udp_header;
-  if (ip.size() < at + bth_octets) return false;
-  const Datagram bth = ip.subspan(at, bth_octets);
+  if (ip.size() < at + bth_bytes) return false;
+  const Datagram bth = ip.subspan(at, bth_bytes);
   return bth[0] == rc_acknowledge && (bth[5] << 16U | bth[6] << 8U | bth[7]) == static_cast<int>(qp.tester_qpn);
 }
 
-/// The next frames of the device as they come, read by nobody: the IP datagram is octets from 14 on.
+/// The next frames of the device as they come, read by nobody: the IP datagram is bytes from 14 on.
 void each_datagram(Bench& bench, const std::function<void(Datagram)>& judge) {
   Connected& qp = bench.rc({.receives = 1});
   bench >> qp.send_only(psn(+0));
@@ -36,12 +36,12 @@ void each_datagram(Bench& bench, const std::function<void(Datagram)>& judge) {
   while (!any || bench.now() < until) {
     const auto received = bench.wire().receive(any ? bench.now() + bench.patience().silence : until);
     if (!received || !*received) break;
-    const auto& octets = (*received)->frame;
+    const auto& bytes = (*received)->frame;
     constexpr std::size_t ethernet = 14, shortest = ethernet + 20;
-    if (octets.size() < shortest || octets[12] != 0x08 || octets[13] != 0x00) continue;
-    const Datagram datagram(octets.data() + ethernet, octets.size() - ethernet);
+    if (bytes.size() < shortest || bytes[12] != 0x08 || bytes[13] != 0x00) continue;
+    const Datagram datagram(bytes.data() + ethernet, bytes.size() - ethernet);
     if (!acknowledges(datagram, qp)) continue;
-    bench.record(Step::Kind::received, "the device's ACK, over IPv4", octets);
+    bench.record(Step::Kind::received, "the device's ACK, over IPv4", bytes);
     any = true;
     judge(datagram);
   }
@@ -52,7 +52,7 @@ void each_datagram(Bench& bench, const std::function<void(Datagram)>& judge) {
 void protocol_is_udp(Bench& bench) {
   each_datagram(bench, [&](Datagram ip) { bench.require(ip[9] == 17, "IP protocol 17", fmt::format("{}", ip[9])); });
 }
-// CA17-20. The port stands in octets 2 and 3 behind the IP header.
+// CA17-20. The port stands in bytes 2 and 3 behind the IP header.
 void port_is_4791(Bench& bench) {
   each_datagram(bench, [&](Datagram ip) {
     const std::size_t udp = (ip[0] & 15U) * std::size_t{4};
@@ -99,7 +99,7 @@ void credits_or_none(Bench& bench) {
   Connected& qp = bench.rc({.receives = 4});
   bool used = false, unused = false;
   for (int i = 0; i < 8; ++i) {
-    bench >> qp.write_only(psn(i), qp.at(0, 0, octets(8)));
+    bench >> qp.write_only(psn(i), qp.at(0, 0, pattern_bytes(8)));
     const Seen seen = bench.wait(ack(psn(i)));
     (seen.code() == not_used ? unused : used) = true;
   }
@@ -109,12 +109,12 @@ void credits_or_none(Bench& bench) {
 // A message of three packets: the first two are full, each takes one PSN, and the next message goes on behind it.
 void three_packets_then_one(Bench& bench, Connected& qp) {
   qp.device_sends(0, {.length = 700});
-  const auto holds = [](std::size_t octets) {
-    return [octets](const Seen& seen) { return seen.payload.size() == octets; };
+  const auto holds = [](std::size_t bytes) {
+    return [bytes](const Seen& seen) { return seen.payload.size() == bytes; };
   };
-  bench << a_send(psn(+0), Position::first).where("256 octets", holds(256));
-  bench << a_send(psn(+1), Position::middle).where("256 octets", holds(256));
-  bench << a_send(psn(+2), Position::last).where("188 octets", holds(188));
+  bench << a_send(psn(+0), Position::first).where("256 bytes", holds(256));
+  bench << a_send(psn(+1), Position::middle).where("256 bytes", holds(256));
+  bench << a_send(psn(+2), Position::last).where("188 bytes", holds(188));
   qp.device_sends(1);
   bench << a_send(psn(+3));
 }
@@ -124,9 +124,9 @@ void psn_of_uc(Bench& bench) { three_packets_then_one(bench, bench.uc({.mtu = 25
 // What is lost comes again as it was: payload, immediate data, operands.
 void again_with_immediate(Bench& bench) {
   Connected& qp = bench.rc({.timeout = 20});
-  qp.fill(0, octets(8));
+  qp.fill(0, pattern_bytes(8));
   qp.post({.opcode = "send_imm", .wr_id = 0, .sges = {qp.piece(0, 8)}, .imm = immediate});
-  const Expectation same = a_send(psn(+0)).carrying(octets(8)).where("the immediate data", [](const Seen& seen) {
+  const Expectation same = a_send(psn(+0)).carrying(pattern_bytes(8)).where("the immediate data", [](const Seen& seen) {
     const auto data = seen.stack.get<ImmDt>();
     return data && data->get<"data">() == immediate;
   });

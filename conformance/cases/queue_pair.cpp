@@ -100,7 +100,7 @@ Stimulus TesterQueuePair::compose(std::uint8_t opcode, Psn absolute, psn at, con
   frame.payload.assign(operands.payload.begin(), operands.payload.end());
   std::string text = op.known ? std::string(op.name) : fmt::format("opcode {:#04x}", opcode);
   text += fmt::format(", PSN {}", to_string(at));
-  if (!operands.payload.empty()) text += fmt::format(", {} octets", operands.payload.size());
+  if (!operands.payload.empty()) text += fmt::format(", {} bytes", operands.payload.size());
   return {std::move(frame), std::move(text)};
 }
 

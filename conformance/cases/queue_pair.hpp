@@ -65,7 +65,7 @@ struct TesterQueuePair {
   [[nodiscard]] Stimulus send_first(psn at, const std::string& payload) const;
   [[nodiscard]] Stimulus send_middle(psn at, const std::string& payload) const;
   [[nodiscard]] Stimulus send_last(psn at, const std::string& payload) const;
-  [[nodiscard]] Stimulus send_only(psn at, const std::string& payload = octets(8)) const;
+  [[nodiscard]] Stimulus send_only(psn at, const std::string& payload = pattern_bytes(8)) const;
   [[nodiscard]] Stimulus write_first(psn at, const Operands& operands) const;
   [[nodiscard]] Stimulus write_middle(psn at, const std::string& payload) const;
   [[nodiscard]] Stimulus write_last(psn at, const std::string& payload) const;
@@ -76,7 +76,7 @@ struct TesterQueuePair {
   [[nodiscard]] Stimulus fetch_add(psn at, const Operands& operands) const;
 
   /// A datagram to the device's queue pair.
-  [[nodiscard]] Stimulus datagram(psn at, std::uint32_t qkey, const std::string& payload = octets(8)) const;
+  [[nodiscard]] Stimulus datagram(psn at, std::uint32_t qkey, const std::string& payload = pattern_bytes(8)) const;
   /// A congestion notification for the device's queue pair.
   [[nodiscard]] Stimulus cnp() const;
 

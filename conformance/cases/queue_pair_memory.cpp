@@ -50,7 +50,7 @@ void beyond_the_region(Bench& bench) {
   Connected& qp = bench.rc({.region_access = bindable});
   const peer::MemoryWindow window = window_of(bench);
   is_not_bound(bench, qp, bind(window, qp.region, {{"addr", qp.region.addr() + qp.region.size() - 63}}),
-               "a window one octet beyond its region");
+               "a window one byte beyond its region");
 }
 void around_the_address_space(Bench& bench) {
   Connected& qp = bench.rc({.region_access = bindable});
@@ -96,7 +96,7 @@ void no_write_through_a_window_for_reading(Bench& bench) {
   const std::uint32_t key = bench.bound_window(qp, 0, 64, {"remote_read"});
   bench >> qp.read(psn(+0), {.va = qp.region.addr(), .rkey = key, .length = 8});
   bench << read_response(Position::only, psn(+0));
-  bench >> qp.write_only(psn(+1), {.payload = octets(8), .va = qp.region.addr(), .rkey = key});
+  bench >> qp.write_only(psn(+1), {.payload = pattern_bytes(8), .va = qp.region.addr(), .rkey = key});
   bench << nak_remote_access(psn(+1));
   qp.holds(0, std::string(8, '\0'));
 }

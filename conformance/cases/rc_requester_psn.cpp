@@ -39,7 +39,7 @@ void psns_wrap(Bench& bench) {
   qp.completes(1);
 }
 
-void a_message_without_octets_is_one_packet(Bench& bench) {
+void a_message_without_bytes_is_one_packet(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_sends(0, {.length = 0});
   qp.device_writes(1, {.length = 0});
@@ -100,24 +100,24 @@ std::vector<peer::Piece> longest(const Connected& qp, std::uint32_t more) {
 }
 constexpr std::uint64_t long_region = (std::uint64_t{1} << 26) + 4096;
 
-// C9-94: a message has up to 2^31 octets. Its RETH says so; nobody waits for all of it.
+// C9-94: a message has up to 2^31 bytes. Its RETH says so; nobody waits for all of it.
 void the_longest_message_is_sent(Bench& bench) {
-  Connected& qp = bench.rc({.region_octets = long_region, .timeout = patient, .send_sge = 32});
+  Connected& qp = bench.rc({.region_bytes = long_region, .timeout = patient, .send_sge = 32});
   qp.post({.opcode = "write", .wr_id = 0, .sges = longest(qp, 0), .remote_addr = tester_memory, .rkey = tester_rkey});
   const auto seen = bench.next();
   if (!seen) {
     const auto completions = bench.take(qp.cq.poll(1, bench.silence_time()), "poll for a completion");
-    bench.require(false, "a WRITE of 2^31 octets", completions.empty() ? "nothing" : completions.front().status);
+    bench.require(false, "a WRITE of 2^31 bytes", completions.empty() ? "nothing" : completions.front().status);
   }
   const bool begins = seen->op->known && seen->op->operation == Operation::rdma_write &&
                       seen->op->position == Position::first && seen->at == psn(+0);
   const auto reth = seen->stack.get<Reth>();
-  bench.require(begins && reth && reth->get<"length">() == std::uint64_t{1} << 31, "a WRITE of 2^31 octets",
+  bench.require(begins && reth && reth->get<"length">() == std::uint64_t{1} << 31, "a WRITE of 2^31 bytes",
                 seen->text());
 }
 
 void a_longer_message_is_not(Bench& bench) {
-  Connected& qp = bench.rc({.region_octets = long_region, .timeout = patient, .send_sge = 32});
+  Connected& qp = bench.rc({.region_bytes = long_region, .timeout = patient, .send_sge = 32});
   const auto posted = qp.qp.post_send(
       {{.opcode = "write", .wr_id = 0, .sges = longest(qp, 1), .remote_addr = tester_memory, .rkey = tester_rkey}});
   bench << silence();
@@ -136,14 +136,14 @@ std::span<const Case> rc_requester_psn_cases() {
       {.rule = "rc.requester.psn.increments", .variant = "packets", .role = requester, .run = one_more_for_each_packet},
       {.rule = "rc.requester.psn.increments", .variant = "modulo 2^24", .role = requester, .run = psns_wrap},
       {.rule = "rc.requester.psn.increments",
-       .variant = "no octets",
+       .variant = "no bytes",
        .role = requester,
-       .run = a_message_without_octets_is_one_packet},
+       .run = a_message_without_bytes_is_one_packet},
       {.rule = "rc.requester.psn.read-takes-responses",
        .role = requester,
        .run = a_read_takes_the_psns_of_its_response},
       {.rule = "rc.requester.psn.read-takes-responses",
-       .variant = "no octets",
+       .variant = "no bytes",
        .role = requester,
        .run = a_read_of_nothing_takes_one},
       {.rule = "rc.requester.ack-request.on-last",

@@ -16,9 +16,9 @@ Connected& three_packets_asked(Bench& bench, std::uint8_t timeout) {
   bench << a_read(psn(+0), 700, tester_memory);
   return qp;
 }
-std::string part(std::size_t index) { return octets(700).substr(index * 256, 256); }
+std::string part(std::size_t index) { return pattern_bytes(700).substr(index * 256, 256); }
 
-// An ACK is no answer to a READ: its octets are still missing.
+// An ACK is no answer to a READ: its bytes are still missing.
 void an_ack_is_no_response(Bench& bench) {
   Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
   qp.device_reads(0);
@@ -35,9 +35,9 @@ void the_response_was_lost(Bench& bench) {
   bench << a_read(psn(+0), 8, tester_memory) << a_send(psn(+1));
   bench >> qp.ack(psn(+1), 2);
   bench << a_read(psn(+0), 8, tester_memory);
-  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(8));
   qp.completes(0);
-  qp.holds(0, octets(8));
+  qp.holds(0, pattern_bytes(8));
 }
 
 void the_second_response_tells_of_the_first(Bench& bench) {
@@ -45,7 +45,7 @@ void the_second_response_tells_of_the_first(Bench& bench) {
   qp.device_reads(0);
   qp.device_reads(1, {.offset = 64});
   bench << a_read(psn(+0), 8, tester_memory) << a_read(psn(+1), 8, tester_memory);
-  bench >> qp.read_response(Position::only, psn(+1), 2, octets(8));
+  bench >> qp.read_response(Position::only, psn(+1), 2, pattern_bytes(8));
   bench << a_read(psn(+0), 8, tester_memory);
 }
 
@@ -64,7 +64,7 @@ void a_whole_response(Bench& bench) {
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
       qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::last, psn(+2), 1, part(2));
   qp.completes(0);
-  qp.holds(0, octets(700));
+  qp.holds(0, pattern_bytes(700));
   bench << silence();
 }
 
@@ -86,12 +86,12 @@ void a_first_where_a_last_belongs(Bench& bench) {
   qp.fails_or_is_asked_again(0);
 }
 
-// Fewer octets than were asked for are no response.
+// Fewer bytes than were asked for are no response.
 void short_only(Bench& bench) {
   Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
   qp.device_reads(0, {.length = 64});
   bench << a_read(psn(+0), 64, tester_memory);
-  bench >> qp.read_response(Position::only, psn(+0), 1, octets(60));
+  bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(60));
   qp.fails_or_is_asked_again(0);
 }
 void short_last(Bench& bench) {
@@ -108,26 +108,26 @@ void ends_too_early(Bench& bench) {
   qp.fails_or_is_asked_again(0);
 }
 
-// More octets than were asked for fail the READ, and none is written behind its buffer.
+// More bytes than were asked for fail the READ, and none is written behind its buffer.
 void long_only(Bench& bench) {
   Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
-  qp.fill(64, octets(64, 0x80));
+  qp.fill(64, pattern_bytes(64, 0x80));
   qp.device_reads(0, {.length = 64});
   bench << a_read(psn(+0), 64, tester_memory);
-  bench >> qp.read_response(Position::only, psn(+0), 1, octets(68));
+  bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(68));
   qp.fails(0);
-  qp.holds(64, octets(64, 0x80));
+  qp.holds(64, pattern_bytes(64, 0x80));
 }
 void long_last(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .timeout = hasty, .retry_cnt = 1});
-  qp.fill(700, octets(64, 0x80));
+  qp.fill(700, pattern_bytes(64, 0x80));
   qp.device_reads(0, {.length = 700});
   bench << a_read(psn(+0), 700, tester_memory);
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
       qp.read_response(Position::middle, psn(+1), 1, part(1)) >>
-      qp.read_response(Position::last, psn(+2), 1, octets(192));
+      qp.read_response(Position::last, psn(+2), 1, pattern_bytes(192));
   qp.fails(0);
-  qp.holds(700, octets(64, 0x80));
+  qp.holds(700, pattern_bytes(64, 0x80));
 }
 
 // An answer of another operation is none.
@@ -142,14 +142,14 @@ void read_response_for_a_send(Bench& bench) {
   Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
   qp.device_sends(0);
   bench << a_send(psn(+0));
-  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(8));
   qp.fails_or_is_asked_again(0);
 }
 void read_response_for_an_atomic(Bench& bench) {
   Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
   qp.device_adds(0);
   bench << a_fetch_add(psn(+0));
-  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(8));
   qp.fails_or_is_asked_again(0);
 }
 void atomic_acknowledge_for_a_send(Bench& bench) {
@@ -171,7 +171,7 @@ void reserved_syndrome_of_a_read_response(Bench& bench) {
   Connected& qp = bench.rc({.timeout = hasty, .retry_cnt = 1});
   qp.device_reads(0);
   bench << a_read(psn(+0), 8, tester_memory);
-  bench >> qp.response(read_response_only, psn(+0), 0x40, 1, octets(8));
+  bench >> qp.response(read_response_only, psn(+0), 0x40, 1, pattern_bytes(8));
   qp.fails_or_is_asked_again(0);
 }
 
@@ -181,12 +181,12 @@ void one_read_at_a_time(Bench& bench) {
   qp.device_reads(0);
   qp.device_reads(1, {.offset = 64});
   bench << a_read(psn(+0), 8, tester_memory) << silence();
-  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(8));
   bench << a_read(psn(+1), 8, tester_memory);
-  bench >> qp.read_response(Position::only, psn(+1), 2, octets(8, 9));
+  bench >> qp.read_response(Position::only, psn(+1), 2, pattern_bytes(8, 9));
   qp.completes(0);
   qp.completes(1);
-  qp.holds(64, octets(8, 9));
+  qp.holds(64, pattern_bytes(8, 9));
 }
 void reads_and_atomics_count_together(Bench& bench) {
   Connected& qp = bench.rc({.own_reads = 2, .timeout = patient});
@@ -194,7 +194,7 @@ void reads_and_atomics_count_together(Bench& bench) {
   qp.device_adds(1, {.offset = 64});
   qp.device_reads(2, {.offset = 128});
   bench << a_read(psn(+0), 8, tester_memory) << a_fetch_add(psn(+1)) << silence();
-  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(8));
   bench << a_read(psn(+2), 8, tester_memory) << silence();
 }
 
@@ -204,7 +204,7 @@ void fence_behind_a_read(Bench& bench) {
   qp.device_reads(0);
   qp.device_sends(1, {.flags = {"signaled", "fence"}});
   bench << a_read(psn(+0), 8, tester_memory) << silence();
-  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(8));
   bench << a_send(psn(+1));
 }
 void fence_behind_an_atomic(Bench& bench) {
@@ -230,7 +230,7 @@ void the_rest_is_asked_for(Bench& bench) {
   bench >> qp.read_response(Position::first, psn(+1), 1, part(1)) >>
       qp.read_response(Position::last, psn(+2), 1, part(2));
   qp.completes(0);
-  qp.holds(0, octets(700));
+  qp.holds(0, pattern_bytes(700));
 }
 void the_last_packet_is_asked_for(Bench& bench) {
   Connected& qp = three_packets_asked(bench, 16);
@@ -239,32 +239,32 @@ void the_last_packet_is_asked_for(Bench& bench) {
   bench << a_read(psn(+2), 700 - 512, tester_memory + 512);
   bench >> qp.read_response(Position::only, psn(+2), 1, part(2));
   qp.completes(0);
-  qp.holds(0, octets(700));
+  qp.holds(0, pattern_bytes(700));
 }
 
 // What came already does not come again.
 void the_first_packet_twice(Bench& bench) {
   Connected& qp = three_packets_asked(bench, patient);
   bench >> qp.read_response(Position::first, psn(+0), 1, part(0)) >>
-      qp.read_response(Position::first, psn(+0), 1, octets(256, 0x77)) >>
+      qp.read_response(Position::first, psn(+0), 1, pattern_bytes(256, 0x77)) >>
       qp.read_response(Position::middle, psn(+1), 1, part(1)) >> qp.read_response(Position::last, psn(+2), 1, part(2));
   qp.completes(0);
-  qp.holds(0, octets(700));
+  qp.holds(0, pattern_bytes(700));
 }
 void a_whole_response_twice(Bench& bench) {
   Connected& qp = bench.rc({.timeout = patient});
   qp.device_reads(0);
   bench << a_read(psn(+0), 8, tester_memory);
-  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(8));
   qp.completes(0);
   qp.device_reads(1, {.offset = 64});
   bench << a_read(psn(+1), 8, tester_memory);
-  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8, 0x77));
+  bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(8, 0x77));
   qp.completes_nothing();
-  bench >> qp.read_response(Position::only, psn(+1), 2, octets(8, 9));
+  bench >> qp.read_response(Position::only, psn(+1), 2, pattern_bytes(8, 9));
   qp.completes(1);
-  qp.holds(0, octets(8));
-  qp.holds(64, octets(8, 9));
+  qp.holds(0, pattern_bytes(8));
+  qp.holds(64, pattern_bytes(8, 9));
 }
 
 // What is missing in the middle is asked for again from there on, at the timeout at the latest.
@@ -276,7 +276,7 @@ void the_middle_is_missing(Bench& bench) {
   bench >> qp.read_response(Position::first, psn(+1), 1, part(1)) >>
       qp.read_response(Position::last, psn(+2), 1, part(2));
   qp.completes(0);
-  qp.holds(0, octets(700));
+  qp.holds(0, pattern_bytes(700));
 }
 void the_first_is_missing(Bench& bench) {
   Connected& qp = three_packets_asked(bench, hasty);
@@ -307,7 +307,7 @@ void an_error_between_responses(Bench& bench) {
 void local_invalidate_waits(Bench& bench) {
   Connected& qp =
       bench.rc({.region_access = {"local_write", "remote_write", "remote_read", "mw_bind"}, .timeout = patient});
-  qp.fill(0, octets(64));
+  qp.fill(0, pattern_bytes(64));
   const peer::MemoryWindow window = bench.take(bench.domain().memory_window(2), "a memory window of type 2");
   const std::uint32_t key = (window.rkey() & ~0xffU) | 0x5a;
   qp.post({.opcode = "bind_mw",
@@ -322,8 +322,8 @@ void local_invalidate_waits(Bench& bench) {
   qp.post({.opcode = "local_inv", .wr_id = 2, .invalidate_rkey = key, .flags = {"signaled", "fence"}});
   bench << a_read(psn(+0), 8, tester_memory);
   bench >> qp.read(psn(+0), {.va = qp.region.addr(), .rkey = key, .length = 8});
-  bench << read_response(Position::only, psn(+0)).carrying(octets(8));
-  bench >> qp.read_response(Position::only, psn(+0), 1, octets(8));
+  bench << read_response(Position::only, psn(+0)).carrying(pattern_bytes(8));
+  bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(8));
   qp.completes(1);
   qp.completes(2);
   bench >> qp.read(psn(+1), {.va = qp.region.addr(), .rkey = key, .length = 8});

@@ -13,12 +13,12 @@ constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s: what is sent agai
 /// A SEND of three packets, which have left.
 Connected& three_packets_sent(Bench& bench, std::int64_t first = -1) {
   Connected& qp = bench.rc({.mtu = 256, .timeout = patient, .device_psn = first});
-  qp.fill(0, octets(700));
+  qp.fill(0, pattern_bytes(700));
   qp.device_sends(0, {.length = 700});
   bench << a_send(psn(+0), Position::first) << a_send(psn(+1), Position::middle) << a_send(psn(+2), Position::last);
   return qp;
 }
-std::string part(std::size_t index) { return octets(700).substr(index * 256, 256); }
+std::string part(std::size_t index) { return pattern_bytes(700).substr(index * 256, 256); }
 
 // A NAK for a sequence error names the PSN that is missing: from there on everything is sent again.
 void the_first_was_lost(Bench& bench) {

@@ -8,7 +8,7 @@ namespace {
 // An expected request with AckReq draws an ACK with its own PSN, and the message counts. C9-148, 9.7.5
 void send_is_acknowledged(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
-  const std::string payload = octets(100);
+  const std::string payload = pattern_bytes(100);
   bench >> qp.send_only(psn(+0), payload);
   bench << ack(psn(+0)).msn(1);
   qp.completes(0);
@@ -17,7 +17,7 @@ void send_is_acknowledged(Bench& bench) {
 
 void write_is_acknowledged(Bench& bench) {
   Connected& qp = bench.rc();
-  const std::string payload = octets(100);
+  const std::string payload = pattern_bytes(100);
   bench >> qp.write_only(psn(+0), qp.at(16, 0, payload));
   bench << ack(psn(+0)).msn(1);
   qp.holds(16, payload);
@@ -28,12 +28,12 @@ void empty_send_is_acknowledged(Bench& bench) {
   bench >> qp.send_only(psn(+0), "");
   bench << ack(psn(+0)).msn(1);
   const peer::Completion completion = qp.completes(0);
-  bench.require(completion.byte_len == 0, "0 octets received", std::to_string(completion.byte_len));
+  bench.require(completion.byte_len == 0, "0 bytes received", std::to_string(completion.byte_len));
 }
 
 void send_of_the_path_mtu(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
-  const std::string payload = octets(1024);
+  const std::string payload = pattern_bytes(1024);
   bench >> qp.send_only(psn(+0), payload);
   bench << ack(psn(+0)).msn(1);
   qp.completes(0);
@@ -49,8 +49,8 @@ void one_ack_for_two(Bench& bench) {
 
 void one_ack_for_a_message(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .receives = 1});
-  bench >> qp.send_first(psn(+0), octets(256)).without_ack_request();
-  bench >> qp.send_middle(psn(+1), octets(256)).without_ack_request() >> qp.send_last(psn(+2), octets(1));
+  bench >> qp.send_first(psn(+0), pattern_bytes(256)).without_ack_request();
+  bench >> qp.send_middle(psn(+1), pattern_bytes(256)).without_ack_request() >> qp.send_last(psn(+2), pattern_bytes(1));
   bench << acknowledged(psn(+2)).msn(1) << silence();
 }
 
@@ -63,29 +63,29 @@ void acknowledged_once(Bench& bench) {
 
 void acknowledged_inside_a_message(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .receives = 1});
-  bench >> qp.send_first(psn(+0), octets(256));
+  bench >> qp.send_first(psn(+0), pattern_bytes(256));
   bench << ack(psn(+0)).msn(0);  // the message is not complete
-  bench >> qp.send_last(psn(+1), octets(8));
+  bench >> qp.send_last(psn(+1), pattern_bytes(8));
   bench << ack(psn(+1)).msn(1) << silence();
 }
 
 // MSN is 0 when connected: an ACK before the first message's end says so, and the one for its end says 1. C9-148
 void msn_begins(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
-  bench >> qp.write_first(psn(+0), qp.at(0, 512, octets(256)));
+  bench >> qp.write_first(psn(+0), qp.at(0, 512, pattern_bytes(256)));
   bench << ack(psn(+0)).msn(0);
-  bench >> qp.write_last(psn(+1), octets(256));
+  bench >> qp.write_last(psn(+1), pattern_bytes(256));
   bench << ack(psn(+1)).msn(1);
 }
 
 // A message counts once, however many packets it has. C9-148
 void msn_of_a_long_write(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
-  bench >> qp.write_first(psn(+0), qp.at(0, 1024, octets(256))).without_ack_request();
-  bench >> qp.write_middle(psn(+1), octets(256)).without_ack_request();
-  bench >> qp.write_middle(psn(+2), octets(256)).without_ack_request() >> qp.write_last(psn(+3), octets(256));
+  bench >> qp.write_first(psn(+0), qp.at(0, 1024, pattern_bytes(256))).without_ack_request();
+  bench >> qp.write_middle(psn(+1), pattern_bytes(256)).without_ack_request();
+  bench >> qp.write_middle(psn(+2), pattern_bytes(256)).without_ack_request() >> qp.write_last(psn(+3), pattern_bytes(256));
   bench << acknowledged(psn(+3)).msn(1);
-  bench >> qp.write_only(psn(+4), qp.at(0, 0, octets(8)));
+  bench >> qp.write_only(psn(+4), qp.at(0, 0, pattern_bytes(8)));
   bench << ack(psn(+4)).msn(2);
 }
 
@@ -94,7 +94,7 @@ void msn_after_a_long_read(Bench& bench) {
   bench >> qp.read(psn(+0), qp.at(0, 768));
   bench << read_response(Position::first, psn(+0)) << read_response(Position::middle, psn(+1))
         << read_response(Position::last, psn(+2)).msn(1);
-  bench >> qp.write_only(psn(+3), qp.at(0, 0, octets(8)));
+  bench >> qp.write_only(psn(+3), qp.at(0, 0, pattern_bytes(8)));
   bench << ack(psn(+3)).msn(2);
 }
 
@@ -133,7 +133,7 @@ void msn_after_a_duplicate_read(Bench& bench) {
   bench << read_response(Position::only, psn(+0)).msn(1);
   bench >> qp.read(psn(+0), qp.at(0, 8));
   bench << read_response(Position::only, psn(+0)).msn(1);
-  bench >> qp.write_only(psn(+1), qp.at(0, 0, octets(8)));
+  bench >> qp.write_only(psn(+1), qp.at(0, 0, pattern_bytes(8)));
   bench << ack(psn(+1)).msn(2);
 }
 
@@ -148,12 +148,12 @@ void responses_in_order(Bench& bench) {
 // What stands behind a READ is executed behind it: the READ sees memory as it was before. 9.5
 void write_behind_a_read(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
-  const std::string before = octets(512, 7);
+  const std::string before = pattern_bytes(512, 7);
   qp.fill(0, before);
-  bench >> qp.read(psn(+0), qp.at(0, 512)) >> qp.write_only(psn(+2), qp.at(256, 0, octets(256, 99)));
+  bench >> qp.read(psn(+0), qp.at(0, 512)) >> qp.write_only(psn(+2), qp.at(256, 0, pattern_bytes(256, 99)));
   bench << read_response(Position::first, psn(+0)).carrying(before.substr(0, 256))
         << read_response(Position::last, psn(+1)).carrying(before.substr(256)) << ack(psn(+2)).msn(2);
-  qp.holds(256, octets(256, 99));
+  qp.holds(256, pattern_bytes(256, 99));
 }
 
 void send_behind_a_read(Bench& bench) {
@@ -164,7 +164,7 @@ void send_behind_a_read(Bench& bench) {
 
 void read_behind_a_write(Bench& bench) {
   Connected& qp = bench.rc();
-  const std::string payload = octets(64, 33);
+  const std::string payload = pattern_bytes(64, 33);
   bench >> qp.write_only(psn(+0), qp.at(0, 0, payload)).without_ack_request() >> qp.read(psn(+1), qp.at(0, 64));
   bench << Expectation("the READ's response, an ACK of the WRITE before it allowed", [&](const Seen& seen) {
     if (conformance::ack(psn(+0)).judge(seen) == Match::yes) return Match::skip;
@@ -178,7 +178,7 @@ std::span<const Case> rc_responder_acknowledge_cases() {
   static constexpr Case list[] = {
       {.rule = "rc.responder.ack.in-order", .variant = "SEND", .run = send_is_acknowledged},
       {.rule = "rc.responder.ack.in-order", .variant = "WRITE", .run = write_is_acknowledged},
-      {.rule = "rc.responder.ack.in-order", .variant = "no octets", .run = empty_send_is_acknowledged},
+      {.rule = "rc.responder.ack.in-order", .variant = "no bytes", .run = empty_send_is_acknowledged},
       {.rule = "rc.responder.ack.in-order", .variant = "the path MTU", .run = send_of_the_path_mtu},
       {.rule = "rc.responder.ack.coalesced", .variant = "two messages", .run = one_ack_for_two},
       {.rule = "rc.responder.ack.coalesced", .variant = "packets of one", .run = one_ack_for_a_message},

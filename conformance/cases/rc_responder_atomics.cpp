@@ -47,15 +47,15 @@ void swaps_only_when_equal(Bench& bench) {
   bench << atomic_acknowledge(psn(+0), 0).msn(1);
   word_is(bench, qp, psn(+1), 0);
 }
-// One bit in the highest octet makes the difference.
-void compares_all_octets(Bench& bench) {
+// One bit in the highest byte makes the difference.
+void compares_all_bytes(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.compare_swap(psn(+0), word(qp, 0, 5, std::uint64_t{1} << 63));
   bench << atomic_acknowledge(psn(+0), 0);
   word_is(bench, qp, psn(+1), 0);
 }
 void last_word_of_the_region(Bench& bench) {
-  Connected& qp = bench.rc({.region_octets = 4096});
+  Connected& qp = bench.rc({.region_bytes = 4096});
   bench >> qp.fetch_add(psn(+0), word(qp, 4088, ~std::uint64_t{0}));
   bench << atomic_acknowledge(psn(+0), 0);
   qp.holds(4080, std::string(8, '\0') + std::string(8, '\xff'));
@@ -103,7 +103,7 @@ std::span<const Case> rc_responder_atomics_cases() {
       {.rule = "rc.responder.atomic.result",
        .variant = "CmpSwap, one bit",
        .needs = Need::atomics,
-       .run = compares_all_octets},
+       .run = compares_all_bytes},
       {.rule = "rc.responder.atomic.result",
        .variant = "the region's last word",
        .needs = Need::atomics,

@@ -10,81 +10,81 @@ namespace {
 // A duplicate SEND or WRITE is acknowledged again and not executed again. C9-105
 void duplicate_send(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2});
-  bench >> qp.send_only(psn(+0), octets(8, 1));
+  bench >> qp.send_only(psn(+0), pattern_bytes(8, 1));
   bench << ack(psn(+0)).msn(1);
-  bench >> qp.send_only(psn(+0), octets(8, 50));
+  bench >> qp.send_only(psn(+0), pattern_bytes(8, 50));
   bench << ack(psn(+0)).msn(1);
   qp.completes(0);
   qp.completes_nothing();
-  qp.received(0, octets(8, 1));
+  qp.received(0, pattern_bytes(8, 1));
 }
 
 void duplicate_write(Bench& bench) {
   Connected& qp = bench.rc();
-  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(16)));
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(16)));
   bench << ack(psn(+0)).msn(1);
-  qp.fill(0, octets(16, 90));
-  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(16)));
+  qp.fill(0, pattern_bytes(16, 90));
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(16)));
   bench << ack(psn(+0)).msn(1);
-  qp.holds(0, octets(16, 90));
+  qp.holds(0, pattern_bytes(16, 90));
 }
 
 void duplicate_middle(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .receives = 1});
-  bench >> qp.send_first(psn(+0), octets(256, 1)) >> qp.send_middle(psn(+1), octets(256, 2));
+  bench >> qp.send_first(psn(+0), pattern_bytes(256, 1)) >> qp.send_middle(psn(+1), pattern_bytes(256, 2));
   bench << acknowledged(psn(+1)).msn(0);
-  bench >> qp.send_middle(psn(+1), octets(256, 77));
+  bench >> qp.send_middle(psn(+1), pattern_bytes(256, 77));
   bench << ack(psn(+1)).msn(0);
-  bench >> qp.send_last(psn(+2), octets(4, 3));
+  bench >> qp.send_last(psn(+2), pattern_bytes(4, 3));
   bench << ack(psn(+2)).msn(1);
   qp.completes(0);
-  qp.received(0, octets(256, 1) + octets(256, 2) + octets(4, 3));
+  qp.received(0, pattern_bytes(256, 1) + pattern_bytes(256, 2) + pattern_bytes(4, 3));
 }
 
 // The ACK of a duplicate carries the newest PSN that was executed, not the duplicate's. C9-105
 void newest_is_acknowledged(Bench& bench) {
   Connected& qp = bench.rc();
-  for (int i = 0; i < 3; ++i) bench >> qp.write_only(psn(i), qp.at(0, 0, octets(8)));
+  for (int i = 0; i < 3; ++i) bench >> qp.write_only(psn(i), qp.at(0, 0, pattern_bytes(8)));
   bench << acknowledged(psn(+2)).msn(3);
-  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(8)));
   bench << ack(psn(+2)).msn(3);
 }
 
 // A READ was the newest: its responses acknowledged it, and the ACK has the PSN of the WRITE before it.
 void newest_is_no_read(Bench& bench) {
   Connected& qp = bench.rc();
-  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(8)));
   bench << ack(psn(+0)).msn(1);
   bench >> qp.read(psn(+1), qp.at(0, 8));
   bench << read_response(Position::only, psn(+1)).msn(2);
-  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(8)));
   bench << ack(psn(+0)).msn(2);
 }
 
 // A duplicate READ is executed again and answered in full. 9.4.4
 void duplicate_read(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
-  qp.fill(0, octets(512));
+  qp.fill(0, pattern_bytes(512));
   for (int again = 0; again < 2; ++again) {
     bench >> qp.read(psn(+0), qp.at(0, 512));
-    bench << read_response(Position::first, psn(+0)).carrying(octets(512).substr(0, 256))
-          << read_response(Position::last, psn(+1)).carrying(octets(512).substr(256)) << silence();
+    bench << read_response(Position::first, psn(+0)).carrying(pattern_bytes(512).substr(0, 256))
+          << read_response(Position::last, psn(+1)).carrying(pattern_bytes(512).substr(256)) << silence();
   }
 }
 
 void duplicate_read_after_a_send(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
-  qp.fill(0, octets(8));
+  qp.fill(0, pattern_bytes(8));
   bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.send_only(psn(+1));
   bench << read_response(Position::only, psn(+0)) << ack(psn(+1)).msn(2);
   bench >> qp.read(psn(+0), qp.at(0, 8));
-  bench << read_response(Position::only, psn(+0)).carrying(octets(8)) << silence();
+  bench << read_response(Position::only, psn(+0)).carrying(pattern_bytes(8)) << silence();
 }
 
 // A part of the READ before: that part alone. 9.4.4. Whether it begins with a First or goes on with a Middle is open.
 void part_of_a_read(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
-  const std::string memory = octets(768);
+  const std::string memory = pattern_bytes(768);
   qp.fill(0, memory);
   bench >> qp.read(psn(+0), qp.at(0, 768));
   bench << read_response(Position::first, psn(+0)) << read_response(Position::middle, psn(+1))
@@ -101,7 +101,7 @@ void part_of_a_read(Bench& bench) {
 
 void end_of_a_read(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
-  const std::string memory = octets(512);
+  const std::string memory = pattern_bytes(512);
   qp.fill(0, memory);
   bench >> qp.read(psn(+0), qp.at(0, 512));
   bench << read_response(Position::first, psn(+0)) << read_response(Position::last, psn(+1));
@@ -119,61 +119,61 @@ void read_again_inside_a_message(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   bench >> qp.read(psn(+0), qp.at(4096, 8));
   bench << read_response(Position::only, psn(+0)).msn(1);
-  bench >> qp.write_first(psn(+1), qp.at(0, 768, octets(256, 1)));
+  bench >> qp.write_first(psn(+1), qp.at(0, 768, pattern_bytes(256, 1)));
   bench << ack(psn(+1)).msn(1);
   bench >> qp.read(psn(+0), qp.at(4096, 8));
   bench << read_response(Position::only, psn(+0));
-  bench >> qp.write_middle(psn(+2), octets(256, 2)) >> qp.write_last(psn(+3), octets(256, 3));
+  bench >> qp.write_middle(psn(+2), pattern_bytes(256, 2)) >> qp.write_last(psn(+3), pattern_bytes(256, 3));
   bench << acknowledged(psn(+3)).msn(2);
-  qp.holds(0, octets(256, 1) + octets(256, 2) + octets(256, 3));
+  qp.holds(0, pattern_bytes(256, 1) + pattern_bytes(256, 2) + pattern_bytes(256, 3));
 }
 
 void atomic_again_inside_a_message(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
   bench >> qp.fetch_add(psn(+0), {.va = qp.region.addr() + 4096, .rkey = qp.region.rkey(), .swap_or_add = 1});
   bench << atomic_acknowledge(psn(+0), 0);
-  bench >> qp.write_first(psn(+1), qp.at(0, 512, octets(256, 1)));
+  bench >> qp.write_first(psn(+1), qp.at(0, 512, pattern_bytes(256, 1)));
   bench << ack(psn(+1)).msn(1);
   bench >> qp.fetch_add(psn(+0), {.va = qp.region.addr() + 4096, .rkey = qp.region.rkey(), .swap_or_add = 1});
   bench << atomic_acknowledge(psn(+0), 0);
-  bench >> qp.write_last(psn(+2), octets(256, 2));
+  bench >> qp.write_last(psn(+2), pattern_bytes(256, 2));
   bench << ack(psn(+2)).msn(2);
-  qp.holds(0, octets(256, 1) + octets(256, 2));
+  qp.holds(0, pattern_bytes(256, 1) + pattern_bytes(256, 2));
 }
 
 // A READ again, with another range or key, brings nothing from outside of the first: what the first one brought, a NAK
 // for it, or nothing. 9.4.4
 void nothing_but(Bench& bench, Connected& qp, const Operands& operands) {
-  const std::string first = octets(64, 0x20);
+  const std::string first = pattern_bytes(64, 0x20);
   qp.fill(0, first);
   bench >> qp.read(psn(+0), qp.at(0, 64));
   bench << read_response(Position::only, psn(+0)).carrying(first);
   bench >> qp.read(psn(+0), operands);
   for (const Seen& seen : bench.all_until_silence()) {
     const std::string got(seen.payload.begin(), seen.payload.end());
-    bench.require(first.starts_with(got), "no octet that the first READ did not bring",
+    bench.require(first.starts_with(got), "no byte that the first READ did not bring",
                   fmt::format("{}, beginning with {:#04x}", seen.text(), seen.payload.empty() ? 0 : seen.payload[0]));
     if (nak_remote_access(psn(+0)).judge(seen) == Match::yes) return qp.is_in("err");
   }
-  bench >> qp.write_only(psn(+1), qp.at(0, 0, octets(8)));  // the device works on
+  bench >> qp.write_only(psn(+1), qp.at(0, 0, pattern_bytes(8)));  // the device works on
   bench << acknowledged(psn(+1));
 }
 
 void read_again_beyond_the_range(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
-  qp.fill(64, octets(64, 0xa0));
+  qp.fill(64, pattern_bytes(64, 0xa0));
   nothing_but(bench, qp, qp.at(64, 64));
 }
 
 void read_again_longer(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
-  qp.fill(64, octets(64, 0xa0));
+  qp.fill(64, pattern_bytes(64, 0xa0));
   nothing_but(bench, qp, qp.at(0, 128));
 }
 
 void read_again_with_another_key(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
-  const std::string secret = octets(64, 0xa0);
+  const std::string secret = pattern_bytes(64, 0xa0);
   const peer::Region other = bench.region(4096, {"local_write", "remote_read"});
   bench.take(other.write(0, Bytes(reinterpret_cast<const std::uint8_t*>(secret.data()), secret.size())), "a secret");
   nothing_but(bench, qp, Bench::of(other, 0, 64));
@@ -274,7 +274,7 @@ void too_old_read(Bench& bench) {
 void earlier_read_first(Bench& bench) {
   constexpr std::int32_t packets = 64;
   constexpr std::uint32_t mtu = 256;
-  Connected& qp = bench.rc({.mtu = mtu, .region_octets = packets * mtu});
+  Connected& qp = bench.rc({.mtu = mtu, .region_bytes = packets * mtu});
   bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.read(psn(+1), qp.at(0, packets * mtu));
   bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.read(psn(+1), qp.at(0, packets * mtu));
   const std::vector<Seen> all = bench.all_until_silence();
@@ -294,7 +294,7 @@ void earlier_read_first(Bench& bench) {
 void earlier_read_between_responses(Bench& bench) {
   constexpr std::int32_t packets = 4096;
   constexpr std::uint32_t mtu = 256;
-  Connected& qp = bench.rc({.mtu = mtu, .region_octets = packets * mtu});
+  Connected& qp = bench.rc({.mtu = mtu, .region_bytes = packets * mtu});
   bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.read(psn(+1), qp.at(0, packets * mtu));
   bench << read_response(Position::only, psn(+0)) << read_response(Position::first, psn(+1));
   bench >> qp.read(psn(+0), qp.at(0, 8));

@@ -23,21 +23,21 @@ Operands with_key(Operands operands, std::uint32_t rkey) {
 // C9-222.1.1, 10.10.2.3
 void event_of_a_wrong_key(Bench& bench) {
   Connected& qp = bench.rc();
-  bench >> qp.write_only(psn(+0), with_key(qp.at(0, 0, octets(8)), nobodys_key));
+  bench >> qp.write_only(psn(+0), with_key(qp.at(0, 0, pattern_bytes(8)), nobodys_key));
   bench << nak_remote_access(psn(+0));
   bench.tells("qp_access_err", "qp", qp.qp.handle());
 }
 void event_of_a_range(Bench& bench) {
-  Connected& qp = bench.rc({.region_octets = 4096});
-  bench >> qp.write_only(psn(+0), qp.at(4090, 0, octets(8)));
+  Connected& qp = bench.rc({.region_bytes = 4096});
+  bench >> qp.write_only(psn(+0), qp.at(4090, 0, pattern_bytes(8)));
   bench << nak_remote_access(psn(+0));
   bench.tells("qp_access_err", "qp", qp.qp.handle());
 }
 
 // Where there is a receive, that tells. C9-222.1.1, 10.10.2.2
 void receive_tells_of_a_long_send(Bench& bench) {
-  Connected& qp = bench.rc({.receives = 2, .receive_octets = 64});
-  bench >> qp.send_only(psn(+0), octets(65));
+  Connected& qp = bench.rc({.receives = 2, .receive_bytes = 64});
+  bench >> qp.send_only(psn(+0), pattern_bytes(65));
   bench << nak_invalid_request(psn(+0));
   qp.fails(0);
   qp.completes(1, "wr_flush_err");
@@ -45,7 +45,7 @@ void receive_tells_of_a_long_send(Bench& bench) {
 }
 void receive_tells_of_a_wrong_key(Bench& bench) {
   Connected& qp = bench.rc({.receives = 2});
-  bench >> qp.request(write_only_with_immediate, psn(+0), with_key(qp.at(0, 8, octets(8)), nobodys_key));
+  bench >> qp.request(write_only_with_immediate, psn(+0), with_key(qp.at(0, 8, pattern_bytes(8)), nobodys_key));
   bench << nak_remote_access(psn(+0));
   qp.fails(0);
   qp.completes(1, "wr_flush_err");
@@ -65,11 +65,11 @@ void invalidated(Bench& bench, bool long_message) {
   bench << read_response(Position::only, psn(+0));
   psn at(+1);
   if (long_message) {
-    bench >> qp.send_first(at, octets(256)).without_ack_request();
+    bench >> qp.send_first(at, pattern_bytes(256)).without_ack_request();
     at = at + 1;
   }
   bench >> qp.request(long_message ? send_last_with_invalidate : send_only_with_invalidate, at,
-                      {.payload = octets(8), .invalidated_rkey = rkey});
+                      {.payload = pattern_bytes(8), .invalidated_rkey = rkey});
   bench << acknowledged(at).msn(2);
   const peer::Completion completion = qp.completes(0);
   if (completion.invalidated_rkey != rkey) bench.note("the completion does not name the key that was invalidated");
@@ -81,7 +81,7 @@ void invalidated_by_a_last(Bench& bench) { invalidated(bench, true); }
 
 // What may not be invalidated: no success, and the queue pair in error. Whether the SEND is acknowledged is open.
 void not_invalidated(Bench& bench, Connected& qp, std::uint32_t rkey) {
-  bench >> qp.request(send_only_with_invalidate, psn(+0), {.payload = octets(8), .invalidated_rkey = rkey});
+  bench >> qp.request(send_only_with_invalidate, psn(+0), {.payload = pattern_bytes(8), .invalidated_rkey = rkey});
   qp.fails(0);
   qp.is_in("err");
 }
@@ -116,7 +116,7 @@ void solicited_by_a_last(Bench& bench) {
   solicited(
       bench,
       [&](Connected& qp) {
-        bench >> qp.send_first(psn(+0), octets(256)) >> qp.send_last(psn(+1), octets(8)).solicited();
+        bench >> qp.send_first(psn(+0), pattern_bytes(256)) >> qp.send_last(psn(+1), pattern_bytes(8)).solicited();
       },
       true);
 }
@@ -124,7 +124,7 @@ void solicited_by_a_write(Bench& bench) {
   solicited(
       bench,
       [&](Connected& qp) {
-        bench >> qp.request(write_only_with_immediate, psn(+0), qp.at(0, 8, octets(8))).solicited();
+        bench >> qp.request(write_only_with_immediate, psn(+0), qp.at(0, 8, pattern_bytes(8))).solicited();
       },
       true);
 }
@@ -136,7 +136,7 @@ void unsolicited_by_a_first(Bench& bench) {
   solicited(
       bench,
       [&](Connected& qp) {
-        bench >> qp.send_first(psn(+0), octets(256)).solicited() >> qp.send_last(psn(+1), octets(8));
+        bench >> qp.send_first(psn(+0), pattern_bytes(256)).solicited() >> qp.send_last(psn(+1), pattern_bytes(8));
       },
       false);
 }
@@ -144,25 +144,25 @@ void unsolicited_by_a_first(Bench& bench) {
 // In RTR requests are executed and acknowledged. 10.3.1
 void ready_to_receive(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1, .state = "rtr"});
-  qp.accepts(qp.send_only(psn(+0), octets(8)), octets(8));
+  qp.accepts(qp.send_only(psn(+0), pattern_bytes(8)), pattern_bytes(8));
   qp.is_in("rtr");
 }
 void read_while_ready_to_receive(Bench& bench) {
   Connected& qp = bench.rc({.state = "rtr"});
-  bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.write_only(psn(+1), qp.at(0, 0, octets(8)));
+  bench >> qp.read(psn(+0), qp.at(0, 8)) >> qp.write_only(psn(+1), qp.at(0, 0, pattern_bytes(8)));
   bench << read_response(Position::only, psn(+0)) << ack(psn(+1)).msn(2);
 }
 
 // In RESET, INIT and ERR nothing is answered. 10.3.1
 void in_reset(Bench& bench) {
   Connected& qp = bench.rc({.state = "reset"});
-  bench >> qp.send_only(psn(+0)) >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
+  bench >> qp.send_only(psn(+0)) >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(8)));
   bench << silence();
   qp.holds(0, std::string(8, '\0'));
 }
 void in_init(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1, .state = "init"});
-  bench >> qp.send_only(psn(+0)) >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
+  bench >> qp.send_only(psn(+0)) >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(8)));
   bench << silence();
   qp.completes_nothing();
   qp.holds(0, std::string(8, '\0'));
@@ -171,7 +171,7 @@ void in_error(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
   qp.modify({{"state", "err"}});
   qp.completes(0, "wr_flush_err");
-  bench >> qp.send_only(psn(+0)) >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
+  bench >> qp.send_only(psn(+0)) >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(8)));
   bench << silence();
   qp.holds(0, std::string(8, '\0'));
 }
@@ -182,7 +182,7 @@ void error_among_sends(Bench& bench) {
   constexpr std::uint32_t sends = 8, receives = 16;
   Connected& qp = bench.rc({.receives = receives});
   for (std::uint32_t i = 0; i < sends; ++i)
-    bench >> qp.send_only(psn(static_cast<std::int32_t>(i)), octets(8, static_cast<std::uint8_t>(16 * i)));
+    bench >> qp.send_only(psn(static_cast<std::int32_t>(i)), pattern_bytes(8, static_cast<std::uint8_t>(16 * i)));
   qp.modify({{"state", "err"}});
   const auto completions = bench.take(qp.cq.poll(receives, bench.answer_time()), "poll for completions");
   std::uint64_t executed = 0;
@@ -190,7 +190,7 @@ void error_among_sends(Bench& bench) {
     if (!completion.good()) continue;
     bench.require(completion.wr_id == executed, "receives in their order, the executed ones first",
                   fmt::format("receive {} behind {} executed ones", completion.wr_id, executed));
-    qp.received(executed, octets(8, static_cast<std::uint8_t>(16 * executed)));
+    qp.received(executed, pattern_bytes(8, static_cast<std::uint8_t>(16 * executed)));
     ++executed;
   }
   bench.require(completions.size() == receives, fmt::format("{} completions", receives),
@@ -217,8 +217,8 @@ void last_wqe_by_an_error(Bench& bench) {
 
 // The same by a request that is refused: its own receive fails, and the others are flushed.
 void error_of_a_send(Bench& bench) {
-  Connected& qp = bench.rc({.receives = 4, .receive_octets = 64});
-  bench >> qp.send_only(psn(+0)) >> qp.send_only(psn(+1), octets(65));
+  Connected& qp = bench.rc({.receives = 4, .receive_bytes = 64});
+  bench >> qp.send_only(psn(+0)) >> qp.send_only(psn(+1), pattern_bytes(65));
   qp.completes(0);
   qp.fails(1);
   qp.flushes(2, 3);

@@ -20,24 +20,24 @@ Stimulus atomic_write(const Connected& qp, psn at, std::uint64_t offset, const s
 }
 Expectation empty_response(psn at) { return read_response(Position::only, at).carrying(""); }
 
-// 8 octets are written; the answer is a READ response Only with no octets, and the message counts. oA19-28
+// 8 bytes are written; the answer is a READ response Only with no bytes, and the message counts. oA19-28
 void written(Bench& bench) {
   Connected& qp = bench.rc();
-  bench >> atomic_write(qp, psn(+0), 8, octets(8));
+  bench >> atomic_write(qp, psn(+0), 8, pattern_bytes(8));
   bench << empty_response(psn(+0)).msn(1);
-  qp.holds(0, std::string(8, '\0') + octets(8) + std::string(8, '\0'));
+  qp.holds(0, std::string(8, '\0') + pattern_bytes(8) + std::string(8, '\0'));
 }
 void written_to_the_last_word(Bench& bench) {
-  Connected& qp = bench.rc({.region_octets = 4096});
-  bench >> atomic_write(qp, psn(+0), 4088, octets(8));
+  Connected& qp = bench.rc({.region_bytes = 4096});
+  bench >> atomic_write(qp, psn(+0), 4088, pattern_bytes(8));
   bench << empty_response(psn(+0)).msn(1);
-  qp.holds(4088, octets(8));
+  qp.holds(4088, pattern_bytes(8));
 }
 
 // Any other length is refused, and nothing is written. oA19-28
 void of_length(Bench& bench, std::size_t length) {
   Connected& qp = bench.rc();
-  bench >> atomic_write(qp, psn(+0), 0, octets(length));
+  bench >> atomic_write(qp, psn(+0), 0, pattern_bytes(length));
   qp.refuses(nak_invalid_request(psn(+0)));
   qp.holds(0, std::string(24, '\0'));
 }
@@ -56,7 +56,7 @@ void announcing_8_bringing_none(Bench& bench) {
 
 void at_offset(Bench& bench, std::uint64_t offset) {
   Connected& qp = bench.rc();
-  bench >> atomic_write(qp, psn(+0), offset, octets(8));
+  bench >> atomic_write(qp, psn(+0), offset, pattern_bytes(8));
   qp.refuses(nak_invalid_request(psn(+0)));
   qp.holds(0, std::string(24, '\0'));
 }
@@ -66,20 +66,20 @@ void at_4(Bench& bench) { at_offset(bench, 4); }
 // Again: answered, and memory that was changed meanwhile stays as it is.
 void atomic_write_again(Bench& bench) {
   Connected& qp = bench.rc();
-  bench >> atomic_write(qp, psn(+0), 0, octets(8));
+  bench >> atomic_write(qp, psn(+0), 0, pattern_bytes(8));
   bench << empty_response(psn(+0)).msn(1);
-  qp.fill(0, octets(8, 0x80));
-  bench >> atomic_write(qp, psn(+0), 0, octets(8));
+  qp.fill(0, pattern_bytes(8, 0x80));
+  bench >> atomic_write(qp, psn(+0), 0, pattern_bytes(8));
   bench << empty_response(psn(+0)).msn(1);
-  qp.holds(0, octets(8, 0x80));
+  qp.holds(0, pattern_bytes(8, 0x80));
 }
 
-// A FLUSH is answered by a READ response Only with no octets. oA19-5, oA19-6
+// A FLUSH is answered by a READ response Only with no bytes. oA19-5, oA19-6
 void flushed(Bench& bench) {
   Connected& qp = bench.rc(visible);
-  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(64))) >> flush(qp, psn(+1), qp.at(0, 64));
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(64))) >> flush(qp, psn(+1), qp.at(0, 64));
   bench << ack(psn(+0)).msn(1) << empty_response(psn(+1)).msn(2);
-  qp.holds(0, octets(64));
+  qp.holds(0, pattern_bytes(64));
 }
 
 // The region does not grant the placement: remote access error; the queue pair does not: invalid request. oA19-13

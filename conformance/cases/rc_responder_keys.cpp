@@ -17,7 +17,7 @@ Operands wrong_key(const Connected& qp, std::uint32_t length, std::string payloa
 
 constexpr std::uint8_t write_only_with_immediate = 0x0b;
 
-// No octets, no memory: whatever the R_Key is, the request is good. C9-88
+// No bytes, no memory: whatever the R_Key is, the request is good. C9-88
 void empty_read(Bench& bench) {
   Connected& qp = bench.rc();
   bench >> qp.read(psn(+0), wrong_key(qp, 0));
@@ -52,7 +52,7 @@ void read_with_nobodys_key(Bench& bench) {
 }
 void write_with_nobodys_key(Bench& bench) {
   Connected& qp = bench.rc();
-  bench >> qp.write_only(psn(+0), wrong_key(qp, 8, octets(8)));
+  bench >> qp.write_only(psn(+0), wrong_key(qp, 8, pattern_bytes(8)));
   qp.refuses(nak_remote_access(psn(+0)));
 }
 void atomic_with_nobodys_key(Bench& bench) {
@@ -69,7 +69,7 @@ void read_with_a_stale_key(Bench& bench) {
   bench >> qp.read(psn(+0), operands);
   qp.refuses(nak_remote_access(psn(+0)));
 }
-// The right region, with another number in the key's lowest octet.
+// The right region, with another number in the key's lowest byte.
 void read_with_a_neighbours_key(Bench& bench) {
   Connected& qp = bench.rc();
   Operands operands = qp.at(0, 8);
@@ -78,53 +78,53 @@ void read_with_a_neighbours_key(Bench& bench) {
   qp.refuses(nak_remote_access(psn(+0)));
 }
 
-// Beyond the region: NAK for a remote access error, and no octet is written, not even inside of it. 9.7.4.1.5
+// Beyond the region: NAK for a remote access error, and no byte is written, not even inside of it. 9.7.4.1.5
 void write_beyond_the_end(Bench& bench) {
-  Connected& qp = bench.rc({.region_octets = 4096});
-  bench >> qp.write_only(psn(+0), qp.at(4089, 0, octets(8)));
+  Connected& qp = bench.rc({.region_bytes = 4096});
+  bench >> qp.write_only(psn(+0), qp.at(4089, 0, pattern_bytes(8)));
   qp.refuses(nak_remote_access(psn(+0)));
   qp.holds(4089, std::string(7, '\0'));
 }
 void write_to_the_end(Bench& bench) {
-  Connected& qp = bench.rc({.region_octets = 4096});
-  bench >> qp.write_only(psn(+0), qp.at(4088, 0, octets(8)));
+  Connected& qp = bench.rc({.region_bytes = 4096});
+  bench >> qp.write_only(psn(+0), qp.at(4088, 0, pattern_bytes(8)));
   bench << ack(psn(+0)).msn(1);
-  qp.holds(4088, octets(8));
+  qp.holds(4088, pattern_bytes(8));
 }
 void write_before_the_begin(Bench& bench) {
-  Connected& qp = bench.rc({.region_octets = 4096});
-  bench >> qp.write_only(psn(+0), qp.at(~std::uint64_t{0}, 0, octets(8)));
+  Connected& qp = bench.rc({.region_bytes = 4096});
+  bench >> qp.write_only(psn(+0), qp.at(~std::uint64_t{0}, 0, pattern_bytes(8)));
   qp.refuses(nak_remote_access(psn(+0)));
   qp.holds(0, std::string(7, '\0'));
 }
 void read_beyond_the_end(Bench& bench) {
-  Connected& qp = bench.rc({.region_octets = 4096});
+  Connected& qp = bench.rc({.region_bytes = 4096});
   bench >> qp.read(psn(+0), qp.at(4089, 8));
   qp.refuses(nak_remote_access(psn(+0)));
 }
 void write_announces_beyond_the_end(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = 256, .region_octets = 4096});
-  bench >> qp.write_first(psn(+0), qp.at(4096 - 256, 257, octets(256)));
+  Connected& qp = bench.rc({.mtu = 256, .region_bytes = 4096});
+  bench >> qp.write_first(psn(+0), qp.at(4096 - 256, 257, pattern_bytes(256)));
   qp.refuses(nak_remote_access(psn(+0)));
   qp.holds(4096 - 256, std::string(256, '\0'));
 }
 void write_over_the_address_space(Bench& bench) {
-  Connected& qp = bench.rc({.region_octets = 4096});
-  Operands operands = qp.at(0, 0, octets(16));
+  Connected& qp = bench.rc({.region_bytes = 4096});
+  Operands operands = qp.at(0, 0, pattern_bytes(16));
   operands.va = ~std::uint64_t{0} - 7;
   bench >> qp.write_only(psn(+0), operands);
   qp.refuses(nak_remote_access(psn(+0)));
 }
 // The end of the range wraps around and comes to lie in the region.
 void read_wraps_into_the_region(Bench& bench) {
-  Connected& qp = bench.rc({.region_octets = 4096});
+  Connected& qp = bench.rc({.region_bytes = 4096});
   Operands operands = qp.at(0, 0x80000000);
   operands.va = qp.region.addr() - 0x80000000ULL + 8;
   bench >> qp.read(psn(+0), operands);
   qp.refuses(nak_remote_access(psn(+0)));
 }
 void atomic_beyond_the_end(Bench& bench) {
-  Connected& qp = bench.rc({.region_octets = 4096});
+  Connected& qp = bench.rc({.region_bytes = 4096});
   bench >> qp.fetch_add(psn(+0), qp.at(4096));
   qp.refuses(nak_remote_access(psn(+0)));
 }
@@ -141,7 +141,7 @@ void read_another_domain(Bench& bench) {
 }
 void write_another_domain(Bench& bench) {
   in_another_domain(bench, [](Connected& qp, const peer::Region& r) {
-    return qp.write_only(psn(+0), Bench::of(r, 0, 0, octets(8)));
+    return qp.write_only(psn(+0), Bench::of(r, 0, 0, pattern_bytes(8)));
   });
 }
 void atomic_another_domain(Bench& bench) {
@@ -155,7 +155,7 @@ void region_without(Bench& bench, const peer::Names& rights, const std::function
   qp.refuses(nak_remote_access(psn(+0)));
 }
 Stimulus reads(Connected& qp) { return qp.read(psn(+0), qp.at(0, 8)); }
-Stimulus writes(Connected& qp) { return qp.write_only(psn(+0), qp.at(0, 0, octets(8))); }
+Stimulus writes(Connected& qp) { return qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(8))); }
 Stimulus adds(Connected& qp) { return qp.fetch_add(psn(+0), qp.at(0)); }
 void region_without_read(Bench& bench) {
   region_without(bench, {"local_write", "remote_write", "remote_atomic"}, reads);
@@ -183,7 +183,7 @@ void nak_without_receive(Bench& bench, const std::function<Stimulus(Connected&)>
 }
 void write_too_long_without_receive(Bench& bench) {
   nak_without_receive(
-      bench, [](Connected& qp) { return qp.write_only(psn(+0), qp.at(0, 9, octets(8))); },
+      bench, [](Connected& qp) { return qp.write_only(psn(+0), qp.at(0, 9, pattern_bytes(8))); },
       nak_invalid_request(psn(+0)));
 }
 void read_key_without_receive(Bench& bench) {
@@ -192,7 +192,7 @@ void read_key_without_receive(Bench& bench) {
 }
 void write_key_without_receive(Bench& bench) {
   nak_without_receive(
-      bench, [](Connected& qp) { return qp.write_only(psn(+0), wrong_key(qp, 8, octets(8))); },
+      bench, [](Connected& qp) { return qp.write_only(psn(+0), wrong_key(qp, 8, pattern_bytes(8))); },
       nak_remote_access(psn(+0)));
 }
 void atomic_misaligned_without_receive(Bench& bench) {
@@ -213,7 +213,7 @@ void nak_of_an_atomic(Bench& bench) {
 }
 
 // A type 2 window is good on its own queue pair, and nowhere else. o10-37.2.43, C10-77
-constexpr std::uint64_t window_octets = 4096;
+constexpr std::uint64_t window_bytes = 4096;
 Operands in_window(const Connected& qp, std::uint32_t rkey) {
   Operands operands = qp.at(0, 8);
   operands.rkey = rkey;
@@ -223,21 +223,21 @@ const ConnectOptions with_windows{.region_access = {"local_write", "remote_write
                                   .access = {"remote_write", "remote_read", "mw_bind"}};
 void window_of_the_queue_pair(Bench& bench) {
   Connected& qp = bench.rc(with_windows);
-  qp.fill(0, octets(8));
-  const std::uint32_t rkey = bench.bound_window(qp, 0, window_octets, {"remote_read"});
+  qp.fill(0, pattern_bytes(8));
+  const std::uint32_t rkey = bench.bound_window(qp, 0, window_bytes, {"remote_read"});
   bench >> qp.read(psn(+0), in_window(qp, rkey));
-  bench << read_response(Position::only, psn(+0)).carrying(octets(8));
+  bench << read_response(Position::only, psn(+0)).carrying(pattern_bytes(8));
 }
 void window_of_another_queue_pair(Bench& bench) {
   Connected& qp = bench.rc(with_windows);
   Connected& other = bench.rc();
-  const std::uint32_t rkey = bench.bound_window(qp, 0, window_octets, {"remote_read"});
+  const std::uint32_t rkey = bench.bound_window(qp, 0, window_bytes, {"remote_read"});
   bench >> other.read(psn(+0), in_window(qp, rkey));
   other.refuses(nak_remote_access(psn(+0)));
 }
 void window_without_the_right(Bench& bench) {
   Connected& qp = bench.rc(with_windows);
-  const std::uint32_t rkey = bench.bound_window(qp, 0, window_octets, {"remote_write"});
+  const std::uint32_t rkey = bench.bound_window(qp, 0, window_bytes, {"remote_write"});
   bench >> qp.read(psn(+0), in_window(qp, rkey));
   qp.refuses(nak_remote_access(psn(+0)));
 }
@@ -267,13 +267,13 @@ std::span<const Case> rc_responder_keys_cases() {
        .needs = Need::atomics,
        .run = atomic_with_nobodys_key},
       {.rule = "rc.responder.access.unknown-rkey", .variant = "region that is gone", .run = read_with_a_stale_key},
-      {.rule = "rc.responder.access.unknown-rkey", .variant = "lowest octet other", .run = read_with_a_neighbours_key},
-      {.rule = "rc.responder.access.out-of-bounds", .variant = "WRITE, one octet", .run = write_beyond_the_end},
+      {.rule = "rc.responder.access.unknown-rkey", .variant = "lowest byte other", .run = read_with_a_neighbours_key},
+      {.rule = "rc.responder.access.out-of-bounds", .variant = "WRITE, one byte", .run = write_beyond_the_end},
       {.rule = "rc.responder.access.out-of-bounds", .variant = "WRITE up to the end", .run = write_to_the_end},
       {.rule = "rc.responder.access.out-of-bounds",
-       .variant = "WRITE, one octet before",
+       .variant = "WRITE, one byte before",
        .run = write_before_the_begin},
-      {.rule = "rc.responder.access.out-of-bounds", .variant = "READ, one octet", .run = read_beyond_the_end},
+      {.rule = "rc.responder.access.out-of-bounds", .variant = "READ, one byte", .run = read_beyond_the_end},
       {.rule = "rc.responder.access.out-of-bounds",
        .variant = "WRITE First announces it",
        .run = write_announces_beyond_the_end},

@@ -11,14 +11,14 @@ constexpr std::uint32_t mtu = 256;
 void first_of(Bench& bench, std::uint32_t length, bool write) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
   bench >>
-      (write ? qp.write_first(psn(+0), qp.at(0, 4 * mtu, octets(length))) : qp.send_first(psn(+0), octets(length)));
+      (write ? qp.write_first(psn(+0), qp.at(0, 4 * mtu, pattern_bytes(length))) : qp.send_first(psn(+0), pattern_bytes(length)));
   qp.refuses(nak_invalid_request(psn(+0)));
 }
 void middle_of(Bench& bench, std::uint32_t length, bool write) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
-  bench >> (write ? qp.write_first(psn(+0), qp.at(0, 4 * mtu, octets(mtu))) : qp.send_first(psn(+0), octets(mtu)));
+  bench >> (write ? qp.write_first(psn(+0), qp.at(0, 4 * mtu, pattern_bytes(mtu))) : qp.send_first(psn(+0), pattern_bytes(mtu)));
   bench << ack(psn(+0));
-  bench >> (write ? qp.write_middle(psn(+1), octets(length)) : qp.send_middle(psn(+1), octets(length)));
+  bench >> (write ? qp.write_middle(psn(+1), pattern_bytes(length)) : qp.send_middle(psn(+1), pattern_bytes(length)));
   qp.refuses(nak_invalid_request(psn(+1)));
 }
 void short_send_first(Bench& bench) { first_of(bench, mtu - 4, false); }
@@ -33,29 +33,29 @@ void empty_first(Bench& bench) { first_of(bench, 0, false); }
 // An Only is of the path MTU at most.
 void long_send_only(Bench& bench) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
-  bench >> qp.send_only(psn(+0), octets(mtu + 4));
+  bench >> qp.send_only(psn(+0), pattern_bytes(mtu + 4));
   qp.refuses(nak_invalid_request(psn(+0)));
 }
 void long_write_only(Bench& bench) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
-  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(mtu + 4)));
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(mtu + 4)));
   qp.refuses(nak_invalid_request(psn(+0)));
   qp.holds(0, std::string(mtu + 4, '\0'));
 }
 
-// A Last has 1 octet at least, and the path MTU at most.
+// A Last has 1 byte at least, and the path MTU at most.
 void last_of(Bench& bench, std::uint32_t length) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
-  bench >> qp.send_first(psn(+0), octets(mtu));
+  bench >> qp.send_first(psn(+0), pattern_bytes(mtu));
   bench << ack(psn(+0));
-  bench >> qp.send_last(psn(+1), octets(length));
+  bench >> qp.send_last(psn(+1), pattern_bytes(length));
   qp.refuses(nak_invalid_request(psn(+1)));
 }
 void write_last_of(Bench& bench, std::uint32_t announced, std::uint32_t length) {
   Connected& qp = bench.rc({.mtu = mtu});
-  bench >> qp.write_first(psn(+0), qp.at(0, announced, octets(mtu)));
+  bench >> qp.write_first(psn(+0), qp.at(0, announced, pattern_bytes(mtu)));
   bench << ack(psn(+0));
-  bench >> qp.write_last(psn(+1), octets(length));
+  bench >> qp.write_last(psn(+1), pattern_bytes(length));
   qp.refuses(nak_invalid_request(psn(+1)));
 }
 void empty_send_last(Bench& bench) { last_of(bench, 0); }
@@ -63,10 +63,10 @@ void long_send_last(Bench& bench) { last_of(bench, mtu + 4); }
 void empty_write_last(Bench& bench) { write_last_of(bench, mtu + 4, 0); }
 void long_write_last(Bench& bench) { write_last_of(bench, 2 * mtu + 4, mtu + 4); }
 
-// The packets of a WRITE bring what its RETH announced, no octet less or more.
+// The packets of a WRITE bring what its RETH announced, no byte less or more.
 void write_only_announcing(Bench& bench, std::uint32_t announced) {
   Connected& qp = bench.rc();
-  Operands operands = qp.at(0, announced, octets(64));
+  Operands operands = qp.at(0, announced, pattern_bytes(64));
   bench >> qp.write_only(psn(+0), operands);
   qp.refuses(nak_invalid_request(psn(+0)));
 }
@@ -76,18 +76,18 @@ void last_brings_less(Bench& bench) { write_last_of(bench, mtu + 9, 8); }
 void last_brings_more(Bench& bench) { write_last_of(bench, mtu + 7, 8); }
 void middle_brings_too_much(Bench& bench) {
   Connected& qp = bench.rc({.mtu = mtu});
-  bench >> qp.write_first(psn(+0), qp.at(0, mtu + 8, octets(mtu)));
+  bench >> qp.write_first(psn(+0), qp.at(0, mtu + 8, pattern_bytes(mtu)));
   bench << ack(psn(+0));
-  bench >> qp.write_middle(psn(+1), octets(mtu, 9));
+  bench >> qp.write_middle(psn(+1), pattern_bytes(mtu, 9));
   qp.refuses(nak_invalid_request(psn(+1)));
   qp.holds(mtu + 8, std::string(64, '\0'));
 }
 
-// 2^31 octets is the most that a RETH may announce. C9-94
+// 2^31 bytes is the most that a RETH may announce. C9-94
 constexpr std::uint32_t too_much = 0x80000001;
 void write_announces_too_much(Bench& bench) {
   Connected& qp = bench.rc({.mtu = mtu});
-  bench >> qp.write_first(psn(+0), qp.at(0, too_much, octets(mtu)));
+  bench >> qp.write_first(psn(+0), qp.at(0, too_much, pattern_bytes(mtu)));
   qp.refuses(nak_invalid_request(psn(+0)));
 }
 void read_asks_too_much(Bench& bench) {
@@ -98,17 +98,17 @@ void read_asks_too_much(Bench& bench) {
 
 // A SEND is longer than the receive that it finds: NAK for an invalid request, the receive ends in error.
 void send_over_the_receive(Bench& bench) {
-  Connected& qp = bench.rc({.receives = 1, .receive_octets = 64});
-  bench >> qp.send_only(psn(+0), octets(65));
+  Connected& qp = bench.rc({.receives = 1, .receive_bytes = 64});
+  bench >> qp.send_only(psn(+0), pattern_bytes(65));
   bench << nak_invalid_request(psn(+0));
   qp.fails(0);
   qp.is_in("err");
 }
 void last_over_the_receive(Bench& bench) {
-  Connected& qp = bench.rc({.mtu = mtu, .receives = 1, .receive_octets = mtu + 4});
-  bench >> qp.send_first(psn(+0), octets(mtu));
+  Connected& qp = bench.rc({.mtu = mtu, .receives = 1, .receive_bytes = mtu + 4});
+  bench >> qp.send_first(psn(+0), pattern_bytes(mtu));
   bench << ack(psn(+0));
-  bench >> qp.send_last(psn(+1), octets(5));
+  bench >> qp.send_last(psn(+1), pattern_bytes(5));
   bench << nak_invalid_request(psn(+1));
   qp.fails(0);
   qp.is_in("err");

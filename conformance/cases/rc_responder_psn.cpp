@@ -28,7 +28,7 @@ void the_next_gap_is_reported_again(Bench& bench) {
 // PSNs count modulo 2^24, inside of a message and between two.
 void psns_wrap_inside_a_message(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .receives = 2, .first_psn = 0xffffff});
-  bench >> qp.send_first(psn(+0), octets(256)).without_ack_request() >> qp.send_last(psn(+1), octets(4));
+  bench >> qp.send_first(psn(+0), pattern_bytes(256)).without_ack_request() >> qp.send_last(psn(+1), pattern_bytes(4));
   bench << acknowledged(psn(+1)).msn(1);
   qp.completes(0);
 }

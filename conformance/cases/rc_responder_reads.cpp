@@ -11,7 +11,7 @@ namespace {
 void one_more_than_allowed(Bench& bench) {
   constexpr std::uint32_t length = 16 * 1024;
   constexpr std::int32_t packets = length / 256;
-  Connected& qp = bench.rc({.mtu = 256, .region_octets = length, .reads_at_once = 1});
+  Connected& qp = bench.rc({.mtu = 256, .region_bytes = length, .reads_at_once = 1});
   bench >> qp.read(psn(+0), qp.at(0, length)) >> qp.read(psn(packets), qp.at(0, 8));
   const std::vector<Seen> all = bench.all_until_silence();
   if (all.empty()) end_case(Verdict::fail, "no answer at all");
@@ -59,7 +59,7 @@ void no_stale_data(Bench& bench) {
   const std::vector<Seen> all = read_while_the_region_goes(bench, qp, doomed, long_read);
   for (const Seen& seen : all)
     bench.require(std::all_of(seen.payload.begin(), seen.payload.end(), [](std::uint8_t o) { return o == 0x5a; }),
-                  "no octet that is not the region's", seen.text());
+                  "no byte that is not the region's", seen.text());
   ends_with_an_error(all);
   const Expectation expected("NAK remote access error behind what was read", [](const Seen& seen) {
     if (seen.op->operation != Operation::acknowledge || seen.kind() != syndrome_kind::nak) return Match::no;

@@ -22,12 +22,12 @@ void send_timer_31(Bench& bench) { send_finds_none(bench, 31); }
 void send_timer_0(Bench& bench) { send_finds_none(bench, 0); }
 void first_finds_none(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256});
-  bench >> qp.send_first(psn(+0), octets(256));
+  bench >> qp.send_first(psn(+0), pattern_bytes(256));
   bench << rnr_nak(psn(+0), std::uint8_t{12}) << silence();
 }
 void write_with_immediate_finds_none(Bench& bench) {
   Connected& qp = bench.rc();
-  bench >> qp.request(write_only_with_immediate, psn(+0), qp.at(0, 8, octets(8)));
+  bench >> qp.request(write_only_with_immediate, psn(+0), qp.at(0, 8, pattern_bytes(8)));
   bench << rnr_nak(psn(+0), std::uint8_t{12});
   qp.is_in("rts");
 }
@@ -35,44 +35,44 @@ void write_with_immediate_finds_none(Bench& bench) {
 // The request again, with a receive: executed once.
 void then_executed(Bench& bench) {
   Connected& qp = bench.rc();
-  bench >> qp.send_only(psn(+0), octets(16));
+  bench >> qp.send_only(psn(+0), pattern_bytes(16));
   bench << rnr_nak(psn(+0));
   qp.post_receives(2);
-  bench >> qp.send_only(psn(+0), octets(16));
+  bench >> qp.send_only(psn(+0), pattern_bytes(16));
   bench << ack(psn(+0)).msn(1);
   qp.completes(0);
-  qp.received(0, octets(16));
+  qp.received(0, pattern_bytes(16));
   qp.completes_nothing();
 }
 void write_then_executed(Bench& bench) {
   Connected& qp = bench.rc();
-  bench >> qp.request(write_only_with_immediate, psn(+0), qp.at(0, 8, octets(8)));
+  bench >> qp.request(write_only_with_immediate, psn(+0), qp.at(0, 8, pattern_bytes(8)));
   bench << rnr_nak(psn(+0));
   qp.post_receives(1);
-  bench >> qp.request(write_only_with_immediate, psn(+0), qp.at(0, 8, octets(8)));
+  bench >> qp.request(write_only_with_immediate, psn(+0), qp.at(0, 8, pattern_bytes(8)));
   bench << ack(psn(+0)).msn(1);
   qp.completes(0);
-  qp.holds(0, octets(8));
+  qp.holds(0, pattern_bytes(8));
 }
 // What was behind the request came before its time, and is not executed.
 void what_came_behind_is_dropped(Bench& bench) {
   Connected& qp = bench.rc();
-  bench >> qp.send_only(psn(+0), octets(16)) >> qp.write_only(psn(+1), qp.at(0, 0, octets(8)));
+  bench >> qp.send_only(psn(+0), pattern_bytes(16)) >> qp.write_only(psn(+1), qp.at(0, 0, pattern_bytes(8)));
   bench << rnr_nak(psn(+0));
   static_cast<void>(bench.all_until_silence());  // a NAK for the gap may follow
   qp.holds(0, std::string(8, '\0'));
   qp.post_receives(1);
-  bench >> qp.send_only(psn(+0), octets(16)) >> qp.write_only(psn(+1), qp.at(0, 0, octets(8)));
+  bench >> qp.send_only(psn(+0), pattern_bytes(16)) >> qp.write_only(psn(+1), qp.at(0, 0, pattern_bytes(8)));
   bench << acknowledged(psn(+1)).msn(2);
 }
 
 // None of these uses a receive up: three are posted, three SENDs find them afterwards. C10-87
 void three_receives_left(Bench& bench, Connected& qp, std::int32_t next) {
-  for (int i = 0; i < 3; ++i) bench >> qp.send_only(psn(next + i), octets(8, static_cast<std::uint8_t>(10 * i)));
+  for (int i = 0; i < 3; ++i) bench >> qp.send_only(psn(next + i), pattern_bytes(8, static_cast<std::uint8_t>(10 * i)));
   bench << acknowledged(psn(next + 2));
   for (std::uint64_t i = 0; i < 3; ++i) {
     qp.completes(i);
-    qp.received(i, octets(8, static_cast<std::uint8_t>(10 * i)));
+    qp.received(i, pattern_bytes(8, static_cast<std::uint8_t>(10 * i)));
   }
 }
 void rnr_uses_none(Bench& bench) {
@@ -90,7 +90,7 @@ void gap_uses_none(Bench& bench) {
 }
 void duplicate_uses_none(Bench& bench) {
   Connected& qp = bench.rc({.receives = 3});
-  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(8)));
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(8)));
   bench << ack(psn(+0));
   bench >> qp.send_only(psn(+0)) >> qp.send_only(psn(-5));
   bench << ack(psn(+0)) << ack(psn(+0));
@@ -98,12 +98,12 @@ void duplicate_uses_none(Bench& bench) {
 }
 void write_uses_none(Bench& bench) {
   Connected& qp = bench.rc({.receives = 3});
-  bench >> qp.write_only(psn(+0), qp.at(0, 0, octets(8))) >> qp.read(psn(+1), qp.at(0, 8));
+  bench >> qp.write_only(psn(+0), qp.at(0, 0, pattern_bytes(8))) >> qp.read(psn(+1), qp.at(0, 8));
   bench << ack(psn(+0)) << read_response(Position::only, psn(+1));
   three_receives_left(bench, qp, 2);
 }
 
-// A WRITE with immediate data uses one when its last packet is there, and its completion tells the octets written.
+// A WRITE with immediate data uses one when its last packet is there, and its completion tells the bytes written.
 void length_is(Bench& bench, const peer::Completion& completion, std::uint32_t expected) {
   bench.require(completion.byte_len == expected, fmt::format("byte_len {}", expected),
                 fmt::format("byte_len {}", completion.byte_len));
@@ -112,23 +112,23 @@ void length_is(Bench& bench, const peer::Completion& completion, std::uint32_t e
 }
 void immediate_with_an_only(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
-  Operands operands = qp.at(0, 100, octets(100));
+  Operands operands = qp.at(0, 100, pattern_bytes(100));
   operands.immediate = 0xcafe;
   bench >> qp.request(write_only_with_immediate, psn(+0), operands);
   bench << ack(psn(+0)).msn(1);
   length_is(bench, qp.completes(0), 100);
-  qp.holds(0, octets(100));
+  qp.holds(0, pattern_bytes(100));
 }
 void immediate_with_a_last(Bench& bench) {
   Connected& qp = bench.rc({.mtu = 256, .receives = 1});
-  bench >> qp.write_first(psn(+0), qp.at(0, 612, octets(256, 1)));
+  bench >> qp.write_first(psn(+0), qp.at(0, 612, pattern_bytes(256, 1)));
   bench << ack(psn(+0)).msn(0);
   qp.completes_nothing();
-  bench >> qp.write_middle(psn(+1), octets(256, 2));
-  bench >> qp.request(write_last_with_immediate, psn(+2), {.payload = octets(100, 3), .immediate = 0xcafe});
+  bench >> qp.write_middle(psn(+1), pattern_bytes(256, 2));
+  bench >> qp.request(write_last_with_immediate, psn(+2), {.payload = pattern_bytes(100, 3), .immediate = 0xcafe});
   bench << acknowledged(psn(+2)).msn(1);
   length_is(bench, qp.completes(0), 612);
-  qp.holds(0, octets(256, 1) + octets(256, 2) + octets(100, 3));
+  qp.holds(0, pattern_bytes(256, 1) + pattern_bytes(256, 2) + pattern_bytes(100, 3));
 }
 void immediate_alone(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
@@ -160,7 +160,7 @@ std::span<const Case> rc_responder_rnr_cases() {
       {.rule = "rc.responder.receive.kept-on-nak-and-duplicate", .variant = "WRITE, READ", .run = write_uses_none},
       {.rule = "rc.responder.receive.write-with-immediate", .variant = "Only", .run = immediate_with_an_only},
       {.rule = "rc.responder.receive.write-with-immediate", .variant = "Last", .run = immediate_with_a_last},
-      {.rule = "rc.responder.receive.write-with-immediate", .variant = "no octets", .run = immediate_alone},
+      {.rule = "rc.responder.receive.write-with-immediate", .variant = "no bytes", .run = immediate_alone},
   };
   return list;
 }

@@ -12,7 +12,7 @@ constexpr std::uint32_t mtu = 256;
 // A message that begins with its middle or end: NAK for an invalid request, the error state, receives flushed.
 void begins(Bench& bench, Operation operation, Position position, std::size_t length) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 1});
-  bench >> qp.request(operation, position, psn(+0), {.payload = octets(length)});
+  bench >> qp.request(operation, position, psn(+0), {.payload = pattern_bytes(length)});
   qp.refuses(nak_invalid_request(psn(+0)));
   qp.fails_or_is_flushed(0);
 }
@@ -26,51 +26,51 @@ void middle_behind_a_message(Bench& bench) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 2});
   bench >> qp.send_only(psn(+0));
   bench << ack(psn(+0)).msn(1);
-  bench >> qp.send_middle(psn(+1), octets(mtu));
+  bench >> qp.send_middle(psn(+1), pattern_bytes(mtu));
   qp.refuses(nak_invalid_request(psn(+1)));
 }
 
 // Another message begins before the one before has ended.
 void open_send_then(Bench& bench, const std::function<Stimulus(Connected&)>& next) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 2});
-  bench >> qp.send_first(psn(+0), octets(mtu));
+  bench >> qp.send_first(psn(+0), pattern_bytes(mtu));
   bench << ack(psn(+0)).msn(0);
   bench >> next(qp);
   qp.refuses(nak_invalid_request(psn(+1)));
 }
 void open_write_then(Bench& bench, const std::function<Stimulus(Connected&)>& next) {
   Connected& qp = bench.rc({.mtu = mtu, .receives = 2});
-  bench >> qp.write_first(psn(+0), qp.at(0, 3 * mtu, octets(mtu)));
+  bench >> qp.write_first(psn(+0), qp.at(0, 3 * mtu, pattern_bytes(mtu)));
   bench << ack(psn(+0)).msn(0);
   bench >> next(qp);
   qp.refuses(nak_invalid_request(psn(+1)));
 }
 
 void send_first_first(Bench& bench) {
-  open_send_then(bench, [](Connected& qp) { return qp.send_first(psn(+1), octets(mtu)); });
+  open_send_then(bench, [](Connected& qp) { return qp.send_first(psn(+1), pattern_bytes(mtu)); });
 }
 void send_first_only(Bench& bench) {
   open_send_then(bench, [](Connected& qp) { return qp.send_only(psn(+1)); });
 }
 void write_first_first(Bench& bench) {
-  open_write_then(bench, [](Connected& qp) { return qp.write_first(psn(+1), qp.at(0, 512, octets(mtu))); });
+  open_write_then(bench, [](Connected& qp) { return qp.write_first(psn(+1), qp.at(0, 512, pattern_bytes(mtu))); });
 }
 void write_first_only(Bench& bench) {
-  open_write_then(bench, [](Connected& qp) { return qp.write_only(psn(+1), qp.at(0, 0, octets(8))); });
+  open_write_then(bench, [](Connected& qp) { return qp.write_only(psn(+1), qp.at(0, 0, pattern_bytes(8))); });
 }
 
 // A message goes on as another operation.
 void send_then_write_middle(Bench& bench) {
-  open_send_then(bench, [](Connected& qp) { return qp.write_middle(psn(+1), octets(mtu)); });
+  open_send_then(bench, [](Connected& qp) { return qp.write_middle(psn(+1), pattern_bytes(mtu)); });
 }
 void send_then_write_last(Bench& bench) {
-  open_send_then(bench, [](Connected& qp) { return qp.write_last(psn(+1), octets(8)); });
+  open_send_then(bench, [](Connected& qp) { return qp.write_last(psn(+1), pattern_bytes(8)); });
 }
 void write_then_send_middle(Bench& bench) {
-  open_write_then(bench, [](Connected& qp) { return qp.send_middle(psn(+1), octets(mtu)); });
+  open_write_then(bench, [](Connected& qp) { return qp.send_middle(psn(+1), pattern_bytes(mtu)); });
 }
 void write_then_send_last(Bench& bench) {
-  open_write_then(bench, [](Connected& qp) { return qp.send_last(psn(+1), octets(8)); });
+  open_write_then(bench, [](Connected& qp) { return qp.send_last(psn(+1), pattern_bytes(8)); });
 }
 
 // A READ, or an atomic, inside of a message.

@@ -18,7 +18,7 @@ struct psn {
 /// "+3", "-1"
 std::string to_string(psn relative);
 
-/// Octets of payload that can be told apart: `count` of them, from `seed` up.
-std::string octets(std::size_t count, std::uint8_t seed = 1);
+/// Bytes of payload that can be told apart: `count` of them, from `seed` up.
+std::string pattern_bytes(std::size_t count, std::uint8_t seed = 1);
 
 }  // namespace rdmawire::conformance

@@ -34,7 +34,7 @@ class Stimulus {
     change(result.frame_);
     return result.called(words);
   }
-  /// Changes the encoded octets: CRCs stay as they were.
+  /// Changes the encoded bytes: CRCs stay as they were.
   [[nodiscard]] Stimulus damaged(std::function<void(std::vector<std::uint8_t>&)> change, std::string_view words) const {
     Stimulus result = *this;
     result.damages_.push_back(std::move(change));
@@ -51,7 +51,7 @@ class Stimulus {
     damage(bytes);
     return bytes;
   }
-  /// What damaged() asked for, to octets that were encoded otherwise: an FPDU with its markers.
+  /// What damaged() asked for, to bytes that were encoded otherwise: an FPDU with its markers.
   void damage(std::vector<std::uint8_t>& bytes) const {
     for (const auto& one : damages_) one(bytes);
   }

@@ -20,7 +20,7 @@ struct Pairing {
   };
   Transport transport = Transport::rc;
   End tester, device;
-  std::uint32_t mtu = 0;  ///< octets
+  std::uint32_t mtu = 0;  ///< bytes
   // The device's: numbers and codes of verbs
   std::uint8_t timeout = 0, retry_cnt = 0, rnr_retry = 0;
   std::uint8_t reads_at_once = 0, own_reads = 0;
@@ -28,7 +28,7 @@ struct Pairing {
 
 struct Step {
   enum class Kind : std::uint8_t {
-    sent,      ///< a frame to the device; with iWARP octets of the stream, whose frames are links
+    sent,      ///< a frame to the device; with iWARP bytes of the stream, whose frames are links
     received,  ///< a frame from the device; likewise
     verbs,     ///< asked of the device's verbs, and what came of it
     expected,  ///< what was waited for, and came

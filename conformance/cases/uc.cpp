@@ -10,7 +10,7 @@ namespace {
 
 /// It still receives what is in order: a SEND, which no answer follows.
 void receives(Bench& bench, Connected& qp, psn at, std::uint64_t wr_id) {
-  const std::string payload = octets(24, 0x40);
+  const std::string payload = pattern_bytes(24, 0x40);
   bench >> qp.send_only(at, payload).without_ack_request();
   qp.completes(wr_id);
   qp.received(wr_id, payload);
@@ -20,7 +20,7 @@ void receives(Bench& bench, Connected& qp, psn at, std::uint64_t wr_id) {
 void sends_are_not_answered(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 3});
   receives(bench, qp, psn(+0), 0);
-  const std::string payload = octets(400);
+  const std::string payload = pattern_bytes(400);
   bench >> qp.send_first(psn(+1), payload.substr(0, 256)) >> qp.send_last(psn(+2), payload.substr(256));  // with AckReq
   qp.completes(1);
   qp.received(1, payload);
@@ -28,27 +28,27 @@ void sends_are_not_answered(Bench& bench) {
 }
 void writes_are_not_answered(Bench& bench) {
   Connected& qp = bench.uc();
-  bench >> qp.write_only(psn(+0), qp.at(16, 0, octets(32)));
+  bench >> qp.write_only(psn(+0), qp.at(16, 0, pattern_bytes(32)));
   bench << silence();
-  qp.holds(16, octets(32));
+  qp.holds(16, pattern_bytes(32));
 }
 
 // A gap inside a message loses it, and nothing else: the next First or Only begins anew, at its own PSN.
 void a_middle_is_lost(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 2});
-  bench >> qp.send_first(psn(+0), octets(256)) >> qp.send_last(psn(+2), octets(8));
+  bench >> qp.send_first(psn(+0), pattern_bytes(256)) >> qp.send_last(psn(+2), pattern_bytes(8));
   bench << silence();
   qp.completes_nothing();
   receives(bench, qp, psn(+3), 0);
 }
 void a_last_is_lost(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 2});
-  bench >> qp.send_first(psn(+0), octets(256)) >> qp.send_middle(psn(+1), octets(256));
+  bench >> qp.send_first(psn(+0), pattern_bytes(256)) >> qp.send_middle(psn(+1), pattern_bytes(256));
   receives(bench, qp, psn(+3), 0);
 }
 void a_write_loses_its_middle(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 1});
-  bench >> qp.write_first(psn(+0), qp.at(0, 768, octets(256, 0x20))) >> qp.write_last(psn(+2), octets(256, 0x20));
+  bench >> qp.write_first(psn(+0), qp.at(0, 768, pattern_bytes(256, 0x20))) >> qp.write_last(psn(+2), pattern_bytes(256, 0x20));
   bench << silence();
   qp.holds(512, std::string(256, '\0'));
   receives(bench, qp, psn(+3), 0);
@@ -68,14 +68,14 @@ void a_loss_across_the_wrap(Bench& bench) {
 // Class D: what does not begin with a First or Only is no message, and takes no receive.
 void begins_with_a_middle(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 1});
-  bench >> qp.send_middle(psn(+0), octets(256)) >> qp.send_last(psn(+1), octets(8));
+  bench >> qp.send_middle(psn(+0), pattern_bytes(256)) >> qp.send_last(psn(+1), pattern_bytes(8));
   bench << silence();
   qp.completes_nothing();
   receives(bench, qp, psn(+2), 0);
 }
 void begins_with_a_last(Bench& bench) {
   Connected& qp = bench.uc({.receives = 1});
-  bench >> qp.send_last(psn(+0), octets(8));
+  bench >> qp.send_last(psn(+0), pattern_bytes(8));
   bench << silence();
   qp.completes_nothing();
   receives(bench, qp, psn(+1), 0);
@@ -84,8 +84,8 @@ void begins_with_a_last(Bench& bench) {
 // Class D1: a First inside a message begins another one, with the same receive.
 void a_first_in_a_message(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 1});
-  const std::string payload = octets(300, 0x60);
-  bench >> qp.send_first(psn(+0), octets(256)) >> qp.send_first(psn(+1), payload.substr(0, 256)) >>
+  const std::string payload = pattern_bytes(300, 0x60);
+  bench >> qp.send_first(psn(+0), pattern_bytes(256)) >> qp.send_first(psn(+1), payload.substr(0, 256)) >>
       qp.send_last(psn(+2), payload.substr(256));
   qp.completes(0);
   qp.received(0, payload);
@@ -93,14 +93,14 @@ void a_first_in_a_message(Bench& bench) {
 }
 void an_only_in_a_message(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 1});
-  bench >> qp.send_first(psn(+0), octets(256));
+  bench >> qp.send_first(psn(+0), pattern_bytes(256));
   receives(bench, qp, psn(+1), 0);
 }
 // Class E: one of a shared queue cannot be used again: it completes in error.
 void a_first_in_a_message_shared(Bench& bench) {
   Connected& qp = bench.uc({.mtu = 256, .receives = 2, .shared_receives = true});
-  bench >> qp.send_first(psn(+0), octets(256)) >> qp.send_first(psn(+1), octets(256)) >>
-      qp.send_last(psn(+2), octets(8));
+  bench >> qp.send_first(psn(+0), pattern_bytes(256)) >> qp.send_first(psn(+1), pattern_bytes(256)) >>
+      qp.send_last(psn(+2), pattern_bytes(8));
   qp.fails(0);
   bench << silence();
 }
@@ -120,35 +120,35 @@ void refused_write(Bench& bench, const ConnectOptions& options, const std::funct
   bench >> qp.write_only(psn(+0), operands(qp));
   bench << silence();
   qp.holds(0, std::string(64, '\0'));
-  qp.holds(options.region_octets - 64, std::string(64, '\0'));
+  qp.holds(options.region_bytes - 64, std::string(64, '\0'));
 }
 void a_wrong_rkey(Bench& bench) {
   refused_write(bench, {}, [](Connected& qp) {
-    Operands operands = qp.at(0, 0, octets(8));
+    Operands operands = qp.at(0, 0, pattern_bytes(8));
     operands.rkey ^= 0x100;
     return operands;
   });
 }
 void behind_the_region(Bench& bench) {
-  refused_write(bench, {}, [](Connected& qp) { return qp.at(8192 - 7, 0, octets(8)); });
+  refused_write(bench, {}, [](Connected& qp) { return qp.at(8192 - 7, 0, pattern_bytes(8)); });
 }
 void without_the_regions_right(Bench& bench) {
   refused_write(bench, {.region_access = {"local_write", "remote_read"}},
-                [](Connected& qp) { return qp.at(0, 0, octets(8)); });
+                [](Connected& qp) { return qp.at(0, 0, pattern_bytes(8)); });
 }
 void without_the_queue_pairs_right(Bench& bench) {
-  refused_write(bench, {.access = {"remote_read"}}, [](Connected& qp) { return qp.at(0, 0, octets(8)); });
+  refused_write(bench, {.access = {"remote_read"}}, [](Connected& qp) { return qp.at(0, 0, pattern_bytes(8)); });
 }
 
 void longer_than_the_receive(Bench& bench) {
-  Connected& qp = bench.uc({.receives = 1, .receive_octets = 64});
-  bench >> qp.send_only(psn(+0), octets(65)).without_ack_request();
+  Connected& qp = bench.uc({.receives = 1, .receive_bytes = 64});
+  bench >> qp.send_only(psn(+0), pattern_bytes(65)).without_ack_request();
   bench << silence();
   qp.is_in("rts");
 }
 void longer_than_the_shared_receive(Bench& bench) {
-  Connected& qp = bench.uc({.receives = 1, .receive_octets = 64, .shared_receives = true});
-  bench >> qp.send_only(psn(+0), octets(65)).without_ack_request();
+  Connected& qp = bench.uc({.receives = 1, .receive_bytes = 64, .shared_receives = true});
+  bench >> qp.send_only(psn(+0), pattern_bytes(65)).without_ack_request();
   qp.fails(0);
   bench << silence();
 }
@@ -166,8 +166,8 @@ void nothing_but_an_immediate_with_a_wrong_rkey(Bench& bench) {
   Connected& qp = bench.uc({.receives = 1});
   bench >> qp.request(write_only_with_immediate, psn(+0), {.va = 0x1234, .rkey = 0xdead00, .immediate = 0x12345678});
   const peer::Completion completion = qp.completes(0);
-  bench.require(completion.byte_len == 0 && completion.imm == 0x12345678U, "0 octets, and the immediate data",
-                fmt::format("{} octets, immediate {:#x}", completion.byte_len, completion.imm.value_or(0)));
+  bench.require(completion.byte_len == 0 && completion.imm == 0x12345678U, "0 bytes, and the immediate data",
+                fmt::format("{} bytes, immediate {:#x}", completion.byte_len, completion.imm.value_or(0)));
 }
 
 // Table 38: UC has SENDs and WRITEs, and no others.

@@ -12,43 +12,43 @@
 namespace rdmawire::conformance {
 namespace {
 
-constexpr std::uint32_t network_header = 40;  ///< octets before the payload in a receive
+constexpr std::uint32_t network_header = 40;  ///< bytes before the payload in a receive
 constexpr std::uint32_t qkey = 0x11111111;
 
-/// A datagram arrives: 40 octets of network header, whatever they are, and the payload.
+/// A datagram arrives: 40 bytes of network header, whatever they are, and the payload.
 peer::Completion receives(Bench& bench, Connected& qp, psn at, std::uint64_t wr_id, const std::string& payload) {
   bench >> qp.datagram(at, qkey, payload);
   const peer::Completion completion = qp.completes(wr_id);
-  const auto found = bench.take(qp.inbox.read(wr_id * qp.options.receive_octets + network_header, payload.size()),
+  const auto found = bench.take(qp.inbox.read(wr_id * qp.options.receive_bytes + network_header, payload.size()),
                                 "read what was received");
-  bench.require(std::string(found.begin(), found.end()) == payload, "the payload behind 40 octets", "other octets");
+  bench.require(std::string(found.begin(), found.end()) == payload, "the payload behind 40 bytes", "other bytes");
   return completion;
 }
 
-// A17.4.5.2: an IPv4 header is in the second 20 of the 40 octets.
+// A17.4.5.2: an IPv4 header is in the second 20 of the 40 bytes.
 void ipv4_header_in_front(Bench& bench) {
   Connected& qp = bench.ud({.receives = 1});
-  receives(bench, qp, psn(+0), 0, octets(32));
+  receives(bench, qp, psn(+0), 0, pattern_bytes(32));
   const auto found = bench.take(qp.inbox.read(20, 20), "read the network header");
-  bench.require(found[0] == 0x45, "an IPv4 header at octet 20", fmt::format("octet {:#04x}", found[0]));
+  bench.require(found[0] == 0x45, "an IPv4 header at byte 20", fmt::format("byte {:#04x}", found[0]));
   const bool addresses = std::equal(found.begin() + 12, found.begin() + 16, qp.path.tester_address.begin() + 12) &&
                          std::equal(found.begin() + 16, found.end(), qp.path.device_address.begin() + 12);
   bench.require(addresses, "source and destination address in it", "others");
 }
 void ipv6_header_in_front(Bench& bench) {
   Connected& qp = bench.ud({.receives = 1, .over = Over::ipv6});
-  receives(bench, qp, psn(+0), 0, octets(32));
+  receives(bench, qp, psn(+0), 0, pattern_bytes(32));
   const auto found = bench.take(qp.inbox.read(0, network_header), "read the network header");
-  bench.require(found[0] >> 4 == 6, "an IPv6 header at octet 0", fmt::format("octet {:#04x}", found[0]));
+  bench.require(found[0] >> 4 == 6, "an IPv6 header at byte 0", fmt::format("byte {:#04x}", found[0]));
   bench.require(std::equal(found.begin() + 8, found.begin() + 24, qp.path.tester_address.begin()),
                 "the source address in it", "another");
 }
 
-// 11.4.2.1: the completion counts the 40 octets, and tells who sent.
+// 11.4.2.1: the completion counts the 40 bytes, and tells who sent.
 void the_completion_tells_the_source(Bench& bench) {
   Connected& qp = bench.ud({.receives = 1});
-  const peer::Completion completion = receives(bench, qp, psn(+0), 0, octets(32));
-  bench.require(completion.byte_len == network_header + 32, "72 octets in the completion",
+  const peer::Completion completion = receives(bench, qp, psn(+0), 0, pattern_bytes(32));
+  bench.require(completion.byte_len == network_header + 32, "72 bytes in the completion",
                 fmt::format("{}", completion.byte_len));
   bench.require(completion.src_qp.value_or(0) == qp.tester_qpn, "the tester's queue pair as the source",
                 fmt::format("{:#x}", completion.src_qp.value_or(0)));
@@ -60,7 +60,7 @@ void wrong_qkey(Bench& bench, std::uint32_t flip) {
   bench >> qp.datagram(psn(+0), qkey ^ flip);
   bench << silence();
   qp.completes_nothing();
-  receives(bench, qp, psn(+1), 0, octets(32));
+  receives(bench, qp, psn(+1), 0, pattern_bytes(32));
 }
 void lowest_bit(Bench& bench) { wrong_qkey(bench, 1); }
 void highest_bit(Bench& bench) { wrong_qkey(bench, 0x80000000); }
@@ -120,22 +120,22 @@ void wrong_qkey_to_qp1(Bench& bench) {
 void ordinary_qkey_to_qp1(Bench& bench) {
   unheard_by_qp1(bench, [](const Stimulus& s) { return s.with<Deth, "qkey">(qkey, "with Q_Key 0x11111111"); });
 }
-/// A REQ in so many octets; what its sender announces is whole.
-Stimulus mad_of(const TesterCm& cm, std::size_t octets) {
+/// A REQ in so many bytes; what its sender announces is whole.
+Stimulus mad_of(const TesterCm& cm, std::size_t bytes) {
   constexpr std::size_t usual = 256;
   return cm.req(cm.port()).changed(
       [&](Frame& frame) {
-        frame.payload.resize(frame.payload.size() + octets - usual);
+        frame.payload.resize(frame.payload.size() + bytes - usual);
         frame.pad = std::vector<std::uint8_t>{};
       },
-      fmt::format("{} octets long", octets));
+      fmt::format("{} bytes long", bytes));
 }
-// C13-3: a MAD has 256 octets. What becomes of others the clause does not say, as far as we know it.
+// C13-3: a MAD has 256 bytes. What becomes of others the clause does not say, as far as we know it.
 void a_mad_too_short(Bench& bench) {
   TesterCm cm(bench);
   static_cast<void>(cm.device_listens());
   bench >> mad_of(cm, 252);
-  end_case(Verdict::may, bench.all_until_silence().empty() ? "a MAD of 252 octets is dropped" : "it is answered");
+  end_case(Verdict::may, bench.all_until_silence().empty() ? "a MAD of 252 bytes is dropped" : "it is answered");
 }
 // C9-205: one that does not fit into QP1's receives is dropped at most. QP1 goes on.
 void a_mad_too_long(Bench& bench) {
@@ -146,32 +146,32 @@ void a_mad_too_long(Bench& bench) {
   bench >> cm.req(cm.port());
   cm.hears<CmRej>();
 }
-void answers_have_256_octets(Bench& bench) {
+void answers_have_256_bytes(Bench& bench) {
   TesterCm cm(bench);
   static_cast<void>(cm.device_listens());
   bench >> cm.req(cm.port());
   const Seen answer = cm.hears<CmRej>();
-  constexpr std::uint64_t udp_header = 8, bth = 12, deth = 8, icrc = 4, mad_octets = 256;
+  constexpr std::uint64_t udp_header = 8, bth = 12, deth = 8, icrc = 4, mad_bytes = 256;
   const std::uint64_t length = answer.stack.get<Udp>()->get<"length">();
-  bench.require(length == udp_header + bth + deth + mad_octets + icrc, "a MAD of 256 octets",
-                fmt::format("{} octets", length - udp_header - bth - deth - icrc));
+  bench.require(length == udp_header + bth + deth + mad_bytes + icrc, "a MAD of 256 bytes",
+                fmt::format("{} bytes", length - udp_header - bth - deth - icrc));
 }
 
 // C9-205: what does not fit is dropped, and the queue pair goes on.
-void one_octet_too_many(Bench& bench) {
-  Connected& qp = bench.ud({.receives = 2, .receive_octets = network_header + 64});
-  bench >> qp.datagram(psn(+0), qkey, octets(65));
+void one_byte_too_many(Bench& bench) {
+  Connected& qp = bench.ud({.receives = 2, .receive_bytes = network_header + 64});
+  bench >> qp.datagram(psn(+0), qkey, pattern_bytes(65));
   bench << silence();
   qp.is_in("rts");
 }
 void exactly_as_much(Bench& bench) {
-  Connected& qp = bench.ud({.receives = 1, .receive_octets = network_header + 64});
-  receives(bench, qp, psn(+0), 0, octets(64));
+  Connected& qp = bench.ud({.receives = 1, .receive_bytes = network_header + 64});
+  receives(bench, qp, psn(+0), 0, pattern_bytes(64));
 }
 void above_the_mtu(Bench& bench) {
   const std::uint32_t mtu = bench.device().device->port().active_mtu;
-  Connected& qp = bench.ud({.receives = 1, .receive_octets = 8192});
-  bench >> qp.datagram(psn(+0), qkey, octets(mtu + 4));
+  Connected& qp = bench.ud({.receives = 1, .receive_bytes = 8192});
+  bench >> qp.datagram(psn(+0), qkey, pattern_bytes(mtu + 4));
   bench << silence();
   qp.completes_nothing();
   qp.is_in("rts");
@@ -193,7 +193,7 @@ void a_request_of_the_mtu(Bench& bench) {
   Connected& qp = bench.ud();
   const peer::AddressHandle ah = qp.address_handle_of_tester();
   device_sends(bench, qp, ah, qkey, mtu);
-  bench << a_send(psn(+0)).where("as many octets as the MTU",
+  bench << a_send(psn(+0)).where("as many bytes as the MTU",
                                  [mtu](const Seen& seen) { return seen.payload.size() == mtu; });
   qp.completes(0);
 }
@@ -204,7 +204,7 @@ void undefined(Bench& bench, std::uint8_t opcode) {
   bench >> qp.datagram(psn(+0), qkey).with<Bth, "opcode">(opcode, fmt::format("with opcode {:#04x}", opcode));
   bench << silence();
   qp.completes_nothing();
-  receives(bench, qp, psn(+1), 0, octets(8));
+  receives(bench, qp, psn(+1), 0, pattern_bytes(8));
 }
 void a_first(Bench& bench) { undefined(bench, 0x60); }
 void a_middle(Bench& bench) { undefined(bench, 0x61); }
@@ -216,13 +216,13 @@ void no_receive(Bench& bench) {
   bench >> qp.datagram(psn(+0), qkey);
   bench << silence();
   qp.post_receives(1);
-  receives(bench, qp, psn(+1), 0, octets(8));
+  receives(bench, qp, psn(+1), 0, pattern_bytes(8));
 }
 
 void immediate_data(Bench& bench) {
   Connected& qp = bench.ud({.receives = 1});
   const std::uint8_t opcode = find_opcode(Transport::ud, Operation::send, Position::only, true)->value;
-  bench >> qp.request(opcode, psn(+0), {.payload = octets(8), .immediate = 0x12345678, .qkey = qkey});
+  bench >> qp.request(opcode, psn(+0), {.payload = pattern_bytes(8), .immediate = 0x12345678, .qkey = qkey});
   const peer::Completion completion = qp.completes(0);
   bench.require(completion.imm.value_or(0) == 0x12345678, "immediate data 0x12345678",
                 completion.imm ? fmt::format("{:#x}", *completion.imm) : "none");
@@ -232,7 +232,7 @@ void immediate_data(Bench& bench) {
 void any_psn(Bench& bench) {
   Connected& qp = bench.ud({.receives = 4});
   std::uint64_t wr_id = 0;
-  for (const std::int32_t at : {+100, +3, +3, -5000000}) receives(bench, qp, psn(at), wr_id++, octets(8));
+  for (const std::int32_t at : {+100, +3, +3, -5000000}) receives(bench, qp, psn(at), wr_id++, pattern_bytes(8));
 }
 
 /// 239.1.2.3, as GID and as Ethernet address.
@@ -262,7 +262,7 @@ class Attached {
 
 /// Two queue pairs of a group get a datagram to it; else the port does not listen to the group.
 void reaches(Bench& bench, Connected& one, Connected& other) {
-  bench >> to_group(one, 0xffffff, octets(32));
+  bench >> to_group(one, 0xffffff, pattern_bytes(32));
   const auto first = bench.take(one.cq.poll(1, bench.silence_time()), "poll for a completion");
   const auto second = bench.take(other.cq.poll(1, bench.silence_time()), "poll for a completion");
   if (first.empty() && second.empty())
@@ -286,7 +286,7 @@ void to_an_ordinary_queue_pair(Bench& bench) {
   Connected& other = bench.ud({.receives = 2});
   const Attached first(bench, one), second(bench, other);
   reaches(bench, one, other);
-  bench >> to_group(one, one.device_qpn, octets(32));
+  bench >> to_group(one, one.device_qpn, pattern_bytes(32));
   bench << silence();
   one.completes_nothing();
 }
@@ -336,7 +336,7 @@ void both_versions(Bench& bench) {
   Connected& qp = bench.ud({.receives = 2});
   bench >> as_roce_v1(qp, qp.datagram(psn(+0), qkey));
   qp.completes(0);
-  receives(bench, qp, psn(+1), 1, octets(8));
+  receives(bench, qp, psn(+1), 1, pattern_bytes(8));
 }
 void other_version_to_a_connection(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
@@ -385,21 +385,21 @@ std::span<const Case> ud_cases() {
        .run = wrong_qkey_to_qp1},
       {.rule = "ud.receiver.qkey.of-qp1", .variant = "an ordinary one", .needs = manager, .run = ordinary_qkey_to_qp1},
       {.rule = "ud.receiver.length.receive-too-small",
-       .variant = "one octet",
+       .variant = "one byte",
        .needs = Need::ud,
-       .run = one_octet_too_many},
+       .run = one_byte_too_many},
       {.rule = "ud.receiver.length.receive-too-small",
        .variant = "exactly as much",
        .needs = Need::ud,
        .run = exactly_as_much},
       {.rule = "ud.receiver.length.receive-too-small",
-       .variant = "a MAD of 260 octets",
+       .variant = "a MAD of 260 bytes",
        .needs = manager,
        .run = a_mad_too_long,
        .caution = Caution::dangerous,
        .possible_problems = "a device whose QP1 goes to error by it hears no CM any more"},
       {.rule = "ud.sender.length.above-mtu",
-       .variant = "one octet more",
+       .variant = "one byte more",
        .role = Role::requester,
        .needs = Need::ud,
        .run = a_request_above_the_mtu},
@@ -415,8 +415,8 @@ std::span<const Case> ud_cases() {
       {.rule = "ud.receiver.receive.none-posted", .needs = Need::ud, .run = no_receive},
       {.rule = "ud.receiver.completion.immediate-data", .needs = Need::ud, .run = immediate_data},
       {.rule = "ud.receiver.psn.unchecked", .needs = Need::ud, .run = any_psn},
-      {.rule = "ud.endpoint.mad.octets", .variant = "of the device", .needs = manager, .run = answers_have_256_octets},
-      {.rule = "ud.endpoint.mad.octets", .variant = "252 octets to it", .needs = manager, .run = a_mad_too_short},
+      {.rule = "ud.endpoint.mad.bytes", .variant = "of the device", .needs = manager, .run = answers_have_256_bytes},
+      {.rule = "ud.endpoint.mad.bytes", .variant = "252 bytes to it", .needs = manager, .run = a_mad_too_short},
       {.rule = "ud.receiver.multicast.one-copy-each", .needs = Need::ud | Need::multicast, .run = one_copy_each},
       {.rule = "ud.receiver.multicast.malformed-dropped",
        .variant = "to an ordinary queue pair",

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 constexpr std::uint8_t patient = 20;  ///< a timeout of 4.3 s
 
-// 5.2.8: of a request's four octets behind the BTH the last three are the number of the shared receive queue.
+// 5.2.8: of a request's four bytes behind the BTH the last three are the number of the shared receive queue.
 Expectation of_xrc(std::uint8_t opcode, const Expectation& expected) {
   return expected.where(fmt::format("opcode {:#04x}, behind the BTH 00 {:06x}", opcode, tester_srq),
                         [opcode](const Seen& seen) {
@@ -49,9 +49,9 @@ void reads_name_the_queue(Bench& bench) {
   Connected& qp = bench.xrc_initiator({.timeout = patient});
   qp.device_reads(0, {.length = 64});
   bench << of_xrc(0xac, a_read(psn(+0), 64, tester_memory));
-  bench >> qp.read_response(Position::only, psn(+0), 1, octets(64));
+  bench >> qp.read_response(Position::only, psn(+0), 1, pattern_bytes(64));
   qp.completes(0);
-  qp.holds(0, octets(64));
+  qp.holds(0, pattern_bytes(64));
 }
 void atomics_name_the_queue(Bench& bench) {
   Connected& qp = bench.xrc_initiator({.timeout = patient});
@@ -80,27 +80,27 @@ void responses_in_order(Bench& bench) {
 }
 void each_is_acknowledged(Bench& bench) {
   Connected& qp = bench.xrc_target({.mtu = 256, .receives = 1});
-  const std::string payload = octets(300);
+  const std::string payload = pattern_bytes(300);
   bench >> qp.send_first(psn(+0), payload.substr(0, 256)) >> qp.send_last(psn(+1), payload.substr(256));
   bench << acknowledged(psn(+1)).msn(1);
   qp.completes(0);
   qp.received(0, payload);
-  bench >> qp.write_only(psn(+2), qp.at(16, 0, octets(32)));
+  bench >> qp.write_only(psn(+2), qp.at(16, 0, pattern_bytes(32)));
   bench << ack(psn(+2)).msn(2);
-  qp.holds(16, octets(32));
+  qp.holds(16, pattern_bytes(32));
 }
 
 // A SEND names the receive queue itself: it must be of the queue pair's XRC domain.
 void queue_of_another_domain(Bench& bench) {
   Connected& qp = bench.xrc_target({.receives = 1});
   Connected& other = bench.xrc_target({.receives = 1, .xrc_domain = 1});
-  bench >> qp.request(0xa4, psn(+0), {.payload = octets(8), .xrc_srq = other.xrc_srq});
+  bench >> qp.request(0xa4, psn(+0), {.payload = pattern_bytes(8), .xrc_srq = other.xrc_srq});
   qp.refuses(nak_invalid_request(psn(+0)));
   other.completes_nothing();
 }
 void queue_that_does_not_exist(Bench& bench) {
   Connected& qp = bench.xrc_target({.receives = 1});
-  bench >> qp.request(0xa4, psn(+0), {.payload = octets(8), .xrc_srq = qp.xrc_srq ^ 0x800000});
+  bench >> qp.request(0xa4, psn(+0), {.payload = pattern_bytes(8), .xrc_srq = qp.xrc_srq ^ 0x800000});
   qp.refuses(nak_invalid_request(psn(+0)));
   qp.completes_nothing();
 }
@@ -108,10 +108,10 @@ void queue_that_does_not_exist(Bench& bench) {
 void any_queue_of_the_domain(Bench& bench) {
   Connected& qp = bench.xrc_target({.receives = 1});
   Connected& other = bench.xrc_target({.receives = 1});
-  bench >> qp.request(0xa4, psn(+0), {.payload = octets(24), .xrc_srq = other.xrc_srq});
+  bench >> qp.request(0xa4, psn(+0), {.payload = pattern_bytes(24), .xrc_srq = other.xrc_srq});
   bench << ack(psn(+0)).msn(1);
   other.completes(0);
-  other.received(0, octets(24));
+  other.received(0, pattern_bytes(24));
   qp.completes_nothing();
 }
 
@@ -127,7 +127,7 @@ void no_receive_posted(Bench& bench) {
 void no_receive_in_the_queue_that_is_named(Bench& bench) {
   Connected& qp = bench.xrc_target({.receives = 1});
   Connected& empty = bench.xrc_target();
-  bench >> qp.request(0xa4, psn(+0), {.payload = octets(8), .xrc_srq = empty.xrc_srq});
+  bench >> qp.request(0xa4, psn(+0), {.payload = pattern_bytes(8), .xrc_srq = empty.xrc_srq});
   bench << rnr_nak(psn(+0), 12);
   qp.completes_nothing();
 }
@@ -135,7 +135,7 @@ void no_receive_in_the_queue_that_is_named(Bench& bench) {
 // An opcode of XRC is none of an RC queue pair's: dropped, and nothing counts it.
 void xrc_opcode_to_rc(Bench& bench) {
   Connected& qp = bench.rc({.receives = 1});
-  bench >> qp.request(0xa4, psn(+0), {.payload = octets(8), .xrc_srq = 1});
+  bench >> qp.request(0xa4, psn(+0), {.payload = pattern_bytes(8), .xrc_srq = 1});
   bench << silence();
   qp.completes_nothing();
   bench >> qp.send_only(psn(+0));
@@ -164,7 +164,7 @@ Operands adding(const Connected& qp, std::uint64_t value, std::uint64_t offset =
 }
 void answers_reads(Bench& bench) {
   Connected& qp = bench.xrc_target({.mtu = 256});
-  const std::string memory = octets(600, 9);
+  const std::string memory = pattern_bytes(600, 9);
   qp.fill(0, memory);
   bench >> qp.read(psn(+0), qp.at(0, 600));
   bench << read_response(Position::first, psn(+0)).carrying(memory.substr(0, 256))
@@ -208,7 +208,7 @@ void foreign_key(Bench& bench) {
 void region_of_another_domain(Bench& bench) {
   Connected& qp = bench.xrc_target();
   const peer::Region other = bench.region(4096, {"local_write", "remote_write", "remote_read"}, 1);
-  bench >> qp.write_only(psn(+0), Bench::of(other, 0, 0, octets(8)));
+  bench >> qp.write_only(psn(+0), Bench::of(other, 0, 0, pattern_bytes(8)));
   qp.refuses(nak_remote_access(psn(+0)));
 }
 void a_gap_draws_a_nak(Bench& bench) {
@@ -222,13 +222,13 @@ void asks_again(Bench& bench) {
   Connected& qp = bench.xrc_initiator({.mtu = 256, .timeout = patient});
   qp.device_reads(0, {.length = 600});
   bench << a_read(psn(+0), 600, tester_memory);
-  bench >> qp.read_response(Position::first, psn(+0), 1, octets(256)) >>
-      qp.read_response(Position::last, psn(+2), 1, octets(600).substr(512));
+  bench >> qp.read_response(Position::first, psn(+0), 1, pattern_bytes(256)) >>
+      qp.read_response(Position::last, psn(+2), 1, pattern_bytes(600).substr(512));
   bench << a_read(psn(+1), 344, tester_memory + 256);
-  bench >> qp.read_response(Position::first, psn(+1), 1, octets(600).substr(256, 256)) >>
-      qp.read_response(Position::last, psn(+2), 1, octets(600).substr(512));
+  bench >> qp.read_response(Position::first, psn(+1), 1, pattern_bytes(600).substr(256, 256)) >>
+      qp.read_response(Position::last, psn(+2), 1, pattern_bytes(600).substr(512));
   qp.completes(0);
-  qp.holds(0, octets(600));
+  qp.holds(0, pattern_bytes(600));
 }
 void errors_end_in_completions(Bench& bench) {
   Connected& qp = bench.xrc_initiator({.timeout = patient});
@@ -245,7 +245,7 @@ void completions_name_the_source(Bench& bench) {
   Connected& two = bench.xrc_target();
   bench >> one.send_only(psn(+0));
   bench << ack(psn(+0));
-  bench >> two.request(0xa4, psn(+0), {.payload = octets(8), .xrc_srq = one.xrc_srq});
+  bench >> two.request(0xa4, psn(+0), {.payload = pattern_bytes(8), .xrc_srq = one.xrc_srq});
   bench << ack(psn(+0));
   for (const std::uint64_t wr_id : {0U, 1U}) {
     const peer::Completion completion = one.completes(wr_id);

@@ -23,7 +23,7 @@ std::span<const SeededFault> seeded_faults() {
                         .name = row.name,
                         .sentence = row.sentence,
                         .broken = {find_rule(row.check)->id},
-                        .on_the_wire = row.shows == endpoint::FaultShows::octets,
+                        .on_the_wire = row.shows == endpoint::FaultShows::bytes,
                         .unseen = endpoint::unseen_because(row.fault),
                         .related = endpoint::related_to(row.fault)});
     return faults;

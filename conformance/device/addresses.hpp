@@ -10,12 +10,12 @@ using Mac = std::array<std::uint8_t, 6>;
 
 /// A GID: an IPv6 address, or an IPv4 one in the form ::ffff:a.b.c.d. IBTA vol 1, A17.3.1 and A17.4.
 struct Gid {
-  std::array<std::uint8_t, 16> octets{};
+  std::array<std::uint8_t, 16> bytes{};
 
   static constexpr Gid ipv4(std::uint32_t address) {
     Gid gid;
-    gid.octets[10] = gid.octets[11] = 0xff;
-    for (unsigned i = 0; i < 4; ++i) gid.octets[12 + i] = static_cast<std::uint8_t>(address >> (24 - 8 * i));
+    gid.bytes[10] = gid.bytes[11] = 0xff;
+    for (unsigned i = 0; i < 4; ++i) gid.bytes[12 + i] = static_cast<std::uint8_t>(address >> (24 - 8 * i));
     return gid;
   }
   /// fe80:: with the interface identifier that is made of the MAC address. RFC 4291, appendix A.
@@ -25,15 +25,15 @@ struct Gid {
   }
   [[nodiscard]] constexpr bool is_ipv4() const {
     for (unsigned i = 0; i < 10; ++i)
-      if (octets[i] != 0) return false;
-    return octets[10] == 0xff && octets[11] == 0xff;
+      if (bytes[i] != 0) return false;
+    return bytes[10] == 0xff && bytes[11] == 0xff;
   }
   [[nodiscard]] constexpr std::uint32_t ipv4_address() const {
-    return static_cast<std::uint32_t>(octets[12]) << 24 | static_cast<std::uint32_t>(octets[13]) << 16 |
-           static_cast<std::uint32_t>(octets[14]) << 8 | octets[15];
+    return static_cast<std::uint32_t>(bytes[12]) << 24 | static_cast<std::uint32_t>(bytes[13]) << 16 |
+           static_cast<std::uint32_t>(bytes[14]) << 8 | bytes[15];
   }
   [[nodiscard]] constexpr bool is_multicast() const {
-    return is_ipv4() ? (octets[12] & 0xf0) == 0xe0 : octets[0] == 0xff;
+    return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff;
   }
   [[nodiscard]] constexpr bool is_zero() const { return *this == Gid{}; }
   friend constexpr bool operator==(const Gid&, const Gid&) = default;
@@ -64,8 +64,8 @@ struct AddressVector {
 /// The Ethernet address of a group. RFC 1112, 6.4; RFC 2464, 7.
 constexpr Mac multicast_mac(const Gid& gid) {
   if (gid.is_ipv4())
-    return {0x01, 0x00, 0x5e, static_cast<std::uint8_t>(gid.octets[13] & 0x7f), gid.octets[14], gid.octets[15]};
-  return {0x33, 0x33, gid.octets[12], gid.octets[13], gid.octets[14], gid.octets[15]};
+    return {0x01, 0x00, 0x5e, static_cast<std::uint8_t>(gid.bytes[13] & 0x7f), gid.bytes[14], gid.bytes[15]};
+  return {0x33, 0x33, gid.bytes[12], gid.bytes[13], gid.bytes[14], gid.bytes[15]};
 }
 
 }  // namespace rdmawire::device

@@ -27,9 +27,9 @@ tl::unexpected<Error> refuse(int number, std::string message) {
 
 std::int64_t time_of(std::uint8_t code) { return static_cast<std::int64_t>(exponential_time_ns(code & 31U)); }
 
-std::uint8_t mtu_code(std::uint32_t octets) {
+std::uint8_t mtu_code(std::uint32_t bytes) {
   std::uint8_t code = 1;
-  while (code < 5 && 128U << (code + 1) <= octets) ++code;
+  while (code < 5 && 128U << (code + 1) <= bytes) ++code;
   return code;
 }
 
@@ -427,7 +427,7 @@ namespace {
 Result<void> check_data(const char* call, const CmParameters& with, std::size_t most) {
   if (with.private_data.size() <= most) return {};
   return refuse(EINVAL,
-                fmt::format("{}: private_data: {} octets: {} is the most", call, with.private_data.size(), most));
+                fmt::format("{}: private_data: {} bytes: {} is the most", call, with.private_data.size(), most));
 }
 
 /// Fills in what both ends can, where the consumer does not say.
@@ -509,7 +509,7 @@ Result<void> cm_establish(Core& core, CmConnection& at) { return establish(core,
 
 Result<void> cm_reject(Core& core, CmConnection& at, Bytes private_data) {
   if (private_data.size() > most_rejection_data)
-    return refuse(EINVAL, fmt::format("cm_reject: private_data: {} octets: {} is the most", private_data.size(),
+    return refuse(EINVAL, fmt::format("cm_reject: private_data: {} bytes: {} is the most", private_data.size(),
                                       most_rejection_data));
   return call(core, at, machines::CmCall::reject, "cm_reject", private_data);
 }

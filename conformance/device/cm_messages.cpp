@@ -14,15 +14,15 @@ constexpr std::size_t local_gid_at = 56, remote_gid_at = 72;  // of a REQ
 /// A header as it begins at `body`; zeros where the body is too short.
 template <class H>
 Value<H> header_at(Bytes body) {
-  std::array<std::uint8_t, H::size> octets{};
-  std::copy_n(body.begin(), std::min(body.size(), H::size), octets.begin());
-  return *Value<H>::parse(octets);
+  std::array<std::uint8_t, H::size> bytes{};
+  std::copy_n(body.begin(), std::min(body.size(), H::size), bytes.begin());
+  return *Value<H>::parse(bytes);
 }
 
 Gid gid_at(Bytes body, std::size_t at) {
   Gid gid;
-  if (body.size() >= at + gid.octets.size())
-    std::copy_n(body.begin() + static_cast<std::ptrdiff_t>(at), 16, gid.octets.begin());
+  if (body.size() >= at + gid.bytes.size())
+    std::copy_n(body.begin() + static_cast<std::ptrdiff_t>(at), 16, gid.bytes.begin());
   return gid;
 }
 
@@ -49,24 +49,24 @@ std::vector<std::uint8_t> mad_of(std::uint8_t method, std::uint16_t attribute, s
   return mad;
 }
 
-/// The address in RDMA-CM's header: IPv4 in the last four octets.
-Gid address_at(Bytes octets, bool ipv4) {
+/// The address in RDMA-CM's header: IPv4 in the last four bytes.
+Gid address_at(Bytes bytes, bool ipv4) {
   Gid gid;
-  std::copy_n(octets.begin(), 16, gid.octets.begin());
+  std::copy_n(bytes.begin(), 16, gid.bytes.begin());
   return ipv4 ? Gid::ipv4(gid.ipv4_address()) : gid;
 }
 
-std::array<std::uint8_t, 16> address_octets(const Gid& gid) {
-  std::array<std::uint8_t, 16> octets = gid.octets;
-  if (gid.is_ipv4()) octets[10] = octets[11] = 0;
-  return octets;
+std::array<std::uint8_t, 16> address_bytes(const Gid& gid) {
+  std::array<std::uint8_t, 16> bytes = gid.bytes;
+  if (gid.is_ipv4()) bytes[10] = bytes[11] = 0;
+  return bytes;
 }
 
 }  // namespace
 
 std::uint64_t guid_of(const Mac& mac) {
-  const std::uint8_t octets[] = {mac[0], mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
-  return load_be<8>(octets);
+  const std::uint8_t bytes[] = {mac[0], mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+  return load_be<8>(bytes);
 }
 
 std::uint8_t ack_timeout_code(std::uint8_t packet_lifetime, std::uint8_t ack_delay) {
@@ -171,15 +171,15 @@ std::vector<std::uint8_t> request_of(const CmConnection& at, const CmSettings& s
                  .set<"srq">(at.own.srq)
                  .set<"primary_local_lid">(by_gid)
                  .set<"primary_remote_lid">(by_gid)
-                 .set<"primary_local_gid">(Bytes(own.octets))
-                 .set<"primary_remote_gid">(Bytes(at.data_path.dgid.octets))
+                 .set<"primary_local_gid">(Bytes(own.bytes))
+                 .set<"primary_remote_gid">(Bytes(at.data_path.dgid.bytes))
                  .set<"primary_packet_rate">(rate_of_100_gb)
                  .set<"primary_traffic_class">(at.data_path.traffic_class)
                  .set<"primary_hop_limit">(at.data_path.hop_limit)
                  .set<"primary_sl">(at.data_path.sl);
   req.set<"primary_local_ack_timeout">(at.own.ack_timeout.value_or(0));
   const bool ipv4 = at.local.address.is_ipv4();
-  const auto source = address_octets(at.local.address), destination = address_octets(at.remote.address);
+  const auto source = address_bytes(at.local.address), destination = address_bytes(at.remote.address);
   const auto ip = Value<RdmaCm>()
                       .set<"ip_version">(ipv4 ? 4 : 6)
                       .set<"src_port">(at.local.port)

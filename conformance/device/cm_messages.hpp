@@ -1,5 +1,5 @@
 #pragma once
-/// Management datagrams of the communication manager, octet by octet. IBTA vol 1, 13.4.3, 12.6; A11.6.
+/// Management datagrams of the communication manager, byte by byte. IBTA vol 1, 13.4.3, 12.6; A11.6.
 
 #include <cstdint>
 #include <optional>
@@ -39,12 +39,12 @@ struct CmRequest {
   std::uint8_t hop_limit = 0, traffic_class = 0, sl = 0;
 };
 
-/// `mad`: 256 octets of class Communication Management.
+/// `mad`: 256 bytes of class Communication Management.
 CmIncoming read_cm(Bytes mad);
 CmRequest read_request(const CmIncoming& message);
 CmPeer read_reply(const CmIncoming& message);
 
-// Whole management datagrams, of 256 octets.
+// Whole management datagrams, of 256 bytes.
 std::vector<std::uint8_t> request_of(const CmConnection& at, const CmSettings& settings, std::uint8_t mtu_code,
                                      bool reliable, const Gid& own);
 std::vector<std::uint8_t> reply_of(const CmConnection& at, const CmSettings& settings, const Faults& faults);

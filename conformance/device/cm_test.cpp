@@ -1,4 +1,4 @@
-/// The communication manager: two devices that connect over a line, and messages octet by octet.
+/// The communication manager: two devices that connect over a line, and messages byte by byte.
 
 #include "dissectors/protocol/cm.hpp"
 
@@ -83,7 +83,7 @@ TEST_F(Connecting, CarriesDataAndEnds) {
   ASSERT_TRUE(a.device.post_send(a.qp, a.request(WorkOpcode::write, 1, a.at(0, 3000), b, 100)));
   line.run(line.now + 1'000'000);
   EXPECT_EQ(a.poll().size(), 1U);
-  EXPECT_EQ(b.octets(100, 3000), a.octets(0, 3000));
+  EXPECT_EQ(b.bytes(100, 3000), a.bytes(0, 3000));
 
   line.seen.clear();
   ASSERT_TRUE(a.device.cm_disconnect(caller));
@@ -156,7 +156,7 @@ TEST_F(Connecting, FindsNobody) {
 }
 
 // 12.7.27
-TEST_F(Connecting, AsksAgainWithTheSameOctetsAndGivesUp) {
+TEST_F(Connecting, AsksAgainWithTheSameBytesAndGivesUp) {
   line.way = [](const Seen&) { return std::vector<std::int64_t>(); };
   call();
   line.run();
@@ -244,8 +244,8 @@ struct General : ::testing::Test {
     device.port().learn(address_of(9), tester.mac);
     tester.learn(address_of(1), device.options().port.mac);
   }
-  /// What the device answers, from the MAD on, as hexadecimal digits of its first 36 octets; empty: nothing.
-  std::string asked(const std::string& hex, std::uint32_t qkey = 0x80010000, std::size_t octets = 256,
+  /// What the device answers, from the MAD on, as hexadecimal digits of its first 36 bytes; empty: nothing.
+  std::string asked(const std::string& hex, std::uint32_t qkey = 0x80010000, std::size_t bytes = 256,
                     std::uint16_t pkey = 0xffff) {
     OutgoingPacket packet;
     packet.fields.opcode = 0x64;
@@ -257,7 +257,7 @@ struct General : ::testing::Test {
     packet.path.sgid_index = 2;
     for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
       packet.payload.push_back(static_cast<std::uint8_t>(std::stoul(hex.substr(i, 2), nullptr, 16)));
-    packet.payload.resize(octets);
+    packet.payload.resize(bytes);
     static const Faults none;
     replay::StationOutput output;
     now += 1'000'000;

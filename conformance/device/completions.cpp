@@ -51,11 +51,11 @@ void complete(Core& core, std::uint32_t cq, const Completion& completion, bool s
   if (channel != core.channels.end()) channel->second.notified.push_back(queue.handle);
 }
 
-void complete_send(Core& core, QueuePair& qp, const SendRequest& request, Status status, std::uint32_t octets) {
+void complete_send(Core& core, QueuePair& qp, const SendRequest& request, Status status, std::uint32_t bytes) {
   const bool told = status != Status::success && !core.faults[Fault::hides_unsignaled_failure];
   if (!told && !request.signaled && !qp.options.all_signaled) return;
   complete(core, qp.options.send_cq,
-           {.id = request.id, .status = status, .opcode = opcode_of(request.opcode), .octets = octets, .qpn = qp.qpn},
+           {.id = request.id, .status = status, .opcode = opcode_of(request.opcode), .bytes = bytes, .qpn = qp.qpn},
            false);
 }
 

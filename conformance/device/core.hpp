@@ -94,7 +94,7 @@ struct Core {
 /// A completion goes into its queue; a full one overflows: C9-218, 11.6.3.1.
 void complete(Core& core, std::uint32_t cq, const Completion& completion, bool solicited);
 /// Of the send queue: unsignaled ones complete only when they fail. 10.7.3.1.
-void complete_send(Core& core, QueuePair& qp, const SendRequest& request, Status status, std::uint32_t octets);
+void complete_send(Core& core, QueuePair& qp, const SendRequest& request, Status status, std::uint32_t bytes);
 void complete_receive(Core& core, QueuePair& qp, const ReceiveRequest& request, Completion completion, bool solicited);
 
 // queue_pair_states.cpp
@@ -142,7 +142,7 @@ CmWay way_back(const Core& core, const Packet& packet);
 void send_mad(Core& core, const CmWay& way, std::vector<std::uint8_t> mad);
 
 // cm.cpp
-/// A message of the communication manager, of 256 octets.
+/// A message of the communication manager, of 256 bytes.
 void receive_cm(Core& core, const Packet& packet);
 void cm_timers(Core& core);
 std::int64_t next_cm(const Core& core);

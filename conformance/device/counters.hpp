@@ -8,7 +8,7 @@
 namespace rdmawire::device {
 
 struct Counters {
-  std::uint64_t sent_packets = 0, received_packets = 0, sent_octets = 0, received_octets = 0;
+  std::uint64_t sent_packets = 0, received_packets = 0, sent_bytes = 0, received_bytes = 0;
   std::uint64_t icrc_errors = 0;      ///< dropped for their ICRC
   std::uint64_t malformed = 0;        ///< dropped for their lengths, versions, flags
   std::uint64_t misdirected = 0;      ///< dropped: no such queue pair, not for its type, its peer, its state
@@ -38,8 +38,8 @@ struct CounterName {
 inline constexpr std::array counter_names{
     CounterName{"tx_packets", &Counters::sent_packets},
     CounterName{"rx_packets", &Counters::received_packets},
-    CounterName{"tx_octets", &Counters::sent_octets},
-    CounterName{"rx_octets", &Counters::received_octets},
+    CounterName{"tx_bytes", &Counters::sent_bytes},
+    CounterName{"rx_bytes", &Counters::received_bytes},
     CounterName{"rx_icrc_encapsulated", &Counters::icrc_errors},
     CounterName{"rx_malformed", &Counters::malformed},
     CounterName{"rx_misdirected", &Counters::misdirected},

@@ -16,7 +16,7 @@ struct Seen {
   std::uint64_t room;
 };
 Seen see(const Core& core, const Packet& packet, const ReceiveRequest* next) {
-  Seen seen{packet.op, core.port.mtu, next ? next->octets() : 0};
+  Seen seen{packet.op, core.port.mtu, next ? next->bytes() : 0};
   if (core.faults[Fault::takes_beyond_mtu]) seen.mtu = 65'536;
   return seen;
 }
@@ -36,33 +36,33 @@ void answer_not_ready(Core& core, QueuePair& qp, const Packet& packet) {
 void receive_datagram(Core& core, QueuePair& qp, const Packet& packet) {
   const ReceiveRequest* next = next_receive(core, qp, qp.options.srq);
   const Seen seen = see(core, packet, next);
-  const auto octets_there = static_cast<std::uint32_t>(packet.payload.size());
-  const auto reaction = machines::judge_datagram(*seen.op, octets_there, seen.mtu, next != nullptr, seen.room);
+  const auto bytes_there = static_cast<std::uint32_t>(packet.payload.size());
+  const auto reaction = machines::judge_datagram(*seen.op, bytes_there, seen.mtu, next != nullptr, seen.room);
   const bool stale = core.faults[Fault::checks_ud_psn] && qp.responder.expected_datagram &&
                      packet.fields.psn != *qp.responder.expected_datagram;
   if (!stale) qp.responder.expected_datagram = packet.fields.psn + 1;
   if (reaction == machines::UdReaction::drop || stale) {
     if (!next) ++core.counters.no_receive;
     if (!next && core.faults[Fault::ud_sends_rnr]) answer_not_ready(core, qp, packet);
-    if (next && octets_there + machines::ud_header_octets > seen.room && core.faults[Fault::error_for_long_datagrams])
+    if (next && bytes_there + machines::ud_header_bytes > seen.room && core.faults[Fault::error_for_long_datagrams])
       enter_error(core, qp);
     return;
   }
-  // A17.4.5.2: an IPv4 header stands in the second half of the 40 octets; before it nothing is promised.
-  std::vector<std::uint8_t> octets(machines::ud_header_octets, 0);
-  std::copy_n(packet.network.begin(), std::min<std::size_t>(packet.network.size(), machines::ud_header_octets),
-              octets.begin() +
+  // A17.4.5.2: an IPv4 header stands in the second half of the 40 bytes; before it nothing is promised.
+  std::vector<std::uint8_t> bytes(machines::ud_header_bytes, 0);
+  std::copy_n(packet.network.begin(), std::min<std::size_t>(packet.network.size(), machines::ud_header_bytes),
+              bytes.begin() +
                   static_cast<std::ptrdiff_t>(packet.is_ipv4 && !core.faults[Fault::network_header_at_front] ? 20 : 0));
-  octets.insert(octets.end(), packet.payload.begin(), packet.payload.end());
+  bytes.insert(bytes.end(), packet.payload.begin(), packet.payload.end());
   const SharedReceiveQueue* shared = core.srq(qp.options.srq);
   const std::uint32_t pd = shared ? shared->pd : qp.options.pd;
   const auto request = take_receive(core, qp, qp.options.srq);
   qp.responder.receive_srq = qp.options.srq;
   Completion completion;
   completion.opcode = CompletionOpcode::receive;
-  completion.status = scatter(core.memory, pd, request->sges, 0, octets);
-  completion.octets =
-      core.faults[Fault::byte_len_without_header] ? octets_there : static_cast<std::uint32_t>(octets.size());
+  completion.status = scatter(core.memory, pd, request->sges, 0, bytes);
+  completion.bytes =
+      core.faults[Fault::byte_len_without_header] ? bytes_there : static_cast<std::uint32_t>(bytes.size());
   completion.has_immediate = packet.op->immediate && !core.faults[Fault::loses_ud_immediate];
   completion.immediate = completion.has_immediate ? packet.fields.immediate : 0;
   completion.has_grh = true;

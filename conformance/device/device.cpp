@@ -99,7 +99,7 @@ Result<std::uint32_t> Device::create_qp(const QueuePairOptions& options) {
     return refuse(EINVAL, fmt::format("create_qp: max_send_wr {}, max_recv_wr {}: {} is the most", options.max_send_wr,
                                       options.max_recv_wr, core_.options.most_work));
   if (options.max_send_sge > most_sges || options.max_recv_sge > most_sges || options.max_inline > 4096)
-    return refuse(EINVAL, "create_qp: at most 256 elements a request, and 4096 inline octets");
+    return refuse(EINVAL, "create_qp: at most 256 elements a request, and 4096 inline bytes");
   if (options.gsi && (options.type != QpType::ud || core_.qp(1)))
     return refuse(options.type == QpType::ud ? EBUSY : EINVAL,
                   "create_qp: the general services interface is one, and of type UD");
@@ -159,17 +159,17 @@ Result<void> Device::post_send(std::uint32_t handle, SendRequest request) {
     return refuse(ENOMEM, fmt::format("post_send: the send queue holds {} requests, its most", qp.options.max_send_wr));
   if (request.sges.size() > qp.options.max_send_sge ||
       (request.is_inline && request.opcode != WorkOpcode::atomic_write &&
-       request.octets.size() > qp.options.max_inline))
+       request.bytes.size() > qp.options.max_inline))
     return refuse(EINVAL,
-                  fmt::format("post_send: {} elements, {} inline octets: {} and {} are the most", request.sges.size(),
-                              request.octets.size(), qp.options.max_send_sge, qp.options.max_inline));
+                  fmt::format("post_send: {} elements, {} inline bytes: {} and {} are the most", request.sges.size(),
+                              request.bytes.size(), qp.options.max_send_sge, qp.options.max_inline));
   if (answer == PostAnswer::flushed) {
     complete_send(core_, qp, request, Status::flushed, 0);
     return {};
   }
   SendWork work;
   if (request.is_inline)
-    work.length = request.octets.size();
+    work.length = request.bytes.size();
   else
     for (const Sge& sge : request.sges) work.length += sge.length;
   work.request = std::move(request);

@@ -42,20 +42,20 @@ class Device final : public replay::Station, public Verbs {
   [[nodiscard]] std::int64_t now() const override { return core_.now; }
 
   // Memory of the consumer.
-  Result<std::uint64_t> alloc(std::uint64_t octets) override { return core_.memory.allocate(octets); }
+  Result<std::uint64_t> alloc(std::uint64_t bytes) override { return core_.memory.allocate(bytes); }
   Result<void> free(std::uint64_t address) override;
-  /// Empty when some of these octets do not exist.
-  [[nodiscard]] MutableBytes memory(std::uint64_t address, std::uint64_t octets) override {
-    return core_.memory.at(address, octets);
+  /// Empty when some of these bytes do not exist.
+  [[nodiscard]] MutableBytes memory(std::uint64_t address, std::uint64_t bytes) override {
+    return core_.memory.at(address, bytes);
   }
 
   // Protection domains, regions, windows.
   Result<std::uint32_t> alloc_pd() override;
   Result<void> dealloc_pd(std::uint32_t pd) override;
-  Result<const Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t octets, std::uint32_t rights,
+  Result<const Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes, std::uint32_t rights,
                                std::optional<std::uint64_t> iova = {}) override;
   /// For fast registration by a work request.
-  Result<const Region*> alloc_mr(std::uint32_t pd, std::uint64_t most_octets) override;
+  Result<const Region*> alloc_mr(std::uint32_t pd, std::uint64_t most_bytes) override;
   Result<void> dereg_mr(std::uint32_t mr) override;
   Result<const Window*> alloc_mw(std::uint32_t pd, std::uint8_t type) override;
   Result<void> dealloc_mw(std::uint32_t mw) override;

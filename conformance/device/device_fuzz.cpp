@@ -1,4 +1,4 @@
-/// Verbs in any order and frames of any octets: the device never crashes, hangs or grows.
+/// Verbs in any order and frames of any bytes: the device never crashes, hangs or grows.
 
 #include <algorithm>
 #include <cstdint>
@@ -103,60 +103,60 @@ struct World {
 };
 
 void packet(World& world, Input& input) {
-  const std::uint32_t qp = world.qps[input.octet() % world.qps.size()];
+  const std::uint32_t qp = world.qps[input.byte() % world.qps.size()];
   const QueuePair* to = world.device.qp(qp);
   OutgoingPacket out;
   out.path.dgid = Gid::ipv4(0x0a000001);
-  out.fields.opcode = input.octet();
+  out.fields.opcode = input.byte();
   out.fields.dest_qpn = to ? to->qpn : 0;
-  const unsigned how = input.octet();
+  const unsigned how = input.byte();
   // Near what is expected, mostly.
   const Psn base = to && (how & 1) != 0                   ? to->requester.window.oldest
                    : to && to->options.type == QpType::uc ? to->responder.uc.window.expected
                    : to                                   ? to->responder.state.window.expected
                                                           : Psn(0);
-  out.fields.psn = base + static_cast<std::int8_t>(input.octet());
+  out.fields.psn = base + static_cast<std::int8_t>(input.byte());
   out.fields.ack_request = (how & 2) != 0;
   out.fields.solicited = (how & 4) != 0;
   out.fields.rkey = (how & 8) != 0 ? input.number() : world.region->key;
   out.fields.va = world.buffer + input.number();
-  out.fields.length = (how & 16) != 0 ? input.number() : input.octet();
-  out.fields.syndrome = input.octet();
-  out.fields.msn = input.octet();
+  out.fields.length = (how & 16) != 0 ? input.number() : input.byte();
+  out.fields.syndrome = input.byte();
+  out.fields.msn = input.byte();
   out.fields.qkey = 0x11;
-  out.fields.placement = input.octet();
+  out.fields.placement = input.byte();
   out.fields.selectivity = static_cast<std::uint8_t>(how >> 5);
   out.fields.xrc_srq = world.device.srq(world.srq) ? world.device.srq(world.srq)->number : 0;
   out.fields.immediate = world.region->key;
   out.ecn = static_cast<std::uint8_t>(how >> 6);
-  const Bytes payload = input.take((how & 32) != 0 ? 256 : input.octet());
+  const Bytes payload = input.take((how & 32) != 0 ? 256 : input.byte());
   out.payload.assign(payload.begin(), payload.end());
   static const Faults none;
   if (const auto frame = make_frame(out, world.tester, none)) world.arrives(*frame);
 }
 
 void work(World& world, Input& input) {
-  const std::uint32_t qp = world.qps[input.octet() % world.qps.size()];
+  const std::uint32_t qp = world.qps[input.byte() % world.qps.size()];
   const Sge sge{world.buffer + input.number(), input.number(), world.region->key};
-  if (input.octet() % 3 == 0) {
+  if (input.byte() % 3 == 0) {
     (void)world.device.post_recv(qp, {.id = 1, .sges = {sge}});
     (void)world.device.post_srq_recv(world.srq, {.id = 2, .sges = {sge}});
     return;
   }
-  SendRequest asked{.id = 3, .opcode = static_cast<WorkOpcode>(input.octet() % 14), .sges = {sge}};
-  asked.fence = input.octet() % 2 == 0;
+  SendRequest asked{.id = 3, .opcode = static_cast<WorkOpcode>(input.byte() % 14), .sges = {sge}};
+  asked.fence = input.byte() % 2 == 0;
   asked.remote_address = world.buffer;
   asked.rkey = world.region->key;
   asked.region = world.region->handle;
-  asked.new_key = input.octet();
+  asked.new_key = input.byte();
   (void)world.device.post_send(qp, asked);
 }
 
 /// A connection as the tester knows it, from what the device told.
 CmConnection tester_end(const World& world, Input& input) {
   CmConnection end;
-  end.id = 1 + input.octet() % 4U;
-  if (!world.told.empty()) end.remote_id = world.told[input.octet() % world.told.size()].connection;
+  end.id = 1 + input.byte() % 4U;
+  if (!world.told.empty()) end.remote_id = world.told[input.byte() % world.told.size()].connection;
   end.guid = 0x77;
   end.transaction = end.id;
   end.own.qpn = 0x100 + end.id;
@@ -166,23 +166,23 @@ CmConnection tester_end(const World& world, Input& input) {
   return end;
 }
 
-/// A management datagram to queue pair 1: a message of the CM with some octets changed.
+/// A management datagram to queue pair 1: a message of the CM with some bytes changed.
 void management(World& world, Input& input) {
   static const Faults none;
   const CmSettings settings;
   const CmConnection end = tester_end(world, input);
   OutgoingPacket out;
-  switch (input.octet() % 8) {
+  switch (input.byte() % 8) {
     case 0: out.payload = request_of(end, settings, 1, true, world.tester.gids[0].gid); break;
     case 1: out.payload = reply_of(end, settings, none); break;
     case 2: out.payload = short_of(end, cm_attribute::rtu, end.transaction); break;
     case 3: out.payload = disconnect_of(end); break;
     case 4: out.payload = short_of(end, cm_attribute::drep, end.transaction); break;
     case 5: out.payload = receipt_of(end, settings); break;
-    case 6: out.payload = rejection_of(end.id, end.remote_id, end.transaction, 0, input.octet()); break;
-    default: out.payload = short_of(end, static_cast<std::uint16_t>(input.octet() % 0x20), end.transaction); break;
+    case 6: out.payload = rejection_of(end.id, end.remote_id, end.transaction, 0, input.byte()); break;
+    default: out.payload = short_of(end, static_cast<std::uint16_t>(input.byte() % 0x20), end.transaction); break;
   }
-  for (unsigned changes = input.octet() % 4U; changes > 0; --changes) out.payload[input.octet()] = input.octet();
+  for (unsigned changes = input.byte() % 4U; changes > 0; --changes) out.payload[input.byte()] = input.byte();
   out.fields.opcode = 0x64;
   out.fields.dest_qpn = out.fields.source_qpn = 1;
   out.fields.qkey = 0x80010000;
@@ -193,11 +193,11 @@ void management(World& world, Input& input) {
 void connections(World& world, Input& input) {
   while (const auto event = world.device.get_cm_event())
     if (world.told.size() < 64) world.told.push_back(*event);
-  const std::uint32_t id = world.told.empty() ? 0 : world.told[input.octet() % world.told.size()].cm_id;
+  const std::uint32_t id = world.told.empty() ? 0 : world.told[input.byte() % world.told.size()].cm_id;
   CmParameters with;
-  with.qp = world.qps[input.octet() % world.qps.size()];
-  if (input.octet() % 2 == 0) (void)world.device.modify_qp(with.qp, {.state = QpState::reset});
-  switch (input.octet() % 6) {
+  with.qp = world.qps[input.byte() % world.qps.size()];
+  if (input.byte() % 2 == 0) (void)world.device.modify_qp(with.qp, {.state = QpState::reset});
+  switch (input.byte() % 6) {
     case 0: (void)world.device.cm_connect({world.tester.gids[0].gid, 9}, {}, with); break;
     case 1: (void)world.device.cm_accept(id, with); break;
     case 2: (void)world.device.cm_reject(id, {}); break;
@@ -208,10 +208,10 @@ void connections(World& world, Input& input) {
 }
 
 void verbs(World& world, Input& input) {
-  const std::uint32_t qp = world.qps[input.octet() % world.qps.size()];
-  switch (input.octet() % 4) {
-    case 0: world.advance(qp, static_cast<QpState>(input.octet() % 7)); break;
-    case 1: (void)world.device.poll_cq(world.cq, input.octet()); break;
+  const std::uint32_t qp = world.qps[input.byte() % world.qps.size()];
+  switch (input.byte() % 4) {
+    case 0: world.advance(qp, static_cast<QpState>(input.byte() % 7)); break;
+    case 1: (void)world.device.poll_cq(world.cq, input.byte()); break;
     case 2: (void)world.device.req_notify_cq(world.cq, false); break;
     default:
       while (world.device.get_async_event()) {
@@ -226,10 +226,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace rdmawire::device;
   Input input({data, std::min<std::size_t>(size, 4096)});
   World world;
-  if (const std::uint8_t fault = input.octet(); fault < fault_count)
+  if (const std::uint8_t fault = input.byte(); fault < fault_count)
     world.device.faults().set(static_cast<Fault>(fault));
   while (!input.empty()) {
-    const std::uint8_t what = input.octet();
+    const std::uint8_t what = input.byte();
     if (what >= 250) {
       if (what % 2 == 0)
         management(world, input);
@@ -241,8 +241,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 0: packet(world, input); break;
       case 1: work(world, input); break;
       case 2: verbs(world, input); break;
-      case 3: world.arrives(input.take(input.octet())); break;
-      default: world.run(std::int64_t{input.octet()} * 1000); break;
+      case 3: world.arrives(input.take(input.byte())); break;
+      default: world.run(std::int64_t{input.byte()} * 1000); break;
     }
   }
   world.run(1'000'000);

@@ -40,13 +40,13 @@ Result<void> Device::dealloc_pd(std::uint32_t pd) {
   return {};
 }
 
-Result<const Region*> Device::reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t octets,
+Result<const Region*> Device::reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
                                      std::uint32_t rights, std::optional<std::uint64_t> iova) {
   if (!core_.pds.contains(pd)) return no_such("reg_mr", "pd", pd);
   if ((rights & ~access::all) != 0) return refuse(EINVAL, fmt::format("reg_mr: access: 0x{:x}", rights));
   const auto handle = new_object("reg_mr");
   if (!handle) return tl::unexpected(handle.error());
-  const auto region = core_.memory.register_region(*handle, pd, address, octets, iova.value_or(address), rights);
+  const auto region = core_.memory.register_region(*handle, pd, address, bytes, iova.value_or(address), rights);
   if (!region) {
     --objects_;
     return tl::unexpected(region.error());
@@ -54,11 +54,11 @@ Result<const Region*> Device::reg_mr(std::uint32_t pd, std::uint64_t address, st
   return *region;
 }
 
-Result<const Region*> Device::alloc_mr(std::uint32_t pd, std::uint64_t most_octets) {
+Result<const Region*> Device::alloc_mr(std::uint32_t pd, std::uint64_t most_bytes) {
   if (!core_.pds.contains(pd)) return no_such("alloc_mr", "pd", pd);
   const auto handle = new_object("alloc_mr");
   if (!handle) return tl::unexpected(handle.error());
-  return *core_.memory.allocate_region(*handle, pd, most_octets);
+  return *core_.memory.allocate_region(*handle, pd, most_bytes);
 }
 
 Result<void> Device::dereg_mr(std::uint32_t mr) {

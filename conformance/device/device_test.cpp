@@ -23,9 +23,9 @@ TEST(Device, SendsAcrossTheWrapOfThePsns) {
   EXPECT_EQ(sent[0].status, Status::success);
   ASSERT_EQ(received.size(), 1U);
   EXPECT_EQ(received[0].id, 7U);
-  EXPECT_EQ(received[0].octets, 5000U);
+  EXPECT_EQ(received[0].bytes, 5000U);
   EXPECT_EQ(received[0].immediate, 0x12345678U);
-  EXPECT_EQ(pair.b.octets(0, 5000), pair.a.octets(0, 5000));
+  EXPECT_EQ(pair.b.bytes(0, 5000), pair.a.bytes(0, 5000));
   EXPECT_EQ(pair.line.seen.size(), 6U);  // five packets, one acknowledgement
 }
 
@@ -61,9 +61,9 @@ TEST(Device, WritesReadsAndAtomics) {
     EXPECT_EQ(done[i].id, i + 1);
     EXPECT_EQ(done[i].status, Status::success);
   }
-  EXPECT_EQ(pair.b.octets(50'000, 3000), pair.a.octets(0, 3000));
-  EXPECT_EQ(pair.a.octets(100'000, 1000), pair.b.octets(100'000, 1000));
-  EXPECT_EQ(pair.a.octets(110'000, 2000), pair.b.octets(101'000, 2000));
+  EXPECT_EQ(pair.b.bytes(50'000, 3000), pair.a.bytes(0, 3000));
+  EXPECT_EQ(pair.a.bytes(100'000, 1000), pair.b.bytes(100'000, 1000));
+  EXPECT_EQ(pair.a.bytes(110'000, 2000), pair.b.bytes(101'000, 2000));
   EXPECT_EQ(load_le(pair.a.device.memory(pair.a.buffer + 200'000, 8).data(), 8), 40U);
   EXPECT_EQ(load_le(pair.a.device.memory(pair.a.buffer + 200'008, 8).data(), 8), 42U);
   EXPECT_EQ(load_le(pair.b.device.memory(pair.b.buffer + 200'000, 8).data(), 8), 99U);

@@ -64,11 +64,11 @@ struct End {
   }
   Sge at(std::uint64_t offset, std::uint32_t length) const { return {buffer + offset, length, mr->key}; }
   std::vector<Completion> poll() { return *device.poll_cq(cq, 256); }
-  void fill(std::uint64_t offset, std::size_t octets, std::uint8_t seed) {
-    const MutableBytes to = device.memory(buffer + offset, octets);
-    for (std::size_t i = 0; i < octets; ++i) to[i] = static_cast<std::uint8_t>(seed + i * 7);
+  void fill(std::uint64_t offset, std::size_t bytes, std::uint8_t seed) {
+    const MutableBytes to = device.memory(buffer + offset, bytes);
+    for (std::size_t i = 0; i < bytes; ++i) to[i] = static_cast<std::uint8_t>(seed + i * 7);
   }
-  std::vector<std::uint8_t> octets(std::uint64_t offset, std::size_t count) {
+  std::vector<std::uint8_t> bytes(std::uint64_t offset, std::size_t count) {
     const MutableBytes from = device.memory(buffer + offset, count);
     return {from.begin(), from.end()};
   }

@@ -45,7 +45,7 @@ struct Script {
       switch (asked.opcode) {
         case WorkOpcode::fetch_add:
           sum += asked.added;
-          originals.insert(load_le(from_.octets(results + 8 * i, 8).data(), 8));
+          originals.insert(load_le(from_.bytes(results + 8 * i, 8).data(), 8));
           break;
         case WorkOpcode::atomic_write:
         case WorkOpcode::write:
@@ -53,12 +53,12 @@ struct Script {
         case WorkOpcode::read:
         case WorkOpcode::send:
         case WorkOpcode::send_imm:
-          EXPECT_EQ(from_.octets(asked.here, asked.octets), to_.octets(asked.there, asked.octets)) << i;
+          EXPECT_EQ(from_.bytes(asked.here, asked.bytes), to_.bytes(asked.there, asked.bytes)) << i;
           break;
         default: break;
       }
     }
-    EXPECT_EQ(load_le(to_.octets(counter, 8).data(), 8), sum);
+    EXPECT_EQ(load_le(to_.bytes(counter, 8).data(), 8), sum);
     EXPECT_EQ(originals.size(), adds_);
   }
 
@@ -66,7 +66,7 @@ struct Script {
   struct Asked {
     WorkOpcode opcode;
     std::uint64_t here, there;
-    std::uint32_t octets;
+    std::uint32_t bytes;
     std::uint64_t added = 0;
   };
 
@@ -75,12 +75,12 @@ struct Script {
                                            WorkOpcode::read,  WorkOpcode::write_imm,   WorkOpcode::fetch_add,
                                            WorkOpcode::flush, WorkOpcode::atomic_write};
     Asked asked{kinds[random_.bits(3)], i * slot, 524'288 + i * slot, random_.bits(13) + 1};
-    if (asked.opcode == WorkOpcode::atomic_write) asked.octets = 8;
+    if (asked.opcode == WorkOpcode::atomic_write) asked.bytes = 8;
     if (asked.opcode == WorkOpcode::read)
-      to_.fill(asked.there, asked.octets, static_cast<std::uint8_t>(i));
+      to_.fill(asked.there, asked.bytes, static_cast<std::uint8_t>(i));
     else
-      from_.fill(asked.here, asked.octets, static_cast<std::uint8_t>(i * 3));
-    SendRequest request = from_.request(asked.opcode, i, from_.at(asked.here, asked.octets), to_, asked.there);
+      from_.fill(asked.here, asked.bytes, static_cast<std::uint8_t>(i * 3));
+    SendRequest request = from_.request(asked.opcode, i, from_.at(asked.here, asked.bytes), to_, asked.there);
     request.fence = random_.bits(2) == 0;
     if (asked.opcode == WorkOpcode::fetch_add) {
       asked.added = request.swap_add = random_.bits(8) + 1U;
@@ -90,7 +90,7 @@ struct Script {
     }
     if (asked.opcode == WorkOpcode::flush) {
       request.sges = {};
-      request.length = asked.octets;
+      request.length = asked.bytes;
     }
     const bool receives = asked.opcode == WorkOpcode::send || asked.opcode == WorkOpcode::send_imm ||
                           asked.opcode == WorkOpcode::write_imm;
@@ -163,14 +163,14 @@ TEST(Exchange, AReadGivesWhatWasThereBeforeALaterWrite) {
   Pair pair;
   pair.a.fill(0, 4096, 77);
   pair.b.fill(0, 4096, 5);
-  const auto before = pair.b.octets(0, 4096);
+  const auto before = pair.b.bytes(0, 4096);
   ASSERT_TRUE(
       pair.a.device.post_send(pair.a.qp, pair.a.request(WorkOpcode::read, 1, pair.a.at(8192, 4096), pair.b, 0)));
   ASSERT_TRUE(pair.a.device.post_send(pair.a.qp, pair.a.request(WorkOpcode::write, 2, pair.a.at(0, 4096), pair.b, 0)));
   pair.line.run();
   EXPECT_EQ(pair.a.poll().size(), 2U);
-  EXPECT_EQ(pair.a.octets(8192, 4096), before);
-  EXPECT_EQ(pair.b.octets(0, 4096), pair.a.octets(0, 4096));
+  EXPECT_EQ(pair.a.bytes(8192, 4096), before);
+  EXPECT_EQ(pair.b.bytes(0, 4096), pair.a.bytes(0, 4096));
 }
 
 TEST(Exchange, EverythingArrivesOverABadLine) {

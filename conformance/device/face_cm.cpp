@@ -20,16 +20,16 @@ std::optional<Gid> parse_address(const std::string& text) {
     const auto address = static_cast<std::uint32_t>(load_be<4>(ipv4));
     return address == 0 ? gid : Gid::ipv4(address);
   }
-  if (inet_pton(AF_INET6, text.c_str(), gid.octets.data()) == 1) return gid;
+  if (inet_pton(AF_INET6, text.c_str(), gid.bytes.data()) == 1) return gid;
   return std::nullopt;
 }
 
 std::string address_text(const Gid& gid) {
   char text[INET6_ADDRSTRLEN] = "";
   if (gid.is_ipv4())
-    inet_ntop(AF_INET, gid.octets.data() + 12, text, sizeof text);
+    inet_ntop(AF_INET, gid.bytes.data() + 12, text, sizeof text);
   else
-    inet_ntop(AF_INET6, gid.octets.data(), text, sizeof text);
+    inet_ntop(AF_INET6, gid.bytes.data(), text, sizeof text);
   return text;
 }
 
@@ -51,7 +51,7 @@ tl::unexpected<Error> no_datagrams() {
 
 CmParameters read_parameters(Given& given, bool asks) {
   CmParameters with;
-  if (given.has("private_data")) with.private_data = given.octets("private_data", most_private_data);
+  if (given.has("private_data")) with.private_data = given.bytes("private_data", most_private_data);
   with.responder_resources = given.maybe<std::uint8_t>("responder_resources");
   with.initiator_depth = given.maybe<std::uint8_t>("initiator_depth");
   with.flow_control = given.boolean_or("flow_control", false);
@@ -181,7 +181,7 @@ Result<Json> VerbsFace::cm_establish(Given& given) {
 Result<Json> VerbsFace::cm_reject(Given& given) {
   const auto id = given.number<std::uint32_t>("cm_id");
   const auto data =
-      given.has("private_data") ? given.octets("private_data", most_private_data) : std::vector<std::uint8_t>();
+      given.has("private_data") ? given.bytes("private_data", most_private_data) : std::vector<std::uint8_t>();
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
   return nothing(verbs_.cm_reject(id, data));
 }

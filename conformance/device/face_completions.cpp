@@ -15,7 +15,7 @@ Json completion_json(const Completion& c) {
                {"qp_num", c.qpn}};
   if (c.status != Status::success) return json;
   json["opcode"] = names::name_of(names::completion_opcode, static_cast<unsigned>(c.opcode));
-  json["byte_len"] = c.octets;
+  json["byte_len"] = c.bytes;
   Json flags = Json::array();
   if (c.has_grh) flags.push_back("grh");
   if (c.has_immediate) flags.push_back("imm");

@@ -1,4 +1,4 @@
-/// Lines of the agent's protocol of any octets, one after the other, at one device.
+/// Lines of the agent's protocol of any bytes, one after the other, at one device.
 
 #include <cstdint>
 #include <string_view>

@@ -12,7 +12,7 @@ namespace rdmawire::device {
 
 namespace {
 
-constexpr std::uint64_t most_octets = 1'900'000;
+constexpr std::uint64_t most_bytes = 1'900'000;
 
 void fill_with(MutableBytes to, std::uint64_t pattern, std::uint64_t value) {
   Random random(value);
@@ -22,9 +22,9 @@ void fill_with(MutableBytes to, std::uint64_t pattern, std::uint64_t value) {
   }
   if (pattern != 2) return;
   for (std::size_t i = 0; i < to.size(); i += 8) {
-    std::uint8_t octets[8];
-    store_le(octets, 8, random.next());
-    std::copy_n(octets, std::min<std::size_t>(8, to.size() - i), to.begin() + static_cast<std::ptrdiff_t>(i));
+    std::uint8_t bytes[8];
+    store_le(bytes, 8, random.next());
+    std::copy_n(bytes, std::min<std::size_t>(8, to.size() - i), to.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
@@ -37,27 +37,27 @@ int digit(char c) {
 
 }  // namespace
 
-std::string to_hex(Bytes octets) {
+std::string to_hex(Bytes bytes) {
   std::string text;
-  text.reserve(octets.size() * 2);
-  for (const std::uint8_t octet : octets) {
-    text += "0123456789abcdef"[octet >> 4];
-    text += "0123456789abcdef"[octet & 15];
+  text.reserve(bytes.size() * 2);
+  for (const std::uint8_t byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
   }
   return text;
 }
 
 std::string gid_text(const Gid& gid) {
   char text[INET6_ADDRSTRLEN] = "";
-  inet_ntop(AF_INET6, gid.octets.data(), text, sizeof text);
+  inet_ntop(AF_INET6, gid.bytes.data(), text, sizeof text);
   return text;
 }
 
-std::vector<std::uint8_t> Given::octets(const std::string& name, std::size_t most) {
+std::vector<std::uint8_t> Given::bytes(const std::string& name, std::size_t most) {
   const std::string written = text(name);
   std::vector<std::uint8_t> read;
   if (written.size() % 2 != 0 || written.size() / 2 > most)
-    return complain(name, EINVAL, fmt::format("must be at most {} octets, two digits each", most)), read;
+    return complain(name, EINVAL, fmt::format("must be at most {} bytes, two digits each", most)), read;
   for (std::size_t i = 0; i < written.size(); i += 2) {
     const int high = digit(written[i]), low = digit(written[i + 1]);
     if (high < 0 || low < 0) return complain(name, EINVAL, "must be hexadecimal digits"), read;
@@ -69,7 +69,7 @@ std::vector<std::uint8_t> Given::octets(const std::string& name, std::size_t mos
 Gid Given::gid(const std::string& name) {
   Gid read;
   const std::string written = text(name);
-  if (inet_pton(AF_INET6, written.c_str(), read.octets.data()) != 1)
+  if (inet_pton(AF_INET6, written.c_str(), read.bytes.data()) != 1)
     complain(name, EINVAL, "must be a GID, written as an address of IPv6");
   return read;
 }
@@ -87,7 +87,7 @@ VerbsFace::Part VerbsFace::read_part(Given& given, std::optional<std::uint64_t> 
   const std::uint64_t has = std::max(part.region->length, part.region->most);
   part.offset = given.number_or<std::uint64_t>("offset", 0, 0, has);
   part.length = length ? *length : given.number_or<std::uint64_t>("length", has - part.offset, 0, has - part.offset);
-  if (part.length > has - part.offset) given.complain("octets", ERANGE, "end beyond the region");
+  if (part.length > has - part.offset) given.complain("bytes", ERANGE, "end beyond the region");
   part.address = piece->second + part.offset;
   return part;
 }
@@ -145,20 +145,20 @@ Result<Json> VerbsFace::alloc_mr(Given& given) {
 }
 
 Result<Json> VerbsFace::write(Given& given) {
-  const auto octets = given.octets("octets", most_octets);
-  const Part part = read_part(given, octets.size());
+  const auto bytes = given.bytes("bytes", most_bytes);
+  const Part part = read_part(given, bytes.size());
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  const MutableBytes to = verbs_.memory(part.address, octets.size());
-  std::copy_n(octets.begin(), to.size(), to.begin());
-  return Json{{"length", octets.size()}};
+  const MutableBytes to = verbs_.memory(part.address, bytes.size());
+  std::copy_n(bytes.begin(), to.size(), to.begin());
+  return Json{{"length", bytes.size()}};
 }
 
 Result<Json> VerbsFace::read(Given& given) {
   const Part part = read_part(given);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  if (part.length > most_octets)
-    return tl::unexpected(Error{EMSGSIZE, fmt::format("length: an answer carries at most {} octets", most_octets)});
-  return Json{{"octets", to_hex(verbs_.memory(part.address, part.length))}};
+  if (part.length > most_bytes)
+    return tl::unexpected(Error{EMSGSIZE, fmt::format("length: an answer carries at most {} bytes", most_bytes)});
+  return Json{{"bytes", to_hex(verbs_.memory(part.address, part.length))}};
 }
 
 Result<Json> VerbsFace::fill(Given& given) {
@@ -198,7 +198,7 @@ Result<Json> VerbsFace::bind_mw(Given& given) {
   request.fence = (flags & 1) != 0;
   request.signaled = (flags & 2) != 0;
   request.address = given.number_or<std::uint64_t>("addr", region ? region->iova : 0);
-  request.octets_bound = given.number_or<std::uint64_t>("length", region ? region->length : 0);
+  request.bytes_bound = given.number_or<std::uint64_t>("length", region ? region->length : 0);
   request.rights = static_cast<std::uint32_t>(given.maybe_bits("access", names::access).value_or(0));
   const Window* window = verbs_.window(request.window);
   if (!window) given.complain("mw", ENOENT, "there is no such window");

@@ -112,7 +112,7 @@ Result<Json> Face::create_qp(Given& given) {
   options.all_signaled = given.boolean_or("sq_sig_all", false);
   given.maybe_bits("send_ops", names::send_ops);
   if (auto wrong = given.finish()) return tl::unexpected(*wrong);
-  // ATOMIC WRITE takes its eight octets along with the request.
+  // ATOMIC WRITE takes its eight bytes along with the request.
   const auto qp = device_.create_qp(options);
   if (!qp) return tl::unexpected(qp.error());
   return Json{{"qp", add(Kind::qp, *qp)},

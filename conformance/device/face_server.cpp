@@ -36,12 +36,12 @@ FaceServer::~FaceServer() {
 void FaceServer::serve() {
   constexpr std::size_t most_line = 4U << 20;
   std::string input;
-  char octets[65'536];
+  char bytes[65'536];
   for (;;) {
-    const ssize_t count = read(descriptor_, octets, sizeof octets);
+    const ssize_t count = read(descriptor_, bytes, sizeof bytes);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return;
-    input.append(octets, static_cast<std::size_t>(count));
+    input.append(bytes, static_cast<std::size_t>(count));
     for (std::size_t end; (end = input.find('\n')) != std::string::npos; input.erase(0, end + 1)) {
       const std::lock_guard lock(mutex_);
       tell(ask_(std::string_view(input).substr(0, end)));

@@ -38,7 +38,7 @@ void read_remote(Given& given, SendRequest& into) {
 
 }  // namespace
 
-std::vector<Sge> VerbsFace::read_sges(Given& given, std::vector<std::uint8_t>* inline_octets) {
+std::vector<Sge> VerbsFace::read_sges(Given& given, std::vector<std::uint8_t>* inline_bytes) {
   std::vector<Sge> sges;
   given.each("sges", most_sges, [&](Given& entry) {
     Sge sge;
@@ -46,15 +46,15 @@ std::vector<Sge> VerbsFace::read_sges(Given& given, std::vector<std::uint8_t>* i
       const Part part = read_part(entry);
       if (part.region)
         sge = {part.region->iova + part.offset, static_cast<std::uint32_t>(part.length), part.region->key};
-      if (inline_octets && part.region) {
-        const MutableBytes octets = verbs_.memory(part.address, part.length);
-        inline_octets->insert(inline_octets->end(), octets.begin(), octets.end());
+      if (inline_bytes && part.region) {
+        const MutableBytes bytes = verbs_.memory(part.address, part.length);
+        inline_bytes->insert(inline_bytes->end(), bytes.begin(), bytes.end());
       }
     } else {
       sge.address = entry.number<std::uint64_t>("addr");
       sge.length = entry.number<std::uint32_t>("length");
       sge.lkey = entry.number<std::uint32_t>("lkey");
-      if (inline_octets) entry.complain("mr", EINVAL, "inline takes this form alone");
+      if (inline_bytes) entry.complain("mr", EINVAL, "inline takes this form alone");
     }
     sges.push_back(sge);
   });
@@ -72,7 +72,7 @@ SendRequest VerbsFace::read_send(Given& given, std::uint32_t qp) {
   into.signaled = (flags & 2) != 0;
   into.solicited = (flags & 4) != 0;
   into.is_inline = (flags & 8) != 0;
-  into.sges = read_sges(given, into.is_inline ? &into.octets : nullptr);
+  into.sges = read_sges(given, into.is_inline ? &into.bytes : nullptr);
   if (into.opcode == WorkOpcode::send_imm || into.opcode == WorkOpcode::write_imm) {
     into.immediate_data = given.number<std::uint64_t>("imm", 0, most_immediate());
     into.immediate = static_cast<std::uint32_t>(into.immediate_data);
@@ -90,14 +90,14 @@ SendRequest VerbsFace::read_send(Given& given, std::uint32_t qp) {
                                                                   : 0;
     const std::uint64_t length = !region ? 0 : into.opcode == WorkOpcode::reg_mr ? region->most : region->length;
     into.address = given.number_or<std::uint64_t>("addr", begin);
-    into.octets_bound = given.number_or<std::uint64_t>("length", length);
+    into.bytes_bound = given.number_or<std::uint64_t>("length", length);
     into.iova = given.number_or<std::uint64_t>("iova", into.address);
     into.rights = static_cast<std::uint32_t>(given.maybe_bits("access", names::access).value_or(0));
   }
   if (into.opcode == WorkOpcode::atomic_write) {
-    into.octets = given.octets("octets", 8);
+    into.bytes = given.bytes("bytes", 8);
     into.is_inline = true;
-    if (into.octets.size() != 8) given.complain("octets", EINVAL, "must be eight octets");
+    if (into.bytes.size() != 8) given.complain("bytes", EINVAL, "must be eight bytes");
   }
   if (into.opcode == WorkOpcode::flush) {
     into.length = given.number<std::uint32_t>("length");

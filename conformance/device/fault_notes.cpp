@@ -21,7 +21,7 @@ struct Note {
 constexpr Note reasons[] = {
     {sends_ecn_unasked, "whether the device manages congestion no packet says"},
     {wrong_udp_port, no_roce},
-    {extension_headers_reversed, "each order fills the same octets"},
+    {extension_headers_reversed, "each order fills the same bytes"},
     {flush_icrc_twice, silence},
     {never_acknowledges, silence},
     {naks_first_gap_alone, silence},
@@ -124,7 +124,7 @@ constexpr Note relations[] = {
     {asks_whole_read_again, "REQ-037 XRC-006"},
     {ignores_response_gap, "XRC-006"},
     {hides_unsignaled_failure, "REQ-039"},
-    {retransmits_other_octets, "REQ-021 REQ-022 REQ-042"},
+    {retransmits_other_bytes, "REQ-021 REQ-022 REQ-042"},
     {retries_access_errors, "QPS-009 REQ-024"},
     {acknowledges_uc, "UC-002 UC-003 UC-004 UC-005 UC-006 UC-007 UC-010 UC-011"},
     {waits_for_lost_uc, "UC-004 UC-007 UC-011"},

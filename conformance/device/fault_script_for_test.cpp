@@ -37,7 +37,7 @@ void requester_sends(Script& s) {
   const auto wide = s.connect({.timeout = 0});
   big.sges.assign(4, {s.buffer, 65'536, s.mr->key});
   s.post(wide, big);
-  constexpr std::uint32_t piece = 8U << 20;  // 256 times the same, and an octet
+  constexpr std::uint32_t piece = 8U << 20;  // 256 times the same, and a byte
   const auto large = *s.device.alloc(piece + 1);
   const auto large_region = *s.device.reg_mr(s.pd, large, piece + 1, access::local_write);
   const auto giant = s.connect({.sges = 256, .timeout = 0});
@@ -73,7 +73,7 @@ void requester_sends(Script& s) {
   register_it.sges.clear();
   register_it.region = fast->handle;
   register_it.address = s.buffer;
-  register_it.octets_bound = 64;
+  register_it.bytes_bound = 64;
   register_it.fence = true;
   s.post(local, register_it);
   s.run(20 * us);
@@ -119,8 +119,8 @@ void requester_answers(Script& s) {
   for (const Talk& talk : talks) {
     const auto qp = s.connect({.timeout = 12});
     std::uint64_t offset = 4096;
-    for (const auto& [opcode, octets] : talk.requests) {
-      SendRequest asked = s.request(opcode, octets, offset);
+    for (const auto& [opcode, bytes] : talk.requests) {
+      SendRequest asked = s.request(opcode, bytes, offset);
       asked.signaled = opcode != read || talk.requests.size() > 1;
       asked.immediate = 0x99;
       s.post(qp, asked);
@@ -129,7 +129,7 @@ void requester_answers(Script& s) {
     s.run(10 * us);
     for (const Answer& one : talk.answers) {
       OutgoingPacket out = s.packet(qp, one.opcode, one.psn, one.payload);
-      if (one.payload == 255) {  // a duplicate with other octets
+      if (one.payload == 255) {  // a duplicate with other bytes
         out.payload.assign(256, 0xee);
       }
       out.fields.syndrome = one.syndrome;
@@ -208,7 +208,7 @@ void unreliable(Script& s) {
   s.send(middle, 0x22, 1000, 8);
   const auto empty = s.connect({.type = QpType::uc, .receives = 0});
   s.send(empty, 0x24, 1000, 8);
-  const auto small = s.connect({.type = QpType::uc, .receive_octets = 4});
+  const auto small = s.connect({.type = QpType::uc, .receive_bytes = 4});
   s.send(small, 0x24, 1000, 40);
   const auto srq = *s.device.create_srq(s.pd, 8, 1);
   for (std::uint64_t i = 0; i < 3; ++i)
@@ -235,11 +235,11 @@ void datagrams(Script& s) {
   s.send(qp, 0x64, 2, 8, [](PacketFields& f) { f.qkey = 0x12; });
   auto first = s.frame(s.packet(qp, 0x64, 3, 8));
   first[42] = 0x60;
-  s.send_octets(mended(first));
+  s.send_bytes(mended(first));
   OutgoingPacket old = s.packet(qp, 0x64, 4, 8);
   old.path.sgid_index = 2;
   s.send(old);
-  s.send(s.connect({.type = QpType::ud, .receives = 1, .receive_octets = 5000}), 0x64, 5, 4200);
+  s.send(s.connect({.type = QpType::ud, .receives = 1, .receive_bytes = 5000}), 0x64, 5, 4200);
   OutgoingPacket group = s.packet(qp, 0x64, 6, 8);
   group.path.dgid = Gid::ipv4(0xe0000101);
   for (const auto member : {qp, second}) s.tell("attach", s.device.attach_mcast(member, group.path.dgid));
@@ -254,15 +254,15 @@ void datagrams(Script& s) {
   path.sgid_index = 3;
   path.dgid = s.port.gids[0].gid;
   const auto ah = *s.device.create_ah(s.pd, path);
-  for (const std::uint32_t octets : {8U, 5000U}) {
-    SendRequest sent = s.request(WorkOpcode::send, octets);
+  for (const std::uint32_t bytes : {8U, 5000U}) {
+    SendRequest sent = s.request(WorkOpcode::send, bytes);
     sent.ah = ah;
     sent.remote_qpn = 0x123;
     sent.remote_qkey = 0x80000005;
     s.post(qp, sent);
   }
   s.run(20 * us);
-  const auto small = s.connect({.type = QpType::ud, .receive_octets = 44});
+  const auto small = s.connect({.type = QpType::ud, .receive_bytes = 44});
   s.send(small, 0x64, 1, 100);
   s.look_at_queue_pair(small);
   s.tell("qkey", s.device.modify_qp(s.connect({.type = QpType::ud}), {.qkey = 0x80010000}));
@@ -322,7 +322,7 @@ void congestion(Script& s) {
   auto broken = s.frame(marked(qp, 1002));
   s.run(100 * us);
   broken.back() ^= 1;
-  s.send_octets(broken);
+  s.send_bytes(broken);
   s.run(100 * us);
   s.send(qp, 0x04, 1002, 8, [](PacketFields& f) { f.fecn = true; });
   s.send(qp, 0x04, 1005, 8);
@@ -397,7 +397,7 @@ void invalidate_locally(Script& s) {
   asked.sges.clear();
   asked.region = fast->handle;
   asked.address = asked.iova = s.buffer;
-  asked.octets_bound = 64;
+  asked.bytes_bound = 64;
   asked.rights = Script::all_rights;
   s.post(qp, asked);
   s.run(20 * us);

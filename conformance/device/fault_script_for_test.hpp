@@ -24,7 +24,7 @@ class Script {
     for (std::uint64_t i = faults_from; i < faults_to; ++i) device.faults().set(static_cast<Fault>(i));
     port.mac = {2, 0, 0, 0, 0, 9};
     Gid global = device.port().gids[5].gid;
-    global.octets[15] = 9;
+    global.bytes[15] = 9;
     port.gids = {{Gid::ipv4(0x0a000009), GidType::roce_v2},
                  {global, GidType::roce_v2},
                  {Gid::ipv4(0x0a000009), GidType::roce_v1},
@@ -63,7 +63,7 @@ class Script {
     now = until;
     note();
   }
-  void send_octets(const std::vector<std::uint8_t>& frame) {
+  void send_bytes(const std::vector<std::uint8_t>& frame) {
     replay::StationOutput output;
     device.arrived(frame, now, output);
     take(output);
@@ -94,7 +94,7 @@ class Script {
     static const Faults none;
     return make_frame(out, port, none).value_or(std::vector<std::uint8_t>(60, 0));
   }
-  void send(const OutgoingPacket& out) { send_octets(frame(out)); }
+  void send(const OutgoingPacket& out) { send_bytes(frame(out)); }
   void send(std::uint32_t qp, std::uint8_t opcode, std::uint32_t psn, std::size_t payload = 0,
             const std::function<void(PacketFields&)>& change = {}) {
     OutgoingPacket out = packet(qp, opcode, psn, payload);
@@ -105,7 +105,7 @@ class Script {
   // Queue pairs.
   struct How {
     QpType type = QpType::rc;
-    std::uint32_t psn = 1000, receives = 4, receive_octets = 4096, rights = all_rights & ~access::mw_bind;
+    std::uint32_t psn = 1000, receives = 4, receive_bytes = 4096, rights = all_rights & ~access::mw_bind;
     std::uint32_t depth = 4, own_depth = 4, srq = 0, xrcd = 0, recv_cq = 0, sges = 4;
     std::uint8_t timeout = 4, retries = 2, rnr_retry = 2, gid = 3;
     QpState state = QpState::rts;
@@ -127,7 +127,7 @@ class Script {
       init.access = how.rights & ~access::local_write;
     tell("init", device.modify_qp(qp, init));
     for (std::uint32_t i = 0; i < how.receives && how.srq == 0 && !target; ++i)
-      (void)device.post_recv(qp, {.id = 500 + i, .sges = {{buffer + 32'768 + i * 4096, how.receive_octets, mr->key}}});
+      (void)device.post_recv(qp, {.id = 500 + i, .sges = {{buffer + 32'768 + i * 4096, how.receive_bytes, mr->key}}});
     if (how.state == QpState::init) return qp;
     QueuePairChange rtr{.state = QpState::rtr};
     QueuePairChange rts{.state = QpState::rts, .sq_psn = 2000};
@@ -159,15 +159,15 @@ class Script {
     tell("rts", device.modify_qp(qp, rts));
     return qp;
   }
-  SendRequest request(WorkOpcode opcode, std::uint32_t octets = 8, std::uint64_t offset = 0) {
-    SendRequest asked{.id = ++last_id, .opcode = opcode, .sges = {{buffer + offset, octets, mr->key}}};
+  SendRequest request(WorkOpcode opcode, std::uint32_t bytes = 8, std::uint64_t offset = 0) {
+    SendRequest asked{.id = ++last_id, .opcode = opcode, .sges = {{buffer + offset, bytes, mr->key}}};
     asked.remote_address = 0x5000;
     asked.rkey = 0x77;
     return asked;
   }
   void post(std::uint32_t qp, SendRequest asked) { tell("post", device.post_send(qp, std::move(asked))); }
   void notify(bool solicited) { tell("notify", device.req_notify_cq(cq, solicited)); }
-  void look(std::uint64_t offset, std::size_t octets) { saw("memory", to_hex(device.memory(buffer + offset, octets))); }
+  void look(std::uint64_t offset, std::size_t bytes) { saw("memory", to_hex(device.memory(buffer + offset, bytes))); }
   void look_at_queue_pair(std::uint32_t qp) {
     const QueuePair* found = device.qp(qp);
     saw("state", found ? machines::to_string(found->state) : "gone");
@@ -191,7 +191,7 @@ class Script {
     if (done)
       for (const Completion& c : *done)
         verbs += fmt::format("{} completion {} {} {} {} {} {} {}\n", now, c.id, static_cast<int>(c.status),
-                             static_cast<int>(c.opcode), c.octets, c.has_immediate, c.immediate, c.source_qpn);
+                             static_cast<int>(c.opcode), c.bytes, c.has_immediate, c.immediate, c.source_qpn);
     while (const auto event = device.get_async_event())
       verbs += fmt::format("event {} {}\n", static_cast<int>(event->type), event->object);
     for (auto told = device.get_cq_event(channel); told && *told; told = device.get_cq_event(channel))

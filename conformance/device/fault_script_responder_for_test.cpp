@@ -22,7 +22,7 @@ void headers_received(Script& s) {
   const auto with = [&](const std::function<void(std::vector<std::uint8_t>&)>& change) {
     auto frame = s.frame(s.packet(qp, 0x04, psn, 5));
     change(frame);
-    s.send_octets(frame);
+    s.send_bytes(frame);
     s.send(qp, 0x04, psn++, 5);
     s.run(20 * us);
   };
@@ -38,7 +38,7 @@ void headers_received(Script& s) {
     sender.set(fault);
     OutgoingPacket out = s.packet(qp, fault == Fault::flush_icrc_twice ? 0x1c : 0x04, psn, 8);
     if (fault == Fault::flush_icrc_twice) out.payload.clear(), out.fields.placement = 1;
-    s.send_octets(*make_frame(out, s.port, sender));
+    s.send_bytes(*make_frame(out, s.port, sender));
     out = s.packet(qp, 0x1c, psn++, 0);
     out.fields.placement = 1;
     s.send(out);
@@ -63,11 +63,11 @@ void headers_received(Script& s) {
   s.run(20 * us);
   s.look(32'768, 16);
   // A runt: WRITE only without its RETH, and another version; as a sender's own ICRC has them.
-  for (const unsigned octet : {43U, 42U}) {
+  for (const unsigned byte : {43U, 42U}) {
     auto frame = s.frame(s.packet(qp, 0x04, psn, 0));
-    if (octet == 43) frame[octet] |= 1;  // TVer
-    if (octet == 42) frame[octet] = 0x0a;
-    s.send_octets(mended(frame));
+    if (byte == 43) frame[byte] |= 1;  // TVer
+    if (byte == 42) frame[byte] = 0x0a;
+    s.send_bytes(mended(frame));
     s.run(20 * us);
   }
   s.send(qp, 0x18, psn, 0);  // reserved
@@ -88,7 +88,7 @@ void responder_order(Script& s) {
   s.send(qp, 0x0c, 1006, 0, [](PacketFields& f) { f.length = 700; });  // 1006 to 1008
   s.send(qp, 0x04, 1009, 8);                                           // behind the READ
   s.run(20 * us);
-  // Duplicates: of a WRITE with other octets, READs whole, in part and beyond.
+  // Duplicates: of a WRITE with other bytes, READs whole, in part and beyond.
   s.send(qp, 0x0a, 1010, 8);
   s.send(qp, 0x0a, 1010, 8, [](PacketFields& f) { f.va += 64; });
   s.look(0, 80);
@@ -138,7 +138,7 @@ void responder_refusals(Script& s) {
     std::uint8_t opcode;
     std::size_t payload;
     std::function<void(PacketFields&)> change;
-    std::uint8_t before = 0xff;  ///< an opcode that comes first, with 256 octets
+    std::uint8_t before = 0xff;  ///< an opcode that comes first, with 256 bytes
   };
   const auto wide = [](PacketFields& f) { f.length = 600; };
   const std::uint32_t foreign = (*s.device.reg_mr(s.other_pd, s.buffer, 4096, Script::all_rights))->key;
@@ -174,7 +174,7 @@ void responder_refusals(Script& s) {
     s.run(20 * us);
     s.look_at_queue_pair(qp);
   }
-  const auto small = s.connect({.receive_octets = 16});
+  const auto small = s.connect({.receive_bytes = 16});
   s.send(small, 0x04, 1000, 40);
   const auto rightless = s.connect({.rights = 0});
   s.send(rightless, 0x0a, 1000, 8);
@@ -233,7 +233,7 @@ void invalidation(Script& s) {
   fast_register.region = fast->handle;
   fast_register.new_key = fast->key + 1;
   fast_register.address = fast_register.iova = s.buffer;
-  fast_register.octets_bound = 4096;
+  fast_register.bytes_bound = 4096;
   fast_register.rights = Script::all_rights;
   s.post(qp, fast_register);
   s.run(20 * us);
@@ -251,13 +251,13 @@ void windows(Script& s) {
   const auto qp = s.connect({}), other = s.connect({});
   const auto region = *s.device.reg_mr(s.pd, s.buffer, 8192, Script::all_rights);
   const auto type_2 = *s.device.alloc_mw(s.pd, 2), type_1 = *s.device.alloc_mw(s.pd, 1);
-  const auto bind = [&](const Window* window, std::uint64_t octets, std::uint32_t rights) {
+  const auto bind = [&](const Window* window, std::uint64_t bytes, std::uint32_t rights) {
     SendRequest asked = s.request(WorkOpcode::bind_mw, 0);
     asked.sges.clear();
     asked.window = window->handle;
     asked.region = region->handle;
     asked.address = s.buffer;
-    asked.octets_bound = octets;
+    asked.bytes_bound = bytes;
     asked.rights = rights;
     asked.new_key = 0x42;
     return asked;

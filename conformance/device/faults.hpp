@@ -172,7 +172,7 @@ enum class Fault : std::uint16_t {
   hides_unsignaled_failure,
   flushes_newest_first,
   hides_unknown_operation,
-  retransmits_other_octets,
+  retransmits_other_bytes,
   retransmits_without_immediate,
   retry_does_not_wrap,
   retries_access_errors,

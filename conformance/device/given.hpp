@@ -88,7 +88,7 @@ class Given {
     }
     return bits;
   }
-  std::vector<std::uint8_t> octets(const std::string& name, std::size_t most);
+  std::vector<std::uint8_t> bytes(const std::string& name, std::size_t most);
   /// A GID as an address of IPv6.
   Gid gid(const std::string& name);
 
@@ -144,8 +144,8 @@ class Given {
   std::optional<Error> wrong_;
 };
 
-/// Octets in hexadecimal, two digits each.
-std::string to_hex(Bytes octets);
+/// Bytes in hexadecimal, two digits each.
+std::string to_hex(Bytes bytes);
 std::string gid_text(const Gid& gid);
 
 }  // namespace rdmawire::device

@@ -9,9 +9,9 @@ namespace rdmawire::device {
 
 struct IcrcMasks {
   bool hops = true;                 ///< TTL or hop limit counts as ones
-  bool reserved = true;             ///< the BTH's reserved octet does
-  std::uint32_t headers_again = 0;  ///< octets behind the BTH that are covered once more
-  std::uint32_t left_out = 0;       ///< octets at the end that are not covered
+  bool reserved = true;             ///< the BTH's reserved byte does
+  std::uint32_t headers_again = 0;  ///< bytes behind the BTH that are covered once more
+  std::uint32_t left_out = 0;       ///< bytes at the end that are not covered
 };
 
 /// Over a datagram from its IP header to its end without the ICRC; as load_icrc() reads it. Requires IPv4 without

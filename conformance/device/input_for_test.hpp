@@ -11,23 +11,23 @@ namespace rdmawire::device::testing {
 /// Numbers out of the input; zeros behind its end.
 class Input {
  public:
-  explicit Input(Bytes octets) : octets_(octets) {}
-  [[nodiscard]] bool empty() const { return octets_.empty(); }
-  std::uint8_t octet() {
-    if (octets_.empty()) return 0;
-    const std::uint8_t first = octets_[0];
-    octets_ = octets_.subspan(1);
+  explicit Input(Bytes bytes) : bytes_(bytes) {}
+  [[nodiscard]] bool empty() const { return bytes_.empty(); }
+  std::uint8_t byte() {
+    if (bytes_.empty()) return 0;
+    const std::uint8_t first = bytes_[0];
+    bytes_ = bytes_.subspan(1);
     return first;
   }
-  std::uint32_t number() { return static_cast<std::uint32_t>(octet()) << 8 | octet(); }
+  std::uint32_t number() { return static_cast<std::uint32_t>(byte()) << 8 | byte(); }
   Bytes take(std::size_t count) {
-    const Bytes taken = octets_.first(std::min(count, octets_.size()));
-    octets_ = octets_.subspan(taken.size());
+    const Bytes taken = bytes_.first(std::min(count, bytes_.size()));
+    bytes_ = bytes_.subspan(taken.size());
     return taken;
   }
 
  private:
-  Bytes octets_;
+  Bytes bytes_;
 };
 
 }  // namespace rdmawire::device::testing

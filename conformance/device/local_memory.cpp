@@ -6,7 +6,7 @@ namespace rdmawire::device {
 
 namespace {
 
-/// Calls `each(host address, octets)` for the parts of [offset, offset + count) in order.
+/// Calls `each(host address, bytes)` for the parts of [offset, offset + count) in order.
 template <class Each>
 Status walk(Memory& memory, std::uint32_t pd, const std::vector<Sge>& sges, std::uint64_t offset, std::uint64_t count,
             bool writes, const Each& each) {
@@ -19,9 +19,9 @@ Status walk(Memory& memory, std::uint32_t pd, const std::vector<Sge>& sges, std:
     const std::uint64_t part = std::min<std::uint64_t>(count, sge.length - offset);
     const auto host = memory.local(pd, sge, writes);
     if (!host) return Status::local_protection;
-    const MutableBytes octets = memory.at(*host + offset, part);
-    if (octets.empty()) return Status::local_protection;
-    each(octets);
+    const MutableBytes bytes = memory.at(*host + offset, part);
+    if (bytes.empty()) return Status::local_protection;
+    each(bytes);
     count -= part;
     offset = 0;
   }
@@ -33,19 +33,19 @@ Status walk(Memory& memory, std::uint32_t pd, const std::vector<Sge>& sges, std:
 Status gather(Memory& memory, std::uint32_t pd, const SendRequest& request, std::uint64_t offset, std::uint64_t count,
               std::vector<std::uint8_t>& to) {
   if (request.is_inline) {
-    if (!inside(offset, count, 0, request.octets.size())) return Status::local_length;
-    to.insert(to.end(), request.octets.begin() + static_cast<std::ptrdiff_t>(offset),
-              request.octets.begin() + static_cast<std::ptrdiff_t>(offset + count));
+    if (!inside(offset, count, 0, request.bytes.size())) return Status::local_length;
+    to.insert(to.end(), request.bytes.begin() + static_cast<std::ptrdiff_t>(offset),
+              request.bytes.begin() + static_cast<std::ptrdiff_t>(offset + count));
     return Status::success;
   }
   return walk(memory, pd, request.sges, offset, count, false,
-              [&](MutableBytes octets) { to.insert(to.end(), octets.begin(), octets.end()); });
+              [&](MutableBytes bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); });
 }
 
-Status scatter(Memory& memory, std::uint32_t pd, const std::vector<Sge>& sges, std::uint64_t offset, Bytes octets) {
-  return walk(memory, pd, sges, offset, octets.size(), true, [&](MutableBytes to) {
-    std::copy_n(octets.begin(), to.size(), to.begin());
-    octets = octets.subspan(to.size());
+Status scatter(Memory& memory, std::uint32_t pd, const std::vector<Sge>& sges, std::uint64_t offset, Bytes bytes) {
+  return walk(memory, pd, sges, offset, bytes.size(), true, [&](MutableBytes to) {
+    std::copy_n(bytes.begin(), to.size(), to.begin());
+    bytes = bytes.subspan(to.size());
   });
 }
 

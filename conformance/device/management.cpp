@@ -84,7 +84,7 @@ void receive_management(Core& core, const Packet& packet) {
     Counters::count_16(core.counters.qkey_violations, core.faults[Fault::port_counters_wrap]);
     return;
   }
-  // C13-3: a management datagram has 256 octets.
+  // C13-3: a management datagram has 256 bytes.
   if (packet.payload.size() != Mad::whole || packet.payload[0] != Mad::version) {
     ++core.counters.malformed;
     return;

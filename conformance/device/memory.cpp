@@ -36,33 +36,33 @@ tl::unexpected<Error> refuse(int number, std::string message) {
 
 }  // namespace
 
-Result<std::uint64_t> Memory::allocate(std::uint64_t octets) {
-  if (octets == 0) return refuse(EINVAL, "alloc: no octets are asked for");
-  if (octets > most_octets - allocated_)
+Result<std::uint64_t> Memory::allocate(std::uint64_t bytes) {
+  if (bytes == 0) return refuse(EINVAL, "alloc: no bytes are asked for");
+  if (bytes > most_bytes - allocated_)
     return refuse(ENOMEM,
-                  fmt::format("alloc: {} octets beside {} in use; {} are the most", octets, allocated_, most_octets));
+                  fmt::format("alloc: {} bytes beside {} in use; {} are the most", bytes, allocated_, most_bytes));
   const std::uint64_t address = next_address_;
-  next_address_ += (octets + page - 1) / page * page + page;
-  pieces_[address].octets.resize(octets);
-  allocated_ += octets;
+  next_address_ += (bytes + page - 1) / page * page + page;
+  pieces_[address].bytes.resize(bytes);
+  allocated_ += bytes;
   return address;
 }
 
 bool Memory::release(std::uint64_t address) {
   const auto found = pieces_.find(address);
   if (found == pieces_.end()) return false;
-  allocated_ -= found->second.octets.size();
+  allocated_ -= found->second.bytes.size();
   pieces_.erase(found);
   return true;
 }
 
-MutableBytes Memory::at(std::uint64_t address, std::uint64_t octets) {
+MutableBytes Memory::at(std::uint64_t address, std::uint64_t bytes) {
   auto found = pieces_.upper_bound(address);
   if (found == pieces_.begin()) return {};
   --found;
-  std::vector<std::uint8_t>& piece = found->second.octets;
-  if (!inside(address, octets, found->first, piece.size())) return {};
-  return MutableBytes(piece).subspan(address - found->first, octets);
+  std::vector<std::uint8_t>& piece = found->second.bytes;
+  if (!inside(address, bytes, found->first, piece.size())) return {};
+  return MutableBytes(piece).subspan(address - found->first, bytes);
 }
 
 void Memory::clear() {
@@ -99,31 +99,31 @@ std::uint32_t Memory::new_key() {
 }
 
 Result<Region*> Memory::register_region(std::uint32_t handle, std::uint32_t pd, std::uint64_t address,
-                                        std::uint64_t octets, std::uint64_t iova, std::uint32_t rights) {
-  if (octets != 0 && at(address, octets).empty())
-    return refuse(EFAULT, fmt::format("reg_mr: {} octets at 0x{:x}: not all of them exist", octets, address));
+                                        std::uint64_t bytes, std::uint64_t iova, std::uint32_t rights) {
+  if (bytes != 0 && at(address, bytes).empty())
+    return refuse(EFAULT, fmt::format("reg_mr: {} bytes at 0x{:x}: not all of them exist", bytes, address));
   if (grants_what_it_lacks(rights, rights))
     return refuse(EINVAL, "reg_mr: access: remote_write and remote_atomic ask for local_write too");
-  if (octets != 0 && iova + (octets - 1) < iova)
-    return refuse(EINVAL, fmt::format("reg_mr: iova 0x{:x}: {} octets from there on wrap around", iova, octets));
+  if (bytes != 0 && iova + (bytes - 1) < iova)
+    return refuse(EINVAL, fmt::format("reg_mr: iova 0x{:x}: {} bytes from there on wrap around", iova, bytes));
   Region region;
   region.handle = handle;
   region.pd = pd;
   region.address = address;
-  region.length = octets;
+  region.length = bytes;
   region.iova = (rights & access::zero_based) != 0 ? 0 : iova;
   region.key = new_key();
   region.rights = rights;
   return &(regions_[handle] = region);
 }
 
-Result<Region*> Memory::allocate_region(std::uint32_t handle, std::uint32_t pd, std::uint64_t octets) {
+Result<Region*> Memory::allocate_region(std::uint32_t handle, std::uint32_t pd, std::uint64_t bytes) {
   Region region;
   region.handle = handle;
   region.pd = pd;
   region.kind = RegionKind::fast;
   region.valid = false;
-  region.most = octets;
+  region.most = bytes;
   region.key = new_key();
   return &(regions_[handle] = region);
 }
@@ -220,12 +220,12 @@ std::optional<machines::MemoryObject> Memory::object_of_key(std::uint32_t key, R
   return object;
 }
 
-Memory::Opened Memory::open(const Accessor& who, std::uint32_t rkey, std::uint64_t va, std::uint64_t octets,
+Memory::Opened Memory::open(const Accessor& who, std::uint32_t rkey, std::uint64_t va, std::uint64_t bytes,
                             std::uint32_t rights, bool whole_region) {
   Region* region = nullptr;
   auto object = object_of_key(rkey, region);
   machines::RemoteAccess asked{.address = va,
-                               .length = octets,
+                               .length = bytes,
                                .needed = rights_of(rights),
                                .domain = who.pd,
                                .queue_pair = who.qpn,
@@ -235,7 +235,7 @@ Memory::Opened Memory::open(const Accessor& who, std::uint32_t rkey, std::uint64
   if (object && faults_[Fault::ignores_window_queue_pairs]) asked.queue_pair = object->queue_pair;
   if (object && faults_[Fault::ignores_region_rights]) object->rights = rights_of(access::all);
   if (object && faults_[Fault::bounds_off_by_one]) ++object->length;
-  if (faults_[Fault::bounds_wrap] && va + octets < va) asked.address = object ? object->base : 0;
+  if (faults_[Fault::bounds_wrap] && va + bytes < va) asked.address = object ? object->base : 0;
   const auto decision = machines::judge_access(object ? &*object : nullptr, asked);
   if (decision.answer != machines::AccessAnswer::allowed || !region) return {.decision = decision};
   return {.address = region->address + (va - region->iova), .decision = decision};
@@ -253,27 +253,27 @@ Status Memory::bind(const SendRequest& request, std::uint32_t pd, std::uint32_t 
   Window* bound = window(request.window);
   Region* onto = region(request.region);
   if (!bound) return Status::bind;
-  const bool unbinds = bound->type == 1 && request.octets_bound == 0;
+  const bool unbinds = bound->type == 1 && request.bytes_bound == 0;
   std::optional<machines::MemoryObject> target;
   if (onto) target = object_of(*onto);
   const auto answer = machines::judge_bind(object_of(*bound), target ? &*target : nullptr,
                                            {.address = request.address,
-                                            .length = request.octets_bound,
+                                            .length = request.bytes_bound,
                                             .rights = rights_of(request.rights),
                                             .zero_based = (request.rights & access::zero_based) != 0,
                                             .domain = pd});
-  const std::uint64_t end = request.address + request.octets_bound;
+  const std::uint64_t end = request.address + request.bytes_bound;
   const bool wraps = onto && request.address >= onto->iova && end < request.address && end <= onto->iova + onto->length;
   const bool granted = (faults_[Fault::binds_anything] && onto) || (faults_[Fault::bind_range_wraps] && wraps);
   if (answer != machines::BindAnswer::done && !granted) return Status::bind;
   unbind(*bound);
-  // Of type 1 the key was chosen when the request was posted, of type 2 its low octet is the consumer's.
+  // Of type 1 the key was chosen when the request was posted, of type 2 its low byte is the consumer's.
   bound->key = bound->type == 1 ? request.new_key : (bound->key & ~0xffU) | (request.new_key & 0xff);
   if (unbinds) return Status::success;
   bound->region = onto->handle;
   bound->qpn = bound->type == 2 ? qpn : 0;
   bound->address = request.address;
-  bound->length = request.octets_bound;
+  bound->length = request.bytes_bound;
   bound->rights = request.rights;
   ++onto->windows;
   return Status::success;
@@ -282,12 +282,12 @@ Status Memory::bind(const SendRequest& request, std::uint32_t pd, std::uint32_t 
 Status Memory::fast_register(const SendRequest& request, std::uint32_t pd) {
   Region* onto = region(request.region);
   if (!onto || onto->kind != RegionKind::fast || onto->pd != pd || onto->valid) return Status::bind;
-  if (request.octets_bound > onto->most || grants_what_it_lacks(request.rights, request.rights) ||
-      (request.octets_bound != 0 && at(request.address, request.octets_bound).empty()))
+  if (request.bytes_bound > onto->most || grants_what_it_lacks(request.rights, request.rights) ||
+      (request.bytes_bound != 0 && at(request.address, request.bytes_bound).empty()))
     return Status::bind;
   onto->key = (onto->key & ~0xffU) | (request.new_key & 0xff);
   onto->address = request.address;
-  onto->length = request.octets_bound;
+  onto->length = request.bytes_bound;
   onto->iova = request.iova;
   onto->rights = request.rights;
   onto->valid = !faults_[Fault::fast_register_does_nothing];

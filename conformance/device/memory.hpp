@@ -28,7 +28,7 @@ struct Region {
   std::uint64_t address = 0;  ///< in the consumer's memory
   std::uint64_t length = 0;
   std::uint64_t iova = 0;  ///< the address that keys reach `address` by
-  std::uint64_t most = 0;  ///< of a fast one: octets that it can hold
+  std::uint64_t most = 0;  ///< of a fast one: bytes that it can hold
   std::uint32_t key = 0;   ///< lkey and rkey
   std::uint32_t rights = 0;
   std::uint32_t windows = 0;  ///< bound to it
@@ -55,16 +55,16 @@ class Memory {
   Memory(Random& random, const Faults& faults) : random_(random), faults_(faults) {}
 
   /// The consumer's own memory: pieces that begin on a page, each followed by an unused page. ENOMEM.
-  Result<std::uint64_t> allocate(std::uint64_t octets);
+  Result<std::uint64_t> allocate(std::uint64_t bytes);
   /// False: there is no piece at `address`.
   bool release(std::uint64_t address);
-  /// The consumer's octets; empty when some of them do not exist.
-  [[nodiscard]] MutableBytes at(std::uint64_t address, std::uint64_t octets);
+  /// The consumer's bytes; empty when some of them do not exist.
+  [[nodiscard]] MutableBytes at(std::uint64_t address, std::uint64_t bytes);
 
-  Result<Region*> register_region(std::uint32_t handle, std::uint32_t pd, std::uint64_t address, std::uint64_t octets,
+  Result<Region*> register_region(std::uint32_t handle, std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
                                   std::uint64_t iova, std::uint32_t rights);
-  /// A region for fast registration, of at most `octets`.
-  Result<Region*> allocate_region(std::uint32_t handle, std::uint32_t pd, std::uint64_t octets);
+  /// A region for fast registration, of at most `bytes`.
+  Result<Region*> allocate_region(std::uint32_t handle, std::uint32_t pd, std::uint64_t bytes);
   /// EBUSY while windows are bound to it: 10.6.7.2.6.
   Result<void> deregister(std::uint32_t handle);
   Result<Window*> allocate_window(std::uint32_t handle, std::uint32_t pd, std::uint8_t type);
@@ -78,16 +78,16 @@ class Memory {
   /// What a remote key opens to `who` for all of `rights`; nothing: refused. `whole_region`: of FLUSH, the range is not
   /// looked at.
   [[nodiscard]] std::optional<std::uint64_t> remote(const Accessor& who, std::uint32_t rkey, std::uint64_t va,
-                                                    std::uint64_t octets, std::uint32_t rights,
+                                                    std::uint64_t bytes, std::uint32_t rights,
                                                     bool whole_region = false) {
-    return open(who, rkey, va, octets, rights, whole_region).address;
+    return open(who, rkey, va, bytes, rights, whole_region).address;
   }
   /// The same, with the reason of a refusal.
   struct Opened {
     std::optional<std::uint64_t> address{};  ///< in the consumer's memory; nothing: refused
     machines::AccessDecision decision{};
   };
-  [[nodiscard]] Opened open(const Accessor& who, std::uint32_t rkey, std::uint64_t va, std::uint64_t octets,
+  [[nodiscard]] Opened open(const Accessor& who, std::uint32_t rkey, std::uint64_t va, std::uint64_t bytes,
                             std::uint32_t rights, bool whole_region = false);
   /// Whether the key stands for anything.
   [[nodiscard]] bool knows(std::uint32_t key) { return region_by_key(key) || window_by_key(key); }
@@ -109,12 +109,12 @@ class Memory {
   void unbind_windows_of(std::uint32_t qpn);
 
   static constexpr std::uint64_t page = 4096;
-  std::uint64_t most_octets = 256ULL << 20;  ///< of all pieces together
+  std::uint64_t most_bytes = 256ULL << 20;  ///< of all pieces together
   bool predictable_keys = false;             ///< a fault: each key is the next one
 
  private:
   struct Piece {
-    std::vector<std::uint8_t> octets;
+    std::vector<std::uint8_t> bytes;
   };
   std::uint32_t new_key();
   bool key_in_use(std::uint32_t key) const;
@@ -138,9 +138,9 @@ class Memory {
   std::map<std::uint32_t, Window> windows_;
 };
 
-/// Whether [va, va + octets) lies in [base, base + size), none of the sums wrapping.
-constexpr bool inside(std::uint64_t va, std::uint64_t octets, std::uint64_t base, std::uint64_t size) {
-  return va >= base && octets <= size && va - base <= size - octets;
+/// Whether [va, va + bytes) lies in [base, base + size), none of the sums wrapping.
+constexpr bool inside(std::uint64_t va, std::uint64_t bytes, std::uint64_t base, std::uint64_t size) {
+  return va >= base && bytes <= size && va - base <= size - bytes;
 }
 
 }  // namespace rdmawire::device

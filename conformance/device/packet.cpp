@@ -15,7 +15,7 @@ namespace rdmawire::device {
 
 namespace {
 
-Gid gid_of(const std::array<std::uint8_t, 16>& octets) { return {octets}; }
+Gid gid_of(const std::array<std::uint8_t, 16>& bytes) { return {bytes}; }
 
 Mac mac_of(const std::uint8_t* p) {
   Mac mac;
@@ -142,7 +142,7 @@ void read_transport(Packet& packet, const HeaderStack& stack) {
 /// What lies between the extension headers and the ICRC: a management datagram's own layers are payload here.
 Bytes payload_of(const Packet& packet, const HeaderStack& stack, const Faults& faults) {
   const Layer* bth = stack.find(info<Bth>);
-  const std::uint32_t from = bth->offset + bth->length + packet.op->header_octets;
+  const std::uint32_t from = bth->offset + bth->length + packet.op->header_bytes;
   const std::uint32_t pad = faults[Fault::delivers_pad] ? 0 : stack.bytes[bth->offset + 1] >> 4 & 3;
   const std::uint32_t to = stack.icrc.offset - pad;
   return from <= to ? stack.bytes.subspan(from, to - from) : Bytes{};
@@ -175,7 +175,7 @@ HeaderValue network_header(const OutgoingPacket& packet, const GidEntry& source,
                                                                              : packet.ecn;
   const unsigned hops = faults[Fault::fixed_hop_limit] ? 255U : path.hop_limit;
   constexpr std::uint8_t infiniband = 0x1b;
-  std::array<std::uint8_t, 16> from = source.gid.octets;
+  std::array<std::uint8_t, 16> from = source.gid.bytes;
   if (faults[Fault::wrong_source_address]) from[15] ^= 1;
   if (source.type == GidType::roce_v1 && !faults[Fault::always_roce_v2])
     return Value<Grh>()
@@ -183,7 +183,7 @@ HeaderValue network_header(const OutgoingPacket& packet, const GidEntry& source,
         .set<"flow_label">(path.flow_label)
         .set<"hop_limit">(hops)
         .set<"sgid">(Bytes(from))
-        .set<"dgid">(Bytes(path.dgid.octets));
+        .set<"dgid">(Bytes(path.dgid.bytes));
   if (source.gid.is_ipv4()) {
     auto ip = Value<Ipv4>()
                   .set<"tos">(dscp | ecn)
@@ -202,7 +202,7 @@ HeaderValue network_header(const OutgoingPacket& packet, const GidEntry& source,
                 .set<"flow_label">(path.flow_label)
                 .set<"hop_limit">(hops)
                 .set<"src">(Bytes(from))
-                .set<"dst">(Bytes(path.dgid.octets));
+                .set<"dst">(Bytes(path.dgid.bytes));
   if (faults[Fault::wrong_ip_protocol]) ip.set<"next_header">(infiniband);
   return ip;
 }
@@ -231,7 +231,7 @@ HeaderValue base_header(const PacketFields& from, const Faults& faults) {
   return bth;
 }
 
-/// Gives lengths and the ICRC the values that a fault calls for; `size`: octets of the whole frame.
+/// Gives lengths and the ICRC the values that a fault calls for; `size`: bytes of the whole frame.
 void miscount(Frame& frame, std::size_t size, std::size_t network_at, const Faults& faults) {
   constexpr std::uint32_t icrc = 4;
   const auto datagram = static_cast<std::uint32_t>(size - network_at);
@@ -251,7 +251,7 @@ std::optional<std::uint32_t> wrong_icrc(Bytes datagram, bool ipv4, const Opcode&
   const std::uint32_t pad =
       faults[Fault::icrc_leaves_pad_out] && datagram.size() > pad_at ? datagram[pad_at] >> 4U & 3U : 0U;
   if (!hops && !flush && pad == 0) return std::nullopt;
-  return icrc_with(datagram, ipv4, {.hops = !hops, .headers_again = flush ? op.header_octets : 0U, .left_out = pad});
+  return icrc_with(datagram, ipv4, {.hops = !hops, .headers_again = flush ? op.header_bytes : 0U, .left_out = pad});
 }
 
 }  // namespace
@@ -291,7 +291,7 @@ bool good_icrc(const Packet& packet, const HeaderStack& stack, Bytes frame, cons
     return icrc_with(frame.subspan(network, end - network), packet.is_ipv4, {.reserved = false}) == found;
   if (v2 && faults[Fault::flush_icrc_twice] && packet.op->operation == Operation::flush && packet.op->known)
     return icrc_with(frame.subspan(network, end - network), packet.is_ipv4,
-                     {.headers_again = packet.op->header_octets}) == found;
+                     {.headers_again = packet.op->header_bytes}) == found;
   return check_icrc(stack).status == CrcCheck::Status::good;
 }
 
@@ -350,16 +350,16 @@ std::optional<std::vector<std::uint8_t>> make_frame(const OutgoingPacket& packet
   }
   frame.payload = packet.payload;
   if (faults[Fault::wrong_pad_count]) frame.pad.emplace();
-  std::vector<std::uint8_t> octets = frame.encode();
-  if (!faults.any()) return octets;
+  std::vector<std::uint8_t> bytes = frame.encode();
+  if (!faults.any()) return bytes;
   const std::size_t network_at = source.vlan != 0 ? 18 : 14;
-  miscount(frame, octets.size(), network_at, faults);
-  octets = frame.encode();
-  constexpr std::size_t icrc_octets = 4;
-  if (octets[network_at] != 0x45 && octets[network_at] >> 4 != 6) return octets;
-  frame.icrc = wrong_icrc(Bytes(octets).subspan(network_at, octets.size() - network_at - icrc_octets),
-                          octets[network_at] == 0x45, op, faults);
-  return frame.icrc ? frame.encode() : octets;
+  miscount(frame, bytes.size(), network_at, faults);
+  bytes = frame.encode();
+  constexpr std::size_t icrc_bytes = 4;
+  if (bytes[network_at] != 0x45 && bytes[network_at] >> 4 != 6) return bytes;
+  frame.icrc = wrong_icrc(Bytes(bytes).subspan(network_at, bytes.size() - network_at - icrc_bytes),
+                          bytes[network_at] == 0x45, op, faults);
+  return frame.icrc ? frame.encode() : bytes;
 }
 
 }  // namespace rdmawire::device

@@ -32,7 +32,7 @@ struct PacketFields {
   std::uint8_t syndrome = 0;
   std::uint32_t msn = 0;
   std::uint64_t original = 0;
-  std::uint8_t cnp_reserved = 0;  ///< of a CNP: an octet that has to be zero
+  std::uint8_t cnp_reserved = 0;  ///< of a CNP: a byte that has to be zero
 };
 
 /// A packet that arrived.

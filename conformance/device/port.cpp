@@ -20,8 +20,8 @@ std::optional<std::uint8_t> Port::source_for(const Gid& to, const Gid& source) c
                       (source.is_zero() || source == own);
     if (!fits) continue;
     int common = 0;
-    for (std::size_t at = 0; at < own.octets.size(); ++at) {
-      const auto differs = static_cast<std::uint8_t>(own.octets[at] ^ to.octets[at]);
+    for (std::size_t at = 0; at < own.bytes.size(); ++at) {
+      const auto differs = static_cast<std::uint8_t>(own.bytes[at] ^ to.bytes[at]);
       common += std::countl_zero(differs);
       if (differs != 0) break;
     }

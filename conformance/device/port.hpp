@@ -12,7 +12,7 @@ namespace rdmawire::device {
 
 struct Port {
   Mac mac{0x02, 0, 0, 0, 0, 1};
-  std::uint32_t mtu = 4096;  ///< octets of payload that a packet can hold
+  std::uint32_t mtu = 4096;  ///< bytes of payload that a packet can hold
   std::vector<GidEntry> gids;
   std::vector<std::uint16_t> pkeys{0xffff};
   std::uint64_t bits_per_second = 100'000'000'000;

@@ -41,7 +41,7 @@ struct QueuePairChange {
   std::optional<std::uint8_t> port{};
   std::optional<std::uint32_t> access{};
   std::optional<std::uint32_t> qkey{};
-  std::optional<std::uint32_t> path_mtu{};  ///< octets
+  std::optional<std::uint32_t> path_mtu{};  ///< bytes
   std::optional<AddressVector> path{};
   std::optional<std::uint32_t> dest_qpn{}, rq_psn{}, sq_psn{};
   std::optional<std::uint32_t> max_rd_atomic{}, max_dest_rd_atomic{};
@@ -66,7 +66,7 @@ struct QueuePairAttributes {
 /// A request that was posted and is not completed.
 struct SendWork {
   SendRequest request;
-  std::uint64_t length = 0;  ///< octets of the message
+  std::uint64_t length = 0;  ///< bytes of the message
   Psn first{};
   std::uint32_t psns = 0;  ///< that it takes; 0: a local operation, or not begun
   bool started = false, done = false;
@@ -120,7 +120,7 @@ struct Responder {
   std::deque<Response> answers;           ///< in the order of their PSNs
   std::optional<ReceiveRequest> receive;  ///< the one that the open message fills
   std::uint32_t receive_srq = 0;          ///< the handle of the shared queue that it came from; 0: its own
-  std::uint64_t written = 0;              ///< octets of the open message
+  std::uint64_t written = 0;              ///< bytes of the open message
   std::uint64_t gaps = 0;                 ///< that were reported
   std::uint64_t acknowledgements = 0;     ///< that were made
   Psn unasked{};                          ///< the newest packet that asked for no acknowledgement

@@ -7,7 +7,7 @@ DeviceOptions reference_options(std::uint64_t seed) {
   options.seed = seed;
   options.port.pkeys = {0xffff, 0x8005};
   Gid global;
-  global.octets = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  global.bytes = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   for (const Gid& gid : {Gid::link_local(options.port.mac), Gid::ipv4(0x0a000001), global})
     for (const GidType type : {GidType::roce_v1, GidType::roce_v2}) options.port.gids.push_back({gid, type});
   constexpr std::uint16_t vlan = 7;

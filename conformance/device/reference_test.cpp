@@ -1,5 +1,5 @@
 /// The reference device, driven as a tester drives any: verbs by the agent's client, frames over a wire. What it
-/// answers is compared octet by octet.
+/// answers is compared byte by byte.
 
 #include "conformance/device/reference.hpp"
 
@@ -119,7 +119,7 @@ TEST_F(ReferenceDevice, AnswersAReadAndSaysItAgain) {
       request(0x0c, 100) / Value<Reth>().set<"va">(memory->addr()).set<"rkey">(memory->rkey()).set<"length">(5);
   send(read);
   const std::string answer = next();
-  // READ response only, three octets of pad; credits: none, MSN 1.
+  // READ response only, three bytes of pad; credits: none, MSN 1.
   EXPECT_EQ(answer,
             "1070ffff000000220000006400000001"
             "0102030405000000");
@@ -160,7 +160,7 @@ TEST_F(ReferenceDevice, AcceptsAConnection) {
   const auto listener = take(peer::Listener::listen(reference->peer(), {.address = "10.0.0.1", .port = 7471}));
   EXPECT_EQ(listener.port(), 7471);
   auto fresh = take(pd->queue_pair({.send_cq = &*cq}));
-  // From the tester's queue pair 1: a MAD of 256 octets.
+  // From the tester's queue pair 1: a MAD of 256 bytes.
   const auto say = [&](std::uint16_t attribute, const HeaderValue& body, const std::string& private_data = {}) {
     Frame frame = Value<Ethernet>().set<"dst">(0x020000000001).set<"src">(0x020000000009) /
                   Value<Ipv4>().set<"df">(1).set<"src">(0x0a000009).set<"dst">(0x0a000001) / Value<Udp>() /
@@ -175,7 +175,7 @@ TEST_F(ReferenceDevice, AcceptsAConnection) {
                             .set<"attribute_id">(attribute);
     frame.payload.assign(header.bytes().begin(), header.bytes().end());
     frame.payload.insert(frame.payload.end(), body.bytes().begin(), body.bytes().end());
-    for (const std::uint8_t octet : from_hex(private_data)) frame.payload.push_back(octet);
+    for (const std::uint8_t byte : from_hex(private_data)) frame.payload.push_back(byte);
     frame.payload.resize(256);
     send(frame);
   };
@@ -193,8 +193,8 @@ TEST_F(ReferenceDevice, AcceptsAConnection) {
           .set<"rnr_retry_count">(6)
           .set<"path_mtu">(3)
           .set<"max_cm_retries">(2)
-          .set<"primary_local_gid">(Bytes(own.octets))
-          .set<"primary_remote_gid">(Bytes(its.octets))
+          .set<"primary_local_gid">(Bytes(own.bytes))
+          .set<"primary_remote_gid">(Bytes(its.bytes))
           .set<"primary_hop_limit">(64)
           .set<"primary_local_ack_timeout">(12),
       // RDMA-CM's header: version 4, port 1000, both addresses; then "hi".

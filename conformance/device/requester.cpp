@@ -15,7 +15,7 @@ std::size_t answers_outstanding(const Requester& at) {
 
 bool is_segmented(Operation operation) { return operation == Operation::send || operation == Operation::rdma_write; }
 
-/// Octets of payload that a packet of a message takes.
+/// Bytes of payload that a packet of a message takes.
 std::uint32_t chunk_of(const Core& core, const QueuePair& qp) {
   return core.faults[Fault::half_filled_packets] ? qp.attributes.path_mtu / 2 : qp.attributes.path_mtu;
 }
@@ -35,11 +35,11 @@ Status prepare(Core& core, QueuePair& qp, SendWork& work) {
     const Status status = check_local(core.memory, qp.options.pd, work.request.sges, writes_here);
     if (status != Status::success) return status;
   }
-  const auto octets = static_cast<std::uint32_t>(work.length);
+  const auto bytes = static_cast<std::uint32_t>(work.length);
   work.psns = 1;
-  if (is_segmented(words->operation)) work.psns = machines::psns_of_read(octets, chunk_of(core, qp));
+  if (is_segmented(words->operation)) work.psns = machines::psns_of_read(bytes, chunk_of(core, qp));
   if (reads && !core.faults[Fault::read_takes_one_psn])
-    work.psns = machines::psns_of_read(octets, qp.attributes.path_mtu);
+    work.psns = machines::psns_of_read(bytes, qp.attributes.path_mtu);
   work.first = qp.requester.window.next;
   ++qp.requester.messages;
   return Status::success;
@@ -148,7 +148,7 @@ std::optional<OutgoingPacket> build(Core& core, QueuePair& qp) {
       return std::nullopt;
     }
   }
-  if (again && !packet.payload.empty() && core.faults[Fault::retransmits_other_octets]) packet.payload[0] ^= 0xff;
+  if (again && !packet.payload.empty() && core.faults[Fault::retransmits_other_bytes]) packet.payload[0] ^= 0xff;
   if (read) work.asked_from = index;
   advance(core, qp, work, packet.fields.psn, read ? work.psns - index : 1);
   return packet;

@@ -14,11 +14,11 @@ using machines::RcReaction;
 using machines::RcRequest;
 
 /// A receive that is complete: what its completion says.
-Completion completion_of(const QueuePair& qp, const Packet& packet, std::uint64_t octets) {
+Completion completion_of(const QueuePair& qp, const Packet& packet, std::uint64_t bytes) {
   Completion completion;
   completion.opcode =
       packet.op->operation == Operation::rdma_write ? CompletionOpcode::receive_write_imm : CompletionOpcode::receive;
-  completion.octets = static_cast<std::uint32_t>(octets);
+  completion.bytes = static_cast<std::uint32_t>(bytes);
   completion.has_immediate = packet.op->immediate;
   completion.has_invalidated = packet.op->invalidate;
   completion.immediate = packet.op->immediate || packet.op->invalidate ? packet.fields.immediate : 0;
@@ -71,13 +71,13 @@ void condemn(Core& core, QueuePair& qp, const Packet& packet, std::uint8_t code,
 }
 
 /// An atomic; gives what is answered: what memory held. 9.4.5.
-std::uint64_t operate(const Core& core, MutableBytes octets, const RcRequest& request) {
-  const std::uint64_t original = load_le(octets.data(), 8);
+std::uint64_t operate(const Core& core, MutableBytes bytes, const RcRequest& request) {
+  const std::uint64_t original = load_le(bytes.data(), 8);
   if (request.op->operation == Operation::fetch_add)
-    store_le(octets.data(), 8, original + request.swap_or_add);
+    store_le(bytes.data(), 8, original + request.swap_or_add);
   else if (original == request.compare)
-    store_le(octets.data(), 8, request.swap_or_add);
-  return core.faults[Fault::atomic_returns_new_value] ? load_le(octets.data(), 8) : original;
+    store_le(bytes.data(), 8, request.swap_or_add);
+  return core.faults[Fault::atomic_returns_new_value] ? load_le(bytes.data(), 8) : original;
 }
 
 /// The part of a SEND, or the end of a WRITE, that a receive takes. False: the request was condemned.
@@ -94,7 +94,7 @@ bool deliver(Core& core, QueuePair& qp, const Packet& packet) {
   if (send) {
     if (!at.receive) return false;
     const SharedReceiveQueue* shared = core.srq(at.receive_srq);
-    const std::uint64_t room = at.receive->octets();
+    const std::uint64_t room = at.receive->bytes();
     Bytes payload = packet.payload;
     if (core.faults[Fault::truncates_long_sends] && at.written + payload.size() > room)
       payload = payload.first(room - std::min(room, at.written));
@@ -125,16 +125,16 @@ std::uint64_t change_memory(Core& core, QueuePair& qp, const Packet& packet, con
   const Opcode& op = *packet.op;
   if (machines::is_atomic(op.operation)) {
     const Reached reached = reach(core, qp, request);
-    keep_for_reads(core, qp, reached.octets);
-    return reached.octets.size() == 8 ? operate(core, reached.octets, request) : 0;
+    keep_for_reads(core, qp, reached.bytes);
+    return reached.bytes.size() == 8 ? operate(core, reached.bytes, request) : 0;
   }
   if ((op.operation != Operation::rdma_write && op.operation != Operation::atomic_write) || request.payload == 0)
     return 0;
   RcRequest part = request;
   if (op.begins_message()) part.length = request.payload;
   const Reached reached = reach(core, qp, part);
-  keep_for_reads(core, qp, reached.octets);
-  std::copy_n(packet.payload.begin(), std::min(reached.octets.size(), packet.payload.size()), reached.octets.begin());
+  keep_for_reads(core, qp, reached.bytes);
+  std::copy_n(packet.payload.begin(), std::min(reached.bytes.size(), packet.payload.size()), reached.bytes.begin());
   return 0;
 }
 

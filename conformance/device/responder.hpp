@@ -21,14 +21,14 @@ machines::RcRequest request_of(const Packet& packet);
 /// one that is not in the domain.
 std::optional<std::uint32_t> receive_queue(Core& core, const QueuePair& qp, const Packet& packet);
 
-/// Where the octets that a request reaches lie in the consumer's memory; empty when there are none, or refused.
+/// Where the bytes that a request reaches lie in the consumer's memory; empty when there are none, or refused.
 struct Reached {
   bool granted = false, exists = false;
-  MutableBytes octets;
+  MutableBytes bytes;
 };
 Reached reach(Core& core, QueuePair& qp, const machines::RcRequest& request);
 
-/// Before these octets of the consumer's memory change: READs that were asked for earlier, and are not answered yet,
+/// Before these bytes of the consumer's memory change: READs that were asked for earlier, and are not answered yet,
 /// keep what they hold. Requests are executed in their order: 9.5 (number unverified).
 void keep_for_reads(Core& core, QueuePair& qp, Bytes changing);
 

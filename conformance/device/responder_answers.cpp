@@ -22,7 +22,7 @@ OutgoingPacket packet_for(Core& core, QueuePair& qp, const Response& response, O
 }
 
 /// What a packet of a READ response holds; nothing: the key is not good any more. 9.7.5.1.3.
-std::optional<std::vector<std::uint8_t>> octets_of_read(Core& core, const QueuePair& qp, const Response& response,
+std::optional<std::vector<std::uint8_t>> bytes_of_read(Core& core, const QueuePair& qp, const Response& response,
                                                         std::uint32_t count) {
   if (count == 0) return std::vector<std::uint8_t>{};
   const auto host = core.memory.remote({response.pd, qp.qpn}, response.rkey, response.va, count, access::remote_read);
@@ -40,7 +40,7 @@ std::optional<OutgoingPacket> next_of_read(Core& core, QueuePair& qp, Response& 
   std::uint32_t mtu = qp.attributes.path_mtu;
   if (first && response.left > mtu && core.faults[Fault::short_read_packets]) mtu /= 2;
   const std::uint32_t count = std::min(response.left, mtu);
-  auto found = octets_of_read(core, qp, response, count);
+  auto found = bytes_of_read(core, qp, response, count);
   if (!found) return std::nullopt;
   const bool last = response.left <= mtu;
   const Position position = first && last ? Position::only
@@ -51,9 +51,9 @@ std::optional<OutgoingPacket> next_of_read(Core& core, QueuePair& qp, Response& 
   packet.payload = std::move(*found);
   if (position == Position::middle && core.faults[Fault::aeth_in_middle]) {
     const std::uint32_t aeth = std::uint32_t{response.syndrome} << 24 | response.msn.value();
-    std::uint8_t octets[4];
-    store_be(octets, 4, aeth);
-    packet.payload.insert(packet.payload.begin(), octets, octets + 4);
+    std::uint8_t bytes[4];
+    store_be(bytes, 4, aeth);
+    packet.payload.insert(packet.payload.begin(), bytes, bytes + 4);
   }
   response.va += count;
   response.left -= count;

@@ -31,12 +31,12 @@ machines::RcKnowledge knowledge_of(Core& core, QueuePair& qp, const Packet& pack
   const Opcode& op = *packet.op;
   if (machines::asks_receive(qp.responder.state, op)) {
     if (op.operation == Operation::send && !op.begins_message()) {
-      known.receive_octets = qp.responder.receive ? qp.responder.receive->octets() : 0;
+      known.receive_bytes = qp.responder.receive ? qp.responder.receive->bytes() : 0;
     } else {
       const auto queue = receive_queue(core, qp, packet);
       const ReceiveRequest* next = queue ? next_receive(core, qp, *queue) : nullptr;
       known.receive = next != nullptr;
-      if (next) known.receive_octets = next->octets();
+      if (next) known.receive_bytes = next->bytes();
     }
   }
   if (machines::asks_access(request)) {
@@ -210,24 +210,24 @@ Reached reach(Core& core, QueuePair& qp, const RcRequest& request) {
   const Opcode& op = *request.op;
   const Accessor who{qp.responder.pd, qp.qpn};
   const std::uint32_t rights = rights_for(request, core.faults);
-  std::uint64_t va = request.va, octets = request.length;
+  std::uint64_t va = request.va, bytes = request.length;
   std::uint32_t rkey = request.rkey;
-  if (machines::is_atomic(op.operation)) octets = 8;
+  if (machines::is_atomic(op.operation)) bytes = 8;
   if (op.operation == Operation::rdma_write && !op.begins_message()) {
     va = qp.responder.state.va;
     rkey = qp.responder.state.rkey;
-    octets = request.payload;
+    bytes = request.payload;
   }
   // A19.4.1.2: of a whole region the range is not looked at.
   if (op.operation == Operation::flush && request.selectivity == 1 &&
       !core.faults[Fault::checks_range_of_region_flush]) {
-    const bool granted = core.memory.remote(who, rkey, va, octets, rights, true).has_value();
+    const bool granted = core.memory.remote(who, rkey, va, bytes, rights, true).has_value();
     return {granted, granted, {}};
   }
-  const auto host = core.memory.remote(who, rkey, va, octets, rights);
+  const auto host = core.memory.remote(who, rkey, va, bytes, rights);
   if (!host) return {};
-  const MutableBytes found = core.memory.at(*host, octets);
-  return {true, octets == 0 || !found.empty(), found};
+  const MutableBytes found = core.memory.at(*host, bytes);
+  return {true, bytes == 0 || !found.empty(), found};
 }
 
 Decision decide(Core& core, QueuePair& qp, const Packet& packet, const RcRequest& request) {

@@ -60,8 +60,8 @@ TEST(Services, UcDeliversWholeMessagesOrNone) {
   std::uint64_t slot = 0;
   for (const Completion& c : received) {
     EXPECT_EQ(c.id, slot);  // the receive of a lost message is used again
-    EXPECT_EQ(c.octets, 1500U);
-    EXPECT_EQ(pair.b.octets(slot * 2048, 1500), pair.a.octets(std::uint64_t{c.immediate} * 2048, 1500));
+    EXPECT_EQ(c.bytes, 1500U);
+    EXPECT_EQ(pair.b.bytes(slot * 2048, 1500), pair.a.bytes(std::uint64_t{c.immediate} * 2048, 1500));
     ++slot;
   }
   EXPECT_EQ(pair.line.seen.size(), 120U);  // nobody answers
@@ -88,13 +88,13 @@ TEST(Services, DatagramsCarryTheirNetworkHeader) {
   line.run();
   const auto received = b.poll();
   ASSERT_EQ(received.size(), 1U);
-  EXPECT_EQ(received[0].octets, 140U);
+  EXPECT_EQ(received[0].bytes, 140U);
   EXPECT_EQ(received[0].source_qpn, a.device.qp(a.qp)->qpn);
   EXPECT_TRUE(received[0].is_ipv4);
-  EXPECT_EQ(b.octets(40, 100), a.octets(0, 100));
-  // The second half of the 40 octets: an IPv4 header from 10.0.0.1 to 10.0.0.2.
-  EXPECT_EQ(b.octets(20, 1)[0], 0x45);
-  EXPECT_EQ(b.octets(32, 8), (std::vector<std::uint8_t>{10, 0, 0, 1, 10, 0, 0, 2}));
+  EXPECT_EQ(b.bytes(40, 100), a.bytes(0, 100));
+  // The second half of the 40 bytes: an IPv4 header from 10.0.0.1 to 10.0.0.2.
+  EXPECT_EQ(b.bytes(20, 1)[0], 0x45);
+  EXPECT_EQ(b.bytes(32, 8), (std::vector<std::uint8_t>{10, 0, 0, 1, 10, 0, 0, 2}));
 }
 
 TEST(Services, XrcReachesASharedQueueByItsNumber) {
@@ -133,8 +133,8 @@ TEST(Services, XrcReachesASharedQueueByItsNumber) {
   EXPECT_EQ(sent[0].status, Status::success);
   ASSERT_EQ(received.size(), 1U);
   EXPECT_EQ(received[0].id, 33U);
-  EXPECT_EQ(received[0].octets, 3000U);
-  EXPECT_EQ(b.octets(0, 3000), a.octets(0, 3000));
+  EXPECT_EQ(received[0].bytes, 3000U);
+  EXPECT_EQ(b.bytes(0, 3000), a.bytes(0, 3000));
 }
 
 TEST(Services, MarksSlowTheSenderDown) {

@@ -15,9 +15,9 @@ std::optional<OutgoingPacket> next_of(Core& core, QueuePair& qp) {
   return qp.is_reliable() ? next_request(core, qp) : next_unreliable(core, qp);
 }
 
-void pace(Core& core, QueuePair& qp, std::uint64_t octets) {
+void pace(Core& core, QueuePair& qp, std::uint64_t bytes) {
   if (!core.faults[Fault::never_recovers]) qp.rate = machines::passed(qp.rate, core.now, core.options.reaction);
-  qp.next_send = qp.rate.is_limited() ? core.now + machines::spacing(qp.rate, octets) : 0;
+  qp.next_send = qp.rate.is_limited() ? core.now + machines::spacing(qp.rate, bytes) : 0;
 }
 
 /// The next packet of any queue pair, from the one after that which sent last.
@@ -52,7 +52,7 @@ void transmit(Core& core, std::vector<std::vector<std::uint8_t>>& frames) {
     if (!frame) return;
     if (frame->empty()) continue;
     ++core.counters.sent_packets;
-    core.counters.sent_octets += frame->size();
+    core.counters.sent_bytes += frame->size();
     const std::uint64_t bits = (frame->size() + line_overhead) * 8;
     core.port_free = core.now + std::max<std::int64_t>(
                                     1, static_cast<std::int64_t>(bits * 1'000'000'000 / core.port.bits_per_second));

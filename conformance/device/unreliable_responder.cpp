@@ -19,18 +19,18 @@ machines::RcRequest request_of(const Packet& packet) {
           .length = from.length};
 }
 
-/// Where the packet's octets of a WRITE go. `whole`: for a first packet, the whole message's range is asked for.
+/// Where the packet's bytes of a WRITE go. `whole`: for a first packet, the whole message's range is asked for.
 std::optional<MutableBytes> reach(Core& core, QueuePair& qp, const machines::RcRequest& request, bool whole) {
   const machines::UcResponder& at = qp.responder.uc;
   if ((qp.attributes.access & access::remote_write) == 0) return std::nullopt;
   const bool begins = request.op->begins_message();
   const std::uint64_t va = begins ? request.va : at.va;
-  const std::uint64_t octets = begins && whole ? request.length : request.payload;
+  const std::uint64_t bytes = begins && whole ? request.length : request.payload;
   const auto host =
-      core.memory.remote({qp.options.pd, qp.qpn}, begins ? request.rkey : at.rkey, va, octets, access::remote_write);
+      core.memory.remote({qp.options.pd, qp.qpn}, begins ? request.rkey : at.rkey, va, bytes, access::remote_write);
   if (!host) return std::nullopt;
-  const MutableBytes found = core.memory.at(*host, octets);
-  if (octets != 0 && found.empty()) return std::nullopt;
+  const MutableBytes found = core.memory.at(*host, bytes);
+  if (bytes != 0 && found.empty()) return std::nullopt;
   return found;
 }
 
@@ -41,9 +41,9 @@ machines::RcKnowledge knowledge_of(Core& core, QueuePair& qp, const machines::Rc
   const bool own = at.receive && (op.operation == Operation::send && (!op.begins_message() || reuses));
   const ReceiveRequest* next = own ? &*at.receive : next_receive(core, qp, qp.options.srq);
   known.receive = next != nullptr;
-  known.receive_octets = next ? next->octets() : 0;
+  known.receive_bytes = next ? next->bytes() : 0;
   if (machines::asks_access(request) && !reach(core, qp, request, true)) known.access = machines::Access::refused;
-  // The queue pair's own right stands before the key: also of a WRITE without octets.
+  // The queue pair's own right stands before the key: also of a WRITE without bytes.
   if (op.operation == Operation::rdma_write && (qp.attributes.access & access::remote_write) == 0)
     known.access = machines::Access::refused;
   return known;
@@ -81,7 +81,7 @@ void deliver(Core& core, QueuePair& qp, const Packet& packet) {
   if (send && at.receive) {
     const SharedReceiveQueue* shared = core.srq(at.receive_srq);
     const std::uint32_t pd = shared ? shared->pd : qp.options.pd;
-    const std::uint64_t room = at.receive->octets() - std::min(at.receive->octets(), at.written);
+    const std::uint64_t room = at.receive->bytes() - std::min(at.receive->bytes(), at.written);
     const Bytes payload = packet.payload.first(std::min<std::uint64_t>(room, packet.payload.size()));
     if (const Status status = scatter(core.memory, pd, at.receive->sges, at.written, payload);
         status != Status::success) {
@@ -98,7 +98,7 @@ void deliver(Core& core, QueuePair& qp, const Packet& packet) {
   at.receive.reset();
   Completion completion;
   completion.opcode = send ? CompletionOpcode::receive : CompletionOpcode::receive_write_imm;
-  completion.octets = static_cast<std::uint32_t>(at.written);
+  completion.bytes = static_cast<std::uint32_t>(at.written);
   completion.has_immediate = op.immediate;
   completion.immediate = op.immediate ? packet.fields.immediate : 0;
   completion.source_qpn = qp.attributes.dest_qpn;

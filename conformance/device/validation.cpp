@@ -174,7 +174,7 @@ void receive_frame(Core& core, Bytes frame) {
     case Refusal::not_roce: return;
   }
   ++core.counters.received_packets;
-  core.counters.received_octets += frame.size();
+  core.counters.received_bytes += frame.size();
   if (!is_acceptable(core, packet)) {
     ++core.counters.misdirected;
     return;

@@ -34,16 +34,16 @@ class Verbs {
   virtual void forget_everything() = 0;
 
   // Memory of the consumer, protection domains, regions, windows.
-  virtual Result<std::uint64_t> alloc(std::uint64_t octets) = 0;
+  virtual Result<std::uint64_t> alloc(std::uint64_t bytes) = 0;
   virtual Result<void> free(std::uint64_t address) = 0;
-  /// Empty when some of these octets do not exist.
-  [[nodiscard]] virtual MutableBytes memory(std::uint64_t address, std::uint64_t octets) = 0;
+  /// Empty when some of these bytes do not exist.
+  [[nodiscard]] virtual MutableBytes memory(std::uint64_t address, std::uint64_t bytes) = 0;
   virtual Result<std::uint32_t> alloc_pd() = 0;
   virtual Result<void> dealloc_pd(std::uint32_t pd) = 0;
-  virtual Result<const Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t octets,
+  virtual Result<const Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
                                        std::uint32_t rights, std::optional<std::uint64_t> iova) = 0;
   /// For fast registration by a work request.
-  virtual Result<const Region*> alloc_mr(std::uint32_t pd, std::uint64_t most_octets) = 0;
+  virtual Result<const Region*> alloc_mr(std::uint32_t pd, std::uint64_t most_bytes) = 0;
   virtual Result<void> dereg_mr(std::uint32_t mr) = 0;
   virtual Result<const Window*> alloc_mw(std::uint32_t pd, std::uint8_t type) = 0;
   virtual Result<void> dealloc_mw(std::uint32_t mw) = 0;

@@ -110,7 +110,7 @@ class VerbsFace {
     std::uint64_t address = 0, offset = 0, length = 0;  ///< `address`: in the consumer's memory
   };
   Part read_part(Given& given, std::optional<std::uint64_t> length = {});
-  std::vector<Sge> read_sges(Given& given, std::vector<std::uint8_t>* inline_octets = nullptr);
+  std::vector<Sge> read_sges(Given& given, std::vector<std::uint8_t>* inline_bytes = nullptr);
   SendRequest read_send(Given& given, std::uint32_t qp);
   Json port_json();
   void release_all();

@@ -8,8 +8,8 @@ using replay::Station;
 using replay::WireError;
 
 VirtualWire::VirtualWire(Station& station, std::int64_t delay) : station_(station), delay_(delay) {
-  capabilities_.most_octets = most_octets;
-  capabilities_.least_octets = 14;
+  capabilities_.most_bytes = most_bytes;
+  capabilities_.least_bytes = 14;
   capabilities_.batch = 64;
   capabilities_.paces = true;
   capabilities_.virtual_time = true;
@@ -31,17 +31,17 @@ replay::WireResult<std::size_t> VirtualWire::send(std::span<const replay::Outgoi
   std::size_t sent = 0;
   for (const replay::Outgoing& frame : frames) {
     if (to_station_.size() >= most_frames) break;
-    if (frame.frame.size() < capabilities_.least_octets || frame.frame.size() > most_octets) {
+    if (frame.frame.size() < capabilities_.least_bytes || frame.frame.size() > most_bytes) {
       if (sent > 0) break;
       return tl::unexpected(
           WireError{WireError::Kind::frame, 0,
-                    name_ + ": a frame of " + std::to_string(frame.frame.size()) + " octets; it takes 14 to 65536"});
+                    name_ + ": a frame of " + std::to_string(frame.frame.size()) + " bytes; it takes 14 to 65536"});
     }
     // No two frames leave at once: their times say which one arrived first.
     last_sent_ = std::max({frame.time, now_, last_sent_ + 1});
     if (frame.time <= now_) now_ = last_sent_ + 1;
     to_station_.push_back({last_sent_ + delay_, {frame.frame.begin(), frame.frame.end()}});
-    counters_.sent_octets += frame.frame.size();
+    counters_.sent_bytes += frame.frame.size();
     ++sent;
   }
   counters_.sent += sent;
@@ -65,7 +65,7 @@ void VirtualWire::happen(std::int64_t time) {
     station_.woken(now_, output);
   }
   for (auto& frame : output.frames) {
-    if (here_.size() >= most_frames || frame.bytes.size() > most_octets)
+    if (here_.size() >= most_frames || frame.bytes.size() > most_bytes)
       ++counters_.dropped;
     else
       here_.emplace(std::max(frame.time, now_) + delay_, std::move(frame.bytes));
@@ -93,7 +93,7 @@ replay::WireResult<std::optional<replay::Received>> VirtualWire::receive(std::in
       current_ = std::move(here_.begin()->second);
       here_.erase(here_.begin());
       ++counters_.received;
-      counters_.received_octets += current_.size();
+      counters_.received_bytes += current_.size();
       return replay::Received{current_, here, static_cast<std::uint32_t>(current_.size()), false};
     }
     if (there == Station::never || there > deadline) {

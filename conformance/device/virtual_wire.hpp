@@ -16,7 +16,7 @@ namespace rdmawire::device {
 class VirtualWire final : public replay::Wire {
  public:
   static constexpr std::size_t most_frames = 65'536;  ///< that wait in each direction
-  static constexpr std::uint32_t most_octets = 65'536;
+  static constexpr std::uint32_t most_bytes = 65'536;
 
   /// `station` must outlive the wire. `delay`: nanoseconds on the way, in each direction.
   explicit VirtualWire(replay::Station& station, std::int64_t delay = 1000);

@@ -60,8 +60,8 @@ struct SendRequest {
   std::uint64_t id = 0;
   WorkOpcode opcode = WorkOpcode::send;
   bool signaled = true, fence = false, solicited = false;
-  bool is_inline = false;                         ///< `octets` is the message; `sges` is not looked at
-  std::vector<std::uint8_t> octets{};             ///< of an inline message
+  bool is_inline = false;                         ///< `bytes` is the message; `sges` is not looked at
+  std::vector<std::uint8_t> bytes{};             ///< of an inline message
   std::vector<Sge> sges{};                        ///< gathered from; of READs and atomics: where the answer goes
   std::uint64_t remote_address = 0;               ///< of what reaches remote memory
   std::uint32_t rkey = 0;                         ///< likewise; of local_inv: the key
@@ -71,15 +71,15 @@ struct SendRequest {
   std::uint64_t swap_add_mask = 0;                ///< of iWARP: RFC 7306, 5.1; FetchAdd without fields has 0
   std::uint64_t compare_mask = ~0ULL;             ///< of iWARP
   std::uint64_t immediate_data = 0;               ///< of *_imm over iWARP, which has 64 bits: RFC 7306, 6
-  std::uint32_t length = 0;                       ///< of flush: octets of the range
+  std::uint32_t length = 0;                       ///< of flush: bytes of the range
   std::uint8_t placement = 1;                     ///< of flush: bit 0 global visibility, bit 1 persistence
   std::uint8_t selectivity = 0;                   ///< of flush: 0 range, 1 region
   std::uint32_t ah = 0;                           ///< of UD: address handle
   std::uint32_t remote_qpn = 0, remote_qkey = 0;  ///< of UD
   std::uint32_t xrc_srq = 0;                      ///< of XRC: the number of the target's shared receive queue
   std::uint32_t window = 0, region = 0;           ///< of bind_mw and reg_mr: handles
-  std::uint32_t new_key = 0;                      ///< of bind_mw of type 2, and reg_mr: the key, whose low octet counts
-  std::uint64_t address = 0, octets_bound = 0;    ///< of bind_mw and reg_mr: the range
+  std::uint32_t new_key = 0;                      ///< of bind_mw of type 2, and reg_mr: the key, whose low byte counts
+  std::uint64_t address = 0, bytes_bound = 0;    ///< of bind_mw and reg_mr: the range
   std::uint64_t iova = 0;    ///< of reg_mr: the address that the range begins at for who uses the key
   std::uint32_t rights = 0;  ///< of bind_mw and reg_mr
 };
@@ -88,7 +88,7 @@ struct ReceiveRequest {
   std::uint64_t id = 0;
   std::vector<Sge> sges{};
 
-  [[nodiscard]] std::uint64_t octets() const {
+  [[nodiscard]] std::uint64_t bytes() const {
     std::uint64_t sum = 0;
     for (const Sge& sge : sges) sum += sge.length;
     return sum;
@@ -135,7 +135,7 @@ struct Completion {
   std::uint64_t id = 0;
   Status status = Status::success;
   CompletionOpcode opcode = CompletionOpcode::send;
-  std::uint32_t octets = 0;  ///< of receives, READs and atomics
+  std::uint32_t bytes = 0;  ///< of receives, READs and atomics
   bool has_immediate = false, has_invalidated = false, has_grh = false;
   std::uint32_t immediate = 0;  ///< or the key that was invalidated
   std::uint32_t qpn = 0;        ///< of the queue pair here

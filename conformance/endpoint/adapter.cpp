@@ -92,21 +92,21 @@ Result<void> Adapter::dealloc_pd(std::uint32_t pd) {
   return {};
 }
 
-Result<const device::Region*> Adapter::reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t octets,
+Result<const device::Region*> Adapter::reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
                                               std::uint32_t rights, std::optional<std::uint64_t> iova) {
   if (!pds_.contains(pd)) return no_such("reg_mr", "pd", pd);
   return new_object("reg_mr").and_then([&](std::uint32_t handle) -> Result<const device::Region*> {
-    auto region = rnic_.memory().register_region(handle, pd, address, octets, iova.value_or(address), rights);
+    auto region = rnic_.memory().register_region(handle, pd, address, bytes, iova.value_or(address), rights);
     if (region) return *region;
     --objects_;
     return tl::unexpected(region.error());
   });
 }
 
-Result<const device::Region*> Adapter::alloc_mr(std::uint32_t pd, std::uint64_t most_octets) {
+Result<const device::Region*> Adapter::alloc_mr(std::uint32_t pd, std::uint64_t most_bytes) {
   if (!pds_.contains(pd)) return no_such("alloc_mr", "pd", pd);
   return new_object("alloc_mr").and_then([&](std::uint32_t handle) -> Result<const device::Region*> {
-    return *rnic_.memory().allocate_region(handle, pd, most_octets);
+    return *rnic_.memory().allocate_region(handle, pd, most_bytes);
   });
 }
 
@@ -229,7 +229,7 @@ Result<std::uint32_t> Adapter::create_qp(const device::QueuePairOptions& options
   const auto wants = std::max(options.max_send_wr, options.max_recv_wr);
   const auto sges = std::max(options.max_send_sge, options.max_recv_sge);
   if (wants > options_.most_work || sges > options_.most_sges || options.max_inline > 4096)
-    return refuse(EINVAL, fmt::format("create_qp: {} requests of {} elements, {} octets inline: {}, {} and 4096 are "
+    return refuse(EINVAL, fmt::format("create_qp: {} requests of {} elements, {} bytes inline: {}, {} and 4096 are "
                                       "the most",
                                       wants, sges, options.max_inline, options_.most_work, options_.most_sges));
   if (objects_ >= options_.most_objects) return new_object("create_qp");
@@ -303,10 +303,10 @@ Result<void> Adapter::destroy_qp(std::uint32_t handle) {
 Result<void> Adapter::post_send(std::uint32_t handle, device::SendRequest request) {
   QueuePair* qp = find_qp(handle);
   if (!qp) return no_such("post_send", "qp", handle);
-  if (request.sges.size() > qp->options.max_send_sge || request.octets.size() > qp->options.max_inline)
+  if (request.sges.size() > qp->options.max_send_sge || request.bytes.size() > qp->options.max_inline)
     return refuse(EINVAL,
-                  fmt::format("post_send: {} elements, {} octets inline: {} and {} are the most", request.sges.size(),
-                              request.octets.size(), qp->options.max_send_sge, qp->options.max_inline));
+                  fmt::format("post_send: {} elements, {} bytes inline: {} and {} are the most", request.sges.size(),
+                              request.bytes.size(), qp->options.max_send_sge, qp->options.max_inline));
   request.signaled = request.signaled || qp->options.all_signaled;
   return qp->endpoint->post_send(std::move(request));
 }

@@ -43,7 +43,7 @@ class Adapter final : public device::Verbs, public TcpUser {
   void set_emss(std::uint32_t emss);
 
   struct Counters {
-    std::uint64_t connections = 0, terminates_heard = 0, errors = 0, octets_received = 0, octets_sent = 0;
+    std::uint64_t connections = 0, terminates_heard = 0, errors = 0, bytes_received = 0, bytes_sent = 0;
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
@@ -51,16 +51,16 @@ class Adapter final : public device::Verbs, public TcpUser {
   [[nodiscard]] std::int64_t now() const override { return now_; }
   std::uint32_t reserve_handle() override { return rnic_.new_handle(); }
   void forget_everything() override;
-  device::Result<std::uint64_t> alloc(std::uint64_t octets) override { return rnic_.memory().allocate(octets); }
+  device::Result<std::uint64_t> alloc(std::uint64_t bytes) override { return rnic_.memory().allocate(bytes); }
   device::Result<void> free(std::uint64_t address) override;
-  [[nodiscard]] MutableBytes memory(std::uint64_t address, std::uint64_t octets) override {
-    return rnic_.memory().at(address, octets);
+  [[nodiscard]] MutableBytes memory(std::uint64_t address, std::uint64_t bytes) override {
+    return rnic_.memory().at(address, bytes);
   }
   device::Result<std::uint32_t> alloc_pd() override;
   device::Result<void> dealloc_pd(std::uint32_t pd) override;
-  device::Result<const device::Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t octets,
+  device::Result<const device::Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
                                                std::uint32_t rights, std::optional<std::uint64_t> iova) override;
-  device::Result<const device::Region*> alloc_mr(std::uint32_t pd, std::uint64_t most_octets) override;
+  device::Result<const device::Region*> alloc_mr(std::uint32_t pd, std::uint64_t most_bytes) override;
   device::Result<void> dereg_mr(std::uint32_t mr) override;
   device::Result<const device::Window*> alloc_mw(std::uint32_t pd, std::uint8_t type) override;
   device::Result<void> dealloc_mw(std::uint32_t mw) override;
@@ -114,7 +114,7 @@ class Adapter final : public device::Verbs, public TcpUser {
   std::uint32_t connected(std::uint16_t port, const replay::TcpAddress& from, std::uint32_t emss) override;
   std::optional<Wanted> next_wanted() override;
   void answered(std::uint32_t stream, int error, std::uint32_t emss) override;
-  void received(std::uint32_t stream, Bytes octets) override;
+  void received(std::uint32_t stream, Bytes bytes) override;
   void peer_closed(std::uint32_t stream) override;
   void lost(std::uint32_t stream) override;
   Output take(std::uint32_t stream, std::size_t most) override;

@@ -22,7 +22,7 @@ namespace {
 tl::unexpected<Error> refuse(int number, std::string message) { return tl::unexpected(Error{number, message}); }
 
 Gid gid_of(const replay::IpAddress& address) {
-  return Gid::ipv4(static_cast<std::uint32_t>(load_be<4>(address.octets.data())));
+  return Gid::ipv4(static_cast<std::uint32_t>(load_be<4>(address.bytes.data())));
 }
 device::CmEndpoint end_of(const replay::TcpAddress& address) { return {gid_of(address.address), address.port}; }
 
@@ -370,12 +370,12 @@ void Adapter::answered(std::uint32_t id, int error, std::uint32_t emss) {
   tell(std::move(failed));
 }
 
-void Adapter::received(std::uint32_t id, Bytes octets) {
-  counters_.octets_received += octets.size();
+void Adapter::received(std::uint32_t id, Bytes bytes) {
+  counters_.bytes_received += bytes.size();
   Stream* stream = find_stream(id);
   Endpoint* endpoint = stream ? endpoint_of(*stream) : nullptr;
   if (!endpoint) return;
-  endpoint->received(octets, now_);
+  endpoint->received(bytes, now_);
   drain(id, EPROTO);
 }
 
@@ -407,7 +407,7 @@ Output Adapter::take(std::uint32_t id, std::size_t most) {
   if (Endpoint* endpoint = endpoint_of(*stream)) {
     output = endpoint->take(now_, most);
     stream->fin_sent = stream->fin_sent || output.fin || output.reset;
-    for (const auto& segment : output.segments) counters_.octets_sent += segment.size();
+    for (const auto& segment : output.segments) counters_.bytes_sent += segment.size();
     drain(id);
   }
   return output;

@@ -62,7 +62,7 @@ device::Result<void> Endpoint::connect(Bytes private_data, std::int64_t now) {
   const auto request = machines::request_of(options_.mpa);
   if (const auto most = machines::most_private_data(request.enhanced); private_data.size() > most)
     return refuse(EINVAL,
-                  fmt::format("connect: {} octets of private data: {} are the most", private_data.size(), most));
+                  fmt::format("connect: {} bytes of private data: {} are the most", private_data.size(), most));
   started_ = true;
   now_ = now;
   role_ = MpaRole::initiator;
@@ -86,7 +86,7 @@ device::Result<void> Endpoint::await(std::int64_t now) {
 device::Result<void> Endpoint::accept(Bytes private_data) {
   if (phase_ != MpaPhase::awaits_consumer) return refuse(EINVAL, "accept: no request waits");
   if (const auto most = machines::most_private_data(request_.enhanced); private_data.size() > most)
-    return refuse(EINVAL, fmt::format("accept: {} octets of private data: {} are the most", private_data.size(), most));
+    return refuse(EINVAL, fmt::format("accept: {} bytes of private data: {} are the most", private_data.size(), most));
   auto asked = request_;
   if (has(negotiates_all_ones)) {
     if (asked.data.ird == mpa::no_negotiation) --asked.data.ird;
@@ -116,7 +116,7 @@ device::Result<void> Endpoint::accept(Bytes private_data) {
 device::Result<void> Endpoint::reject(Bytes private_data) {
   if (phase_ != MpaPhase::awaits_consumer) return refuse(EINVAL, "reject: no request waits");
   if (const auto most = machines::most_private_data(request_.enhanced); private_data.size() > most)
-    return refuse(EINVAL, fmt::format("reject: {} octets of private data: {} are the most", private_data.size(), most));
+    return refuse(EINVAL, fmt::format("reject: {} bytes of private data: {} are the most", private_data.size(), most));
   if (!has(rejects_by_closing)) send_setup(machines::reject_request(options_.mpa, request_), private_data);
   end_setup(false, std::nullopt);
   return {};
@@ -184,37 +184,37 @@ void Endpoint::send_setup(const machines::MpaSetupFrame& frame, Bytes private_da
   Frame whole;
   whole /= header;
   segments_.push_back(whole.encode());
-  waiting_octets_ += segments_.back().size();
+  waiting_bytes_ += segments_.back().size();
 }
 
 void Endpoint::take_setup() {
-  std::vector<std::uint8_t> octets(
+  std::vector<std::uint8_t> bytes(
       pending_.begin(),
       pending_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(pending_.size(), MpaFrame::size + 0xffff)));
   const MpaRole other = role_ == MpaRole::initiator ? MpaRole::responder : MpaRole::initiator;
   const std::string_view key = other == MpaRole::initiator ? mpa::request_key : mpa::reply_key;
-  if (octets.size() >= MpaFrame::size) {
-    std::uint8_t& flags = octets[16];
-    auto length = load_be<2>(octets.data() + 18);
-    const bool is_request = MpaFrame::is_request(octets.data());
+  if (bytes.size() >= MpaFrame::size) {
+    std::uint8_t& flags = bytes[16];
+    auto length = load_be<2>(bytes.data() + 18);
+    const bool is_request = MpaFrame::is_request(bytes.data());
     if (has(accepts_any_key) || (has(takes_request_as_reply) && is_request))
-      std::copy(key.begin(), key.end(), octets.begin());
+      std::copy(key.begin(), key.end(), bytes.begin());
     if (has(minds_reserved_setup_bits) && (flags & 0x0f) != 0) return end_setup(true);
     if (has(minds_reject_bit_of_request) && is_request && (flags & 0x20) != 0) return end_setup(true);
     if (has(half_the_private_data) && length > 256) return end_setup(true);
     if (has(accepts_long_private_data)) length = std::min<std::uint64_t>(length, mpa::max_private_data);
-    if (has(does_not_wait_for_private_data)) length = std::min<std::uint64_t>(length, octets.size() - MpaFrame::size);
+    if (has(does_not_wait_for_private_data)) length = std::min<std::uint64_t>(length, bytes.size() - MpaFrame::size);
     if (has(accepts_short_enhanced_data) && length < MpaEnhanced::size) flags &= 0xef;
     if (has(takes_enhanced_for_plain) && options_.mpa.revision < 2) {
       flags &= 0xef;
-      octets[17] = 1;
+      bytes[17] = 1;
     }
-    if (has(accepts_any_revision)) octets[17] = std::min(octets[17], options_.mpa.revision);
-    if (has(takes_revision_0_for_1) && octets[17] == 0) octets[17] = 1;
+    if (has(accepts_any_revision)) bytes[17] = std::min(bytes[17], options_.mpa.revision);
+    if (has(takes_revision_0_for_1) && bytes[17] == 0) bytes[17] = 1;
     if (has(operates_when_rejected)) flags &= 0xdf;
-    store_be(octets.data() + 18, 2, length);
+    store_be(bytes.data() + 18, 2, length);
   }
-  const auto arrival = machines::read_setup(octets, other);
+  const auto arrival = machines::read_setup(bytes, other);
   using State = machines::MpaSetupArrival::State;
   if (arrival.state == State::improper || (arrival.state == State::more && has(needs_setup_in_one_piece)))
     return end_setup(true);
@@ -230,7 +230,7 @@ void Endpoint::take_setup() {
 
 void Endpoint::take_request(const machines::MpaSetupArrival& arrival) {
   // Nothing follows a request before its reply: PD_Length told less than there is. RFC 5044, 7.1.1
-  const bool more_follows = pending_.size() > arrival.octets;
+  const bool more_follows = pending_.size() > arrival.bytes;
   if (more_follows && !has(accepts_long_private_data) && !has(does_not_wait_for_private_data)) return end_setup(true);
   if (has(refuses_revision_1) && arrival.frame.revision == 1) return end_setup(true);
   request_ = arrival.frame;
@@ -245,7 +245,7 @@ void Endpoint::take_request(const machines::MpaSetupArrival& arrival) {
   deadline_ = never;
   ConnectionEvent event{
       .type = Type::request, .ird = request_.data.ird, .ord = request_.data.ord, .revision = request_.revision};
-  event.private_data.assign(pending_.begin() + arrival.private_at, pending_.begin() + arrival.octets);
+  event.private_data.assign(pending_.begin() + arrival.private_at, pending_.begin() + arrival.bytes);
   pending_.clear();
   if (has(refuses_markers) && request_.markers) {
     send_setup(machines::reject_request(options_.mpa, request_), {});
@@ -262,8 +262,8 @@ void Endpoint::take_reply(const machines::MpaSetupArrival& arrival) {
                         .ird = arrival.frame.data.ird,
                         .ord = arrival.frame.data.ord,
                         .revision = arrival.frame.revision};
-  event.private_data.assign(pending_.begin() + arrival.private_at, pending_.begin() + arrival.octets);
-  pending_.erase(pending_.begin(), pending_.begin() + arrival.octets);
+  event.private_data.assign(pending_.begin() + arrival.private_at, pending_.begin() + arrival.bytes);
+  pending_.erase(pending_.begin(), pending_.begin() + arrival.bytes);
   if (has(loses_what_follows_setup)) pending_.clear();
   if (verdict.kind == Kind::close) return end_setup(arrival.frame.revision != 0);
   if (verdict.kind == Kind::rejected) {
@@ -297,7 +297,7 @@ void Endpoint::operate(const machines::MpaAgreement& agreement) {
   depth_.ord = agreement.ord;
   sender_.emplace(
       MpaSender::Modes{.markers = agreement.send_markers || has(sends_markers_unasked), .crc = agreement.crc},
-      has(no_first_marker) ? mpa::marker_octets : 0);
+      has(no_first_marker) ? mpa::marker_bytes : 0);
 }
 
 void Endpoint::end_setup(bool reset, std::optional<Type> told) {
@@ -406,17 +406,17 @@ void Endpoint::complete_sends() {
       case WorkOpcode::reg_mr: opcode = device::CompletionOpcode::reg_mr; break;
       default: break;
     }
-    complete(options_.send_cq, {.id = work.request.id, .status = work.status, .opcode = opcode, .octets = work.octets},
+    complete(options_.send_cq, {.id = work.request.id, .status = work.status, .opcode = opcode, .bytes = work.bytes},
              false);
   }
 }
 
 // TCP.
 
-void Endpoint::received(Bytes octets, std::int64_t now) {
+void Endpoint::received(Bytes bytes, std::int64_t now) {
   now_ = now;
   write_deferred();
-  if (!started_ || octets.empty()) return;
+  if (!started_ || bytes.empty()) return;
   if (rnic_.is_dead()) fail(machines::iwarp_error::local_catastrophic);
   if (stream_ == StreamState::peer_closed && !has(takes_data_after_fin))
     return fail(machines::iwarp_error::tcp_lost);  // RFC 5041, 6.2.1
@@ -425,7 +425,7 @@ void Endpoint::received(Bytes octets, std::int64_t now) {
                        (has(places_after_error) && stream_ == StreamState::terminating) || has(tells_last_error);
   if (phase_ == MpaPhase::ended || !listens) return;
   if (phase_ == MpaPhase::awaits_consumer) return end_setup(true);  // an FPDU before the reply
-  pending_.insert(pending_.end(), octets.begin(), octets.end());
+  pending_.insert(pending_.end(), bytes.begin(), bytes.end());
   if (machines::is_timed(phase_))
     take_setup();
   else
@@ -482,9 +482,9 @@ void Endpoint::set_emss(std::uint32_t emss) {
 }
 
 void Endpoint::write_deferred() {
-  for (const auto& [address, octets] : deferred_) {
-    const MutableBytes to = rnic_.memory().at(address, octets.size());
-    std::copy_n(octets.begin(), to.size(), to.begin());
+  for (const auto& [address, bytes] : deferred_) {
+    const MutableBytes to = rnic_.memory().at(address, bytes.size());
+    std::copy_n(bytes.begin(), to.size(), to.begin());
   }
   deferred_.clear();
 }
@@ -496,7 +496,7 @@ Output Endpoint::take(std::int64_t now, std::size_t most) {
     reset_ = false;
     fin_ = false;
     segments_.clear();
-    waiting_octets_ = 0;
+    waiting_bytes_ = 0;
     output.reset = true;
     fin_sent_ = true;
     return output;
@@ -504,7 +504,7 @@ Output Endpoint::take(std::int64_t now, std::size_t most) {
   pump(most);
   output.segments = std::move(segments_);
   segments_.clear();
-  waiting_octets_ = 0;
+  waiting_bytes_ = 0;
   if (fin_ && !fin_sent_ && !outgoing_ && !terminate_) {
     output.fin = fin_sent_ = true;
     if (has(resets_after_terminate) && stream_ == StreamState::terminating) {

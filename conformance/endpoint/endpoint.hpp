@@ -1,6 +1,6 @@
 #pragma once
 /// An iWARP endpoint in software: one RDMAP stream over one TCP connection, initiator or responder. It does no input
-/// and no output: octets come in and go out by calls, with the boundaries of TCP segments that it chooses, and time is
+/// and no output: bytes come in and go out by calls, with the boundaries of TCP segments that it chooses, and time is
 /// an argument (nanoseconds of any clock). It is what the machines of dissectors/machines say, and the reference that
 /// conformance cases are proven with.
 ///
@@ -32,7 +32,7 @@ inline constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 struct EndpointOptions {
   std::uint32_t pd = 0, send_cq = 0, receive_cq = 0;
   machines::MpaSettings mpa{};
-  std::uint32_t emss = 1460;                   ///< octets of a TCP segment
+  std::uint32_t emss = 1460;                   ///< bytes of a TCP segment
   std::int64_t setup_timeout = 5'000'000'000;  ///< for the other end's set-up frame
   std::int64_t close_timeout = 1'000'000'000;  ///< from our FIN to the other's
   bool closes_with_peer = true;                ///< else a stream that the other end closed can still be sent to
@@ -62,7 +62,7 @@ struct ConnectionEvent {
 
 /// What is to be sent.
 struct Output {
-  std::vector<std::vector<std::uint8_t>> segments{};  ///< each at most EMSS octets; FPDUs begin where segments do
+  std::vector<std::vector<std::uint8_t>> segments{};  ///< each at most EMSS bytes; FPDUs begin where segments do
   bool fin = false;                                   ///< close our half behind them
   bool reset = false;                                 ///< abort TCP instead
 
@@ -101,7 +101,7 @@ class Endpoint {
   device::Result<void> post_receive(device::ReceiveRequest request);
 
   // TCP.
-  void received(Bytes octets, std::int64_t now);
+  void received(Bytes bytes, std::int64_t now);
   /// The other end's FIN.
   void peer_closed(std::int64_t now);
   /// Reset, or lost.
@@ -109,7 +109,7 @@ class Endpoint {
   void woken(std::int64_t now);
   /// When woken() must be called at the latest; never: by nothing but events.
   [[nodiscard]] std::int64_t wakes() const { return deadline_; }
-  /// What can be sent now, about `most` octets of it.
+  /// What can be sent now, about `most` bytes of it.
   Output take(std::int64_t now, std::size_t most = 64 << 10);
   /// TCP's segments have another size from now on. RFC 5044, 4.5.
   void set_emss(std::uint32_t emss);
@@ -129,7 +129,7 @@ class Endpoint {
   [[nodiscard]] const machines::ReadDepth& depth() const { return depth_; }
   /// Receive requests that wait.
   [[nodiscard]] std::size_t receives() const { return receives_.size(); }
-  /// Octets that wait for the rest of their frame.
+  /// Bytes that wait for the rest of their frame.
   [[nodiscard]] std::size_t buffered() const { return pending_.size(); }
 
  private:
@@ -142,7 +142,7 @@ class Endpoint {
     std::uint32_t begun = 0, sent = 0;
     bool done = false;
     device::Status status = device::Status::success;
-    std::uint32_t octets = 0;
+    std::uint32_t bytes = 0;
   };
   /// A request of the other end, to be answered in its turn.
   struct Answer {
@@ -158,7 +158,7 @@ class Endpoint {
     std::uint32_t stag = 0;  ///< tagged; untagged: the one to invalidate
     std::uint64_t to = 0;
     std::uint32_t queue = 0, msn = 0;
-    std::uint64_t octets = 0, done = 0;
+    std::uint64_t bytes = 0, done = 0;
     std::vector<std::uint8_t> content{};           ///< of a message that is a header
     std::optional<device::SendRequest> request{};  ///< whose elements have the payload
     std::optional<std::uint64_t> work{};           ///< which the message's end completes
@@ -251,7 +251,7 @@ class Endpoint {
 
   // Sending
   std::vector<std::vector<std::uint8_t>> segments_;
-  std::size_t waiting_octets_ = 0;
+  std::size_t waiting_bytes_ = 0;
   bool fin_ = false, reset_ = false, fin_sent_ = false;
   std::optional<MpaSender> sender_;
   std::vector<std::uint8_t> held_ulpdu_;
@@ -267,7 +267,7 @@ class Endpoint {
 
   // Receiving
   std::vector<std::uint8_t> pending_;
-  std::uint64_t position_ = 0;  ///< of pending_'s first octet in the Full Operation Phase
+  std::uint64_t position_ = 0;  ///< of pending_'s first byte in the Full Operation Phase
   bool any_fpdu_ = false;
   bool tagged_open_ = false;  ///< a tagged message without its last segment
   bool terminate_came_ = false;

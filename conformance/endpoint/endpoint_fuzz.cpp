@@ -1,4 +1,4 @@
-/// Octets of any kind, raw or in FPDUs that are well formed, between verbs in any order: the endpoint never crashes,
+/// Bytes of any kind, raw or in FPDUs that are well formed, between verbs in any order: the endpoint never crashes,
 /// hangs or grows, with faults and without.
 
 #include <cstdlib>
@@ -56,39 +56,39 @@ struct World {
   bool closed = false;
 };
 
-testing::Octets octets_of(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
+testing::ByteVector bytes_of(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
 
 /// A segment near to what is expected.
-testing::Octets segment(World& world, Input& input) {
-  const std::uint8_t opcode = input.octet() & 15, how = input.octet();
-  const std::uint32_t msn = input.octet();
+testing::ByteVector segment(World& world, Input& input) {
+  const std::uint8_t opcode = input.byte() & 15, how = input.byte();
+  const std::uint32_t msn = input.byte();
   const std::uint64_t at = world.dut.buffer + input.number();
   const std::uint32_t key = (how & 1) != 0 ? input.number() : world.dut.stag;
-  testing::Octets payload;
+  testing::ByteVector payload;
   if (opcode == 1)
-    payload = testing::read_header((how & 2) != 0 ? input.number() : input.octet(), key, at);
+    payload = testing::read_header((how & 2) != 0 ? input.number() : input.byte(), key, at);
   else if (opcode == 10)
-    payload = testing::atomic_header(input.octet() & 3U, key, at & ~7ULL,
-                                     {.data = input.number(), .mask = input.number(), .compare = input.octet()});
+    payload = testing::atomic_header(input.byte() & 3U, key, at & ~7ULL,
+                                     {.data = input.number(), .mask = input.number(), .compare = input.byte()});
   else
-    payload = octets_of(input.take(input.octet()));
+    payload = bytes_of(input.take(input.byte()));
   const bool last = (how & 4) == 0;
   const RdmapOpcode& op = rdmap_opcode(opcode);
-  testing::Octets made = op.tagged != ((how & 8) != 0)
+  testing::ByteVector made = op.tagged != ((how & 8) != 0)
                              ? testing::tagged(opcode, key, at, payload, last)
-                             : testing::untagged(opcode, (how & 16) != 0 ? input.octet() : op.queue, msn,
+                             : testing::untagged(opcode, (how & 16) != 0 ? input.byte() : op.queue, msn,
                                                  (how & 32) != 0 ? input.number() : 0, payload, last, key);
-  if ((how & 64) != 0 && !made.empty()) made[input.octet() % made.size()] ^= input.octet();
+  if ((how & 64) != 0 && !made.empty()) made[input.byte() % made.size()] ^= input.byte();
   return made;
 }
 
 void post(World& world, Input& input) {
-  if (input.octet() % 3 == 0) {
+  if (input.byte() % 3 == 0) {
     world.dut.receive(1, input.number() % 60'000, input.number() % 4096);
     return;
   }
-  device::SendRequest request{.id = 2, .opcode = static_cast<WorkOpcode>(input.octet() % 14)};
-  request.fence = (input.octet() & 1) != 0;
+  device::SendRequest request{.id = 2, .opcode = static_cast<WorkOpcode>(input.byte() % 14)};
+  request.fence = (input.byte() & 1) != 0;
   request.sges = {world.dut.piece(input.number(), input.number())};
   request.remote_address = input.number();
   request.rkey = world.dut.stag;
@@ -103,9 +103,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace rdmawire::endpoint;
   Input input({data, std::min<std::size_t>(size, 4096)});
   std::vector<Fault> faults;
-  for (unsigned count = input.octet() & 3U; count != 0; --count)
-    faults.push_back(static_cast<Fault>(input.octet() % fault_count));
-  const std::uint8_t how = input.octet();
+  for (unsigned count = input.byte() & 3U; count != 0; --count)
+    faults.push_back(static_cast<Fault>(input.byte() % fault_count));
+  const std::uint8_t how = input.byte();
   auto mpa = testing::script_settings((how & 1) != 0 ? 2 : 1);
   mpa.markers = (how & 2) != 0;
   mpa.crc = (how & 4) != 0;
@@ -118,8 +118,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   else
     (void)world.dut.end->await(0);
   if ((how & 128) != 0) {
-    const std::uint8_t flags = input.octet(), revision = input.octet() & 3U;
-    const auto told = octets_of(input.take(input.octet()));
+    const std::uint8_t flags = input.byte(), revision = input.byte() & 3U;
+    const auto told = bytes_of(input.take(input.byte()));
     world.dut.end->received(
         initiates ? testing::reply_frame(flags, revision, told) : testing::request_frame(flags, revision, told), 0);
     world.settle();
@@ -127,24 +127,24 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   while (!input.empty()) {
     ++world.now;
-    switch (input.octet() % 8) {
-      case 0: world.dut.end->received(input.take(input.octet()), world.now); break;
+    switch (input.byte() % 8) {
+      case 0: world.dut.end->received(input.take(input.byte()), world.now); break;
       case 1:
       case 2:
       case 3: {
-        testing::Octets fpdu;
+        testing::ByteVector fpdu;
         (void)world.sender.send(fpdu, segment(world, input));
         world.dut.end->received(fpdu, world.now);
         break;
       }
       case 4: post(world, input); break;
       case 5:
-        world.now += std::int64_t{input.octet()} * 100'000'000;
+        world.now += std::int64_t{input.byte()} * 100'000'000;
         world.dut.end->woken(world.now);
         break;
       case 6: world.dut.end->set_emss(input.number()); break;
       default:
-        switch (input.octet() % 8) {
+        switch (input.byte() % 8) {
           case 0: world.dut.end->peer_closed(world.now); break;
           case 1: world.dut.end->lost(world.now); break;
           case 2: world.dut.end->disconnect(); break;
@@ -152,7 +152,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           default: break;
         }
     }
-    if ((input.octet() & 1) != 0) world.settle();
+    if ((input.byte() & 1) != 0) world.settle();
   }
   world.settle();
   return 0;

@@ -22,7 +22,7 @@ using Type = ConnectionEvent::Type;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::vector<std::uint8_t> octets_of(std::string_view text) { return {text.begin(), text.end()}; }
+std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
 std::vector<Type> types_of(const std::vector<ConnectionEvent>& events) {
   std::vector<Type> types;
   for (const auto& event : events) types.push_back(event.type);
@@ -51,16 +51,16 @@ struct Pair {
 
   void connect() {
     ASSERT_TRUE(b.end->await(link.now));
-    ASSERT_TRUE(a.end->connect(octets_of("hello"), link.now));
+    ASSERT_TRUE(a.end->connect(bytes_of("hello"), link.now));
     link.run();
     const auto asked = b.events();
     ASSERT_THAT(types_of(asked), ElementsAre(Type::request));
-    EXPECT_EQ(asked[0].private_data, octets_of("hello"));
-    ASSERT_TRUE(b.end->accept(octets_of("welcome")));
+    EXPECT_EQ(asked[0].private_data, bytes_of("hello"));
+    ASSERT_TRUE(b.end->accept(bytes_of("welcome")));
     link.run();
     const auto answered = a.events();
     ASSERT_THAT(types_of(answered), ElementsAre(Type::established));
-    EXPECT_EQ(answered[0].private_data, octets_of("welcome"));
+    EXPECT_EQ(answered[0].private_data, bytes_of("welcome"));
     ASSERT_THAT(types_of(b.events()), ElementsAre(Type::established));
   }
   void post(device::SendRequest request) { ASSERT_TRUE(a.end->post_send(std::move(request))); }
@@ -94,7 +94,7 @@ void all_operations(Pair& pair) {
                                 .region = fast_handle,
                                 .new_key = 7,
                                 .address = b.buffer,
-                                .octets_bound = 4096,
+                                .bytes_bound = 4096,
                                 .iova = b.buffer,
                                 .rights = device::access::local_write | device::access::remote_write}));
 
@@ -136,9 +136,9 @@ void all_operations(Pair& pair) {
             1U);
   for (std::uint64_t id = 100; id < 106; ++id) expected.emplace_back(id, Status::success);
   ASSERT_EQ(told(completions), expected);
-  EXPECT_EQ(completions[0].octets, 9000U);
-  EXPECT_EQ(completions[1].octets, 0U);
-  EXPECT_EQ(completions[2].octets, 3U);
+  EXPECT_EQ(completions[0].bytes, 9000U);
+  EXPECT_EQ(completions[1].bytes, 0U);
+  EXPECT_EQ(completions[2].bytes, 3U);
   EXPECT_TRUE(completions[3].has_immediate);
   EXPECT_EQ(completions[3].immediate_data, 0x1122334455667788U);
   EXPECT_TRUE(completions[4].has_invalidated);
@@ -164,7 +164,7 @@ struct Cut {
 std::vector<Cut> cuts() {
   auto random = std::make_shared<device::Random>(7);
   return {{"whole", [](std::size_t waiting) { return waiting; }},
-          {"octets", [](std::size_t) { return std::size_t{1}; }},
+          {"bytes", [](std::size_t) { return std::size_t{1}; }},
           {"random", [random](std::size_t) { return std::size_t{1 + random->bits(11)}; }}};
 }
 
@@ -208,7 +208,7 @@ TEST(Endpoints, ExchangeEverythingInSegmentsOfEverySize) {
     pair.connect();
     all_operations(pair);
     for (const int side : {0, 1})
-      for (const std::size_t octets : pair.link.segments[side]) EXPECT_LE(octets, emss);
+      for (const std::size_t bytes : pair.link.segments[side]) EXPECT_LE(bytes, emss);
   }
 }
 
@@ -224,7 +224,7 @@ TEST(Endpoints, BeginWithTheIndicationThatTheyAgreeOn) {
     of_b.rtr = row.kinds;
     Pair pair(of_a, of_b);
     pair.connect();
-    // Its first FPDU, behind a frame of 20 + 4 + 5 octets, without the consumer's doing; now the responder may send.
+    // Its first FPDU, behind a frame of 20 + 4 + 5 bytes, without the consumer's doing; now the responder may send.
     ASSERT_GT(pair.link.sent[0].size(), 29U + 4U);
     EXPECT_EQ(pair.link.sent[0][29 + 3] & 0x0f, row.opcode);
     EXPECT_EQ(pair.b.end->phase(), machines::MpaPhase::full_operation);
@@ -259,10 +259,10 @@ TEST(Endpoints, NeverHaveMoreReadsThanTheDepth) {
   pair.connect();
   EXPECT_EQ(pair.a.end->agreement().ord, 2);
   for (std::uint64_t id = 0; id < 7; ++id) pair.post(work(id, WorkOpcode::read, {pair.a.piece(id * 8, 8)}, &pair.b, 0));
-  // Two requests of 2 + 18 + 28 + 4 octets, and no third.
-  std::size_t octets = 0;
-  for (const auto& segment : pair.a.end->take(pair.link.now).segments) octets += segment.size();
-  EXPECT_EQ(octets, 2U * 52U);
+  // Two requests of 2 + 18 + 28 + 4 bytes, and no third.
+  std::size_t bytes = 0;
+  for (const auto& segment : pair.a.end->take(pair.link.now).segments) bytes += segment.size();
+  EXPECT_EQ(bytes, 2U * 52U);
 }
 
 TEST(Endpoints, ReadsAreCompletedWithWhatFollowsThem) {
@@ -285,11 +285,11 @@ TEST(Endpoints, RejectWithPrivateData) {
   ASSERT_TRUE(pair.a.end->connect({}, 0));
   pair.link.run();
   EXPECT_THAT(types_of(pair.b.events()), ElementsAre(Type::request));
-  ASSERT_TRUE(pair.b.end->reject(octets_of("no")));
+  ASSERT_TRUE(pair.b.end->reject(bytes_of("no")));
   pair.link.run();
   const auto events = pair.a.events();
   EXPECT_THAT(types_of(events), ElementsAre(Type::rejected, Type::disconnected));
-  EXPECT_EQ(events[0].private_data, octets_of("no"));
+  EXPECT_EQ(events[0].private_data, bytes_of("no"));
   EXPECT_THAT(types_of(pair.b.events()), ElementsAre(Type::disconnected));
 }
 
@@ -385,7 +385,7 @@ TEST(Endpoints, SpeakTheConsortiumsVersionWhereTheyCan) {
   permissive.rdmac = true;
   Consumer b(permissive);
   ASSERT_TRUE(b.end->await(0));
-  std::vector<std::uint8_t> request = octets_of("MPA ID Req Frame");
+  std::vector<std::uint8_t> request = bytes_of("MPA ID Req Frame");
   request.insert(request.end(), {0xc0, 0, 0, 0});
   b.end->received(request, 0);
   ASSERT_TRUE(b.end->accept({}));

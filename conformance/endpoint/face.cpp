@@ -79,8 +79,8 @@ Json Face::counters_json() {
   return {{"connections", c.connections},
           {"terminates_received", c.terminates_heard},
           {"errors", c.errors},
-          {"received_octets", c.octets_received},
-          {"sent_octets", c.octets_sent}};
+          {"received_bytes", c.bytes_received},
+          {"sent_bytes", c.bytes_sent}};
 }
 
 Result<Json> Face::create_qp(Given& given) {

@@ -27,10 +27,10 @@ using tracking::End;
 class Captured final : public testing::Wire {
  public:
   void connection() override { end(); }
-  void segment(bool dut, Bytes octets) override {
+  void segment(bool dut, Bytes bytes) override {
     begin(dut);
     // TCP's own segments: what the other one sends in one go may be more than one takes.
-    for (Bytes rest = octets; !rest.empty();) {
+    for (Bytes rest = bytes; !rest.empty();) {
       const Bytes piece = rest.first(std::min<std::size_t>(rest.size(), 1460));
       stream_->sends(of(dut), piece);
       rest = rest.subspan(piece.size());
@@ -52,7 +52,7 @@ class Captured final : public testing::Wire {
     recorded.push_back(std::move(stream_->frames));
     stream_.reset();
   }
-  std::vector<std::vector<conformance::testing::Octets>> recorded;  ///< frames, by connection
+  std::vector<std::vector<conformance::testing::ByteVector>> recorded;  ///< frames, by connection
   std::map<std::string, std::string> accused;                       ///< by alias: what is said
   std::set<std::string> held;
   bool judges_both = false;
@@ -155,13 +155,13 @@ Captured talk(unsigned wishes) {
   }
   for (testing::Consumer* from : {&a, &b}) {
     testing::Consumer& to = from == &a ? b : a;
-    const auto post = [&](WorkOpcode opcode, std::uint32_t octets) {
-      device::SendRequest request{.id = 1, .opcode = opcode, .sges = {from->piece(0, octets)}};
+    const auto post = [&](WorkOpcode opcode, std::uint32_t bytes) {
+      device::SendRequest request{.id = 1, .opcode = opcode, .sges = {from->piece(0, bytes)}};
       request.remote_address = to.buffer + 1000;
       request.rkey = to.stag;
       (void)from->end->post_send(request);
     };
-    for (const std::uint32_t octets : {0U, 1U, 480U, 2001U}) post(WorkOpcode::send, octets);
+    for (const std::uint32_t bytes : {0U, 1U, 480U, 2001U}) post(WorkOpcode::send, bytes);
     link.run();
     for (int i = 0; i < 4; ++i) post(WorkOpcode::read, 3000);
     post(WorkOpcode::read, 0);
@@ -190,8 +190,8 @@ TEST(EndpointMonitors, AllWaysOfSettingUpAreAccusedOfNothing) {
   }
 }
 
-/// What the monitors say of frames, of which the capture has so many octets.
-std::vector<std::string> accused_of(const std::vector<conformance::testing::Octets>& frames, std::size_t captured) {
+/// What the monitors say of frames, of which the capture has so many bytes.
+std::vector<std::string> accused_of(const std::vector<conformance::testing::ByteVector>& frames, std::size_t captured) {
   conformance::Monitors monitors;
   tracking::TrackerOptions options;
   options.transport = true;
@@ -231,7 +231,7 @@ TEST(EndpointMonitors, WhatACaptureLacksIsNobodysFault) {
                      swapped = kinds & 4 ? random() % 300 : 0;
       const std::size_t from = kinds & 8 ? random() % whole.size() : 0;
       const bool one_way = (kinds & 0x30) == 0x30, other_way = kinds & 0x40;
-      std::vector<conformance::testing::Octets> frames;
+      std::vector<conformance::testing::ByteVector> frames;
       for (std::size_t i = from; i < whole.size(); ++i) {
         if (chance(lost) || (one_way && (whole[i][15] == 1) == other_way)) continue;
         frames.push_back(whole[i]);
@@ -254,7 +254,7 @@ TEST(EndpointMonitors, EachFaultIsAccusedOfWhatItBreaks) {
     const auto id = conformance::RuleId::at(static_cast<std::size_t>(rule - conformance::rules.data()));
     const bool accuses = conformance::is_monitored(id) && !conformance::is_only_seen_kept(id);
     const bool found = faulty.accused.contains(std::string(row.check));
-    const bool shows = row.shows == FaultShows::octets && accuses;
+    const bool shows = row.shows == FaultShows::bytes && accuses;
     const bool has_reason = !unseen_because(row.fault).empty();
     EXPECT_TRUE(found == shows || (!found && has_reason)) << row.check << " " << row.name;
     std::set<std::string> others;

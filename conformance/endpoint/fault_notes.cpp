@@ -111,7 +111,7 @@ constexpr Note relations[] = {
     {ignores_rights, "EXT-014 RDM-015"},
     {resets_after_terminate, "*"},
     {terminates_twice, "*"},
-    {immediate_of_four_octets, "EXT-005"},
+    {immediate_of_four_bytes, "EXT-005"},
     {changes_request_id, "EXT-007 EXT-009 EXT-010 EXT-011 EXT-015 EXT-019"},
     {adds_without_carry, "EXT-007 EXT-010 EXT-017"},
     {atomic_error_quotes, "TRM-004"},

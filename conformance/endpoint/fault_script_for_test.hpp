@@ -15,7 +15,7 @@ class Wire {
   virtual ~Wire() = default;
   virtual void connection() = 0;  ///< what comes is of another one
   /// A segment; `dut`: of the endpoint that may have the fault.
-  virtual void segment(bool dut, Bytes octets) = 0;
+  virtual void segment(bool dut, Bytes bytes) = 0;
   virtual void fin(bool dut) = 0;
   virtual void reset(bool dut) = 0;
 };
@@ -23,14 +23,14 @@ class Wire {
 /// What a script saw.
 struct Trace {
   Wire* wire = nullptr;
-  std::string octets;  ///< that the endpoint sent, with its FINs and resets
+  std::string bytes;  ///< that the endpoint sent, with its FINs and resets
   std::string timing;  ///< when
   std::string verbs;   ///< completions, events, memory
 };
 
 /// An endpoint with the fault among endpoints that have none: every operation, in both roles.
 void play_exchanges(std::optional<Fault> fault, Trace& trace);
-/// An endpoint with the fault and a peer whose octets are made by hand, wrong ones among them.
+/// An endpoint with the fault and a peer whose bytes are made by hand, wrong ones among them.
 void play_setup(std::optional<Fault> fault, Trace& trace);
 void play_wrongs(std::optional<Fault> fault, Trace& trace);
 

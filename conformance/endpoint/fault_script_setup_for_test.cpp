@@ -8,7 +8,7 @@ void play_setup(std::optional<Fault> fault, Trace& trace) {
     play(hand);
   };
   const auto plain = script_settings(1), enhanced = script_settings(2);
-  const auto answers = [&](std::string_view name, const machines::MpaSettings& mpa, const Octets& request) {
+  const auto answers = [&](std::string_view name, const machines::MpaSettings& mpa, const ByteVector& request) {
     scene(name, mpa, [&](ByHand& hand) {
       hand.responds(request);
       for (std::uint64_t id = 1; id <= 3; ++id) hand.dut.receive(id, 2000 * id, 64);
@@ -28,9 +28,9 @@ void play_setup(std::optional<Fault> fault, Trace& trace) {
   answers("revision 0", plain, request_frame(0xc0, 0));
   answers("another key", plain, setup_frame("MPA ID Xxx Frame", 0x40, 1));
   answers("a reply's key", plain, reply_frame(0x40, 1));
-  answers("300 octets", plain, request_frame(0x40, 1, some(300)));
-  answers("512 octets", plain, request_frame(0x40, 1, some(512)));
-  answers("513 octets", plain, request_frame(0x40, 1, some(513)));
+  answers("300 bytes", plain, request_frame(0x40, 1, some(300)));
+  answers("512 bytes", plain, request_frame(0x40, 1, some(512)));
+  answers("513 bytes", plain, request_frame(0x40, 1, some(513)));
   answers("less private data than told", plain, request_frame(0x40, 1, some(3), 10));
   answers("more private data than told", plain, request_frame(0x40, 1, some(10), 3));
   answers("markers", plain, request_frame(0xc0, 1));
@@ -47,22 +47,22 @@ void play_setup(std::optional<Fault> fault, Trace& trace) {
   scene("no CRCs: any value will do", without_crc, [](ByHand& hand) {
     hand.responds(request_frame(0x00, 1));
     hand.dut.receive(1, 1000, 64);
-    hand.say(hand.changed_fpdu(untagged(3, 0, 1, 0, some(4)), true, [](Octets& octets) { octets.back() = 0x11; }));
+    hand.say(hand.changed_fpdu(untagged(3, 0, 1, 0, some(4)), true, [](ByteVector& bytes) { bytes.back() = 0x11; }));
   });
   scene("in pieces", plain, [](ByHand& hand) {
     (void)hand.dut.end->await(0);
-    for (const std::uint8_t octet : request_frame(0x40, 1, some(2))) hand.say({octet});
+    for (const std::uint8_t byte : request_frame(0x40, 1, some(2))) hand.say({byte});
     (void)hand.dut.end->accept({});
     hand.look();
   });
   scene("half, then silence", plain, [](ByHand& hand) {
     (void)hand.dut.end->await(0);
-    hand.say(Octets(16, 'M'));
+    hand.say(ByteVector(16, 'M'));
     hand.passes(10'000'000'000);
   });
   scene("half of the right ones, then silence", plain, [](ByHand& hand) {
     (void)hand.dut.end->await(0);
-    Octets half = request_frame(0x40, 1);
+    ByteVector half = request_frame(0x40, 1);
     half.resize(12);
     hand.say(half);
     hand.passes(10'000'000'000);
@@ -83,7 +83,7 @@ void play_setup(std::optional<Fault> fault, Trace& trace) {
   });
 
   // Initiators
-  const auto asks = [&](std::string_view name, const machines::MpaSettings& mpa, const Octets& reply) {
+  const auto asks = [&](std::string_view name, const machines::MpaSettings& mpa, const ByteVector& reply) {
     scene(name, mpa, [&](ByHand& hand) {
       hand.initiates(reply);
       (void)hand.dut.end->post_send({.id = 1, .opcode = device::WorkOpcode::send, .sges = {hand.dut.piece(0, 30)}});
@@ -99,7 +99,7 @@ void play_setup(std::optional<Fault> fault, Trace& trace) {
   asks("is answered in revision 3", plain, reply_frame(0x40, 3));
   asks("asks for depths", enhanced, reply_frame(0x50, 2, {0x00, 0x02, 0x00, 0x02}));
   asks("has no such depth", enhanced, reply_frame(0x50, 2, {0x00, 0x02, 0x00, 0x09}));
-  for (const Octets& kinds : {Octets{0xc0, 2, 0, 2}, Octets{0x80, 2, 0x80, 2}, Octets{0x80, 2, 0x40, 2}})
+  for (const ByteVector& kinds : {ByteVector{0xc0, 2, 0, 2}, ByteVector{0x80, 2, 0x80, 2}, ByteVector{0x80, 2, 0x40, 2}})
     asks("peer to peer", peers, reply_frame(0x50, 2, kinds));
   auto writers = peers;
   writers.rtr = {.write = true};
@@ -108,10 +108,10 @@ void play_setup(std::optional<Fault> fault, Trace& trace) {
     (void)hand.dut.end->connect({}, 0);
     hand.dut.receive(1, 1000, 64);
     hand.look();
-    Octets octets = reply_frame(0x40, 1);
-    const Octets behind = hand.fpdu(untagged(3, 0, 1, 0, some(6)));
-    octets.insert(octets.end(), behind.begin(), behind.end());
-    hand.say(octets);
+    ByteVector bytes = reply_frame(0x40, 1);
+    const ByteVector behind = hand.fpdu(untagged(3, 0, 1, 0, some(6)));
+    bytes.insert(bytes.end(), behind.begin(), behind.end());
+    hand.say(bytes);
   });
   scene("fails while it is set up", peers, [](ByHand& hand) {
     hand.initiates(reply_frame(0x50, 2, {0x80, 2, 0x80, 2}));

@@ -14,7 +14,7 @@ struct Player {
   std::optional<Fault> fault;
   Trace& trace;
 
-  /// In Full Operation Phase: four receives of 64 octets less the one that a first Send took; MSN 2 comes next.
+  /// In Full Operation Phase: four receives of 64 bytes less the one that a first Send took; MSN 2 comes next.
   template <class Play>
   void scene(std::string_view name, const Play& play, machines::MpaSettings mpa = script_settings(1),
              RnicOptions rnic = {}) const {
@@ -39,7 +39,7 @@ std::uint32_t fast_stag(ByHand& hand) {
                             .region = handle,
                             .new_key = 3,
                             .address = dut.buffer,
-                            .octets_bound = 4096,
+                            .bytes_bound = 4096,
                             .iova = dut.buffer,
                             .rights = Consumer::all_rights});
   hand.look();
@@ -48,18 +48,18 @@ std::uint32_t fast_stag(ByHand& hand) {
 
 void framing(const Player& player) {
   player.scene("a bad CRC", [](ByHand& hand, Consumer&) {
-    hand.say(hand.changed_fpdu(untagged(send, 0, 2, 0, some(9)), true, [](Octets& octets) { octets[25] ^= 4; }));
+    hand.say(hand.changed_fpdu(untagged(send, 0, 2, 0, some(9)), true, [](ByteVector& bytes) { bytes[25] ^= 4; }));
   });
   player.scene("a bad CRC of a Write", [](ByHand& hand, Consumer& dut) {
     hand.say(hand.changed_fpdu(tagged(write, dut.stag, dut.buffer + 5000, some(9)), true,
-                               [](Octets& octets) { octets.back() ^= 4; }));
+                               [](ByteVector& bytes) { bytes.back() ^= 4; }));
   });
   player.scene("a pad of ones", [](ByHand& hand, Consumer&) {
     hand.say(hand.changed_fpdu(untagged(send, 0, 2, 0, some(9)), false,
-                               [](Octets& octets) { octets[octets.size() - 5] = 1; }));
+                               [](ByteVector& bytes) { bytes[bytes.size() - 5] = 1; }));
   });
   player.scene("an FPDU in two", [](ByHand& hand, Consumer&) {
-    const Octets whole = hand.fpdu(untagged(send, 0, 2, 0, some(9)));
+    const ByteVector whole = hand.fpdu(untagged(send, 0, 2, 0, some(9)));
     hand.say({whole.begin(), whole.begin() + 10});
     hand.say({whole.begin() + 10, whole.end()});
   });
@@ -70,17 +70,17 @@ void framing(const Player& player) {
   player.scene(
       "a marker that disagrees",
       [](ByHand& hand, Consumer& dut) {
-        hand.say(hand.changed_fpdu(tagged(write, dut.stag, dut.buffer + 5000, some(700)), false, [](Octets& octets) {
-          for (std::size_t at = 0; at + 4 < octets.size(); at += 4)
-            if (octets[at] == 0 && octets[at + 1] == 0 && octets[at + 2] != 0x5a && at > 100) octets[at + 3] ^= 8;
+        hand.say(hand.changed_fpdu(tagged(write, dut.stag, dut.buffer + 5000, some(700)), false, [](ByteVector& bytes) {
+          for (std::size_t at = 0; at + 4 < bytes.size(); at += 4)
+            if (bytes[at] == 0 && bytes[at + 1] == 0 && bytes[at + 2] != 0x5a && at > 100) bytes[at + 3] ^= 8;
         }));
       },
       markers);
 }
 
 void ddp(const Player& player) {
-  const auto changed = [&](std::string_view name, Octets segment, std::size_t octet, std::uint8_t bits) {
-    segment[octet] ^= bits;
+  const auto changed = [&](std::string_view name, ByteVector segment, std::size_t byte, std::uint8_t bits) {
+    segment[byte] ^= bits;
     player.scene(name, [&](ByHand& hand, Consumer&) { hand.says(segment); });
   };
   changed("DV 0, untagged", untagged(send, 0, 2, 0, some(4)), 0, 1);
@@ -98,7 +98,7 @@ void ddp(const Player& player) {
   changed("too long", untagged(send, 0, 2, 0, some(65)), 0, 0);
   changed("empty", untagged(send, 0, 2, 0), 0, 0);
   player.scene("DV 0, tagged", [](ByHand& hand, Consumer& dut) {
-    Octets segment = tagged(write, dut.stag, dut.buffer + 5000, some(4));
+    ByteVector segment = tagged(write, dut.stag, dut.buffer + 5000, some(4));
     segment[0] ^= 1;
     hand.says(segment);
   });
@@ -109,10 +109,10 @@ void ddp(const Player& player) {
   player.scene("no buffer", [](ByHand& hand, Consumer&) {
     for (std::uint32_t msn = 2; msn < 7; ++msn) hand.says(untagged(send, 0, msn, 0, some(4)));
   });
-  const auto writes = [&](std::string_view name, const auto& stag, std::uint64_t offset, std::size_t octets) {
+  const auto writes = [&](std::string_view name, const auto& stag, std::uint64_t offset, std::size_t bytes) {
     player.scene(name, [&](ByHand& hand, Consumer& dut) {
       const std::uint32_t key = stag(dut);
-      hand.says(tagged(write, key, offset < Consumer::octets + 8 ? dut.buffer + offset : offset, some(octets)));
+      hand.says(tagged(write, key, offset < Consumer::bytes + 8 ? dut.buffer + offset : offset, some(bytes)));
       hand.says(tagged(write, dut.stag, dut.buffer + 6000, some(8)));
     });
   };
@@ -123,9 +123,9 @@ void ddp(const Player& player) {
       "an unknown STag of nothing", [](Consumer& dut) { return dut.stag ^ 0x100; }, 5000, 0);
   writes("another domain's STag", foreign_stag, 100, 8);
   writes("an STag without the right", sealed_stag, 100, 8);
-  writes("beyond the end", own, Consumer::octets - 4, 8);
+  writes("beyond the end", own, Consumer::bytes - 4, 8);
   writes(
-      "one octet beyond the end",
+      "one byte beyond the end",
       [](Consumer& dut) {
         return (*dut.rnic.register_region(dut.pd, dut.buffer + 4000, 100, Consumer::all_rights))->key;
       },
@@ -146,22 +146,22 @@ void ddp(const Player& player) {
     hand.says(tagged(write, dut.stag, dut.buffer + 5000, some(8)));
   });
   player.scene("two errors at once", [](ByHand& hand, Consumer&) {
-    Octets both = hand.fpdu(untagged(send, 0, 9, 0, some(4)));
-    const Octets second = hand.fpdu(untagged(send, 6, 1, 0, some(4)));
+    ByteVector both = hand.fpdu(untagged(send, 0, 9, 0, some(4)));
+    const ByteVector second = hand.fpdu(untagged(send, 6, 1, 0, some(4)));
     both.insert(both.end(), second.begin(), second.end());
     hand.say(both);
   });
 }
 
 void rdmap(const Player& player) {
-  const auto reads = [&](std::string_view name, const Octets& segment) {
+  const auto reads = [&](std::string_view name, const ByteVector& segment) {
     player.scene(name, [&](ByHand& hand, Consumer&) { hand.says(segment); });
   };
-  const auto reads_of = [&](std::string_view name, const auto& stag, std::uint64_t offset, std::uint32_t octets,
+  const auto reads_of = [&](std::string_view name, const auto& stag, std::uint64_t offset, std::uint32_t bytes,
                             std::uint32_t qn = 1, std::uint32_t mo = 0, std::size_t more = 0) {
     player.scene(name, [&](ByHand& hand, Consumer& dut) {
       const std::uint32_t key = stag(dut);
-      Octets header = read_header(octets, key, offset <= Consumer::octets ? dut.buffer + offset : offset);
+      ByteVector header = read_header(bytes, key, offset <= Consumer::bytes ? dut.buffer + offset : offset);
       header.resize(header.size() + more);
       hand.says(untagged(read_request, qn, qn == 0 ? 2 : 1, mo, header));
     });
@@ -177,7 +177,7 @@ void rdmap(const Player& player) {
   reads_of("a read of an unknown STag", unknown, 0, 20);
   reads_of("a read of another domain", foreign_stag, 0, 20);
   reads_of("a read without the right", sealed_stag, 0, 20);
-  reads_of("a read beyond the end", own, Consumer::octets - 4, 20);
+  reads_of("a read beyond the end", own, Consumer::bytes - 4, 20);
   reads_of("a read around the end", own, ~0ULL - 3, 20);
   reads("half a read", untagged(read_request, 1, 1, 0, some(12)));
   reads("a response that nobody asked for", tagged(read_response, 5, 0, some(4)));
@@ -192,14 +192,14 @@ void rdmap(const Player& player) {
     hand.look();
   });
   player.scene("a Write and a read of it", [](ByHand& hand, Consumer& dut) {
-    Octets both = hand.fpdu(tagged(write, dut.stag, dut.buffer + 5000, some(8)));
-    const Octets read = hand.fpdu(untagged(read_request, 1, 1, 0, read_header(8, dut.stag, dut.buffer + 5000)));
+    ByteVector both = hand.fpdu(tagged(write, dut.stag, dut.buffer + 5000, some(8)));
+    const ByteVector read = hand.fpdu(untagged(read_request, 1, 1, 0, read_header(8, dut.stag, dut.buffer + 5000)));
     both.insert(both.end(), read.begin(), read.end());
     hand.say(both);
   });
   player.scene("a Write and a Send", [](ByHand& hand, Consumer& dut) {
-    Octets both = hand.fpdu(tagged(write, dut.stag, dut.buffer + 5000, some(8)));
-    const Octets behind = hand.fpdu(untagged(send, 0, 2, 0, some(4)));
+    ByteVector both = hand.fpdu(tagged(write, dut.stag, dut.buffer + 5000, some(8)));
+    const ByteVector behind = hand.fpdu(untagged(send, 0, 2, 0, some(4)));
     both.insert(both.end(), behind.begin(), behind.end());
     hand.say(both);
   });
@@ -223,12 +223,12 @@ void rdmap(const Player& player) {
     hand.says(tagged(write, key, dut.buffer + 100, some(8)));
   });
   // Its own reads
-  const auto own_read = [&](std::string_view name, const Octets& response) {
+  const auto own_read = [&](std::string_view name, const ByteVector& response) {
     player.scene(name, [&](ByHand& hand, Consumer& dut) {
       (void)dut.end->post_send(
           {.id = 80, .opcode = WorkOpcode::read, .sges = {dut.piece(8000, 16)}, .remote_address = 0x2000, .rkey = 5});
       hand.look();
-      Octets segment = response;
+      ByteVector segment = response;
       store_be(segment.data() + 2, 4, dut.stag);
       store_be(segment.data() + 6, 8, dut.buffer + load_be<8>(segment.data() + 6));
       hand.says(segment);
@@ -262,10 +262,10 @@ void rdmap(const Player& player) {
     for (std::uint32_t msn = 2; msn < 300; ++msn) hand.give(hand.fpdu(untagged(send, 0, msn, 0, some(4))));
     hand.look();
     second.receive(1, 0, 64);
-    Octets octets;
+    ByteVector bytes;
     MpaSender sender({.markers = false, .crc = true});
-    (void)sender.send(octets, untagged(send, 0, 1, 0, some(4)));
-    second.end->received(octets, 1);
+    (void)sender.send(bytes, untagged(send, 0, 1, 0, some(4)));
+    second.end->received(bytes, 1);
     note_consumer(second, player.trace.verbs);
   });
   player.scene("fails by itself", [](ByHand& hand, Consumer& dut) {
@@ -276,7 +276,7 @@ void rdmap(const Player& player) {
 }
 
 void terminates(const Player& player) {
-  const auto told = [&](std::string_view name, const Octets& segment, bool receives) {
+  const auto told = [&](std::string_view name, const ByteVector& segment, bool receives) {
     player.scene(name, [&](ByHand& hand, Consumer& dut) {
       if (!receives)
         for (std::uint32_t msn = 2; msn <= 4; ++msn) hand.says(untagged(send, 0, msn, 0, some(4)));
@@ -297,9 +297,9 @@ void extensions(const Player& player) {
   player.scene("Immediate Data where there is none",
                [](ByHand& hand, Consumer&) { hand.says(untagged(immediate, 0, 2, 0, some(8))); }, script_settings(1),
                {.extensions = false});
-  for (const std::size_t octets : {4, 8, 9})
+  for (const std::size_t bytes : {4, 8, 9})
     player.scene("Immediate Data", [&](ByHand& hand, Consumer&) {
-      hand.says(untagged(immediate, 0, 2, 0, some(octets)));
+      hand.says(untagged(immediate, 0, 2, 0, some(bytes)));
       hand.says(untagged(send, 0, 3, 0, some(4)));
     });
   const auto atomics = [&](std::string_view name, std::uint32_t operation, AtomicWords words, std::uint64_t offset = 0,

@@ -9,7 +9,7 @@
 namespace rdmawire::endpoint {
 
 enum class FaultShows : std::uint8_t {
-  octets,  ///< in what the endpoint sends
+  bytes,  ///< in what the endpoint sends
   timing,  ///< in when it sends, or that it does not
   verbs,   ///< in memory, completions or events alone
 };
@@ -18,7 +18,7 @@ struct FaultRow {
   Fault fault;
   std::string_view name;   ///< by which it is chosen: "ignores-crc"
   std::string_view check;  ///< the catalogue's: "FPD-004"
-  FaultShows shows = FaultShows::octets;
+  FaultShows shows = FaultShows::bytes;
   std::string_view sentence;  ///< what the endpoint does
 };
 

@@ -39,8 +39,8 @@ void play_exchanges(std::optional<Fault> fault, Trace& trace) {
       }
       a.fill(0, "what the initiator's memory holds, and more of it");
       b.fill(0, "what the responder's memory holds, and more of it");
-      const auto work = [&](Consumer& from, Consumer& to, std::uint64_t id, WorkOpcode opcode, std::uint32_t octets) {
-        device::SendRequest request{.id = id, .opcode = opcode, .sges = {from.piece(id * 100, octets)}};
+      const auto work = [&](Consumer& from, Consumer& to, std::uint64_t id, WorkOpcode opcode, std::uint32_t bytes) {
+        device::SendRequest request{.id = id, .opcode = opcode, .sges = {from.piece(id * 100, bytes)}};
         request.remote_address = to.buffer + 1000;
         request.rkey = to.stag;
         request.swap_add = 0x0101010101010101;
@@ -69,8 +69,8 @@ void play_exchanges(std::optional<Fault> fault, Trace& trace) {
       a.end->disconnect();
       link.run_until(link.now + 20'000'000'000);
       const int own = initiates ? 0 : 1;
-      for (const std::uint8_t octet : link.sent[own]) trace.octets += fmt::format("{:02x}", octet);
-      for (const std::size_t octets : link.segments[own]) trace.octets += fmt::format(" {}", octets);
+      for (const std::uint8_t byte : link.sent[own]) trace.bytes += fmt::format("{:02x}", byte);
+      for (const std::size_t bytes : link.segments[own]) trace.bytes += fmt::format(" {}", bytes);
       note_consumer(dut, trace.verbs);
     }
 }
@@ -101,22 +101,22 @@ TEST(EndpointFaults, AreFoundByNameAndBreakAnotherCheckEach) {
 
 TEST(EndpointFaults, TheScriptIsTheSameEachTime) {
   const testing::Trace once = played(std::nullopt), again = played(std::nullopt);
-  EXPECT_TRUE(once.octets == again.octets);
+  EXPECT_TRUE(once.bytes == again.bytes);
   EXPECT_TRUE(once.verbs == again.verbs);
   EXPECT_TRUE(once.timing == again.timing);
-  EXPECT_GT(once.octets.size(), 10'000U);
+  EXPECT_GT(once.bytes.size(), 10'000U);
 }
 
 TEST(EndpointFaults, EachShows) {
   const testing::Trace clean = played(std::nullopt);
   for (const FaultRow& row : fault_rows) {
     const testing::Trace faulty = played(row.fault);
-    const bool octets = faulty.octets != clean.octets, timing = faulty.timing != clean.timing,
+    const bool bytes = faulty.bytes != clean.bytes, timing = faulty.timing != clean.timing,
                verbs = faulty.verbs != clean.verbs;
     switch (row.shows) {
-      case FaultShows::octets: EXPECT_TRUE(octets) << row.name << (verbs ? ": shows in verbs alone" : ""); break;
+      case FaultShows::bytes: EXPECT_TRUE(bytes) << row.name << (verbs ? ": shows in verbs alone" : ""); break;
       case FaultShows::timing: EXPECT_TRUE(timing) << row.name; break;
-      case FaultShows::verbs: EXPECT_TRUE(octets || verbs) << row.name; break;
+      case FaultShows::verbs: EXPECT_TRUE(bytes || verbs) << row.name; break;
     }
   }
 }

@@ -152,7 +152,7 @@ enum class Fault : std::uint16_t {
   terminates_twice,
   // RFC 7306
   silent_extensions,
-  immediate_of_four_octets,
+  immediate_of_four_bytes,
   takes_any_immediate,
   immediate_without_receive,
   immediate_before_write,

@@ -1,5 +1,5 @@
-/// Lines of the agent's protocol of any octets, one after the other, at one device of iWARP; a line that begins with
-/// '>' is octets that somebody sends to it over TCP.
+/// Lines of the agent's protocol of any bytes, one after the other, at one device of iWARP; a line that begins with
+/// '>' is bytes that somebody sends to it over TCP.
 
 #include <cstdint>
 #include <string_view>
@@ -12,8 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   AdapterOptions options;
   options.most_objects = 64;
   Adapter adapter(options);
-  adapter.rnic().memory().most_octets = 1U << 20;
-  // Without CRCs any octets can be an FPDU.
+  adapter.rnic().memory().most_bytes = 1U << 20;
+  // Without CRCs any bytes can be an FPDU.
   machines::MpaSettings mpa = adapter.wished();
   mpa.crc = false;
   adapter.wish(mpa);
@@ -37,11 +37,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (!connection)
         connection = tcp.connect({tcp.options().device, 7471}, {}, tcp.now() + 1'000'000).value_or(nullptr);
       if (connection) {
-        const auto* octets = reinterpret_cast<const std::uint8_t*>(line.data());
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(line.data());
         if (line.size() == 1)
           (void)connection->close_half();
         else
-          (void)connection->send(Bytes(octets + 1, line.size() - 1));
+          (void)connection->send(Bytes(bytes + 1, line.size() - 1));
         while (const auto arrival = connection->receive(tcp.now()).value_or(std::nullopt)) {
         }
       }

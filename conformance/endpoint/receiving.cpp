@@ -48,26 +48,26 @@ void Endpoint::take_fpdus() {
     }
     if (arrival.state == State::invalid && arrival.error == errors::marker && has(ignores_marker_values))
       arrival.state = State::whole;
-    const Bytes fpdu = stream.first(arrival.octets);
+    const Bytes fpdu = stream.first(arrival.bytes);
     room.resize(fpdu.size());
     const Bytes ulpdu = machines::take_ulpdu(fpdu, position_, arrival, modes.markers, room);
     if (arrival.state == State::invalid) {
       const auto segment = machines::read_segment(ulpdu);
       if (has(places_before_crc) && segment && segment->tagged)
-        (void)place(*segment, ulpdu, ulpdu.subspan(machines::ddp_header_octets(true)));
+        (void)place(*segment, ulpdu, ulpdu.subspan(machines::ddp_header_bytes(true)));
       fail(arrival.error);
       break;
     }
-    const Bytes crc = fpdu.last(mpa::crc_octets);
-    const bool crc_zero = std::ranges::all_of(crc, [](std::uint8_t octet) { return octet == 0; });
+    const Bytes crc = fpdu.last(mpa::crc_bytes);
+    const bool crc_zero = std::ranges::all_of(crc, [](std::uint8_t byte) { return byte == 0; });
     if (has(wants_zero_crc) && !agreement_.crc && !crc_zero) return fail(errors::crc);
     if (has(minds_pad) && !modes.markers) {
-      const std::uint32_t pad = mpa::pad_octets(arrival.ulpdu_length);
-      const Bytes padding = fpdu.last(mpa::crc_octets + pad).first(pad);
-      if (std::ranges::any_of(padding, [](std::uint8_t octet) { return octet != 0; })) return fail(errors::crc);
+      const std::uint32_t pad = mpa::pad_bytes(arrival.ulpdu_length);
+      const Bytes padding = fpdu.last(mpa::crc_bytes + pad).first(pad);
+      if (std::ranges::any_of(padding, [](std::uint8_t byte) { return byte != 0; })) return fail(errors::crc);
     }
-    at += arrival.octets;
-    position_ += arrival.octets;
+    at += arrival.bytes;
+    position_ += arrival.bytes;
     if (phase_ == machines::MpaPhase::awaits_first_fpdu)
       phase_ = *machines::after(phase_, machines::MpaSetupEvent::first_fpdu);
     take_ulpdu(ulpdu);
@@ -112,7 +112,7 @@ void Endpoint::take_ulpdu(Bytes ulpdu) {
     if (!silent) fail(*error, cause);
     return;
   }
-  const Bytes payload = ulpdu.subspan(machines::ddp_header_octets(segment.tagged));
+  const Bytes payload = ulpdu.subspan(machines::ddp_header_bytes(segment.tagged));
   if (segment.tagged)
     take_tagged(segment, ulpdu, payload);
   else
@@ -122,7 +122,7 @@ void Endpoint::take_ulpdu(Bytes ulpdu) {
 // Untagged messages.
 
 machines::UntaggedBuffer Endpoint::buffer_of(const DdpSegment& segment) const {
-  const auto size = [](std::size_t octets) { return machines::UntaggedBuffer{true, octets}; };
+  const auto size = [](std::size_t bytes) { return machines::UntaggedBuffer{true, bytes}; };
   constexpr machines::UntaggedBuffer none;
   switch (segment.qn) {
     case 0:
@@ -130,7 +130,7 @@ machines::UntaggedBuffer Endpoint::buffer_of(const DdpSegment& segment) const {
         if (has(immediate_without_receive)) return size(RdmapImmediateData::size);
         return receives_.empty() ? none : size(has(takes_any_immediate) ? 256 : RdmapImmediateData::size);
       }
-      return receives_.empty() ? none : size(receives_.front().octets());
+      return receives_.empty() ? none : size(receives_.front().bytes());
     case 1:
       if (!depth_.has_buffer()) return none;
       return size(has(reads_of_any_length)     ? 256
@@ -147,7 +147,7 @@ void Endpoint::take_untagged(const DdpSegment& given, Bytes ulpdu, Bytes payload
   const auto operation = machines::operation_of(segment.control);
   // The indication of the peer-to-peer model is the provider's own. RFC 6581, 9.2
   const bool indication = !any_fpdu_ && role_ == machines::MpaRole::responder && agreement_.peer_to_peer &&
-                          operation == RdmapOperation::send && segment.octets == 0 && segment.last;
+                          operation == RdmapOperation::send && segment.bytes == 0 && segment.last;
   const machines::UntaggedQueue before = ddp_.queues[segment.qn];
   if (has(accepts_any_msn)) segment.msn = before.expected.value();
   if (has(ignores_mo)) segment.mo = before.placed;
@@ -155,7 +155,7 @@ void Endpoint::take_untagged(const DdpSegment& given, Bytes ulpdu, Bytes payload
   auto verdict = machines::judge_untagged(ddp_, segment, [&](std::uint32_t) {
     return indication ? machines::UntaggedBuffer{true, 0} : buffer_of(segment);
   });
-  if (verdict.valid && has(checks_empty_mo) && segment.octets == 0 && segment.mo != before.placed)
+  if (verdict.valid && has(checks_empty_mo) && segment.bytes == 0 && segment.mo != before.placed)
     verdict = machines::ddp_refused(errors::untagged_invalid_mo);
   if (!verdict.valid) {
     const bool reads = operation == RdmapOperation::read_request, atomics = operation == RdmapOperation::atomic_request;
@@ -168,9 +168,9 @@ void Endpoint::take_untagged(const DdpSegment& given, Bytes ulpdu, Bytes payload
     if (verdict.error == errors::untagged_too_long && segment.qn == 0 && !receives_.empty()) {
       if (has(truncates_long_messages)) {
         const std::uint64_t most =
-            receives_.front().octets() - std::min<std::uint64_t>(before.placed, receives_.front().octets());
+            receives_.front().bytes() - std::min<std::uint64_t>(before.placed, receives_.front().bytes());
         payload = payload.first(std::min<std::size_t>(payload.size(), most));
-        segment.octets = static_cast<std::uint32_t>(payload.size());
+        segment.bytes = static_cast<std::uint32_t>(payload.size());
         verdict = {.delivers = segment.last};
       } else {
         const std::uint64_t id = receives_.front().id;
@@ -185,7 +185,7 @@ void Endpoint::take_untagged(const DdpSegment& given, Bytes ulpdu, Bytes payload
     if (!verdict.valid) return fail(verdict.error, cause);
   }
   if (segment.qn == 0 && machines::is_send(operation)) {
-    if (!indication && segment.octets != 0 &&
+    if (!indication && segment.bytes != 0 &&
         scatter(rnic_.memory(), options_.pd, receives_.front().sges, segment.mo, payload) != device::Status::success) {
       const std::uint64_t id = receives_.front().id;
       receives_.pop_front();
@@ -199,14 +199,14 @@ void Endpoint::take_untagged(const DdpSegment& given, Bytes ulpdu, Bytes payload
   }
   ddp_ = machines::placed(ddp_, segment);
   if (!verdict.delivers || indication) return;
-  segment.octets += before.placed;
+  segment.bytes += before.placed;
   take_message(segment, ulpdu);
   fixed_[segment.qn].clear();
 }
 
 void Endpoint::take_message(const DdpSegment& segment, Bytes ulpdu) {
   const auto operation = machines::operation_of(segment.control);
-  if (const auto error = machines::judge_length(operation, segment.octets)) {
+  if (const auto error = machines::judge_length(operation, segment.bytes)) {
     const bool read =
         operation == RdmapOperation::read_request && has(reads_of_any_length) && *error == errors::untagged_too_long;
     const bool immediate = machines::is_immediate(operation) && has(takes_any_immediate);
@@ -229,8 +229,8 @@ void Endpoint::take_send(const DdpSegment& segment, Bytes ulpdu) {
   if (op.invalidate && !rnic_.memory().invalidate_remote(segment.invalidate_stag, accessor()) &&
       !has(silent_invalidate_error))
     return fail(errors::cannot_invalidate, {.segment = ulpdu});
-  if (segment.octets == 0 && machines::is_send(operation) && has(drops_empty_sends)) return;
-  device::Completion completion{.opcode = device::CompletionOpcode::receive, .octets = segment.octets};
+  if (segment.bytes == 0 && machines::is_send(operation) && has(drops_empty_sends)) return;
+  device::Completion completion{.opcode = device::CompletionOpcode::receive, .bytes = segment.bytes};
   if (op.invalidate) {
     completion.has_invalidated = true;
     completion.immediate = segment.invalidate_stag;
@@ -252,14 +252,14 @@ void Endpoint::take_send(const DdpSegment& segment, Bytes ulpdu) {
 void Endpoint::take_read_request(Bytes ulpdu) {
   const Bytes header = Bytes(fixed_[1]).first(RdmapReadRequest::size);
   const View<RdmapReadRequest> asked(header.data());
-  const std::uint32_t octets = asked.get<"size">();
+  const std::uint32_t bytes = asked.get<"size">();
   const TerminateCause cause{.segment = ulpdu, .request = header};
-  if (octets != 0 || has(checks_empty_reads)) {
+  if (bytes != 0 || has(checks_empty_reads)) {
     const auto opened =
         rnic_.memory().open(accessor(), asked.get<"src_stag">(), asked.get<"src_to">(),
-                            std::max(octets, has(checks_empty_reads) ? 1U : 0U), device::access::remote_read);
+                            std::max(bytes, has(checks_empty_reads) ? 1U : 0U), device::access::remote_read);
     if (!opened.address)
-      return fail(machines::protection_error(opened.decision.reason, asked.get<"src_to">(), octets), cause);
+      return fail(machines::protection_error(opened.decision.reason, asked.get<"src_to">(), bytes), cause);
   }
   ++depth_.serving;
   answers_.push_back(
@@ -294,7 +294,7 @@ void Endpoint::end_request() {
   const auto work = std::ranges::find(work_, *requested.work, &Work::number);
   if (work == work_.end() || work->done) return;
   work->done = true;
-  work->octets = requested.atomic ? 8 : requested.sink.octets;
+  work->bytes = requested.atomic ? 8 : requested.sink.bytes;
   complete_sends();
 }
 
@@ -303,9 +303,9 @@ void Endpoint::take_atomic_response(Bytes ulpdu) {
   const Requested& oldest = requested_.front();
   if (response.get<"request_id">() != oldest.id) return fail(errors::operation_unspecified, {.segment = ulpdu});
   const std::uint64_t original = response.get<"original">();
-  std::array<std::uint8_t, 8> octets;
-  std::memcpy(octets.data(), &original, 8);
-  if (scatter(rnic_.memory(), options_.pd, oldest.sges, 0, octets) != device::Status::success)
+  std::array<std::uint8_t, 8> bytes;
+  std::memcpy(bytes.data(), &original, 8);
+  if (scatter(rnic_.memory(), options_.pd, oldest.sges, 0, bytes) != device::Status::success)
     return fail(errors::local_catastrophic);
   end_request();
 }
@@ -336,10 +336,10 @@ void Endpoint::take_terminate(Bytes ulpdu) {
 
 bool Endpoint::place(const DdpSegment& segment, Bytes ulpdu, Bytes payload) {
   const auto opened = [&] {
-    return rnic_.memory().open(accessor(), segment.stag, segment.to, segment.octets, device::access::remote_write);
+    return rnic_.memory().open(accessor(), segment.stag, segment.to, segment.bytes, device::access::remote_write);
   };
   auto verdict = machines::judge_tagged(ddp_.version, segment, [&] { return opened().decision; });
-  if (verdict.valid && segment.octets == 0 && has(checks_empty_stags) &&
+  if (verdict.valid && segment.bytes == 0 && has(checks_empty_stags) &&
       !rnic_.memory().open(accessor(), segment.stag, segment.to, 1, device::access::remote_write).address)
     verdict = machines::ddp_refused(errors::tagged_invalid_stag);
   if (!verdict.valid) {
@@ -347,7 +347,7 @@ bool Endpoint::place(const DdpSegment& segment, Bytes ulpdu, Bytes payload) {
       fail(verdict.error, {.segment = ulpdu});
     return false;
   }
-  if (segment.octets == 0) return true;
+  if (segment.bytes == 0) return true;
   const std::uint64_t address = *opened().address;
   if (has(reads_before_writes) || has(sends_before_writes)) {
     deferred_.emplace_back(address, std::vector<std::uint8_t>(payload.begin(), payload.end()));
@@ -366,7 +366,7 @@ void Endpoint::take_tagged(const DdpSegment& segment, Bytes ulpdu, Bytes payload
   if (!place(segment, ulpdu, payload) || !segment.last || !has(delivers_writes) || receives_.empty()) return;
   const std::uint64_t id = receives_.front().id;
   receives_.pop_front();
-  complete(options_.receive_cq, {.id = id, .opcode = device::CompletionOpcode::receive, .octets = segment.octets},
+  complete(options_.receive_cq, {.id = id, .opcode = device::CompletionOpcode::receive, .bytes = segment.bytes},
            false);
 }
 
@@ -379,16 +379,16 @@ void Endpoint::take_response(const DdpSegment& segment, Bytes ulpdu, Bytes paylo
     if (!(oldest && (has(trusts_responses) || (length && has(takes_long_responses)))))
       return fail(*error, {.segment = ulpdu});
     // Wherever the header says, as far as the memory is there.
-    const device::Sge whole{segment.to, segment.octets, segment.stag};
+    const device::Sge whole{segment.to, segment.bytes, segment.stag};
     if (const auto address = rnic_.memory().local(options_.pd, whole, true)) {
       const MutableBytes memory = rnic_.memory().at(*address, payload.size());
       std::copy_n(payload.begin(), std::min(memory.size(), payload.size()), memory.begin());
     }
-  } else if (segment.octets != 0 && scatter(rnic_.memory(), options_.pd, oldest->sges, oldest->sink.received,
+  } else if (segment.bytes != 0 && scatter(rnic_.memory(), options_.pd, oldest->sges, oldest->sink.received,
                                             payload) != device::Status::success) {
     return fail(errors::local_catastrophic);
   }
-  oldest->sink.received += segment.octets;
+  oldest->sink.received += segment.bytes;
   if (segment.last) end_request();
 }
 

@@ -1,4 +1,4 @@
-/// The reference endpoint, driven as a tester drives any device of iWARP: verbs and CM by the agent's client, octets
+/// The reference endpoint, driven as a tester drives any device of iWARP: verbs and CM by the agent's client, bytes
 /// over TCP connections that the tester holds. What is sent and expected is literal.
 
 #include "conformance/endpoint/reference.hpp"
@@ -22,7 +22,7 @@ using testing::append_number;
 using testing::atomic_header;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::Octets;
+using testing::ByteVector;
 using testing::read_header;
 using testing::reply_frame;
 using testing::request_frame;
@@ -46,26 +46,26 @@ struct Stream {
   VirtualTcp* host = nullptr;
   MpaSender sender{{.markers = false, .crc = true}};
 
-  void raw(const Octets& octets) const { ASSERT_TRUE(tcp->send(octets)); }
-  Octets fpdu(const Octets& ulpdu) {
-    Octets octets;
-    (void)sender.send(octets, ulpdu);
-    return octets;
+  void raw(const ByteVector& bytes) const { ASSERT_TRUE(tcp->send(bytes)); }
+  ByteVector fpdu(const ByteVector& ulpdu) {
+    ByteVector bytes;
+    (void)sender.send(bytes, ulpdu);
+    return bytes;
   }
-  void says(const Octets& ulpdu) { raw(fpdu(ulpdu)); }
-  /// The next segment; "fin", "reset" and "nothing" as octets of text.
-  Octets next() const {
+  void says(const ByteVector& ulpdu) { raw(fpdu(ulpdu)); }
+  /// The next segment; "fin", "reset" and "nothing" as bytes of text.
+  ByteVector next() const {
     const auto arrival = take(tcp->receive(host->now() + 20 * millisecond));
-    const auto text = [](std::string_view word) { return Octets(word.begin(), word.end()); };
+    const auto text = [](std::string_view word) { return ByteVector(word.begin(), word.end()); };
     if (!arrival) return text("nothing");
     if (arrival->kind == Kind::fin) return text("fin");
-    return arrival->kind == Kind::reset ? text("reset") : arrival->octets;
+    return arrival->kind == Kind::reset ? text("reset") : arrival->bytes;
   }
 };
-Octets word(std::string_view text) { return {text.begin(), text.end()}; }
+ByteVector word(std::string_view text) { return {text.begin(), text.end()}; }
 
 /// A Send of the tester's to queue 0.
-Octets send_of(std::uint32_t msn, const Octets& payload) { return untagged(3, 0, msn, 0, payload); }
+ByteVector send_of(std::uint32_t msn, const ByteVector& payload) { return untagged(3, 0, msn, 0, payload); }
 
 class Reference : public ::testing::Test {
  protected:
@@ -100,8 +100,8 @@ class Reference : public ::testing::Test {
     peer::QueuePair* qp;
     peer::CmConnection cm;
   };
-  /// The tester asks with revision 1 and CRCs; receives of 64 octets are posted, from 0 on.
-  Connected responder(unsigned receives = 0, const Octets& request = request_frame(0x40, 1, word("hello"))) {
+  /// The tester asks with revision 1 and CRCs; receives of 64 bytes are posted, from 0 on.
+  Connected responder(unsigned receives = 0, const ByteVector& request = request_frame(0x40, 1, word("hello"))) {
     if (!listener) listener.emplace(take(peer::Listener::listen(reference->peer(), {.port = device_port})));
     Stream stream = connect_tcp();
     stream.raw(request);
@@ -114,7 +114,7 @@ class Reference : public ::testing::Test {
     return {std::move(stream), &qp, std::move(cm)};
   }
   /// The device asks; the tester answers with a literal frame.
-  Connected initiator(const Octets& answer = reply_frame(0x40, 1, word("yes"))) {
+  Connected initiator(const ByteVector& answer = reply_frame(0x40, 1, word("yes"))) {
     if (!std::exchange(listens, true)) {
       EXPECT_TRUE(reference->tcp().listen(tester_port, {}));
     }
@@ -137,8 +137,8 @@ class Reference : public ::testing::Test {
     if (polled.empty()) throw std::runtime_error("no completion");
     return polled[0];
   }
-  void device_sends(const peer::QueuePair& qp, std::uint32_t octets) {
-    ASSERT_TRUE(qp.post_send({{.opcode = "send", .wr_id = 5, .sges = {memory->piece(0, octets)}}}));
+  void device_sends(const peer::QueuePair& qp, std::uint32_t bytes) {
+    ASSERT_TRUE(qp.post_send({{.opcode = "send", .wr_id = 5, .sges = {memory->piece(0, bytes)}}}));
   }
 
   std::unique_ptr<ReferenceEndpoint> reference;
@@ -149,7 +149,7 @@ class Reference : public ::testing::Test {
   std::optional<peer::Listener> listener;
   std::deque<peer::QueuePair> qps;
   bool listens = false;
-  Octets reply, asked;
+  ByteVector reply, asked;
 };
 
 TEST_F(Reference, SaysWhoItIs) {
@@ -161,7 +161,7 @@ TEST_F(Reference, SaysWhoItIs) {
 
 TEST_F(Reference, RespondsAndTakesASend) {
   auto [stream, qp, cm] = responder(1);
-  // RFC 5044, 7.1.1: the key, C alone, revision 1, seven octets of private data.
+  // RFC 5044, 7.1.1: the key, C alone, revision 1, seven bytes of private data.
   EXPECT_EQ(reply, reply_frame(0x40, 1, word("welcome")));
   EXPECT_EQ(cm.request().private_data, word("hello"));
   EXPECT_EQ(cm.request().body.at("remote_address"), "10.0.0.200");
@@ -194,8 +194,8 @@ TEST_F(Reference, NegotiatesDepthsAndTellsThem) {
   auto [stream, qp, cm] = responder(0, request_frame(0x50, 2, {0x00, 0x05, 0x00, 0x03}));
   EXPECT_EQ(cm.request().body.at("initiator_depth"), 5);
   EXPECT_EQ(cm.request().body.at("responder_resources"), 3);
-  Octets data{0x00, 0x03, 0x00, 0x05};
-  const Octets welcome = word("welcome");
+  ByteVector data{0x00, 0x03, 0x00, 0x05};
+  const ByteVector welcome = word("welcome");
   data.insert(data.end(), welcome.begin(), welcome.end());
   EXPECT_EQ(reply, reply_frame(0x50, 2, data));
   EXPECT_EQ(take(qp->query()).at("max_rd_atomic"), 5);
@@ -206,20 +206,20 @@ TEST_F(Reference, WritesAndReadsAndAtomics) {
   auto [stream, qp, cm] = responder(1, request_frame(0x50, 2, {0x00, 0x08, 0x00, 0x08}));
   stream.says(tagged(0, memory->rkey(), memory->addr() + 4096, word("written")));
   EXPECT_EQ(take(memory->read(4096, 7)), word("written"));
-  Octets ask = untagged(1, 1, 1, 0, read_header(7, memory->rkey(), memory->addr() + 4096));
+  ByteVector ask = untagged(1, 1, 1, 0, read_header(7, memory->rkey(), memory->addr() + 4096));
   stream.says(ask);
   EXPECT_EQ(stream.next(), stream.fpdu(tagged(2, 0x5157, 0x1000, word("written"))));
-  Octets number;
+  ByteVector number;
   append_number(number, 0, 8);
   number[0] = 5;  // little endian, as this machine keeps it
   ASSERT_TRUE(memory->write(0, number));
   stream.says(untagged(10, 1, 2, 0, atomic_header(0, memory->rkey(), memory->addr(), {.data = 3})));
-  Octets response;
+  ByteVector response;
   append_number(response, 0x77, 4);
   append_number(response, 5, 8);
   // RFC 7306, 5.2.2: the identifier, and what was there.
   EXPECT_EQ(stream.next(), stream.fpdu(untagged(11, 3, 1, 0, response)));
-  EXPECT_EQ(take(memory->read(0, 1)), (Octets{8}));
+  EXPECT_EQ(take(memory->read(0, 1)), (ByteVector{8}));
 }
 
 TEST_F(Reference, ReadsAndExecutesAtomicsAtTheOtherEnd) {
@@ -227,8 +227,8 @@ TEST_F(Reference, ReadsAndExecutesAtomicsAtTheOtherEnd) {
   ASSERT_TRUE(take(cm.wait_established(5s)).body.contains("responder_resources"));
   ASSERT_TRUE(qp->post_send(
       {{.opcode = "read", .wr_id = 1, .sges = {memory->piece(64, 4)}, .remote_addr = 0x2000, .rkey = 0x99}}));
-  const Octets fpdu = stream.next();
-  Octets header;  // RFC 5040, 4.4: sink STag and TO, size, source STag and TO
+  const ByteVector fpdu = stream.next();
+  ByteVector header;  // RFC 5040, 4.4: sink STag and TO, size, source STag and TO
   append_number(header, memory->lkey(), 4);
   append_number(header, memory->addr() + 64, 8);
   append_number(header, 4, 4);
@@ -245,23 +245,23 @@ TEST_F(Reference, ReadsAndExecutesAtomicsAtTheOtherEnd) {
                               .rkey = 0x99,
                               .compare = 1,
                               .swap = 2}}));
-  const Octets atomic = stream.next();
+  const ByteVector atomic = stream.next();
   ASSERT_GE(atomic.size(), 2U + 18 + 52);
   // Behind length and header: CmpSwap, 32 bits of identifier, STag, TO, swap data and mask, compare data and mask.
-  Octets told(atomic.begin() + 20, atomic.begin() + 72);
-  const Octets id(told.begin() + 4, told.begin() + 8);
+  ByteVector told(atomic.begin() + 20, atomic.begin() + 72);
+  const ByteVector id(told.begin() + 4, told.begin() + 8);
   std::fill(told.begin() + 4, told.begin() + 8, 0);
-  Octets expected = atomic_header(2, 0x99, 0x2000, {.data = 2, .mask = ~0ULL, .compare = 1});
+  ByteVector expected = atomic_header(2, 0x99, 0x2000, {.data = 2, .mask = ~0ULL, .compare = 1});
   std::fill(expected.begin() + 4, expected.begin() + 8, 0);
   EXPECT_EQ(told, expected);
-  Octets response = id;
+  ByteVector response = id;
   append_number(response, 41, 8);
   stream.says(untagged(11, 3, 1, 0, response));
   EXPECT_EQ(completion().opcode, "compare_swap");
-  EXPECT_EQ(take(memory->read(0, 1)), (Octets{41}));
+  EXPECT_EQ(take(memory->read(0, 1)), (ByteVector{41}));
 }
 
-TEST_F(Reference, ImmediateDataOfEightOctetsComeWhole) {
+TEST_F(Reference, ImmediateDataOfEightBytesComeWhole) {
   auto [stream, qp, cm] = responder(1);
   stream.says(untagged(8, 0, 1, 0, {1, 2, 3, 4, 5, 6, 7, 8}));
   const auto done = completion();
@@ -368,10 +368,10 @@ TEST_F(Reference, TheTesterResets) {
 TEST_F(Reference, AnErrorGivesATerminateAndIsTold) {
   auto [stream, qp, cm] = responder(1);
   stream.says(tagged(0, memory->rkey() ^ 0x100, memory->addr(), word("x")));
-  const Octets fpdu = stream.next();
+  const ByteVector fpdu = stream.next();
   ASSERT_GE(fpdu.size(), 24U);
   // RFC 5040, 4.8: DDP, tagged buffer, invalid STag; M and D.
-  EXPECT_EQ(Octets(fpdu.begin() + 20, fpdu.begin() + 23), (Octets{0x11, 0x00, 0xc0}));
+  EXPECT_EQ(ByteVector(fpdu.begin() + 20, fpdu.begin() + 23), (ByteVector{0x11, 0x00, 0xc0}));
   EXPECT_EQ(stream.next(), word("fin"));
   ASSERT_TRUE(stream.tcp->close_half());
   const auto event = take(cm.next_event(5s));
@@ -417,7 +417,7 @@ TEST_F(Reference, SegmentsHaveTheAnnouncedSize) {
   (void)stream.next();
   stream.says(send_of(1, some(1)));
   device_sends(qp, 1000);
-  const Octets segment = stream.next();
+  const ByteVector segment = stream.next();
   EXPECT_LE(segment.size(), 200U);
   EXPECT_GT(segment.size(), 190U);
 }
@@ -438,11 +438,11 @@ TEST_F(Reference, AnotherProtectionDomainsMemoryIsRefused) {
   const auto foreign = take(other.region(64, {"local_write", "remote_write"}));
   auto connected = responder(0);
   connected.stream.says(tagged(0, foreign.rkey(), foreign.addr(), word("x")));
-  const Octets fpdu = connected.stream.next();
+  const ByteVector fpdu = connected.stream.next();
   ASSERT_GE(fpdu.size(), 24U);
   // RFC 5041, 7.2: the STag is not associated with the stream.
-  EXPECT_EQ(Octets(fpdu.begin() + 20, fpdu.begin() + 22), (Octets{0x11, 0x02}));
-  EXPECT_EQ(take(foreign.read(0, 1)), (Octets{0}));
+  EXPECT_EQ(ByteVector(fpdu.begin() + 20, fpdu.begin() + 22), (ByteVector{0x11, 0x02}));
+  EXPECT_EQ(take(foreign.read(0, 1)), (ByteVector{0}));
 }
 
 TEST_F(Reference, WhatIsDestroyedLetsGoOfItsConnection) {
@@ -494,12 +494,12 @@ TEST_F(Reference, WindowsAndFastRegistrationServeTheTester) {
   EXPECT_EQ(completion().opcode, "reg_mr");
   connected.stream.says(tagged(0, rkey, fast.at("addr").get<std::uint64_t>(), word("fast")));
   const auto told = take(reference->peer().call("read", {{"mr", fast.at("mr")}, {"length", 4}}));
-  EXPECT_EQ(told.at("octets"), "66617374");
+  EXPECT_EQ(told.at("bytes"), "66617374");
   // Beyond its end: RFC 5041, 7.2.
   connected.stream.says(tagged(0, key, memory->addr() + 140, word("in the window")));
-  const Octets fpdu = connected.stream.next();
+  const ByteVector fpdu = connected.stream.next();
   ASSERT_GE(fpdu.size(), 24U);
-  EXPECT_EQ(Octets(fpdu.begin() + 20, fpdu.begin() + 22), (Octets{0x11, 0x01}));
+  EXPECT_EQ(ByteVector(fpdu.begin() + 20, fpdu.begin() + 22), (ByteVector{0x11, 0x01}));
 }
 
 TEST_F(Reference, ASolicitedSendWakesWhoAskedForIt) {
@@ -535,10 +535,10 @@ TEST_F(Reference, AStateOfErrorTerminatesTheStream) {
   stream.says(send_of(1, some(1)));
   (void)completion();
   ASSERT_TRUE(qp->modify({{"state", "err"}}));
-  const Octets fpdu = stream.next();
+  const ByteVector fpdu = stream.next();
   ASSERT_GE(fpdu.size(), 24U);
   // RFC 5040, 4.8: RDMA, local catastrophic.
-  EXPECT_EQ(Octets(fpdu.begin() + 20, fpdu.begin() + 24), (Octets{0, 0, 0, 0}));
+  EXPECT_EQ(ByteVector(fpdu.begin() + 20, fpdu.begin() + 24), (ByteVector{0, 0, 0, 0}));
   EXPECT_EQ(stream.next(), word("fin"));
 }
 
@@ -558,10 +558,10 @@ TEST_F(Reference, WithoutRfc7306ItsOpcodesAreUnexpected) {
   EXPECT_EQ(take(reference->peer().call("describe", {{"device", device->handle()}})).at("rfc7306"), false);
   auto connected = responder(1);
   connected.stream.says(untagged(8, 0, 1, 0, some(8)));
-  const Octets fpdu = connected.stream.next();
+  const ByteVector fpdu = connected.stream.next();
   ASSERT_GE(fpdu.size(), 24U);
   // RFC 5040, 7.2: RDMA, remote operation error, unexpected opcode.
-  EXPECT_EQ(Octets(fpdu.begin() + 20, fpdu.begin() + 22), (Octets{0x02, 0x06}));
+  EXPECT_EQ(ByteVector(fpdu.begin() + 20, fpdu.begin() + 22), (ByteVector{0x02, 0x06}));
 }
 
 TEST_F(Reference, SegmentsFollowTheSizeThatIsTold) {
@@ -607,7 +607,7 @@ TEST_F(Reference, WishesHoldForQueuePairsMadeFromNowOn) {
   ASSERT_EQ(asked.size(), 20U + 4 + 5);
   EXPECT_EQ(asked[16], 0xd0);         // M, C and S
   EXPECT_EQ(asked[20] & 0xc0, 0xc0);  // A and B
-  (void)connected.stream.next();      // the RTR: an RDMA Write, without octets
+  (void)connected.stream.next();      // the RTR: an RDMA Write, without bytes
   ASSERT_TRUE(take(connected.cm.wait_established(5s)).type == "established");
 }
 
@@ -649,7 +649,7 @@ struct Passage {
   }
 
   tracking::testing::Recorder told;
-  Octets all;
+  ByteVector all;
   int wrong_crcs = 0;
 };
 
@@ -680,12 +680,12 @@ TEST_F(Reference, WhatPassedIsReadAsItWasSaid) {
   EXPECT_FALSE(frames[1].sent);
   EXPECT_EQ(frames[1].frame[47], 0x12);
   EXPECT_EQ(frames[2].frame[47], 0x10);
-  EXPECT_EQ(Octets(frames[1].frame.begin() + 54, frames[1].frame.end()), (Octets{2, 4, 0x05, 0xb4}));
+  EXPECT_EQ(ByteVector(frames[1].frame.begin() + 54, frames[1].frame.end()), (ByteVector{2, 4, 0x05, 0xb4}));
   EXPECT_TRUE(reference->tcp().take_passed().empty());
 }
 
 TEST_F(Reference, RunsAreTheSameEachTime) {
-  Octets runs[2];
+  ByteVector runs[2];
   for (auto& run : runs) {
     listener.reset();
     begin({});
@@ -703,22 +703,22 @@ TEST_F(Reference, MoreThanTheWindowWaitsUntilItIsRead) {
   memory.emplace(take(pd->region(1 << 20, {"local_write", "remote_read"})));
   auto connected = responder(0);
   connected.stream.says(untagged(1, 1, 1, 0, read_header(1 << 20, memory->rkey(), memory->addr())));
-  std::size_t octets = 0;
+  std::size_t bytes = 0;
   ASSERT_TRUE(reference->tcp().pass(reference->tcp().now() + 10 * millisecond));
   // An error in the middle of the response: the Terminate comes behind it. RFC 5040, 7.1 rule 2.
   connected.stream.says(tagged(0, memory->rkey() ^ 0x100, memory->addr(), word("x")));
-  Octets last;
+  ByteVector last;
   for (;;) {
-    const Octets segment = connected.stream.next();
+    const ByteVector segment = connected.stream.next();
     if (segment == word("fin")) break;
     ASSERT_NE(segment, word("nothing"));
     last = segment;
-    octets += segment.size();
+    bytes += segment.size();
   }
-  EXPECT_GT(octets, 1U << 20);
+  EXPECT_GT(bytes, 1U << 20);
   ASSERT_GE(last.size(), 22U);
   EXPECT_EQ(last[3] & 0x0f, 7);
-  EXPECT_EQ(Octets(last.begin() + 20, last.begin() + 22), (Octets{0x11, 0x00}));
+  EXPECT_EQ(ByteVector(last.begin() + 20, last.begin() + 22), (ByteVector{0x11, 0x00}));
 }
 
 TEST_F(Reference, EachFaultLeavesADeviceThatCanBeDriven) {
@@ -736,7 +736,7 @@ TEST_F(Reference, EachFaultLeavesADeviceThatCanBeDriven) {
     post(qp, 4);
     if (cm) (void)cm->accept(qp);
     (void)stream.next();
-    for (const Octets& ulpdu :
+    for (const ByteVector& ulpdu :
          {send_of(1, some(5)), tagged(0, memory->rkey(), memory->addr(), some(9)),
           untagged(1, 1, 1, 0, read_header(7, memory->rkey(), memory->addr())), send_of(9, some(5))})
       if (!stream.tcp->send(stream.fpdu(ulpdu))) break;

@@ -23,9 +23,9 @@ void Rnic::clear_faults() {
   memory_.predictable_keys = false;
 }
 
-device::Result<device::Region*> Rnic::register_region(std::uint32_t pd, std::uint64_t address, std::uint64_t octets,
+device::Result<device::Region*> Rnic::register_region(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
                                                       std::uint32_t rights) {
-  return memory_.register_region(new_handle(), pd, address, octets, address, rights);
+  return memory_.register_region(new_handle(), pd, address, bytes, address, rights);
 }
 
 std::uint32_t Rnic::create_cq(std::uint32_t capacity) {

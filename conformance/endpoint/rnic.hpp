@@ -39,7 +39,7 @@ class Rnic {
   std::uint32_t new_handle() { return next_handle_++; }
   /// A region of the consumer's memory with the rights of device::access; its key is lkey and STag. What is wrong as
   /// Memory tells it.
-  device::Result<device::Region*> register_region(std::uint32_t pd, std::uint64_t address, std::uint64_t octets,
+  device::Result<device::Region*> register_region(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
                                                   std::uint32_t rights);
 
   std::uint32_t create_cq(std::uint32_t capacity);

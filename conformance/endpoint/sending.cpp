@@ -36,8 +36,8 @@ constexpr bool is_of_iwarp(WorkOpcode opcode, bool extensions) {
     default: return extensions && (is_atomic(opcode) || has_immediate(opcode));
   }
 }
-std::uint64_t octets_of(const device::SendRequest& request) {
-  if (request.is_inline) return request.octets.size();
+std::uint64_t bytes_of(const device::SendRequest& request) {
+  if (request.is_inline) return request.bytes.size();
   std::uint64_t sum = 0;
   for (const device::Sge& sge : request.sges) sum += sge.length;
   return sum;
@@ -61,10 +61,10 @@ device::Result<void> Endpoint::post_send(device::SendRequest request) {
   if (asked.opcode == WorkOpcode::read && (asked.is_inline || asked.sges.size() > 1))
     return refuse(EINVAL, "post_send: an RDMA Read has one buffer for its response");
   if (is_atomic(asked.opcode) && (asked.sges.size() != 1 || asked.sges[0].length != 8))
-    return refuse(EINVAL, "post_send: an atomic has one buffer of eight octets for its response");
-  work.length = asked.opcode == WorkOpcode::send_imm ? 0 : octets_of(asked);
+    return refuse(EINVAL, "post_send: an atomic has one buffer of eight bytes for its response");
+  work.length = asked.opcode == WorkOpcode::send_imm ? 0 : bytes_of(asked);
   if (work.length > UINT32_MAX)
-    return refuse(EINVAL, fmt::format("post_send: {} octets: a message has less than 2^32", work.length));
+    return refuse(EINVAL, fmt::format("post_send: {} bytes: a message has less than 2^32", work.length));
   if (asked.opcode == WorkOpcode::write_imm) work.parts = 2;
   if (asked.opcode == WorkOpcode::bind_mw) {
     const device::Window* window = rnic_.memory().window(asked.window);
@@ -89,7 +89,7 @@ std::uint32_t Endpoint::next_msn(std::uint32_t queue) { return msn_[queue]++; }
 void Endpoint::pump(std::size_t most) {
   if (stream_ == StreamState::closed || !sender_) return;
   if (rnic_.is_dead()) fail(machines::iwarp_error::local_catastrophic);
-  while (waiting_octets_ < most && !reset_) {
+  while (waiting_bytes_ < most && !reset_) {
     if (terminate_ && has(terminate_inside_message)) outgoing_.reset();
     if (!outgoing_ && !choose_next()) break;
     emit_piece();
@@ -132,7 +132,7 @@ bool Endpoint::choose_answer() {
     Outgoing out{.operation = RdmapOperation::read_response,
                  .stag = has(response_to_source) ? asked.get<"src_stag">() : asked.get<"sink_stag">(),
                  .to = asked.get<"sink_to">(),
-                 .octets = asked.get<"size">()};
+                 .bytes = asked.get<"size">()};
     out.answer = std::move(answer);
     outgoing_ = std::move(out);
     return true;
@@ -161,12 +161,12 @@ bool Endpoint::answer_atomic(const Answer& answer) {
   else
     value = has(adds_without_carry) ? original ^ data
                                     : machines::fetch_add(original, data, has(ignores_add_mask) ? 0 : mask);
-  std::vector<std::uint8_t> octets(8);
-  std::memcpy(octets.data(), &value, 8);
+  std::vector<std::uint8_t> bytes(8);
+  std::memcpy(bytes.data(), &value, 8);
   if (has(atomics_write_back_late))
-    deferred_.emplace_back(*opened.address, octets);
+    deferred_.emplace_back(*opened.address, bytes);
   else
-    std::ranges::copy(octets, memory.begin());
+    std::ranges::copy(bytes, memory.begin());
   const auto response = Value<RdmapAtomicResponse>()
                             .set<"request_id">(asked.get<"request_id">() ^ (has(changes_request_id) ? 1 : 0))
                             .set<"original">(original);
@@ -227,7 +227,7 @@ bool Endpoint::begin_work(Work& work) {
       (request.opcode == WorkOpcode::write_imm && (work.begun == (immediate_first ? 1U : 2U)))) {
     const auto header = Value<RdmapImmediateData>().set<"data">(request.immediate_data);
     std::vector<std::uint8_t> content(header.bytes().begin(), header.bytes().end());
-    if (has(immediate_of_four_octets)) content.resize(4);
+    if (has(immediate_of_four_bytes)) content.resize(4);
     begin(request.solicited ? RdmapOperation::immediate_data_se : RdmapOperation::immediate_data, 0, std::move(content),
           work.number);
     return true;
@@ -246,14 +246,14 @@ bool Endpoint::begin_work(Work& work) {
 
 void Endpoint::begin(RdmapOperation operation, std::uint32_t queue, std::vector<std::uint8_t> content,
                      std::optional<std::uint64_t> work) {
-  outgoing_ = Outgoing{.operation = operation, .queue = queue, .msn = next_msn(queue), .octets = content.size()};
+  outgoing_ = Outgoing{.operation = operation, .queue = queue, .msn = next_msn(queue), .bytes = content.size()};
   outgoing_->content = std::move(content);
   outgoing_->work = work;
 }
 
 void Endpoint::begin_payload(Work& work, RdmapOperation operation) {
   const bool tagged = rdmap_opcode(operation).tagged;
-  outgoing_ = Outgoing{.operation = operation, .octets = work.length};
+  outgoing_ = Outgoing{.operation = operation, .bytes = work.length};
   if (tagged) {
     outgoing_->stag = work.request.rkey;
     outgoing_->to = work.request.remote_address;
@@ -272,12 +272,12 @@ bool Endpoint::begin_read(Work* work) {
   if (work) requested.work = work->number;
   if (!request.sges.empty()) {
     requested.sges = request.sges;
-    requested.sink = {.stag = request.sges[0].lkey, .to = request.sges[0].address, .octets = request.sges[0].length};
+    requested.sink = {.stag = request.sges[0].lkey, .to = request.sges[0].address, .bytes = request.sges[0].length};
   }
   const auto header = Value<RdmapReadRequest>()
                           .set<"sink_stag">(requested.sink.stag)
                           .set<"sink_to">(requested.sink.to)
-                          .set<"size">(requested.sink.octets)
+                          .set<"size">(requested.sink.bytes)
                           .set<"src_stag">(request.rkey)
                           .set<"src_to">(request.remote_address);
   ++depth_.outstanding;
@@ -318,35 +318,35 @@ device::Status Endpoint::execute_local(const device::SendRequest& request) {
 void Endpoint::emit_piece() {
   Outgoing& out = *outgoing_;
   const bool tagged = rdmap_opcode(out.operation).tagged;
-  machines::DdpPiece piece = machines::next_piece(out.done, out.octets, mulpdu(), tagged);
+  machines::DdpPiece piece = machines::next_piece(out.done, out.bytes, mulpdu(), tagged);
   std::vector<std::uint8_t> payload;
-  if (out.answer && piece.octets != 0) {
+  if (out.answer && piece.bytes != 0) {
     const View<RdmapReadRequest> asked(out.answer->header.data());
     const std::uint64_t from = asked.get<"src_to">() + out.done;
     const auto opened =
-        rnic_.memory().open(accessor(), asked.get<"src_stag">(), from, piece.octets, device::access::remote_read);
-    const Bytes memory = opened.address ? Bytes(rnic_.memory().at(*opened.address, piece.octets)) : Bytes();
+        rnic_.memory().open(accessor(), asked.get<"src_stag">(), from, piece.bytes, device::access::remote_read);
+    const Bytes memory = opened.address ? Bytes(rnic_.memory().at(*opened.address, piece.bytes)) : Bytes();
     if (memory.empty()) {
       const Answer answer = std::move(*out.answer);
       const auto done = static_cast<std::uint32_t>(out.done);
       outgoing_.reset();
-      return fail(machines::protection_error(opened.decision.reason, from, piece.octets),
+      return fail(machines::protection_error(opened.decision.reason, from, piece.bytes),
                   {.segment = answer.segment,
                    .answered = has(terminated_read_stands) ? 0 : done,
                    .request = Bytes(answer.header)});
     }
     payload.assign(memory.begin(), memory.end());
-  } else if (out.request && piece.octets != 0) {
-    if (gather(rnic_.memory(), options_.pd, *out.request, out.done, piece.octets, payload) != device::Status::success) {
+  } else if (out.request && piece.bytes != 0) {
+    if (gather(rnic_.memory(), options_.pd, *out.request, out.done, piece.bytes, payload) != device::Status::success) {
       // The buffer has gone while it was being sent: the message cannot be ended.
       outgoing_.reset();
       return fail(machines::iwarp_error::local_catastrophic);
     }
-  } else if (piece.octets != 0) {
-    const Bytes content = Bytes(out.content).subspan(piece.offset, piece.octets);
+  } else if (piece.bytes != 0) {
+    const Bytes content = Bytes(out.content).subspan(piece.offset, piece.bytes);
     payload.assign(content.begin(), content.end());
   }
-  const bool empty_twice = has(empty_message_twice) && out.octets == 0;
+  const bool empty_twice = has(empty_message_twice) && out.bytes == 0;
   if (empty_twice) {
     machines::DdpPiece first = piece;
     first.last = false;
@@ -360,7 +360,7 @@ void Endpoint::emit_piece() {
     frame_and_send(held_ulpdu_);
     held_ulpdu_.clear();
   }
-  out.done += piece.octets;
+  out.done += piece.bytes;
   if (piece.last) end_message();
 }
 
@@ -400,7 +400,7 @@ std::vector<std::uint8_t> Endpoint::ulpdu_of(const machines::DdpPiece& piece, By
   const auto rdmap =
       Value<Rdmap>().set<"rv">(old ? 0 : agreement_.version).set<"opcode">(static_cast<unsigned>(out.operation));
   std::vector<std::uint8_t> ulpdu;
-  const auto append = [&](Bytes octets) { ulpdu.insert(ulpdu.end(), octets.begin(), octets.end()); };
+  const auto append = [&](Bytes bytes) { ulpdu.insert(ulpdu.end(), bytes.begin(), bytes.end()); };
   append(ddp.bytes());
   append(rdmap.bytes());
   if (tagged)
@@ -421,10 +421,10 @@ void Endpoint::frame_and_send(Bytes ulpdu) {
   const std::uint64_t position = sender_->position();
   if (!sender_->send(fpdu, ulpdu)) return;
   const bool markers = agreement_.send_markers || has(sends_markers_unasked);
-  const std::uint32_t pad = mpa::pad_octets(static_cast<std::uint32_t>(ulpdu.size()));
+  const std::uint32_t pad = mpa::pad_bytes(static_cast<std::uint32_t>(ulpdu.size()));
   bool changed = false;
   if (has(nonzero_pad) && !markers && pad != 0) {
-    std::fill_n(fpdu.end() - mpa::crc_octets - pad, pad, std::uint8_t{1});
+    std::fill_n(fpdu.end() - mpa::crc_bytes - pad, pad, std::uint8_t{1});
     changed = true;
   }
   if (markers) {
@@ -438,17 +438,17 @@ void Endpoint::frame_and_send(Bytes ulpdu) {
       changed = changed || has(marker_points_wrong) || has(markers_point_to_markers);
     }
   }
-  const std::size_t crc_at = fpdu.size() - mpa::crc_octets;
+  const std::size_t crc_at = fpdu.size() - mpa::crc_bytes;
   if (agreement_.crc) {
     const std::size_t from =
-        has(first_marker_uncovered) && markers && MarkerGrid::inside(position) ? mpa::marker_octets : 0;
+        has(first_marker_uncovered) && markers && MarkerGrid::inside(position) ? mpa::marker_bytes : 0;
     const Bytes covered = Bytes(fpdu).first(crc_at).subspan(from);
     if (has(wrong_crc))
       store_be(fpdu.data() + crc_at, 4, __builtin_bswap32(crc32(covered)));
     else if (changed || from != 0)
       store_be(fpdu.data() + crc_at, 4, compute_mpa_crc(covered));
   }
-  waiting_octets_ += fpdu.size();
+  waiting_bytes_ += fpdu.size();
   for (Bytes rest = fpdu; !rest.empty();) {
     const Bytes segment = rest.first(std::min<std::size_t>(rest.size(), std::max(options_.emss, 1U)));
     segments_.emplace_back(segment.begin(), segment.end());
@@ -473,7 +473,7 @@ std::vector<std::uint8_t> Endpoint::terminate_of(machines::IwarpError error,
   if (has(operation_quotes_read) && kind == 0x02 && quotes) with_read();
   if (has(atomic_error_quotes) && kind == 0x01 && opcode == 10) {
     with_read();
-    const Bytes header = cause.segment.subspan(machines::ddp_header_octets(false));
+    const Bytes header = cause.segment.subspan(machines::ddp_header_bytes(false));
     std::copy_n(header.begin(), RdmapReadRequest::size, message.end() - RdmapReadRequest::size);
   }
   if ((has(protection_without_header) && kind == 0x01) ||
@@ -484,12 +484,12 @@ std::vector<std::uint8_t> Endpoint::terminate_of(machines::IwarpError error,
   if (has(mpa_error_with_header) && layer == terminate_layer::llp) message[2] = 0x40;
   if (has(catastrophe_quotes) && kind == 0x00) {
     message[2] = 0xc0;
-    message.resize(Terminate::size + DdpSegmentLength::size + machines::ddp_header_octets(false));
+    message.resize(Terminate::size + DdpSegmentLength::size + machines::ddp_header_bytes(false));
   }
   if (message.size() > 6) {
     if (has(terminate_length_of_payload))
       store_be(message.data() + 4, 2,
-               load_be<2>(message.data() + 4) - machines::ddp_header_octets((message[6] & 0x80) != 0));
+               load_be<2>(message.data() + 4) - machines::ddp_header_bytes((message[6] & 0x80) != 0));
     if (has(terminate_quotes_zeros)) std::fill(message.begin() + 6, message.end(), std::uint8_t{0});
   }
   if (has(terminate_of_no_table)) message[1] = 0x7e;

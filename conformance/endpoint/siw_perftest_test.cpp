@@ -20,7 +20,7 @@ using device::Status;
 using device::WorkOpcode;
 using Type = ConnectionEvent::Type;
 
-constexpr std::uint32_t iterations = 20, octets = 8192;
+constexpr std::uint32_t iterations = 20, bytes = 8192;
 
 /// Where a queue pair and its memory are, all of it big endian. All zeros: before they are.
 struct Whereabouts {
@@ -62,7 +62,7 @@ class Perftest {
     for (const auto until = std::chrono::steady_clock::now() + patience; std::chrono::steady_clock::now() < until;) {
       if (talk.hears(1ms)) {
         const auto one = talk.received();
-        return one ? talk.consumer().at(heard_at, one->octets) : MutableBytes();
+        return one ? talk.consumer().at(heard_at, one->bytes) : MutableBytes();
       }
       if (talk.end().ended()) return {};
       carry();
@@ -79,7 +79,7 @@ class Perftest {
     while (traffic && traffic->hears(1ms)) {
       const auto one = traffic->received();
       if (!one) return;
-      EXPECT_EQ(one->octets, octets);
+      EXPECT_EQ(one->bytes, bytes);
       ++messages;
       // A sender stops when the receiver's queue could be empty: how much came is written into its memory.
       std::ranges::fill(traffic->consumer().at(count_at, 4), 0);
@@ -126,7 +126,7 @@ class SiwPerftest : public Siw, public ::testing::WithParamInterface<Program> {
             "-n",
             std::to_string(iterations),
             "-s",
-            std::to_string(octets),
+            std::to_string(bytes),
             "-p",
             std::to_string(port),
             "-d",
@@ -134,7 +134,7 @@ class SiwPerftest : public Siw, public ::testing::WithParamInterface<Program> {
   }
   static bool sends() { return GetParam().opcode == WorkOpcode::send; }
   static void post_receives(SiwPeer& end) {
-    for (std::uint32_t i = 0; sends() && i < iterations; ++i) end.consumer().receive(i, Perftest::memory_at, octets);
+    for (std::uint32_t i = 0; sends() && i < iterations; ++i) end.consumer().receive(i, Perftest::memory_at, bytes);
   }
 };
 
@@ -166,7 +166,7 @@ TEST_P(SiwPerftest, in_the_guest_as_client_finds_in_us_its_server) {
     auto second = listener.accept(patience);
     ASSERT_TRUE(second) << second.error().message;
     us.traffic = std::make_unique<SiwPeer>(std::move(*second), settings());
-    std::ranges::fill(us.traffic->consumer().at(Perftest::memory_at, octets), 0xa5);
+    std::ranges::fill(us.traffic->consumer().at(Perftest::memory_at, bytes), 0xa5);
     ASSERT_TRUE(us.traffic->end().await(steady_now()));
     ASSERT_EQ(us.traffic->event()->type, Type::request);
     post_receives(*us.traffic);
@@ -176,8 +176,8 @@ TEST_P(SiwPerftest, in_the_guest_as_client_finds_in_us_its_server) {
   expect_success(program);
   ASSERT_TRUE(us.traffic);
   EXPECT_EQ(us.messages, sends() ? iterations : 0);
-  const std::string untouched(octets, '\xa5');
-  const bool written = us.traffic->consumer().text(Perftest::memory_at, octets) != untouched;
+  const std::string untouched(bytes, '\xa5');
+  const bool written = us.traffic->consumer().text(Perftest::memory_at, bytes) != untouched;
   EXPECT_EQ(written, GetParam().opcode != WorkOpcode::read);
   EXPECT_EQ(us.talk.worst, Status::success);
 }
@@ -206,7 +206,7 @@ TEST_P(SiwPerftest, in_the_guest_as_server_finds_in_us_its_client) {
   us.traffic = connected<SiwPeer>(port.host, settings());
   ASSERT_TRUE(us.traffic);
   SiwPeer& traffic = *us.traffic;
-  std::ranges::fill(traffic.consumer().at(Perftest::memory_at, octets), 0xa5);
+  std::ranges::fill(traffic.consumer().at(Perftest::memory_at, bytes), 0xa5);
   ASSERT_FALSE(us.exchange(Whereabouts::size).empty());
   for (int i = 0; i < (sends() ? 4 : 3); ++i) {
     us.tell_memory();
@@ -217,7 +217,7 @@ TEST_P(SiwPerftest, in_the_guest_as_server_finds_in_us_its_client) {
   std::uint64_t last = 0;
   for (std::uint32_t i = 0; i < iterations; ++i) {
     device::SendRequest request{.opcode = GetParam().opcode,
-                                .sges = {traffic.consumer().piece(Perftest::memory_at, octets)}};
+                                .sges = {traffic.consumer().piece(Perftest::memory_at, bytes)}};
     if (!sends()) {
       request.remote_address = us.theirs.address;
       request.rkey = us.theirs.key;
@@ -238,9 +238,9 @@ TEST_P(SiwPerftest, in_the_guest_as_server_finds_in_us_its_client) {
   (void)traffic.until([&] { return traffic.end().ended(); });
   (void)us.talk.until([&] { return us.talk.end().ended(); });
   expect_success(program);
-  std::string expected(octets, '\xa5');
+  std::string expected(bytes, '\xa5');
   if (sends()) expected.replace(0, 4, std::string{static_cast<char>(iterations), 0, 0, 0});  // how much it has received
-  const bool as_it_was = traffic.consumer().text(Perftest::memory_at, octets) == expected;
+  const bool as_it_was = traffic.consumer().text(Perftest::memory_at, bytes) == expected;
   EXPECT_EQ(as_it_was, GetParam().opcode != WorkOpcode::read);
   EXPECT_EQ(traffic.worst, Status::success);
   EXPECT_EQ(us.talk.worst, Status::success);

@@ -18,10 +18,10 @@ using namespace rdmawire::endpoint::testing;
 using ::testing::HasSubstr;
 using Type = ConnectionEvent::Type;
 
-/// What rping tells the other side of its memory: address, key, octets, all of them big endian.
+/// What rping tells the other side of its memory: address, key, bytes, all of them big endian.
 struct Advertisement {
   std::uint64_t address = 0;
-  std::uint32_t key = 0, octets = 0;
+  std::uint32_t key = 0, bytes = 0;
   static constexpr std::uint32_t size = 16;
 };
 
@@ -32,23 +32,23 @@ class Rping : public SiwPeer {
 
   void post_receive() { consumer().receive(0, receive_at, Advertisement::size); }
   void send(const Advertisement& told) {
-    const MutableBytes octets = consumer().at(send_at, Advertisement::size);
-    store_be(octets.data(), 8, told.address);
-    store_be(octets.data() + 8, 4, told.key);
-    store_be(octets.data() + 12, 4, told.octets);
+    const MutableBytes bytes = consumer().at(send_at, Advertisement::size);
+    store_be(bytes.data(), 8, told.address);
+    store_be(bytes.data() + 8, 4, told.key);
+    store_be(bytes.data() + 12, 4, told.bytes);
     post({.opcode = WorkOpcode::send, .sges = {consumer().piece(send_at, Advertisement::size)}});
   }
   Advertisement advertised() {
-    const MutableBytes octets = consumer().at(receive_at, Advertisement::size);
-    return {load_be<8>(octets.data()), static_cast<std::uint32_t>(load_be<4>(octets.data() + 8)),
-            static_cast<std::uint32_t>(load_be<4>(octets.data() + 12))};
+    const MutableBytes bytes = consumer().at(receive_at, Advertisement::size);
+    return {load_be<8>(bytes.data()), static_cast<std::uint32_t>(load_be<4>(bytes.data() + 8)),
+            static_cast<std::uint32_t>(load_be<4>(bytes.data() + 12))};
   }
 
   static constexpr std::uint64_t receive_at = 0, send_at = 64, source_at = 4096, sink_at = 20'000;
 };
 
 constexpr int rounds = 10;
-constexpr std::uint32_t octets = 4000;
+constexpr std::uint32_t bytes = 4000;
 
 struct Negotiation {
   const char* name;
@@ -60,7 +60,7 @@ class SiwNegotiated : public Siw, public ::testing::WithParamInterface<Negotiati
 TEST_P(SiwNegotiated, rping_in_the_guest_as_client_finds_in_us_its_server) {
   auto listener = TcpListener::listen("127.0.0.1").value();
   auto program = start({"rping", "-c", "-v", "-a", "10.0.2.2", "-p", std::to_string(listener.port()), "-C",
-                        std::to_string(rounds), "-S", std::to_string(octets)});
+                        std::to_string(rounds), "-S", std::to_string(bytes)});
   auto stream = listener.accept(patience);
   ASSERT_TRUE(stream) << stream.error().message;
   Rping us(std::move(*stream), siw_settings(GetParam().revision, GetParam().crc));
@@ -83,10 +83,10 @@ TEST_P(SiwNegotiated, rping_in_the_guest_as_client_finds_in_us_its_server) {
   for (int round = 0; round < rounds; ++round) {
     ASSERT_TRUE(us.received());
     const Advertisement source = us.advertised();
-    EXPECT_EQ(source.octets, octets);
+    EXPECT_EQ(source.bytes, bytes);
     us.post_receive();
     const auto read = us.post({.opcode = WorkOpcode::read,
-                               .sges = {us.consumer().piece(Rping::sink_at, source.octets)},
+                               .sges = {us.consumer().piece(Rping::sink_at, source.bytes)},
                                .remote_address = source.address,
                                .rkey = source.key});
     ASSERT_TRUE(us.sent(read));
@@ -96,7 +96,7 @@ TEST_P(SiwNegotiated, rping_in_the_guest_as_client_finds_in_us_its_server) {
     const Advertisement sink = us.advertised();
     us.post_receive();
     us.post({.opcode = WorkOpcode::write,
-             .sges = {us.consumer().piece(Rping::sink_at, sink.octets)},
+             .sges = {us.consumer().piece(Rping::sink_at, sink.bytes)},
              .remote_address = sink.address,
              .rkey = sink.key});
     us.send({});
@@ -119,7 +119,7 @@ TEST_P(SiwNegotiated, rping_in_the_guest_as_server_finds_in_us_its_client) {
     GTEST_SKIP() << "revision 1 tells no depths, and rping's server ends at its first read (seen with siw of 6.1)";
   const auto port = guest().tcp_ports().at(0);
   auto program = start({"rping", "-s", "-v", "-a", "10.0.2.15", "-p", std::to_string(port.guest), "-C",
-                        std::to_string(rounds), "-S", std::to_string(octets)});
+                        std::to_string(rounds), "-S", std::to_string(bytes)});
   const auto us = connected<Rping>(port.host, siw_settings(GetParam().revision, GetParam().crc));
   ASSERT_TRUE(us);
   EXPECT_EQ(us->end().agreement().crc, GetParam().crc);
@@ -128,17 +128,17 @@ TEST_P(SiwNegotiated, rping_in_the_guest_as_server_finds_in_us_its_client) {
   bool nudged = false;
   for (int round = 0; round < rounds; ++round) {
     std::string ping = "rdma-ping-" + std::to_string(round) + ": ";
-    ping.resize(octets - 1, static_cast<char>('A' + round));
+    ping.resize(bytes - 1, static_cast<char>('A' + round));
     ping.push_back('\0');  // rping writes back what is before it
     memory.fill(Rping::source_at, ping);
-    us->send({memory.buffer + Rping::source_at, memory.stag, octets});
+    us->send({memory.buffer + Rping::source_at, memory.stag, bytes});
     nudged = (round == 0 && nudge(*us)) || nudged;
     ASSERT_TRUE(us->received()) << (nudged ? "not even behind an RDMA Write" : "");  // it has read the source
     us->post_receive();
-    us->send({memory.buffer + Rping::sink_at, memory.stag, octets});
+    us->send({memory.buffer + Rping::sink_at, memory.stag, bytes});
     ASSERT_TRUE(us->received());  // it has written the sink
     us->post_receive();
-    EXPECT_TRUE(memory.text(Rping::sink_at, octets) == ping) << round;
+    EXPECT_TRUE(memory.text(Rping::sink_at, bytes) == ping) << round;
   }
   us->end().disconnect();
   std::optional<ConnectionEvent> last;

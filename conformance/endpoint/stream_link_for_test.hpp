@@ -16,7 +16,7 @@ class StreamLink {
  public:
   StreamLink(Endpoint& initiator, Endpoint& responder) : ends_{&initiator, &responder} {}
 
-  /// How many octets of what waits arrive at once; by default all of them.
+  /// How many bytes of what waits arrive at once; by default all of them.
   std::function<std::size_t(std::size_t)> piece = [](std::size_t waiting) { return waiting; };
   std::int64_t now = 0;
   std::int64_t delay = 1000;
@@ -24,7 +24,7 @@ class StreamLink {
   std::function<void(int from, Bytes segment, bool fin, bool reset)> heard = [](int, Bytes, bool, bool) {};
   /// What each end sent.
   std::vector<std::uint8_t> sent[2];
-  std::vector<std::size_t> segments[2];  ///< octets of each
+  std::vector<std::size_t> segments[2];  ///< bytes of each
 
   /// Until nothing moves any more but timers.
   void run() {
@@ -66,9 +66,9 @@ class StreamLink {
       return true;
     }
     while (!way.empty()) {
-      const std::size_t octets = std::clamp<std::size_t>(piece(way.size()), 1, way.size());
-      const std::vector<std::uint8_t> arriving(way.begin(), way.begin() + static_cast<std::ptrdiff_t>(octets));
-      way.erase(way.begin(), way.begin() + static_cast<std::ptrdiff_t>(octets));
+      const std::size_t bytes = std::clamp<std::size_t>(piece(way.size()), 1, way.size());
+      const std::vector<std::uint8_t> arriving(way.begin(), way.begin() + static_cast<std::ptrdiff_t>(bytes));
+      way.erase(way.begin(), way.begin() + static_cast<std::ptrdiff_t>(bytes));
       to.received(arriving, now);
     }
     if (output.fin) to.peer_closed(now);
@@ -95,7 +95,7 @@ struct Consumer {
   std::uint32_t pd = 0, cq = 0;
   std::uint64_t buffer = 0;
   std::uint32_t stag = 0, region = 0;
-  static constexpr std::uint32_t octets = 64 << 10;
+  static constexpr std::uint32_t bytes = 64 << 10;
   std::unique_ptr<Endpoint> end;
 
   [[nodiscard]] device::Sge piece(std::uint64_t offset, std::uint32_t length) const {
@@ -125,8 +125,8 @@ struct Consumer {
   void begin(const machines::MpaSettings& mpa, std::uint32_t emss) {
     pd = rnic.alloc_pd();
     cq = rnic.create_cq(256);
-    buffer = *rnic.memory().allocate(octets);
-    device::Region* made = *rnic.register_region(pd, buffer, octets, all_rights);
+    buffer = *rnic.memory().allocate(bytes);
+    device::Region* made = *rnic.register_region(pd, buffer, bytes, all_rights);
     stag = made->key;
     region = made->handle;
     EndpointOptions options{.pd = pd, .send_cq = cq, .receive_cq = cq};

@@ -85,17 +85,17 @@ device::Result<TcpStream> TcpStream::connect(const std::string& address, std::ui
 
 TcpStream::Arrival TcpStream::receive() {
   Arrival arrival;
-  arrival.octets.resize(64 << 10);
-  const ssize_t got = ::recv(socket_.get(), arrival.octets.data(), arrival.octets.size(), 0);
+  arrival.bytes.resize(64 << 10);
+  const ssize_t got = ::recv(socket_.get(), arrival.bytes.data(), arrival.bytes.size(), 0);
   const int error = errno;
-  arrival.octets.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  arrival.bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   arrival.closed = got == 0;
   arrival.lost = got < 0 && !would_block(error);
   return arrival;
 }
 
-std::optional<std::size_t> TcpStream::send(Bytes octets) {
-  const ssize_t sent = ::send(socket_.get(), octets.data(), octets.size(), MSG_NOSIGNAL);
+std::optional<std::size_t> TcpStream::send(Bytes bytes) {
+  const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   if (sent >= 0) return static_cast<std::size_t>(sent);
   if (would_block(errno)) return 0;
   return std::nullopt;
@@ -110,10 +110,10 @@ void TcpStream::reset() {
 }
 
 std::uint32_t TcpStream::emss() const {
-  int octets = 0;
-  socklen_t length = sizeof octets;
-  if (::getsockopt(socket_.get(), IPPROTO_TCP, TCP_MAXSEG, &octets, &length) != 0 || octets <= 0) return 536;
-  return static_cast<std::uint32_t>(octets);
+  int bytes = 0;
+  socklen_t length = sizeof bytes;
+  if (::getsockopt(socket_.get(), IPPROTO_TCP, TCP_MAXSEG, &bytes, &length) != 0 || bytes <= 0) return 536;
+  return static_cast<std::uint32_t>(bytes);
 }
 
 device::Result<TcpListener> TcpListener::listen(const std::string& address, std::uint16_t port) {
@@ -177,14 +177,14 @@ bool TcpDriver::write() {
 bool TcpDriver::read() {
   if (received_end_) return false;
   const TcpStream::Arrival arrival = stream_.receive();
-  if (!arrival.octets.empty()) endpoint_.received(arrival.octets, steady_now());
+  if (!arrival.bytes.empty()) endpoint_.received(arrival.bytes, steady_now());
   if (arrival.closed) endpoint_.peer_closed(steady_now());
   if (arrival.lost) {
     endpoint_.lost(steady_now());
     sent_end_ = true;
   }
   received_end_ = arrival.closed || arrival.lost;
-  return received_end_ || !arrival.octets.empty();
+  return received_end_ || !arrival.bytes.empty();
 }
 
 bool TcpDriver::step(Milliseconds wait) {

@@ -1,5 +1,5 @@
 #pragma once
-/// TCP for endpoints: non-blocking sockets of the kernel, and what moves octets and time between them and an endpoint.
+/// TCP for endpoints: non-blocking sockets of the kernel, and what moves bytes and time between them and an endpoint.
 /// A kernel's socket does not promise that segments end where they were asked to.
 
 #include <chrono>
@@ -21,15 +21,15 @@ class TcpStream {
                                            std::chrono::milliseconds patience = std::chrono::seconds(10));
 
   struct Arrival {
-    std::vector<std::uint8_t> octets;
-    bool closed = false;  ///< the other end's FIN, behind the octets
+    std::vector<std::uint8_t> bytes;
+    bool closed = false;  ///< the other end's FIN, behind the bytes
     bool lost = false;    ///< reset, or timed out
   };
   /// What has arrived; nothing of it: nothing has.
   Arrival receive();
-  /// The octets that the socket took; less than all: it is full, wait until it is writable. Nothing: the connection is
+  /// The bytes that the socket took; less than all: it is full, wait until it is writable. Nothing: the connection is
   /// lost.
-  std::optional<std::size_t> send(Bytes octets);
+  std::optional<std::size_t> send(Bytes bytes);
   /// Sends a FIN behind what was sent.
   void close_half();
   /// Sends a reset.
@@ -63,7 +63,7 @@ class TcpDriver {
  public:
   TcpDriver(Endpoint& endpoint, TcpStream& stream) : endpoint_(endpoint), stream_(stream) {}
 
-  /// Moves octets until `done` says so, checked whenever something has moved; false: `patience` ran out first, or
+  /// Moves bytes until `done` says so, checked whenever something has moved; false: `patience` ran out first, or
   /// the connection is over on both sides.
   bool run(const std::function<bool()>& done, std::chrono::milliseconds patience);
   /// Once, waiting for at most `wait`; true: something has moved.

@@ -82,7 +82,7 @@ TEST(TcpStream, CarriesTwoEndpoints) {
     EXPECT_TRUE(on.a.text(piece, piece) == std::string(piece, 'x'));
     std::vector<device::Completion> received;
     ASSERT_TRUE(on.until([&] { return !(received = on.b.poll()).empty(); }));
-    EXPECT_EQ(received[0].octets, 5U);
+    EXPECT_EQ(received[0].bytes, 5U);
 
     on.a.end->disconnect();
     ASSERT_EQ(on.event(on.b)->type, Type::peer_closed);

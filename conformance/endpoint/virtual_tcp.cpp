@@ -44,19 +44,19 @@ class VirtualTcp::Connection final : public replay::TcpConnection {
     host_.told();
   }
 
-  WireResult<void> send(Bytes octets) override {
+  WireResult<void> send(Bytes bytes) override {
     const std::lock_guard lock(host_.mutex_);
     if (auto usable = check(); !usable) return usable;
     Link& link = *host_.find(link_);
     if (link.tester_fin) return down("our half is closed");
-    return send_all(link, octets);
+    return send_all(link, bytes);
   }
-  WireResult<void> send_behind_fin(Bytes octets) override {
+  WireResult<void> send_behind_fin(Bytes bytes) override {
     const std::lock_guard lock(host_.mutex_);
     if (auto usable = check(); !usable) return usable;
     Link& link = *host_.find(link_);
     if (!link.tester_fin) return down("our half is open");
-    return send_all(link, octets);
+    return send_all(link, bytes);
   }
   WireResult<void> close_half() override {
     const std::lock_guard lock(host_.mutex_);
@@ -84,7 +84,7 @@ class VirtualTcp::Connection final : public replay::TcpConnection {
       if (!link.inbox.empty()) {
         TcpArrival arrival = std::move(link.inbox.front());
         link.inbox.pop_front();
-        link.unread -= arrival.octets.size();
+        link.unread -= arrival.bytes.size();
         host_.settle();  // there is room for more
         host_.told();
         return arrival;
@@ -101,9 +101,9 @@ class VirtualTcp::Connection final : public replay::TcpConnection {
 
  private:
   [[nodiscard]] std::uint32_t mss() const { return host_.options_.device_mss; }
-  WireResult<void> send_all(Link& link, Bytes octets) {
-    for (; !octets.empty() && !link.tester_over; octets = octets.subspan(std::min<std::size_t>(octets.size(), mss()))) {
-      host_.send(link, false, What::octets, octets.first(std::min<std::size_t>(octets.size(), mss())));
+  WireResult<void> send_all(Link& link, Bytes bytes) {
+    for (; !bytes.empty() && !link.tester_over; bytes = bytes.subspan(std::min<std::size_t>(bytes.size(), mss()))) {
+      host_.send(link, false, What::bytes, bytes.first(std::min<std::size_t>(bytes.size(), mss())));
       host_.let_arrive();
     }
     host_.told();
@@ -183,18 +183,18 @@ void VirtualTcp::keep(bool to_tester, const TcpFrame& frame) {
   passed_.emplace(time, PassedFrame{time, !to_tester, numbered.encode()});
 }
 
-void VirtualTcp::send(Link& link, bool to_tester, What what, Bytes octets) {
+void VirtualTcp::send(Link& link, bool to_tester, What what, Bytes bytes) {
   TcpFrame frame = frame_of(link, to_tester);
   frame.syn = what == What::syn || what == What::syn_ack;
   frame.fin = what == What::fin;
   frame.rst = what == What::reset;
-  frame.payload = octets;
+  frame.payload = bytes;
   if (frame.syn) frame.mss = static_cast<std::uint16_t>(to_tester ? options_.device_mss : std::min(link.mss, 65'535U));
   keep(to_tester, frame);
   (to_tester ? link.device_next : link.tester_next) += frame.length();
   if (what == What::fin) (to_tester ? link.device_fin : link.tester_fin) = true;
-  if (to_tester) link.unread += octets.size();
-  flying_.emplace(now_ + options_.delay, Flying{link.id, to_tester, what, {octets.begin(), octets.end()}});
+  if (to_tester) link.unread += bytes.size();
+  flying_.emplace(now_ + options_.delay, Flying{link.id, to_tester, what, {bytes.begin(), bytes.end()}});
 }
 
 void VirtualTcp::acknowledge(Link& link, bool to_tester) { keep(to_tester, frame_of(link, to_tester)); }
@@ -274,10 +274,10 @@ void VirtualTcp::arrive_at_tester(Link& link, const Flying& flying) {
       listener->second.waiting.push_back(link.id);
       return;
     }
-    case What::octets:
-      link.tester_heard += static_cast<std::uint32_t>(flying.octets.size());
+    case What::bytes:
+      link.tester_heard += static_cast<std::uint32_t>(flying.bytes.size());
       acknowledge(link, false);
-      link.inbox.push_back({TcpArrival::Kind::octets, now_, flying.octets});
+      link.inbox.push_back({TcpArrival::Kind::bytes, now_, flying.bytes});
       return;
     case What::fin:
       ++link.tester_heard;
@@ -311,10 +311,10 @@ void VirtualTcp::arrive_at_device(Link& link, const Flying& flying) {
       link.device_open = true;
       link.stream = device_.connected(link.device.port, link.tester, link.mss);
       return;
-    case What::octets:
-      link.device_heard += static_cast<std::uint32_t>(flying.octets.size());
+    case What::bytes:
+      link.device_heard += static_cast<std::uint32_t>(flying.bytes.size());
       acknowledge(link, true);
-      return device_.received(*link.stream, flying.octets);
+      return device_.received(*link.stream, flying.bytes);
     case What::fin:
       ++link.device_heard;
       acknowledge(link, true);
@@ -364,7 +364,7 @@ void VirtualTcp::settle() {
       const Output output =
           device_.take(*link.stream, options_.window > link.unread ? options_.window - link.unread : 0);
       if (output.empty()) break;
-      for (const auto& segment : output.segments) send(link, true, What::octets, segment);
+      for (const auto& segment : output.segments) send(link, true, What::bytes, segment);
       if (output.fin) send(link, true, What::fin);
       if (output.reset) reset_by_device(link);
     }

@@ -32,7 +32,7 @@ class TcpUser {
   /// The time from now on; it only goes on.
   virtual void passed(std::int64_t now) = 0;
   [[nodiscard]] virtual bool listens(std::uint16_t port) const = 0;
-  /// Somebody has connected to a port. `emss`: octets that each of its segments may have.
+  /// Somebody has connected to a port. `emss`: bytes that each of its segments may have.
   virtual std::uint32_t connected(std::uint16_t port, const replay::TcpAddress& from, std::uint32_t emss) = 0;
   struct Wanted {
     std::uint32_t stream = 0;
@@ -43,10 +43,10 @@ class TcpUser {
   virtual std::optional<Wanted> next_wanted() = 0;
   /// What became of it: `error` is one of Linux's numbers, or 0.
   virtual void answered(std::uint32_t stream, int error, std::uint32_t emss) = 0;
-  virtual void received(std::uint32_t stream, Bytes octets) = 0;
+  virtual void received(std::uint32_t stream, Bytes bytes) = 0;
   virtual void peer_closed(std::uint32_t stream) = 0;
   virtual void lost(std::uint32_t stream) = 0;
-  /// What it sends now, about `most` octets of it.
+  /// What it sends now, about `most` bytes of it.
   virtual Output take(std::uint32_t stream, std::size_t most) = 0;
   /// Nothing will be heard of it any more.
   virtual void forgotten(std::uint32_t stream) = 0;
@@ -62,7 +62,7 @@ class VirtualTcp final : public replay::TcpHost {
     replay::IpAddress device = replay::IpAddress::v4(0x0a000001);  ///< 10.0.0.1
     std::int64_t delay = 1000;                                     ///< nanoseconds on the way, in each direction
     std::uint32_t device_mss = 1460;                               ///< that the device's SYN announces
-    std::uint32_t window = 65'535;  ///< octets of the device's that the tester has not read: more are not sent
+    std::uint32_t window = 65'535;  ///< bytes of the device's that the tester has not read: more are not sent
   };
   static constexpr std::size_t most_frames = 1U << 18;  ///< that passed and were not taken; others are not kept
 
@@ -112,14 +112,14 @@ class VirtualTcp final : public replay::TcpHost {
     bool tester_over = false, device_over = false;     ///< it was reset, as each knows
     bool taken = false;                                ///< the tester has an object of it
     std::deque<replay::TcpArrival> inbox;
-    std::size_t unread = 0;  ///< octets on their way to the tester, or in its inbox
+    std::size_t unread = 0;  ///< bytes on their way to the tester, or in its inbox
   };
-  enum class What : std::uint8_t { syn, syn_ack, established, octets, fin, reset };
+  enum class What : std::uint8_t { syn, syn_ack, established, bytes, fin, reset };
   struct Flying {
     std::uint32_t link = 0;
     bool to_tester = false;
-    What what = What::octets;
-    std::vector<std::uint8_t> octets;
+    What what = What::bytes;
+    std::vector<std::uint8_t> bytes;
   };
   struct Listener {
     replay::TcpOptions options;
@@ -128,7 +128,7 @@ class VirtualTcp final : public replay::TcpHost {
 
   Link& new_link();
   Link* find(std::uint32_t id);
-  void send(Link& link, bool to_tester, What what, Bytes octets = {});
+  void send(Link& link, bool to_tester, What what, Bytes bytes = {});
   void acknowledge(Link& link, bool to_tester);
   void keep(bool to_tester, const replay::TcpFrame& frame);
   [[nodiscard]] replay::TcpFrame frame_of(const Link& link, bool to_tester) const;

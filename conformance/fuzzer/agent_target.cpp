@@ -74,7 +74,7 @@ std::vector<device::Completion> AgentTarget::completions(std::size_t least, std:
     device::Completion completion;
     completion.id = one.value("wr_id", std::uint64_t{0});
     completion.status = static_cast<device::Status>(one.value("status_number", 0U));
-    completion.octets = one.value("byte_len", 0U);
+    completion.bytes = one.value("byte_len", 0U);
     for (const auto& opcode : names::completion_opcode)
       if (opcode.name == one.value("opcode", ""))
         completion.opcode = static_cast<device::CompletionOpcode>(opcode.value);

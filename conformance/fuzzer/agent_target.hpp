@@ -26,7 +26,7 @@ class AgentTarget : public Target {
   std::optional<std::string> gone() override;
   std::vector<std::string> complaints() override;
   std::optional<std::string> revive() override;
-  Bytes memory() override { return lost_ ? Bytes() : memory_->octets(); }
+  Bytes memory() override { return lost_ ? Bytes() : memory_->bytes(); }
 
  protected:
   /// Of regions with all rights.

@@ -79,7 +79,7 @@ constexpr About about[] = {
     {Concern::memory_safety, "mpa.receiver.enhanced.too-short"},
     {Concern::memory_safety, "rdmap.requester.response.*"},
     {Concern::memory_safety, "rdmap.responder.read.offset"},
-    {Concern::memory_safety, "rdmap.responder.read.trailing-octets"},
+    {Concern::memory_safety, "rdmap.responder.read.trailing-bytes"},
     {Concern::memory_safety, "rdmap.receiver.immediate.length"},
     {Concern::memory_safety, "rdmap.responder.atomic.misaligned"},
     {Concern::authorisation, "ddp.data-sink.access.*"},

@@ -12,7 +12,7 @@
 namespace rdmawire::fuzzer {
 
 enum class Concern : std::uint8_t {
-  memory_safety,  ///< octets land where they must not, or that must not, or twice
+  memory_safety,  ///< bytes land where they must not, or that must not, or twice
   authorisation,  ///< somebody does what keys, rights, partitions or addresses do not allow
   state,          ///< a packet or a call has an effect that the state does not allow, or none where it does
 };

@@ -30,7 +30,7 @@ void fill(const HeaderInfo& header, std::span<const Said> said, std::uint8_t* at
 
 void fill_address(const HeaderInfo& header, std::string_view name, const device::Gid& gid, std::uint8_t* at) {
   if (const auto field = std::ranges::find(header.fields, name, &Field::name); field != header.fields.end())
-    std::ranges::copy(gid.octets, at + field->bit / 8);
+    std::ranges::copy(gid.bytes, at + field->bit / 8);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ device::Port tester_port(const device::Port& device) {
   device::Port port;
   port.mac = {2, 0, 0, 0, 0, 9};
   Gid global = device.gids[5].gid;
-  global.octets[15] = 9;
+  global.bytes[15] = 9;
   port.gids = {{Gid::ipv4(0x0a000009), GidType::roce_v2},
                {global, GidType::roce_v2},
                {Gid::ipv4(0x0a000009), GidType::roce_v1},
@@ -46,7 +46,7 @@ std::vector<std::uint8_t> FrameMaker::plain(const Step& step, const KnownObjects
   std::uint8_t from = over_ipv4;
   if (bases.ipv6 || way == Way::ipv6) {
     to = port_.gids[over_ipv6].gid;
-    to.octets[15] = 1;
+    to.bytes[15] = 1;
     from = over_ipv6;
   } else if (bases.roce_v1 != (way == Way::other_version)) {
     from = over_v1;
@@ -128,7 +128,7 @@ void FrameMaker::make(const Step& step, const KnownObjects& objects, const Bases
 }
 
 bool apply(std::span<const Mutation> mutations, std::vector<std::uint8_t>& frame, Bytes before) {
-  constexpr std::size_t icrc_octets = 4, link_octets = 14;
+  constexpr std::size_t icrc_bytes = 4, link_bytes = 14;
   HeaderStack stack;
   decode(stack, frame, LinkType::ethernet, static_cast<std::uint32_t>(frame.size()));
   bool mends_icrc = true, mends_sum = true, changed = false;
@@ -167,20 +167,20 @@ bool apply(std::span<const Mutation> mutations, std::vector<std::uint8_t>& frame
       case Kind::truncate:
       case Kind::extend:
       case Kind::splice: {
-        if (frame.size() < link_octets + icrc_octets) break;
-        const std::size_t end = frame.size() - icrc_octets;
+        if (frame.size() < link_bytes + icrc_bytes) break;
+        const std::size_t end = frame.size() - icrc_bytes;
         if (mutation.kind == Kind::extend) {
           frame.insert(frame.begin() + static_cast<std::ptrdiff_t>(end), static_cast<std::size_t>(value % 4096), 0xa5);
         } else if (mutation.kind == Kind::truncate) {
-          const std::size_t gone = std::min<std::size_t>(value % 4096, end - link_octets);
+          const std::size_t gone = std::min<std::size_t>(value % 4096, end - link_bytes);
           frame.erase(frame.begin() + static_cast<std::ptrdiff_t>(end - gone),
                       frame.begin() + static_cast<std::ptrdiff_t>(end));
-        } else if (before.size() > link_octets + icrc_octets) {
-          const Bytes tail = before.first(before.size() - icrc_octets);
-          const std::size_t count = std::min<std::size_t>(value % 4096, tail.size() - link_octets);
+        } else if (before.size() > link_bytes + icrc_bytes) {
+          const Bytes tail = before.first(before.size() - icrc_bytes);
+          const std::size_t count = std::min<std::size_t>(value % 4096, tail.size() - link_bytes);
           frame.resize(end);
           frame.insert(frame.end(), tail.end() - static_cast<std::ptrdiff_t>(count), tail.end());
-          frame.resize(frame.size() + icrc_octets);
+          frame.resize(frame.size() + icrc_bytes);
         }
         changed = true;
         break;
@@ -189,21 +189,21 @@ bool apply(std::span<const Mutation> mutations, std::vector<std::uint8_t>& frame
   }
   if (mends_sum)
     if (const Layer* ip = stack.find(info<Ipv4>); ip && ip->offset + Ipv4::size <= frame.size()) {
-      const std::size_t octets = std::min<std::size_t>((frame[ip->offset] & 15U) * 4U, frame.size() - ip->offset);
+      const std::size_t bytes = std::min<std::size_t>((frame[ip->offset] & 15U) * 4U, frame.size() - ip->offset);
       store_be(frame.data() + ip->offset + 10, 2, 0);
       store_be(frame.data() + ip->offset + 10, 2,
-               internet_checksum(Bytes(frame).subspan(ip->offset, std::max<std::size_t>(octets, Ipv4::size))));
+               internet_checksum(Bytes(frame).subspan(ip->offset, std::max<std::size_t>(bytes, Ipv4::size))));
     }
   const bool roce = stack.wire == Wire::roce_v1 || stack.wire == Wire::roce_v2;
   const std::size_t behind = roce ? stack.layers()[stack.transport].offset + 12U : 0;
-  if (roce && frame.size() >= behind + icrc_octets) {
-    const auto end = static_cast<std::uint32_t>(frame.size() - icrc_octets);
+  if (roce && frame.size() >= behind + icrc_bytes) {
+    const auto end = static_cast<std::uint32_t>(frame.size() - icrc_bytes);
     stack.bytes = frame;
     if (changed && mends_icrc) store_icrc(frame.data() + end, compute_icrc(stack, end));
     store_be(frame.data() + end, 4, static_cast<std::uint32_t>(load_be(frame.data() + end, 4)) ^ icrc_xor);
   }
   if (cut > 0)
-    frame.resize(frame.size() - std::min(cut, frame.size() - std::min<std::size_t>(frame.size(), link_octets)));
+    frame.resize(frame.size() - std::min(cut, frame.size() - std::min<std::size_t>(frame.size(), link_bytes)));
   return true;
 }
 

@@ -81,7 +81,7 @@ TEST(Fuzzer, NamesTheRuleThatAFaultLikeItBreaks) {
   EXPECT_THAT(to_text(session, "x"), testing::HasSubstr("the reference device with bounds-off-by-one\n"));
 }
 
-/// A sound device that a WRITE of nothing which brings octets ends, as it does rxe of Linux 6.1.
+/// A sound device that a WRITE of nothing which brings bytes ends, as it does rxe of Linux 6.1.
 class Mortal final : public Target {
  public:
   explicit Mortal(std::uint64_t restarts) : restarts_(restarts) {}

@@ -21,11 +21,11 @@ struct Said {
   int opcode = -1;  ///< RDMAP's
   bool last = true;
   machines::IwarpError error{};  ///< of a Terminate
-  std::size_t octets = 0;
+  std::size_t bytes = 0;
 };
 
 Said said_by(Bytes segment) {
-  Said said{.octets = segment.size()};
+  Said said{.bytes = segment.size()};
   if (segment.size() >= MpaFrame::size && segment[0] == 'M' && segment[1] == 'P') {
     said.setup = true;
     said.request = MpaFrame::is_request(segment.data());
@@ -33,15 +33,15 @@ Said said_by(Bytes segment) {
     return said;
   }
   // A marker may stand in front; its first half is zero, and no FPDU of a device's is so short.
-  if (segment.size() > mpa::marker_octets && segment[0] == 0 && segment[1] == 0)
-    segment = segment.subspan(mpa::marker_octets);
+  if (segment.size() > mpa::marker_bytes && segment[0] == 0 && segment[1] == 0)
+    segment = segment.subspan(mpa::marker_bytes);
   if (segment.size() < Fpdu::size) return said;
   const Bytes ulpdu = segment.subspan(Fpdu::size);
   const auto header = machines::read_segment(ulpdu);
   if (!header) return said;
   said.opcode = static_cast<int>(machines::operation_of(header->control));
   said.last = header->last;
-  const Bytes payload = ulpdu.subspan(machines::ddp_header_octets(header->tagged));
+  const Bytes payload = ulpdu.subspan(machines::ddp_header_bytes(header->tagged));
   if (said.opcode == static_cast<int>(RdmapOperation::terminate) && payload.size() >= Terminate::size) {
     const View<Terminate> told(payload.data());
     said.error = {static_cast<std::uint8_t>(told.get<"layer">()), static_cast<std::uint8_t>(told.get<"etype">()),
@@ -126,7 +126,7 @@ std::string summary_of_stream(Bytes segment) {
   const Said said = said_by(segment);
   if (said.setup)
     return fmt::format("MPA {} Frame{}", said.request ? "Request" : "Reply", said.rejects ? " that rejects" : "");
-  if (said.opcode < 0) return fmt::format("{} octets", said.octets);
+  if (said.opcode < 0) return fmt::format("{} bytes", said.bytes);
   const RdmapOpcode& op = rdmap_opcode(static_cast<std::uint8_t>(said.opcode));
   std::string text = op.known ? std::string(op.name) : fmt::format("opcode {}", said.opcode);
   if (said.opcode == static_cast<int>(RdmapOperation::terminate))
@@ -225,8 +225,8 @@ std::optional<Alarm> IwarpShadow::judge(const Step& step, const Outcome& actual,
 void IwarpShadow::exchanged(std::size_t step, const Outcome& actual, std::vector<Exchanged>& frames) {
   const Step& made = *step_;
   const auto at = static_cast<std::size_t>(made.at);
-  const auto said = [&](Bytes octets, bool fin, bool reset) {
-    frames_.segment(at, true, octets, fin, reset, step, began_ + 10, frames);
+  const auto said = [&](Bytes bytes, bool fin, bool reset) {
+    frames_.segment(at, true, bytes, fin, reset, step, began_ + 10, frames);
   };
   const bool asks = made.number == 1;
   if (made.kind == StepKind::connect) frames_.connect(at, asks, step, began_, frames);

@@ -32,7 +32,7 @@ Script script_of(const std::string& steps) {
 }
 const std::string connected = R"({"do":"connect","length":1024,"depth":4,"count":4,"own_depth":4},)";
 
-/// The TCP segments with octets that a script sends after its first step, at a sound endpoint.
+/// The TCP segments with bytes that a script sends after its first step, at a sound endpoint.
 std::vector<std::vector<std::uint8_t>> said(const std::string& steps) {
   const auto target = reference_endpoint_target({});
   std::vector<std::vector<std::uint8_t>> segments;
@@ -161,7 +161,7 @@ TEST(FuzzerOfIwarp, FpdusAreDroppedDoubledHeldBackDividedAndJoined) {
   EXPECT_EQ(said(send + R"(,"mutations":[{"do":"join"}]},)" + send + "}").at(0).size(), 2 * whole);
   const auto swapped = said(send + R"(,"mutations":[{"do":"hold"}]},)" + send + R"(,"msn":1})");
   ASSERT_EQ(swapped.size(), 2U);
-  EXPECT_EQ(swapped[0][15], 2);  // the MSN's last octet
+  EXPECT_EQ(swapped[0][15], 2);  // the MSN's last byte
   EXPECT_EQ(swapped[1][15], 1);
 }
 
@@ -169,15 +169,15 @@ TEST(FuzzerOfIwarp, EveryFieldOfTheTablesIsChangedInTime) {
   for (const std::string text : {R"({"do":"segment","opcode":1,"length":8})", R"({"do":"segment","opcode":10})",
                                  R"({"do":"segment","opcode":0,"payload":8})", R"({"do":"setup","flags":4})"}) {
     const Step step = parse_step(text, Family::iwarp).value();
-    const auto octets = StreamTester().plain(step, {}, {});
+    const auto bytes = StreamTester().plain(step, {}, {});
     HeaderStack stack;
-    decode_stream(stack, octets);
+    decode_stream(stack, bytes);
     Chance chance(1);
     std::set<const Field*> changed;
-    for (int i = 0; i < 10'000; ++i) changed.insert(change_of_field(chance, octets, stack.layers()).field);
+    for (int i = 0; i < 10'000; ++i) changed.insert(change_of_field(chance, bytes, stack.layers()).field);
     for (const Layer& layer : stack.layers())
       for (const Field& field : layer.header->fields)
-        EXPECT_TRUE(changed.contains(&field) || !field.is_number() || !field.present_in(octets.data() + layer.offset))
+        EXPECT_TRUE(changed.contains(&field) || !field.is_number() || !field.present_in(bytes.data() + layer.offset))
             << layer.header->name << "." << field.name;
   }
 }
@@ -190,17 +190,17 @@ TEST(FuzzerOfIwarp, TheFramesOfAScriptAreAConversationOfTcp) {
       {"do":"post","opcode":5,"length":32},{"do":"segment","opcode":2,"payload":32},{"do":"fin"})"),
                                *target, true);
   EXPECT_FALSE(replayed.alarm);
-  std::uint64_t handshake = 0, device_octets = 0;
+  std::uint64_t handshake = 0, device_bytes = 0;
   for (const Exchanged& one : replayed.frames) {
     const HeaderStack stack = decode(one.frame);
     ASSERT_FALSE(stack.layers().empty());
     const auto tcp = stack.get<Tcp>();
     ASSERT_TRUE(tcp);
     handshake += tcp->get<"syn">();
-    if (!one.sent) device_octets += one.frame.size() - 54;
+    if (!one.sent) device_bytes += one.frame.size() - 54;
   }
   EXPECT_EQ(handshake, 2U);
-  EXPECT_GT(device_octets, 700U);
+  EXPECT_GT(device_bytes, 700U);
 }
 
 TEST(FuzzerOfIwarp, TheDevicesOwnReadsAreAnswered) {
@@ -218,7 +218,7 @@ TEST(FuzzerOfIwarp, TheDevicesOwnReadsAreAnswered) {
   }
   ASSERT_EQ(outcome.completions.size(), 1U);
   EXPECT_EQ(outcome.completions[0].status, device::Status::success);
-  EXPECT_EQ(outcome.completions[0].octets, 32U);
+  EXPECT_EQ(outcome.completions[0].bytes, 32U);
 }
 
 TEST(FuzzerOfIwarp, OneSeedIsOneSession) {

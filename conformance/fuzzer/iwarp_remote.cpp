@@ -125,7 +125,7 @@ class IwarpRemoteTarget final : public AgentTarget {
     place = {};
   }
 
-  /// The next receive request, of one octet at least, as the shadow has it.
+  /// The next receive request, of one byte at least, as the shadow has it.
   json receive(const Step& step) { return memory_->receive(++received_, std::max<std::int64_t>(step.length, 1)); }
 
   /// The consumer's next event of the connection, or of one that is asked for.
@@ -241,12 +241,12 @@ class IwarpRemoteTarget final : public AgentTarget {
           arrival = std::move(*received);
         }
         if (!arrival) break;
-        if (arrival->kind == replay::TcpArrival::Kind::octets) {
+        if (arrival->kind == replay::TcpArrival::Kind::bytes) {
           if (due > 0) --due;
-          const std::vector<std::vector<std::uint8_t>> one{arrival->octets};
+          const std::vector<std::vector<std::uint8_t>> one{arrival->bytes};
           const std::vector<std::uint8_t> stream{static_cast<std::uint8_t>(which)};
           tester_.heard(one, stream, {places_[0].markers, places_[1].markers});
-          outcome.frames.push_back(std::move(arrival->octets));
+          outcome.frames.push_back(std::move(arrival->bytes));
           outcome.streams.push_back(static_cast<std::uint8_t>(which));
           continue;
         }

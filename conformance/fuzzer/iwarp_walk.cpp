@@ -21,12 +21,12 @@ std::int64_t code(RdmapOperation operation) { return static_cast<std::int64_t>(o
 RdmapOperation operation_of(const Step& step) { return static_cast<RdmapOperation>(step.opcode & 15); }
 std::int64_t key_of(Key key) { return static_cast<std::int64_t>(key); }
 
-std::int64_t octets_of(std::int64_t key) {
+std::int64_t bytes_of(std::int64_t key) {
   switch (static_cast<Key>(key)) {
-    case Key::read_only: return layout::read_only.octets;
+    case Key::read_only: return layout::read_only.bytes;
     case Key::window:
     case Key::window_elsewhere:
-    case Key::window_1: return layout::window_octets;
+    case Key::window_1: return layout::window_bytes;
     default: return layout::page;
   }
 }
@@ -102,8 +102,8 @@ Step IwarpWalk::connect(std::int64_t at) {
 }
 
 /// A place in the memory of the step's key.
-void IwarpWalk::place(Step& step, std::int64_t octets) {
-  const std::int64_t room = std::max<std::int64_t>(octets_of(step.key) - octets, 0);
+void IwarpWalk::place(Step& step, std::int64_t bytes) {
+  const std::int64_t room = std::max<std::int64_t>(bytes_of(step.key) - bytes, 0);
   step.offset = static_cast<std::int64_t>(chance_.below(static_cast<std::uint64_t>(room) + 1)) & ~std::int64_t{7};
   if (chance_.one_in(6)) step.offset = room;
 }
@@ -197,7 +197,7 @@ Step IwarpWalk::answer(const StreamTester::Request& oldest, std::int64_t at) {
     return step;
   }
   step.opcode = code(RdmapOperation::read_response);
-  const std::int64_t left = std::int64_t{oldest.octets} - oldest.received;
+  const std::int64_t left = std::int64_t{oldest.bytes} - oldest.received;
   step.payload = std::clamp<std::int64_t>(left, 0, 1200);
   if (left > 1 && chance_.one_in(3))
     step.payload =
@@ -236,7 +236,7 @@ Step IwarpWalk::verbs(std::int64_t at) {
     case 3:
     case 4:
       step.kind = StepKind::fast_register;
-      step.length = layout::fast.octets;
+      step.length = layout::fast.bytes;
       step.rights = all_rights | access::local_write;
       step.immediate = static_cast<std::int64_t>(chance_.below(256));
       break;
@@ -245,7 +245,7 @@ Step IwarpWalk::verbs(std::int64_t at) {
       step.kind = StepKind::bind;
       step.number = static_cast<std::int64_t>(chance_.below(3));
       if (step.number < 2) step.at = step.number;
-      step.length = layout::window_octets;
+      step.length = layout::window_bytes;
       step.rights = access::remote_read;
       step.immediate = static_cast<std::int64_t>(chance_.below(256));
       break;
@@ -384,7 +384,7 @@ void IwarpWalk::lie(Step& step) {
   const RdmapOpcode& op = rdmap_opcode(static_cast<std::uint8_t>(step.opcode & 15));
   const bool names_memory = op.tagged || operation_of(step) == RdmapOperation::read_request ||
                             operation_of(step) == RdmapOperation::atomic_request;
-  const std::int64_t octets = operation_of(step) == RdmapOperation::read_request ? step.length
+  const std::int64_t bytes = operation_of(step) == RdmapOperation::read_request ? step.length
                               : op.tagged                                        ? step.payload
                                                                                  : 8;
   switch (chance_.below(14)) {
@@ -407,17 +407,17 @@ void IwarpWalk::lie(Step& step) {
         break;
       }
       step.key = static_cast<std::int64_t>(chance_.below(keys));
-      if (step.offset + octets > octets_of(step.key) && chance_.one_in(2)) step.offset = 0;
+      if (step.offset + bytes > bytes_of(step.key) && chance_.one_in(2)) step.offset = 0;
       break;
     case 7:
     case 8: {
-      const std::int64_t room = octets_of(step.key);
+      const std::int64_t room = bytes_of(step.key);
       if (!names_memory) {
         step.payload = chance_.of(std::array<std::int64_t, 7>{0, 1, 17, 1023, 1024, 1025, 1400});
         break;
       }
-      step.offset = chance_.of(std::array<std::int64_t, 10>{room - octets, room - octets + 1, room - 1, room, -1, -8, 4,
-                                                            step.offset + 4, step.offset + 1, -octets});
+      step.offset = chance_.of(std::array<std::int64_t, 10>{room - bytes, room - bytes + 1, room - 1, room, -1, -8, 4,
+                                                            step.offset + 4, step.offset + 1, -bytes});
       // So that the end wraps around 2^64.
       if (chance_.one_in(4))
         step.offset =
@@ -448,11 +448,11 @@ void IwarpWalk::lie(Step& step) {
 }
 
 void IwarpWalk::change_fields(Step& step, const IwarpWorld& shadow, const StreamTester& tester) {
-  const auto octets = tester.plain(step, shadow.objects(), shadow.bases(step.at));
+  const auto bytes = tester.plain(step, shadow.objects(), shadow.bases(step.at));
   HeaderStack stack;
-  decode_stream(stack, octets);
+  decode_stream(stack, bytes);
   if (stack.layers().empty()) return;
-  Mutation mutation = change_of_field(chance_, octets, stack.layers());
+  Mutation mutation = change_of_field(chance_, bytes, stack.layers());
   if (mutation.kind == Mutation::Kind::bad_icrc) mutation.kind = Mutation::Kind::bad_crc;
   step.mutations.push_back(mutation);
   if (step.kind == StepKind::segment && chance_.one_in(10))
@@ -530,7 +530,7 @@ Step IwarpWalk::plain(const IwarpWorld& shadow, const StreamTester& tester) {
   if (const endpoint::Endpoint* of = shadow.endpoint(0);
       !of || !machines::takes_fpdus(of->phase()) || of->stream() != StreamState::operating)
     return {.kind = StepKind::connect, .length = 1024, .depth = 4, .count = 4, .own_depth = 4};
-  // An FPDU that would be good at the beginning of the stream, with octets changed.
+  // An FPDU that would be good at the beginning of the stream, with bytes changed.
   static constexpr auto known = [] {
     std::array<std::int64_t, 16> all{};
     for (std::int64_t i = 0; i < 16; ++i) all[static_cast<std::size_t>(i)] = i;

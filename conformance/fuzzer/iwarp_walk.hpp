@@ -43,7 +43,7 @@ class IwarpWalk {
   Step verbs(std::int64_t at);
   Step misuse(std::int64_t at);
   Step more(std::int64_t at);
-  void place(Step& step, std::int64_t octets);
+  void place(Step& step, std::int64_t bytes);
   void lie(Step& step);
   void lie_of_setup(Step& step);
   void change_fields(Step& step, const IwarpWorld& shadow, const StreamTester& tester);

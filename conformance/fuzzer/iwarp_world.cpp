@@ -43,12 +43,12 @@ std::string text_of(const ConnectionEvent& event) {
   using Type = ConnectionEvent::Type;
   switch (event.type) {
     case Type::request:
-      return fmt::format("request, revision {}, {} octets of private data, IRD {}, ORD {}", event.revision,
+      return fmt::format("request, revision {}, {} bytes of private data, IRD {}, ORD {}", event.revision,
                          event.private_data.size(), event.ird, event.ord);
     case Type::established:
-      return fmt::format("established, {} octets of private data, IRD {}, ORD {}", event.private_data.size(), event.ird,
+      return fmt::format("established, {} bytes of private data, IRD {}, ORD {}", event.private_data.size(), event.ird,
                          event.ord);
-    case Type::rejected: return fmt::format("rejected, {} octets of private data", event.private_data.size());
+    case Type::rejected: return fmt::format("rejected, {} bytes of private data", event.private_data.size());
     case Type::failed: return "set-up failed";
     case Type::peer_closed: return "the other end closed";
     case Type::error:
@@ -91,9 +91,9 @@ IwarpWorld::IwarpWorld(std::uint64_t seed, const endpoint::Faults& faults, std::
   fill_memory(memory.at(memory_.buffer, layout::size));
   memory_.register_regions(
       all_rights, [&](layout::Range range, std::uint32_t rights, bool foreign) -> const device::Region& {
-        return **rnic_.register_region(foreign ? other_pd_ : pd_, memory_.buffer + range.offset, range.octets, rights);
+        return **rnic_.register_region(foreign ? other_pd_ : pd_, memory_.buffer + range.offset, range.bytes, rights);
       });
-  memory_.regions[5] = (*memory.allocate_region(rnic_.new_handle(), pd_, layout::fast.octets))->handle;
+  memory_.regions[5] = (*memory.allocate_region(rnic_.new_handle(), pd_, layout::fast.bytes))->handle;
   for (std::size_t i = 0; i < memory_.windows.size(); ++i)
     memory_.windows[i] = (*memory.allocate_window(rnic_.new_handle(), pd_, i == 2 ? 1 : 2))->handle;
   objects_.memory[static_cast<std::size_t>(Key::unknown)] = {0x5a5a5a5a, memory_.buffer + layout::everything.offset};
@@ -124,10 +124,10 @@ StreamBases IwarpWorld::bases(std::int64_t at) const {
   return bases;
 }
 
-void IwarpWorld::receive(std::int64_t at, std::int64_t octets, Outcome& outcome) {
+void IwarpWorld::receive(std::int64_t at, std::int64_t bytes, Outcome& outcome) {
   // A device that does not tell here whether it takes requests without elements gets none.
-  if (settings_) octets = std::max<std::int64_t>(octets, 1);
-  const device::Sge place = memory_.receive(received_++, octets);
+  if (settings_) bytes = std::max<std::int64_t>(bytes, 1);
+  const device::Sge place = memory_.receive(received_++, bytes);
   auto& endpoint = endpoints_[static_cast<std::size_t>(at)];
   if (!endpoint) return outcome.results.push_back(EINVAL);
   device::ReceiveRequest request{.id = 500 + received_};
@@ -186,7 +186,7 @@ void IwarpWorld::post_work(const Step& step, Outcome& outcome) {
   tell(outcome, endpoint->post_send(std::move(asked)));
 }
 
-/// Takes what a stream has to say, or about so many octets of it.
+/// Takes what a stream has to say, or about so many bytes of it.
 void IwarpWorld::settle(std::size_t at, Outcome& outcome, std::size_t most) {
   Endpoint* endpoint = endpoints_[at].get();
   if (!endpoint) return;

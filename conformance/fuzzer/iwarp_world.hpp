@@ -40,7 +40,7 @@ class IwarpWorld {
 
  private:
   void connect(const Step& step, std::span<const std::vector<std::uint8_t>> segments, Outcome& outcome);
-  void receive(std::int64_t at, std::int64_t octets, Outcome& outcome);
+  void receive(std::int64_t at, std::int64_t bytes, Outcome& outcome);
   void post(const Step& step, Outcome& outcome);
   void post_work(const Step& step, Outcome& outcome);
   void settle(std::size_t at, Outcome& outcome, std::size_t most = 0);

@@ -35,13 +35,13 @@ std::string_view name_of_place(std::uint64_t offset) {
   return "no region";
 }
 
-std::string octets_at(Bytes memory, std::size_t offset) {
+std::string bytes_at(Bytes memory, std::size_t offset) {
   std::string text;
   for (std::size_t i = offset; i < std::min(offset + 8, memory.size()); ++i) text += fmt::format("{:02x}", memory[i]);
   return text;
 }
 
-/// The first octet that differs, one that nobody may write before others.
+/// The first byte that differs, one that nobody may write before others.
 std::optional<Alarm> judge_memory(Bytes expected, Bytes actual) {
   if (actual.size() != expected.size() || std::memcmp(actual.data(), expected.data(), actual.size()) == 0)
     return std::nullopt;
@@ -56,8 +56,8 @@ std::optional<Alarm> judge_memory(Bytes expected, Bytes actual) {
   const std::string_view place = name_of_place(*first);
   const bool open = is_writable(*first);
   Alarm alarm{.oracle = open ? Oracle::memory : Oracle::protection};
-  alarm.expected = fmt::format("{}: octets {} at {:#x}", place, octets_at(expected, *first), *first);
-  alarm.actual = fmt::format("octets {}", octets_at(actual, *first));
+  alarm.expected = fmt::format("{}: bytes {} at {:#x}", place, bytes_at(expected, *first), *first);
+  alarm.actual = fmt::format("bytes {}", bytes_at(actual, *first));
   alarm.signature = fmt::format("{} changed", place);
   return alarm;
 }
@@ -169,8 +169,8 @@ Outcome without_flushed(const Outcome& outcome) {
 
 std::optional<Alarm> judge_completions(const Outcome& expected, const Outcome& actual, const Tolerance& tolerance) {
   const auto text = [](const device::Completion& c) {
-    return fmt::format("completion of {}, status {}, opcode {}, {} octets", c.id, static_cast<int>(c.status),
-                       static_cast<int>(c.opcode), c.octets);
+    return fmt::format("completion of {}, status {}, opcode {}, {} bytes", c.id, static_cast<int>(c.status),
+                       static_cast<int>(c.opcode), c.bytes);
   };
   const std::size_t count = std::max(expected.completions.size(), actual.completions.size());
   for (std::size_t i = 0; i < count; ++i) {
@@ -179,13 +179,13 @@ std::optional<Alarm> judge_completions(const Outcome& expected, const Outcome& a
       const device::Completion &a = expected.completions[i], &b = actual.completions[i];
       const bool good = a.status == device::Status::success;
       const bool received = a.opcode >= device::CompletionOpcode::receive;
-      // Octets of what was sent are not told for certain.
+      // Bytes of what was sent are not told for certain.
       const bool counted = received || a.opcode == device::CompletionOpcode::read;
-      const bool same_octets = !counted || a.octets == b.octets;
+      const bool same_bytes = !counted || a.bytes == b.bytes;
       const bool same_immediate =
           !received || (a.has_immediate == b.has_immediate && (!a.has_immediate || a.immediate == b.immediate));
       const bool alike = a.id == b.id && good == (b.status == device::Status::success) &&
-                         (!good || (a.opcode == b.opcode && same_octets && same_immediate));
+                         (!good || (a.opcode == b.opcode && same_bytes && same_immediate));
       if (tolerance.exact ? a == b : alike) continue;
     }
     const auto kind = [&](const Outcome& of) {

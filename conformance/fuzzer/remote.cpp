@@ -37,7 +37,7 @@ constexpr auto completion_time = std::chrono::milliseconds(40);  // for those th
 constexpr std::size_t most_recent = 8;
 constexpr std::size_t type_1 = 2;  // of the windows; the others are of type 2
 
-Gid gid_of(const std::array<std::uint8_t, 16>& octets) { return {octets}; }
+Gid gid_of(const std::array<std::uint8_t, 16>& bytes) { return {bytes}; }
 
 class RemoteTarget final : public AgentTarget {
  public:
@@ -194,8 +194,8 @@ class RemoteTarget final : public AgentTarget {
     port.mac = path.tester_mac;
     const Gid own = gid_of(path.tester_address), its = gid_of(path.device_address);
     Gid other = own, elsewhere = its;
-    other.octets[15] ^= 1;
-    elsewhere.octets[15] ^= 0x55;
+    other.bytes[15] ^= 1;
+    elsewhere.bytes[15] ^= 0x55;
     port.gids = {{own, GidType::roce_v2}, {own, GidType::roce_v2}, {own, GidType::roce_v1}, {other, GidType::roce_v2}};
     port.learn(its, path.device_mac);
     port.learn(elsewhere, path.device_mac);
@@ -269,11 +269,11 @@ class RemoteTarget final : public AgentTarget {
 
   /// Where others may write they may have, by a connection that the reference device does not have.
   void shield(Bytes expected) {
-    const Bytes octets = AgentTarget::memory();
-    shielded_.assign(octets.begin(), octets.end());
+    const Bytes bytes = AgentTarget::memory();
+    shielded_.assign(bytes.begin(), bytes.end());
     if (shielded_.size() != expected.size()) return;
     for (const layout::Range& range : layout::writable)
-      std::ranges::copy(expected.subspan(range.offset, range.octets),
+      std::ranges::copy(expected.subspan(range.offset, range.bytes),
                         shielded_.begin() + static_cast<std::ptrdiff_t>(range.offset));
   }
 

@@ -105,7 +105,7 @@ TEST(RemoteFuzzer, FindsARequesterThatSendsSomethingElse) {
             "answer: post: UD SEND Only: deth.qkey");
   const std::string again = R"(,{"do":"post","opcode":2,"length":300},{"do":"answer","opcode":17,"syndrome":96})";
   EXPECT_EQ(alarm_of(rc + again), "");
-  EXPECT_EQ(alarm_of(rc + again, {"retransmits-other-octets"}), "answer: answer: RC SEND First: payload");
+  EXPECT_EQ(alarm_of(rc + again, {"retransmits-other-bytes"}), "answer: answer: RC SEND First: payload");
 }
 
 TEST(RemoteFuzzer, WhatWasReceivedIsComparedWithItsImmediate) {
@@ -181,7 +181,7 @@ TEST(RemoteFuzzer, ACommunicationManagerThatIsNotReachedDoesNotAnswer) {
   port.gids = {{own, device::GidType::roce_v2}};
   port.learn(its, device.path.device_mac);
   device::Gid nobody = its;
-  nobody.octets[15] ^= 0x55;
+  nobody.bytes[15] ^= 0x55;
   port.learn(nobody, device.path.device_mac);
   const FrameMaker reaches(port, {its, its}), misses(port, {nobody, nobody});
   for (const FrameMaker* maker : {&reaches, &misses}) {

@@ -39,17 +39,17 @@ constexpr Place places[] = {
 constexpr std::size_t receives_at = 5, local_at = 6;
 constexpr std::uint64_t first_receive = 500;  // identifiers count from here
 
-std::vector<std::uint8_t> octets_of(const std::string& hex) {
-  std::vector<std::uint8_t> octets(hex.size() / 2);
+std::vector<std::uint8_t> bytes_of(const std::string& hex) {
+  std::vector<std::uint8_t> bytes(hex.size() / 2);
   const auto digit = [](char c) { return static_cast<std::uint8_t>(c <= '9' ? c - '0' : (c | 32) - 'a' + 10); };
-  for (std::size_t i = 0; i < octets.size(); ++i)
-    octets[i] = static_cast<std::uint8_t>(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
-  return octets;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::uint8_t>(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
+  return bytes;
 }
 
-std::string hex_of(Bytes octets) {
+std::string hex_of(Bytes bytes) {
   std::string hex;
-  for (const std::uint8_t octet : octets) hex += fmt::format("{:02x}", octet);
+  for (const std::uint8_t byte : bytes) hex += fmt::format("{:02x}", byte);
   return hex;
 }
 
@@ -75,7 +75,7 @@ void RemoteMemory::make(std::uint32_t pd, std::uint32_t other_pd, std::uint32_t 
     if (handles_[i] != 0) ask("destroy", {{"object", handles_[i]}}, lost);
     const json made = ask("register",
                           {{"pd", place.elsewhere ? other_pd : pd},
-                           {"length", place.range.octets},
+                           {"length", place.range.bytes},
                            {"access", names::names_of_bits(names::access, rights)}},
                           lost);
     handles_[i] = made.value("mr", 0U);
@@ -96,7 +96,7 @@ void RemoteMemory::fill(std::optional<std::string>& lost) {
   for (std::size_t i = 0; i < regions; ++i)
     if (auto number = peer_->send(
             "write", {{"mr", handles_[i]},
-                      {"octets", hex_of(Bytes(arena_).subspan(places[i].range.offset, places[i].range.octets))}}))
+                      {"bytes", hex_of(Bytes(arena_).subspan(places[i].range.offset, places[i].range.bytes))}}))
       numbers[i] = *number;
   for (const auto& number : numbers)
     if (number) (void)collect("write", *number, lost);
@@ -120,22 +120,22 @@ void RemoteMemory::look(Bytes expected, std::optional<std::string>& lost) {
     const layout::Range range = places[i].range;
     const auto told = collect("checksum", *numbers[i], lost);
     if (!told) continue;
-    if (told->value("crc32", 0U) == crc32(expected.subspan(range.offset, range.octets))) continue;
-    const auto octets = octets_of(ask("read", {{"mr", handles_[i]}}, lost).value("octets", ""));
-    if (octets.size() == range.octets)
-      std::ranges::copy(octets, arena_.begin() + static_cast<std::ptrdiff_t>(range.offset));
+    if (told->value("crc32", 0U) == crc32(expected.subspan(range.offset, range.bytes))) continue;
+    const auto bytes = bytes_of(ask("read", {{"mr", handles_[i]}}, lost).value("bytes", ""));
+    if (bytes.size() == range.bytes)
+      std::ranges::copy(bytes, arena_.begin() + static_cast<std::ptrdiff_t>(range.offset));
   }
   for (NetworkHeader& header : headers_) {
-    const auto here = std::span(arena_).subspan(header.offset, network_octets);
-    const auto was = expected.subspan(header.offset, network_octets);
-    constexpr std::size_t half = network_octets - ipv4_octets;
-    if (!header.there && std::ranges::equal(std::span(header.octets).subspan(half), here.subspan(half))) {
-      std::ranges::copy(here, header.octets.begin());
+    const auto here = std::span(arena_).subspan(header.offset, network_bytes);
+    const auto was = expected.subspan(header.offset, network_bytes);
+    constexpr std::size_t half = network_bytes - ipv4_bytes;
+    if (!header.there && std::ranges::equal(std::span(header.bytes).subspan(half), here.subspan(half))) {
+      std::ranges::copy(here, header.bytes.begin());
       header.there = true;
     }
     // Later messages may lie over a part of it.
-    for (std::size_t i = 0; header.there && i < network_octets; ++i)
-      if (here[i] == header.octets[i]) here[i] = was[i];
+    for (std::size_t i = 0; header.there && i < network_bytes; ++i)
+      if (here[i] == header.bytes[i]) here[i] = was[i];
   }
 }
 
@@ -148,14 +148,14 @@ void RemoteMemory::expect_network_header(std::uint64_t id, std::span<const std::
     const Layer* ip = stack.find(info<Ipv4>);
     if (!ip) continue;
     NetworkHeader header{offset, {}};
-    std::copy_n(frame.begin() + ip->offset, ipv4_octets, header.octets.begin() + (network_octets - ipv4_octets));
+    std::copy_n(frame.begin() + ip->offset, ipv4_bytes, header.bytes.begin() + (network_bytes - ipv4_bytes));
     headers_.push_back(header);
   }
 }
 
-json RemoteMemory::receive(std::uint32_t number, std::int64_t octets) {
-  constexpr std::uint64_t each = layout::receives.octets / 8;
-  const auto length = std::min<std::uint64_t>(static_cast<std::uint64_t>(octets), layout::receives.octets);
+json RemoteMemory::receive(std::uint32_t number, std::int64_t bytes) {
+  constexpr std::uint64_t each = layout::receives.bytes / 8;
+  const auto length = std::min<std::uint64_t>(static_cast<std::uint64_t>(bytes), layout::receives.bytes);
   const std::uint64_t place = length > each ? 0 : each * ((number - 1) % 8);
   json sges = json::array();
   if (length > 0) sges.push_back({{"mr", handles_[receives_at]}, {"offset", place}, {"length", length}});
@@ -169,8 +169,8 @@ std::uint32_t RemoteMemory::handle(Key key) const {
   return key == Key::unknown || place == std::end(places) ? 0 : handles_[static_cast<std::size_t>(place - places)];
 }
 
-json RemoteMemory::local(std::int64_t offset, std::int64_t octets) const {
-  return {{"mr", handles_[local_at]}, {"offset", offset}, {"length", octets}};
+json RemoteMemory::local(std::int64_t offset, std::int64_t bytes) const {
+  return {{"mr", handles_[local_at]}, {"offset", offset}, {"length", bytes}};
 }
 
 }  // namespace rdmawire::fuzzer

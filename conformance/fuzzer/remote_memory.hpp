@@ -30,26 +30,26 @@ class RemoteMemory {
   void fill(std::optional<std::string>& lost);
   /// Learns what it holds, beside what it should.
   void look(Bytes expected, std::optional<std::string>& lost);
-  [[nodiscard]] Bytes octets() const { return arena_; }
+  [[nodiscard]] Bytes bytes() const { return arena_; }
 
   /// The receive request of that number, in the place and with the identifier that a world gives it.
-  nlohmann::json receive(std::uint32_t number, std::int64_t octets);
-  /// A datagram came to the receive request with that identifier: the second half of the 40 octets before it is to be
+  nlohmann::json receive(std::uint32_t number, std::int64_t bytes);
+  /// A datagram came to the receive request with that identifier: the second half of the 40 bytes before it is to be
   /// the IPv4 header of one of these frames, whose addresses are not the reference's; of the first half nothing is
-  /// promised (A17.4.5.2). Where it is, octets() has the reference's.
+  /// promised (A17.4.5.2). Where it is, bytes() has the reference's.
   void expect_network_header(std::uint64_t id, std::span<const std::vector<std::uint8_t>> frames);
   /// The handle of what that key opens; 0: of none.
   [[nodiscard]] std::uint32_t handle(Key key) const;
-  /// Octets of the device's own memory, which it sends from and reads into.
-  [[nodiscard]] nlohmann::json local(std::int64_t offset, std::int64_t octets) const;
+  /// Bytes of the device's own memory, which it sends from and reads into.
+  [[nodiscard]] nlohmann::json local(std::int64_t offset, std::int64_t bytes) const;
 
  private:
   static constexpr std::size_t regions = 7;
-  static constexpr std::size_t network_octets = 40, ipv4_octets = 20;
+  static constexpr std::size_t network_bytes = 40, ipv4_bytes = 20;
   /// Where a datagram lies, and what stands before it.
   struct NetworkHeader {
     std::size_t offset;
-    std::array<std::uint8_t, network_octets> octets;
+    std::array<std::uint8_t, network_bytes> bytes;
     bool there = false;  ///< it was found as it is to be; before that its first half is not known
   };
   /// The answer to a command that was sent; nothing: why is in `lost`.

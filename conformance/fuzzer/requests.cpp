@@ -47,9 +47,9 @@ bool is_rest_of(const HeaderStack& read, const HeaderStack& actual) {
   const std::int32_t packets = Psn(actual.get<Bth>()->get<"psn">()) - Psn(read.get<Bth>()->get<"psn">());
   const auto length = static_cast<std::uint32_t>(a->get<"length">());
   if (packets <= 0 || static_cast<std::uint32_t>(packets) >= machines::psns_of_read(length, mtu)) return false;
-  const std::uint64_t octets = std::uint64_t{mtu} * static_cast<std::uint32_t>(packets);
-  return b->get<"va">() == a->get<"va">() + octets && b->get<"rkey">() == a->get<"rkey">() &&
-         b->get<"length">() == length - octets;
+  const std::uint64_t bytes = std::uint64_t{mtu} * static_cast<std::uint32_t>(packets);
+  return b->get<"va">() == a->get<"va">() + bytes && b->get<"rkey">() == a->get<"rkey">() &&
+         b->get<"length">() == length - bytes;
 }
 
 std::string text_of(const HeaderStack& stack) {

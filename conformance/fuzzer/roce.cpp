@@ -54,7 +54,7 @@ Step RoceShadow::plain() {
             .depth = 4,
             .count = 4,
             .retries = 2};
-  // A packet that would be good at the beginning of the connection, with octets behind Ethernet's header changed.
+  // A packet that would be good at the beginning of the connection, with bytes behind Ethernet's header changed.
   static const std::vector<std::int64_t> known = [] {
     std::vector<std::int64_t> all;
     for (const Opcode& op : opcodes)

@@ -1,5 +1,5 @@
 #pragma once
-/// What of the specification a device broke in a conversation, where its octets alone show it.
+/// What of the specification a device broke in a conversation, where its bytes alone show it.
 
 #include <deque>
 #include <span>

@@ -14,7 +14,7 @@ nlohmann::ordered_json saved(const Statistics& statistics);
 /// With both of its scripts; without its frames, which another run of the script gives.
 nlohmann::ordered_json saved(const Finding& finding);
 
-/// The file's octets as an object. An error: they are none, or one that is nested deeper than any that was saved.
+/// The file's bytes as an object. An error: they are none, or one that is nested deeper than any that was saved.
 tl::expected<nlohmann::json, std::string> parse_saved(const std::string& text);
 /// What of the counts is there; the others are 0. An error: what is no count.
 tl::expected<Statistics, std::string> saved_statistics(const nlohmann::json& json);

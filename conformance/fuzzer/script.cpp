@@ -125,7 +125,7 @@ Step read_step(const nlohmann::json& json, Family family) {
   if (step.at < 0 || step.at > 1) throw Wrong{"at is 0 or 1"};
   if (step.key < 0 || step.key >= static_cast<std::int64_t>(keys)) throw Wrong{"there is no such key"};
   if (step.way < 0 || step.way >= static_cast<std::int64_t>(ways)) throw Wrong{"there is no such way"};
-  if (step.payload < 0 || step.payload > 8192) throw Wrong{"payload is of 0 to 8192 octets"};
+  if (step.payload < 0 || step.payload > 8192) throw Wrong{"payload is of 0 to 8192 bytes"};
   if (step.count < 0 || step.count > 64) throw Wrong{"count is of 0 to 64"};
   if (step.nanoseconds < 0 || step.nanoseconds > 10'000'000'000) throw Wrong{"nanoseconds are at most ten seconds"};
   return step;

@@ -53,7 +53,7 @@ enum class StepKind : std::uint8_t {
 inline constexpr std::size_t step_kinds = static_cast<std::size_t>(StepKind::disconnect) + 1;
 std::string_view to_string(StepKind kind);
 bool belongs_to(StepKind kind, Family family);
-/// Whether the step is one by which frames are sent to the device; of iWARP there are none, but octets.
+/// Whether the step is one by which frames are sent to the device; of iWARP there are none, but bytes.
 constexpr bool is_packet(StepKind kind) {
   return kind == StepKind::request || kind == StepKind::answer || kind == StepKind::cm;
 }
@@ -84,19 +84,19 @@ struct Mutation {
     bad_icrc,    ///< the ICRC is not the right one: `value` is xored to it
     bad_sum,     ///< the IPv4 checksum is not made good
     stale_icrc,  ///< the ICRC stays as it was before fields were changed
-    truncate,    ///< the last `value` octets before the ICRC are left out
-    extend,      ///< `value` octets come before the ICRC
-    cut,         ///< the frame ends `value` octets sooner, without ICRC
+    truncate,    ///< the last `value` bytes before the ICRC are left out
+    extend,      ///< `value` bytes come before the ICRC
+    cut,         ///< the frame ends `value` bytes sooner, without ICRC
     duplicate,   ///< it is sent twice
     drop,        ///< it is not sent
     hold,        ///< it is sent behind the next step's
-    splice,      ///< it ends as the frame before it did: `value` octets of that
-    // Of iWARP, where the last octets are those of the ULPDU, and the CRC is made good for what the FPDU then holds
+    splice,      ///< it ends as the frame before it did: `value` bytes of that
+    // Of iWARP, where the last bytes are those of the ULPDU, and the CRC is made good for what the FPDU then holds
     bad_crc,    ///< the CRC is not the right one: `value` is xored to it
     stale_crc,  ///< the CRC stays as it was before fields were changed
-    pad,        ///< the pad's octets are `value`
+    pad,        ///< the pad's bytes are `value`
     marker,     ///< `value` is added to the FPDUPTR of the last marker
-    split,      ///< the TCP segment ends behind `value` octets, and the rest follows
+    split,      ///< the TCP segment ends behind `value` bytes, and the rest follows
     join,       ///< what comes next is in the same TCP segment
   };
   static constexpr std::size_t kinds = static_cast<std::size_t>(Kind::join) + 1;
@@ -118,11 +118,11 @@ struct Step {
   std::int64_t psn = 0;      ///< of requests from the expected one on, of answers from the oldest that waits on;
                              ///< of connect: the first that is expected
   std::int64_t own_psn = 0;  ///< of connect: the device's first
-  std::int64_t payload = 0;  ///< octets
+  std::int64_t payload = 0;  ///< bytes
   std::int64_t length = 0;   ///< of a RETH or a work request; of connect and receive: of each receive request; of an
                              ///< MRA: the code of its time
   std::int64_t key = 0;      ///< a Key
-  std::int64_t offset = 0;   ///< octets from where the key's memory begins
+  std::int64_t offset = 0;   ///< bytes from where the key's memory begins
   std::int64_t flags = 0;    ///< of packets: StepFlags; of post: bit 0 solicited, bit 1 fence, bit 2 unsignaled
   std::int64_t syndrome = 0;
   std::int64_t msn = 0;
@@ -134,7 +134,7 @@ struct Step {
   std::int64_t number = 0;   ///< of XRC: which shared receive queue; of bind: which window; of connect: over IPv4,
                              ///< IPv6, or as RoCEv1; of destroy_cq: 1 the small one; of a REQ: 1 the same again
   std::int64_t nanoseconds = 0;  ///< of iWARP: of a step other than wait, 1: the next one comes before the device has
-                                 ///< sent anything; of wait with a length: so many octets are sent
+                                 ///< sent anything; of wait with a length: so many bytes are sent
   std::int64_t service = 0;      ///< of connect: device::QpType, or gsi_service
   std::int64_t state = 0;        ///< of connect and modify: device::QpState
   std::int64_t rights = 0;       ///< of connect, bind and fast_register

@@ -70,7 +70,7 @@ struct Feedback {
 
 struct SessionOptions {
   std::uint64_t seed = 1;
-  bool plain = false;  ///< random octets in frames that fit the beginning of a connection: what to compare with
+  bool plain = false;  ///< random bytes in frames that fit the beginning of a connection: what to compare with
   Feedback feedback{};
   bool count_all = false;  ///< edges of kinds that are no feedback are counted too: to compare
   bool minimise = true;

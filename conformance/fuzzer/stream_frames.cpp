@@ -36,14 +36,14 @@ void StreamFrames::connect(std::size_t at, bool device_asks, std::size_t step, s
   }
 }
 
-void StreamFrames::segment(std::size_t at, bool sent, Bytes octets, bool fin, bool reset, std::size_t step,
+void StreamFrames::segment(std::size_t at, bool sent, Bytes bytes, bool fin, bool reset, std::size_t step,
                            std::int64_t time, std::vector<Exchanged>& frames) {
   constexpr std::size_t most = 1460;
   Stream& stream = streams_[at];
   if (!stream.there) return;
   do {
-    const Bytes part = octets.first(std::min(octets.size(), most));
-    octets = octets.subspan(part.size());
+    const Bytes part = bytes.first(std::min(bytes.size(), most));
+    bytes = bytes.subspan(part.size());
     replay::TcpFrame frame{.from_mac = sent ? tester_mac : device_mac, .to_mac = sent ? device_mac : tester_mac};
     frame.from = {replay::IpAddress::v4(sent ? tester_address : device_address),
                   sent ? stream.tester_port : stream.device_port};
@@ -51,12 +51,12 @@ void StreamFrames::segment(std::size_t at, bool sent, Bytes octets, bool fin, bo
                 sent ? stream.device_port : stream.tester_port};
     frame.seq = sent ? stream.tester_next : stream.device_next;
     frame.ack_number = sent ? stream.device_next : stream.tester_next;
-    frame.fin = fin && octets.empty();
+    frame.fin = fin && bytes.empty();
     frame.rst = reset;
     frame.payload = part;
     (sent ? stream.tester_next : stream.device_next) += frame.length();
     frames.push_back({sent, step, time, frame.encode()});
-  } while (!octets.empty());
+  } while (!bytes.empty());
   if (reset) stream.there = false;
 }
 

@@ -13,8 +13,8 @@ class StreamFrames {
  public:
   /// A connection of TCP in that place: its three first segments. The one before it is over.
   void connect(std::size_t at, bool device_asks, std::size_t step, std::int64_t time, std::vector<Exchanged>& frames);
-  /// A segment; of octets there may be none, with a FIN or a reset.
-  void segment(std::size_t at, bool sent, Bytes octets, bool fin, bool reset, std::size_t step, std::int64_t time,
+  /// A segment; of bytes there may be none, with a FIN or a reset.
+  void segment(std::size_t at, bool sent, Bytes bytes, bool fin, bool reset, std::size_t step, std::int64_t time,
                std::vector<Exchanged>& frames);
 
  private:

@@ -13,7 +13,7 @@ namespace rdmawire::fuzzer {
 
 namespace {
 
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 using Kind = Mutation::Kind;
 
 /// The tester's memory that its READs name, which nobody looks at.
@@ -21,10 +21,10 @@ constexpr std::uint32_t sink_stag = 0x5157;
 constexpr std::uint64_t sink_to = 0x1000;
 constexpr std::size_t most_pending = 128 << 10, most_requests = 64;
 
-void append(Octets& to, Bytes octets) {
+void append(ByteVector& to, Bytes bytes) {
   const std::size_t before = to.size();
-  to.resize(before + octets.size());
-  std::ranges::copy(octets, to.begin() + static_cast<std::ptrdiff_t>(before));
+  to.resize(before + bytes.size());
+  std::ranges::copy(bytes, to.begin() + static_cast<std::ptrdiff_t>(before));
 }
 std::uint32_t low(std::int64_t value) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value)); }
 
@@ -33,37 +33,37 @@ const Mutation* find(const Step& step, Kind kind) {
   return found == step.mutations.end() ? nullptr : &*found;
 }
 
-void change_fields(std::span<const Mutation> mutations, Octets& octets) {
+void change_fields(std::span<const Mutation> mutations, ByteVector& bytes) {
   HeaderStack stack;
-  decode_stream(stack, octets);
+  decode_stream(stack, bytes);
   for (const Mutation& mutation : mutations) {
     if (mutation.kind != Kind::set && mutation.kind != Kind::add) continue;
     const Layer* layer = mutation.header ? stack.find(*mutation.header) : nullptr;
-    if (!layer || layer->offset + mutation.header->size > octets.size()) continue;
-    std::uint8_t* at = octets.data() + layer->offset;
+    if (!layer || layer->offset + mutation.header->size > bytes.size()) continue;
+    std::uint8_t* at = bytes.data() + layer->offset;
     const auto value = static_cast<std::uint64_t>(mutation.value);
     mutation.field->store(at, mutation.kind == Kind::set ? value : mutation.field->load(at) + value);
   }
 }
 
 /// An FPDU from its length field to its pad, and a CRC of zeros behind it.
-Octets fpdu_of(Bytes ulpdu) {
-  Octets fpdu;
+ByteVector fpdu_of(Bytes ulpdu) {
+  ByteVector fpdu;
   MpaSender({.markers = false, .crc = false}).send(fpdu, ulpdu);
   return fpdu;
 }
 
-/// What of a frame's end is changed by octets that come or go.
-void change_end(std::span<const Mutation> mutations, Octets& octets, Bytes before) {
+/// What of a frame's end is changed by bytes that come or go.
+void change_end(std::span<const Mutation> mutations, ByteVector& bytes, Bytes before) {
   for (const Mutation& mutation : mutations) {
     const std::size_t count = static_cast<std::uint64_t>(mutation.value) % 4096;
     switch (mutation.kind) {
-      case Kind::truncate: octets.resize(octets.size() - std::min(count, octets.size())); break;
-      case Kind::extend: octets.resize(octets.size() + count, 0xa5); break;
+      case Kind::truncate: bytes.resize(bytes.size() - std::min(count, bytes.size())); break;
+      case Kind::extend: bytes.resize(bytes.size() + count, 0xa5); break;
       case Kind::splice: {
         const Bytes tail = before.last(std::min(count, before.size()));
-        octets.resize(octets.size() - std::min(count, octets.size()));
-        append(octets, tail);
+        bytes.resize(bytes.size() - std::min(count, bytes.size()));
+        append(bytes, tail);
         break;
       }
       default: break;
@@ -77,24 +77,24 @@ bool is_said(StepKind kind) {
   return kind == StepKind::connect || kind == StepKind::setup || kind == StepKind::segment;
 }
 
-void decode_stream(HeaderStack& stack, Bytes octets) {
-  const bool frame = octets.size() >= MpaFrame::size && octets[0] == 'M' && octets[1] == 'P';
+void decode_stream(HeaderStack& stack, Bytes bytes) {
+  const bool frame = bytes.size() >= MpaFrame::size && bytes[0] == 'M' && bytes[1] == 'P';
   if (frame)
-    decode_mpa_frame(stack, octets);
+    decode_mpa_frame(stack, bytes);
   else
-    decode_fpdu(stack, octets);
+    decode_fpdu(stack, bytes);
 }
 
 void StreamTester::begin() { *this = {}; }
 
-Octets StreamTester::setup_frame(const Step& step, bool reply) const {
+ByteVector StreamTester::setup_frame(const Step& step, bool reply) const {
   const auto has = [&](std::int64_t flag) { return (step.flags & flag) != 0; };
   const bool other = has(setup_flags::other_key);
   const std::string_view key = has(setup_flags::no_key) ? std::string_view("MPA ID Xxx Frame")
                                : reply != other         ? mpa::reply_key
                                                         : mpa::request_key;
   const bool enhanced = has(setup_flags::enhanced);
-  Octets tail;
+  ByteVector tail;
   if (enhanced && !has(setup_flags::short_data))
     append(tail, Value<MpaEnhanced>()
                      .set<"peer_to_peer">(has(setup_flags::peer_to_peer))
@@ -113,14 +113,14 @@ Octets StreamTester::setup_frame(const Step& step, bool reply) const {
                          .set<"enhanced">(enhanced)
                          .set<"revision">(enhanced ? 2 : 1)
                          .set<"private_data_length">(tail.size() & 0xffff);
-  Octets octets;
-  octets.reserve(MpaFrame::size + tail.size());
-  append(octets, frame.bytes());
-  append(octets, tail);
-  return octets;
+  ByteVector bytes;
+  bytes.reserve(MpaFrame::size + tail.size());
+  append(bytes, frame.bytes());
+  append(bytes, tail);
+  return bytes;
 }
 
-Octets StreamTester::ulpdu(const Step& step, const KnownObjects& objects, const StreamBases& bases) const {
+ByteVector StreamTester::ulpdu(const Step& step, const KnownObjects& objects, const StreamBases& bases) const {
   const auto has = [&](std::int64_t flag) { return (step.flags & flag) != 0; };
   const RdmapOpcode& op = rdmap_opcode(static_cast<std::uint8_t>(step.opcode & 15));
   const auto operation = static_cast<RdmapOperation>(step.opcode & 15);
@@ -129,21 +129,21 @@ Octets StreamTester::ulpdu(const Step& step, const KnownObjects& objects, const 
   const std::uint32_t stag = memory.key ^ (has(segment_flags::other_stag) ? 0x100U : 0U);
   const std::uint64_t to = memory.address + static_cast<std::uint64_t>(step.offset);
   const std::uint32_t queue = op.queue + low(step.queue);
-  Octets octets;
-  octets.reserve(128 + static_cast<std::size_t>(step.payload));
-  append(octets,
+  ByteVector bytes;
+  bytes.reserve(128 + static_cast<std::size_t>(step.payload));
+  append(bytes,
          Value<Ddp>().set<"tagged">(tagged).set<"last">(!has(segment_flags::more)).set<"dv">(bases.version).bytes());
-  append(octets,
+  append(bytes,
          Value<Rdmap>().set<"rv">(bases.version).set<"opcode">(static_cast<unsigned>(step.opcode & 15)).bytes());
   const Request none{}, &oldest = requests_.empty() ? none : requests_.front();
   if (tagged) {
     const bool response = operation == RdmapOperation::read_response;
-    append(octets, Value<DdpTagged>()
+    append(bytes, Value<DdpTagged>()
                        .set<"stag">(response ? oldest.stag ^ (has(segment_flags::other_stag) ? 0x100U : 0U) : stag)
                        .set<"to">(response ? oldest.to + oldest.received + static_cast<std::uint64_t>(step.offset) : to)
                        .bytes());
   } else {
-    append(octets, Value<DdpUntagged>()
+    append(bytes, Value<DdpUntagged>()
                        .set<"invalidate_stag">(op.invalidate ? stag : 0)
                        .set<"qn">(queue)
                        .set<"msn">(bases.msn[queue & 3] + low(step.msn))
@@ -152,7 +152,7 @@ Octets StreamTester::ulpdu(const Step& step, const KnownObjects& objects, const 
   }
   switch (operation) {
     case RdmapOperation::read_request:
-      append(octets, Value<RdmapReadRequest>()
+      append(bytes, Value<RdmapReadRequest>()
                          .set<"sink_stag">(sink_stag)
                          .set<"sink_to">(sink_to)
                          .set<"size">(low(step.length))
@@ -161,7 +161,7 @@ Octets StreamTester::ulpdu(const Step& step, const KnownObjects& objects, const 
                          .bytes());
       break;
     case RdmapOperation::atomic_request:
-      append(octets, Value<RdmapAtomicRequest>()
+      append(bytes, Value<RdmapAtomicRequest>()
                          .set<"operation">(low(step.number) & 15U)
                          .set<"request_id">(0x77 + bases.msn[1])
                          .set<"stag">(stag)
@@ -173,13 +173,13 @@ Octets StreamTester::ulpdu(const Step& step, const KnownObjects& objects, const 
                          .bytes());
       break;
     case RdmapOperation::atomic_response:
-      append(octets, Value<RdmapAtomicResponse>()
+      append(bytes, Value<RdmapAtomicResponse>()
                          .set<"request_id">(oldest.id ^ (has(segment_flags::other_id) ? 1U : 0U))
                          .set<"original">(static_cast<std::uint64_t>(step.value))
                          .bytes());
       break;
     case RdmapOperation::terminate:
-      append(octets, Value<Terminate>()
+      append(bytes, Value<Terminate>()
                          .set<"layer">(low(step.value) >> 12 & 15U)
                          .set<"etype">(low(step.value) >> 8 & 15U)
                          .set<"error_code">(low(step.value) & 255U)
@@ -187,18 +187,18 @@ Octets StreamTester::ulpdu(const Step& step, const KnownObjects& objects, const 
       break;
     case RdmapOperation::immediate_data:
     case RdmapOperation::immediate_data_se:
-      append(octets, Value<RdmapImmediateData>().set<"data">(static_cast<std::uint64_t>(step.immediate)).bytes());
+      append(bytes, Value<RdmapImmediateData>().set<"data">(static_cast<std::uint64_t>(step.immediate)).bytes());
       break;
     default: break;
   }
   const auto first = static_cast<std::uint8_t>(step.opcode * 31 + static_cast<std::int64_t>(bases.msn[0]) * 3 + 1);
-  const std::size_t header = octets.size();
-  octets.resize(header + static_cast<std::size_t>(step.payload));
-  for (std::size_t i = header; i < octets.size(); ++i) octets[i] = static_cast<std::uint8_t>(first + (i - header) * 5);
-  return octets;
+  const std::size_t header = bytes.size();
+  bytes.resize(header + static_cast<std::size_t>(step.payload));
+  for (std::size_t i = header; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(first + (i - header) * 5);
+  return bytes;
 }
 
-Octets StreamTester::plain(const Step& step, const KnownObjects& objects, const StreamBases& bases) const {
+ByteVector StreamTester::plain(const Step& step, const KnownObjects& objects, const StreamBases& bases) const {
   if (step.kind == StepKind::segment) return fpdu_of(ulpdu(step, objects, bases));
   return setup_frame(step, step.kind == StepKind::connect ? step.number == 1 : bases.device_asked);
 }
@@ -214,14 +214,14 @@ void StreamTester::answered(const Step& step) {
 }
 
 void StreamTester::make(const Step& step, const KnownObjects& objects, const StreamBases& bases,
-                        std::vector<Octets>& segments) {
+                        std::vector<ByteVector>& segments) {
   segments.clear();
   if (step.kind == StepKind::connect) begin();
   if (!is_said(step.kind) || (step.kind == StepKind::connect && (step.flags & setup_flags::silent) != 0)) return;
-  Octets said;
+  ByteVector said;
   if (step.kind == StepKind::segment) {
-    Octets content = ulpdu(step, objects, bases);
-    Octets unchanged;
+    ByteVector content = ulpdu(step, objects, bases);
+    ByteVector unchanged;
     if (find(step, Kind::stale_crc)) {
       MpaSender sender({.markers = bases.markers, .crc = bases.crc}, position_);
       sender.send(unchanged, content);
@@ -229,19 +229,19 @@ void StreamTester::make(const Step& step, const KnownObjects& objects, const Str
     std::uint64_t length = content.size();
     if (!step.mutations.empty()) {
       change_end(step.mutations, content, before_);
-      Octets fpdu = fpdu_of(content);
-      const std::size_t octets = content.size();
+      ByteVector fpdu = fpdu_of(content);
+      const std::size_t bytes = content.size();
       change_fields(step.mutations, fpdu);
       length = View<Fpdu>(fpdu.data()).get<"ulpdu_length">();
-      content.assign(fpdu.begin() + Fpdu::size, fpdu.begin() + static_cast<std::ptrdiff_t>(Fpdu::size + octets));
+      content.assign(fpdu.begin() + Fpdu::size, fpdu.begin() + static_cast<std::ptrdiff_t>(Fpdu::size + bytes));
     }
     MpaSender sender({.markers = bases.markers, .crc = bases.crc}, position_);
     if (!sender.send(said, content)) return;
-    const std::uint32_t padding = mpa::pad_octets(static_cast<std::uint32_t>(content.size()));
-    const std::size_t crc_at = said.size() - mpa::crc_octets;
+    const std::uint32_t padding = mpa::pad_bytes(static_cast<std::uint32_t>(content.size()));
+    const std::size_t crc_at = said.size() - mpa::crc_bytes;
     bool changed = false;
     if (length != content.size()) {
-      const std::size_t at = bases.markers && MarkerGrid::inside(position_) ? mpa::marker_octets : 0;
+      const std::size_t at = bases.markers && MarkerGrid::inside(position_) ? mpa::marker_bytes : 0;
       store_be(said.data() + at, Fpdu::size, length);
       changed = true;
     }
@@ -258,7 +258,7 @@ void StreamTester::make(const Step& step, const KnownObjects& objects, const Str
     }
     if (changed && bases.crc) store_be(said.data() + crc_at, 4, compute_mpa_crc(Bytes(said).first(crc_at)));
     if (!unchanged.empty())
-      std::copy_n(unchanged.end() - mpa::crc_octets, mpa::crc_octets, said.end() - mpa::crc_octets);
+      std::copy_n(unchanged.end() - mpa::crc_bytes, mpa::crc_bytes, said.end() - mpa::crc_bytes);
     if (const Mutation* bad = find(step, Kind::bad_crc))
       store_be(said.data() + crc_at, 4, load_be<4>(said.data() + crc_at) ^ (bad->value == 0 ? 1 : low(bad->value)));
     before_ = std::move(content);
@@ -285,15 +285,15 @@ void StreamTester::make(const Step& step, const KnownObjects& objects, const Str
     joined_ = std::move(said);
     return;
   }
-  const std::size_t octets = said.size();
-  if (const Mutation* split = find(step, Kind::split); split && octets > 1) {
-    const std::size_t first = 1 + static_cast<std::uint64_t>(split->value) % (octets - 1);
+  const std::size_t bytes = said.size();
+  if (const Mutation* split = find(step, Kind::split); split && bytes > 1) {
+    const std::size_t first = 1 + static_cast<std::uint64_t>(split->value) % (bytes - 1);
     segments.emplace_back(said.begin(), said.begin() + static_cast<std::ptrdiff_t>(first));
     segments.emplace_back(said.begin() + static_cast<std::ptrdiff_t>(first), said.end());
-  } else if (octets != 0) {
+  } else if (bytes != 0) {
     if (find(step, Kind::duplicate)) {
       segments.push_back(said);
-      if (counts) position_ += octets;
+      if (counts) position_ += bytes;
     }
     segments.push_back(std::move(said));
   }
@@ -303,9 +303,9 @@ void StreamTester::make(const Step& step, const KnownObjects& objects, const Str
   held_.clear();
 }
 
-void StreamTester::heard(Bytes octets, bool markers) {
-  if (pending_.size() + octets.size() > most_pending) return;
-  append(pending_, octets);
+void StreamTester::heard(Bytes bytes, bool markers) {
+  if (pending_.size() + bytes.size() > most_pending) return;
+  append(pending_, bytes);
   if (!operating_) {
     if (pending_.size() < MpaFrame::size) return;
     const std::size_t frame = MpaFrame::size + View<MpaFrame>(pending_.data()).get<"private_data_length">();
@@ -314,16 +314,16 @@ void StreamTester::heard(Bytes octets, bool markers) {
     operating_ = true;
   }
   std::size_t at = 0;
-  Octets room;
+  ByteVector room;
   while (at < pending_.size()) {
     const Bytes stream = Bytes(pending_).subspan(at);
     const auto arrival = machines::judge_fpdu(stream, heard_, {.markers = markers, .crc = false});
     if (arrival.state == machines::FpduArrival::State::more) break;
-    const Bytes fpdu = stream.first(arrival.octets);
+    const Bytes fpdu = stream.first(arrival.bytes);
     room.resize(fpdu.size());
     heard_ulpdu(machines::take_ulpdu(fpdu, heard_, arrival, markers, room));
-    at += arrival.octets;
-    heard_ += arrival.octets;
+    at += arrival.bytes;
+    heard_ += arrival.bytes;
   }
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(at));
 }
@@ -331,12 +331,12 @@ void StreamTester::heard(Bytes octets, bool markers) {
 void StreamTester::heard_ulpdu(Bytes ulpdu) {
   const auto segment = machines::read_segment(ulpdu);
   if (!segment || segment->tagged || requests_.size() >= most_requests) return;
-  const Bytes payload = ulpdu.subspan(machines::ddp_header_octets(false));
+  const Bytes payload = ulpdu.subspan(machines::ddp_header_bytes(false));
   const auto operation = machines::operation_of(segment->control);
   if (operation == RdmapOperation::read_request && payload.size() >= RdmapReadRequest::size) {
     const View<RdmapReadRequest> asked(payload.data());
     requests_.push_back(
-        {.stag = asked.get<"sink_stag">(), .to = asked.get<"sink_to">(), .octets = asked.get<"size">()});
+        {.stag = asked.get<"sink_stag">(), .to = asked.get<"sink_to">(), .bytes = asked.get<"size">()});
   } else if (operation == RdmapOperation::atomic_request && payload.size() >= RdmapAtomicRequest::size) {
     requests_.push_back({.atomic = true, .id = View<RdmapAtomicRequest>(payload.data()).get<"request_id">()});
   }

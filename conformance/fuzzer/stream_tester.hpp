@@ -1,5 +1,5 @@
 #pragma once
-/// The tester's end of a stream of iWARP: from steps to octets, lies and all, with CRCs that are right for them unless
+/// The tester's end of a stream of iWARP: from steps to bytes, lies and all, with CRCs that are right for them unless
 /// they are part of the lie; and what it has to know of what it hears.
 
 #include <array>
@@ -31,7 +31,7 @@ class StreamTester {
     bool atomic = false;
     std::uint32_t stag = 0, id = 0;
     std::uint64_t to = 0;
-    std::uint32_t octets = 0, received = 0;
+    std::uint32_t bytes = 0, received = 0;
   };
 
   /// The TCP segments that a step says; of connect those of its set-up frame.
@@ -41,7 +41,7 @@ class StreamTester {
   [[nodiscard]] std::vector<std::uint8_t> plain(const Step& step, const KnownObjects& objects,
                                                 const StreamBases& bases) const;
   /// A TCP segment of the device.
-  void heard(Bytes octets, bool markers);
+  void heard(Bytes bytes, bool markers);
   /// The oldest comes first.
   [[nodiscard]] const std::deque<Request>& requests() const { return requests_; }
 
@@ -53,20 +53,20 @@ class StreamTester {
   void heard_ulpdu(Bytes ulpdu);
   void answered(const Step& step);
 
-  std::uint64_t position_ = 0;        ///< of the next octet in Full Operation Phase
+  std::uint64_t position_ = 0;        ///< of the next byte in Full Operation Phase
   std::vector<std::uint8_t> before_;  ///< the ULPDU that was said last
   std::vector<std::uint8_t> held_;    ///< goes behind the next one
   std::vector<std::uint8_t> joined_;  ///< goes in front of the next one, in its TCP segment
   std::deque<Request> requests_;
   std::vector<std::uint8_t> pending_;  ///< of the device, not read yet
-  std::uint64_t heard_ = 0;            ///< position of its first octet in Full Operation Phase
+  std::uint64_t heard_ = 0;            ///< position of its first byte in Full Operation Phase
   bool operating_ = false;             ///< the device's set-up frame was heard
 };
 
-/// Whether a step's octets are made by a tester.
+/// Whether a step's bytes are made by a tester.
 bool is_said(StepKind kind);
 
 /// The layers of a set-up frame or of an FPDU without markers.
-void decode_stream(HeaderStack& stack, Bytes octets);
+void decode_stream(HeaderStack& stack, Bytes bytes);
 
 }  // namespace rdmawire::fuzzer

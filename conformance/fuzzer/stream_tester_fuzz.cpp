@@ -1,4 +1,4 @@
-/// What a device of iWARP says to the fuzzer's tester, in TCP segments of any octets: it is heard without harm, in
+/// What a device of iWARP says to the fuzzer's tester, in TCP segments of any bytes: it is heard without harm, in
 /// bounded memory, and what is said next to it is made.
 
 #include <cstdlib>
@@ -12,15 +12,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool markers = !rest.empty() && (rest[0] & 1) != 0;
   std::vector<std::vector<std::uint8_t>> segments;
   while (rest.size() > 2) {
-    const std::size_t octets = std::min<std::size_t>((rest[0] | rest[1] << 8) & 0x7ff, rest.size() - 2);
-    const rdmawire::Bytes segment = rest.subspan(2, octets);
-    rest = rest.subspan(2 + octets);
+    const std::size_t bytes = std::min<std::size_t>((rest[0] | rest[1] << 8) & 0x7ff, rest.size() - 2);
+    const rdmawire::Bytes segment = rest.subspan(2, bytes);
+    rest = rest.subspan(2 + bytes);
     tester.heard(segment, markers);
     static_cast<void>(summary_of_stream(segment));
     if (tester.requests().size() > 64) std::abort();
     Step step{.kind = StepKind::segment};
     step.opcode = !tester.requests().empty() && tester.requests().front().atomic ? 11 : 2;
-    step.payload = static_cast<std::int64_t>(octets & 15);
+    step.payload = static_cast<std::int64_t>(bytes & 15);
     tester.make(step, {}, {.operating = true, .markers = markers}, segments);
   }
   return 0;

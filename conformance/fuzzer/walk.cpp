@@ -29,12 +29,12 @@ std::int64_t code(Transport transport, Operation operation, Position position = 
 
 std::int64_t key_of(Key key) { return static_cast<std::int64_t>(key); }
 
-std::int64_t octets_of(std::int64_t key) {
+std::int64_t bytes_of(std::int64_t key) {
   switch (static_cast<Key>(key)) {
-    case Key::read_only: return layout::read_only.octets;
+    case Key::read_only: return layout::read_only.bytes;
     case Key::window:
     case Key::window_elsewhere:
-    case Key::window_1: return layout::window_octets;
+    case Key::window_1: return layout::window_bytes;
     default: return layout::page;
   }
 }
@@ -172,9 +172,9 @@ Step Walk::first_request(const QueuePair& qp, std::int64_t at) {
     return step;
   }
   const bool reliable = qp.is_reliable();
-  const auto memory = [&](std::int64_t octets) {
-    step.length = octets;
-    const std::int64_t room = std::max<std::int64_t>(octets_of(step.key) - octets, 0);
+  const auto memory = [&](std::int64_t bytes) {
+    step.length = bytes;
+    const std::int64_t room = std::max<std::int64_t>(bytes_of(step.key) - bytes, 0);
     step.offset = static_cast<std::int64_t>(chance_.below(static_cast<std::uint64_t>(room) + 1)) & ~std::int64_t{7};
     if (chance_.one_in(6)) step.offset = room;
   };
@@ -359,7 +359,7 @@ Step Walk::verbs(std::int64_t at) {
     case 2:
     case 3:
       step.kind = StepKind::fast_register;
-      step.length = layout::fast.octets;
+      step.length = layout::fast.bytes;
       step.rights = all_rights | access::local_write;
       step.immediate = static_cast<std::int64_t>(chance_.below(256));
       if (chance_.one_in(4)) step.flags |= 2;
@@ -369,7 +369,7 @@ Step Walk::verbs(std::int64_t at) {
       step.kind = StepKind::bind;
       step.number = static_cast<std::int64_t>(chance_.below(2));
       step.at = step.number;
-      step.length = layout::window_octets;
+      step.length = layout::window_bytes;
       step.rights = access::remote_read;
       step.immediate = static_cast<std::int64_t>(chance_.below(256));
       break;
@@ -377,7 +377,7 @@ Step Walk::verbs(std::int64_t at) {
       step.kind = StepKind::bind;
       step.number = 2;
       step.flags = 4;
-      step.length = layout::window_octets;
+      step.length = layout::window_bytes;
       step.rights = access::remote_read;
       break;
     case 7:
@@ -396,7 +396,7 @@ Step Walk::verbs(std::int64_t at) {
 std::optional<Step> Walk::window(const World& shadow, std::int64_t at) {
   const QueuePair* qp = shadow.queue_pair(at);
   if (!qp || qp->options.type != QpType::rc || qp->state != QpState::rts) return std::nullopt;
-  Step step{.kind = StepKind::bind, .at = at, .length = layout::window_octets};
+  Step step{.kind = StepKind::bind, .at = at, .length = layout::window_bytes};
   step.number = chance_.one_in(3) ? 2 : at;
   step.immediate = static_cast<std::int64_t>(chance_.below(256));
   step.rights = chance_.of(std::array<std::int64_t, 3>{access::remote_read, access::remote_write,
@@ -613,7 +613,7 @@ bool Walk::again(Step& step, const Bases& bases) {
 }
 
 void Walk::lie_once(Step& step, const QueuePair* qp) {
-  const std::int64_t room = octets_of(step.key);
+  const std::int64_t room = bytes_of(step.key);
   switch (chance_.below(12)) {
     case 0:
     case 1:
@@ -623,14 +623,14 @@ void Walk::lie_once(Step& step, const QueuePair* qp) {
     case 2:
       step.key = chance_.one_in(3) ? key_of(chance_.of(std::array{Key::window, Key::window_elsewhere, Key::window_1}))
                                    : static_cast<std::int64_t>(chance_.below(keys));
-      if (step.offset + step.length > octets_of(step.key) && chance_.one_in(2)) step.offset = 0;
+      if (step.offset + step.length > bytes_of(step.key) && chance_.one_in(2)) step.offset = 0;
       if (chance_.one_in(4)) step.length = step.payload = 0;
       break;
     case 3:
     case 4: {
-      const std::int64_t octets = step.length;
-      step.offset = chance_.of(std::array<std::int64_t, 10>{room - octets, room - octets + 1, room - 1, room, -1, -8, 4,
-                                                            step.offset + 4, step.offset + 1, -octets});
+      const std::int64_t bytes = step.length;
+      step.offset = chance_.of(std::array<std::int64_t, 10>{room - bytes, room - bytes + 1, room - 1, room, -1, -8, 4,
+                                                            step.offset + 4, step.offset + 1, -bytes});
       if (chance_.one_in(5))  // so that the end wraps around 2^64
         step.offset =
             -static_cast<std::int64_t>(0x7f0000000000) - 0x10000 - static_cast<std::int64_t>(chance_.below(64));

@@ -28,7 +28,7 @@ constexpr std::int64_t usual_pause = 20'000;
 constexpr std::uint32_t most_wakes = 4096;  // in one step: a queue pair that sends for ever ends nothing
 const Gid group = Gid::ipv4(0xe0000101);
 
-std::uint8_t octet(std::int64_t value) { return static_cast<std::uint8_t>(static_cast<std::uint64_t>(value)); }
+std::uint8_t byte(std::int64_t value) { return static_cast<std::uint8_t>(static_cast<std::uint64_t>(value)); }
 template <class Enum>
 Enum clamped(std::int64_t value, Enum last) {
   return static_cast<Enum>(std::clamp<std::int64_t>(value, 0, static_cast<std::int64_t>(last)));
@@ -50,9 +50,9 @@ World::World(std::uint64_t seed, const device::Faults& faults) {
   memory_.buffer = *d.alloc(layout::size);
   fill_memory(d.memory(memory_.buffer, layout::size));
   memory_.register_regions(all_rights, [&](layout::Range range, std::uint32_t rights, bool foreign) -> const Region& {
-    return **d.reg_mr(foreign ? other_pd_ : pd_, memory_.buffer + range.offset, range.octets, rights);
+    return **d.reg_mr(foreign ? other_pd_ : pd_, memory_.buffer + range.offset, range.bytes, rights);
   });
-  memory_.regions[5] = (*d.alloc_mr(pd_, layout::fast.octets))->handle;
+  memory_.regions[5] = (*d.alloc_mr(pd_, layout::fast.bytes))->handle;
   memory_.windows = {(*d.alloc_mw(pd_, 2))->handle, (*d.alloc_mw(pd_, 2))->handle, (*d.alloc_mw(pd_, 1))->handle};
   srq_ = *d.create_srq(pd_, 8, 1);
   xrcd_ = *d.open_xrcd();
@@ -78,7 +78,7 @@ device::AddressVector World::path_of(std::int64_t gid) const {
   path.dgid = Gid::ipv4(0x0a000009);
   if (gid == 1) {
     path.dgid = device_->port().gids[5].gid;
-    path.dgid.octets[15] = 9;
+    path.dgid.bytes[15] = 9;
   }
   return path;
 }
@@ -100,10 +100,10 @@ bool World::window_is_bound(std::int64_t number) const {
   return window && window->region != 0;
 }
 
-void World::receive(std::int64_t at, std::int64_t octets, Outcome& outcome) {
+void World::receive(std::int64_t at, std::int64_t bytes, Outcome& outcome) {
   const device::QueuePair* qp = queue_pair(at);
   const std::uint32_t srq = qp ? qp->options.srq : 0;
-  const device::Sge place = memory_.receive(received_++, octets);
+  const device::Sge place = memory_.receive(received_++, bytes);
   device::ReceiveRequest request{.id = 500 + received_, .sges = {place}};
   if (qp && qp->options.type == QpType::xrc_target)
     tell(outcome, device_->post_srq_recv(xrc_srq_, std::move(request)));
@@ -160,10 +160,10 @@ void World::connect(const Step& step, Outcome& outcome) {
     rtr.max_dest_rd_atomic = low(step.depth);
     rtr.min_rnr_timer = 1;
   }
-  if (reliable) rts.timeout = octet(step.timeout);
+  if (reliable) rts.timeout = byte(step.timeout);
   if (reliable && !target) {
-    rts.retry_count = octet(step.retries);
-    rts.rnr_retry = octet(step.retries);
+    rts.retry_count = byte(step.retries);
+    rts.rnr_retry = byte(step.retries);
     rts.max_rd_atomic = std::max<std::uint32_t>(low(step.depth), 1);
   }
   tell(outcome, d.modify_qp(qp, rtr));
@@ -199,7 +199,7 @@ void World::fresh_queue_pair(std::int64_t at, Outcome& outcome) {
 void World::speak(const Step& step, Outcome& outcome) {
   const auto at = static_cast<std::size_t>(step.at);
   Device& d = *device_;
-  const auto retries = static_cast<std::uint8_t>(octet(step.retries) & 7);
+  const auto retries = static_cast<std::uint8_t>(byte(step.retries) & 7);
   switch (step.kind) {
     case StepKind::cm_connect: {
       fresh_queue_pair(step.at, outcome);
@@ -253,8 +253,8 @@ void World::modify(const Step& step, Outcome& outcome) {
   if (given(11)) change.max_dest_rd_atomic = low(step.depth);
   if (given(12)) change.min_rnr_timer = static_cast<std::uint8_t>(1);
   if (given(13)) {
-    change.timeout = octet(step.timeout) & 31U;
-    change.retry_count = change.rnr_retry = octet(step.retries) & 7U;
+    change.timeout = byte(step.timeout) & 31U;
+    change.retry_count = change.rnr_retry = byte(step.retries) & 7U;
   }
   if (given(14)) change.sqd_notify = true;
   tell(outcome, device_->modify_qp(qps_[static_cast<std::size_t>(step.at)], change));

@@ -47,7 +47,7 @@ class World {
   void modify(const Step& step, Outcome& outcome);
   void post(const Step& step, Outcome& outcome);
   void post_work(const Step& step, Outcome& outcome);
-  void receive(std::int64_t at, std::int64_t octets, Outcome& outcome);
+  void receive(std::int64_t at, std::int64_t bytes, Outcome& outcome);
   void send(Bytes frame, Outcome& outcome);
   void run(std::int64_t nanoseconds, Outcome& outcome);
   void drain(Outcome& outcome);

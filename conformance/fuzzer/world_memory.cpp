@@ -12,19 +12,19 @@ namespace {
 constexpr std::uint32_t receive_places = 8;
 }
 
-void fill_memory(MutableBytes octets) {
-  for (std::size_t i = 0; i < octets.size(); ++i) octets[i] = static_cast<std::uint8_t>(i * 7 + (i >> 8));
+void fill_memory(MutableBytes bytes) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 7 + (i >> 8));
 }
 
-device::Sge WorldMemory::receive(std::uint32_t number, std::int64_t octets) const {
-  constexpr std::uint64_t each = layout::receives.octets / receive_places;
-  const std::uint32_t length = std::min<std::uint32_t>(low(octets), layout::receives.octets);
+device::Sge WorldMemory::receive(std::uint32_t number, std::int64_t bytes) const {
+  constexpr std::uint64_t each = layout::receives.bytes / receive_places;
+  const std::uint32_t length = std::min<std::uint32_t>(low(bytes), layout::receives.bytes);
   const std::uint64_t place = length > each ? 0 : each * (number % receive_places);
   return {buffer + layout::receives.offset + place, length, receive_key};
 }
 
-device::Sge WorldMemory::local(const Step& step, std::uint32_t octets) const {
-  return {buffer + layout::local.offset + (low(step.offset) & 0x7ffU), octets, local_key};
+device::Sge WorldMemory::local(const Step& step, std::uint32_t bytes) const {
+  return {buffer + layout::local.offset + (low(step.offset) & 0x7ffU), bytes, local_key};
 }
 
 device::SendRequest WorldMemory::remote_work(const Step& step, std::uint64_t id) {
@@ -47,7 +47,7 @@ device::SendRequest WorldMemory::local_work(const Step& step, std::uint64_t id, 
   const auto key = static_cast<std::size_t>(step.key);
   asked.rights = low(step.rights) & device::access::all;
   asked.address = asked.iova = objects.memory[key].address + static_cast<std::uint64_t>(step.offset);
-  asked.octets_bound = static_cast<std::uint64_t>(step.length);
+  asked.bytes_bound = static_cast<std::uint64_t>(step.length);
   asked.fence = (step.flags & 2) != 0;
   if (step.kind == StepKind::bind) {
     asked.opcode = WorkOpcode::bind_mw;

@@ -13,8 +13,8 @@
 
 namespace rdmawire::fuzzer {
 
-/// Octets of `layout` as a life begins.
-void fill_memory(MutableBytes octets);
+/// Bytes of `layout` as a life begins.
+void fill_memory(MutableBytes bytes);
 
 /// The low 32 bits of a step's number.
 constexpr std::uint32_t low(std::int64_t value) {
@@ -55,10 +55,10 @@ struct WorldMemory {
   }
 
   /// Where the receive request of that number lies, counted from 0.
-  [[nodiscard]] device::Sge receive(std::uint32_t number, std::int64_t octets) const;
-  /// Octets that a send request sends from, or reads into.
-  [[nodiscard]] device::Sge local(const Step& step, std::uint32_t octets) const;
-  /// A step of kind post, but for its octets and what one family alone has.
+  [[nodiscard]] device::Sge receive(std::uint32_t number, std::int64_t bytes) const;
+  /// Bytes that a send request sends from, or reads into.
+  [[nodiscard]] device::Sge local(const Step& step, std::uint32_t bytes) const;
+  /// A step of kind post, but for its bytes and what one family alone has.
   [[nodiscard]] static device::SendRequest remote_work(const Step& step, std::uint64_t id);
   /// One of kind bind, fast_register or invalidate.
   [[nodiscard]] device::SendRequest local_work(const Step& step, std::uint64_t id, const KnownObjects& objects) const;

@@ -17,8 +17,8 @@ TEST(Cpio, WritesWhatTheKernelReads) {
   EXPECT_EQ(archive.substr(0, 6), "070701");
   EXPECT_EQ(archive.substr(14, 8), "000081a4") << "a file, rw-r--r--";
   EXPECT_EQ(archive.substr(22, 16), "0000000000000000") << "root's";
-  EXPECT_EQ(archive.substr(54, 8), "00000005") << "octets";
-  EXPECT_EQ(archive.substr(94, 8), "00000002") << "octets of the name with its end";
+  EXPECT_EQ(archive.substr(54, 8), "00000005") << "bytes";
+  EXPECT_EQ(archive.substr(94, 8), "00000002") << "bytes of the name with its end";
   EXPECT_EQ(archive.substr(110, 2), std::string("a\0", 2));
   EXPECT_EQ(archive.substr(112, 8), std::string("hello\0\0\0", 8));
   EXPECT_EQ(archive.substr(120, 6), "070701");

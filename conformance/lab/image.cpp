@@ -282,12 +282,12 @@ class Builder {
   fs::path busybox_;
 };
 
-std::uint64_t octets_of(const fs::path& path) {
-  std::uint64_t octets = 0;
+std::uint64_t bytes_of(const fs::path& path) {
+  std::uint64_t bytes = 0;
   std::error_code error;
   for (const auto& entry : fs::recursive_directory_iterator(path, error))
-    if (!entry.is_symlink(error) && entry.is_regular_file(error)) octets += entry.file_size(error);
-  return octets;
+    if (!entry.is_symlink(error) && entry.is_regular_file(error)) bytes += entry.file_size(error);
+  return bytes;
 }
 
 }  // namespace
@@ -308,7 +308,7 @@ std::vector<CachedLayer> cached_layers(const fs::path& cache) {
     CachedLayer layer;
     layer.name = entry.path().filename();
     if (layer.name.rfind(unfinished, 0) == 0) layer.name = "(being built)";
-    layer.octets = octets_of(entry.path());
+    layer.bytes = bytes_of(entry.path());
     std::ifstream in(entry.path() / "packages");
     for (std::string name, version; in >> name >> version;) layer.packages[name] = version;
     layers.push_back(std::move(layer));
@@ -322,9 +322,9 @@ Result<std::uint64_t> clean_cache(const fs::path& cache, StopDescriptor stop, co
   if (!fs::exists(cache, error)) return 0;
   auto held = lock_cache(cache, stop, progress);
   if (!held) return tl::unexpected(held.error());
-  const std::uint64_t octets = octets_of(cache);
+  const std::uint64_t bytes = bytes_of(cache);
   for (const auto& entry : fs::directory_iterator(cache, error)) fs::remove_all(entry.path(), error);
-  return octets;
+  return bytes;
 }
 
 }  // namespace rdmawire::lab

@@ -40,12 +40,12 @@ Result<Image> provide_image(const ImageOptions& options);
 /// What the cache holds.
 struct CachedLayer {
   std::string name;
-  std::uint64_t octets = 0;
+  std::uint64_t bytes = 0;
   std::map<std::string, std::string> packages;  ///< with their versions
 };
 std::vector<CachedLayer> cached_layers(const std::filesystem::path& cache);
 
-/// Empties the cache and gives the octets that were freed; waits for who builds in it.
+/// Empties the cache and gives the bytes that were freed; waits for who builds in it.
 Result<std::uint64_t> clean_cache(const std::filesystem::path& cache, StopDescriptor stop, const Progress& progress);
 
 }  // namespace rdmawire::lab

@@ -28,7 +28,7 @@ using Kind = LabError::Kind;
 constexpr std::size_t longest_command = 64 * 1024;
 constexpr int closing_look = 10;  // milliseconds
 
-// One word for a shell, whatever its octets.
+// One word for a shell, whatever its bytes.
 std::string quoted(const std::string& word) {
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -195,7 +195,7 @@ class Run {
 
   static void keep(int to, std::string& kept, std::string_view text) {
     if (to < 0) {
-      kept += text.substr(0, RunResult::most_octets - std::min(RunResult::most_octets, kept.size()));
+      kept += text.substr(0, RunResult::most_bytes - std::min(RunResult::most_bytes, kept.size()));
       return;
     }
     while (!text.empty()) {
@@ -211,8 +211,8 @@ class Run {
   }
 
   static int unsent(int socket) {
-    int octets = 0;
-    return ::ioctl(socket, SIOCOUTQ, &octets) == 0 ? octets : 0;
+    int bytes = 0;
+    return ::ioctl(socket, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
   }
 
   // What runs there shall not go on, nor its output reach the next one.

@@ -69,13 +69,13 @@ class Event {
 
 // As /sys/class/infiniband/…/gids writes it.
 std::string gid_of(const std::string& address) {
-  std::array<std::uint8_t, 16> octets{};
-  if (::inet_pton(AF_INET6, address.c_str(), octets.data()) != 1) {
-    octets[10] = octets[11] = 0xff;
-    ::inet_pton(AF_INET, address.c_str(), octets.data() + 12);
+  std::array<std::uint8_t, 16> bytes{};
+  if (::inet_pton(AF_INET6, address.c_str(), bytes.data()) != 1) {
+    bytes[10] = bytes[11] = 0xff;
+    ::inet_pton(AF_INET, address.c_str(), bytes.data() + 12);
   }
   std::string text;
-  for (std::size_t i = 0; i < 16; i += 2) text += fmt::format("{}{:02x}{:02x}", i ? ":" : "", octets[i], octets[i + 1]);
+  for (std::size_t i = 0; i < 16; i += 2) text += fmt::format("{}{:02x}{:02x}", i ? ":" : "", bytes[i], bytes[i + 1]);
   return text;
 }
 
@@ -264,7 +264,7 @@ class Recorder::Impl {
     std::string text;
     char buffer[4096];
     ssize_t got = 0;
-    while (text.size() < RunResult::most_octets &&
+    while (text.size() < RunResult::most_bytes &&
            (got = ::pread(output.get(), buffer, sizeof buffer, static_cast<off_t>(text.size()))) > 0)
       text.append(buffer, static_cast<std::size_t>(got));
     if (result) {

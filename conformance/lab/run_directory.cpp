@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t longest_name = 24;
-// A unix socket's path has at most 107 octets; "/NAME/1/run.0.control.out" comes behind the folder.
+// A unix socket's path has at most 107 bytes; "/NAME/1/run.0.control.out" comes behind the folder.
 constexpr std::size_t longest_folder = 107 - longest_name - 30;
 
 // A lock on the directory itself: no file is needed for it.

@@ -161,7 +161,7 @@ Result<std::vector<RecordingPlan>> parse_plan(std::string_view text, const Recor
       plan.faults += std::string(value) + "\n";
     } else {
       return wrong(
-          fmt::format("{}: {} is none of rxe, siw, ipv6, vlan=ID, mtu=OCTETS, iterations=N, size=OCTETS, "
+          fmt::format("{}: {} is none of rxe, siw, ipv6, vlan=ID, mtu=BYTES, iterations=N, size=BYTES, "
                       "netem=WORDS, fault=RULE",
                       text, word.empty() ? "nothing" : word));
     }
@@ -169,7 +169,7 @@ Result<std::vector<RecordingPlan>> parse_plan(std::string_view text, const Recor
   }
   if (const auto compiled = replay::FaultProgram::compile(plan.faults); !compiled)
     return wrong("the faults: " + to_string(compiled.error(), plan.faults));
-  if (plan.ipv6 && plan.mtu < 1280) return wrong(fmt::format("{}: IPv6 needs an MTU of 1280 octets", text));
+  if (plan.ipv6 && plan.mtu < 1280) return wrong(fmt::format("{}: IPv6 needs an MTU of 1280 bytes", text));
   std::vector<RecordingPlan> plans;
   const auto add = [&](const Scenario& scenario, bool over_siw) {
     plan.scenario = &scenario;

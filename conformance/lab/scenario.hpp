@@ -24,7 +24,7 @@ enum class Readiness : std::uint8_t {
 ///     {server} {client}            addresses
 ///     {exchange}                   the server's IPv4 address, for programs that exchange numbers over nothing else
 ///     {device} {gid}               its RDMA device, and the index there of its own address
-///     {mtu}                        the path's MTU, octets: 1024, or 4096 when the frames may be that long
+///     {mtu}                        the path's MTU, bytes: 1024, or 4096 when the frames may be that long
 ///     {iterations} {size} {port}   numbers
 ///     {IPV6:WORDS}                 WORDS with IPv6, nothing with IPv4
 struct Scenario {
@@ -35,7 +35,7 @@ struct Scenario {
   Readiness ready = Readiness::cm;
   std::uint16_t port = 0;  ///< that the server listens at
   unsigned iterations = 20;
-  unsigned size = 4096;  ///< octets of a message; 0: the program does not ask
+  unsigned size = 4096;  ///< bytes of a message; 0: the program does not ask
   std::string_view server;
   std::string_view client;
   std::string_view clean = {};  ///< for the server's guest, after both have ended

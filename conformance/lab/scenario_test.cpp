@@ -91,7 +91,7 @@ TEST(Scenario, WhatIsWrongIsSaid) {
   EXPECT_THAT(error("rping,,ipv6"), HasSubstr("nothing is none of"));
   EXPECT_THAT(error("rping,vlan=4095"), HasSubstr("vlan takes a number from 1 to 4094, and was given \"4095\""));
   EXPECT_THAT(error("rping,mtu=1280x"), HasSubstr("mtu takes a number from 576 to 9000"));
-  EXPECT_THAT(error("rping,ipv6,mtu=1000"), HasSubstr("IPv6 needs an MTU of 1280 octets"));
+  EXPECT_THAT(error("rping,ipv6,mtu=1000"), HasSubstr("IPv6 needs an MTU of 1280 bytes"));
   EXPECT_THAT(error("read-cm,ipv6"), HasSubstr("read-cm does not run over IPv6"));
   EXPECT_THAT(error("rping,fault=dorp nth 1"), HasSubstr("did you mean drop?"));
 }

@@ -1,4 +1,4 @@
-// REQ, REP and RTU of a real capture, changed octet by octet.
+// REQ, REP and RTU of a real capture, changed byte by byte.
 
 #include "conformance/monitors/cm_monitor.hpp"
 
@@ -15,7 +15,7 @@
 namespace rdmawire::conformance {
 namespace {
 
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 using Change = std::function<void(std::uint8_t* mad, std::uint8_t* message)>;
 
 constexpr std::uint8_t mra = 0x11, rej = 0x12;  // attribute IDs
@@ -33,12 +33,12 @@ class Cm : public ::testing::Test {
   }
   /// 0 REQ, 1 REP, 2 RTU; `now` milliseconds.
   void give(std::size_t which, std::int64_t now, const Change& change = nullptr) {
-    Octets octets = frames[which];
-    if (change) change(octets.data() + mad_at, octets.data() + mad_at + Mad::size);
+    ByteVector bytes = frames[which];
+    if (change) change(bytes.data() + mad_at, bytes.data() + mad_at + Mad::size);
     packet.number++;
     packet.time_ns = now * 1'000'000;
     packet.link = link;
-    dissector.dissect(packet, octets, static_cast<std::uint32_t>(octets.size()));
+    dissector.dissect(packet, bytes, static_cast<std::uint32_t>(bytes.size()));
     packet.icrc.status = CrcCheck::Status::good;  // what was changed is meant
     packet.icrc.value = static_cast<std::uint32_t>(packet.number);
     monitor.add(packet);
@@ -47,7 +47,7 @@ class Cm : public ::testing::Test {
     return judge.tallies()[static_cast<std::size_t>(find_rule(rule) - rules.data())];
   }
 
-  std::vector<Octets> frames;
+  std::vector<ByteVector> frames;
   std::size_t mad_at = 0;
   LinkType link = LinkType::ethernet;
   Judge judge;

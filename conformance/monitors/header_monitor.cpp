@@ -14,9 +14,9 @@
 namespace rdmawire::conformance {
 namespace {
 
-constexpr std::uint32_t icrc_octets = 4;
+constexpr std::uint32_t icrc_bytes = 4;
 constexpr std::uint32_t management_qps = 1;
-constexpr std::uint32_t mad_octets = 256;
+constexpr std::uint32_t mad_bytes = 256;
 
 }  // namespace
 
@@ -106,7 +106,7 @@ void HeaderMonitor::add(const tracking::Packet& packet) {
   if (op.operation == Operation::congestion_notification) judge_cnp(here);
 }
 
-// IP's length against UDP's, which must end at the same octet. A frame that ends before was cut, on the way or by the
+// IP's length against UDP's, which must end at the same byte. A frame that ends before was cut, on the way or by the
 // capture; one that ends later has Ethernet's filling or check sequence behind it.
 void HeaderMonitor::judge_total(const Here& here, RuleId rule, const char* name, std::uint32_t length,
                                 std::uint32_t counted_from) {
@@ -191,7 +191,7 @@ void HeaderMonitor::judge_icrc(const Here& here) {
   // What a sender can do wrong by itself; all else something on the way may have done, or the capturing host, which
   // sees packets before its adapter has written the ICRC.
   const bool senders =
-      untouched_ || cause.kind == IcrcCause::Kind::not_masked || cause.kind == IcrcCause::Kind::octet_order;
+      untouched_ || cause.kind == IcrcCause::Kind::not_masked || cause.kind == IcrcCause::Kind::byte_order;
   here.blame(rule, Ruling::violated().unless(!senders, Reason::changed_on_the_way), [&] {
     return Statement{
         fmt::format("ICRC {:#010x}", crc.computed), fmt::format("{:#010x}: {}", crc.value, describe(cause)), {}};
@@ -215,25 +215,25 @@ void HeaderMonitor::judge_bth(const Here& here) {
 
 void HeaderMonitor::judge_length(const Here& here) {
   const HeaderStack& stack = here.stack;
-  const std::uint32_t payload_at = stack.layers()[stack.transport].offset + Bth::size + here.op.header_octets;
+  const std::uint32_t payload_at = stack.layers()[stack.transport].offset + Bth::size + here.op.header_bytes;
   const std::uint32_t pad = here.bth.get<"pad">();
   const std::uint32_t end = here.end;
   if (end == 0) return;
-  const bool room = payload_at + pad + icrc_octets <= end;
-  const bool too_much = room && !here.op.payload && end != payload_at + icrc_octets;
+  const bool room = payload_at + pad + icrc_bytes <= end;
+  const bool too_much = room && !here.op.payload && end != payload_at + icrc_bytes;
   here.holds("bth.sender.headers.as-opcode-says", room && !too_much, [&] {
     const std::uint32_t have = end - (stack.layers()[stack.transport].offset + Bth::size);
-    return Statement{fmt::format("{} octets of extension headers{} and an ICRC behind the BTH of {}",
-                                 here.op.header_octets, here.op.payload ? ", payload" : "", here.op.name),
-                     fmt::format("{} octets in all, {} of them counted as pad", have, pad),
+    return Statement{fmt::format("{} bytes of extension headers{} and an ICRC behind the BTH of {}",
+                                 here.op.header_bytes, here.op.payload ? ", payload" : "", here.op.name),
+                     fmt::format("{} bytes in all, {} of them counted as pad", have, pad),
                      {}};
   });
   if (!room) return;
-  const std::uint32_t octets = end - icrc_octets - payload_at;
-  const bool fills = octets % 4 == 0 && (here.op.payload || pad == 0) && !(octets == pad && pad != 0);
+  const std::uint32_t bytes = end - icrc_bytes - payload_at;
+  const bool fills = bytes % 4 == 0 && (here.op.payload || pad == 0) && !(bytes == pad && pad != 0);
   here.holds("bth.sender.pad.to-multiple-of-four", fills, [&] {
-    return Statement{"payload and pad of a multiple of 4 octets, and no pad without payload",
-                     fmt::format("{} octets of payload and {} of pad", octets - pad, pad),
+    return Statement{"payload and pad of a multiple of 4 bytes, and no pad without payload",
+                     fmt::format("{} bytes of payload and {} of pad", bytes - pad, pad),
                      {}};
   });
 }
@@ -251,11 +251,11 @@ void HeaderMonitor::judge_service(const Here& here) {
     const std::uint32_t qp = here.bth.get<"dest_qp">();
     const Layer* deth = here.stack.find(info<Deth>);
     if (qp <= management_qps && deth && !here.stack.fragment) {
-      const std::uint32_t at = here.stack.layers()[here.stack.transport].offset + Bth::size + here.op.header_octets;
-      const std::uint32_t behind = at + static_cast<std::uint32_t>(here.bth.get<"pad">()) + icrc_octets;
-      const std::uint32_t octets = here.end > behind ? here.end - behind : 0;
-      here.holds("ud.endpoint.mad.octets", octets == mad_octets, [&] {
-        return Statement{"256 octets", fmt::format("{} octets", octets), {}};
+      const std::uint32_t at = here.stack.layers()[here.stack.transport].offset + Bth::size + here.op.header_bytes;
+      const std::uint32_t behind = at + static_cast<std::uint32_t>(here.bth.get<"pad">()) + icrc_bytes;
+      const std::uint32_t bytes = here.end > behind ? here.end - behind : 0;
+      here.holds("ud.endpoint.mad.bytes", bytes == mad_bytes, [&] {
+        return Statement{"256 bytes", fmt::format("{} bytes", bytes), {}};
       });
     }
   } else if (here.op.transport == Transport::xrc && here.op.direction == Direction::request) {
@@ -274,12 +274,12 @@ void HeaderMonitor::judge_cnp(const Here& here) {
     return;
   }
   const Bytes reserved = here.stack.bytes_of(*body);
-  const bool zero = std::all_of(reserved.begin(), reserved.end(), [](std::uint8_t octet) { return octet == 0; });
+  const bool zero = std::all_of(reserved.begin(), reserved.end(), [](std::uint8_t byte) { return byte == 0; });
   const std::uint32_t psn = here.bth.get<"psn">();
   const bool solicited = here.bth.get<"se">(), migrated = here.bth.get<"migreq">();
   here.holds("congestion.notification-point.cnp.format", zero && psn == 0 && !solicited && !migrated, [&] {
-    return Statement{"PSN 0, no solicited event, M 0, 16 reserved octets of 0",
-                     fmt::format("PSN {}, solicited event {:d}, M {:d}, reserved octets {}", psn, solicited, migrated,
+    return Statement{"PSN 0, no solicited event, M 0, 16 reserved bytes of 0",
+                     fmt::format("PSN {}, solicited event {:d}, M {:d}, reserved bytes {}", psn, solicited, migrated,
                                  zero ? "0" : "not 0"),
                      {}};
   });

@@ -7,7 +7,7 @@ namespace {
 
 using Change = std::function<void(std::uint8_t*)>;
 
-/// Octets of the frame: IPv4 from 0, UDP from 20, BTH from 28.
+/// Bytes of the frame: IPv4 from 0, UDP from 20, BTH from 28.
 constexpr std::size_t ip = 0, udp = 20, bth = 28;
 
 struct HeaderExample {
@@ -19,8 +19,8 @@ void PrintTo(const HeaderExample& example, std::ostream* out) { *out << example.
 
 RdmaFrame a_send() { return {.opcode = rc::send, .psn = 100, .payload = 8}; }
 RdmaFrame a_datagram() { return {.opcode = ud + rc::send, .qp = 0x12, .payload = 8, .source_qp = 0x11}; }
-RdmaFrame a_mad(std::uint32_t octets) {
-  return {.opcode = ud + rc::send, .qp = 1, .payload = octets, .source_qp = 1, .qkey = 0x80010000};
+RdmaFrame a_mad(std::uint32_t bytes) {
+  return {.opcode = ud + rc::send, .qp = 1, .payload = bytes, .source_qp = 1, .qkey = 0x80010000};
 }
 RdmaFrame a_notification() { return {.opcode = congestion_notification, .qp = 0x12}; }
 
@@ -57,9 +57,9 @@ TEST_P(Header, IsJudgedByItself) {
     Watched link({.joined = false});
     link.migrated = example.frame.opcode != congestion_notification;
     link.status = status;
-    link.change = [&](std::uint8_t* octets, std::size_t size) {
-      if (broken) example.change(octets);
-      return std::max(size, static_cast<std::size_t>(load_be<2>(octets + 2)));
+    link.change = [&](std::uint8_t* bytes, std::size_t size) {
+      if (broken) example.change(bytes);
+      return std::max(size, static_cast<std::size_t>(load_be<2>(bytes + 2)));
     };
     link.a(example.frame);
     return link.tally(example.alias);
@@ -80,11 +80,11 @@ INSTANTIATE_TEST_SUITE_P(Rules, Header, ::testing::ValuesIn(examples), [](const 
 Tally icrc(std::string_view rule, const Change& before, const Change& after) {
   Watched link({.joined = false});
   link.status = CrcCheck::Status::bad;  // computed, then
-  link.change = [&](std::uint8_t* octets, std::size_t size) {
-    if (before) before(octets);
-    HeaderStack stack = decode(Bytes(octets, size), LinkType::raw_ip);
-    store_be(octets + size - 4, 4, __builtin_bswap32(compute_icrc(stack)));  // sent low octet first
-    if (after) after(octets);
+  link.change = [&](std::uint8_t* bytes, std::size_t size) {
+    if (before) before(bytes);
+    HeaderStack stack = decode(Bytes(bytes, size), LinkType::raw_ip);
+    store_be(bytes + size - 4, 4, __builtin_bswap32(compute_icrc(stack)));  // sent low byte first
+    if (after) after(bytes);
     return size;
   };
   link.a(a_send());
@@ -93,11 +93,11 @@ Tally icrc(std::string_view rule, const Change& before, const Change& after) {
 
 TEST(HeaderMonitor, AnIcrcIsRight) { EXPECT_EQ(icrc("HDR-014", nullptr, nullptr).holds, 1U); }
 
-TEST(HeaderMonitor, ASenderThatSendsTheOctetsInTheOtherOrderIsBlamed) {
+TEST(HeaderMonitor, ASenderThatSendsTheBytesInTheOtherOrderIsBlamed) {
   Watched link({.joined = false});
   link.status = CrcCheck::Status::bad;
-  link.change = [&](std::uint8_t* octets, std::size_t size) {
-    store_be(octets + size - 4, 4, compute_icrc(decode(Bytes(octets, size), LinkType::raw_ip)));
+  link.change = [&](std::uint8_t* bytes, std::size_t size) {
+    store_be(bytes + size - 4, 4, compute_icrc(decode(Bytes(bytes, size), LinkType::raw_ip)));
     return size;
   };
   link.a(a_send());
@@ -105,7 +105,7 @@ TEST(HeaderMonitor, ASenderThatSendsTheOctetsInTheOtherOrderIsBlamed) {
 }
 
 TEST(HeaderMonitor, AChangeOnTheWayIsNotTheSendersFault) {
-  const Tally tally = icrc("HDR-014", nullptr, [](std::uint8_t* octets) { octets[udp + 1] ^= 0x55; });
+  const Tally tally = icrc("HDR-014", nullptr, [](std::uint8_t* bytes) { bytes[udp + 1] ^= 0x55; });
   EXPECT_EQ(tally.violated, 0U);
   EXPECT_EQ(tally.open[static_cast<std::size_t>(Reason::changed_on_the_way)], 1U);
 }

@@ -26,22 +26,22 @@ bool has_good_checksum(const HeaderStack& stack) {
       stack.bytes.subspan(transport.offset, stack.payload.offset + stack.payload.length - transport.offset);
   constexpr std::uint8_t tcp = 6;
   std::array<std::uint8_t, 40> pseudo{};
-  std::size_t octets = 0;
+  std::size_t bytes = 0;
   if (network.header == &info<Ipv4>) {
     std::copy_n(ip + 12, 8, pseudo.begin());
     pseudo[9] = tcp;
     store_be(pseudo.data() + 10, 2, segment.size());
-    octets = 12;
+    bytes = 12;
   } else if (network.header == &info<Ipv6>) {
     std::copy_n(ip + 8, 32, pseudo.begin());
     store_be(pseudo.data() + 32, 4, segment.size());
     pseudo[39] = tcp;
-    octets = 40;
+    bytes = 40;
   } else {
     return false;
   }
   std::uint32_t sum = 0;
-  for (std::size_t i = 0; i < octets; i += 2) sum += static_cast<std::uint32_t>(load_be<2>(pseudo.data() + i));
+  for (std::size_t i = 0; i < bytes; i += 2) sum += static_cast<std::uint32_t>(load_be<2>(pseudo.data() + i));
   return internet_checksum(segment, sum) == 0;
 }
 
@@ -64,9 +64,9 @@ void IwarpMonitor::framing(const Here& here, const tracking::Pdu& pdu) {
   }
   if (!whole) return here.open("fpdu.sender.format.length-pad-crc", Reason::cut);
   const Bytes pad = pdu.stack.bytes_of(pdu.stack.pad);
-  const bool zero = std::all_of(pad.begin(), pad.end(), [](std::uint8_t octet) { return octet == 0; });
+  const bool zero = std::all_of(pad.begin(), pad.end(), [](std::uint8_t byte) { return byte == 0; });
   here.keeps("fpdu.sender.format.length-pad-crc", zero, [&] {
-    return Statement{"a pad of zeros", fmt::format("a pad of {} octets that are not all zero", pad.size()), {}};
+    return Statement{"a pad of zeros", fmt::format("a pad of {} bytes that are not all zero", pad.size()), {}};
   });
 }
 
@@ -173,7 +173,7 @@ void IwarpMonitor::judge_markers(const Here& here, const tracking::Pdu& pdu) {
 
 void IwarpMonitor::judge_length(const Here& here, const Segment& s) {
   const IwarpHalf& peer = half(tracking::other(here.place.end));
-  const std::uint32_t length = s.ddp.octets + machines::ddp_header_octets(s.ddp.tagged);
+  const std::uint32_t length = s.ddp.bytes + machines::ddp_header_bytes(s.ddp.tagged);
   const std::uint32_t emss = here.packet.tcp.emss;
   // No EMSS gives more, and without the SYN nothing is known of it.
   const bool markers = peer.setup && peer.setup->frame.markers;
@@ -184,9 +184,9 @@ void IwarpMonitor::judge_length(const Here& here, const Segment& s) {
     return;
   }
   const auto tell = [&] {
-    return Statement{emss == 0 ? fmt::format("a ULPDU of at most {} octets", most)
-                               : fmt::format("a ULPDU of at most {} octets, the MULPDU of an EMSS of {}", most, emss),
-                     fmt::format("one of {} octets", length),
+    return Statement{emss == 0 ? fmt::format("a ULPDU of at most {} bytes", most)
+                               : fmt::format("a ULPDU of at most {} bytes, the MULPDU of an EMSS of {}", most, emss),
+                     fmt::format("one of {} bytes", length),
                      {}};
   };
   here.keeps("fpdu.sender.length.within-mulpdu", length <= most, tell);

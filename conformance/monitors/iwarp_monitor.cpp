@@ -7,13 +7,13 @@
 
 namespace rdmawire::conformance {
 
-void IwarpMonitor::note(End from, const tracking::Packet& packet, std::uint32_t at, std::uint32_t octets,
+void IwarpMonitor::note(End from, const tracking::Packet& packet, std::uint32_t at, std::uint32_t bytes,
                         std::uint32_t msn, std::string_view label) {
   Rung rung;
   rung.frame = packet.number;
   rung.time = packet.time_ns;
   rung.psn = at;
-  rung.payload = octets;
+  rung.payload = bytes;
   rung.msn = msn;
   rung.from = from;
   rung.label = label;
@@ -35,15 +35,15 @@ void IwarpMonitor::draw(std::vector<Violation*>& made) {
   made.clear();
 }
 
-// Whether who sent this packet acknowledges octets of the other end of which no PDU has come out: what it knows is more
-// than what we saw. A FIN counts as one octet.
+// Whether who sent this packet acknowledges bytes of the other end of which no PDU has come out: what it knows is more
+// than what we saw. A FIN counts as one byte.
 bool IwarpMonitor::unseen_before(End sender, const tracking::Packet& packet) {
   const IwarpHalf& other = half(tracking::other(sender));
   if (!packet.tcp.has_acknowledged || !carried_) return true;
   return !other.parsed || packet.tcp.acknowledged > other.parsed_to + (other.fin ? 1 : 0);
 }
 
-// Octets of `mine` are missing: messages and requests may be among them, and responses to the other end's requests.
+// Bytes of `mine` are missing: messages and requests may be among them, and responses to the other end's requests.
 void IwarpMonitor::gap(IwarpHalf& mine, IwarpHalf& peer) {
   mine.chained = mine.framed = false;
   ++mine.gaps;
@@ -90,7 +90,7 @@ void IwarpMonitor::packet(Judge& judge, const Trust& trust, const Connection& co
                                        ? (MpaFrame::is_request(pdu.stack.bytes.data()) ? "MPA request" : "MPA reply")
                                    : s && s->opcode->known ? s->opcode->name
                                                            : std::string_view("FPDU");
-    note(from, packet, place.psn, s ? s->ddp.octets : 0, s && !s->ddp.tagged ? s->ddp.msn : 0, label);
+    note(from, packet, place.psn, s ? s->ddp.bytes : 0, s && !s->ddp.tagged ? s->ddp.msn : 0, label);
     Here here{judge, *this, packet, place, &made};
     if (is_setup) {
       setup(here, pdu);
@@ -99,7 +99,7 @@ void IwarpMonitor::packet(Judge& judge, const Trust& trust, const Connection& co
       continue;
     }
     using Status = CrcCheck::Status;
-    // A CRC proves where an FPDU begins and ends. Which of its octets are markers it does not, as they count to it.
+    // A CRC proves where an FPDU begins and ends. Which of its bytes are markers it does not, as they count to it.
     mine.guessed |= pdu.marker_faults.no_first;
     const bool known_markers = pdu.markers == 0 || (mine.setup && peer.setup && !mine.guessed);
     here.sure = ((mine.chained || pdu.crc.status == Status::good) && known_markers) || everywhere_;
@@ -153,7 +153,7 @@ void IwarpMonitor::states(std::vector<std::uint64_t>& states) const {
 }
 
 void IwarpMonitor::finish(Judge& judge) {
-  // An end that sent octets of which nothing could be made.
+  // An end that sent bytes of which nothing could be made.
   for (const End end : {End::a, End::b}) {
     if (half(end).parsed || !half(end).data) continue;
     judge.judge("fpdu.tester.stream.begins-in-the-middle", Ruling::open(Reason::start_not_seen), end);

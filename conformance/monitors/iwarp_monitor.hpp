@@ -35,13 +35,13 @@ struct IwarpHalf {
     std::uint32_t next = 1;            ///< MSN
     bool known = false;                ///< `next` is
     bool open = false, ended = false;  ///< `ended`: the segments below were the last message's
-    bool unsure = false;               ///< of an open one: octets of it were not seen
-    std::uint8_t control = 0;          ///< RDMAP's octet
+    bool unsure = false;               ///< of an open one: bytes of it were not seen
+    std::uint8_t control = 0;          ///< RDMAP's byte
     std::uint32_t invalidate = 0;
-    std::uint64_t octets = 0;  ///< so far
+    std::uint64_t bytes = 0;  ///< so far
     std::uint32_t segments = 0;
     std::uint64_t frame = 0;    ///< of the last one
-    bool empty_before = false;  ///< the message before was a Send of no octets
+    bool empty_before = false;  ///< the message before was a Send of no bytes
   };
   /// The tagged message that is open.
   struct Tagged {
@@ -50,14 +50,14 @@ struct IwarpHalf {
     std::uint8_t control = 0;
     std::uint32_t stag = 0;
     std::uint64_t first = 0, next = 0;  ///< TO
-    std::uint64_t octets = 0;
-    std::uint32_t segments = 0, last_octets = 0;
+    std::uint64_t bytes = 0;
+    std::uint32_t segments = 0, last_bytes = 0;
     std::uint64_t frame = 0;
   };
   /// A read or an atomic that it asked for.
   struct Asked {
     bool atomic = false;
-    bool stale = false;  ///< octets were lost since: its response may have been among them
+    bool stale = false;  ///< bytes were lost since: its response may have been among them
     std::uint32_t stag = 0, size = 0, msn = 0, id = 0;  ///< of the sink; id: the atomic's identifier
     std::uint64_t to = 0, received = 0;
     bool cut_short = false;    ///< its response has ended before it was whole
@@ -81,7 +81,7 @@ struct IwarpHalf {
   bool guessed = false;                    ///< where its markers are is no longer what was agreed on
   bool framed = false;                     ///< an FPDU ended where this one begins: its CRC was good
   bool contiguous = false;                 ///< FPDUs follow each other from the set-up frame on, good or bad
-  bool data = false;                       ///< it sent octets
+  bool data = false;                       ///< it sent bytes
   bool fin = false, reset = false;
   std::uint64_t fpdus = 0, good_crcs = 0, bad_crcs = 0, bad_in_a_row = 0;
   bool markers_wrapped = false;           ///< its markers were right behind a wrap of the sequence numbers
@@ -154,7 +154,7 @@ class IwarpMonitor {
   };
 
   [[nodiscard]] IwarpHalf& half(End end) { return halves_[static_cast<std::size_t>(end)]; }
-  void note(End from, const tracking::Packet& packet, std::uint32_t at, std::uint32_t octets, std::uint32_t msn,
+  void note(End from, const tracking::Packet& packet, std::uint32_t at, std::uint32_t bytes, std::uint32_t msn,
             std::string_view label);
   void draw(std::vector<Violation*>& made);
   [[nodiscard]] bool unseen_before(End sender, const tracking::Packet& packet);
@@ -191,7 +191,7 @@ class IwarpMonitor {
 
   std::array<IwarpHalf, 2> halves_{};
   bool everywhere_ = false;
-  bool carried_ = false;  ///< the packet has octets of the PDU that is judged: its acknowledgement came with them
+  bool carried_ = false;  ///< the packet has bytes of the PDU that is judged: its acknowledgement came with them
   Place last_{};
   static constexpr std::size_t kept = 12, drawn_behind = 3;
   std::array<Rung, kept> rungs_{};

@@ -1,4 +1,4 @@
-/// iWARP's monitors on streams made octet by octet: what they say, and when they say nothing.
+/// iWARP's monitors on streams made byte by byte: what they say, and when they say nothing.
 
 #include "conformance/monitors/iwarp_monitor.hpp"
 
@@ -15,50 +15,50 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::Octets;
+using testing::ByteVector;
 using testing::Streamed;
 
-void number(Octets& to, std::uint64_t value, unsigned octets) {
-  to.resize(to.size() + octets);
-  store_be(to.data() + to.size() - octets, octets, value);
+void number(ByteVector& to, std::uint64_t value, unsigned bytes) {
+  to.resize(to.size() + bytes);
+  store_be(to.data() + to.size() - bytes, bytes, value);
 }
 /// A set-up frame: its last letters tell requests from replies.
-Octets setup(std::string_view key, std::uint8_t flags, std::uint8_t revision, const Octets& private_data = {}) {
-  Octets frame(key.begin(), key.end());
+ByteVector setup(std::string_view key, std::uint8_t flags, std::uint8_t revision, const ByteVector& private_data = {}) {
+  ByteVector frame(key.begin(), key.end());
   frame.insert(frame.end(), {flags, revision});
   number(frame, private_data.size(), 2);
   frame.insert(frame.end(), private_data.begin(), private_data.end());
   return frame;
 }
-Octets request(std::uint8_t flags = 0x40, std::uint8_t revision = 1, const Octets& data = {}) {
+ByteVector request(std::uint8_t flags = 0x40, std::uint8_t revision = 1, const ByteVector& data = {}) {
   return setup(mpa::request_key, flags, revision, data);
 }
-Octets reply(std::uint8_t flags = 0x40, std::uint8_t revision = 1, const Octets& data = {}) {
+ByteVector reply(std::uint8_t flags = 0x40, std::uint8_t revision = 1, const ByteVector& data = {}) {
   return setup(mpa::reply_key, flags, revision, data);
 }
 struct Control {
   bool last = true;
   std::uint8_t ddp = 0x01, rdmap = 0x40;  ///< DV 1, RV 1
 };
-Octets untagged(std::uint8_t opcode, std::uint32_t queue, std::uint32_t msn, std::uint32_t mo,
-                const Octets& payload = {}, Control control = {}, std::uint32_t invalidate = 0) {
-  Octets segment{static_cast<std::uint8_t>(control.ddp | (control.last ? 0x40 : 0)),
+ByteVector untagged(std::uint8_t opcode, std::uint32_t queue, std::uint32_t msn, std::uint32_t mo,
+                const ByteVector& payload = {}, Control control = {}, std::uint32_t invalidate = 0) {
+  ByteVector segment{static_cast<std::uint8_t>(control.ddp | (control.last ? 0x40 : 0)),
                  static_cast<std::uint8_t>(control.rdmap | opcode)};
   for (const std::uint32_t word : {invalidate, queue, msn, mo}) number(segment, word, 4);
   segment.insert(segment.end(), payload.begin(), payload.end());
   return segment;
 }
-Octets tagged(std::uint8_t opcode, std::uint32_t stag, std::uint64_t to, const Octets& payload, Control control = {}) {
-  Octets segment{static_cast<std::uint8_t>(0x80 | control.ddp | (control.last ? 0x40 : 0)),
+ByteVector tagged(std::uint8_t opcode, std::uint32_t stag, std::uint64_t to, const ByteVector& payload, Control control = {}) {
+  ByteVector segment{static_cast<std::uint8_t>(0x80 | control.ddp | (control.last ? 0x40 : 0)),
                  static_cast<std::uint8_t>(control.rdmap | opcode)};
   number(segment, stag, 4);
   number(segment, to, 8);
   segment.insert(segment.end(), payload.begin(), payload.end());
   return segment;
 }
-Octets some(std::size_t octets, std::uint8_t value = 0x5a) { return Octets(octets, value); }
-Octets reads(std::uint32_t size, std::uint32_t sink = 7, std::uint64_t to = 0x1000) {
-  Octets header;
+ByteVector some(std::size_t bytes, std::uint8_t value = 0x5a) { return ByteVector(bytes, value); }
+ByteVector reads(std::uint32_t size, std::uint32_t sink = 7, std::uint64_t to = 0x1000) {
+  ByteVector header;
   number(header, sink, 4);
   number(header, to, 8);
   number(header, size, 4);
@@ -67,31 +67,31 @@ Octets reads(std::uint32_t size, std::uint32_t sink = 7, std::uint64_t to = 0x10
   return header;
 }
 
-/// Both ends in Full Operation Phase, with CRCs; a has sent a Send of 5 octets, so MSN 2 comes next.
+/// Both ends in Full Operation Phase, with CRCs; a has sent a Send of 5 bytes, so MSN 2 comes next.
 struct Talk : Streamed {
-  explicit Talk(const Octets& asks = request(), const Octets& answers = reply(), const Options& options = {},
+  explicit Talk(const ByteVector& asks = request(), const ByteVector& answers = reply(), const Options& options = {},
                 bool first = true)
       : Streamed(options) {
-    const auto flag = [](const Octets& frame, std::uint8_t bit) { return (frame[16] & bit) != 0; };
+    const auto flag = [](const ByteVector& frame, std::uint8_t bit) { return (frame[16] & bit) != 0; };
     const bool crc = flag(asks, 0x40) || flag(answers, 0x40);
     for (int end : {0, 1}) sender[end] = MpaSender({.markers = flag(end == 0 ? answers : asks, 0x80), .crc = crc});
     a(asks);
     b(answers);
     if (first) say(End::a, untagged(3, 0, 1, 0, some(5)));
   }
-  Octets fpdu(End end, const Octets& ulpdu) {
-    Octets octets;
-    EXPECT_TRUE(sender[static_cast<int>(end)].send(octets, ulpdu));
-    return octets;
+  ByteVector fpdu(End end, const ByteVector& ulpdu) {
+    ByteVector bytes;
+    EXPECT_TRUE(sender[static_cast<int>(end)].send(bytes, ulpdu));
+    return bytes;
   }
-  std::uint64_t say(End end, const Octets& ulpdu) { return sends(end, fpdu(end, ulpdu)); }
+  std::uint64_t say(End end, const ByteVector& ulpdu) { return sends(end, fpdu(end, ulpdu)); }
   MpaSender sender[2] = {MpaSender({}), MpaSender({})};
 };
 
 /// Segments of end a behind its first Send, and what is said of them.
 struct Row {
   const char* name;
-  std::vector<Octets> segments;
+  std::vector<ByteVector> segments;
   std::vector<std::string> violated;  ///< aliases
 };
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
@@ -104,7 +104,7 @@ TEST_P(IwarpSegments, AreJudged) {
       SCOPED_TRACE(std::string(crc ? "CRCs" : "no CRCs") + (markers ? ", markers" : ""));
       const auto flags = static_cast<std::uint8_t>((crc ? 0x40 : 0) | (markers ? 0x80 : 0));
       Talk talk(request(flags), reply(flags));
-      for (const Octets& segment : GetParam().segments) talk.say(End::a, segment);
+      for (const ByteVector& segment : GetParam().segments) talk.say(End::a, segment);
       std::set<std::string> aliases;
       for (const std::string& line : talk.violated()) aliases.insert(line.substr(0, 7));
       const auto& expected = GetParam().violated;
@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"an atomic operation 1",
             {untagged(10, 1, 1, 0,
                       [] {
-                        Octets o(52);
+                        ByteVector o(52);
                         o[3] = 1;
                         return o;
                       }())},
@@ -186,8 +186,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"too long for the EMSS", {tagged(0, 7, 0, some(1441))}, {"DDP-010", "FPD-011"}},
         Row{"two in one",
             {[] {
-               Octets both = untagged(3, 0, 2, 0, some(300), {.last = false});
-               const Octets second = untagged(3, 0, 2, 300, some(20), {.last = false});
+               ByteVector both = untagged(3, 0, 2, 0, some(300), {.last = false});
+               const ByteVector second = untagged(3, 0, 2, 300, some(20), {.last = false});
                both.insert(both.end(), second.begin(), second.end());
                return both;
              }(),
@@ -195,15 +195,15 @@ INSTANTIATE_TEST_SUITE_P(
             {"FPD-013"}}));
 
 TEST(IwarpMonitor, ResponsesAreHeldAgainstTheirRequests) {
-  const auto answers = [](const std::vector<Octets>& segments) {
+  const auto answers = [](const std::vector<ByteVector>& segments) {
     Talk talk;
     talk.say(End::a, untagged(1, 1, 1, 0, reads(8, 7, 0x1000)));
     talk.say(End::a, untagged(1, 1, 2, 0, reads(4, 8, 0x3000)));
-    for (const Octets& segment : segments) talk.say(End::b, segment);
+    for (const ByteVector& segment : segments) talk.say(End::b, segment);
     talk.fin(End::b);
     return talk.violated();
   };
-  const Octets first = tagged(2, 7, 0x1000, some(8)), second = tagged(2, 8, 0x3000, some(4));
+  const ByteVector first = tagged(2, 7, 0x1000, some(8)), second = tagged(2, 8, 0x3000, some(4));
   EXPECT_THAT(answers({first, second}), IsEmpty());
   EXPECT_THAT(answers({tagged(2, 7, 0x1000, some(5), {.last = false}), tagged(2, 7, 0x1005, some(3)), second}),
               IsEmpty());
@@ -220,20 +220,20 @@ TEST(IwarpMonitor, ResponsesAreHeldAgainstTheirRequests) {
 
 TEST(IwarpMonitor, AtomicsAreHeldAgainstTheirRequests) {
   const auto atomic = [](std::uint32_t id) {
-    Octets header(52);
+    ByteVector header(52);
     header[7] = static_cast<std::uint8_t>(id);
     return header;
   };
   const auto response = [](std::uint32_t msn, std::uint32_t id) {
-    Octets header(12);
+    ByteVector header(12);
     header[3] = static_cast<std::uint8_t>(id);
     return untagged(11, 3, msn, 0, header);
   };
-  const auto answers = [&](const std::vector<Octets>& segments) {
+  const auto answers = [&](const std::vector<ByteVector>& segments) {
     Talk talk;
     talk.say(End::a, untagged(10, 1, 1, 0, atomic(5)));
     talk.say(End::a, untagged(10, 1, 2, 0, atomic(6)));
-    for (const Octets& segment : segments) talk.say(End::b, segment);
+    for (const ByteVector& segment : segments) talk.say(End::b, segment);
     return talk.violated();
   };
   EXPECT_THAT(answers({response(1, 5), response(2, 6)}), IsEmpty());
@@ -243,7 +243,7 @@ TEST(IwarpMonitor, AtomicsAreHeldAgainstTheirRequests) {
 
 TEST(IwarpMonitor, ReadsStayWithinTheirDepth) {
   // The reply has room for two.
-  const Octets asks = request(0x50, 2, {0, 2, 0, 4}), gives = reply(0x50, 2, {0, 2, 0, 2});
+  const ByteVector asks = request(0x50, 2, {0, 2, 0, 4}), gives = reply(0x50, 2, {0, 2, 0, 2});
   Talk talk(asks, gives);
   for (std::uint32_t msn = 1; msn <= 2; ++msn) talk.say(End::a, untagged(1, 1, msn, 0, reads(4)));
   talk.say(End::b, tagged(2, 7, 0x1000, some(4)));
@@ -271,12 +271,12 @@ TEST(IwarpMonitor, SetUpFramesAreJudged) {
   EXPECT_THAT(Talk(request(0x41)).violated(), ElementsAre("MPA-001 a 4")) << "a reserved bit";
   EXPECT_THAT(Talk(request(0x60)).violated(), ElementsAre("MPA-001 a 4")) << "R";
   EXPECT_THAT(Talk(request(), request()).violated(), ElementsAre("MPA-002 b 5"));
-  const Octets asks = request(0x50, 2, {0x80, 4, 0x40, 4});
+  const ByteVector asks = request(0x50, 2, {0x80, 4, 0x40, 4});
   EXPECT_THAT(Talk(asks, reply(0x40, 1), {}, false).violated(), ElementsAre("MPA-024 b 5"));
   EXPECT_THAT(Talk(asks, reply(0x60, 1), {}, false).violated(), IsEmpty()) << "it says no as it can";
   EXPECT_THAT(Talk(asks, reply(0x50, 2, {0x80, 4, 0x40, 5}), {}, false).violated(), ElementsAre("MPA-028 b 5"));
   // D is asked for and given: a read of nothing.
-  const Octets gives = reply(0x50, 2, {0x80, 4, 0x40, 4});
+  const ByteVector gives = reply(0x50, 2, {0x80, 4, 0x40, 4});
   EXPECT_THAT(Talk(asks, gives).violated(), ElementsAre("MPA-033 a 6"));
   Talk reads_first(asks, gives, {}, false);
   reads_first.say(End::a, untagged(1, 1, 1, 0, reads(0)));
@@ -301,11 +301,11 @@ TEST(IwarpMonitor, ABadCrcIsTheSendersWhereTcpSaysSo) {
   const auto with_bad_crc = [](bool checksum, int times, std::uint8_t value) {
     Talk talk;
     for (int i = 0; i < times; ++i) {
-      Octets octets = talk.fpdu(End::a, untagged(3, 0, 2, 0, some(4)));
-      octets.back() ^= 0x10;
-      if (value == 0) std::fill(octets.end() - 4, octets.end(), std::uint8_t{0});
+      ByteVector bytes = talk.fpdu(End::a, untagged(3, 0, 2, 0, some(4)));
+      bytes.back() ^= 0x10;
+      if (value == 0) std::fill(bytes.end() - 4, bytes.end(), std::uint8_t{0});
       talk.bad_checksum = !checksum;
-      talk.a(octets);
+      talk.a(bytes);
     }
     return talk.violated();
   };
@@ -315,39 +315,39 @@ TEST(IwarpMonitor, ABadCrcIsTheSendersWhereTcpSaysSo) {
   Talk never(request(), reply(), {}, false);
   never.bad_checksum = true;
   for (int i = 0; i < 3; ++i) {
-    Octets octets = never.fpdu(End::a, untagged(3, 0, 1, 0, some(4)));
-    octets.back() ^= 0x10;
-    never.a(octets);
+    ByteVector bytes = never.fpdu(End::a, untagged(3, 0, 1, 0, some(4)));
+    bytes.back() ^= 0x10;
+    never.a(bytes);
   }
   EXPECT_THAT(never.violated(), ElementsAre("FPD-003 a 8")) << "none was ever good";
 }
 
 TEST(IwarpMonitor, PadAndMarkersAreJudged) {
   Talk pad;
-  Octets octets = pad.fpdu(End::a, untagged(3, 0, 2, 0, some(1)));
-  octets[octets.size() - 5] = 1;
-  store_be(octets.data() + octets.size() - 4, 4, compute_mpa_crc(Bytes(octets).first(octets.size() - 4)));
-  pad.a(octets);
+  ByteVector bytes = pad.fpdu(End::a, untagged(3, 0, 2, 0, some(1)));
+  bytes[bytes.size() - 5] = 1;
+  store_be(bytes.data() + bytes.size() - 4, 4, compute_mpa_crc(Bytes(bytes).first(bytes.size() - 4)));
+  pad.a(bytes);
   EXPECT_THAT(pad.violated(), ElementsAre("FPD-001 a 7"));
 
-  const auto marked = [](const std::function<void(Octets&)>& change, std::size_t payload) {
+  const auto marked = [](const std::function<void(ByteVector&)>& change, std::size_t payload) {
     Talk talk(request(), reply(0xc0), {}, false);
-    Octets fpdu = talk.fpdu(End::a, untagged(3, 0, 1, 0, some(payload)));
+    ByteVector fpdu = talk.fpdu(End::a, untagged(3, 0, 1, 0, some(payload)));
     change(fpdu);
     store_be(fpdu.data() + fpdu.size() - 4, 4, compute_mpa_crc(Bytes(fpdu).first(fpdu.size() - 4)));
     talk.a(fpdu);
     return talk.violated();
   };
-  EXPECT_THAT(marked([](Octets&) {}, 1200), IsEmpty());
-  EXPECT_THAT(marked([](Octets& o) { o[515] += 4; }, 600), ElementsAre("FPD-015 a 6"));
-  EXPECT_THAT(marked([](Octets& o) { o[512] = 1; }, 600), ElementsAre("FPD-015 a 6")) << "RESERVED";
-  EXPECT_THAT(marked([](Octets& o) { o[515] |= 1; }, 600), ElementsAre("FPD-015 a 6")) << "the two low bits";
-  EXPECT_THAT(marked([](Octets& o) { o[1027] += 4; }, 1200), ElementsAre("FPD-016 a 6"));
+  EXPECT_THAT(marked([](ByteVector&) {}, 1200), IsEmpty());
+  EXPECT_THAT(marked([](ByteVector& o) { o[515] += 4; }, 600), ElementsAre("FPD-015 a 6"));
+  EXPECT_THAT(marked([](ByteVector& o) { o[512] = 1; }, 600), ElementsAre("FPD-015 a 6")) << "RESERVED";
+  EXPECT_THAT(marked([](ByteVector& o) { o[515] |= 1; }, 600), ElementsAre("FPD-015 a 6")) << "the two low bits";
+  EXPECT_THAT(marked([](ByteVector& o) { o[1027] += 4; }, 1200), ElementsAre("FPD-016 a 6"));
   // An FPDU that begins with a marker, its CRC without it.
   Talk uncovered(request(), reply(0xc0), {}, false);
-  octets = uncovered.fpdu(End::a, untagged(3, 0, 1, 0, some(16)));
-  store_be(octets.data() + octets.size() - 4, 4, compute_mpa_crc(Bytes(octets).first(octets.size() - 4).subspan(4)));
-  uncovered.a(octets);
+  bytes = uncovered.fpdu(End::a, untagged(3, 0, 1, 0, some(16)));
+  store_be(bytes.data() + bytes.size() - 4, 4, compute_mpa_crc(Bytes(bytes).first(bytes.size() - 4).subspan(4)));
+  uncovered.a(bytes);
   EXPECT_THAT(uncovered.violated(), ElementsAre("FPD-017 a 6"));
   // What was agreed on is not done.
   Talk unmarked(request(), reply(0xc0), {}, false);
@@ -366,13 +366,13 @@ TEST(IwarpMonitor, MarkersKeepTheirPlacesAcrossTheWrap) {
     options.sequence[0] = 0xffffff00;
     Talk talk(request(), reply(0xc0), options, false);
     for (std::uint32_t msn = 1; msn < 8; ++msn) {
-      Octets octets = talk.fpdu(End::a, untagged(3, 0, msn, 0, some(600)));
+      ByteVector bytes = talk.fpdu(End::a, untagged(3, 0, msn, 0, some(600)));
       if (shifts && msn > 3)
-        for (std::size_t at = MarkerGrid::to_next(talk.sender[0].position() - octets.size()); at + 4 < octets.size();
+        for (std::size_t at = MarkerGrid::to_next(talk.sender[0].position() - bytes.size()); at + 4 < bytes.size();
              at += 512)
-          if (octets[at + 2] != 0 || octets[at + 3] != 0) octets[at + 3] ^= 8;
-      store_be(octets.data() + octets.size() - 4, 4, compute_mpa_crc(Bytes(octets).first(octets.size() - 4)));
-      talk.a(octets);
+          if (bytes[at + 2] != 0 || bytes[at + 3] != 0) bytes[at + 3] ^= 8;
+      store_be(bytes.data() + bytes.size() - 4, 4, compute_mpa_crc(Bytes(bytes).first(bytes.size() - 4)));
+      talk.a(bytes);
     }
     return talk.violated();
   };
@@ -381,7 +381,7 @@ TEST(IwarpMonitor, MarkersKeepTheirPlacesAcrossTheWrap) {
 }
 
 TEST(IwarpMonitor, ATerminateQuotesWhatWasSent) {
-  const auto quoting = [](const Octets& quoted, std::uint16_t length, Octets control) {
+  const auto quoting = [](const ByteVector& quoted, std::uint16_t length, ByteVector control) {
     Talk talk;
     talk.say(End::a, tagged(0, 7, 0x1000, some(10)));
     number(control, length, 2);
@@ -389,7 +389,7 @@ TEST(IwarpMonitor, ATerminateQuotesWhatWasSent) {
     talk.say(End::b, untagged(7, 2, 1, 0, control));
     return talk.violated();
   };
-  const Octets header = tagged(0, 7, 0x1000, {});
+  const ByteVector header = tagged(0, 7, 0x1000, {});
   EXPECT_THAT(quoting(header, 24, {0x11, 0x00, 0xc0, 0}), IsEmpty());
   EXPECT_THAT(quoting(header, 10, {0x11, 0x00, 0xc0, 0}), ElementsAre("TRM-003 b 8")) << "the payload's length alone";
   EXPECT_THAT(quoting(tagged(0, 7, 0x1004, {}), 24, {0x11, 0x00, 0xc0, 0}), ElementsAre("TRM-005 b 8"));
@@ -399,8 +399,8 @@ TEST(IwarpMonitor, ATerminateQuotesWhatWasSent) {
     Talk talk;
     talk.say(End::a, untagged(1, 1, 1, 0, reads(100)));
     talk.say(End::b, tagged(2, 7, 0x1000, some(40), {.last = false}));
-    Octets message{0x01, 0x00, 0xe0, 0, 0, 46};
-    for (const Octets& part : {untagged(1, 1, 1, 0), reads(100 - advanced, 7, 0x1000 + advanced)})
+    ByteVector message{0x01, 0x00, 0xe0, 0, 0, 46};
+    for (const ByteVector& part : {untagged(1, 1, 1, 0), reads(100 - advanced, 7, 0x1000 + advanced)})
       message.insert(message.end(), part.begin(), part.end());
     store_be(message.data() + message.size() - 8, 8, 0x2000 + advanced);
     talk.say(End::b, untagged(7, 2, 1, 0, message));
@@ -411,7 +411,7 @@ TEST(IwarpMonitor, ATerminateQuotesWhatWasSent) {
 }
 
 TEST(IwarpMonitor, TcpIsClosedGracefullyBehindATerminate) {
-  const Octets terminate = untagged(7, 2, 1, 0, {0x20, 0x02, 0, 0});
+  const ByteVector terminate = untagged(7, 2, 1, 0, {0x20, 0x02, 0, 0});
   Talk graceful;
   graceful.say(End::b, terminate);
   graceful.fin(End::b);
@@ -431,10 +431,10 @@ TEST(IwarpMonitor, TcpIsClosedGracefullyBehindATerminate) {
 
 TEST(IwarpMonitor, WhatTcpSendsAgainIsNoViolation) {
   Talk talk;
-  const Octets octets = talk.fpdu(End::a, untagged(3, 0, 2, 0, some(30)));
-  talk.a(octets);
-  talk.again(End::a, octets);
-  talk.again(End::a, octets);
+  const ByteVector bytes = talk.fpdu(End::a, untagged(3, 0, 2, 0, some(30)));
+  talk.a(bytes);
+  talk.again(End::a, bytes);
+  talk.again(End::a, bytes);
   talk.say(End::a, untagged(3, 0, 3, 0, some(30)));
   EXPECT_THAT(talk.violated(), IsEmpty());
   EXPECT_EQ(talk.tally("DDP-009").holds, 3U);
@@ -453,10 +453,10 @@ TEST(IwarpMonitor, BehindAGapNothingIsKnown) {
 
 TEST(IwarpMonitor, AStreamWithoutItsBeginning) {
   Talk whole(request(), reply(), {}, false);
-  Octets stream;
+  ByteVector stream;
   for (std::uint32_t msn = 1; msn < 20; ++msn) {
-    const Octets octets = whole.fpdu(End::a, untagged(3, 0, msn, 0, some(700)));
-    stream.insert(stream.end(), octets.begin(), octets.end());
+    const ByteVector bytes = whole.fpdu(End::a, untagged(3, 0, msn, 0, some(700)));
+    stream.insert(stream.end(), bytes.begin(), bytes.end());
   }
   Streamed::Options options;
   options.syn = false;
@@ -478,7 +478,7 @@ TEST(IwarpMonitor, TheTestersOwnWrongsAreNotJudged) {
   EXPECT_GT(talk.tally("MPA-002").holds, 0U);
 }
 
-// Captures of siw: each deviation was looked at octet by octet.
+// Captures of siw: each deviation was looked at byte by byte.
 TEST(IwarpMonitor, WhatCapturesOfSiwShow) {
   const std::filesystem::path samples = std::filesystem::path(RDMAWIRE_SOURCE_DIR) / "captures" / "samples";
   const auto found = [&](const char* name) {
@@ -492,7 +492,7 @@ TEST(IwarpMonitor, WhatCapturesOfSiwShow) {
     EXPECT_GT(result.tallies[RuleId("ddp.data-source.control.fields").index()].holds, 20U);
     return lines;
   };
-  // Frames 30 and 31 have two octets of payload and a pad of 00 40: what the buffer held before. RFC 5044, 4.1.
+  // Frames 30 and 31 have two bytes of payload and a pad of 00 40: what the buffer held before. RFC 5044, 4.1.
   EXPECT_THAT(found("siw-read.pcap.gz"), ElementsAre("FPD-001 30 1", "FPD-001 31 1"));
   EXPECT_THAT(found("siw-send.pcap.gz"), ElementsAre("FPD-001 28 1", "FPD-001 29 1"));
   EXPECT_THAT(found("siw-write.pcap.gz"), ElementsAre("FPD-001 29 1", "FPD-001 30 1"));

@@ -34,14 +34,14 @@ void IwarpMonitor::judge_version(const Here& here, const Segment& s) {
 
 void IwarpMonitor::judge_message(const Here& here, const Segment& s) {
   const auto& ddp = s.ddp;
-  // Of messages that are all header: their queue, one segment, and so many octets.
-  const auto fixed = [&](RuleId rule, std::uint32_t octets, bool more = true, std::string_view other = {}) {
+  // Of messages that are all header: their queue, one segment, and so many bytes.
+  const auto fixed = [&](RuleId rule, std::uint32_t bytes, bool more = true, std::string_view other = {}) {
     const RdmapOpcode& op = *s.opcode;
-    here.keeps(rule, ddp.qn == op.queue && ddp.last && ddp.octets == octets && more, [&] {
-      return Statement{fmt::format("{} on queue {}, in one segment with the last flag, of {} octets{}", op.name,
-                                   op.queue, octets, other),
-                       fmt::format("queue {}, {}, {} octets{}", ddp.qn, ddp.last ? "the last flag" : "no last flag",
-                                   ddp.octets, more ? "" : ", and not so"),
+    here.keeps(rule, ddp.qn == op.queue && ddp.last && ddp.bytes == bytes && more, [&] {
+      return Statement{fmt::format("{} on queue {}, in one segment with the last flag, of {} bytes{}", op.name,
+                                   op.queue, bytes, other),
+                       fmt::format("queue {}, {}, {} bytes{}", ddp.qn, ddp.last ? "the last flag" : "no last flag",
+                                   ddp.bytes, more ? "" : ", and not so"),
                        {}};
     });
   };
@@ -147,7 +147,7 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
   const bool unseen = peer.gaps != 0 || !peer.chained || unseen_before(here.place.end, here.packet);
   const auto fits = [&](const IwarpHalf::Asked& each) {
     if (each.atomic) return false;
-    if (each.size == 0 || s.ddp.octets == 0) return each.size == s.ddp.octets;  // of nothing, STag and TO say nothing
+    if (each.size == 0 || s.ddp.bytes == 0) return each.size == s.ddp.bytes;  // of nothing, STag and TO say nothing
     return each.received == 0 && each.stag == s.ddp.stag && each.to == s.ddp.to;
   };
   if (begins && !asked.empty() && asked.front().cut_short) {
@@ -155,7 +155,7 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
     if (oldest.stag == s.ddp.stag && oldest.to + oldest.received == s.ddp.to) {
       here.broken("ddp.data-source.message.last-flag", [&] {
         return Statement{"the last flag in the last segment of the response alone",
-                         fmt::format("it goes on at {} of {} octets", oldest.received, oldest.size),
+                         fmt::format("it goes on at {} of {} bytes", oldest.received, oldest.size),
                          {oldest.frame}};
       });
       asked.front().cut_short = false;
@@ -169,9 +169,9 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
     mine.answering = false;
     auto found = std::find_if(asked.begin(), asked.end(), fits);
     // Of several that read into the same place the first is meant, or one that asks for what came.
-    if (found != asked.end() && s.ddp.last && found->size != s.ddp.octets) {
+    if (found != asked.end() && s.ddp.last && found->size != s.ddp.bytes) {
       const auto exact =
-          std::find_if(found, asked.end(), [&](const auto& each) { return fits(each) && each.size == s.ddp.octets; });
+          std::find_if(found, asked.end(), [&](const auto& each) { return fits(each) && each.size == s.ddp.bytes; });
       if (exact != asked.end()) found = exact;
     }
     if (asked.empty()) {
@@ -224,7 +224,7 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
   }
   if (!mine.answering || asked.empty()) return;
   IwarpHalf::Asked& oldest = asked.front();
-  oldest.received += s.ddp.octets;
+  oldest.received += s.ddp.bytes;
   const bool whole = oldest.received == oldest.size;
   if (mine.tagged.unsure || oldest.stale) {
     if (s.ddp.last) {
@@ -236,8 +236,8 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
   }
   if (oldest.received > oldest.size && !oldest.misanswered) {
     here.broken("rdmap.responder.read-response.format", [&] {
-      return Statement{fmt::format("{} octets, as were asked for", oldest.size),
-                       fmt::format("{} octets", oldest.received),
+      return Statement{fmt::format("{} bytes, as were asked for", oldest.size),
+                       fmt::format("{} bytes", oldest.received),
                        {oldest.frame}};
     });
     oldest.misanswered = true;
@@ -255,8 +255,8 @@ void IwarpMonitor::answered(const Here& here, const Segment& s, bool begins) {
 void IwarpMonitor::told_short(const Here& here, const IwarpHalf::Asked& asked) {
   if (asked.misanswered) return;
   here.say("rdmap.responder.read-response.format", Ruling::violated().unless(asked.stale, Reason::capture_lost), [&] {
-    return Statement{fmt::format("{} octets, as were asked for", asked.size),
-                     fmt::format("{} octets", asked.received),
+    return Statement{fmt::format("{} bytes, as were asked for", asked.size),
+                     fmt::format("{} bytes", asked.received),
                      {asked.frame}};
   });
 }

@@ -9,7 +9,7 @@
 
 namespace rdmawire::conformance {
 
-using machines::ddp_header_octets;
+using machines::ddp_header_bytes;
 
 std::optional<IwarpMonitor::Segment> IwarpMonitor::read(const tracking::Pdu& pdu) const {
   const Bytes fpdu = pdu.stack.bytes;
@@ -19,9 +19,9 @@ std::optional<IwarpMonitor::Segment> IwarpMonitor::read(const tracking::Pdu& pdu
   const auto ddp = machines::read_segment(ulpdu);
   if (!ddp) return std::nullopt;
   Segment s{.pdu = pdu, .ddp = *ddp};
-  s.payload = ulpdu.subspan(ddp_header_octets(ddp->tagged));
+  s.payload = ulpdu.subspan(ddp_header_bytes(ddp->tagged));
   s.cut = ulpdu.size() < length;
-  s.ddp.octets = length - ddp_header_octets(ddp->tagged);
+  s.ddp.bytes = length - ddp_header_bytes(ddp->tagged);
   s.opcode = &rdmap_opcode(ddp->control);
   s.operation = machines::operation_of(ddp->control);
   return s;
@@ -30,8 +30,8 @@ std::optional<IwarpMonitor::Segment> IwarpMonitor::read(const tracking::Pdu& pdu
 void IwarpMonitor::segment(const Here& here, const Segment& s) {
   IwarpHalf& mine = half(here.place.end);
   // What a Terminate of the other end may quote.
-  IwarpHalf::Quotable quotable{.length = s.ddp.octets + ddp_header_octets(s.ddp.tagged), .frame = here.packet.number};
-  std::copy_n(s.pdu.stack.bytes.data() + Fpdu::size, ddp_header_octets(s.ddp.tagged), quotable.header.begin());
+  IwarpHalf::Quotable quotable{.length = s.ddp.bytes + ddp_header_bytes(s.ddp.tagged), .frame = here.packet.number};
+  std::copy_n(s.pdu.stack.bytes.data() + Fpdu::size, ddp_header_bytes(s.ddp.tagged), quotable.header.begin());
   if (mine.quotable.size() < IwarpHalf::quotables)
     mine.quotable.push_back(quotable);
   else
@@ -104,7 +104,7 @@ void IwarpMonitor::judge_control(const Here& here, const Segment& s) {
 // Whether the FPDU has a second segment in it, which shows where the first one ends or by what it does to the offsets.
 bool IwarpMonitor::holds_another(const Here& here, const Segment& s) {
   const IwarpHalf& mine = half(here.place.end);
-  const std::uint32_t header = ddp_header_octets(s.ddp.tagged);
+  const std::uint32_t header = ddp_header_bytes(s.ddp.tagged);
   const auto tell = [&] {
     return Statement{"one DDP segment in the FPDU", "another segment's header in its payload", {}};
   };
@@ -127,12 +127,12 @@ bool IwarpMonitor::holds_another(const Here& here, const Segment& s) {
   if (s.ddp.tagged) {
     const IwarpHalf::Tagged& open = mine.tagged;
     short_of_a_header = open.open && !open.unsure && open.control == s.ddp.control && open.stag == s.ddp.stag &&
-                        s.ddp.to + header == open.next && s.ddp.to != open.first && open.last_octets > header;
+                        s.ddp.to + header == open.next && s.ddp.to != open.first && open.last_bytes > header;
   } else if (s.ddp.qn < mine.queues.size()) {
     const IwarpHalf::Queue& queue = mine.queues[s.ddp.qn];
     short_of_a_header = queue.open && !queue.unsure && queue.known && queue.next == s.ddp.msn &&
                         queue.control == s.ddp.control && s.ddp.mo != 0 &&
-                        s.ddp.mo + std::uint64_t{header} == queue.octets;
+                        s.ddp.mo + std::uint64_t{header} == queue.bytes;
   }
   if (short_of_a_header) here.broken("fpdu.sender.ulpdu.one-each", tell);
   return short_of_a_header;
@@ -146,24 +146,24 @@ bool IwarpMonitor::untagged(const Here& here, const Segment& s) {
   const std::uint64_t before = queue.frame;
   queue.frame = here.packet.number;
   const auto extend = [&] {
-    queue.octets = std::uint64_t{s.ddp.mo} + s.ddp.octets;
+    queue.bytes = std::uint64_t{s.ddp.mo} + s.ddp.bytes;
     ++queue.segments;
     if (!s.ddp.last) return;
     queue.open = false;
     queue.ended = true;
-    if (!queue.unsure && queue.octets == 0)
+    if (!queue.unsure && queue.bytes == 0)
       here.keeps("ddp.data-source.length.zero-one-segment", queue.segments == 1, [&] {
         return Statement{
-            "one segment for a message of no octets", fmt::format("{} segments", queue.segments), {before}};
+            "one segment for a message of no bytes", fmt::format("{} segments", queue.segments), {before}};
       });
-    queue.empty_before = queue.octets == 0 && machines::is_send(s.operation);
+    queue.empty_before = queue.bytes == 0 && machines::is_send(s.operation);
     queue.next = s.ddp.msn + 1;
     queue.known = true;
   };
   const bool same = queue.known && queue.control == s.ddp.control;
   // Behind what was called the last segment the message goes on.
   const bool goes_on_ended = queue.ended && !queue.unsure && queue.known && s.ddp.msn + 1 == queue.next &&
-                             s.ddp.mo != 0 && s.ddp.mo == queue.octets && same;
+                             s.ddp.mo != 0 && s.ddp.mo == queue.bytes && same;
   if (goes_on_ended) {
     here.broken("ddp.data-source.message.last-flag", [&] {
       return Statement{"the last flag in the last segment of a message alone",
@@ -180,20 +180,20 @@ bool IwarpMonitor::untagged(const Here& here, const Segment& s) {
       here.keeps("ddp.data-source.message.last-flag",
                  queue.control == s.ddp.control && queue.invalidate == s.ddp.invalidate_stag, [&] {
                    return Statement{"the same RsvdULP in all segments of a message",
-                                    fmt::format("RDMAP's octets {:#04x} {:#x}, {:#04x} {:#x} before", s.ddp.control,
+                                    fmt::format("RDMAP's bytes {:#04x} {:#x}, {:#04x} {:#x} before", s.ddp.control,
                                                 s.ddp.invalidate_stag, queue.control, queue.invalidate),
                                     {before}};
                  });
-      here.keeps("ddp.data-source.untagged.offset", s.ddp.mo == queue.octets, [&] {
-        return Statement{fmt::format("MO {}, behind the octets that were sent", queue.octets),
+      here.keeps("ddp.data-source.untagged.offset", s.ddp.mo == queue.bytes, [&] {
+        return Statement{fmt::format("MO {}, behind the bytes that were sent", queue.bytes),
                          fmt::format("MO {}", s.ddp.mo),
                          {before}};
       });
     }
     // Where offsets stand still, what comes is added up all the same.
-    const std::uint64_t sum = queue.octets + s.ddp.octets;
+    const std::uint64_t sum = queue.bytes + s.ddp.bytes;
     extend();
-    if (s.ddp.mo == 0 && queue.open) queue.octets = sum;
+    if (s.ddp.mo == 0 && queue.open) queue.bytes = sum;
     return false;
   }
   if (queue.open && queue.known && !queue.unsure)
@@ -249,7 +249,7 @@ bool IwarpMonitor::tagged(const Here& here, const Segment& s) {
       here.open("ddp.data-source.tagged.offset", here.doubt);
     } else if (next || stands) {
       here.keeps("ddp.data-source.tagged.offset", next, [&] {
-        return Statement{fmt::format("TO {:#x}, behind the octets that were sent", open.next),
+        return Statement{fmt::format("TO {:#x}, behind the bytes that were sent", open.next),
                          fmt::format("TO {:#x}, that of the first segment", s.ddp.to),
                          {before}};
       });
@@ -267,16 +267,16 @@ bool IwarpMonitor::tagged(const Here& here, const Segment& s) {
     here.holds("ddp.data-source.message.not-begun-inside");
   }
   if (begins) open = {.open = true, .control = s.ddp.control, .stag = s.ddp.stag, .first = s.ddp.to, .next = s.ddp.to};
-  open.next = open.stands ? open.next + s.ddp.octets : s.ddp.to + s.ddp.octets;
-  open.octets += s.ddp.octets;
-  open.last_octets = s.ddp.octets;
+  open.next = open.stands ? open.next + s.ddp.bytes : s.ddp.to + s.ddp.bytes;
+  open.bytes += s.ddp.bytes;
+  open.last_bytes = s.ddp.bytes;
   ++open.segments;
   open.frame = here.packet.number;
   if (!s.ddp.last) return begins;
   open.open = false;
-  if (open.octets == 0 && !open.unsure)
+  if (open.bytes == 0 && !open.unsure)
     here.keeps("ddp.data-source.length.zero-one-segment", open.segments == 1, [&] {
-      return Statement{"one segment for a message of no octets", fmt::format("{} segments", open.segments), {before}};
+      return Statement{"one segment for a message of no bytes", fmt::format("{} segments", open.segments), {before}};
     });
   return begins;
 }

@@ -69,7 +69,7 @@ void IwarpMonitor::setup(const Here& here, const tracking::Pdu& pdu) {
         view.get<"reserved">() == 0 && !s_reserved && !frame.reject && made.private_data <= mpa::max_private_data;
     here.keeps("mpa.initiator.request.format", fine || frame.revision == 0, [&] {
       return Statement{
-          "a request with R and the reserved bits 0, and at most 512 octets of private data",
+          "a request with R and the reserved bits 0, and at most 512 bytes of private data",
           fmt::format("flags {:#04x} in revision {}, PD_Length {}", bytes[16], frame.revision, made.private_data),
           {}};
     });
@@ -142,8 +142,8 @@ void IwarpMonitor::first_fpdu(const Here& here, const tracking::Pdu& pdu, const 
   const RtrKinds agreed = asked.rtr & given.rtr;
   bool ready = false;
   switch (s->operation) {
-    case RdmapOperation::send: ready = agreed.send && s->ddp.octets == 0; break;
-    case RdmapOperation::rdma_write: ready = agreed.write && s->ddp.octets == 0; break;
+    case RdmapOperation::send: ready = agreed.send && s->ddp.bytes == 0; break;
+    case RdmapOperation::rdma_write: ready = agreed.write && s->ddp.bytes == 0; break;
     case RdmapOperation::read_request:
       ready = agreed.read && s->payload.size() >= RdmapReadRequest::size &&
               View<RdmapReadRequest>(s->payload.data()).get<"size">() == 0;
@@ -151,10 +151,10 @@ void IwarpMonitor::first_fpdu(const Here& here, const tracking::Pdu& pdu, const 
     default: break;
   }
   here.keeps("mpa.initiator.rtr.sent-first", ready, [&] {
-    return Statement{agreed.any() ? fmt::format("{} of no octets as the first FPDU", spoken(agreed))
+    return Statement{agreed.any() ? fmt::format("{} of no bytes as the first FPDU", spoken(agreed))
                                   : "a Terminate: no indication was agreed on",
-                     fmt::format("{} of {} octets",
-                                 s->opcode->known ? s->opcode->name : "an opcode that does not exist", s->ddp.octets),
+                     fmt::format("{} of {} bytes",
+                                 s->opcode->known ? s->opcode->name : "an opcode that does not exist", s->ddp.bytes),
                      {mine.setup->number, peer.setup->number}};
   });
 }

@@ -53,24 +53,24 @@ void IwarpMonitor::terminate(const Here& here, const Segment& s) {
                      {}};
   });
   here.holds("terminate.sender.message.once");
-  if (s.cut && s.payload.size() < s.ddp.octets) return here.open("terminate.sender.control.bits", Reason::cut);
+  if (s.cut && s.payload.size() < s.ddp.bytes) return here.open("terminate.sender.control.bits", Reason::cut);
   const Bytes message = s.payload;
   if (message.size() < Terminate::size)
     return here.broken("terminate.sender.control.bits", [&] {
-      return Statement{"a Terminate control of four octets", fmt::format("{} octets", message.size()), {}};
+      return Statement{"a Terminate control of four bytes", fmt::format("{} bytes", message.size()), {}};
     });
   const View<Terminate> view(message.data());
   const IwarpError error{static_cast<std::uint8_t>(view.get<"layer">()), static_cast<std::uint8_t>(view.get<"etype">()),
                          static_cast<std::uint8_t>(view.get<"error_code">())};
   const bool reserved = (message[2] & 0x1f) != 0 || message[3] != 0;
-  // The nibbles of the first octet the other way round: bit fields of a machine that keeps the low ones first.
+  // The nibbles of the first byte the other way round: bit fields of a machine that keeps the low ones first.
   const IwarpError turned{error.type, error.layer, error.code};
   const bool is_turned = !is_defined(error) && is_defined(turned);
   if (reserved || is_turned)
     return here.broken("terminate.sender.control.bits", [&] {
       return Statement{
           "layer and type, code, then M, D and R and thirteen bits of zeros",
-          fmt::format("octets {:02x} {:02x} {:02x} {:02x}{}", message[0], message[1], message[2], message[3],
+          fmt::format("bytes {:02x} {:02x} {:02x} {:02x}{}", message[0], message[1], message[2], message[3],
                       is_defined(turned) ? ", which say " + spoken(turned) + " with the low bits first" : ""),
           {}};
     });
@@ -92,7 +92,7 @@ void IwarpMonitor::judge_quotation(const Here& here, Bytes message, IwarpError e
   const Parts parts = Terminate::parts(message);
   // What is quoted, by its place.
   const std::uint8_t* header = nullptr;
-  std::size_t header_octets = 0;
+  std::size_t header_bytes = 0;
   const std::uint8_t* request = nullptr;
   std::uint32_t length = 0;
   for (std::size_t i = 0; i < parts.count; ++i) {
@@ -102,12 +102,12 @@ void IwarpMonitor::judge_quotation(const Here& here, Bytes message, IwarpError e
       length = static_cast<std::uint32_t>(View<DdpSegmentLength>(at).get<"length">());
     if (part.header == &info<Ddp>) header = at;
     if (part.header == &info<DdpTagged> || part.header == &info<DdpUntagged>)
-      header_octets = Ddp::size + Rdmap::size + part.header->size;
+      header_bytes = Ddp::size + Rdmap::size + part.header->size;
     if (part.header == &info<RdmapReadRequest>) request = at;
   }
-  const auto quoted = header && header_octets ? machines::read_segment({header, header_octets}) : std::nullopt;
+  const auto quoted = header && header_bytes ? machines::read_segment({header, header_bytes}) : std::nullopt;
   const bool zeros =
-      quoted && std::all_of(header, header + header_octets, [](std::uint8_t octet) { return octet == 0; });
+      quoted && std::all_of(header, header + header_bytes, [](std::uint8_t byte) { return byte == 0; });
   const auto operation = quoted ? std::optional(machines::operation_of(quoted->control)) : std::nullopt;
   const auto is_of = [&](RdmapOperation which) { return operation == which && !zeros; };
 
@@ -142,7 +142,7 @@ void IwarpMonitor::judge_quotation(const Here& here, Bytes message, IwarpError e
   if (d) {
     here.keeps("terminate.sender.ddp-header.present", quoted.has_value(), [&] {
       return Statement{
-          "the segment's length and its DDP header behind the control", fmt::format("{} octets", message.size()), {}};
+          "the segment's length and its DDP header behind the control", fmt::format("{} bytes", message.size()), {}};
     });
   }
   if (r || (quoted && error.layer == terminate_layer::rdma && error.type == remote_protection)) {
@@ -150,7 +150,7 @@ void IwarpMonitor::judge_quotation(const Here& here, Bytes message, IwarpError e
     here.keeps("terminate.sender.read-request.present", r ? request && of_read : !is_of(RdmapOperation::read_request),
                [&] {
                  return Statement{"the Read Request Header of an RDMA Read Request's protection error, and of no other",
-                                  fmt::format("{}, {} octets, of {}", said(), message.size(),
+                                  fmt::format("{}, {} bytes, of {}", said(), message.size(),
                                               operation ? rdmap_opcode(*operation).name : "no header"),
                                   {}};
                });
@@ -161,7 +161,7 @@ void IwarpMonitor::judge_quotation(const Here& here, Bytes message, IwarpError e
   const IwarpHalf::Quotable* original = nullptr;
   for (std::size_t i = 0; i < remembered && !original; ++i) {
     const IwarpHalf::Quotable& each = peer.quotable[(peer.segments - 1 - i) % IwarpHalf::quotables];
-    if (std::equal(header, header + header_octets, each.header.begin())) original = &each;
+    if (std::equal(header, header + header_bytes, each.header.begin())) original = &each;
   }
   if (!original) {
     // Zeros stand where the error is no message's. RFC 5040, 7.1, rule 1
@@ -181,7 +181,7 @@ void IwarpMonitor::judge_quotation(const Here& here, Bytes message, IwarpError e
   here.holds("terminate.sender.ddp-header.copied");
   if (m)
     here.keeps("terminate.sender.ddp-header.present", length == original->length, [&] {
-      const bool payload = length + header_octets == original->length;
+      const bool payload = length + header_bytes == original->length;
       return Statement{fmt::format("a segment length of {}, of header and payload", original->length),
                        fmt::format("{}{}", length, payload ? ", of the payload alone" : ""),
                        {original->frame}};
@@ -201,9 +201,9 @@ void IwarpMonitor::judge_quotation(const Here& here, Bytes message, IwarpError e
   here.say("terminate.sender.read-request.progress", Ruling::of(right).unless(!mine.chained, Reason::capture_lost),
            [&] {
              return Statement{
-                 fmt::format("the request as it stands behind {} octets of its response: {} are left, from TO {:#x}",
+                 fmt::format("the request as it stands behind {} bytes of its response: {} are left, from TO {:#x}",
                              sent, was.get<"size">() - sent, was.get<"src_to">() + sent),
-                 fmt::format("{} octets, from TO {:#x}", is.get<"size">(), is.get<"src_to">()),
+                 fmt::format("{} bytes, from TO {:#x}", is.get<"size">(), is.get<"src_to">()),
                  {asked->frame}};
            });
 }

@@ -94,7 +94,7 @@ inline constexpr auto monitored = std::to_array<RuleId>({
     "uc.requester.psn.increments",
     "ud.receiver.psn.unchecked",
     "ud.sender.ack-request.clear",
-    "ud.endpoint.mad.octets",
+    "ud.endpoint.mad.bytes",
     "xrc.requester.headers.xrceth",
     "xrc.responder.order.responses-by-psn",
     "xrc.responder.operations.as-reliable-connection",

@@ -20,7 +20,7 @@ using tracking::testing::RdmaFrame;
 
 namespace {
 
-/// A packet is made of 12 octets: which way and what (2), PSN, length, what its headers say, time.
+/// A packet is made of 12 bytes: which way and what (2), PSN, length, what its headers say, time.
 constexpr std::size_t described = 12;
 
 RdmaFrame frame_of(const std::uint8_t* d) {
@@ -66,23 +66,23 @@ struct StreamEnd {
   MpaSender sender{{}};
 };
 
-/// What a segment brings: a set-up frame, an FPDU, or octets as they are.
-std::vector<std::uint8_t> octets_of(const std::uint8_t* d, StreamEnd& end, StreamEnd& other) {
-  std::vector<std::uint8_t> octets;
+/// What a segment brings: a set-up frame, an FPDU, or bytes as they are.
+std::vector<std::uint8_t> bytes_of(const std::uint8_t* d, StreamEnd& end, StreamEnd& other) {
+  std::vector<std::uint8_t> bytes;
   const unsigned kind = d[1] & 7;
   if (kind < 2) {
     const std::string_view key = kind == 0 ? mpa::request_key : mpa::reply_key;
-    octets.assign(key.begin(), key.end());
+    bytes.assign(key.begin(), key.end());
     const std::uint8_t private_data = d[4] & 31;
-    octets.insert(octets.end(), {d[2], d[3], std::uint8_t{0}, private_data});
-    for (std::uint8_t i = 0; i < private_data; ++i) octets.push_back(d[5 + i % 4]);
+    bytes.insert(bytes.end(), {d[2], d[3], std::uint8_t{0}, private_data});
+    for (std::uint8_t i = 0; i < private_data; ++i) bytes.push_back(d[5 + i % 4]);
     other.sender = MpaSender({.markers = (d[2] & 0x80) != 0, .crc = (d[9] & 1) != 0});
     end.sender = MpaSender({.markers = (d[9] & 2) != 0, .crc = (d[9] & 1) != 0});
-    return octets;
+    return bytes;
   }
   if (kind == 2) {
-    octets.assign(d + 2, d + 9);
-    return octets;
+    bytes.assign(d + 2, d + 9);
+    return bytes;
   }
   std::vector<std::uint8_t> ulpdu{d[2], d[3]};
   const auto word = [&](std::uint32_t value) {
@@ -99,9 +99,9 @@ std::vector<std::uint8_t> octets_of(const std::uint8_t* d, StreamEnd& end, Strea
   }
   constexpr std::uint16_t lengths[] = {0, 4, 8, 12, 28, 46, 52, 600, 1400};
   for (std::uint16_t i = 0; i < lengths[d[7] % 9]; ++i) ulpdu.push_back(i < 6 ? d[5 + i % 4] : 0);
-  end.sender.send(octets, ulpdu);
-  if (d[8] & 0x80) octets[d[8] % octets.size()] ^= d[9];
-  return octets;
+  end.sender.send(bytes, ulpdu);
+  if (d[8] & 0x80) bytes[d[8] % bytes.size()] ^= d[9];
+  return bytes;
 }
 
 int fuzz_streams(const std::uint8_t* data, std::size_t size, const conformance::MonitorOptions& options) {
@@ -120,9 +120,9 @@ int fuzz_streams(const std::uint8_t* data, std::size_t size, const conformance::
     const unsigned from = d[0] & 1;
     StreamEnd &end = ends[from], &other = ends[1 - from];
     const bool again = d[0] & 8, syn = d[0] & 16;
-    if (!again) last[from] = octets_of(d, end, other);
-    const std::vector<std::uint8_t>& octets = last[from];
-    const std::uint32_t seq = again ? end.next - static_cast<std::uint32_t>(octets.size()) : end.next;
+    if (!again) last[from] = bytes_of(d, end, other);
+    const std::vector<std::uint8_t>& bytes = last[from];
+    const std::uint32_t seq = again ? end.next - static_cast<std::uint32_t>(bytes.size()) : end.next;
     HeaderValue tcp = Value<Tcp>()
                           .set<"src_port">(1000 + from)
                           .set<"dst_port">(1001 - from)
@@ -135,8 +135,8 @@ int fuzz_streams(const std::uint8_t* data, std::size_t size, const conformance::
     const std::uint8_t mss[] = {2, 4, d[11], 0};
     if (syn) tcp.set_tail(mss);
     Frame frame = Value<Ipv4>().set<"src">(0x0a000001 + from).set<"dst">(0x0a000002 - from) / tcp;
-    if (!syn) frame.payload = octets;
-    if (!again) end.next += syn ? 1 : static_cast<std::uint32_t>(octets.size());
+    if (!syn) frame.payload = bytes;
+    if (!again) end.next += syn ? 1 : static_cast<std::uint32_t>(bytes.size());
     if (d[0] & 32) continue;  // not captured
     const std::vector<std::uint8_t> bytes = frame.encode();
     ++packet.number;
@@ -168,14 +168,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   tracking::Packet packet;
   packet.link = LinkType::raw_ip;
   packet.time_ns = 1'000'000'000;
-  static std::uint8_t octets[RdmaFrame::most];
+  static std::uint8_t bytes[RdmaFrame::most];
   for (std::size_t at = 1; at + described <= size; at += described) {
     const std::uint8_t* const d = data + at;
     ++packet.number;
     packet.time_ns += std::int64_t{1} << (d[10] & 31);
-    const std::size_t length = frame_of(d).write(octets);
+    const std::size_t length = frame_of(d).write(bytes);
     const std::size_t kept = d[10] & 32 ? length / 2 : length;
-    dissector.dissect(packet, Bytes(octets, kept), static_cast<std::uint32_t>(length));
+    dissector.dissect(packet, Bytes(bytes, kept), static_cast<std::uint32_t>(length));
     packet.icrc.status = d[10] & 64 ? CrcCheck::Status::bad : CrcCheck::Status::good;
     if (d[10] & 128) packet.icrc.value = d[9];
     monitors.take(packet);

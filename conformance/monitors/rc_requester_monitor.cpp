@@ -43,7 +43,7 @@ void RcExchange::judge_chain(const Watch& watch, std::size_t at) {
   // The machine says what the responder must refuse; of its state only the open message matters here.
   thread_local machines::RcResponder responder;
   responder.sequence = sequence;
-  const bool octets = op.begins_message() || (before && before->octets_known && known);
+  const bool bytes = op.begins_message() || (before && before->bytes_known && known);
   responder.length = before ? before->announced : 0;
   responder.done = before && !op.begins_message() ? before->done : 0;
   machines::RcRequest request{.op = &op, .psn = r.psn, .payload = r.payload, .va = r.va, .length = r.length};
@@ -53,7 +53,7 @@ void RcExchange::judge_chain(const Watch& watch, std::size_t at) {
   const bool again = r.judged;
   r.sequence_known = true;
   r.after = sequence.after(op);
-  r.octets_known = octets;
+  r.bytes_known = bytes;
   r.done = responder.done + r.payload;
   r.announced = op.begins_message() ? r.length : responder.length;
   r.judged = known;
@@ -84,7 +84,7 @@ void RcExchange::judge_chain(const Watch& watch, std::size_t at) {
     return;
   }
   r.invalid = machines::malformed(responder, request, settings);
-  if (r.invalid == InvalidRequest::message_length && !octets) r.invalid.reset();
+  if (r.invalid == InvalidRequest::message_length && !bytes) r.invalid.reset();
   // A first or middle packet of no path MTU's size is wrong whatever was agreed on.
   const bool full = op.position == Position::first || op.position == Position::middle;
   const bool certain = watch.connection.mtu_negotiated || r.invalid != InvalidRequest::payload ||
@@ -92,13 +92,13 @@ void RcExchange::judge_chain(const Watch& watch, std::size_t at) {
   watch.say("rc.requester.length.packets-filled", Ruling::of(!r.invalid).unless(!certain, Reason::not_agreed),
             watch.from, [&] {
               if (r.invalid == InvalidRequest::message_length)
-                return Statement{fmt::format("{} octets in all, as the RETH says", r.announced),
-                                 fmt::format("{} octets with this {}", r.done, name_of(r.opcode)),
+                return Statement{fmt::format("{} bytes in all, as the RETH says", r.announced),
+                                 fmt::format("{} bytes with this {}", r.done, name_of(r.opcode)),
                                  {}};
-              return Statement{full ? fmt::format("{} octets, the path MTU", settings.mtu)
-                                    : fmt::format("{} octets at most{}", settings.mtu,
+              return Statement{full ? fmt::format("{} bytes, the path MTU", settings.mtu)
+                                    : fmt::format("{} bytes at most{}", settings.mtu,
                                                   op.position == Position::last ? ", and at least 1" : ""),
-                               fmt::format("{} octets in {}", r.payload, name_of(r.opcode)),
+                               fmt::format("{} bytes in {}", r.payload, name_of(r.opcode)),
                                {}};
             });
   if (!certain) r.invalid.reset();
@@ -119,7 +119,7 @@ void RcExchange::judge_again(const Watch& watch, SeenRequest& known) {
     if (now.opcode != known.opcode) return fmt::format("{} instead of {}", name_of(now.opcode), name_of(known.opcode));
     if (now.pkey != known.pkey) return fmt::format("P_Key {:#x} instead of {:#x}", now.pkey, known.pkey);
     if (now.solicited != known.solicited) return fmt::format("solicited event {:d}", now.solicited);
-    if (now.payload != known.payload) return fmt::format("{} octets instead of {}", now.payload, known.payload);
+    if (now.payload != known.payload) return fmt::format("{} bytes instead of {}", now.payload, known.payload);
     if (now.va != known.va || now.key != known.key || now.length != known.length)
       return fmt::format("address {:#x}, key {:#x}, length {} instead of {:#x}, {:#x}, {}", now.va, now.key, now.length,
                          known.va, known.key, known.length);
@@ -129,20 +129,20 @@ void RcExchange::judge_again(const Watch& watch, SeenRequest& known) {
   const bool read = now.is_read() && known.is_read();
   const bool comparable = now.payload_known && known.payload_known;
   // A program that does not leave its buffer alone changes what is sent again, and the device is not to blame.
-  const bool other_octets = other.empty() && comparable && now.payload_crc != known.payload_crc;
+  const bool other_bytes = other.empty() && comparable && now.payload_crc != known.payload_crc;
   const Ruling same = !other.empty()  ? Ruling::violated()
                       : !comparable   ? Ruling::open(Reason::cut)
-                      : !other_octets ? Ruling::holds()
+                      : !other_bytes ? Ruling::holds()
                                       : Ruling::violated().unless(!watch.bench, Reason::device_knows);
   const auto tell = [&](const std::string& what) {
     return Statement{fmt::format("the packet of frame {} again", known.frame), what, {known.frame}};
   };
   // A READ may be asked for again in part; its beginning, alone, is no part that is missing.
-  // What a packet carries beside its octets has a rule of its own.
+  // What a packet carries beside its bytes has a rule of its own.
   const bool loses = known.op().operation == now.op().operation &&
                      (known.op().immediate != now.op().immediate || known.op().invalidate != now.op().invalidate);
   watch.say(loses ? RuleId("rc.requester.retry.same-operands") : RuleId("rc.requester.retry.identical"), same,
-            watch.from, [&] { return tell(other_octets ? "other payload" : other); });
+            watch.from, [&] { return tell(other_bytes ? "other payload" : other); });
   known.doubtful = known.doubtful || !other.empty();
   const Opcode& op = now.op();
   if (now.opcode == known.opcode && (op.immediate || op.invalidate || machines::is_atomic(op.operation))) {
@@ -185,14 +185,14 @@ void RcExchange::judge_part_of_read(const Watch& watch, SeenRequest& known) {
     return;
   }
   const auto into = static_cast<std::uint32_t>(t.psn - known.psn);
-  const std::uint64_t octets = std::uint64_t{into} * watch.connection.mtu;
-  const bool rest = t.key == known.key && t.address == known.va + octets && octets <= known.length &&
-                    t.length == known.length - octets;
+  const std::uint64_t bytes = std::uint64_t{into} * watch.connection.mtu;
+  const bool rest = t.key == known.key && t.address == known.va + bytes && bytes <= known.length &&
+                    t.length == known.length - bytes;
   watch.say("rc.requester.read.rest-asked-again",
             Ruling::of(rest).unless(!watch.connection.mtu_negotiated, Reason::not_agreed), watch.from, [&] {
               return Statement{
                   fmt::format("address {:#x}, key {:#x}, length {}: what is missing behind {} packets of the response",
-                              known.va + octets, known.key, known.length - octets, into),
+                              known.va + bytes, known.key, known.length - bytes, into),
                   fmt::format("address {:#x}, key {:#x}, length {}", t.address, t.key, t.length),
                   {known.frame}};
             });

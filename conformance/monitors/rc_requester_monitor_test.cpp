@@ -356,8 +356,8 @@ INSTANTIATE_TEST_SUITE_P(Rules, Requester, ::testing::ValuesIn(examples), [](con
 TEST(RequesterMonitor, AProgramThatChangesItsBufferIsNotTheDevicesFault) {
   Watched link;
   link.sends(0);
-  link.change = [](std::uint8_t* octets, std::size_t size) {
-    octets[45] = 1;
+  link.change = [](std::uint8_t* bytes, std::size_t size) {
+    bytes[45] = 1;
     return size;
   };
   link.sends(0);

@@ -308,7 +308,7 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
                                                   : RuleId("rc.responder.atomic-write.executed");
     watch.say_of_both(rule, Ruling::of(t.op->position == Position::only && t.payload == 0), watch.from, [&] {
       return Statement{"an RDMA READ response Only without payload",
-                       fmt::format("{} with {} octets", t.op->name, t.payload),
+                       fmt::format("{} with {} bytes", t.op->name, t.payload),
                        {request->frame}};
     });
     // It was taken, so its ICRC was found right.
@@ -335,13 +335,13 @@ void RcExchange::judge_read_response(const Watch& watch, SeenRequest* request) {
       request->vague || (!watch.connection.mtu_negotiated && request->length > 256), Reason::not_agreed);
   if (sized) {
     const std::uint32_t wanted = last ? request->length - at * mtu : mtu;
-    constexpr std::uint32_t aeth_octets = 4;
-    const bool with_aeth = t.op->position == Position::middle && t.payload == wanted + aeth_octets;
+    constexpr std::uint32_t aeth_bytes = 4;
+    const bool with_aeth = t.op->position == Position::middle && t.payload == wanted + aeth_bytes;
     watch.say_of_both(
         with_aeth ? RuleId("rc.responder.read.aeth-on-first-and-last") : RuleId("rc.responder.read.response-packets"),
         t.payload == wanted ? Ruling::holds() : doubt, watch.from, [&] {
-          return Statement{fmt::format("{} octets in packet {} of {}", wanted, at + 1, request->psns),
-                           fmt::format("{} octets", t.payload),
+          return Statement{fmt::format("{} bytes in packet {} of {}", wanted, at + 1, request->psns),
+                           fmt::format("{} bytes", t.payload),
                            {request->frame}};
         });
     // Where the rest of a READ was asked for again, the response begins with a First or an Only, or goes on.

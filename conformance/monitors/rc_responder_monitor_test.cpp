@@ -3,7 +3,7 @@
 namespace rdmawire::conformance::testing {
 namespace {
 
-/// Two WRITEs of two packets, the second packet of each missing its announced octets or not.
+/// Two WRITEs of two packets, the second packet of each missing its announced bytes or not.
 void write_of_two(Watched& w, std::uint32_t last) {
   w.writes(rc::write_first, 0, 1024, 1100);
   w.writes(rc::write_last, 1, last);

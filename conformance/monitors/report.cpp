@@ -124,7 +124,7 @@ Json input_json(const CheckResult& result) {
   for (const auto& file : result.input.files) {
     Json json{{"name", file.name},
               {"packets", file.packets},
-              {"octets", file.octets},
+              {"bytes", file.bytes},
               {"first_frame", frame_or_null(file.first_frame)},
               {"lost_by_capture", file.lost_by_capture ? Json(*file.lost_by_capture) : Json()}};
     if (!file.trouble.empty()) json["trouble"] = file.trouble;

@@ -20,7 +20,7 @@
 
 namespace rdmawire::conformance::testing {
 
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 
 /// End a connects from port 1000 of 10.0.0.1 to port 2000 of 10.0.0.2, end b. Each packet acknowledges all that its
 /// sender was given before. Frames are numbered from 1.
@@ -52,20 +52,20 @@ class Streamed {
     packet(0, {});
   }
 
-  /// A segment that brings the next octets; its frame.
-  std::uint64_t sends(End end, Bytes octets) { return packet(static_cast<int>(end), octets); }
-  std::uint64_t a(Bytes octets) { return sends(End::a, octets); }
-  std::uint64_t b(Bytes octets) { return sends(End::b, octets); }
+  /// A segment that brings the next bytes; its frame.
+  std::uint64_t sends(End end, Bytes bytes) { return packet(static_cast<int>(end), bytes); }
+  std::uint64_t a(Bytes bytes) { return sends(End::a, bytes); }
+  std::uint64_t b(Bytes bytes) { return sends(End::b, bytes); }
   std::uint64_t fin(End end) { return packet(static_cast<int>(end), {}, finish_flag); }
   std::uint64_t reset(End end) { return packet(static_cast<int>(end), {}, reset_flag); }
-  /// Octets that were sent, and that the capture does not have.
-  void lost(End end, std::size_t octets) { next[static_cast<int>(end)] += static_cast<std::uint32_t>(octets); }
-  /// A segment again, from so many octets back.
-  std::uint64_t again(End end, Bytes octets) {
+  /// Bytes that were sent, and that the capture does not have.
+  void lost(End end, std::size_t bytes) { next[static_cast<int>(end)] += static_cast<std::uint32_t>(bytes); }
+  /// A segment again, from so many bytes back.
+  std::uint64_t again(End end, Bytes bytes) {
     const int from = static_cast<int>(end);
     const std::uint32_t kept = next[from];
-    next[from] -= static_cast<std::uint32_t>(octets.size());
-    const std::uint64_t frame = packet(from, octets);
+    next[from] -= static_cast<std::uint32_t>(bytes.size());
+    const std::uint64_t frame = packet(from, bytes);
     next[from] = kept;
     return frame;
   }
@@ -99,14 +99,14 @@ class Streamed {
 
   Monitors monitors;
   std::uint32_t next[2];                  ///< sequence number, by end
-  std::optional<std::uint32_t> captured;  ///< octets of the next packets that the capture has
+  std::optional<std::uint32_t> captured;  ///< bytes of the next packets that the capture has
   bool bad_checksum = false;              ///< of the next packets: it was left to the network card
-  std::vector<Octets> frames{};           ///< all of them, uncut
+  std::vector<ByteVector> frames{};           ///< all of them, uncut
 
  private:
   enum : unsigned { plain = 0, syn = 1, finish_flag = 2, reset_flag = 4 };
 
-  std::uint64_t packet(int end, Bytes octets, unsigned flags = plain) {
+  std::uint64_t packet(int end, Bytes bytes, unsigned flags = plain) {
     Value<Tcp> tcp;
     tcp.set<"src_port">(end == 0 ? 1000 : 2000)
         .set<"dst_port">(end == 0 ? 2000 : 1000)
@@ -117,7 +117,7 @@ class Streamed {
         .set<"syn">(flags & syn ? 1 : 0)
         .set<"fin">(flags & finish_flag ? 1 : 0)
         .set<"rst">(flags & reset_flag ? 1 : 0)
-        .set<"psh">(octets.empty() ? 0 : 1);
+        .set<"psh">(bytes.empty() ? 0 : 1);
     known_[end].reset();
     HeaderValue header = tcp;
     const std::array<std::uint8_t, 4> option{2, 4, static_cast<std::uint8_t>(mss_ >> 8),
@@ -127,8 +127,8 @@ class Streamed {
                       .set<"src">(0x0a000001U + static_cast<unsigned>(end))
                       .set<"dst">(0x0a000002U - static_cast<unsigned>(end)) /
                   header;
-    frame.payload.assign(octets.begin(), octets.end());
-    Octets bytes = frame.encode();
+    frame.payload.assign(bytes.begin(), bytes.end());
+    ByteVector bytes = frame.encode();
     if (bad_checksum) bytes[36] ^= 0x55;
     frames.push_back(bytes);
     const auto wire = static_cast<std::uint32_t>(bytes.size());
@@ -138,7 +138,7 @@ class Streamed {
     dissector_.dissect(packet_, bytes, wire);
     monitors.take(packet_);
     tracker_.add(packet_);
-    next[end] += static_cast<std::uint32_t>(octets.size()) + (flags & finish_flag ? 1 : 0);
+    next[end] += static_cast<std::uint32_t>(bytes.size()) + (flags & finish_flag ? 1 : 0);
     return packet_.number;
   }
   static MonitorOptions monitor_options(const Options& options) {

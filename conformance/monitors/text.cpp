@@ -17,7 +17,7 @@ using analysis::number;
 using analysis::word;
 using faces::Ink;
 
-/// Of iWARP: ports in place of queue pairs, octets of the stream in place of PSNs.
+/// Of iWARP: ports in place of queue pairs, bytes of the stream in place of PSNs.
 bool is_stream(const Json& violation) { return violation.at("service") == "iWARP"; }
 
 std::string who(const Json& violation) {
@@ -145,8 +145,8 @@ class Printer : analysis::TextPage {
                                       static_cast<double>(ns(rung) - origin) / 1e6));
       page_.put(a ? Ink::request : Ink::response, a ? "a ──▶ b  " : "a ◀── b  ");
       std::string text = fmt::format("{:<26} {} {:<6}", word(rung.at("opcode_name")),
-                                     is_stream(violation) ? "octet" : "PSN", number(rung.at("psn")));
-      if (number(rung.at("payload"))) text += fmt::format(" {} octets", number(rung.at("payload")));
+                                     is_stream(violation) ? "byte" : "PSN", number(rung.at("psn")));
+      if (number(rung.at("payload"))) text += fmt::format(" {} bytes", number(rung.at("payload")));
       if (rung.at("ack_request").get<bool>()) text += " AckReq";
       if (!rung.at("answer").is_null()) text += " " + word(rung.at("answer"));
       if (!note.empty() && note != "violation") text += "  (" + note + ")";

@@ -106,14 +106,14 @@ class Watched {
     now += step;
     ++packet_.number;
     packet_.time_ns = now;
-    std::size_t size = frame.write(octets_);
-    octets_[6] = 0x40;  // DF
-    octets_[29] |= migrated ? 0x40 : 0;
-    store_be(octets_ + 4, 2, packet_.number);
-    if (octets_[28] != congestion_notification) store_be(octets_ + size - 4, 4, 0x10000 + packet_.number);  // an ICRC
-    if (change) size = change(octets_, size);
+    std::size_t size = frame.write(bytes_);
+    bytes_[6] = 0x40;  // DF
+    bytes_[29] |= migrated ? 0x40 : 0;
+    store_be(bytes_ + 4, 2, packet_.number);
+    if (bytes_[28] != congestion_notification) store_be(bytes_ + size - 4, 4, 0x10000 + packet_.number);  // an ICRC
+    if (change) size = change(bytes_, size);
     change = nullptr;
-    dissector_.dissect(packet_, Bytes(octets_, std::min(size, kept)), static_cast<std::uint32_t>(size));
+    dissector_.dissect(packet_, Bytes(bytes_, std::min(size, kept)), static_cast<std::uint32_t>(size));
     packet_.icrc.status = status;
     if (packet_.stack.icrc.length) packet_.icrc.value = static_cast<std::uint32_t>(0x10000 + packet_.number);
     if (packet_.icrc.status == CrcCheck::Status::bad) packet_.icrc = check_icrc(packet_.stack);
@@ -155,10 +155,10 @@ class Watched {
   Monitors monitors;
   std::int64_t now = 1'000'000'000;
   std::int64_t step = 20 * millisecond;
-  std::size_t kept = RdmaFrame::most;  ///< octets of the next packets that the capture has
+  std::size_t kept = RdmaFrame::most;  ///< bytes of the next packets that the capture has
   bool migrated = true;
   CrcCheck::Status status = CrcCheck::Status::good;
-  /// Changes the next packet's octets; gives its size.
+  /// Changes the next packet's bytes; gives its size.
   std::function<std::size_t(std::uint8_t*, std::size_t)> change;
 
  private:
@@ -177,7 +177,7 @@ class Watched {
   tracking::PairEvidence evidence_;
   tracking::Dissector dissector_{{{}, false}};
   tracking::Packet packet_;
-  std::uint8_t octets_[RdmaFrame::most];
+  std::uint8_t bytes_[RdmaFrame::most];
   bool finished_ = false;
 };
 

@@ -26,21 +26,21 @@ std::string_view to_string(Step::Kind kind) {
       ->name;
 }
 
-std::optional<std::vector<std::uint8_t>> octets_of(const std::string& hex) {
-  std::vector<std::uint8_t> octets(hex.size() / 2);
-  for (std::size_t i = 0; i < octets.size(); ++i) {
+std::optional<std::vector<std::uint8_t>> bytes_of(const std::string& hex) {
+  std::vector<std::uint8_t> bytes(hex.size() / 2);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
     const char* digits = hex.data() + 2 * i;
-    if (const auto read = std::from_chars(digits, digits + 2, octets[i], 16); read.ptr != digits + 2)
+    if (const auto read = std::from_chars(digits, digits + 2, bytes[i], 16); read.ptr != digits + 2)
       return std::nullopt;
   }
-  return octets;
+  return bytes;
 }
 
 std::optional<Step> step_of(const nlohmann::json& json) {
   const std::string kind = json.value("kind", "");
   const auto known =
       std::find_if(std::begin(kind_names), std::end(kind_names), [&](const KindName& n) { return n.name == kind; });
-  auto frame = octets_of(json.value("frame", ""));
+  auto frame = bytes_of(json.value("frame", ""));
   if (known == std::end(kind_names) || !frame) return std::nullopt;
   return Step{known->kind, json.value("time_ns", std::int64_t{0}), json.value("text", ""), std::move(*frame)};
 }
@@ -64,7 +64,7 @@ Json steps_json(const Transcript& transcript) {
     Json one{{"kind", to_string(step.kind)}, {"time_ns", step.time}, {"text", step.text}};
     if (!step.frame.empty()) {
       std::string hex;
-      for (const std::uint8_t octet : step.frame) fmt::format_to(std::back_inserter(hex), "{:02x}", octet);
+      for (const std::uint8_t byte : step.frame) fmt::format_to(std::back_inserter(hex), "{:02x}", byte);
       one["frame"] = std::move(hex);
     }
     steps.push_back(std::move(one));

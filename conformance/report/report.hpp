@@ -65,7 +65,7 @@ std::string to_junit(const Report& report);
 
 /// One page that needs nothing else: the whole report, with the frames and their headers. `captures`: where those of
 /// the cases are, from the page; empty: nowhere. Its size is bounded: of a case the first 400 steps, of a frame the
-/// first 256 octets.
+/// first 256 bytes.
 std::string to_html(const Report& report, std::string_view captures);
 /// A case's id, as the name of the file of its capture.
 std::string capture_name(const CaseResult& result);

@@ -10,7 +10,7 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .alias = "FPD-001",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "4.1")},
-     .sentence = "ULPDU_Length counts the ULPDU, a pad of 0 to 3 zero octets makes the FPDU a multiple of four, and "
+     .sentence = "ULPDU_Length counts the ULPDU, a pad of 0 to 3 zero bytes makes the FPDU a multiple of four, and "
                  "the CRC field is there.",
      .stimulus = "any FPDU of the device"},
     {.id = "fpdu.tester.crc.sample-fpdus",
@@ -26,7 +26,7 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "4.4")},
      .sentence = "Where CRCs are used the field is the CRC32c of length, ULPDU, markers and pad, in the order of "
-                 "octets of iSCSI's digests.",
+                 "bytes of iSCSI's digests.",
      .stimulus = "any FPDU of the device",
      .applies = "CRCs are used"},
     {.id = "fpdu.receiver.crc.wrong",
@@ -68,7 +68,7 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "5.2"), rfc("RFC 5044", "6")},
      .sentence = "What a receiver delivers does not depend on where TCP's segments divide the stream.",
-     .stimulus = "an FPDU in two segments at every octet, several in one segment"},
+     .stimulus = "an FPDU in two segments at every byte, several in one segment"},
     {.id = "fpdu.receiver.length.shorter-than-header",
      .alias = "FPD-009",
      .mode = Mode::active,
@@ -81,7 +81,7 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "3"), rfc("RFC 5041", "4.4")},
-     .sentence = "A ULPDU of no octets is no DDP segment and is an error.",
+     .sentence = "A ULPDU of no bytes is no DDP segment and is an error.",
      .stimulus = "a ULPDU_Length of 0"},
     {.id = "fpdu.sender.length.within-mulpdu",
      .alias = "FPD-011",
@@ -89,7 +89,7 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "3"), rfc("RFC 5044", "4.5")},
      .sentence = "No ULPDU is longer than MULPDU, which is EMSS less 6 and EMSS mod 4, and with markers less 4 for "
-                 "each 512 octets of EMSS begun, from 128 to 64768.",
+                 "each 512 bytes of EMSS begun, from 128 to 64768.",
      .stimulus = "a message of many segments",
      .applies = "the EMSS is known"},
     {.id = "fpdu.sender.length.follows-emss",
@@ -111,14 +111,14 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "4.3"), rfc("RFC 5044", "7.1.2", "rule 7")},
      .sentence =
-         "Where markers are used the first octets behind set-up are the marker 0x00000000, and an FPDU follows it.",
+         "Where markers are used the first bytes behind set-up are the marker 0x00000000, and an FPDU follows it.",
      .stimulus = "the first FPDU of the device",
      .applies = "markers are used"},
     {.id = "fpdu.sender.markers.every-512",
      .alias = "FPD-015",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "4.2"), rfc("RFC 5044", "4.3")},
-     .sentence = "A marker stands at every 512th octet, RESERVED and the two low bits of FPDUPTR 0, FPDUPTR the "
+     .sentence = "A marker stands at every 512th byte, RESERVED and the two low bits of FPDUPTR 0, FPDUPTR the "
                  "distance to the start of its FPDU and 0 between FPDUs.",
      .stimulus = "FPDUs of several sizes",
      .applies = "markers are used"},
@@ -127,7 +127,7 @@ inline constexpr auto fpdu_rules = std::to_array<Rule>({
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "4.3")},
      .sentence = "All markers of one FPDU point to its ULPDU_Length.",
-     .stimulus = "an FPDU of more than 1024 octets",
+     .stimulus = "an FPDU of more than 1024 bytes",
      .applies = "markers are used"},
     {.id = "fpdu.sender.markers.between-fpdus",
      .alias = "FPD-017",

@@ -10,7 +10,7 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .alias = "MPA-001",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "7.1.1"), rfc("RFC 6581", "6")},
-     .sentence = "The first octets that an initiator sends are a request frame: its key, flags, revision and "
+     .sentence = "The first bytes that an initiator sends are a request frame: its key, flags, revision and "
                  "PD_Length, with every reserved bit 0.",
      .stimulus = "the device as initiator"},
     {.id = "mpa.responder.reply.key",
@@ -41,13 +41,13 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .clauses = {rfc("RFC 5044", "7.1.2", "rules 8 and 10")},
      .sentence = "A responder that hears no request frame gives up after a time.",
      .stimulus = "silence after the TCP connection"},
-    {.id = "mpa.responder.request.octet-by-octet",
+    {.id = "mpa.responder.request.byte-by-byte",
      .alias = "MPA-006",
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "7.1"), rfc("RFC 5044", "7.1.2", "rule 2")},
      .sentence = "A request frame is waited for until all of it is there, however many TCP segments bring it.",
-     .stimulus = "a request frame of one octet a segment"},
+     .stimulus = "a request frame of one byte a segment"},
     {.id = "mpa.receiver.frame.never-ends",
      .alias = "MPA-007",
      .level = Level::should,
@@ -92,8 +92,8 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5044", "7.1.1", "PD_Length, Private Data"), rfc("RFC 5044", "7.1.2", "rule 9")},
-     .sentence = "Private data of 0 to 512 octets is accepted and handed to the consumer.",
-     .stimulus = "private data of 0, 1, 256, 257 and 512 octets"},
+     .sentence = "Private data of 0 to 512 bytes is accepted and handed to the consumer.",
+     .stimulus = "private data of 0, 1, 256, 257 and 512 bytes"},
     {.id = "mpa.receiver.private-data.too-long",
      .alias = "MPA-013",
      .mode = Mode::active,
@@ -108,7 +108,7 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .clauses = {rfc("RFC 5044", "7.1.1", "PD_Length"), rfc("RFC 5044", "7.1.2", "rule 9")},
      .sentence =
          "A PD_Length that is not the length of the private data makes the frame improper, which ends the connection.",
-     .stimulus = "fewer and more octets than PD_Length says"},
+     .stimulus = "fewer and more bytes than PD_Length says"},
     {.id = "mpa.responder.reject.reply",
      .alias = "MPA-015",
      .level = Level::should,
@@ -174,7 +174,7 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .alias = "MPA-024",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 6581", "6"), rfc("RFC 6581", "10")},
-     .sentence = "An enhanced request is answered by an enhanced reply: revision 2, S = 1, and the four octets of the "
+     .sentence = "An enhanced request is answered by an enhanced reply: revision 2, S = 1, and the four bytes of the "
                  "enhanced data first.",
      .stimulus = "S = 1 in a request of revision 2",
      .applies = "the device supports revision 2"},
@@ -191,7 +191,7 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 6581", "6"), rfc("RFC 5044", "7.1.2", "rules 2, 3 and 9")},
-     .sentence = "A frame with S = 1 and fewer than four octets of private data is improper, and is closed on; a "
+     .sentence = "A frame with S = 1 and fewer than four bytes of private data is improper, and is closed on; a "
                  "request may be "
                  "rejected.",
      .stimulus = "S = 1 and a PD_Length below 4, in the request, in the reply",
@@ -252,7 +252,7 @@ inline constexpr auto mpa_rules = std::to_array<Rule>({
      .services = Services::iwarp,
      .clauses = {rfc("RFC 6581", "5"), rfc("RFC 6581", "9.2"), rfc("RFC 6581", "9.3")},
      .sentence = "In the peer-to-peer model the initiator's first FPDU is one of the agreed indications: a Send, an "
-                 "RDMA Write or an RDMA Read of no octets.",
+                 "RDMA Write or an RDMA Read of no bytes.",
      .stimulus = "A = 1 in both frames",
      .applies = "both ends are enhanced"},
     {.id = "mpa.initiator.rtr.no-common-option",

@@ -43,7 +43,7 @@ inline constexpr auto rc_requester_rules = std::to_array<Rule>({
      .alias = "REQ-006",
      .services = Services::reliable,
      .clauses = {ib("9.4"), ib("5.2")},
-     .sentence = "First and Middle are filled to the path MTU, Last has 1 octet up to the path MTU, RETH stands on "
+     .sentence = "First and Middle are filled to the path MTU, Last has 1 byte up to the path MTU, RETH stands on "
                  "First and Only alone, and immediate data and IETH on Last and Only alone.",
      .stimulus = "messages longer than the path MTU"},
     {.id = "rc.requester.length.maximum",
@@ -52,7 +52,7 @@ inline constexpr auto rc_requester_rules = std::to_array<Rule>({
      .services = Services::reliable,
      .clauses = {ib("9.7.7"), ib("C9-94")},
      .sentence =
-         "A message of 2^31 octets is sent, and a longer one completes with a local length error and sends nothing.",
+         "A message of 2^31 bytes is sent, and a longer one completes with a local length error and sends nothing.",
      .stimulus = "lengths 2^31 and 2^31 + 1"},
     {.id = "rc.requester.ack.completes-up-to",
      .alias = "REQ-008",

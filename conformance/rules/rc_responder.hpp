@@ -194,7 +194,7 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::reliable,
      .clauses = {ib("C9-94", "9.7.4.1.6")},
-     .sentence = "A RETH that announces more than 2^31 octets draws a NAK for an invalid request.",
+     .sentence = "A RETH that announces more than 2^31 bytes draws a NAK for an invalid request.",
      .stimulus = "DMA length 2^31 + 1"},
     {.id = "rc.responder.length.receive-too-small",
      .alias = "RSP-031",
@@ -203,14 +203,14 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .clauses = {ib("9.7.4.1.6"), ib_unverified("lengths of SEND requests", "C9-92")},
      .sentence =
          "A SEND longer than the receive draws a NAK for an invalid request, and the receive completes in error.",
-     .stimulus = "a SEND one octet longer than the receive"},
+     .stimulus = "a SEND one byte longer than the receive"},
     {.id = "rc.responder.access.zero-length-unchecked",
      .alias = "RSP-032",
      .mode = Mode::active,
      .services = Services::reliable,
      .clauses = {ib("C9-88", "9.7.4.1.5")},
      .sentence =
-         "An RDMA READ or WRITE of no octets is accepted whatever its R_Key is, with immediate data and without.",
+         "An RDMA READ or WRITE of no bytes is accepted whatever its R_Key is, with immediate data and without.",
      .stimulus = "length 0 and a wrong R_Key"},
     {.id = "rc.responder.access.unknown-rkey",
      .alias = "RSP-033",
@@ -225,8 +225,8 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .services = Services::reliable,
      .clauses = {ib("9.3.3.2"), ib("9.7.4.1.5"), ib("9.7.5.2.4"), ib("Table 63", "responder errors")},
      .sentence = "A range that leaves the region, or runs over the end of the address space, draws a NAK for a remote "
-                 "access error, and no octet of it is written.",
-     .stimulus = "WRITE one octet beyond the end; address + length above 2^64"},
+                 "access error, and no byte of it is written.",
+     .stimulus = "WRITE one byte beyond the end; address + length above 2^64"},
     {.id = "rc.responder.access.other-domain",
      .alias = "RSP-035",
      .mode = Mode::active,
@@ -332,7 +332,7 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .services = Services::reliable,
      .clauses = {ib_unverified("completion of a receive", "11.4.2.1"), practice("Linux, commit bdce1290493c")},
      .sentence = "A WRITE with immediate data uses one receive, when its last packet arrives, whose completion tells "
-                 "how many octets were written.",
+                 "how many bytes were written.",
      .stimulus = "WRITE with immediate data of several packets"},
     {.id = "rc.responder.invalidate.takes-effect",
      .alias = "RSP-049",
@@ -428,7 +428,7 @@ inline constexpr auto rc_responder_rules = std::to_array<Rule>({
      .alias = "RSP-061",
      .services = Services::rc,
      .clauses = {ib("oA19-28"), ib("A19.4.2")},
-     .sentence = "An ATOMIC WRITE writes its 8 octets and is answered by an RDMA READ response Only without payload, "
+     .sentence = "An ATOMIC WRITE writes its 8 bytes and is answered by an RDMA READ response Only without payload, "
                  "and MSN counts one up.",
      .stimulus = "ATOMIC WRITE",
      .applies = "the device supports ATOMIC WRITE"},

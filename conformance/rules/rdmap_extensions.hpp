@@ -19,7 +19,7 @@ inline constexpr auto rdmap_extension_rules = std::to_array<Rule>({
      .services = Services::iwarp,
      .clauses = {rfc("RFC 7306", "4.1"), rfc("RFC 7306", "6.2"), rfc("RFC 7306", "6.3")},
      .sentence = "Immediate Data is opcode 8, with Solicited Event 9, untagged, on queue 0, one segment with the last "
-                 "flag, of exactly 8 octets.",
+                 "flag, of exactly 8 bytes.",
      .stimulus = "Immediate Data",
      .applies = "the device supports RFC 7306"},
     {.id = "rdmap.receiver.immediate.length",
@@ -27,8 +27,8 @@ inline constexpr auto rdmap_extension_rules = std::to_array<Rule>({
      .mode = Mode::active,
      .services = Services::iwarp,
      .clauses = {rfc("RFC 7306", "6.1"), rfc("RFC 7306", "6.3")},
-     .sentence = "Immediate Data that is not 8 octets long is an error and draws a Terminate.",
-     .stimulus = "Immediate Data of 7 and 9 octets",
+     .sentence = "Immediate Data that is not 8 bytes long is an error and draws a Terminate.",
+     .stimulus = "Immediate Data of 7 and 9 bytes",
      .applies = "the device supports RFC 7306"},
     {.id = "rdmap.receiver.immediate.takes-buffer",
      .alias = "EXT-004",
@@ -50,7 +50,7 @@ inline constexpr auto rdmap_extension_rules = std::to_array<Rule>({
      .alias = "EXT-006",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 7306", "4"), rfc("RFC 7306", "5.2"), rfc("RFC 7306", "5.2.1", "figures 4 and 5")},
-     .sentence = "An Atomic Request is opcode 10, untagged, on queue 1, of the 52 octets of its header, its reserved "
+     .sentence = "An Atomic Request is opcode 10, untagged, on queue 1, of the 52 bytes of its header, its reserved "
                  "bits 0, the operation 0 or 2.",
      .stimulus = "FetchAdd and CmpSwap",
      .applies = "the device supports RFC 7306"},
@@ -58,7 +58,7 @@ inline constexpr auto rdmap_extension_rules = std::to_array<Rule>({
      .alias = "EXT-007",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 7306", "4.1"), rfc("RFC 7306", "5.2.2")},
-     .sentence = "An Atomic Response is opcode 11, untagged, on queue 3, of the 12 octets of identifier and original "
+     .sentence = "An Atomic Response is opcode 11, untagged, on queue 3, of the 12 bytes of identifier and original "
                  "value, and its MSN counts with the requests.",
      .stimulus = "FetchAdd and CmpSwap",
      .applies = "the device supports RFC 7306"},

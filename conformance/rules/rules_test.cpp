@@ -180,7 +180,7 @@ TEST(ExplainRules, OneRule) {
   EXPECT_EQ(
       explain_rule(*find_rule("RSP-061")),
       "rc.responder.atomic-write.executed  RSP-061  shall\n"
-      "  An ATOMIC WRITE writes its 8 octets and is answered by an RDMA READ response Only without payload, and MSN\n"
+      "  An ATOMIC WRITE writes its 8 bytes and is answered by an RDMA READ response Only without payload, and MSN\n"
       "  counts one up.\n"
       "  for     RC\n"
       "  applies the device supports ATOMIC WRITE\n"

@@ -10,7 +10,7 @@ inline constexpr auto terminate_rules = std::to_array<Rule>({
      .alias = "TRM-001",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5040", "4.8", "figures 7 and 8")},
-     .sentence = "Octet 0 is layer and type, octet 1 the code, octet 2 begins with M, D and R, and the thirteen bits "
+     .sentence = "Byte 0 is layer and type, byte 1 the code, byte 2 begins with M, D and R, and the thirteen bits "
                  "behind them are 0.",
      .stimulus = "an error"},
     {.id = "terminate.sender.control.defined-code",
@@ -24,14 +24,14 @@ inline constexpr auto terminate_rules = std::to_array<Rule>({
      .alias = "TRM-003",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5040", "4.8"), rfc("RFC 5040", "7.1", "rules 2 and 3")},
-     .sentence = "With D the segment's length, of header and payload, and its DDP header of 14 or 18 octets are there, "
+     .sentence = "With D the segment's length, of header and payload, and its DDP header of 14 or 18 bytes are there, "
                  "and M says that the length is valid.",
      .stimulus = "an error of a DDP segment"},
     {.id = "terminate.sender.read-request.present",
      .alias = "TRM-004",
      .services = Services::iwarp,
      .clauses = {rfc("RFC 5040", "4.8", "figure 10"), rfc("RFC 5040", "7.1", "rule 3")},
-     .sentence = "With R the 28 octets of a Read Request Header are there, which is for protection errors of an RDMA "
+     .sentence = "With R the 28 bytes of a Read Request Header are there, which is for protection errors of an RDMA "
                  "Read Request and for no other message.",
      .stimulus = "an error of an RDMA Read Request"},
     {.id = "terminate.sender.ddp-header.copied",
@@ -46,7 +46,7 @@ inline constexpr auto terminate_rules = std::to_array<Rule>({
      .clauses = {rfc("RFC 5040", "4.8")},
      .sentence = "The quoted header of an RDMA Read Request that was answered in part has both TOs advanced and the "
                  "size that is left.",
-     .stimulus = "an RDMA Read that fails after its first octets"},
+     .stimulus = "an RDMA Read that fails after its first bytes"},
     {.id = "terminate.sender.local-catastrophic.no-header",
      .alias = "TRM-007",
      .services = Services::iwarp,

@@ -95,9 +95,9 @@ constexpr Flip flips[] = {
      "fail", "pass"},
     {"Send last wqe reached event on qp cleanup, 2023-06", "rc.responder.state.last-wqe-reached/an error", "fail",
      "pass"},
-    {"Fix responder length checking for UD request packets, 2024-05", "ud.receiver.length.receive-too-small/one octet",
+    {"Fix responder length checking for UD request packets, 2024-05", "ud.receiver.length.receive-too-small/one byte",
      "fail", "pass"},
-    {"the same", "ud.receiver.length.receive-too-small/a MAD of 260 octets", "fail", "pass"},
+    {"the same", "ud.receiver.length.receive-too-small/a MAD of 260 bytes", "fail", "pass"},
     {"Generate async error for r_key violations, 2026-02", "rc.responder.access.asynchronous-event/key", "fail",
      "pass"},
     // Not in 7.2.13 yet.

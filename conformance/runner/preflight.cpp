@@ -112,12 +112,12 @@ class Look {
           "these cases are for RoCEv2 and iWARP: set the port's type to Ethernet");
     if (device_.is_iwarp()) return;
     const std::uint32_t mtu = port_.value("active_mtu", 0U);
-    holds(mtu >= mtu_of_cases, Status::fail, "path MTU", fmt::format("{} octets", mtu),
+    holds(mtu >= mtu_of_cases, Status::fail, "path MTU", fmt::format("{} bytes", mtu),
           fmt::format("cases use {}: set the interface's MTU to {} or more", mtu_of_cases,
                       mtu_of_cases + room_for_headers));
-    const std::uint32_t wire = device_.wire->capabilities().most_octets;
+    const std::uint32_t wire = device_.wire->capabilities().most_bytes;
     holds(wire >= mtu_of_cases + room_for_headers, Status::fail, "tester's frames",
-          fmt::format("up to {} octets", wire),
+          fmt::format("up to {} bytes", wire),
           fmt::format("set the MTU of the tester's port to {} or more", mtu_of_cases + room_for_headers));
   }
 

@@ -16,7 +16,7 @@ struct Finding {
   enum class Status : std::uint8_t { pass, warn, fail };
   Status status = Status::pass;
   std::string what;    ///< "path MTU"
-  std::string found;   ///< "1024 octets"
+  std::string found;   ///< "1024 bytes"
   std::string advice;  ///< what to do; empty when it passes
 };
 std::string_view to_string(Finding::Status status);

@@ -25,7 +25,7 @@ TEST(Preflight, TheReferenceDeviceIsReadyAndKeepsNothing) {
   for (const char* what : {"agent's protocol", "link", "link layer", "path MTU", "GID", "P_Key table", "wire", "clocks",
                            "quiet", "agent's rights", "transfer"})
     ASSERT_NE(named(findings, what), nullptr) << what;
-  EXPECT_EQ(named(findings, "path MTU")->found, "4096 octets");
+  EXPECT_EQ(named(findings, "path MTU")->found, "4096 bytes");
   EXPECT_EQ(named(findings, "GID")->status, Status::pass);
   EXPECT_EQ(named(findings, "P_Key table")->found, "0xffff, 0x8005");
   EXPECT_THAT(named(findings, "wire")->found, testing::HasSubstr("02:00:00:00:00:01, 10.0.0.1"));

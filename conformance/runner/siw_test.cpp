@@ -1,4 +1,4 @@
-// Linux's siw as a target: spoken to octet by octet over a TCP of our own, in both roles, and lost when its kernel is.
+// Linux's siw as a target: spoken to byte by byte over a TCP of our own, in both roles, and lost when its kernel is.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace rdmawire::conformance {
 namespace {
 
 using namespace std::chrono_literals;
-using peer::Octets;
+using peer::ByteVector;
 using replay::TcpArrival;
 using replay::TcpConnection;
 using ::testing::AnyOf;
@@ -48,13 +48,13 @@ tl::expected<std::unique_ptr<Target>, TargetError>& booted() {
   return one;
 }
 
-Octets octets_of(std::string_view text) { return {text.begin(), text.end()}; }
-std::string text_of(Bytes octets) { return {octets.begin(), octets.end()}; }
+ByteVector bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
+std::string text_of(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
 
-Octets mpa_frame(bool request, int revision, std::string_view private_data) {
+ByteVector mpa_frame(bool request, int revision, std::string_view private_data) {
   HeaderValue frame = Value<MpaFrame>().set<"crc">(1).set<"revision">(revision).set<"enhanced">(revision == 2);
-  if (!request) frame.set(*info<MpaFrame>.find("key"), octets_of("MPA ID Rep Frame"));
-  Octets data;
+  if (!request) frame.set(*info<MpaFrame>.find("key"), bytes_of("MPA ID Rep Frame"));
+  ByteVector data;
   if (revision == 2) {
     const auto depths = Value<MpaEnhanced>().set<"ird">(1).set<"ord">(1);
     data.assign(depths.bytes().begin(), depths.bytes().end());
@@ -72,33 +72,33 @@ class Stream {
 
   TcpConnection& tcp() { return *connection_; }
   void send(const Frame& frame) {
-    Octets octets;
-    sender_.send(octets, frame);
+    ByteVector bytes;
+    sender_.send(bytes, frame);
     // In two segments, which no TCP may join.
-    ASSERT_TRUE(connection_->send(Bytes(octets).first(5)));
-    ASSERT_TRUE(connection_->send(Bytes(octets).subspan(5)));
+    ASSERT_TRUE(connection_->send(Bytes(bytes).first(5)));
+    ASSERT_TRUE(connection_->send(Bytes(bytes).subspan(5)));
   }
-  Octets take(std::size_t octets) {
-    while (there_.size() < octets) {
+  ByteVector take(std::size_t bytes) {
+    while (there_.size() < bytes) {
       const auto arrival = connection_->receive(host_.now() + patience);
-      if (!arrival || !*arrival || (*arrival)->octets.empty()) return {};
-      there_.insert(there_.end(), (*arrival)->octets.begin(), (*arrival)->octets.end());
+      if (!arrival || !*arrival || (*arrival)->bytes.empty()) return {};
+      there_.insert(there_.end(), (*arrival)->bytes.begin(), (*arrival)->bytes.end());
     }
-    Octets taken(there_.begin(), there_.begin() + static_cast<std::ptrdiff_t>(octets));
-    there_.erase(there_.begin(), there_.begin() + static_cast<std::ptrdiff_t>(octets));
+    ByteVector taken(there_.begin(), there_.begin() + static_cast<std::ptrdiff_t>(bytes));
+    there_.erase(there_.begin(), there_.begin() + static_cast<std::ptrdiff_t>(bytes));
     return taken;
   }
-  Octets take_mpa_frame() {
-    Octets frame = take(MpaFrame::size);
+  ByteVector take_mpa_frame() {
+    ByteVector frame = take(MpaFrame::size);
     if (frame.empty()) return frame;
-    const Octets data = take(View<MpaFrame>(frame.data()).get<"private_data_length">());
+    const ByteVector data = take(View<MpaFrame>(frame.data()).get<"private_data_length">());
     frame.insert(frame.end(), data.begin(), data.end());
     return frame;
   }
-  Octets take_fpdu() {
-    Octets fpdu = take(Fpdu::size);
+  ByteVector take_fpdu() {
+    ByteVector fpdu = take(Fpdu::size);
     if (fpdu.empty()) return fpdu;
-    const Octets rest = take(mpa::fpdu_octets(View<Fpdu>(fpdu.data()).get<"ulpdu_length">()) - Fpdu::size);
+    const ByteVector rest = take(mpa::fpdu_bytes(View<Fpdu>(fpdu.data()).get<"ulpdu_length">()) - Fpdu::size);
     fpdu.insert(fpdu.end(), rest.begin(), rest.end());
     return fpdu;
   }
@@ -107,7 +107,7 @@ class Stream {
   replay::TcpHost& host_;
   std::unique_ptr<TcpConnection> connection_;
   MpaSender sender_{{.markers = false, .crc = true}};
-  Octets there_;
+  ByteVector there_;
 };
 
 HeaderStack decoded(Bytes fpdu) {
@@ -117,7 +117,7 @@ HeaderStack decoded(Bytes fpdu) {
 }
 Frame send_message(std::uint32_t msn, std::string_view text) {
   Frame frame = Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>().set<"msn">(msn);
-  frame.payload = octets_of(text);
+  frame.payload = bytes_of(text);
   return frame;
 }
 
@@ -153,13 +153,13 @@ class Siw : public ::testing::Test {
     auto connection =
         host().connect({device().address, listener.port()}, {.mss = 1460}, host().now() + patience).value();
     Stream stream(host(), std::move(connection));
-    const Octets asked = mpa_frame(true, revision, "hello");
+    const ByteVector asked = mpa_frame(true, revision, "hello");
     // Where the frame is cut is the tester's affair.
     EXPECT_TRUE(stream.tcp().send(Bytes(asked).first(7)) && stream.tcp().send(Bytes(asked).subspan(7)));
     connection_ = listener.request(20s).value();
     EXPECT_THAT(text_of(connection_->request().private_data), StartsWith("hello"));
-    EXPECT_TRUE(connection_->accept(qp, {.private_data = octets_of("welcome"), .responder_resources = 1}));
-    const Octets answer = stream.take_mpa_frame();
+    EXPECT_TRUE(connection_->accept(qp, {.private_data = bytes_of("welcome"), .responder_resources = 1}));
+    const ByteVector answer = stream.take_mpa_frame();
     HeaderStack stack;
     decode_mpa_frame(stack, answer);
     const auto mpa = stack.get<MpaFrame>();
@@ -182,7 +182,7 @@ class Siw : public ::testing::Test {
     EXPECT_EQ(text_of(memory_.read(512, text.size()).value()), text);
   }
   void expect_read(Stream& stream) {
-    ASSERT_TRUE(memory_.write(64, octets_of("as it is")));
+    ASSERT_TRUE(memory_.write(64, bytes_of("as it is")));
     stream.send(Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>() /
                 Value<RdmapReadRequest>()
                     .set<"sink_stag">(0x5157)
@@ -190,7 +190,7 @@ class Siw : public ::testing::Test {
                     .set<"size">(8)
                     .set<"src_stag">(memory_.rkey())
                     .set<"src_to">(memory_.addr() + 64));
-    const Octets fpdu = stream.take_fpdu();
+    const ByteVector fpdu = stream.take_fpdu();
     const HeaderStack response = decoded(fpdu);
     const auto tagged = response.get<DdpTagged>();
     ASSERT_TRUE(tagged);
@@ -236,7 +236,7 @@ TEST_F(Siw, TerminatesAtAWrongMessageSequenceNumber) {
   const auto qp = queue_pair();
   Stream stream = accepted(qp, 2);
   stream.send(send_message(2, "too early"));
-  const Octets fpdu = stream.take_fpdu();
+  const ByteVector fpdu = stream.take_fpdu();
   const HeaderStack stack = decoded(fpdu);
   const auto terminate = stack.get<Terminate>();
   ASSERT_TRUE(terminate);
@@ -246,7 +246,7 @@ TEST_F(Siw, TerminatesAtAWrongMessageSequenceNumber) {
   // It closes behind that.
   const auto arrival = stream.tcp().receive(host().now() + patience);
   ASSERT_TRUE(arrival && *arrival);
-  EXPECT_NE((*arrival)->kind, TcpArrival::Kind::octets);
+  EXPECT_NE((*arrival)->kind, TcpArrival::Kind::bytes);
 }
 
 TEST_F(Siw, ConnectsToUs) {
@@ -254,13 +254,13 @@ TEST_F(Siw, ConnectsToUs) {
   ASSERT_TRUE(port);
   const auto qp = queue_pair();
   auto asking = peer::CmConnection::connect(*device().peer, qp, {.address = to_string(host().address()), .port = *port},
-                                            {.private_data = octets_of("hello"), .initiator_depth = 1});
+                                            {.private_data = bytes_of("hello"), .initiator_depth = 1});
   ASSERT_TRUE(asking) << asking.error().message;
   auto connection = host().accept(*port, host().now() + patience);
   ASSERT_TRUE(connection && *connection);
   EXPECT_EQ((*connection)->remote().address, device().address);
   Stream stream(host(), std::move(*connection));
-  const Octets request = stream.take_mpa_frame();
+  const ByteVector request = stream.take_mpa_frame();
   HeaderStack stack;
   decode_mpa_frame(stack, request);
   const auto mpa = stack.get<MpaFrame>();
@@ -272,9 +272,9 @@ TEST_F(Siw, ConnectsToUs) {
   ASSERT_TRUE(established) << established.error().message;
   EXPECT_THAT(text_of(established->private_data), StartsWith("welcome"));
   // The initiator speaks first. RFC 5044, 7.1.
-  ASSERT_TRUE(memory_.write(0, octets_of("first")));
+  ASSERT_TRUE(memory_.write(0, bytes_of("first")));
   ASSERT_TRUE(qp.post_send({{.wr_id = 9, .sges = {memory_.piece(0, 5)}}}));
-  const Octets fpdu = stream.take_fpdu();
+  const ByteVector fpdu = stream.take_fpdu();
   const HeaderStack sent = decoded(fpdu);
   EXPECT_EQ(text_of(sent.bytes_of(sent.payload)), "first");
   EXPECT_EQ(cq_.poll(1, 20s).value().at(0).wr_id, 9);

@@ -28,21 +28,21 @@ tl::unexpected<TargetError> trouble(std::string message) {
 constexpr replay::MacAddress tester_mac = 0x020000000c01;
 constexpr std::uint16_t lab_vlan = 7;  // beside the port's untagged traffic
 
-std::array<std::uint8_t, 6> octets_of(replay::MacAddress mac) {
-  std::array<std::uint8_t, 6> octets{};
-  store_be(octets.data(), octets.size(), mac);
-  return octets;
+std::array<std::uint8_t, 6> bytes_of(replay::MacAddress mac) {
+  std::array<std::uint8_t, 6> bytes{};
+  store_be(bytes.data(), bytes.size(), mac);
+  return bytes;
 }
 
-std::array<std::uint8_t, 16> gid_octets(const replay::IpAddress& address) {
-  std::array<std::uint8_t, 16> octets{};
+std::array<std::uint8_t, 16> gid_bytes(const replay::IpAddress& address) {
+  std::array<std::uint8_t, 16> bytes{};
   if (address.v6) {
-    octets = address.octets;
+    bytes = address.bytes;
   } else {
-    octets[10] = octets[11] = 0xff;
-    std::copy_n(address.octets.begin(), 4, octets.begin() + 12);
+    bytes[10] = bytes[11] = 0xff;
+    std::copy_n(address.bytes.begin(), 4, bytes.begin() + 12);
   }
-  return octets;
+  return bytes;
 }
 
 /// The address that a GID holds.
@@ -54,8 +54,8 @@ replay::IpAddress address_of(const std::array<std::uint8_t, 16>& gid) {
 
 /// Which address the tester takes beside the device's: of the same subnet, as nobody else has it there.
 replay::IpAddress beside(replay::IpAddress address) {
-  if (address.v6 && address.octets[0] == 0xfe) return replay::link_local(tester_mac);
-  address.octets[address.v6 ? 15 : 3] = 200;
+  if (address.v6 && address.bytes[0] == 0xfe) return replay::link_local(tester_mac);
+  address.bytes[address.v6 ? 15 : 3] = 200;
   return address;
 }
 
@@ -69,9 +69,9 @@ std::uint16_t vlan_of(const std::string& netdev) {
 
 Path path_to(const replay::IpAddress& address) {
   Path path;
-  path.tester_mac = octets_of(tester_mac);
-  path.tester_address = gid_octets(beside(address));
-  path.device_address = gid_octets(address);
+  path.tester_mac = bytes_of(tester_mac);
+  path.tester_address = gid_bytes(beside(address));
+  path.device_address = gid_bytes(address);
   return path;
 }
 
@@ -80,7 +80,7 @@ void find_other_ways(DeviceUnderTest& device, const peer::Port& port) {
   for (const peer::Gid& gid : port.gids) {
     const auto address = replay::IpAddress::parse(gid.text);
     if (!address) continue;
-    const replay::IpAddress plain = address_of(address->octets);
+    const replay::IpAddress plain = address_of(address->bytes);
     const std::uint16_t vlan = vlan_of(gid.netdev);
     const Way way{path_to(plain), gid.index};
     if (gid.type == "roce_v1" && vlan == 0 && !plain.v6 && !device.roce_v1) {
@@ -222,9 +222,9 @@ class AgentTarget : public Target {
     if (!mac) return trouble(mac.error().message);
     device_.wire = wire_.get();
     device_.path = path_to(*address);
-    device_.path.device_mac = octets_of(*mac);
+    device_.path.device_mac = bytes_of(*mac);
     for (auto* way : {&device_.ipv6, &device_.vlan, &device_.roce_v1})
-      if (*way) (*way)->path.device_mac = octets_of(*mac);
+      if (*way) (*way)->path.device_mac = bytes_of(*mac);
     if (is_on_bench(name)) {
       device_.multicast = options.multicast;
       restrained_.emplace(*wire_, replay::Restraint{.frames_per_second = options.frames_per_second,
@@ -263,7 +263,7 @@ class AgentTarget : public Target {
       device_.tcp = streams_.get();
       device_.address = *address;
       device_.path = path_to(*address);
-      device_.path.device_mac = octets_of(*reached);
+      device_.path.device_mac = bytes_of(*reached);
       guard();
       return {};
     }
@@ -282,7 +282,7 @@ class AgentTarget : public Target {
     const auto mac = streams_->resolve(address, streams_->now() + patience);
     if (!mac) return trouble(mac.error().message);
     const auto own = verbs_->mac();
-    if (own != std::array<std::uint8_t, 6>{} && own != octets_of(*mac))
+    if (own != std::array<std::uint8_t, 6>{} && own != bytes_of(*mac))
       return trouble(fmt::format("{}: {} answers for {}, and {} is {}; is that the address of its port?", wire,
                                  replay::mac_text(*mac), to_string(address), verbs_->name(),
                                  replay::mac_text(load_be(own.data(), own.size()))));

@@ -41,7 +41,7 @@ class ReferenceEndpointTarget final : public Target {
       reference_->wish(mpa);
     };
     device_.switch_extensions = [this](bool on) { reference_->set_extensions(on); };
-    device_.change_segments = [this](std::uint32_t octets) { reference_->set_emss(octets); };
+    device_.change_segments = [this](std::uint32_t bytes) { reference_->set_emss(bytes); };
     return {};
   }
   DeviceUnderTest& device() override { return device_; }

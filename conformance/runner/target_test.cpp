@@ -9,23 +9,23 @@ namespace rdmawire::conformance {
 namespace {
 
 /// The device's answer to a SEND, from its Ethernet type on; of a connection over that way.
-std::vector<std::uint8_t> answer(DeviceUnderTest& device, Over over, std::size_t octets) {
+std::vector<std::uint8_t> answer(DeviceUnderTest& device, Over over, std::size_t bytes) {
   Bench bench(device, 1);
   Connected& qp = bench.rc({.receives = 1, .over = over});
   bench >> qp.send_only(psn(+0));
   const Seen seen = bench.wait(ack(psn(+0)).msn(1));
-  return {seen.bytes.begin() + 12, seen.bytes.begin() + 12 + static_cast<std::ptrdiff_t>(octets)};
+  return {seen.bytes.begin() + 12, seen.bytes.begin() + 12 + static_cast<std::ptrdiff_t>(bytes)};
 }
 
 TEST(ReferenceTarget, IsReachedEachWay) {
   const auto target = Target::open({.device = "reference"});
   ASSERT_TRUE(target);
   DeviceUnderTest& device = (*target)->device();
-  using Octets = std::vector<std::uint8_t>;
-  EXPECT_EQ(answer(device, Over::ipv4, 3), (Octets{0x08, 0x00, 0x45}));
-  EXPECT_EQ(answer(device, Over::ipv6, 3), (Octets{0x86, 0xdd, 0x60}));
-  EXPECT_EQ(answer(device, Over::vlan, 7), (Octets{0x81, 0x00, 0x00, 0x07, 0x08, 0x00, 0x45}));
-  EXPECT_EQ(answer(device, Over::roce_v1, 3), (Octets{0x89, 0x15, 0x60}));
+  using ByteVector = std::vector<std::uint8_t>;
+  EXPECT_EQ(answer(device, Over::ipv4, 3), (ByteVector{0x08, 0x00, 0x45}));
+  EXPECT_EQ(answer(device, Over::ipv6, 3), (ByteVector{0x86, 0xdd, 0x60}));
+  EXPECT_EQ(answer(device, Over::vlan, 7), (ByteVector{0x81, 0x00, 0x00, 0x07, 0x08, 0x00, 0x45}));
+  EXPECT_EQ(answer(device, Over::roce_v1, 3), (ByteVector{0x89, 0x15, 0x60}));
 }
 
 TEST(ReferenceTarget, SaysWhichFaultThereIsNot) {
@@ -57,9 +57,9 @@ TEST(ReferenceEndpointTarget, IsReachedOverTcp) {
   ASSERT_TRUE(stream);
   const auto request = stream->receive(device.now() + 1'000'000).value();
   ASSERT_TRUE(request);
-  ASSERT_EQ(request->octets.size(), 20U);
-  EXPECT_EQ(request->octets[16], 0x05);  // no C; the fault's reserved bits
-  EXPECT_EQ(request->octets[17], 1);
+  ASSERT_EQ(request->bytes.size(), 20U);
+  EXPECT_EQ(request->bytes[16], 0x05);  // no C; the fault's reserved bits
+  EXPECT_EQ(request->bytes[17], 1);
   (*target)->interrupt();
   EXPECT_FALSE(stream->receive(device.now() + 1'000'000));
   EXPECT_TRUE((*target)->gone());

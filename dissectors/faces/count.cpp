@@ -30,7 +30,7 @@ void sort(Node& node) {
 nlohmann::ordered_json to_json(const Node& node) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Node& below : node.children) {
-    nlohmann::ordered_json entry{{"name", below.name}, {"packets", below.packets}, {"octets", below.octets}};
+    nlohmann::ordered_json entry{{"name", below.name}, {"packets", below.packets}, {"bytes", below.bytes}};
     if (!below.children.empty()) entry["children"] = to_json(below);
     list.push_back(std::move(entry));
   }
@@ -39,7 +39,7 @@ nlohmann::ordered_json to_json(const Node& node) {
 
 void write(Page& page, const Node& node, std::uint64_t whole, int depth) {
   for (const Node& below : node.children) {
-    page.put(fmt::format("{:>12} {:>14}  ", below.packets, below.octets));
+    page.put(fmt::format("{:>12} {:>14}  ", below.packets, below.bytes));
     page.put(Ink::dim,
              fmt::format("{:5.1f} %  ", 100.0 * static_cast<double>(below.packets) / static_cast<double>(whole)));
     page.put(std::string(static_cast<std::size_t>(depth) * 2, ' '));
@@ -62,7 +62,7 @@ constexpr std::size_t index(Enum value) {
 void Count::add(const tracking::Packet& packet) {
   const HeaderStack& stack = packet.stack;
   ++packets_;
-  octets_ += stack.wire_length;
+  bytes_ += stack.wire_length;
   if (!first_) first_ = last_ = packet.time_ns;
   last_ = std::max(last_, packet.time_ns);
   cut_ += stack.cut;
@@ -82,16 +82,16 @@ void Count::add_lost(std::string_view interface, std::uint64_t packets) {
   lost_.push_back({std::string(interface), packets});
 }
 
-void Count::Stacks::insert(Row& row, std::uint64_t hash, const HeaderStack& stack, std::uint64_t octets) {
+void Count::Stacks::insert(Row& row, std::uint64_t hash, const HeaderStack& stack, std::uint64_t bytes) {
   if (used_ == most) {
     ++rest_.packets;
-    rest_.octets += octets;
+    rest_.bytes += bytes;
     return;
   }
   row.order = used_++;
   row.hash = hash;
   row.packets = 1;
-  row.octets = octets;
+  row.bytes = bytes;
   for (const Layer& layer : stack.layers()) row.levels.push_back({layer.header, kind_of(stack, layer)});
 }
 
@@ -108,10 +108,10 @@ Node Count::Stacks::tree() const {
     auto descend = [&](std::string_view name) {
       node = &child(*node, name);
       node->packets += row.packets;
-      node->octets += row.octets;
+      node->bytes += row.bytes;
     };
     root.packets += row.packets;
-    root.octets += row.octets;
+    root.bytes += row.bytes;
     std::span<const HeaderInfo* const> implied;  // extension headers, which the opcode's name says already
     for (const Level& level : row.levels) {
       if (std::find(implied.begin(), implied.end(), level.header) != implied.end()) continue;
@@ -127,9 +127,9 @@ Node Count::Stacks::tree() const {
   if (rest_.packets) {
     Node& rest = child(root, "further combinations of headers");
     rest.packets = rest_.packets;
-    rest.octets = rest_.octets;
+    rest.bytes = rest_.bytes;
     root.packets += rest_.packets;
-    root.octets += rest_.octets;
+    root.bytes += rest_.bytes;
   }
   sort(root);
   return root;
@@ -141,7 +141,7 @@ Node Count::units_by_protocol() const { return units_.tree(); }
 std::string Count::text(bool colours) const {
   std::string out;
   Page page(out, colours);
-  page.put(Ink::strong, fmt::format("{} packets, {} octets", packets_, octets_));
+  page.put(Ink::strong, fmt::format("{} packets, {} bytes", packets_, bytes_));
   if (first_ && last_ > *first_) {
     page.put(" in ").with([&](std::string& s) { append_duration(s, static_cast<std::uint64_t>(last_ - *first_)); });
     page.put(" from ").with([&](std::string& s) { append_date(s, *first_); }).put(" UTC");
@@ -157,10 +157,10 @@ std::string Count::text(bool colours) const {
   if (lost) page.put(Ink::bad, fmt::format("the capture itself lost {} packets{}", lost, where)).line();
   if (packets_ == 0) return out;
 
-  page.line().put(Ink::dim, "     packets         octets    share  protocol").line();
+  page.line().put(Ink::dim, "     packets         bytes    share  protocol").line();
   write(page, packets_by_protocol(), packets_, 0);
   if (unit_count_) {
-    page.line().put(Ink::dim, "       units         octets    share  iWARP").line();
+    page.line().put(Ink::dim, "       units         bytes    share  iWARP").line();
     write(page, units_by_protocol(), unit_count_, 0);
   }
   page.line();
@@ -198,7 +198,7 @@ std::string Count::text(bool colours) const {
 }
 
 std::string Count::json() const {
-  nlohmann::ordered_json root{{"packets", packets_}, {"octets", octets_}};
+  nlohmann::ordered_json root{{"packets", packets_}, {"bytes", bytes_}};
   auto time = [](std::int64_t t) {
     std::string text;
     append_seconds(text, t);

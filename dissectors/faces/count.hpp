@@ -1,5 +1,5 @@
 #pragma once
-/// What a capture consists of: packets and octets by protocol and operation, CRCs judged, findings. At the cost of a
+/// What a capture consists of: packets and bytes by protocol and operation, CRCs judged, findings. At the cost of a
 /// few nanoseconds a packet.
 
 #include <array>
@@ -24,17 +24,17 @@ class Count {
   struct Node {
     std::string name;
     std::uint64_t packets = 0;
-    std::uint64_t octets = 0;  ///< on the wire, of the whole packets
+    std::uint64_t bytes = 0;  ///< on the wire, of the whole packets
     std::vector<Node> children;
   };
   /// All packets, by the headers from the link up; the root's name is empty.
   [[nodiscard]] Node packets_by_protocol() const;
-  /// Units of iWARP streams: MPA requests and replies, FPDUs by operation. Octets are those of the units.
+  /// Units of iWARP streams: MPA requests and replies, FPDUs by operation. Bytes are those of the units.
   [[nodiscard]] Node units_by_protocol() const;
 
   /// A table for people. `colours` as a terminal takes them.
   [[nodiscard]] std::string text(bool colours) const;
-  /// {"packets":…,"octets":…,"first":…,"last":…,"protocols":[{"name","packets","octets","children"}],"units":[…],
+  /// {"packets":…,"bytes":…,"first":…,"last":…,"protocols":[{"name","packets","bytes","children"}],"units":[…],
   /// "icrc":{"good":…,"bad":…,"unverifiable":…},"vcrc":{…},"mpa_crc":{…},"findings":{"truncated":…},"cut":…,
   /// "lost":…}; "lost" is null when the capture does not say.
   [[nodiscard]] std::string json() const;
@@ -49,7 +49,7 @@ class Count {
     std::uint64_t hash = 0;
     std::size_t order = 0;  ///< of the first packet of its kind among the rows
     std::uint64_t packets = 0;
-    std::uint64_t octets = 0;
+    std::uint64_t bytes = 0;
     std::vector<Level> levels;
   };
   // Distinct stacks: a few dozen in any real capture. Hostile ones can make more than the table holds; what is beyond
@@ -57,7 +57,7 @@ class Count {
   class Stacks {
    public:
     Stacks() : rows_(slots) {}
-    void add(const HeaderStack& stack, std::uint64_t octets) {
+    void add(const HeaderStack& stack, std::uint64_t bytes) {
       // Each layer by a multiplier of its own, so that they do not wait for one another.
       std::uint64_t hash = 0, multiplier = 0x9e3779b97f4a7c15;
       for (const Layer& layer : stack.layers()) {
@@ -69,10 +69,10 @@ class Count {
         Row& row = rows_[i];
         if (row.hash == hash) [[likely]] {
           ++row.packets;
-          row.octets += octets;
+          row.bytes += bytes;
           return;
         }
-        if (row.hash == 0) return insert(row, hash, stack, octets);
+        if (row.hash == 0) return insert(row, hash, stack, bytes);
       }
     }
     [[nodiscard]] Node tree() const;
@@ -83,7 +83,7 @@ class Count {
     static std::uint64_t kind_of(const HeaderStack& stack, const Layer& layer) {
       return layer.header->kind ? layer.header->kind->load(stack.bytes.data() + layer.offset) : 0;
     }
-    void insert(Row& row, std::uint64_t hash, const HeaderStack& stack, std::uint64_t octets);
+    void insert(Row& row, std::uint64_t hash, const HeaderStack& stack, std::uint64_t bytes);
     std::vector<Row> rows_;
     std::size_t used_ = 0;
     Row rest_;
@@ -91,7 +91,7 @@ class Count {
   using Crcs = std::array<std::uint64_t, 4>;  ///< by CrcCheck::Status
 
   std::uint64_t packets_ = 0;
-  std::uint64_t octets_ = 0;
+  std::uint64_t bytes_ = 0;
   std::uint64_t cut_ = 0;
   std::optional<std::int64_t> first_;
   std::int64_t last_ = 0;

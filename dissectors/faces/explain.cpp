@@ -377,7 +377,7 @@ std::string_view display_name(Display display) {
     case Display::ipv6: return "IPv6 address or GID";
     case Display::guid: return "GUID";
     case Display::text: return "text";
-    case Display::bytes: return "octets";
+    case Display::bytes: return "bytes";
     case Display::reserved: return "reserved";
   }
   return {};
@@ -434,8 +434,8 @@ class Writer {
   void header(const HeaderInfo& header) {
     heading(header.name, header.title);
     row("specified", header.section);
-    row("length", header.tail.empty() ? fmt::format("{} octets", header.size)
-                                      : fmt::format("{} octets, then {} of variable length", header.size, header.tail));
+    row("length", header.tail.empty() ? fmt::format("{} bytes", header.size)
+                                      : fmt::format("{} bytes, then {} of variable length", header.size, header.tail));
     carriers(header);
     figure(header);
     page_.line();
@@ -592,7 +592,7 @@ class Writer {
     std::string list;
     for (const HeaderInfo* header : op.extension_headers()) {
       if (!list.empty()) list += ", ";
-      list += fmt::format("{} ({} octets)", header->name, header->size);
+      list += fmt::format("{} ({} bytes)", header->name, header->size);
     }
     row("after the BTH", list.empty() ? std::string_view("no further header") : std::string_view(list));
     row("payload", op.payload ? "may carry payload" : "none");
@@ -647,7 +647,7 @@ std::string explain_json(const Topic& topic) {
     case Kind::header: {
       json["title"] = topic.header->title;
       json["section"] = topic.header->section;
-      json["octets"] = topic.header->size;
+      json["bytes"] = topic.header->size;
       if (!topic.header->tail.empty()) json["tail"] = topic.header->tail;
       for (const Field& field : topic.header->fields) json["fields"].push_back(field_json(*topic.header, field));
       break;

@@ -39,7 +39,7 @@ TEST(Explain, AHeaderIsDrawnAsTheSpecificationDrawsIt) {
 TEST(Explain, TheSameThingByManyNames) {
   const std::string write_only = first("0x0a");
   EXPECT_THAT(write_only, HasSubstr("RC RDMA WRITE Only"));
-  EXPECT_THAT(write_only, HasSubstr("reth (16 octets)"));
+  EXPECT_THAT(write_only, HasSubstr("reth (16 bytes)"));
   for (const char* query : {"10", "opcode 10", "bth.opcode 0xa", "OPCODE 10"})
     EXPECT_EQ(first(query), write_only) << query;
   EXPECT_THAT(first("RC RDMA WRITE Only"), HasSubstr("BTH opcode 10 (0xa)"));

@@ -17,15 +17,15 @@ template <class Append>
 void measure(benchmark::State& state, Append append) {
   const testing::OnePacket one(testing::read_request_frame);
   std::string out;
-  std::int64_t octets = 0;
+  std::int64_t bytes = 0;
   for (auto _ : state) {
     out.clear();
     append(out, one.packet);
     benchmark::DoNotOptimize(out.data());
-    octets += static_cast<std::int64_t>(out.size());
+    bytes += static_cast<std::int64_t>(out.size());
   }
   state.SetItemsProcessed(state.iterations());
-  state.SetBytesProcessed(octets);
+  state.SetBytesProcessed(bytes);
 }
 
 void Line(benchmark::State& state) {

@@ -94,19 +94,19 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
   page.put(Ink::dim, tens).line().put(Ink::dim, ones).line();
 
   std::vector<std::pair<char, const Field*>> legend;
-  unsigned octet = 0;
+  unsigned byte = 0;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     page.to(3).put(Ink::dim, border(r ? &rows[r - 1] : nullptr, &rows[r])).line();
-    std::string number = std::to_string(octet);
+    std::string number = std::to_string(byte);
     page.to(3 - std::min<std::size_t>(3, number.size())).put(Ink::dim, number);
     for (const Cell& cell : rows[r].cells) {
       const std::size_t room = (cell.to - cell.from) * 2 - 1;
-      const bool continued = cell.field->bit < octet * 8 + cell.from;
+      const bool continued = cell.field->bit < byte * 8 + cell.from;
       std::string text(cell.field->name);
       if (cell.field->is_reserved()) text = room >= 8 ? "reserved" : "";
       if (continued) text.insert(0, "… ");
       if (continued && columns(text) > room) text = "…";
-      if (rows[r].repeated > 1) text.append(" (").append(std::to_string(rows[r].repeated * 4)).append(" octets)");
+      if (rows[r].repeated > 1) text.append(" (").append(std::to_string(rows[r].repeated * 4)).append(" bytes)");
       if (columns(text) > room) {
         // A letter that is still free: of the name, or any.
         char letter = 0;
@@ -126,12 +126,12 @@ std::string draw_header(const HeaderInfo& header, const Field* highlighted, bool
         text = std::string(1, letter);
       }
       page.put(Ink::dim, "│");
-      // UTF-8 takes more octets than columns.
+      // UTF-8 takes more bytes than columns.
       const std::string padded = centred(text, room + (text.size() - columns(text)));
       page.put(cell.field->name == lit ? Ink::request : Ink::plain, padded);
     }
     page.put(Ink::dim, "│").line();
-    octet += 4 * rows[r].repeated;
+    byte += 4 * rows[r].repeated;
   }
   if (!rows.empty()) page.to(3).put(Ink::dim, border(&rows.back(), nullptr)).line();
   if (!legend.empty()) {

@@ -142,8 +142,8 @@ class Scanner {
       if (escaped == '\\' || escaped == '"' || escaped == '\'') {
         token.text += escaped;
         ++i;
-      } else if (const auto octet = escaped == 'x' ? parse_octets(rest_.substr(i + 2, 2)) : std::nullopt) {
-        token.text += *octet;
+      } else if (const auto byte = escaped == 'x' ? parse_bytes(rest_.substr(i + 2, 2)) : std::nullopt) {
+        token.text += *byte;
         i += 3;
       } else {
         token.position += i;
@@ -472,21 +472,21 @@ class FilterCompiler {
 
   tl::expected<Node, FilterError> test_of(const Token& name, const Token& sign, const Group& group,
                                           const std::vector<Value>& values, bool none) {
-    const bool is_octets = group.type == FilterType::octets || group.type == FilterType::text;
+    const bool is_bytes = group.type == FilterType::bytes || group.type == FilterType::text;
     const bool orders = sign.sort >= Sort::less && sign.sort <= Sort::greater_equal;
-    if (sign.sort == Sort::contains && !is_octets)
-      return refusal(sign, fmt::format("contains looks into text and octets; {} is compared with {}", name.text,
+    if (sign.sort == Sort::contains && !is_bytes)
+      return refusal(sign, fmt::format("contains looks into text and bytes; {} is compared with {}", name.text,
                                        describe(group.type)));
-    if (orders && (is_octets || group.type == FilterType::flag))
+    if (orders && (is_bytes || group.type == FilterType::flag))
       return refusal(sign, fmt::format("{} has no order; it is compared with == and !=", name.text));
-    if (is_octets) {
+    if (is_bytes) {
       std::vector<std::string> strings;
       for (const Value& value : values) {
         if (value.to) return refusal(*value.to, fmt::format("{} has no order, so no ranges", name.text));
-        const bool as_octets = group.type == FilterType::octets && value.from.sort == Sort::word;
-        const auto octets = as_octets ? parse_octets(value.from.text) : std::optional(value.from.text);
-        if (!octets) return refusal(value.from, wrong_type(name, group, value.from));
-        strings.push_back(*octets);
+        const bool as_bytes = group.type == FilterType::bytes && value.from.sort == Sort::word;
+        const auto bytes = as_bytes ? parse_bytes(value.from.text) : std::optional(value.from.text);
+        if (!bytes) return refusal(value.from, wrong_type(name, group, value.from));
+        strings.push_back(*bytes);
       }
       const auto begin = static_cast<std::uint16_t>(filter_.strings_.size());
       std::move(strings.begin(), strings.end(), std::back_inserter(filter_.strings_));
@@ -555,8 +555,8 @@ class FilterCompiler {
       unsigned bits = sizeof(Number) * 8;
       std::optional<Number> number;
       if constexpr (sizeof(Number) == 16) {
-        if (const auto octets = parse_ipv6(address))
-          number = static_cast<Number>(load_be<8>(octets->data())) << 64 | load_be<8>(octets->data() + 8);
+        if (const auto bytes = parse_ipv6(address))
+          number = static_cast<Number>(load_be<8>(bytes->data())) << 64 | load_be<8>(bytes->data() + 8);
       } else {
         bits = group.field ? group.field->width : bits;
         number = parse_address(group.type, address);
@@ -689,7 +689,7 @@ tl::expected<Filter, FilterError> Filter::compile(std::string_view expression) {
   if (expression.size() > max_length)
     return tl::unexpected(
         FilterError{max_length, 0,
-                    fmt::format("the expression has {} octets; at most {} are read", expression.size(), max_length)});
+                    fmt::format("the expression has {} bytes; at most {} are read", expression.size(), max_length)});
   return FilterCompiler(expression).compile();
 }
 

@@ -20,8 +20,8 @@ struct Derived;
 
 /// What is wrong with an expression, and where.
 struct FilterError {
-  std::size_t position = 0;  ///< octets from the expression's begin
-  std::size_t length = 0;    ///< octets; 0: between two characters, or at the end
+  std::size_t position = 0;  ///< bytes from the expression's begin
+  std::size_t length = 0;    ///< bytes; 0: between two characters, or at the end
   std::string message;       ///< one sentence: what was found, what was expected, the nearest right names
 };
 /// Three lines: the expression, carets below the place, the message.
@@ -30,7 +30,7 @@ std::string to_string(const FilterError& error, std::string_view expression);
 /// An expression, compiled. Matching does not allocate, and one filter can be used by several threads.
 class Filter {
  public:
-  static constexpr std::size_t max_length = 8192;  ///< octets of an expression
+  static constexpr std::size_t max_length = 8192;  ///< bytes of an expression
   static constexpr unsigned max_depth = 64;        ///< brackets and `not` inside each other
 
   /// Compiles an expression; names are resolved against the registry.
@@ -54,7 +54,7 @@ class Filter {
     set,      ///< one of the fields is not zero
     number,   ///< a field of up to 64 bits lies in one of the ranges
     wide,     ///< the same for 128 bits
-    equals,   ///< octets are one of the strings
+    equals,   ///< bytes are one of the strings
     contains,
   };
   /// What is compared: a header's field (or, for Kind::header, a header alone), or something derived.

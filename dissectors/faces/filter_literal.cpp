@@ -135,17 +135,17 @@ std::optional<std::uint64_t> parse_guid(std::string_view text) {
   return parse_groups(text, 2, 8, ':');
 }
 
-std::optional<std::string> parse_octets(std::string_view text) {
+std::optional<std::string> parse_bytes(std::string_view text) {
   if (text.starts_with("0x")) text.remove_prefix(2);
-  std::string octets;
+  std::string bytes;
   for (std::size_t i = 0; i < text.size(); i += 2) {
     if (i && (text[i] == ':' || text[i] == '-')) ++i;
-    const auto octet = text.size() - i >= 2 ? parse_digits(text.substr(i, 2), 16) : std::nullopt;
-    if (!octet) return std::nullopt;
-    octets += static_cast<char>(*octet);
+    const auto byte = text.size() - i >= 2 ? parse_digits(text.substr(i, 2), 16) : std::nullopt;
+    if (!byte) return std::nullopt;
+    bytes += static_cast<char>(*byte);
   }
-  if (octets.empty()) return std::nullopt;
-  return octets;
+  if (bytes.empty()) return std::nullopt;
+  return bytes;
 }
 
 }  // namespace rdmawire::faces

@@ -24,6 +24,6 @@ std::optional<std::array<std::uint8_t, 16>> parse_ipv6(std::string_view text);
 /// 0002:c903:000e:0b72, 00:02:c9:03:00:0e:0b:72 or 0x0002c903000e0b72.
 std::optional<std::uint64_t> parse_guid(std::string_view text);
 /// Pairs of hexadecimal digits, nothing, `:` or `-` between, `0x` before or not.
-std::optional<std::string> parse_octets(std::string_view text);
+std::optional<std::string> parse_bytes(std::string_view text);
 
 }  // namespace rdmawire::faces

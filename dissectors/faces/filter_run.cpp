@@ -13,7 +13,7 @@ using tracking::Packet;
 template <class Take>
 bool each_derived(const Derived& derived, const Packet& packet, Take take) {
   const Occurrences to{
-      [](void* state, std::uint64_t number, Bytes octets) { return (*static_cast<Take*>(state))(number, octets); },
+      [](void* state, std::uint64_t number, Bytes bytes) { return (*static_cast<Take*>(state))(number, bytes); },
       &take};
   return derived.visit(packet, to);
 }
@@ -22,7 +22,7 @@ std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(by
 
 }  // namespace
 
-// Calls take(number, octets) for each occurrence of the source's value, of which one counts, until it returns true.
+// Calls take(number, bytes) for each occurrence of the source's value, of which one counts, until it returns true.
 template <class Visit>
 bool Filter::visit(const Source& source, const Packet& packet, Visit take) {
   if (source.derived) return each_derived(*source.derived, packet, take);
@@ -49,24 +49,24 @@ bool Filter::holds(const Test& test, const Packet& packet) const {
       if (value - range[i].from <= range[i].width) return true;
     return false;
   };
-  // The octets of a text end at the zeros that pad it; a field that fits a number is still text.
-  auto octets_of = [&](const Source& source, auto take) {
+  // The bytes of a text end at the zeros that pad it; a field that fits a number is still text.
+  auto bytes_of = [&](const Source& source, auto take) {
     if (source.derived)
-      return each_derived(*source.derived, packet, [&](std::uint64_t, Bytes octets) { return take(as_text(octets)); });
+      return each_derived(*source.derived, packet, [&](std::uint64_t, Bytes bytes) { return take(as_text(bytes)); });
     return each_occurrence(packet, source.header, [&](const std::uint8_t* header) {
       if (!source.field->present_in(header)) return false;
-      std::string_view octets = as_text(source.field->bytes(header));
-      if (source.field->display == Display::text) octets = octets.substr(0, octets.find('\0'));
-      return take(octets);
+      std::string_view bytes = as_text(source.field->bytes(header));
+      if (source.field->display == Display::text) bytes = bytes.substr(0, bytes.find('\0'));
+      return take(bytes);
     });
   };
-  auto any_octets = [&](auto passes) {
+  auto any_bytes = [&](auto passes) {
     const std::span<const std::string> strings(strings_.data() + test.values.begin, test.values.count);
     for (const Source& source : sources)
-      if (octets_of(source, [&](std::string_view octets) {
+      if (bytes_of(source, [&](std::string_view bytes) {
             some = true;
             return std::any_of(strings.begin(), strings.end(),
-                               [&](const std::string& wanted) { return passes(octets, std::string_view(wanted)); });
+                               [&](const std::string& wanted) { return passes(bytes, std::string_view(wanted)); });
           }))
         return true;
     return false;
@@ -84,14 +84,14 @@ bool Filter::holds(const Test& test, const Packet& packet) const {
       });
       break;
     case Kind::wide:
-      result = any([&](std::uint64_t, Bytes octets) {
+      result = any([&](std::uint64_t, Bytes bytes) {
         some = true;
-        return within(wide_ranges_, static_cast<Wide>(load_be<8>(octets.data())) << 64 | load_be<8>(octets.data() + 8));
+        return within(wide_ranges_, static_cast<Wide>(load_be<8>(bytes.data())) << 64 | load_be<8>(bytes.data() + 8));
       });
       break;
-    case Kind::equals: result = any_octets([](std::string_view a, std::string_view b) { return a == b; }); break;
+    case Kind::equals: result = any_bytes([](std::string_view a, std::string_view b) { return a == b; }); break;
     case Kind::contains:
-      result = any_octets([](std::string_view a, std::string_view b) { return a.find(b) != std::string_view::npos; });
+      result = any_bytes([](std::string_view a, std::string_view b) { return a.find(b) != std::string_view::npos; });
       break;
   }
   return test.none ? some && !result : result;

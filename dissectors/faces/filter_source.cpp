@@ -130,15 +130,15 @@ bool each_mpa_crc(const Packet& packet, Take take) {
 using enum FilterType;
 // One line each. A visitor of type `header` reports its presence as a number that nobody looks at.
 const Derived derived[] = {
-    {"frame", octets, nullptr, "", "all captured octets",
-     [](const Packet& p, Occurrences to) { return to.octets(p.stack.bytes); }},
+    {"frame", bytes, nullptr, "", "all captured bytes",
+     [](const Packet& p, Occurrences to) { return to.bytes(p.stack.bytes); }},
     {"frame.number", number, nullptr, "frame.number", "position in the capture, from 1",
      [](const Packet& p, Occurrences to) { return to.number(p.number); }},
     {"frame.time", time, nullptr, "frame.time_epoch", "when it was captured: seconds since 1970, or a date in UTC",
      [](const Packet& p, Occurrences to) { return to.number(number_of(p.time_ns) ^ 1ULL << 63); }},
-    {"frame.len", number, nullptr, "frame.len", "octets on the wire",
+    {"frame.len", number, nullptr, "frame.len", "bytes on the wire",
      [](const Packet& p, Occurrences to) { return to.number(p.stack.wire_length); }},
-    {"frame.cap_len", number, nullptr, "frame.cap_len", "octets that were captured",
+    {"frame.cap_len", number, nullptr, "frame.cap_len", "bytes that were captured",
      [](const Packet& p, Occurrences to) { return to.number(p.stack.bytes.size()); }},
     {"frame.cut", flag, nullptr, "", "the capture ends before the packet does",
      [](const Packet& p, Occurrences to) { return to.number(p.stack.cut); }},
@@ -166,9 +166,9 @@ const Derived derived[] = {
      [](const Packet& p, Occurrences to) {
        return each_opcode(p, [&](const Opcode& o) { return o.known && to.number(number_of(o.direction)); });
      }},
-    {"payload", octets, nullptr, "", "what no header claimed, when there is any; with iWARP, that of each segment",
-     [](const Packet& p, Occurrences to) { return each_payload(p, [&](Bytes b) { return to.octets(b); }); }},
-    {"payload.length", number, nullptr, "", "its octets; 0 when there is none",
+    {"payload", bytes, nullptr, "", "what no header claimed, when there is any; with iWARP, that of each segment",
+     [](const Packet& p, Occurrences to) { return each_payload(p, [&](Bytes b) { return to.bytes(b); }); }},
+    {"payload.length", number, nullptr, "", "its bytes; 0 when there is none",
      [](const Packet& p, Occurrences to) {
        if (p.pdus.empty()) return to.number(p.stack.payload.length);
        for (const Pdu& pdu : p.pdus)
@@ -214,7 +214,7 @@ const Derived derived[] = {
     {"note", text, nullptr, "", "what is remarkable about the packet in its connection",
      [](const Packet& p, Occurrences to) {
        for (std::string_view note : p.notes)
-         if (to.octets({reinterpret_cast<const std::uint8_t*>(note.data()), note.size()})) return true;
+         if (to.bytes({reinterpret_cast<const std::uint8_t*>(note.data()), note.size()})) return true;
        return false;
      }},
 };
@@ -285,7 +285,7 @@ std::string_view describe(FilterType type) {
     case FilterType::ipv4: return "an IPv4 address or prefix";
     case FilterType::ipv6: return "an IPv6 address, a GID or a prefix";
     case FilterType::guid: return "a GUID as 0002:c903:000e:0b72";
-    case FilterType::octets: return "octets as 0a:ff:10 or a \"text\"";
+    case FilterType::bytes: return "bytes as 0a:ff:10 or a \"text\"";
     case FilterType::text: return "a \"text\"";
   }
   return "?";
@@ -312,13 +312,13 @@ FilterType type_of(const Field& field) {
       if (on_bytes) return FilterType::text;
       break;
     case Display::bytes:
-      if (on_bytes) return FilterType::octets;
+      if (on_bytes) return FilterType::bytes;
       break;
     case Display::decimal:
     case Display::hexadecimal:
     case Display::reserved: break;
   }
-  return field.is_number() ? FilterType::number : FilterType::octets;
+  return field.is_number() ? FilterType::number : FilterType::bytes;
 }
 
 Resolved resolve(std::string_view name) {

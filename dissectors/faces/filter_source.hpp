@@ -23,7 +23,7 @@ enum class FilterType : std::uint8_t {
   ipv4,
   ipv6,  ///< 128 bits, compared as a big-endian number
   guid,
-  octets,
+  bytes,
   text,
 };
 /// "an IPv4 address or prefix": what a value of that type looks like.
@@ -33,10 +33,10 @@ FilterType type_of(const Field& field);
 
 /// Takes the occurrences of something derived, one by one; returning true ends the visit.
 struct Occurrences {
-  bool (*take)(void* state, std::uint64_t number, Bytes octets);
+  bool (*take)(void* state, std::uint64_t number, Bytes bytes);
   void* state;
   bool number(std::uint64_t value) { return take(state, value, {}); }
-  bool octets(Bytes value) { return take(state, 0, value); }
+  bool bytes(Bytes value) { return take(state, 0, value); }
 };
 
 /// Something that a packet has beyond its headers' fields.

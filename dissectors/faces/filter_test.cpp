@@ -15,7 +15,7 @@ namespace {
 
 using tracking::Packet;
 
-/// A dissected packet that owns its octets.
+/// A dissected packet that owns its bytes.
 struct Dissected {
   std::vector<std::uint8_t> bytes;
   Packet packet;
@@ -32,7 +32,7 @@ Frame roce() {
   return Value<Ethernet>().set<"dst">(0x525400000002).set<"src">(0x525400000003) / ip(0x0a000003, 0x0a000002) /
          Value<Udp>().set<"src_port">(49152);
 }
-/// An RC SEND Only, PSN 100, of five octets.
+/// An RC SEND Only, PSN 100, of five bytes.
 Frame send_only() {
   Frame frame = roce() / Value<Bth>().set<"opcode">(0x04).set<"dest_qp">(0x11).set<"psn">(100).set<"ack_request">(1);
   frame.payload = {'h', 'e', 'l', 'l', 'o'};

@@ -33,7 +33,7 @@ TEST(Json, AFrameLiterally) {
       R"({"frame":7,"time":"1795247618.500000000","length":62,"captured":62,"link":"ethernet","wire":"roce_v2","layers":[)"
       R"({"protocol":"eth","offset":0,"length":14,"fields":{"dst":"52:54:00:00:00:03","src":"52:54:00:00:00:02",)"
       R"("type":2048,"type_name":"IPv4"}},)"
-      R"({"protocol":"ip","offset":14,"length":20,"fields":{"version":4,"header_length":5,"header_length.octets":20,"tos":0,"tos.dscp":0,)"
+      R"({"protocol":"ip","offset":14,"length":20,"fields":{"version":4,"header_length":5,"header_length.bytes":20,"tos":0,"tos.dscp":0,)"
       R"("tos.ecn":0,"tos.ecn_name":"Not-ECT","total_length":48,"identification":29585,"df":1,"mf":0,)"
       R"("fragment_offset":0,"ttl":64,"protocol":17,"protocol_name":"UDP","checksum":45863,"src":"10.0.0.2",)"
       R"("dst":"10.0.0.3"}},)"
@@ -84,8 +84,8 @@ TEST(Json, TextIsAlwaysUtf8) {
             1U);
 }
 
-// No header's table, and no octets in it, make any face crash or write invalid JSON.
-TEST(Faces, EveryHeaderWithRandomOctets) {
+// No header's table, and no bytes in it, make any face crash or write invalid JSON.
+TEST(Faces, EveryHeaderWithRandomBytes) {
   std::mt19937 random(20261121);
   JsonWriter writer;
   LinePrinter lines;
@@ -95,8 +95,8 @@ TEST(Faces, EveryHeaderWithRandomOctets) {
           header->size + (header->tail.empty() ? 0 : static_cast<std::uint32_t>(random() % 60));
       std::vector<std::uint8_t> bytes(length + 8);
       // All zeros and all ones first: the ends of every enumeration and condition.
-      for (std::uint8_t& octet : bytes)
-        octet = static_cast<std::uint8_t>(round == 0 ? 0 : round == 1 ? 0xff : random());
+      for (std::uint8_t& byte : bytes)
+        byte = static_cast<std::uint8_t>(round == 0 ? 0 : round == 1 ? 0xff : random());
       tracking::Packet packet;
       packet.stack.reset(bytes, static_cast<std::uint32_t>(bytes.size()));
       ASSERT_TRUE(packet.stack.push(*header, 4, length));

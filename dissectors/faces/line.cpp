@@ -106,9 +106,9 @@ struct LinePrinter::Plans {
     return &header == &info<Bth> ? 61 : &header == &info<Rdmap> ? 30 : 0;
   }
 
-  void payload(Page& page, std::uint32_t octets, std::size_t end) {
+  void payload(Page& page, std::uint32_t bytes, std::size_t end) {
     scratch.clear();
-    append_decimal(scratch, octets);
+    append_decimal(scratch, bytes);
     scratch += " B";
     page.put(" ").to(end - std::min(end, scratch.size())).put(scratch);
   }
@@ -116,7 +116,7 @@ struct LinePrinter::Plans {
   void essence(Page& page, const HeaderStack& stack) {
     const auto layers = stack.layers();
     const bool is_mad = stack.find(info<Mad>) != nullptr;
-    bool sized = is_mad;  // of a MAD's fixed 256 octets the rest says nothing
+    bool sized = is_mad;  // of a MAD's fixed 256 bytes the rest says nothing
     bool first = true;
     for (const Layer& layer : layers) {
       const bool last = &layer == &layers.back();

@@ -9,7 +9,7 @@ namespace rdmawire::faces {
 
 inline constexpr int max_nesting = 4;  // of headers in variable parts
 
-/// Calls visit(octets) for each `header` in the variable part of `outer`, whose octets are `bytes`; true ends it.
+/// Calls visit(bytes) for each `header` in the variable part of `outer`, whose bytes are `bytes`; true ends it.
 template <class Visit>
 bool each_part(const HeaderInfo& outer, Bytes bytes, const HeaderInfo* header, Visit visit, int nesting = 0) {
   const Parts parts = outer.parts(bytes);

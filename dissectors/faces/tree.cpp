@@ -18,7 +18,7 @@ namespace {
 // Columns of the tree, from a layer's indentation. Values move to the right where a header's names need it, and
 // meanings with them.
 constexpr std::size_t offset_width = 5, name_column = 9, value_column = 32, value_width = 22;
-constexpr std::size_t shown_octets = 32;  // of a field or payload without further meaning
+constexpr std::size_t shown_bytes = 32;  // of a field or payload without further meaning
 
 std::size_t depth_of(const Field& field) {
   return static_cast<std::size_t>(std::count(field.name.begin(), field.name.end(), '.'));
@@ -39,9 +39,9 @@ bool is_zero(const Field& field, const std::uint8_t* header) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t b) { return b == 0; });
 }
 
-void append_some_octets(std::string& out, Bytes bytes) {
-  append_octets(out, bytes.first(std::min(bytes.size(), shown_octets)));
-  if (bytes.size() > shown_octets) out += "…";
+void append_some_bytes(std::string& out, Bytes bytes) {
+  append_bytes(out, bytes.first(std::min(bytes.size(), shown_bytes)));
+  if (bytes.size() > shown_bytes) out += "…";
 }
 
 class Tree {
@@ -61,7 +61,7 @@ class Tree {
       append_date(out, packet.time_ns);
       out += " UTC  ";
       append_decimal(out, stack.wire_length);
-      out += " octets";
+      out += " bytes";
       if (stack.wire_length != stack.bytes.size()) {
         out += " (";
         append_decimal(out, stack.bytes.size());
@@ -114,7 +114,7 @@ class Tree {
     page_.put(ink, header.name).put("  ").put(header.title).put("  ");
     scratch_.clear();
     append_decimal(scratch_, layer.length);
-    scratch_ += layer.length == 1 ? " octet" : " octets";
+    scratch_ += layer.length == 1 ? " byte" : " bytes";
     page_.put(Ink::dim, scratch_).line();
     const std::size_t values = indent_ + value_column_of(header);
     for (const Field& one : header.fields) field(one, at, values);
@@ -122,7 +122,7 @@ class Tree {
     if (layer.length <= header.size) return;
     if (!header.tail.empty()) {
       page_.to(indent_ + name_column).put(header.tail).to(values);
-      page_.with([&](std::string& out) { append_some_octets(out, whole.subspan(header.size)); });
+      page_.with([&](std::string& out) { append_some_bytes(out, whole.subspan(header.size)); });
       page_.line();
     }
     if (!header.parts) return;
@@ -146,7 +146,7 @@ class Tree {
       if (field.is_number() || field.display == Display::ipv6 || field.display == Display::text)
         append_value(out, field, header);
       else
-        append_some_octets(out, field.bytes(header));
+        append_some_bytes(out, field.bytes(header));
     });
     const std::string_view value = page_.since(before);
     page_.base(Ink::plain);
@@ -165,10 +165,10 @@ class Tree {
     margin(range.offset).put(Ink::strong, name).put("  ");
     scratch_.clear();
     append_decimal(scratch_, range.length);
-    scratch_ += range.length == 1 ? " octet" : " octets";
+    scratch_ += range.length == 1 ? " byte" : " bytes";
     page_.put(Ink::dim, scratch_).to(indent_ + value_column - 1).put(" ");
     scratch_.clear();
-    append_some_octets(scratch_, stack.bytes_of(range));
+    append_some_bytes(scratch_, stack.bytes_of(range));
     page_.put(Ink::dim, scratch_).line();
   }
 
@@ -187,9 +187,9 @@ class Tree {
     }
     page_.put(check.status == good ? Ink::good : check.status == bad ? Ink::bad : Ink::dim, to_string(check.status));
     if (check.status == bad) {
-      page_.put(": the packet's octets give ").with([&](std::string& out) { append_hex(out, check.computed, digits); });
+      page_.put(": the packet's bytes give ").with([&](std::string& out) { append_hex(out, check.computed, digits); });
     } else if (check.status == unverifiable) {
-      page_.put(Ink::dim, ": not all of the octets it covers were captured");
+      page_.put(Ink::dim, ": not all of the bytes it covers were captured");
     }
     page_.line();
   }
@@ -203,11 +203,11 @@ class Tree {
     page_.put(Ink::strong, scratch_);
     scratch_ = "  ";
     append_decimal(scratch_, pdu.in_frame.length);
-    scratch_ += " octets of this frame";
+    scratch_ += " bytes of this frame";
     if (pdu.reassembled) {
       scratch_ += "; reassembled, ";
       append_decimal(scratch_, pdu.stack.bytes.size());
-      scratch_ += " octets in all";
+      scratch_ += " bytes in all";
     }
     page_.put(Ink::dim, scratch_).line();
     indent_ += 2;
@@ -243,7 +243,7 @@ class Tree {
   std::string scratch_;
 };
 
-/// What is known of each octet of a dump.
+/// What is known of each byte of a dump.
 struct Marked {
   enum Boundary : std::uint8_t { none, field, layer };
   struct Begin {
@@ -283,18 +283,18 @@ struct Marked {
 };
 
 void dump(Page& page, Bytes bytes, Marked marked) {
-  constexpr std::size_t octets = 16;
+  constexpr std::size_t bytes = 16;
   std::stable_sort(marked.begins.begin(), marked.begins.end(),
                    [](const auto& a, const auto& b) { return a.offset < b.offset; });
   std::string scratch;
   std::size_t begin = 0;
-  for (std::size_t at = 0; at < bytes.size(); at += octets) {
+  for (std::size_t at = 0; at < bytes.size(); at += bytes) {
     scratch.clear();
     append_hex(scratch, at, 4);
     page.put(Ink::dim, std::string_view(scratch).substr(2)).put(" ");
-    const std::size_t count = std::min(octets, bytes.size() - at);
-    for (std::size_t i = 0; i < octets; ++i) {
-      if (i == octets / 2) page.put(" ");
+    const std::size_t count = std::min(bytes, bytes.size() - at);
+    for (std::size_t i = 0; i < bytes; ++i) {
+      if (i == bytes / 2) page.put(" ");
       if (i >= count) {
         page.put("   ");
         continue;
@@ -303,7 +303,7 @@ void dump(Page& page, Bytes bytes, Marked marked) {
       const auto boundary = marked.boundary[at + i];
       page.put(boundary == Marked::none ? marked.ink[at + i] : Ink::dim, marks[boundary]);
       scratch.clear();
-      append_octets(scratch, bytes.subspan(at + i, 1));
+      append_bytes(scratch, bytes.subspan(at + i, 1));
       page.put(marked.ink[at + i], scratch);
     }
     page.put("  ");
@@ -312,9 +312,9 @@ void dump(Page& page, Bytes bytes, Marked marked) {
       page.put(marked.ink[at + i], c >= 0x20 && c < 0x7f ? std::string_view(&c, 1) : std::string_view("."));
     }
     bool first = true;
-    while (begin < marked.begins.size() && marked.begins[begin].offset < at + octets) {
+    while (begin < marked.begins.size() && marked.begins[begin].offset < at + bytes) {
       const Marked::Begin& one = marked.begins[begin++];
-      if (first) page.to(5 + 1 + octets * 3 + 2 + octets + 2);
+      if (first) page.to(5 + 1 + bytes * 3 + 2 + bytes + 2);
       if (!first) page.put(" ");
       first = false;
       page.put(marked.ink[one.offset], one.name);

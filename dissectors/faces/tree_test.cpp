@@ -20,38 +20,38 @@ using testing::OnePacket;
 TEST(Tree, AFrameWithEveryField) {
   std::string out;
   append_tree(out, OnePacket(nak_frame).packet);
-  EXPECT_EQ(out, R"(Frame 7  2026-11-21 07:53:38.500000000 UTC  62 octets  ethernet  roce_v2
-    0  eth  Ethernet II  14 octets
+  EXPECT_EQ(out, R"(Frame 7  2026-11-21 07:53:38.500000000 UTC  62 bytes  ethernet  roce_v2
+    0  eth  Ethernet II  14 bytes
          dst                    52:54:00:00:00:03     destination address
          src                    52:54:00:00:00:02     source address
          type                   0x0800                IPv4
-   14  ip  Internet Protocol, version 4  20 octets
+   14  ip  Internet Protocol, version 4  20 bytes
          version                4
-         header_length          5                     in units of 4 octets
-           octets               20                    octets of this header
+         header_length          5                     in units of 4 bytes
+           bytes               20                    bytes of this header
          tos                    0x00                  type of service
            dscp                 0                     differentiated services code point
            ecn                  0                     Not-ECT: the sender does not take part in ECN
-         total_length           48                    octets from this header to the datagram's end
+         total_length           48                    bytes from this header to the datagram's end
          identification         0x7391                ties fragments together
          df                     1                     do not fragment
          mf                     0                     more fragments follow
-         fragment_offset        0                     in units of 8 octets
+         fragment_offset        0                     in units of 8 bytes
          ttl                    64                    hops left
          protocol               17                    UDP
          checksum               0xb327                over this header
          src                    10.0.0.2              source address
          dst                    10.0.0.3              destination address
-   34  udp  User Datagram Protocol  8 octets
+   34  udp  User Datagram Protocol  8 bytes
          src_port               49441                 source port; RoCEv2 senders vary it so that flows take different paths
          dst_port               4791                  destination port; 4791 is RoCEv2
-         length                 28                    octets of header and data
+         length                 28                    bytes of header and data
          checksum               0x0000                0: none, as RoCEv2 senders do
-   42  bth  Base Transport Header  12 octets
+   42  bth  Base Transport Header  12 bytes
          opcode                 17                    RC Acknowledge
          se                     0                     solicited event: completing this message may wake the receiver
          migreq                 0                     path migration state: 1 migrated
-         pad                    0                     octets of padding after the payload
+         pad                    0                     bytes of padding after the payload
          tver                   0                     transport header version: 0
          pkey                   0xffff                partition key
            full                 1                     full member of the partition
@@ -60,7 +60,7 @@ TEST(Tree, AFrameWithEveryField) {
          dest_qp                0x000011              destination queue pair
          ack_request            0                     the sender wants an acknowledgement
          psn                    1595257               packet sequence number, modulo 2^24
-   54  aeth  ACK ETH  4 octets
+   54  aeth  ACK ETH  4 bytes
          syndrome               0x60                  ACK, RNR NAK or NAK, and what it says
            kind                 3                     NAK: the request was refused or packets are missing
            nak_code             0                     PSN sequence error: a packet is missing; the NAK carries the PSN that is expected; the requester goes back to it
@@ -80,7 +80,7 @@ TEST(Tree, ReservedBitsAndBadCrcsAreShown) {
   hex.replace(hex.find("185779"), 6, "185778");
   out.clear();
   append_tree(out, OnePacket(hex).packet);
-  EXPECT_NE(out.find("icrc                     0x65f72c6f            bad: the packet's octets give 0x"),
+  EXPECT_NE(out.find("icrc                     0x65f72c6f            bad: the packet's bytes give 0x"),
             std::string::npos)
       << out;
 }
@@ -94,10 +94,10 @@ TEST(Tree, AChangedSourcePortIsFound) {
 }
 
 TEST(Tree, WhatElseExplainsABadIcrcIsSaid) {
-  const auto tree_with = [](std::size_t octet, std::string_view digits) {
+  const auto tree_with = [](std::size_t byte, std::string_view digits) {
     std::string hex(nak_frame);
     std::erase(hex, ' ');
-    hex.replace(octet * 2, digits.size(), digits);
+    hex.replace(byte * 2, digits.size(), digits);
     std::string out;
     append_tree(out, OnePacket(hex).packet);
     return out;
@@ -115,7 +115,7 @@ TEST(Tree, OptionsAreIndentedBelowTheirHeader) {
   append_tree(out, OnePacket("525400000003525400000002 0800 450000300000400040060000 0a0000020a000003"
                              "80021c06 00000001 00000000 7002faf0 00000000 020405b4 01 0303 06")
                        .packet);
-  EXPECT_NE(out.find("\n     54  tcp_mss  TCP maximum segment size  4 octets\n"), std::string::npos) << out;
+  EXPECT_NE(out.find("\n     54  tcp_mss  TCP maximum segment size  4 bytes\n"), std::string::npos) << out;
   EXPECT_NE(out.find("           mss                    1460"), std::string::npos) << out;
   EXPECT_NE(out.find("\n     59  tcp_wscale"), std::string::npos) << out;
 
@@ -173,10 +173,10 @@ TEST(Fpdu, ItsCrcIsShownAndItsLinkNamed) {
   append_tree(tree, sound.packet);
   append_tree(bad, wrong.packet);
   append_hexdump(hexdump, wrong.packet);
-  EXPECT_NE(tree.find("28 octets  fpdu  iwarp\n"), std::string::npos) << tree;
+  EXPECT_NE(tree.find("28 bytes  fpdu  iwarp\n"), std::string::npos) << tree;
   EXPECT_NE(tree.find("   24  crc  "), std::string::npos) << tree;
   EXPECT_NE(tree.find("  good\n"), std::string::npos) << tree;
-  EXPECT_NE(bad.find("0x00000001            bad: the packet's octets give 0x"), std::string::npos) << bad;
+  EXPECT_NE(bad.find("0x00000001            bad: the packet's bytes give 0x"), std::string::npos) << bad;
   EXPECT_NE(hexdump.find("│00 00 00 01 "), std::string::npos) << hexdump;
   EXPECT_NE(hexdump.find("pad crc"), std::string::npos) << hexdump;
   EXPECT_NE(one_line(sound.packet).find("CRC good"), std::string::npos) << one_line(sound.packet);

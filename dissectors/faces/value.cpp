@@ -11,9 +11,9 @@ namespace {
 
 constexpr char digits_of[] = "0123456789abcdef";
 
-void append_two_digits(std::string& out, std::uint8_t octet) {
-  out += digits_of[octet >> 4];
-  out += digits_of[octet & 15];
+void append_two_digits(std::string& out, std::uint8_t byte) {
+  out += digits_of[byte >> 4];
+  out += digits_of[byte & 15];
 }
 
 void append_padded(std::string& out, std::uint64_t value, unsigned width) {
@@ -40,8 +40,8 @@ void append_hex(std::string& out, std::uint64_t value, unsigned digits) {
   out.append(text, end);
 }
 
-void append_octets(std::string& out, Bytes bytes) {
-  for (std::uint8_t octet : bytes) append_two_digits(out, octet);
+void append_bytes(std::string& out, Bytes bytes) {
+  for (std::uint8_t byte : bytes) append_two_digits(out, byte);
 }
 
 void append_mac(std::string& out, const std::uint8_t* address) {
@@ -105,18 +105,18 @@ void append_duration(std::string& out, std::uint64_t nanoseconds) {
 }
 
 void append_number(std::string& out, const Field& field, std::uint64_t value, Hex hex) {
-  std::uint8_t octets[8];
-  store_be(octets, 8, value);
+  std::uint8_t bytes[8];
+  store_be(bytes, 8, value);
   switch (field.display) {
-    case Display::mac: return append_mac(out, octets + 2);
-    case Display::ipv4: return append_ipv4(out, octets + 4);
-    case Display::guid: return append_guid(out, octets);
+    case Display::mac: return append_mac(out, bytes + 2);
+    case Display::ipv4: return append_ipv4(out, bytes + 4);
+    case Display::guid: return append_guid(out, bytes);
     case Display::time: return append_duration(out, value);
     case Display::hexadecimal:
     case Display::reserved:
     case Display::bytes:
     case Display::ipv6: return append_hex(out, value, hex == Hex::padded ? (field.width + 3U) / 4U : 1U);
-    case Display::text: return append_text(out, Bytes(octets + 8 - (field.width + 7) / 8, (field.width + 7U) / 8U));
+    case Display::text: return append_text(out, Bytes(bytes + 8 - (field.width + 7) / 8, (field.width + 7U) / 8U));
     case Display::decimal:
     case Display::flag: break;
   }
@@ -125,10 +125,10 @@ void append_number(std::string& out, const Field& field, std::uint64_t value, He
 
 void append_value(std::string& out, const Field& field, const std::uint8_t* header, Hex hex) {
   if (field.is_number()) return append_number(out, field, field.value(header), hex);
-  const Bytes octets = field.bytes(header);
-  if (field.display == Display::ipv6 && octets.size() == 16) return append_ipv6(out, octets.data());
-  if (field.display == Display::text) return append_text(out, octets);
-  append_octets(out, octets);
+  const Bytes bytes = field.bytes(header);
+  if (field.display == Display::ipv6 && bytes.size() == 16) return append_ipv6(out, bytes.data());
+  if (field.display == Display::text) return append_text(out, bytes);
+  append_bytes(out, bytes);
 }
 
 std::size_t columns(std::string_view text) {

@@ -23,8 +23,8 @@ void append_duration(std::string& out, std::uint64_t nanoseconds);
 void append_decimal(std::string& out, std::uint64_t value);
 /// `digits` digits at least, after "0x".
 void append_hex(std::string& out, std::uint64_t value, unsigned digits = 1);
-/// Two digits an octet, nothing between.
-void append_octets(std::string& out, Bytes bytes);
+/// Two digits a byte, nothing between.
+void append_bytes(std::string& out, Bytes bytes);
 /// "52:54:00:00:00:02"
 void append_mac(std::string& out, const std::uint8_t* address);
 /// "10.0.0.2"

@@ -62,7 +62,7 @@ TEST(Value, TimesKeepTheirNanoseconds) {
   EXPECT_EQ(date(1'709'164'800'000'000'000), "2024-02-29 00:00:00.000000000");
 }
 
-TEST(Value, ColumnsCountCharactersNotOctets) {
+TEST(Value, ColumnsCountCharactersNotBytes) {
   EXPECT_EQ(columns("10 µs"), 5U);
   EXPECT_EQ(columns("a → b"), 5U);
 }

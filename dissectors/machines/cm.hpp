@@ -77,7 +77,7 @@ struct Cm {
 struct CmStep {
   Cm next;
   std::optional<CmMessage> sends = {};
-  bool again = false;       ///< the same message as before, octet by octet
+  bool again = false;       ///< the same message as before, byte by byte
   std::uint8_t reason = 0;  ///< of a REJ that is sent
   CmTold told = CmTold::nothing;
   bool refused = false;  ///< of a call: the state does not allow it

@@ -71,9 +71,9 @@ constexpr ReactionPoint passed(ReactionPoint at, std::int64_t now, const Reactio
   return at;
 }
 
-/// When a packet of so many octets may be followed by the next one.
-constexpr std::int64_t spacing(const ReactionPoint& at, std::uint64_t octets) {
-  return at.is_limited() ? static_cast<std::int64_t>(octets * 8 * 1'000'000'000 / at.rate) : 0;
+/// When a packet of so many bytes may be followed by the next one.
+constexpr std::int64_t spacing(const ReactionPoint& at, std::uint64_t bytes) {
+  return at.is_limited() ? static_cast<std::int64_t>(bytes * 8 * 1'000'000'000 / at.rate) : 0;
 }
 
 }  // namespace rdmawire::machines

@@ -14,20 +14,20 @@
 
 namespace rdmawire::machines {
 
-/// Octets of a segment's header, RDMAP's part of it counted. RFC 5041, 4.2 and 4.3.
-constexpr std::uint32_t ddp_header_octets(bool tagged) {
+/// Bytes of a segment's header, RDMAP's part of it counted. RFC 5041, 4.2 and 4.3.
+constexpr std::uint32_t ddp_header_bytes(bool tagged) {
   return static_cast<std::uint32_t>(Ddp::size + Rdmap::size + (tagged ? DdpTagged::size : DdpUntagged::size));
 }
 
 struct DdpSegment {
   bool tagged = false, last = false;
   std::uint8_t version = 1;
-  std::uint8_t control = 0;           ///< RDMAP's octet
-  std::uint32_t invalidate_stag = 0;  ///< RDMAP's four octets of an untagged one
+  std::uint8_t control = 0;           ///< RDMAP's byte
+  std::uint32_t invalidate_stag = 0;  ///< RDMAP's four bytes of an untagged one
   std::uint32_t stag = 0;
   std::uint64_t to = 0;
   std::uint32_t qn = 0, msn = 0, mo = 0;
-  std::uint32_t octets = 0;  ///< of payload
+  std::uint32_t bytes = 0;  ///< of payload
 };
 
 /// A ULPDU's DDP header; nothing: it is too short for one. Reserved bits are not looked at. RFC 5041, 4.1.
@@ -35,10 +35,10 @@ inline std::optional<DdpSegment> read_segment(Bytes ulpdu) {
   if (ulpdu.empty()) return std::nullopt;
   const View<Ddp> ddp(ulpdu.data());
   DdpSegment segment{.tagged = ddp.get<"tagged">() != 0, .last = ddp.get<"last">() != 0, .version = ddp.get<"dv">()};
-  const std::uint32_t header = ddp_header_octets(segment.tagged);
+  const std::uint32_t header = ddp_header_bytes(segment.tagged);
   if (ulpdu.size() < header) return std::nullopt;
   segment.control = ulpdu[Ddp::size];
-  segment.octets = static_cast<std::uint32_t>(ulpdu.size()) - header;
+  segment.bytes = static_cast<std::uint32_t>(ulpdu.size()) - header;
   const std::uint8_t* model = ulpdu.data() + Ddp::size + Rdmap::size;
   if (segment.tagged) {
     const View<DdpTagged> view(model);
@@ -74,7 +74,7 @@ struct DdpReceiver {
 /// The buffer of the message that is open or comes next.
 struct UntaggedBuffer {
   bool available = false;
-  std::uint64_t octets = 0;
+  std::uint64_t bytes = 0;
 };
 
 struct DdpVerdict {
@@ -101,9 +101,9 @@ constexpr DdpVerdict judge_untagged(const DdpReceiver& at, const DdpSegment& seg
   if (DdpMsn(segment.msn) != queue.expected) return ddp_refused(iwarp_error::untagged_msn_range);
   const UntaggedBuffer room = buffer(segment.qn);
   if (!room.available) return ddp_refused(iwarp_error::untagged_no_buffer);
-  if (segment.octets != 0) {
+  if (segment.bytes != 0) {
     if (segment.mo != queue.placed) return ddp_refused(iwarp_error::untagged_invalid_mo);
-    if (std::uint64_t{segment.mo} + segment.octets > room.octets) return ddp_refused(iwarp_error::untagged_too_long);
+    if (std::uint64_t{segment.mo} + segment.bytes > room.bytes) return ddp_refused(iwarp_error::untagged_too_long);
   }
   return {.delivers = segment.last};
 }
@@ -120,20 +120,20 @@ constexpr DdpReceiver placed(DdpReceiver at, const DdpSegment& segment) {
     queue.control = segment.control;
     queue.invalidate_stag = segment.invalidate_stag;
   }
-  queue.placed += segment.octets;
+  queue.placed += segment.bytes;
   return at;
 }
 
 /// What a tagged segment is told whose memory is refused. The codes know no missing right: like a buffer that does not
 /// allow placement (7.1, item 2) it is an invalid STag.
-constexpr IwarpError tagged_error(AccessReason reason, std::uint64_t to, std::uint64_t octets) {
+constexpr IwarpError tagged_error(AccessReason reason, std::uint64_t to, std::uint64_t bytes) {
   switch (reason) {
     case AccessReason::other_domain:
     case AccessReason::other_queue_pair: return iwarp_error::tagged_other_stream;
     case AccessReason::beyond_address_space:
     case AccessReason::out_of_bounds:
       // The sum itself must not wrap, so one of exactly 2^64 has. 7.1, item 5
-      return to + octets < to ? iwarp_error::tagged_to_wrap : iwarp_error::tagged_bounds;
+      return to + bytes < to ? iwarp_error::tagged_to_wrap : iwarp_error::tagged_bounds;
     default: return iwarp_error::tagged_invalid_stag;
   }
 }
@@ -143,10 +143,10 @@ constexpr IwarpError tagged_error(AccessReason reason, std::uint64_t to, std::ui
 template <class Memory>
 constexpr DdpVerdict judge_tagged(std::uint8_t version, const DdpSegment& segment, const Memory& memory) {
   if (segment.version != version) return ddp_refused(iwarp_error::tagged_version);
-  if (segment.octets != 0) {
+  if (segment.bytes != 0) {
     const AccessDecision decision = memory();
     if (decision.answer != AccessAnswer::allowed)
-      return ddp_refused(tagged_error(decision.reason, segment.to, segment.octets));
+      return ddp_refused(tagged_error(decision.reason, segment.to, segment.bytes));
   }
   return {.delivers = segment.last};
 }
@@ -154,16 +154,16 @@ constexpr DdpVerdict judge_tagged(std::uint8_t version, const DdpSegment& segmen
 /// One segment of a message that is sent: its offset is added to the message's first TO, or is the MO.
 struct DdpPiece {
   std::uint64_t offset = 0;
-  std::uint32_t octets = 0;
+  std::uint32_t bytes = 0;
   bool last = true;
 
   friend constexpr bool operator==(const DdpPiece&, const DdpPiece&) = default;
 };
-/// The segment that follows `done` octets of a message of `whole`; an empty message is one segment. RFC 5041, 5.2.
+/// The segment that follows `done` bytes of a message of `whole`; an empty message is one segment. RFC 5041, 5.2.
 constexpr DdpPiece next_piece(std::uint64_t done, std::uint64_t whole, std::uint32_t mulpdu, bool tagged) {
-  const std::uint64_t room = mulpdu - ddp_header_octets(tagged);
-  const std::uint64_t octets = std::min(room, whole - done);
-  return {done, static_cast<std::uint32_t>(octets), done + octets == whole};
+  const std::uint64_t room = mulpdu - ddp_header_bytes(tagged);
+  const std::uint64_t bytes = std::min(room, whole - done);
+  return {done, static_cast<std::uint32_t>(bytes), done + bytes == whole};
 }
 
 }  // namespace rdmawire::machines

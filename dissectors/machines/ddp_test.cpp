@@ -11,8 +11,8 @@ using rdmawire::testing::from_hex;
 
 constexpr auto buffer_of_100 = [](std::uint32_t) { return UntaggedBuffer{true, 100}; };
 
-DdpSegment untagged(std::uint32_t qn, std::uint32_t msn, std::uint32_t mo, std::uint32_t octets, bool last = true) {
-  return {.last = last, .control = 0x43, .qn = qn, .msn = msn, .mo = mo, .octets = octets};
+DdpSegment untagged(std::uint32_t qn, std::uint32_t msn, std::uint32_t mo, std::uint32_t bytes, bool last = true) {
+  return {.last = last, .control = 0x43, .qn = qn, .msn = msn, .mo = mo, .bytes = bytes};
 }
 DdpVerdict delivered() { return {.delivers = true}; }
 DdpVerdict refused(std::uint8_t type, std::uint8_t code) { return ddp_refused({1, type, code}); }
@@ -28,20 +28,20 @@ TEST(DdpReceiver, ReadsHeaders) {
   EXPECT_EQ(send->qn, 2U);
   EXPECT_EQ(send->msn, 3U);
   EXPECT_EQ(send->mo, 4U);
-  EXPECT_EQ(send->octets, 2U);
+  EXPECT_EQ(send->bytes, 2U);
   const auto write = read_segment(from_hex("81 40 01020304 1122334455667788 ff"));
   ASSERT_TRUE(write);
   EXPECT_TRUE(write->tagged);
   EXPECT_FALSE(write->last);
   EXPECT_EQ(write->stag, 0x01020304U);
   EXPECT_EQ(write->to, 0x1122334455667788U);
-  EXPECT_EQ(write->octets, 1U);
+  EXPECT_EQ(write->bytes, 1U);
   EXPECT_FALSE(read_segment({}));
   EXPECT_FALSE(read_segment(from_hex("41 43 00000007 00000002 00000003 000000")));
   EXPECT_FALSE(read_segment(from_hex("81 40 01020304 11223344556677")));
 }
 
-// RFC 5041, 4.3 and 5.2: MSNs begin at 1 and count messages; the MO is that of the segment's first octet.
+// RFC 5041, 4.3 and 5.2: MSNs begin at 1 and count messages; the MO is that of the segment's first byte.
 TEST(DdpReceiver, TakesMessagesInOrder) {
   DdpReceiver at;
   EXPECT_EQ(judge_untagged(at, untagged(0, 1, 0, 60, false), buffer_of_100), DdpVerdict{});
@@ -80,14 +80,14 @@ TEST(DdpReceiver, LooksAtNoOffsetOfAnEmptySegment) {
   EXPECT_EQ(judge_untagged(DdpReceiver{}, untagged(0, 1, 4000, 0), buffer_of_100), delivered());
 }
 
-DdpSegment tagged(std::uint64_t to, std::uint32_t octets) {
-  return {.tagged = true, .last = true, .control = 0x40, .stag = 1, .to = to, .octets = octets};
+DdpSegment tagged(std::uint64_t to, std::uint32_t bytes) {
+  return {.tagged = true, .last = true, .control = 0x40, .stag = 1, .to = to, .bytes = bytes};
 }
 
 // RFC 5041, 7.2: the tagged codes.
 TEST(DdpReceiver, RefusesTaggedSegmentsByTheirCodes) {
-  const auto because = [](AccessReason reason, std::uint64_t to, std::uint32_t octets) {
-    return judge_tagged(1, tagged(to, octets), [&] {
+  const auto because = [](AccessReason reason, std::uint64_t to, std::uint32_t bytes) {
+    return judge_tagged(1, tagged(to, bytes), [&] {
       return AccessDecision{reason == AccessReason::none ? AccessAnswer::allowed : AccessAnswer::remote_access_error,
                             reason};
     });

@@ -48,11 +48,11 @@ struct MemoryObject {
   MemoryRights rights = MemoryRights::none;
   bool zero_based = false;    ///< addresses count from its beginning
   std::uint64_t base = 0;     ///< first address; of no meaning where zero-based
-  std::uint64_t length = 0;   ///< octets
+  std::uint64_t length = 0;   ///< bytes
   std::uint32_t windows = 0;  ///< of a region: bound to it
 };
 
-/// Whether `length` octets from `address` on lie in the object. The sum may be 2^64, the end of the address space, and
+/// Whether `length` bytes from `address` on lie in the object. The sum may be 2^64, the end of the address space, and
 /// never more.
 constexpr bool holds(const MemoryObject& object, std::uint64_t address, std::uint64_t length) {
   const std::uint64_t base = object.zero_based ? 0 : object.base;
@@ -64,7 +64,7 @@ constexpr bool holds(const MemoryObject& object, std::uint64_t address, std::uin
 /// An access that a request asks for.
 struct RemoteAccess {
   std::uint64_t address = 0;
-  std::uint64_t length = 0;  ///< octets; of an atomic 8
+  std::uint64_t length = 0;  ///< bytes; of an atomic 8
   MemoryRights needed = MemoryRights::remote_read;
   std::uint32_t domain = 0;  ///< the queue pair's
   std::uint32_t queue_pair = 0;
@@ -98,7 +98,7 @@ struct AccessDecision {
 
 /// Whether the access is allowed. `object`: what the request's key stands for; nullptr: nothing.
 ///
-/// The queue pair's rights come first, whatever the key. Then an RDMA READ or WRITE of no octets is allowed without a
+/// The queue pair's rights come first, whatever the key. Then an RDMA READ or WRITE of no bytes is allowed without a
 /// look at the key (C9-88); a FLUSH is not, since its region is always validated (oA19-13).
 constexpr AccessDecision judge_access(const MemoryObject* object, const RemoteAccess& access) {
   const auto refused = [](AccessReason reason) { return AccessDecision{AccessAnswer::remote_access_error, reason}; };

@@ -8,7 +8,7 @@ namespace {
 constexpr std::uint64_t top = 0xffffffffffffffff;
 constexpr auto all_rights = static_cast<MemoryRights>(127);
 
-/// 4096 octets at 0x10000, of domain 1, for reading and writing.
+/// 4096 bytes at 0x10000, of domain 1, for reading and writing.
 constexpr MemoryObject region{
     .domain = 1, .rights = MemoryRights::remote_read | MemoryRights::remote_write, .base = 0x10000, .length = 4096};
 constexpr RemoteAccess reading{.address = 0x10000,
@@ -27,7 +27,7 @@ constexpr Value with(Value value, Change change) {
   return value;
 }
 
-TEST(MemoryAccess, BoundsToTheOctet) {
+TEST(MemoryAccess, BoundsToTheByte) {
   struct Row {
     std::uint64_t address, length;
     AccessDecision decision;

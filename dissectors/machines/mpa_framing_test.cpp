@@ -14,10 +14,10 @@ using State = FpduArrival::State;
 
 // RFC 5044, 4.4, figures 5 and 6: the stream's first two FPDUs, the second with a marker in it.
 std::vector<std::uint8_t> figure_5() {
-  auto octets = from_hex("00000000 002a 4143 00000000 00000000 00000001 00000000");
-  octets.resize(48);
-  for (const std::uint8_t octet : {0x52, 0x23, 0x99, 0x83}) octets.push_back(octet);
-  return octets;
+  auto bytes = from_hex("00000000 002a 4143 00000000 00000000 00000001 00000000");
+  bytes.resize(48);
+  for (const std::uint8_t byte : {0x52, 0x23, 0x99, 0x83}) bytes.push_back(byte);
+  return bytes;
 }
 
 TEST(MpaFraming, TakesTheFigureOfTheSpecification) {
@@ -25,7 +25,7 @@ TEST(MpaFraming, TakesTheFigureOfTheSpecification) {
   ASSERT_EQ(stream.size(), 52U);
   const FpduArrival arrival = judge_fpdu(stream, 0, {.markers = true, .crc = true});
   ASSERT_EQ(arrival.state, State::whole);
-  EXPECT_EQ(arrival.octets, 52U);
+  EXPECT_EQ(arrival.bytes, 52U);
   EXPECT_EQ(arrival.ulpdu_length, 42U);
   std::vector<std::uint8_t> room(52);
   const MutableBytes ulpdu = take_ulpdu(stream, 0, arrival, true, room);
@@ -37,15 +37,15 @@ TEST(MpaFraming, TakesTheFigureOfTheSpecification) {
 TEST(MpaFraming, AsksForWhatIsMissing) {
   const auto stream = figure_5();
   const FpduModes modes{.markers = true, .crc = true};
-  EXPECT_EQ(judge_fpdu({}, 0, modes).octets, 6U);
-  EXPECT_EQ(judge_fpdu(Bytes(stream).first(5), 0, modes).octets, 6U);
+  EXPECT_EQ(judge_fpdu({}, 0, modes).bytes, 6U);
+  EXPECT_EQ(judge_fpdu(Bytes(stream).first(5), 0, modes).bytes, 6U);
   for (std::size_t n = 6; n < stream.size(); ++n) {
     EXPECT_EQ(judge_fpdu(Bytes(stream).first(n), 0, modes).state, State::more);
-    EXPECT_EQ(judge_fpdu(Bytes(stream).first(n), 0, modes).octets, 52U);
+    EXPECT_EQ(judge_fpdu(Bytes(stream).first(n), 0, modes).bytes, 52U);
   }
 }
 
-TEST(MpaFraming, EveryOctetBeforeTheCrcIsCovered) {
+TEST(MpaFraming, EveryByteBeforeTheCrcIsCovered) {
   for (std::size_t at = 0; at < 52; ++at) {
     if (at == 4 || at == 5) continue;  // the length: another extent
     auto stream = figure_5();
@@ -70,7 +70,7 @@ std::vector<std::uint8_t> fpdu_at(std::uint64_t position, std::size_t ulpdu, boo
   return stream;
 }
 
-// RFC 5044, 4.3: markers at every 512th octet, all with the distance to the same length field.
+// RFC 5044, 4.3: markers at every 512th byte, all with the distance to the same length field.
 TEST(MpaFraming, MarkersPointToTheLengthField) {
   EXPECT_EQ(fpduptr(0, 4), 0);
   EXPECT_EQ(fpduptr(512, 4), 508);

@@ -63,29 +63,29 @@ struct MpaSetupFrame {
 /// What of a frame has arrived.
 struct MpaSetupArrival {
   enum class State : std::uint8_t {
-    more,      ///< `octets` of it must be there to go on
-    whole,     ///< it ends after `octets`
+    more,      ///< `bytes` of it must be there to go on
+    whole,     ///< it ends after `bytes`
     improper,  ///< TCP is closed; the error is told locally. RFC 5044, 7.1.2 rules 2, 3, 5, 9
   };
   State state = State::more;
-  std::uint32_t octets = MpaFrame::size;
+  std::uint32_t bytes = MpaFrame::size;
   MpaSetupFrame frame{};
   std::uint32_t private_at = 0;  ///< of a whole one: where the consumer's private data begins
 };
 
-/// Reads the octets with which the other end's stream begins. A wrong key shows with its first wrong octet: a request
+/// Reads the bytes with which the other end's stream begins. A wrong key shows with its first wrong byte: a request
 /// where a reply is due is one (both ends are initiators: rule 8). Res bits, and R of a request, are not looked at.
-inline MpaSetupArrival read_setup(Bytes octets, MpaRole sender) {
+inline MpaSetupArrival read_setup(Bytes bytes, MpaRole sender) {
   using State = MpaSetupArrival::State;
   MpaSetupArrival arrival;
   const std::string_view key = sender == MpaRole::initiator ? mpa::request_key : mpa::reply_key;
-  const std::size_t compared = std::min(octets.size(), key.size());
+  const std::size_t compared = std::min(bytes.size(), key.size());
   arrival.state = State::improper;
-  if (!std::equal(octets.begin(), octets.begin() + static_cast<std::ptrdiff_t>(compared), key.begin())) return arrival;
+  if (!std::equal(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(compared), key.begin())) return arrival;
   arrival.state = State::more;
-  if (octets.size() < MpaFrame::size) return arrival;
-  const View<MpaFrame> view(octets.data());
-  const std::uint32_t private_octets = view.get<"private_data_length">();
+  if (bytes.size() < MpaFrame::size) return arrival;
+  const View<MpaFrame> view(bytes.data());
+  const std::uint32_t private_bytes = view.get<"private_data_length">();
   arrival.frame = {.sender = sender,
                    .markers = view.get<"markers">() != 0,
                    .crc = view.get<"crc">() != 0,
@@ -94,15 +94,15 @@ inline MpaSetupArrival read_setup(Bytes octets, MpaRole sender) {
                    .revision = view.get<"revision">(),
                    .data = {}};
   arrival.state = State::improper;
-  if (private_octets > mpa::max_private_data) return arrival;
-  if (arrival.frame.enhanced && private_octets < MpaEnhanced::size) return arrival;
-  arrival.octets = MpaFrame::size + private_octets;
+  if (private_bytes > mpa::max_private_data) return arrival;
+  if (arrival.frame.enhanced && private_bytes < MpaEnhanced::size) return arrival;
+  arrival.bytes = MpaFrame::size + private_bytes;
   arrival.state = State::more;
-  if (octets.size() < arrival.octets) return arrival;
+  if (bytes.size() < arrival.bytes) return arrival;
   arrival.state = State::whole;
   arrival.private_at = MpaFrame::size;
   if (!arrival.frame.enhanced) return arrival;
-  const View<MpaEnhanced> data(octets.data() + MpaFrame::size);
+  const View<MpaEnhanced> data(bytes.data() + MpaFrame::size);
   arrival.private_at += MpaEnhanced::size;
   arrival.frame.data = {.peer_to_peer = data.get<"peer_to_peer">() != 0,
                         .rtr = {data.get<"rtr_send">() != 0, data.get<"rtr_write">() != 0, data.get<"rtr_read">() != 0},
@@ -113,7 +113,7 @@ inline MpaSetupArrival read_setup(Bytes octets, MpaRole sender) {
   return arrival;
 }
 
-/// Octets of private data that a consumer can give; enhanced set-up takes four of the 512. RFC 6581, 9.
+/// Bytes of private data that a consumer can give; enhanced set-up takes four of the 512. RFC 6581, 9.
 constexpr std::uint32_t most_private_data(bool enhanced) {
   return mpa::max_private_data - (enhanced ? static_cast<std::uint32_t>(MpaEnhanced::size) : 0);
 }
@@ -252,7 +252,7 @@ constexpr MpaReplyVerdict judge_reply(const MpaSettings& own, const MpaSetupFram
   if (!reply.data.peer_to_peer) return fails(iwarp_error::no_rtr_option);
   agreed.peer_to_peer = true;
   const RtrKinds common = reply.data.rtr & own.rtr;
-  // A read of no octets counts like any other: it needs room at the responder.
+  // A read of no bytes counts like any other: it needs room at the responder.
   const bool may_read = common.read && reply.data.ird > 0;
   agreed.rtr = common.write ? Rtr::write : may_read ? Rtr::read : common.send ? Rtr::send : Rtr::none;
   return agreed.rtr == Rtr::none ? fails(iwarp_error::no_rtr_option) : verdict;

@@ -18,18 +18,18 @@ const std::string request_key = "4d504120494420526571204672616d65", reply_key = 
 
 // Figures of RFC 5044, 7.1.1 and RFC 6581, 6 and 9.
 TEST(MpaSetup, ReadsARequestOfRevision1) {
-  const auto octets = from_hex(request_key + "c0 01 0003 616263");
-  const MpaSetupArrival arrival = read_setup(octets, MpaRole::initiator);
+  const auto bytes = from_hex(request_key + "c0 01 0003 616263");
+  const MpaSetupArrival arrival = read_setup(bytes, MpaRole::initiator);
   ASSERT_EQ(arrival.state, State::whole);
-  EXPECT_EQ(arrival.octets, 23U);
+  EXPECT_EQ(arrival.bytes, 23U);
   EXPECT_EQ(arrival.private_at, 20U);
   EXPECT_EQ(arrival.frame, (MpaSetupFrame{.sender = MpaRole::initiator, .markers = true, .crc = true, .revision = 1}));
 }
 
 TEST(MpaSetup, ReadsAnEnhancedReply) {
   // R 0, S 1; A 1, B 0, IRD 5; C 1, D 1, ORD 0x3fff
-  const auto octets = from_hex(reply_key + "50 02 0004 8005 ffff");
-  const MpaSetupArrival arrival = read_setup(octets, MpaRole::responder);
+  const auto bytes = from_hex(reply_key + "50 02 0004 8005 ffff");
+  const MpaSetupArrival arrival = read_setup(bytes, MpaRole::responder);
   ASSERT_EQ(arrival.state, State::whole);
   EXPECT_EQ(arrival.private_at, 24U);
   EXPECT_TRUE(arrival.frame.enhanced);
@@ -39,21 +39,21 @@ TEST(MpaSetup, ReadsAnEnhancedReply) {
 }
 
 TEST(MpaSetup, WithoutAOtherFlagsMeanNothing) {
-  const auto octets = from_hex(request_key + "10 02 0004 4001 c002");
-  const MpaSetupArrival arrival = read_setup(octets, MpaRole::initiator);
+  const auto bytes = from_hex(request_key + "10 02 0004 4001 c002");
+  const MpaSetupArrival arrival = read_setup(bytes, MpaRole::initiator);
   ASSERT_EQ(arrival.state, State::whole);
   EXPECT_EQ(arrival.frame.data, (MpaEnhancedData{.ird = 1, .ord = 2}));
 }
 
-TEST(MpaSetup, TakesAFrameOctetByOctet) {
-  const auto octets = from_hex(request_key + "40 01 0002 6162");
-  for (std::size_t n = 0; n < octets.size(); ++n)
-    EXPECT_EQ(read_setup(Bytes(octets).first(n), MpaRole::initiator).state, State::more) << n;
-  EXPECT_EQ(read_setup(octets, MpaRole::initiator).state, State::whole);
+TEST(MpaSetup, TakesAFrameByteByByte) {
+  const auto bytes = from_hex(request_key + "40 01 0002 6162");
+  for (std::size_t n = 0; n < bytes.size(); ++n)
+    EXPECT_EQ(read_setup(Bytes(bytes).first(n), MpaRole::initiator).state, State::more) << n;
+  EXPECT_EQ(read_setup(bytes, MpaRole::initiator).state, State::whole);
 }
 
 TEST(MpaSetup, ImproperFramesShowEarly) {
-  // A request where a reply is due: the keys part at their tenth octet, "q" and "p".
+  // A request where a reply is due: the keys part at their tenth byte, "q" and "p".
   const auto request = from_hex(request_key);
   EXPECT_EQ(read_setup(Bytes(request).first(9), MpaRole::responder).state, State::more);
   EXPECT_EQ(read_setup(Bytes(request).first(10), MpaRole::responder).state, State::improper);
@@ -65,7 +65,7 @@ TEST(MpaSetup, ImproperFramesShowEarly) {
   EXPECT_FALSE(read_setup(from_hex(request_key + "3f 01 0003 000000"), MpaRole::initiator).frame.reject);
 }
 
-TEST(MpaSetup, EnhancedDataTakesFourOfThePrivateOctets) {
+TEST(MpaSetup, EnhancedDataTakesFourOfThePrivateBytes) {
   EXPECT_EQ(most_private_data(false), 512U);
   EXPECT_EQ(most_private_data(true), 508U);
 }

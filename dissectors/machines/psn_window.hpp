@@ -64,16 +64,16 @@ struct UcReceiverWindow {
   [[nodiscard]] constexpr UcReceiverWindow after(Psn psn) const { return {psn + 1}; }
 };
 
-/// PSNs that a READ request takes: one for each packet of its response, at least one. `mtu`: octets of payload a packet
+/// PSNs that a READ request takes: one for each packet of its response, at least one. `mtu`: bytes of payload a packet
 /// holds. IBTA vol 1, 9.4.4.
 constexpr std::uint32_t psns_of_read(std::uint32_t length, std::uint32_t mtu) {
   if (mtu == 0 || length == 0) return 1;
   return (length - 1) / mtu + 1;
 }
 
-/// Path MTUs: 256, 512, 1024, 2048, 4096 octets of payload.
-constexpr bool is_path_mtu(std::uint32_t octets) {
-  return octets >= 256 && octets <= 4096 && (octets & (octets - 1)) == 0;
+/// Path MTUs: 256, 512, 1024, 2048, 4096 bytes of payload.
+constexpr bool is_path_mtu(std::uint32_t bytes) {
+  return bytes >= 256 && bytes <= 4096 && (bytes & (bytes - 1)) == 0;
 }
 
 }  // namespace rdmawire::machines

@@ -18,7 +18,7 @@ struct RcOutstanding {
   Psn first;
   std::uint32_t psns = 1;  ///< that it takes
   Operation operation = Operation::send;
-  std::uint32_t length = 0;  ///< octets; of a READ: asked for
+  std::uint32_t length = 0;  ///< bytes; of a READ: asked for
   /// PSNs of a READ's response that have come, in order; of other operations that are answered by more than an
   /// acknowledgement: 1 when the answer has come.
   std::uint32_t answered = 0;
@@ -42,7 +42,7 @@ struct RcResponse {
   Psn psn;
   std::uint8_t syndrome = 0;  ///< of the AETH, where there is one
   bool has_aeth = false;
-  std::uint32_t payload = 0;  ///< octets without pad
+  std::uint32_t payload = 0;  ///< bytes without pad
 };
 
 /// What a response makes the requester do.
@@ -60,7 +60,7 @@ enum class RcFailure : std::uint8_t {
   remote_access,
   remote_operation,
   bad_response,  ///< a response that does not fit what was asked
-  local_length,  ///< more octets than were asked for
+  local_length,  ///< more bytes than were asked for
   retry_exceeded,
   rnr_retry_exceeded,
 };
@@ -79,7 +79,7 @@ struct RcProgress {
 };
 
 /// What a response means. `outstanding`: the messages that were sent and not completed, oldest first, their PSNs
-/// contiguous from window.oldest or before it up to window.next. `mtu`: octets of payload a packet holds.
+/// contiguous from window.oldest or before it up to window.next. `mtu`: bytes of payload a packet holds.
 constexpr RcProgress judge(std::span<const RcOutstanding> outstanding, const RequesterWindow& window,
                            const RcResponse& response, std::uint32_t mtu) {
   const Opcode& op = *response.op;

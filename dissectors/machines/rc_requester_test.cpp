@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint8_t ack = 0x1f, rnr = 0x2e, nak = 0x60;
 
-/// SEND at 10, a READ of three packets (600 octets at MTU 256) at 11 to 13, SEND at 14, an atomic at 15, SEND at 16.
+/// SEND at 10, a READ of three packets (600 bytes at MTU 256) at 11 to 13, SEND at 14, an atomic at 15, SEND at 16.
 struct Sender {
   std::vector<RcOutstanding> outstanding{
       {.first = Psn(10)}, {.first = Psn(11), .psns = 3, .operation = Operation::rdma_read_request, .length = 600},

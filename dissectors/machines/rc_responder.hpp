@@ -21,7 +21,7 @@ struct RcRequest {
   const Opcode* op = nullptr;  ///< not nullptr; may be one that the specification does not define
   Psn psn;
   bool wants_acknowledge = false;
-  std::uint32_t payload = 0;  ///< octets without pad
+  std::uint32_t payload = 0;  ///< bytes without pad
   std::uint64_t va = 0;       ///< of RETH or AtomicETH
   std::uint32_t rkey = 0;
   std::uint32_t length = 0;       ///< of RETH: the whole message's
@@ -46,7 +46,7 @@ constexpr bool uses_key(Operation operation) { return operation == Operation::rd
 
 /// What is agreed on for a connection, and what its queue pair allows.
 struct RcResponderSettings {
-  std::uint32_t mtu = 1024;          ///< octets of payload a packet holds
+  std::uint32_t mtu = 1024;          ///< bytes of payload a packet holds
   std::uint32_t reads_at_once = 16;  ///< READs and atomics whose answers are kept: max_dest_rd_atomic
   bool writes = false, reads = false, atomics = false;                 ///< the queue pair's rights
   bool flush_global = false, flush_persistent = false;                 ///< likewise, A19
@@ -58,10 +58,10 @@ enum class InvalidRequest : std::uint8_t {
   opcode,             ///< none that the responder knows: reserved, or not supported
   sequence,           ///< cannot follow the packet before it
   payload,            ///< too long, or too short for its place
-  message_length,     ///< the packets of a WRITE are not as many octets as its RETH said
-  message_too_long,   ///< RETH says more than 2^31 octets: C9-94
+  message_length,     ///< the packets of a WRITE are not as many bytes as its RETH said
+  message_too_long,   ///< RETH says more than 2^31 bytes: C9-94
   misaligned,         ///< an atomic's address: 9.4.5
-  atomic_write_size,  ///< not eight octets: oA19-28
+  atomic_write_size,  ///< not eight bytes: oA19-28
   flush_form,         ///< payload, or a message that is open: oA19-1, oA19-2
   right,              ///< the queue pair does not allow the operation
   resources,          ///< READs or atomics while none is allowed
@@ -117,7 +117,7 @@ struct RcResponder {
   std::uint64_t va = 0;      ///< where the next packet of an open WRITE goes
   std::uint32_t rkey = 0;    ///< of the open WRITE
   std::uint32_t length = 0;  ///< of the open WRITE, as its RETH said
-  std::uint32_t done = 0;    ///< octets of the open message
+  std::uint32_t done = 0;    ///< bytes of the open message
   Psn acknowledged;          ///< the newest SEND or WRITE packet that was executed: what a duplicate is answered with
   std::uint8_t newest = 0;   ///< of answers
   std::array<RcAnswer, most_answers> answers{};
@@ -223,7 +223,7 @@ constexpr RcDecision judge_duplicate(const RcResponder& at, const RcRequest& req
 /// What only the device knows of an expected request that is well formed.
 struct RcKnowledge {
   bool receive = true;                   ///< a receive request is there (asked only where one is taken)
-  std::uint64_t receive_octets = ~0ULL;  ///< that it holds, from the message's first octet on
+  std::uint64_t receive_bytes = ~0ULL;  ///< that it holds, from the message's first byte on
   Access access = Access::granted;       ///< what memory says (asked where a key is used, or an open WRITE goes on)
 };
 
@@ -233,7 +233,7 @@ constexpr bool asks_receive(const RcResponder& at, const Opcode& op) {
   return op.immediate;
 }
 constexpr bool asks_access(const RcRequest& request) {
-  // C9-88: of a message without octets the key is not looked at.
+  // C9-88: of a message without bytes the key is not looked at.
   return uses_key(request.op->operation) &&
          !(request.op->begins_message() && request.length == 0 &&
            (request.op->operation == Operation::rdma_write || request.op->operation == Operation::rdma_read_request));
@@ -259,7 +259,7 @@ constexpr RcDecision judge(const RcResponder& at, const RcRequest& request, cons
   if (asks_receive(at, op)) {
     if (!known.receive) return {.reaction = RcReaction::rnr_nak};
     const std::uint64_t through = (op.begins_message() ? 0 : std::uint64_t{at.done}) + request.payload;
-    if (op.operation == Operation::send && through > known.receive_octets)
+    if (op.operation == Operation::send && through > known.receive_bytes)
       return {.reaction = RcReaction::nak_invalid, .invalid = InvalidRequest::payload};
   }
   if (asks_access(request)) {

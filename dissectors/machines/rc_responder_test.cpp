@@ -110,10 +110,10 @@ TEST(RcResponder, WhatCannotFollowIsInvalid) {
 }
 
 TEST(RcResponder, AWriteIsAsLongAsItsRethSays) {
-  const auto last = [](std::uint32_t length, std::uint32_t octets) {
+  const auto last = [](std::uint32_t length, std::uint32_t bytes) {
     Device device;
     EXPECT_EQ(device.takes(write(100, Position::first, 256, length)), RcReaction::execute);
-    return device.judge(write(101, Position::last, octets));
+    return device.judge(write(101, Position::last, bytes));
   };
   EXPECT_EQ(last(300, 44).reaction, RcReaction::execute);
   EXPECT_EQ(last(300, 43).invalid, InvalidRequest::message_length);
@@ -131,7 +131,7 @@ TEST(RcResponder, WhatTheDeviceKnowsIsAskedLast) {
   device.knowledge.receive = false;
   EXPECT_EQ(device.judge(send(100)).reaction, RcReaction::rnr_nak);
   EXPECT_EQ(device.judge(write(100, Position::only, 4, 4)).reaction, RcReaction::execute);
-  device.knowledge = {.receive_octets = 3};
+  device.knowledge = {.receive_bytes = 3};
   EXPECT_EQ(device.judge(send(100)).reaction, RcReaction::nak_invalid);
   device.knowledge = {.access = Access::refused};
   EXPECT_EQ(device.judge(write(100, Position::only, 4, 4)).reaction, RcReaction::nak_access);

@@ -32,7 +32,7 @@ constexpr bool is_immediate(RdmapOperation operation) {
   return operation == RdmapOperation::immediate_data || operation == RdmapOperation::immediate_data_se;
 }
 
-/// Whether RDMAP's octet fits the segment: version, opcode, buffer model, queue. RFC 5040, 4.1 figure 4 and 7.2; RFC
+/// Whether RDMAP's byte fits the segment: version, opcode, buffer model, queue. RFC 5040, 4.1 figure 4 and 7.2; RFC
 /// 7306, figure 2. An opcode in the other buffer model is unexpected there; a queue that is not its own is an invalid
 /// one. Reserved bits are not looked at.
 inline std::optional<IwarpError> judge_control(const DdpSegment& segment, RdmapAbilities abilities) {
@@ -46,33 +46,33 @@ inline std::optional<IwarpError> judge_control(const DdpSegment& segment, RdmapA
   return std::nullopt;
 }
 
-/// Whether a segment of a message that is open goes on with it: all carry RDMAP's octets of the first. RFC 5041, 4.3.
+/// Whether a segment of a message that is open goes on with it: all carry RDMAP's bytes of the first. RFC 5041, 4.3.
 constexpr std::optional<IwarpError> judge_continuation(const UntaggedQueue& queue, const DdpSegment& segment) {
   if (!queue.open || (segment.control == queue.control && segment.invalidate_stag == queue.invalidate_stag))
     return std::nullopt;
   return iwarp_error::unexpected_opcode;
 }
 
-/// Whether a whole message has the octets that its opcode demands: those of its header where that is all (RFC 5040,
+/// Whether a whole message has the bytes that its opcode demands: those of its header where that is all (RFC 5040,
 /// figure 5; RFC 7306, 6.3), any number else. More are too many for the buffer; for fewer there is no code of their
 /// own.
-inline std::optional<IwarpError> judge_length(RdmapOperation operation, std::uint64_t octets) {
+inline std::optional<IwarpError> judge_length(RdmapOperation operation, std::uint64_t bytes) {
   const RdmapOpcode& op = rdmap_opcode(operation);
   if (op.header == nullptr) return std::nullopt;
-  if (octets < op.header->size) return iwarp_error::operation_unspecified;
-  if (octets > op.header->size && op.header->tail.empty()) return iwarp_error::untagged_too_long;
+  if (bytes < op.header->size) return iwarp_error::operation_unspecified;
+  if (bytes > op.header->size && op.header->tail.empty()) return iwarp_error::untagged_too_long;
   return std::nullopt;
 }
 
 /// What the source of an RDMA Read, or the target of an atomic, is told whose memory is refused. RFC 5040, figure 9.
-constexpr IwarpError protection_error(AccessReason reason, std::uint64_t to, std::uint64_t octets) {
+constexpr IwarpError protection_error(AccessReason reason, std::uint64_t to, std::uint64_t bytes) {
   switch (reason) {
     case AccessReason::right: return iwarp_error::protection_rights;
     case AccessReason::other_domain:
     case AccessReason::other_queue_pair: return iwarp_error::protection_other_stream;
     case AccessReason::beyond_address_space:
     case AccessReason::out_of_bounds:
-      return to + octets < to ? iwarp_error::protection_to_wrap : iwarp_error::protection_bounds;
+      return to + bytes < to ? iwarp_error::protection_to_wrap : iwarp_error::protection_bounds;
     default: return iwarp_error::protection_invalid_stag;
   }
 }
@@ -96,20 +96,20 @@ constexpr bool may_begin(const ReadDepth& depth, bool reads_or_atomic, bool fenc
 }
 
 /// A read response against the request that is oldest: the sink may check that it is what was asked for. RFC 5040,
-/// 5.2.2. `received`: octets of it so far.
+/// 5.2.2. `received`: bytes of it so far.
 struct ReadSink {
   std::uint32_t stag = 0;
   std::uint64_t to = 0;
-  std::uint32_t octets = 0, received = 0;
+  std::uint32_t bytes = 0, received = 0;
 };
 constexpr std::optional<IwarpError> judge_response(const ReadSink* oldest, const DdpSegment& segment) {
   if (oldest == nullptr) return iwarp_error::unexpected_opcode;
-  const std::uint64_t through = std::uint64_t{oldest->received} + segment.octets;
-  if (segment.octets != 0) {
+  const std::uint64_t through = std::uint64_t{oldest->received} + segment.bytes;
+  if (segment.bytes != 0) {
     if (segment.stag != oldest->stag) return iwarp_error::tagged_invalid_stag;
-    if (segment.to != oldest->to + oldest->received || through > oldest->octets) return iwarp_error::tagged_bounds;
+    if (segment.to != oldest->to + oldest->received || through > oldest->bytes) return iwarp_error::tagged_bounds;
   }
-  if (segment.last && through != oldest->octets) return iwarp_error::tagged_bounds;
+  if (segment.last && through != oldest->bytes) return iwarp_error::tagged_bounds;
   return std::nullopt;
 }
 

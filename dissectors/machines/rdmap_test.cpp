@@ -51,15 +51,15 @@ TEST(Rdmap, SegmentsOfAMessageCarryTheSame) {
   EXPECT_EQ(judge_continuation(queue, {.control = 0x43}), std::nullopt);
 }
 
-// RFC 5040, 4.4 (28 octets); RFC 7306, 5.2.1 (52), 5.2.2 (12), 6.3 (8).
+// RFC 5040, 4.4 (28 bytes); RFC 7306, 5.2.1 (52), 5.2.2 (12), 6.3 (8).
 TEST(Rdmap, MessagesThatAreHeadersHaveTheirLength) {
   using enum RdmapOperation;
   const std::pair<RdmapOperation, std::uint64_t> lengths[] = {
       {read_request, 28}, {atomic_request, 52}, {atomic_response, 12}, {immediate_data, 8}, {immediate_data_se, 8}};
-  for (const auto& [operation, octets] : lengths) {
-    EXPECT_EQ(judge_length(operation, octets), std::nullopt);
-    EXPECT_EQ(judge_length(operation, octets - 1), (IwarpError{0, 2, 0xff}));
-    EXPECT_EQ(judge_length(operation, octets + 1), (IwarpError{1, 2, 5}));
+  for (const auto& [operation, bytes] : lengths) {
+    EXPECT_EQ(judge_length(operation, bytes), std::nullopt);
+    EXPECT_EQ(judge_length(operation, bytes - 1), (IwarpError{0, 2, 0xff}));
+    EXPECT_EQ(judge_length(operation, bytes + 1), (IwarpError{1, 2, 5}));
   }
   EXPECT_EQ(judge_length(send, 0), std::nullopt);
   EXPECT_EQ(judge_length(terminate, 3), (IwarpError{0, 2, 0xff}));
@@ -91,9 +91,9 @@ TEST(Rdmap, DepthAndFenceHoldRequestsBack) {
 }
 
 TEST(Rdmap, ResponsesAreHeldAgainstTheirRequest) {
-  const ReadSink sink{.stag = 5, .to = 1000, .octets = 100, .received = 60};
-  const auto segment = [](std::uint32_t stag, std::uint64_t to, std::uint32_t octets, bool last) {
-    return DdpSegment{.tagged = true, .last = last, .stag = stag, .to = to, .octets = octets};
+  const ReadSink sink{.stag = 5, .to = 1000, .bytes = 100, .received = 60};
+  const auto segment = [](std::uint32_t stag, std::uint64_t to, std::uint32_t bytes, bool last) {
+    return DdpSegment{.tagged = true, .last = last, .stag = stag, .to = to, .bytes = bytes};
   };
   EXPECT_EQ(judge_response(&sink, segment(5, 1060, 40, true)), std::nullopt);
   EXPECT_EQ(judge_response(&sink, segment(5, 1060, 39, false)), std::nullopt);

@@ -30,18 +30,18 @@ constexpr TerminateIncludes includes(IwarpError error, std::optional<RdmapOperat
 /// The segment that an error was found in.
 struct TerminateCause {
   Bytes segment{};                 ///< the ULPDU: its DDP header is quoted, its length told
-  std::uint32_t answered = 0;      ///< of a Read Request: octets of the response that were sent
+  std::uint32_t answered = 0;      ///< of a Read Request: bytes of the response that were sent
   std::optional<Bytes> request{};  ///< of an error found later than its segment came: the Read Request Header
 };
 
-/// The octets of the Terminate message behind its DDP header. The segment's length counts its DDP header: it is a
+/// The bytes of the Terminate message behind its DDP header. The segment's length counts its DDP header: it is a
 /// segment's, and a segment has both (RFC 5041, 1.1). A Read Request that was answered in part is quoted with where it
 /// stands.
 inline std::vector<std::uint8_t> terminate_message(IwarpError error, const TerminateCause& cause) {
   const auto segment = read_segment(cause.segment);
   const TerminateIncludes quoted =
       includes(error, segment ? std::optional(operation_of(segment->control)) : std::optional<RdmapOperation>());
-  const std::uint32_t header = segment ? ddp_header_octets(segment->tagged) : 0;
+  const std::uint32_t header = segment ? ddp_header_bytes(segment->tagged) : 0;
   Bytes request =
       cause.request ? *cause.request : cause.segment.subspan(std::min<std::size_t>(header, cause.segment.size()));
   const bool with_request = quoted.rdma_header && request.size() >= RdmapReadRequest::size;
@@ -53,7 +53,7 @@ inline std::vector<std::uint8_t> terminate_message(IwarpError error, const Termi
                                   .set<"ddp_header_included">(quoted.ddp_header)
                                   .set<"rdma_header_included">(with_request);
   std::vector<std::uint8_t> message(control.bytes().begin(), control.bytes().end());
-  const auto append = [&](Bytes octets) { message.insert(message.end(), octets.begin(), octets.end()); };
+  const auto append = [&](Bytes bytes) { message.insert(message.end(), bytes.begin(), bytes.end()); };
   if (quoted.ddp_header) {
     append(Value<DdpSegmentLength>().set<"length">(cause.segment.size()).bytes());
     append(cause.segment.first(header));

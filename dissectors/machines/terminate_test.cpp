@@ -9,7 +9,7 @@ namespace {
 
 using rdmawire::testing::from_hex;
 
-// A Send of 4 octets, MSN 9, that has no buffer: figure 8 puts layer 1, type 2, code 2, M and D into 12 02 c0 00.
+// A Send of 4 bytes, MSN 9, that has no buffer: figure 8 puts layer 1, type 2, code 2, M and D into 12 02 c0 00.
 TEST(Terminate, QuotesTheSegmentOfADdpError) {
   const auto segment = from_hex("41 43 00000000 00000000 00000009 00000000 01020304");
   EXPECT_EQ(terminate_message({1, 2, 2}, {.segment = segment}),
@@ -22,18 +22,18 @@ TEST(Terminate, QuotesATaggedHeader) {
             from_hex("11 00 c0 00 000f c1 40 0badc0de 0000000000001000"));
 }
 
-const std::string read_segment_octets =
+const std::string read_segment_bytes =
     "41 41 00000000 00000001 00000003 00000000"
     "00000051 0000000000001000 00001000 00000052 0000000000002000";
 
 TEST(Terminate, QuotesAReadRequestOfAProtectionError) {
-  EXPECT_EQ(terminate_message({0, 1, 2}, {.segment = from_hex(read_segment_octets)}),
-            from_hex("01 02 e0 00 002e" + read_segment_octets));
+  EXPECT_EQ(terminate_message({0, 1, 2}, {.segment = from_hex(read_segment_bytes)}),
+            from_hex("01 02 e0 00 002e" + read_segment_bytes));
 }
 
-// RFC 5040, 4.8: after 2048 octets of the response both offsets have moved on by them.
+// RFC 5040, 4.8: after 2048 bytes of the response both offsets have moved on by them.
 TEST(Terminate, TellsWhereAReadStands) {
-  EXPECT_EQ(terminate_message({0, 1, 1}, {.segment = from_hex(read_segment_octets), .answered = 2048}),
+  EXPECT_EQ(terminate_message({0, 1, 1}, {.segment = from_hex(read_segment_bytes), .answered = 2048}),
             from_hex("01 01 e0 00 002e 41 41 00000000 00000001 00000003 00000000"
                      "00000051 0000000000001800 00000800 00000052 0000000000002800"));
 }

@@ -33,7 +33,7 @@ struct UcResponder {
   std::uint64_t va = 0;      ///< where the next packet of an open WRITE goes
   std::uint32_t rkey = 0;    ///< of the open WRITE
   std::uint32_t length = 0;  ///< of the open WRITE, as its RETH said
-  std::uint32_t done = 0;    ///< octets of the open message
+  std::uint32_t done = 0;    ///< bytes of the open message
 
   static constexpr UcResponder expecting(Psn psn) {
     UcResponder responder;
@@ -75,7 +75,7 @@ constexpr UcDecision judge(const UcResponder& at, const RcRequest& request, std:
   if (receives) {
     const std::uint64_t through = (begins ? 0 : std::uint64_t{at.done}) + request.payload;
     if (!known.receive) return {.abandons = at.sequence.inside};
-    if (op.operation == Operation::send && through > known.receive_octets)
+    if (op.operation == Operation::send && through > known.receive_bytes)
       return {.abandons = at.sequence.inside, .too_long = true};
   }
   if (asks_access(request) && known.access != Access::granted) return {.abandons = at.sequence.inside};

@@ -7,10 +7,10 @@
 namespace rdmawire::machines {
 namespace {
 
-/// A receiver that expects PSN 100, at MTU 256, with receives of 1000 octets.
+/// A receiver that expects PSN 100, at MTU 256, with receives of 1000 bytes.
 struct Receiver {
   UcResponder at = UcResponder::expecting(Psn(100));
-  RcKnowledge knowledge{.receive = true, .receive_octets = 1000, .access = Access::granted};
+  RcKnowledge knowledge{.receive = true, .receive_bytes = 1000, .access = Access::granted};
 
   UcDecision takes(std::uint8_t code, std::uint32_t psn, std::uint32_t payload, std::uint32_t length = 0) {
     const RcRequest request{.op = &opcode(code), .psn = Psn(psn), .payload = payload, .va = 0x1000, .length = length};
@@ -58,7 +58,7 @@ TEST(UcResponder, DropsWhatItsMemoryOrReceivesRefuse) {
   EXPECT_EQ(receiver.takes(write_only, 101, 0, 0), taken);  // nothing is written: the key is not looked at
   receiver.knowledge.receive = false;
   EXPECT_EQ(receiver.takes(send_only, 102, 8), dropped_alone);
-  receiver.knowledge = {.receive = true, .receive_octets = 4, .access = Access::granted};
+  receiver.knowledge = {.receive = true, .receive_bytes = 4, .access = Access::granted};
   EXPECT_EQ(receiver.takes(send_only, 103, 5), (UcDecision{.too_long = true}));
   EXPECT_EQ(receiver.takes(send_only, 104, 4), taken);
 }

@@ -8,9 +8,9 @@
 
 namespace rdmawire::machines {
 
-/// Octets in front of a datagram's payload in the receive buffer: the GRH, or the IP header at its end. 11.4.1.2,
+/// Bytes in front of a datagram's payload in the receive buffer: the GRH, or the IP header at its end. 11.4.1.2,
 /// A17.4.5.2.
-inline constexpr std::uint32_t ud_header_octets = 40;
+inline constexpr std::uint32_t ud_header_bytes = 40;
 
 /// Q_Key of the general services interface. 9.6.1.4.1 (value unverified in its text).
 inline constexpr std::uint32_t gsi_qkey = 0x80010000;
@@ -22,12 +22,12 @@ constexpr std::uint32_t sent_qkey(std::uint32_t given, std::uint32_t own) {
 
 enum class UdReaction : std::uint8_t { deliver, drop };
 
-/// `room`: octets of the receive request that is next; 0 and `receive` false: none is there.
+/// `room`: bytes of the receive request that is next; 0 and `receive` false: none is there.
 constexpr UdReaction judge_datagram(const Opcode& op, std::uint32_t payload, std::uint32_t mtu, bool receive,
                                     std::uint64_t room) {
   const bool good = op.known && op.transport == Transport::ud && op.operation == Operation::send &&
                     op.position == Position::only && payload <= mtu && receive &&
-                    std::uint64_t{payload} + ud_header_octets <= room;
+                    std::uint64_t{payload} + ud_header_bytes <= room;
   return good ? UdReaction::deliver : UdReaction::drop;
 }
 

@@ -12,7 +12,7 @@ inline constexpr std::uint16_t ethernet = 1, infiniband = 32;
 }
 inline constexpr Name arp_hardware_entries[] = {
     {arp_hardware::ethernet, "Ethernet", ""},
-    {arp_hardware::infiniband, "InfiniBand", "addresses of 20 octets: flags, queue pair, GID"},
+    {arp_hardware::infiniband, "InfiniBand", "addresses of 20 bytes: flags, queue pair, GID"},
 };
 inline constexpr Names arp_hardware_names{"ARP hardware type", arp_hardware_entries, "IANA ARP parameters"};
 
@@ -34,8 +34,8 @@ struct Arp {
           .hex()
           .of(ethertype_names)
           .alias("arp.proto.type"),
-      field("hardware_length", 32, 8, "octets of a hardware address").alias("arp.hw.size"),
-      field("protocol_length", 40, 8, "octets of a protocol address").alias("arp.proto.size"),
+      field("hardware_length", 32, 8, "bytes of a hardware address").alias("arp.hw.size"),
+      field("protocol_length", 40, 8, "bytes of a protocol address").alias("arp.proto.size"),
       field("operation", 48, 16, "request or reply").of(arp_operation_names).alias("arp.opcode"),
   };
 };

@@ -80,7 +80,7 @@ constexpr void store_bits(std::uint8_t* p, unsigned bit, unsigned width, std::ui
   store_be(p + first, count, (old & ~mask) | (value << right & mask));
 }
 
-/// Octets of a length or count that is written in words of four octets.
-constexpr std::uint64_t octets_of_words(std::uint64_t words) { return words * 4; }
+/// Bytes of a length or count that is written in words of four bytes.
+constexpr std::uint64_t bytes_of_words(std::uint64_t words) { return words * 4; }
 
 }  // namespace rdmawire

@@ -116,9 +116,9 @@ inline constexpr Names cm_sidr_status_names{"CM SIDR_REP status", cm_sidr_status
 
 /// Service ids of RDMA's IP communication manager: 0x00000000 01 pp nnnn, protocol and port. IBTA vol 1, A11.
 struct IpServiceId {
-  static constexpr unsigned prefix_octets = 5;
+  static constexpr unsigned prefix_bytes = 5;
   /// Whether the service id that begins at `id` is of this range.
-  static constexpr bool holds(const std::uint8_t* id) { return load_be(id, prefix_octets) == 1; }
+  static constexpr bool holds(const std::uint8_t* id) { return load_be(id, prefix_bytes) == 1; }
 };
 
 /// ConnectRequest.
@@ -127,7 +127,7 @@ struct CmReq {
   static constexpr std::size_t size = 140;
   static constexpr std::uint32_t service_id_at = 8;
   static constexpr bool by_ip(const std::uint8_t* h) { return IpServiceId::holds(h + service_id_at); }
-  /// Whether the GID at octet `At` holds an IPv4 address, as RoCE's do. IBTA vol 1, A17.4.5.2, number unverified
+  /// Whether the GID at byte `At` holds an IPv4 address, as RoCE's do. IBTA vol 1, A17.4.5.2, number unverified
   template <unsigned At>
   static constexpr bool ipv4_mapped(const std::uint8_t* h) {
     return load_be(h + At, 8) == 0 && load_be(h + At + 8, 4) == 0xffff;
@@ -305,7 +305,7 @@ struct CmMra {
 struct CmRej {
   static constexpr std::string_view name = "cmrej", title = "CM REJ", section = "IBTA vol 1, 12.6.7";
   static constexpr std::size_t size = 84;
-  static constexpr std::uint32_t ari_octets = 72;
+  static constexpr std::uint32_t ari_bytes = 72;
   static constexpr std::array fields{
       field("local_comm_id", 0, 32, "the sender's name for this communication; 0: it has none")
           .hex()
@@ -315,7 +315,7 @@ struct CmRej {
           .alias("infiniband.cm.rej.remotecommid"),
       field("message", 64, 2, "which message is rejected").of(cm_rej_message_names).alias("infiniband.cm.rej.msgrej"),
       reserved("reserved", 66, 6),
-      field("info_length", 72, 7, "octets of ARI that are valid: at most 72").alias("infiniband.cm.rej.rejinfolen"),
+      field("info_length", 72, 7, "bytes of ARI that are valid: at most 72").alias("infiniband.cm.rej.rejinfolen"),
       reserved("reserved2", 79, 1),
       field("reason", 80, 16, "why").of(cm_rej_reason_names).alias("infiniband.cm.rej.reason"),
       field("ari", 96, 576, "Additional Reject Information: what the reason says, padded with zeros")
@@ -459,11 +459,11 @@ struct CmLap {
 struct CmApr {
   static constexpr std::string_view name = "cmapr", title = "CM APR", section = "IBTA vol 1, 12.8.2";
   static constexpr std::size_t size = 84;
-  static constexpr std::uint32_t info_octets = 72;
+  static constexpr std::uint32_t info_bytes = 72;
   static constexpr std::array fields{
       field("local_comm_id", 0, 32, "the sender's name for this communication").hex(),
       field("remote_comm_id", 32, 32, "the receiver's name for this communication").hex(),
-      field("info_length", 64, 8, "octets of the additional information that are valid: at most 72"),
+      field("info_length", 64, 8, "bytes of the additional information that are valid: at most 72"),
       field("status", 72, 8, "what became of the alternate path").of(cm_ap_status_names),
       reserved("reserved", 80, 16),
       field("info", 96, 576, "additional information: what the status says, padded with zeros").as(Display::bytes),
@@ -495,12 +495,12 @@ struct CmSidrReq {
 struct CmSidrRep {
   static constexpr std::string_view name = "cmsidrrep", title = "CM SIDR_REP", section = "IBTA vol 1, 12.11.2";
   static constexpr std::size_t size = 96;
-  static constexpr std::uint32_t info_octets = 72;
+  static constexpr std::uint32_t info_bytes = 72;
   static constexpr bool by_ip(const std::uint8_t* h) { return IpServiceId::holds(h + 12); }
   static constexpr std::array fields{
       field("request_id", 0, 32, "pairs the answer with the request").hex(),
       field("status", 32, 8, "whether the queue pair is valid").of(cm_sidr_status_names),
-      field("info_length", 40, 8, "octets of the additional information that are valid: at most 72"),
+      field("info_length", 40, 8, "bytes of the additional information that are valid: at most 72"),
       reserved("reserved", 48, 16),
       field("qpn", 64, 24, "the service's queue pair").hex(),
       reserved("reserved2", 88, 8),
@@ -531,10 +531,10 @@ struct RdmaCm {
       field("ip_version", 8, 4, "of the addresses: 4 or 6").alias("infiniband.cm.req.ip_cm.ipv"),
       reserved("reserved", 12, 4),
       field("src_port", 16, 16, "source port").alias("infiniband.cm.req.ip_cm.sport"),
-      field("src", 32, 128, "source address; IPv4 in the last four octets").as(Display::bytes),
+      field("src", 32, 128, "source address; IPv4 in the last four bytes").as(Display::bytes),
       field("src.ipv4", 128, 32, "source address").as(Display::ipv4).when(&v4).alias("infiniband.cm.req.ip_cm.sip4"),
       field("src.ipv6", 32, 128, "source address").as(Display::ipv6).when(&v6).alias("infiniband.cm.req.ip_cm.sip6"),
-      field("dst", 160, 128, "destination address; IPv4 in the last four octets").as(Display::bytes),
+      field("dst", 160, 128, "destination address; IPv4 in the last four bytes").as(Display::bytes),
       field("dst.ipv4", 256, 32, "destination address")
           .as(Display::ipv4)
           .when(&v4)

@@ -15,11 +15,11 @@ namespace {
 
 using namespace rdmawire::testing;
 
-// A captured frame whose octets between `head` and the ICRC are zeros, as the private data's rest is.
+// A captured frame whose bytes between `head` and the ICRC are zeros, as the private data's rest is.
 std::vector<std::uint8_t> captured(std::string_view head, std::string_view icrc) {
   std::vector<std::uint8_t> frame = from_hex(head);
   frame.resize(Ethernet::size + Ipv4::size + Udp::size + Bth::size + Deth::size + Mad::whole, 0);
-  for (const std::uint8_t octet : from_hex(icrc)) frame.push_back(octet);
+  for (const std::uint8_t byte : from_hex(icrc)) frame.push_back(byte);
   return frame;
 }
 
@@ -69,7 +69,7 @@ View<H> message(const HeaderStack& stack) {
 }
 
 template <std::size_t N>
-std::uint64_t low_octets(const std::array<std::uint8_t, N>& value) {
+std::uint64_t low_bytes(const std::array<std::uint8_t, N>& value) {
   return load_be(value.data() + N - 8, 8);
 }
 
@@ -101,7 +101,7 @@ TEST(Cm, CapturedRequest) {
   EXPECT_EQ(req.get<"primary_local_lid">(), 0xffff);
   EXPECT_EQ(req.get<"primary_local_gid.ipv4">(), 0x0a000003U);
   EXPECT_EQ(req.get<"primary_remote_gid.ipv4">(), 0x0a000002U);
-  EXPECT_EQ(low_octets(req.get<"primary_remote_gid">()), 0x0000ffff0a000002U);
+  EXPECT_EQ(low_bytes(req.get<"primary_remote_gid">()), 0x0000ffff0a000002U);
   EXPECT_EQ(req.get<"primary_flow_label">(), 0xcb842U);
   EXPECT_EQ(req.get<"primary_packet_rate">(), 0);
   EXPECT_EQ(req.get<"primary_traffic_class">(), 0);
@@ -239,7 +239,7 @@ TEST(Cm, EveryEncodedFrameOfTheConnectionIsKept) {
   }
 }
 
-// The octets behind the MAD's header, of messages that no capture at hand holds.
+// The bytes behind the MAD's header, of messages that no capture at hand holds.
 std::vector<std::uint8_t> cm(std::string_view attribute_id, std::string_view contents) {
   return datagram(joined({from_hex("01070203 0000 0000 000000022d7c9fa0"), from_hex(attribute_id),
                           from_hex("0000 00000000"), from_hex(contents)}));

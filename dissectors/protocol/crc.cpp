@@ -30,7 +30,7 @@ std::uint32_t crc32c(Bytes bytes, std::uint32_t crc) {
 
 namespace {
 
-// Slicing by eight: table[k][b] is the CRC of octet b followed by k zero octets.
+// Slicing by eight: table[k][b] is the CRC of byte b followed by k zero bytes.
 constexpr auto vcrc_tables = [] {
   std::array<std::array<std::uint16_t, 256>, 8> t{};
   for (unsigned b = 0; b < 256; ++b) {
@@ -89,7 +89,7 @@ std::string_view to_string(CrcCheck::Status status) {
 
 namespace {
 
-// The packet's beginning as the ICRC sees it: eight octets for an LRH that RoCE lacks, then headers with the fields
+// The packet's beginning as the ICRC sees it: eight bytes for an LRH that RoCE lacks, then headers with the fields
 // that change on the way set to ones. What lies behind it enters the CRC as it stands.
 class MaskedPrefix {
  public:
@@ -173,8 +173,8 @@ std::uint32_t plain::compute_icrc(const HeaderStack& stack, std::uint32_t end) {
 namespace {
 
 // Masking without a copy. A CRC is linear over GF(2): the CRC of the masked packet is the CRC of the packet as it
-// stands, in one pass of the library's kernel, xor the CRC of the bits that the mask flips. Those are a few octets
-// before the BTH's end, so that last part is a few table look-ups, then a shift over the octets behind the BTH: one
+// stands, in one pass of the library's kernel, xor the CRC of the bits that the mask flips. Those are a few bytes
+// before the BTH's end, so that last part is a few table look-ups, then a shift over the bytes behind the BTH: one
 // multiplication modulo the polynomial.
 
 constexpr std::uint32_t polynomial = 0xedb88320;  // reflected
@@ -183,7 +183,7 @@ constexpr std::uint32_t times_x8(std::uint32_t crc) {
   return crc;
 }
 
-// contribution[p][b]: the CRC of octet b followed by p zero octets; p up to IPv6's first octet.
+// contribution[p][b]: the CRC of byte b followed by p zero bytes; p up to IPv6's first byte.
 constexpr std::size_t masked_reach = 60;
 constexpr auto contribution = [] {
   std::array<std::array<std::uint32_t, 256>, masked_reach> t{};
@@ -193,7 +193,7 @@ constexpr auto contribution = [] {
   return t;
 }();
 
-// shift[n]: x^(8n), what multiplies a CRC when n octets follow. Up to a path MTU of 4096 with every header.
+// shift[n]: x^(8n), what multiplies a CRC when n bytes follow. Up to a path MTU of 4096 with every header.
 constexpr std::size_t shift_reach = 4096 + 128;
 constexpr auto shift = [] {
   std::array<std::uint32_t, shift_reach> t{};
@@ -235,10 +235,10 @@ constexpr std::uint32_t multiply_slowly(std::uint32_t a, std::uint32_t b) {
   }
   return product;
 }
-// `crc` when so many octets of zero follow.
-std::uint32_t shifted(std::uint32_t crc, std::uint64_t octets) {
-  for (; octets >= shift_reach; octets -= shift_reach - 1) crc = multiply_slowly(crc, shift[shift_reach - 1]);
-  return has_multiplier() ? multiply(crc, shift[octets]) : multiply_slowly(crc, shift[octets]);
+// `crc` when so many bytes of zero follow.
+std::uint32_t shifted(std::uint32_t crc, std::uint64_t bytes) {
+  for (; bytes >= shift_reach; bytes -= shift_reach - 1) crc = multiply_slowly(crc, shift[shift_reach - 1]);
+  return has_multiplier() ? multiply(crc, shift[bytes]) : multiply_slowly(crc, shift[bytes]);
 }
 
 const std::uint32_t after_eight_ones = [] {
@@ -254,7 +254,7 @@ std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
   const std::uint32_t bth_end = layers[stack.transport].offset + Bth::size;
   if (end - bth_end >= shift_reach || !has_multiplier()) return plain::compute_icrc(stack, end);
 
-  const std::uint8_t* past = stack.bytes.data() + bth_end;  // masked octets count back from here
+  const std::uint8_t* past = stack.bytes.data() + bth_end;  // masked bytes count back from here
   std::uint32_t flips = 0;
   auto mask = [&](std::uint32_t back, std::uint8_t bits = 0xff) {
     flips ^= contribution[back - 1][static_cast<std::uint8_t>(~*(past - back) & bits)];
@@ -297,13 +297,13 @@ std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end) {
 
 namespace {
 
-// Words that differ between two packets, one xor the other, and how many octets stand from each to where the CRC ends.
+// Words that differ between two packets, one xor the other, and how many bytes stand from each to where the CRC ends.
 struct ChangedWords {
   static constexpr std::size_t most = 96;
   std::size_t count = 0;
   std::uint32_t word[most], behind[most];
 
-  // What the ICRC masks is left out. Headers have whole words, so the masked octets always lie in the same places of
+  // What the ICRC masks is left out. Headers have whole words, so the masked bytes always lie in the same places of
   // theirs. False: there are too many.
   bool find(const HeaderStack& stack, Bytes after, std::uint32_t end, std::uint32_t crc_end) {
     const auto layers = stack.layers();
@@ -317,7 +317,7 @@ struct ChangedWords {
       if (a == b) continue;
       std::uint32_t x = a ^ b;
       if constexpr (std::endian::native == std::endian::big) x = __builtin_bswap32(x);
-      // Low octet first.
+      // Low byte first.
       if (at == from) x &= v4 ? 0xffff00ff : 0x000000f0;
       if (at == from + 4 && !v4) x &= 0x00ffffff;
       if (at == from + 8 && v4) x &= 0x0000ff00;
@@ -377,7 +377,7 @@ CrcCheck check_icrc(const HeaderStack& stack) {
   if (stack.icrc.length == 0)
     return {stack.cut || stack.fragment ? CrcCheck::Status::unverifiable : CrcCheck::Status::absent, 0, 0};
   const std::uint32_t value = load_icrc(stack.bytes.data() + stack.icrc.offset);
-  // A CRC-32 is sent low octet first: the wire's order is the number's octets swapped.
+  // A CRC-32 is sent low byte first: the wire's order is the number's bytes swapped.
   const std::uint32_t computed = __builtin_bswap32(compute_icrc(stack));
   return {value == computed ? CrcCheck::Status::good : CrcCheck::Status::bad, value, computed};
 }

@@ -14,7 +14,7 @@ std::uint32_t crc32c(Bytes bytes, std::uint32_t crc = 0);
 /// The CRC-16 of InfiniBand's VCRC: polynomial 0x100B, initially and finally inverted. IBTA vol 1, 7.8.2.
 std::uint16_t crc16_vcrc(Bytes bytes);
 
-/// The same, octet by octet and bit by bit, as the specifications define them: what the fast ones are tested against.
+/// The same, byte by byte and bit by bit, as the specifications define them: what the fast ones are tested against.
 namespace plain {
 std::uint32_t crc32(Bytes bytes, std::uint32_t crc = 0);
 std::uint32_t crc32c(Bytes bytes, std::uint32_t crc = 0);
@@ -30,7 +30,7 @@ struct CrcCheck {
     unverifiable,  ///< the capture is cut, or the packet is a fragment
   };
   Status status = Status::absent;
-  std::uint32_t value = 0;     ///< as the packet holds it, its octets read as the specification writes them
+  std::uint32_t value = 0;     ///< as the packet holds it, its bytes read as the specification writes them
   std::uint32_t computed = 0;  ///< what it should be
 };
 /// "good", "bad", "unverifiable", "absent"
@@ -44,12 +44,12 @@ namespace plain {
 /// The same by masking a copy of the headers, as the specification tells it; for any stack.
 std::uint32_t compute_icrc(const HeaderStack& stack, std::uint32_t end = 0);
 }  // namespace plain
-/// What compute_icrc() gives for `stack` xor what it gives when its octets up to `end` are those of `after` instead,
+/// What compute_icrc() gives for `stack` xor what it gives when its bytes up to `end` are those of `after` instead,
 /// from the network header on: a CRC is linear, so the payload need not be read. The layout stays, `end` is not behind
-/// the ICRC's beginning, and both hold that many octets. Requires wire roce_v1 or roce_v2, and an ICRC.
+/// the ICRC's beginning, and both hold that many bytes. Requires wire roce_v1 or roce_v2, and an ICRC.
 std::uint32_t icrc_of_change(const HeaderStack& stack, Bytes after, std::uint32_t end);
 namespace plain {
-/// The same by computing twice; octets are copied.
+/// The same by computing twice; bytes are copied.
 std::uint32_t icrc_of_change(const HeaderStack& stack, Bytes after, std::uint32_t end);
 }  // namespace plain
 CrcCheck check_icrc(const HeaderStack& stack);
@@ -58,7 +58,7 @@ CrcCheck check_icrc(const HeaderStack& stack);
 std::uint16_t compute_vcrc(const HeaderStack& stack);
 CrcCheck check_vcrc(const HeaderStack& stack);
 
-/// ICRC and VCRC are sent low octet first; printed, as Wireshark and the specification do, in the order of the wire.
+/// ICRC and VCRC are sent low byte first; printed, as Wireshark and the specification do, in the order of the wire.
 inline std::uint32_t load_icrc(const std::uint8_t* p) { return static_cast<std::uint32_t>(load_be<4>(p)); }
 /// Writes what compute_icrc() gave.
 inline void store_icrc(std::uint8_t* p, std::uint32_t computed) { store_le(p, 4, computed); }

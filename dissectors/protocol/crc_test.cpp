@@ -39,7 +39,7 @@ TEST(Crc, FastKernelsEqualThePlainOnesAtEveryLengthAndCut) {
   }
 }
 
-// The sample packet of IBTA vol 1, 7.8: local, already masked (its first octet is 0xf0), so the VCRC is not in it.
+// The sample packet of IBTA vol 1, 7.8: local, already masked (its first byte is 0xf0), so the VCRC is not in it.
 TEST(Icrc, SpecificationsSamplePacket) {
   auto packet = from_hex(
       "f012375c000e17d20a202487ff87b1b3000dec2a01710a1c015d400238f27a050000000ebb884d85fd5cfba4728bc0690ed4"
@@ -75,7 +75,7 @@ const Vector vectors[] = {
      0x08c6154a},
 };
 
-TEST(Icrc, CapturedFramesAreGoodAndEveryDamagedOctetShows) {
+TEST(Icrc, CapturedFramesAreGoodAndEveryDamagedByteShows) {
   for (const Vector& v : vectors) {
     auto frame = from_hex(v.frame);
     HeaderStack stack = decode(frame);
@@ -86,7 +86,7 @@ TEST(Icrc, CapturedFramesAreGoodAndEveryDamagedOctetShows) {
     // From the BTH's DestQP on, nothing is masked.
     for (std::size_t i = stack.layers()[stack.transport].offset + 5; i < stack.icrc.offset; ++i) {
       frame[i] ^= 0x40;
-      EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::bad) << v.name << " octet " << i;
+      EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::bad) << v.name << " byte " << i;
       frame[i] ^= 0x40;
     }
   }
@@ -98,12 +98,12 @@ TEST(Icrc, FieldsThatChangeOnTheWayAreMasked) {
   const std::uint32_t ip = 14, udp = 34, bth = 42;
   for (std::uint32_t i : {ip + 1, ip + 8, ip + 10, ip + 11, udp + 6, udp + 7, bth + 4}) {
     frame[i] ^= 0xff;
-    EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good) << "octet " << i;
+    EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good) << "byte " << i;
     frame[i] ^= 0xff;
   }
   for (std::uint32_t i : {ip + 4, ip + 6, ip + 12, ip + 19, udp, udp + 4, bth, bth + 5}) {
     frame[i] ^= 0x01;
-    EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::bad) << "octet " << i;
+    EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::bad) << "byte " << i;
     frame[i] ^= 0x01;
   }
 }
@@ -128,17 +128,17 @@ TEST(Icrc, AChangeOfHeadersIsWorthWhatComputingTwiceSays) {
 
 TEST(Icrc, AChangeInFrontOfAPayloadLongerThanAnyTableIsRight) {
   Frame frame = Value<Ethernet>() / Value<Ipv4>() / Value<Udp>() / Value<Bth>().set<"opcode">(0x04);
-  for (const std::size_t octets : {std::size_t{0}, std::size_t{4096}, std::size_t{9000}, std::size_t{60'000}}) {
-    frame.payload.assign(octets, 0x5a);
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{4096}, std::size_t{9000}, std::size_t{60'000}}) {
+    frame.payload.assign(bytes, 0x5a);
     const auto bytes = frame.encode();
     const HeaderStack stack = decode(bytes);
     auto after = bytes;
     constexpr std::uint32_t ip = 14, end = ip + 40;
     after[ip + 15] ^= 0x81;  // an address
-    after[end - 1] ^= 0x01;  // the PSN's last octet
+    after[end - 1] ^= 0x01;  // the PSN's last byte
     const std::uint32_t twice = plain::icrc_of_change(stack, after, end);
     EXPECT_NE(twice, 0U);
-    EXPECT_EQ(icrc_of_change(stack, after, end), twice) << octets;
+    EXPECT_EQ(icrc_of_change(stack, after, end), twice) << bytes;
   }
 }
 

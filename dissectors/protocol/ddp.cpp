@@ -35,7 +35,7 @@ Step decode_ddp(Cursor& c) {
     if (!c.take(*op.header, op.header->tail.empty() ? op.header->size : c.left())) return done;
     if (c.declared_end > c.at && !op.payload && op.header->tail.empty())
       c.stack.report({ParseError::Kind::malformed, op.header, c.at - op.header->size, op.header->size,
-                      c.declared_end - c.at + op.header->size, "octets behind a message that carries none"});
+                      c.declared_end - c.at + op.header->size, "bytes behind a message that carries none"});
   }
   c.payload();
   return done;
@@ -75,11 +75,11 @@ std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu) {
     if (const HeaderInfo* h = &message.layers[i].header(); h == &info<DdpTagged> || h == &info<DdpUntagged>) model = i;
   if (model == message.layers.size() || model < 2 || &message.layers[model - 2].header() != &info<Ddp>) return {};
   const bool tagged = &message.layers[model].header() == &info<DdpTagged>;
-  const std::uint32_t ddp_octets = Ddp::size + Rdmap::size + message.layers[model].header().size;
-  std::uint32_t first_octets = 0;  // of the RDMAP header, which counts as the message's first octets
+  const std::uint32_t ddp_bytes = Ddp::size + Rdmap::size + message.layers[model].header().size;
+  std::uint32_t first_bytes = 0;  // of the RDMAP header, which counts as the message's first bytes
   for (std::size_t i = model + 1; i < message.layers.size(); ++i)
-    first_octets += static_cast<std::uint32_t>(message.layers[i].bytes().size());
-  if (mulpdu < ddp_octets + first_octets || (mulpdu <= ddp_octets && !message.payload.empty())) return {};
+    first_bytes += static_cast<std::uint32_t>(message.layers[i].bytes().size());
+  if (mulpdu < ddp_bytes + first_bytes || (mulpdu <= ddp_bytes && !message.payload.empty())) return {};
 
   const Field& offset_field = *message.layers[model].header().find(tagged ? "to" : "mo");
   const Field& last_field = *info<Ddp>.find("last");
@@ -90,13 +90,13 @@ std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu) {
   std::size_t at = 0;
   do {
     Frame segment = common;
-    const std::size_t ahead = segments.empty() ? first_octets : 0;
+    const std::size_t ahead = segments.empty() ? first_bytes : 0;
     if (!segments.empty()) segment.layers.resize(model + 1, HeaderValue(info<Ddp>));
-    const std::size_t octets = std::min<std::size_t>(message.payload.size() - at, mulpdu - ddp_octets - ahead);
+    const std::size_t bytes = std::min<std::size_t>(message.payload.size() - at, mulpdu - ddp_bytes - ahead);
     segment.payload.assign(message.payload.begin() + static_cast<std::ptrdiff_t>(at),
-                           message.payload.begin() + static_cast<std::ptrdiff_t>(at + octets));
-    segment.layers[model].set(offset_field, start + at + (segments.empty() ? 0 : first_octets));
-    at += octets;
+                           message.payload.begin() + static_cast<std::ptrdiff_t>(at + bytes));
+    segment.layers[model].set(offset_field, start + at + (segments.empty() ? 0 : first_bytes));
+    at += bytes;
     if (!message.layers[model - 2].given(last_field) || at < message.payload.size())
       segment.layers[model - 2].set(last_field, at == message.payload.size());
     segments.push_back(std::move(segment));

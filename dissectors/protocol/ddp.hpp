@@ -1,7 +1,7 @@
 #pragma once
-/// DDP: where the octets of a segment are placed. RFC 5041.
+/// DDP: where the bytes of a segment are placed. RFC 5041.
 ///
-/// The header is one control octet, one octet that belongs to RDMAP (see rdmap.hpp), and what depends on the buffer
+/// The header is one control byte, one byte that belongs to RDMAP (see rdmap.hpp), and what depends on the buffer
 /// model. These are layers of their own, so that `ddp.last` and `rdmap.opcode` have one name in both models.
 
 #include <vector>
@@ -11,12 +11,12 @@
 
 namespace rdmawire {
 
-/// The control octet, common to both buffer models.
+/// The control byte, common to both buffer models.
 struct Ddp {
   static constexpr std::string_view name = "ddp", title = "DDP control", section = "RFC 5041, 4.1";
   static constexpr std::size_t size = 1;
   static constexpr std::array fields{
-      field("tagged", 0, 1, "tagged buffer model: the segment says where its octets go").alias("iwarp_ddp.tagged_flag"),
+      field("tagged", 0, 1, "tagged buffer model: the segment says where its bytes go").alias("iwarp_ddp.tagged_flag"),
       field("last", 1, 1, "the last segment of its message").alias("iwarp_ddp.last_flag"),
       field("reserved", 2, 4, "sent as zero").as(Display::reserved).alias("iwarp_ddp.rsvd"),
       field("dv", 6, 2, "DDP version: 1").alias("iwarp_ddp.dv"),
@@ -24,13 +24,13 @@ struct Ddp {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// What follows the two control octets in the tagged buffer model.
+/// What follows the two control bytes in the tagged buffer model.
 struct DdpTagged {
   static constexpr std::string_view name = "ddp_tagged", title = "DDP tagged buffer", section = "RFC 5041, 4.2";
   static constexpr std::size_t size = 12;
   static constexpr std::array fields{
       field("stag", 0, 32, "steering tag of the data sink's buffer").hex().alias("iwarp_ddp.stag"),
-      field("to", 32, 64, "tagged offset: where in the buffer the segment's first octet goes")
+      field("to", 32, 64, "tagged offset: where in the buffer the segment's first byte goes")
           .hex()
           .alias("iwarp_ddp.tagged_offset"),
   };
@@ -44,7 +44,7 @@ inline constexpr Name ddp_queue_entries[] = {
 };
 inline constexpr Names ddp_queue_names{"DDP queue number", ddp_queue_entries, "RFC 7306, 10.2"};
 
-/// What follows the two control octets in the untagged buffer model.
+/// What follows the two control bytes in the untagged buffer model.
 struct DdpUntagged {
   static constexpr std::string_view name = "ddp_untagged", title = "DDP untagged buffer", section = "RFC 5041, 4.3";
   static constexpr std::size_t size = 16;
@@ -54,7 +54,7 @@ struct DdpUntagged {
           .in("RFC 5040, 4.1"),
       field("qn", 32, 32, "queue number at the data sink").of(ddp_queue_names).alias("iwarp_ddp.qn"),
       field("msn", 64, 32, "message sequence number of this queue; the first is 1").alias("iwarp_ddp.msn"),
-      field("mo", 96, 32, "message offset: octets of the message before this segment").alias("iwarp_ddp.mo"),
+      field("mo", 96, 32, "message offset: bytes of the message before this segment").alias("iwarp_ddp.mo"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -72,8 +72,8 @@ struct Frame;
 
 /// One DDP message as its segments, each a frame of its own. RFC 5041, 5.1 and 5.2. `message` holds the layers of one
 /// segment (Fpdu if wanted, Ddp, Rdmap, DdpTagged or DdpUntagged, the RDMAP header if there is one) and the payload of
-/// the whole message; its tagged or message offset is that of the first octet. `mulpdu` bounds a segment, header
-/// included (see mpa::mulpdu). An RDMAP header is not divided. An empty result: there is no DDP header, or no octet of
+/// the whole message; its tagged or message offset is that of the first byte. `mulpdu` bounds a segment, header
+/// included (see mpa::mulpdu). An RDMAP header is not divided. An empty result: there is no DDP header, or no byte of
 /// payload fits.
 std::vector<Frame> segment_ddp(const Frame& message, std::uint32_t mulpdu);
 

@@ -8,13 +8,13 @@
 
 namespace rdmawire {
 
-void Cursor::lack(const HeaderInfo& header, std::uint32_t octets) {
-  const bool cut = at + octets <= declared_end;
+void Cursor::lack(const HeaderInfo& header, std::uint32_t bytes) {
+  const bool cut = at + bytes <= declared_end;
   if (cut) {
-    stack.report(ParseError::truncated(header, at, octets, left()));
+    stack.report(ParseError::truncated(header, at, bytes, left()));
     stack.cut = true;
   } else {
-    malformed(header, "a length field leaves too little room for the header", octets, left());
+    malformed(header, "a length field leaves too little room for the header", bytes, left());
   }
 }
 
@@ -44,7 +44,7 @@ void decode_by_steps(HeaderStack& stack, LinkType link, const DecodeOptions& opt
     c.payload();
     return;
   }
-  // Every step takes octets or ends the packet, and layers are bounded, so this ends.
+  // Every step takes bytes or ends the packet, and layers are bounded, so this ends.
   while (step.next) step = step.next(c);
   stack.cut |= c.end < c.declared_end;
 }
@@ -54,8 +54,8 @@ void decode_by_steps(HeaderStack& stack, LinkType link, const DecodeOptions& opt
 // beginning. Both give the same stack (tested on captures and on damaged packets).
 bool decode_common(HeaderStack& stack, Bytes bytes) {
   constexpr std::uint32_t ip_at = Ethernet::size, udp_at = ip_at + Ipv4::size, bth_at = udp_at + Udp::size;
-  constexpr std::uint32_t headers = bth_at + Bth::size, icrc_octets = 4;
-  if (bytes.size() < headers + icrc_octets) return false;
+  constexpr std::uint32_t headers = bth_at + Bth::size, icrc_bytes = 4;
+  if (bytes.size() < headers + icrc_bytes) return false;
   const std::uint8_t* p = bytes.data();
   const View<Ipv4> ip(p + ip_at);
   const View<Udp> udp(p + udp_at);
@@ -69,7 +69,7 @@ bool decode_common(HeaderStack& stack, Bytes bytes) {
   if (!common) return false;
   const Opcode& op = opcode(bth.get<"opcode">());
   const std::uint32_t pad = bth.get<"pad">();
-  const std::uint32_t payload_at = headers + op.header_octets, icrc_at = ip_at + total - icrc_octets;
+  const std::uint32_t payload_at = headers + op.header_bytes, icrc_at = ip_at + total - icrc_bytes;
   // RD may be a vendor's transport, and queue pairs 0 and 1 are for management: left to the steps.
   if (!op.known || op.transport == Transport::rd || bth.get<"dest_qp">() <= 1 || payload_at + pad > icrc_at)
     return false;
@@ -86,7 +86,7 @@ bool decode_common(HeaderStack& stack, Bytes bytes) {
   }
   stack.payload = {payload_at, icrc_at - pad - payload_at};
   if (pad) stack.pad = {icrc_at - pad, pad};
-  stack.icrc = {icrc_at, icrc_octets};
+  stack.icrc = {icrc_at, icrc_bytes};
   return true;
 }
 

@@ -1,5 +1,5 @@
-// Any octets under any link type: decoding ends, layers and ranges lie inside the packet, CRCs can be judged, what was
-// decoded encodes to the same octets, and the short ways give what the plain ones give.
+// Any bytes under any link type: decoding ends, layers and ranges lie inside the packet, CRCs can be judged, what was
+// decoded encodes to the same bytes, and the short ways give what the plain ones give.
 
 #include <cstdlib>
 

@@ -150,7 +150,7 @@ TEST(Decode, AUserSetPortCarriesRoce) {
   expect_whole(decode(bytes, LinkType::ethernet, {.extra_roce_v2_port = 9999}), "port 9999");
 }
 
-TEST(Decode, CutAtEveryOctetIsTruncatedNotMalformed) {
+TEST(Decode, CutAtEveryByteIsTruncatedNotMalformed) {
   const auto bytes = roce(Value<Ethernet>() / Value<Vlan>() / Value<Ipv6>()).encode();
   for (std::size_t n = 0; n < bytes.size(); ++n) {
     HeaderStack stack;
@@ -249,19 +249,19 @@ TEST(Decode, TcpOptions) {
   EXPECT_EQ(parts.layers[0].header, &info<TcpMss>);
   EXPECT_EQ(parts.layers[1].header, &info<TcpOption>);
   EXPECT_EQ(parts.layers[2].header, &info<TcpTimestamps>);
-  EXPECT_EQ(parts.layers[3].header, &info<TcpOptionOctet>);
+  EXPECT_EQ(parts.layers[3].header, &info<TcpOptionByte>);
   EXPECT_EQ(parts.layers[4].header, &info<TcpWindowScale>);
   EXPECT_FALSE(parts.error);
 
   auto endless = frame;
-  endless[54 + 1] = 0;  // the first option claims no octets at all
+  endless[54 + 1] = 0;  // the first option claims no bytes at all
   const HeaderStack damaged = decode(endless);
   const Parts stopped = Tcp::parts(damaged.bytes_of(*damaged.find(info<Tcp>)));
   EXPECT_EQ(stopped.count, 0U);
   ASSERT_TRUE(stopped.error);
 }
 
-// The last octets of a datagram's first fragment are not the datagram's last: neither ICRC nor pad.
+// The last bytes of a datagram's first fragment are not the datagram's last: neither ICRC nor pad.
 TEST(Decode, AFirstFragmentHasNeitherPadNorIcrc) {
   Frame frame = roce(Value<Ethernet>() / ipv4());
   frame.find(info<Ipv4>)->set(*info<Ipv4>.find("mf"), 1);

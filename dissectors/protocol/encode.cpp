@@ -6,7 +6,7 @@
 #include "dissectors/protocol/icmp.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
-#include "dissectors/protocol/layer_octets.hpp"
+#include "dissectors/protocol/layer_bytes.hpp"
 #include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/transport.hpp"
 
@@ -20,10 +20,10 @@ std::uint16_t internet_checksum(Bytes bytes, std::uint32_t sum) {
   return static_cast<std::uint16_t>(~total);
 }
 
-std::size_t octets_in_packet(const HeaderValue& layer) {
+std::size_t bytes_in_packet(const HeaderValue& layer) {
   const HeaderInfo& header = layer.header();
-  const std::size_t octets = layer.bytes().size(), beyond = header.unit ? octets % header.unit : 0;
-  return beyond == 0 || layer.given(*header.counted_by) ? octets : octets + header.unit - beyond;
+  const std::size_t bytes = layer.bytes().size(), beyond = header.unit ? bytes % header.unit : 0;
+  return beyond == 0 || layer.given(*header.counted_by) ? bytes : bytes + header.unit - beyond;
 }
 
 namespace {
@@ -43,7 +43,7 @@ std::size_t transport_index(const std::vector<HeaderValue>& layers) {
 
 // The sum over the pseudo header of the IP layer before `index`. RFC 9293, 3.1; RFC 8200, 8.1
 std::uint32_t pseudo_header_sum(const FrameLayout& frame, std::size_t index, std::uint8_t protocol) {
-  std::uint32_t sum = frame.octets_from(index) + protocol;
+  std::uint32_t sum = frame.bytes_from(index) + protocol;
   for (std::size_t i = index; i-- > 0;) {
     const HeaderValue& ip = frame.layers[i];
     const bool v4 = &ip.header() == &info<Ipv4>;
@@ -68,7 +68,7 @@ void transport_checksums(const FrameLayout& frame, std::size_t first, std::size_
     std::uint8_t* at = packet.data() + frame.offsets[i];
     checksum.store(at, 0);
     const std::uint8_t protocol = udp ? ip_protocol::udp : icmpv6 ? ip_protocol::icmpv6 : ip_protocol::tcp;
-    std::uint16_t sum = internet_checksum(packet.subspan(frame.offsets[i], frame.octets_from(i)),
+    std::uint16_t sum = internet_checksum(packet.subspan(frame.offsets[i], frame.bytes_from(i)),
                                           icmp ? 0 : pseudo_header_sum(frame, i, protocol));
     if (udp && sum == 0) sum = 0xffff;  // 0 would mean: no checksum
     checksum.store(at, sum);
@@ -137,7 +137,7 @@ std::vector<std::uint8_t> Frame::encode() const {
   FrameLayout layout;
   layout.layers = layers;
   for (HeaderValue& layer : layout.layers) {
-    const std::size_t missing = octets_in_packet(layer) - layer.bytes().size();
+    const std::size_t missing = bytes_in_packet(layer) - layer.bytes().size();
     if (missing == 0) continue;
     std::vector<std::uint8_t> tail(layer.tail().begin(), layer.tail().end());
     tail.resize(tail.size() + missing, 0);
@@ -154,22 +154,22 @@ std::vector<std::uint8_t> Frame::encode() const {
     layout.offsets.push_back(at);
     at += static_cast<std::uint32_t>(layer.bytes().size());
   }
-  layout.payload_octets = static_cast<std::uint32_t>(payload.size());
-  // Zeros up to the size that a header demands, unless the octets behind the payload were given.
+  layout.payload_bytes = static_cast<std::uint32_t>(payload.size());
+  // Zeros up to the size that a header demands, unless the bytes behind the payload were given.
   if (!pad)
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const std::uint32_t headers = at - layout.offsets[i], demanded = layers[i].header().whole;
-      if (demanded > headers) layout.payload_octets = std::max(layout.payload_octets, demanded - headers);
+      if (demanded > headers) layout.payload_bytes = std::max(layout.payload_bytes, demanded - headers);
     }
-  // Transport headers are multiples of four octets; upper layers' headers count as payload.
+  // Transport headers are multiples of four bytes; upper layers' headers count as payload.
   const std::size_t padded_from = has_bth ? bth : fpdu;
-  layout.pad_octets = pad                   ? static_cast<std::uint32_t>(pad->size())
-                      : has_bth || has_fpdu ? -(at - layout.offsets[padded_from] + layout.payload_octets) & 3U
+  layout.pad_bytes = pad                   ? static_cast<std::uint32_t>(pad->size())
+                      : has_bth || has_fpdu ? -(at - layout.offsets[padded_from] + layout.payload_bytes) & 3U
                                             : 0;
-  const std::uint32_t icrc_at = at + layout.payload_octets + layout.pad_octets;
+  const std::uint32_t icrc_at = at + layout.payload_bytes + layout.pad_bytes;
   layout.end = icrc_at + (write_icrc || write_mpa_crc ? 4 : 0);
   layout.transport = bth;
-  layout.payload_end = at + layout.payload_octets;
+  layout.payload_end = at + layout.payload_bytes;
   for (std::size_t i = layers.size(); i-- > 0;)
     if (layers[i].header().fill) layers[i].header().fill(layout, i);
 
@@ -178,7 +178,7 @@ std::vector<std::uint8_t> Frame::encode() const {
   for (const HeaderValue& layer : layout.layers)
     packet.insert(packet.end(), layer.bytes().begin(), layer.bytes().end());
   packet.insert(packet.end(), payload.begin(), payload.end());
-  packet.resize(at + layout.payload_octets, 0);
+  packet.resize(at + layout.payload_bytes, 0);
   if (pad) packet.insert(packet.end(), pad->begin(), pad->end());
   packet.resize(layout.end + (write_vcrc ? 2 : 0), 0);
   if (write_mpa_crc) {

@@ -20,7 +20,7 @@ namespace rdmawire {
 struct Frame {
   std::vector<HeaderValue> layers;
   std::vector<std::uint8_t> payload;
-  /// Octets. Not given: zeros up to a multiple of four, and to the size that a header demands (a management datagram).
+  /// Bytes. Not given: zeros up to a multiple of four, and to the size that a header demands (a management datagram).
   std::optional<std::vector<std::uint8_t>> pad;
   std::optional<std::uint32_t> icrc;  ///< as load_icrc() reads it
   std::optional<std::uint16_t> vcrc;
@@ -62,20 +62,20 @@ inline Frame operator/(Frame frame, HeaderValue inner) {
 struct FrameLayout {
   std::vector<HeaderValue> layers;
   std::vector<std::uint32_t> offsets;  ///< of each layer in the packet
-  std::uint32_t payload_octets = 0;
-  std::uint32_t pad_octets = 0;
+  std::uint32_t payload_bytes = 0;
+  std::uint32_t pad_bytes = 0;
   std::uint32_t end = 0;  ///< after payload, pad and ICRC or MPA CRC; VCRC and trailer come behind it
   std::uint32_t payload_end = 0;
   std::size_t transport = SIZE_MAX;  ///< index of the BTH, if there is one
 
   [[nodiscard]] HeaderValue& at(std::size_t index) { return layers[index]; }
-  /// Octets from layer `index` (with it) to the end: of the payload when an upper layer behind the BTH asks.
-  [[nodiscard]] std::uint32_t octets_from(std::size_t index) const {
+  /// Bytes from layer `index` (with it) to the end: of the payload when an upper layer behind the BTH asks.
+  [[nodiscard]] std::uint32_t bytes_from(std::size_t index) const {
     return (index > transport ? payload_end : end) - offsets[index];
   }
-  /// Octets behind layer `index`.
-  [[nodiscard]] std::uint32_t octets_after(std::size_t index) const {
-    return octets_from(index) - static_cast<std::uint32_t>(layers[index].bytes().size());
+  /// Bytes behind layer `index`.
+  [[nodiscard]] std::uint32_t bytes_after(std::size_t index) const {
+    return bytes_from(index) - static_cast<std::uint32_t>(layers[index].bytes().size());
   }
   /// The header behind layer `index`, or nullptr.
   [[nodiscard]] const HeaderInfo* next(std::size_t index) const {

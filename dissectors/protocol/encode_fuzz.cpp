@@ -1,4 +1,4 @@
-// Any headers in any order, with any variable parts, anything given or not: encoding writes every octet that was given,
+// Any headers in any order, with any variable parts, anything given or not: encoding writes every byte that was given,
 // and cutting the message into packets and segments ends.
 
 #include <cstdlib>
@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto all = all_headers();
   const std::uint8_t options = next();
   Frame frame;
-  std::size_t octets = 0;
+  std::size_t bytes = 0;
   for (unsigned layers = next() % 40; layers > 0; --layers) {
     const HeaderInfo& header = *all[(next() << 8 | next()) % all.size()];
     HeaderValue value(header);
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const Field& field = header.fields[next() % header.fields.size()];
       if (field.is_number()) value.set(field, static_cast<std::uint64_t>(next()) << (next() % 57) | next());
     }
-    octets += value.bytes().size();
+    bytes += value.bytes().size();
     frame /= value;
   }
   if (options & 1) frame.pad.emplace(next() % 8);
@@ -41,9 +41,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   frame.with_vcrc = options & 16;
   frame.with_mpa_crc = options & 32;
   frame.payload.assign(data + std::min(at, size), data + size);
-  octets += frame.payload.size() + (frame.pad ? frame.pad->size() : 0);
+  bytes += frame.payload.size() + (frame.pad ? frame.pad->size() : 0);
   const auto bytes = frame.encode();
-  require(bytes.size() >= octets && bytes.size() <= octets + 512);
+  require(bytes.size() >= bytes && bytes.size() <= bytes + 512);
   for (const Frame& packet : segment(frame, 256)) require(!packet.encode().empty());
   for (const Frame& packet : segment_ddp(frame, 128)) require(!packet.encode().empty());
   return 0;

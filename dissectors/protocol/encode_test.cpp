@@ -23,9 +23,9 @@ using ::testing::ElementsAre;
 HeaderValue ipv4() { return Value<Ipv4>().set<"src">(0x0a000002).set<"dst">(0x0a000003); }
 HeaderValue bth(std::uint8_t value) { return Value<Bth>().set<"opcode">(value).set<"dest_qp">(0x11).set<"psn">(7); }
 
-std::vector<std::uint8_t> counting(std::size_t octets) {
-  std::vector<std::uint8_t> bytes(octets);
-  for (std::size_t i = 0; i < octets; ++i) bytes[i] = static_cast<std::uint8_t>(i * 7);
+std::vector<std::uint8_t> counting(std::size_t bytes) {
+  std::vector<std::uint8_t> bytes(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) bytes[i] = static_cast<std::uint8_t>(i * 7);
   return bytes;
 }
 
@@ -54,16 +54,16 @@ TEST(Encode, ATunnelsChecksumCoversTheIcrcInside) {
 
 // Options longer than IPv4 can say: what is given is kept, and nothing is read or written beside it.
 TEST(Encode, OptionsBeyondWhatTheHeaderLengthCanSay) {
-  for (const std::size_t octets : {41U, 200U, 4000U}) {
+  for (const std::size_t bytes : {41U, 200U, 4000U}) {
     HeaderValue ip = ipv4();
-    ip.set_tail(counting(octets));
+    ip.set_tail(counting(bytes));
     ip.set(*info<Ipv4>.find("header_length"), 15);
     Frame frame = Value<Ethernet>() / ip / Value<Udp>() / bth(0x04);
     frame.payload = {1, 2, 3, 4};
     const auto bytes = frame.encode();
-    ASSERT_EQ(bytes.size(), 14 + 20 + octets + 8 + 12 + 4 + 4);
-    EXPECT_EQ(Bytes(bytes).subspan(34, octets).back(), counting(octets).back());
-    ip.set_tail(std::vector<std::uint8_t>(octets, 1));
+    ASSERT_EQ(bytes.size(), 14 + 20 + bytes + 8 + 12 + 4 + 4);
+    EXPECT_EQ(Bytes(bytes).subspan(34, bytes).back(), counting(bytes).back());
+    ip.set_tail(std::vector<std::uint8_t>(bytes, 1));
     EXPECT_EQ(Ipv4::parts(ip.bytes()).count, Parts::capacity);
   }
 }
@@ -176,11 +176,11 @@ TEST(Encode, OddFramesAreDefined) {
 
 struct Sent {
   std::string name;
-  std::uint32_t psn, octets;
+  std::uint32_t psn, bytes;
   bool solicited, acknowledge;
   friend bool operator==(const Sent&, const Sent&) = default;
   friend void PrintTo(const Sent& s, std::ostream* out) {
-    *out << s.name << " psn " << s.psn << " octets " << s.octets << (s.solicited ? " SE" : "")
+    *out << s.name << " psn " << s.psn << " bytes " << s.bytes << (s.solicited ? " SE" : "")
          << (s.acknowledge ? " A" : "");
   }
 };
@@ -235,10 +235,10 @@ TEST(Segment, FromNothingToAMessageOfOnePacket) {
 }
 
 TEST(Segment, EveryKindOfMessage) {
-  auto names = [](std::uint8_t value, std::size_t octets) {
+  auto names = [](std::uint8_t value, std::size_t bytes) {
     Frame whole = Value<Ethernet>() / ipv4() / Value<Udp>() / bth(value);
     for (const HeaderInfo* header : opcode(value).extension_headers()) whole /= HeaderValue(*header);
-    whole.payload = counting(octets);
+    whole.payload = counting(bytes);
     std::vector<std::string> all;
     for (const Sent& s : sent(segment(whole, 256))) all.push_back(s.name);
     return all;
@@ -251,10 +251,10 @@ TEST(Segment, EveryKindOfMessage) {
   EXPECT_THAT(names(0x64, 256), ElementsAre("UD SEND Only"));
   EXPECT_THAT(names(0x64, 257), ElementsAre());  // a datagram is one packet
   EXPECT_THAT(names(0x11, 10), ElementsAre());   // an Acknowledge has no payload
-  EXPECT_THAT(names(0x1d, 300), ElementsAre());  // ATOMIC WRITE is one packet of 8 octets
+  EXPECT_THAT(names(0x1d, 300), ElementsAre());  // ATOMIC WRITE is one packet of 8 bytes
 }
 
-// Headers of what the message carries are the message's first octets.
+// Headers of what the message carries are the message's first bytes.
 TEST(Segment, UpperLayersHeadersBeginTheMessage) {
   Frame whole = Value<Ethernet>() / ipv4() / Value<Udp>() / bth(0x04) / Value<Ethernet>().set<"type">(0x1234);
   whole.payload = counting(300);

@@ -20,8 +20,8 @@ struct ParseError {
   Kind kind;
   const HeaderInfo* layer;  ///< nullptr: no layer could be named
   std::uint32_t offset;     ///< of the layer, in the bytes that were given
-  std::uint32_t needed;     ///< octets from `offset` (0: not a matter of length)
-  std::uint32_t had;        ///< octets from `offset`
+  std::uint32_t needed;     ///< bytes from `offset` (0: not a matter of length)
+  std::uint32_t had;        ///< bytes from `offset`
   std::string_view what;    ///< a constant sentence: "the header length exceeds the packet"
 
   static constexpr ParseError truncated(const HeaderInfo& layer, std::uint32_t offset, std::uint32_t needed,

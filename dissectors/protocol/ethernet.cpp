@@ -87,14 +87,14 @@ Step decode_erf(Cursor& c) {
   const View<Erf> erf(c.here());
   const std::uint32_t from = c.at;
   std::uint32_t header = Erf::size;
-  // Extension headers: 8 octets each, the first bit of each says that another follows.
+  // Extension headers: 8 bytes each, the first bit of each says that another follows.
   for (bool more = erf.get<"type.extended">(); more;) {
     if (!c.need(info<Erf>, header + 8)) return done;
     more = c.here()[header] & 0x80;
     header += 8;
   }
   const std::uint8_t kind = erf.get<"type.kind">();
-  if (kind == 2) {  // Ethernet records carry an offset and a pad octet
+  if (kind == 2) {  // Ethernet records carry an offset and a pad byte
     if (!c.need(info<Erf>, header + 2)) return done;
     header += 2;
   }

@@ -61,7 +61,7 @@ struct LinuxSll {
   static constexpr std::array fields{
       field("packet_type", 0, 16, "0 to us, 1 broadcast, 2 multicast, 3 to others, 4 from us").alias("sll.pkttype"),
       field("arphrd", 16, 16, "kind of device").alias("sll.hatype"),
-      field("address_length", 32, 16, "octets of the address that count").alias("sll.halen"),
+      field("address_length", 32, 16, "bytes of the address that count").alias("sll.halen"),
       field("address", 48, 64, "sender's link address").as(Display::bytes),
       field("protocol", 112, 16, "what follows").hex().of(ethertype_names).alias("sll.etype").computed(),
   };
@@ -79,7 +79,7 @@ struct LinuxSll2 {
       field("interface", 32, 32, "interface index").alias("sll.ifindex"),
       field("arphrd", 64, 16, "kind of device").alias("sll.hatype"),
       field("packet_type", 80, 8, "0 to us, 1 broadcast, 2 multicast, 3 to others, 4 from us").alias("sll.pkttype"),
-      field("address_length", 88, 8, "octets of the address that count").alias("sll.halen"),
+      field("address_length", 88, 8, "bytes of the address that count").alias("sll.halen"),
       field("address", 96, 64, "sender's link address").as(Display::bytes),
   };
   static void fill(FrameLayout& frame, std::size_t index);
@@ -115,9 +115,9 @@ struct Erf {
       field("flags.truncated", 76, 1, "the record is shorter than the packet").alias("erf.flags.trunc"),
       field("flags.varying_length", 77, 1, "records have the length of their packets").alias("erf.flags.vlen"),
       field("flags.interface", 78, 2, "capture port").alias("erf.flags.cap"),
-      field("record_length", 80, 16, "octets of the whole record").alias("erf.rlen"),
+      field("record_length", 80, 16, "bytes of the whole record").alias("erf.rlen"),
       field("loss", 96, 16, "packets lost before this one, or colour").alias("erf.lctr"),
-      field("wire_length", 112, 16, "octets on the wire").alias("erf.wlen"),
+      field("wire_length", 112, 16, "bytes on the wire").alias("erf.wlen"),
   };
 };
 

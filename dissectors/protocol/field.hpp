@@ -44,7 +44,7 @@ enum class Display : std::uint8_t {
   ipv6,      ///< 128 bits: an IPv6 address or a GID
   guid,      ///< 64 bits: an EUI-64
   text,      ///< characters, padded with zeros
-  bytes,     ///< octets without further meaning
+  bytes,     ///< bytes without further meaning
   reserved,  ///< bits the specification reserves; shown only when not zero
 };
 
@@ -105,7 +105,7 @@ struct Field {
   [[nodiscard]] constexpr std::uint64_t value(const std::uint8_t* header) const {
     return decoded ? decoded(load(header)) : load(header);
   }
-  /// The octets of a field that begins and ends on a byte.
+  /// The bytes of a field that begins and ends on a byte.
   [[nodiscard]] constexpr Bytes bytes(const std::uint8_t* header) const { return {header + bit / 8, width / 8U}; }
   /// Whether the field exists in this very header.
   [[nodiscard]] constexpr bool present_in(const std::uint8_t* header) const { return !present || present(header); }

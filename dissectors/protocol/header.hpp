@@ -28,15 +28,15 @@ struct Layer {
 
 /// What a header's variable part holds (IPv4 and TCP options, MPA private data): found on demand, not while decoding.
 struct Parts {
-  static constexpr std::size_t capacity = 40;  ///< options area of IPv4 and TCP: at most 40 octets, one octet each
+  static constexpr std::size_t capacity = 40;  ///< options area of IPv4 and TCP: at most 40 bytes, one byte each
   std::array<Layer, capacity> layers;          ///< offsets from the header's first byte
   std::size_t count = 0;
   std::optional<ParseError> error;  ///< where reading had to stop
 
   /// Appends a part; false when there is no room.
-  bool add(const HeaderInfo& header, std::uint32_t offset, std::uint32_t octets) {
+  bool add(const HeaderInfo& header, std::uint32_t offset, std::uint32_t bytes) {
     if (count == capacity) return false;
-    layers[count++] = {&header, offset, octets};
+    layers[count++] = {&header, offset, bytes};
     return true;
   }
 };
@@ -46,15 +46,15 @@ struct HeaderInfo {
   std::string_view name;     ///< of filters and JSON: "bth"
   std::string_view title;    ///< "Base Transport Header"
   std::string_view section;  ///< "IBTA vol 1, 9.2"
-  std::uint32_t size;        ///< octets of the fixed part
+  std::uint32_t size;        ///< bytes of the fixed part
   std::span<const Field> fields;
   std::string_view tail;                          ///< name of the variable part; empty: the header has none
   Parts (*parts)(Bytes header);                   ///< headers within the variable part, or nullptr
   const Field* kind;                              ///< the enumerated field that tells its packets apart, or nullptr
   void (*fill)(FrameLayout& frame, std::size_t);  ///< computes what was not given, or nullptr (see encode.hpp)
   std::uint32_t
-      whole;  ///< octets from this header to the payload's end, where they are fixed; encoding adds zeros; 0: any
-  /// The field that counts this header's octets, and in which unit: where it is not given, encoding adds zeros to the
+      whole;  ///< bytes from this header to the payload's end, where they are fixed; encoding adds zeros; 0: any
+  /// The field that counts this header's bytes, and in which unit: where it is not given, encoding adds zeros to the
   /// variable part up to a whole unit. Null: none does.
   const Field* counted_by;
   std::uint32_t unit;
@@ -121,7 +121,7 @@ template <class H, FixedString Name>
   } else {
     constexpr unsigned first = f.bit / 8, last = (f.bit + f.width - 1) / 8;
     constexpr unsigned exact = last - first + 1;
-    // Widen three, five, six, seven octets to one load where the header has room for it.
+    // Widen three, five, six, seven bytes to one load where the header has room for it.
     constexpr unsigned wide = std::bit_ceil(exact);
     constexpr bool fits = first + wide <= H::size;
     constexpr unsigned count = fits ? wide : exact;
@@ -143,7 +143,7 @@ class View {
   /// `header` must point at H::size readable bytes.
   explicit constexpr View(const std::uint8_t* header) : header_(header) {}
 
-  /// The field's value: the smallest unsigned integer that holds it; std::array of octets when wider than 64 bits.
+  /// The field's value: the smallest unsigned integer that holds it; std::array of bytes when wider than 64 bits.
   template <FixedString Name>
   [[nodiscard]] auto get() const {
     return load_field<H, Name>(header_);
@@ -155,7 +155,7 @@ class View {
   const std::uint8_t* header_;
 };
 
-/// A header as a plain value of any kind, known at run time: its octets (fixed and variable part), and which fields
+/// A header as a plain value of any kind, known at run time: its bytes (fixed and variable part), and which fields
 /// were given. Encoding computes what was not given and keeps what was, however wrong.
 class HeaderValue {
  public:
@@ -216,7 +216,7 @@ class Value {
     value.given_.set();
     return value;
   }
-  /// Writes H::size octets; every bit is written.
+  /// Writes H::size bytes; every bit is written.
   void emit(std::span<std::uint8_t, H::size> out) const { std::memcpy(out.data(), bytes_.data(), H::size); }
 
   template <FixedString Name>

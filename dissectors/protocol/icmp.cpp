@@ -6,10 +6,10 @@ namespace rdmawire {
 namespace {
 
 // A link address is told by its length: an Ethernet's or an InfiniBand's.
-const HeaderInfo& header_of(std::uint8_t type, std::uint32_t octets) {
+const HeaderInfo& header_of(std::uint8_t type, std::uint32_t bytes) {
   if (type == nd_option::source || type == nd_option::target) {
-    if (octets == NdLinkAddress::size) return info<NdLinkAddress>;
-    if (octets == NdIpoibLinkAddress::size) return info<NdIpoibLinkAddress>;
+    if (bytes == NdLinkAddress::size) return info<NdLinkAddress>;
+    if (bytes == NdIpoibLinkAddress::size) return info<NdIpoibLinkAddress>;
   }
   return info<NdOption>;
 }
@@ -19,14 +19,14 @@ Step decode_nd_options(Cursor& c) {
   while (c.left() > 0) {
     if (!c.need(info<NdOption>, NdOption::size)) return done;
     const View<NdOption> option(c.here());
-    const std::uint32_t octets = 8U * option.get<"length">();
-    if (octets == 0) {
+    const std::uint32_t bytes = 8U * option.get<"length">();
+    if (bytes == 0) {
       c.malformed(info<NdOption>, "an option of length 0", 8, 0);
       break;
     }
-    const HeaderInfo& header = header_of(option.get<"type">(), octets);
-    if (!c.need(header, octets)) return done;
-    if (!c.take(header, octets)) break;
+    const HeaderInfo& header = header_of(option.get<"type">(), bytes);
+    if (!c.need(header, bytes)) return done;
+    if (!c.take(header, bytes)) break;
   }
   c.payload();
   return done;

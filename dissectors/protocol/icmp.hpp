@@ -162,7 +162,7 @@ struct NdOption {
   static constexpr std::uint32_t unit = 8;
   static constexpr std::array fields{
       field("type", 0, 8, "kind of option").of(nd_option_names).alias("icmpv6.opt.type"),
-      field("length", 8, 8, "in units of 8 octets, with these two").alias("icmpv6.opt.length").computed(),
+      field("length", 8, 8, "in units of 8 bytes, with these two").alias("icmpv6.opt.length").computed(),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -180,7 +180,7 @@ struct NdLinkAddress {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// The same on InfiniBand: the hardware address of RFC 4391 is longer, and two octets keep it aligned.
+/// The same on InfiniBand: the hardware address of RFC 4391 is longer, and two bytes keep it aligned.
 struct NdIpoibLinkAddress {
   static constexpr std::string_view name = "nd_ipoib_link_address", title = "Neighbour discovery link address (IPoIB)",
                                     section = "RFC 4861, 4.6.1; RFC 4391, 9.1.1";

@@ -51,7 +51,7 @@ TEST(Icmp, ANeighbourSolicitation) {
   EXPECT_EQ(stack.payload.length, 0U);
 }
 
-// The option is longer on InfiniBand: 20 octets of address after two that are reserved.
+// The option is longer on InfiniBand: 20 bytes of address after two that are reserved.
 TEST(Icmp, ALinkAddressOnInfiniBand) {
   const auto bytes = from_hex(
       "3333ff000003 525400000002 86dd 6000000000303aff fe80000000000000505400fffe000002"
@@ -68,7 +68,7 @@ TEST(Icmp, ALinkAddressOnInfiniBand) {
   EXPECT_EQ(frame.encode(), bytes);
 }
 
-// Checksums and lengths are computed when they are not given: the same octets again.
+// Checksums and lengths are computed when they are not given: the same bytes again.
 TEST(Icmp, WhatIsComputedIsRight) {
   for (const std::string_view text : {ping, solicitation}) {
     const auto bytes = from_hex(text);
@@ -92,7 +92,7 @@ TEST(Icmp, OptionsThatCannotBe) {
   EXPECT_EQ(stack.findings()[0].needed, 16U);
 }
 
-TEST(Icmp, OtherMessagesAndOptionsKeepTheirOctets) {
+TEST(Icmp, OtherMessagesAndOptionsKeepTheirBytes) {
   auto bytes = from_hex(ping);
   bytes[34] = 3;
   EXPECT_EQ(decode(bytes).payload.length, 20U);

@@ -33,8 +33,8 @@ constexpr std::uint32_t times(std::uint32_t a, std::uint32_t b) {
   }
   return product;
 }
-// x^(8n): what a CRC is multiplied with when n zero octets follow.
-constexpr std::uint32_t octets_later(std::uint32_t n) {
+// x^(8n): what a CRC is multiplied with when n zero bytes follow.
+constexpr std::uint32_t bytes_later(std::uint32_t n) {
   std::uint32_t result = one, square = one >> 8;
   for (; n != 0; n >>= 1) {
     if (n & 1) result = times(result, square);
@@ -42,7 +42,7 @@ constexpr std::uint32_t octets_later(std::uint32_t n) {
   }
   return result;
 }
-// What one zero octet does to a CRC, undone.
+// What one zero byte does to a CRC, undone.
 constexpr auto undo = [] {
   std::array<std::uint32_t, 256> t{};
   for (std::uint32_t b = 0; b < 256; ++b) {
@@ -52,10 +52,10 @@ constexpr auto undo = [] {
   }
   return t;
 }();
-constexpr std::uint32_t octet_earlier(std::uint32_t crc) { return crc << 8 ^ undo[crc >> 24]; }
-static_assert(octet_earlier(times(0x12345678, octets_later(1))) == 0x12345678);
-static_assert(times(octets_later(1000), octets_later(24)) == octets_later(1024));
-static_assert(octets_later(0) == one);
+constexpr std::uint32_t byte_earlier(std::uint32_t crc) { return crc << 8 ^ undo[crc >> 24]; }
+static_assert(byte_earlier(times(0x12345678, bytes_later(1))) == 0x12345678);
+static_assert(times(bytes_later(1000), bytes_later(24)) == bytes_later(1024));
+static_assert(bytes_later(0) == one);
 
 // ---- The packet
 
@@ -101,16 +101,16 @@ class Search {
   }
 
  private:
-  // What the ICRC changes by when octets from `at` on change by `change`, of which the first octet is the lowest.
+  // What the ICRC changes by when bytes from `at` on change by `change`, of which the first byte is the lowest.
   [[nodiscard]] std::uint32_t effect(std::uint32_t at, std::uint32_t change) const {
-    return times(change, octets_later(end_ - at));
+    return times(change, bytes_later(end_ - at));
   }
-  // The change of the four octets from `at` on that has this effect.
+  // The change of the four bytes from `at` on that has this effect.
   [[nodiscard]] std::uint32_t change_at(std::uint32_t at, std::uint32_t wanted) const {
-    return times(wanted, octets_earlier(end_ - at));
+    return times(wanted, bytes_earlier(end_ - at));
   }
-  static std::uint32_t octets_earlier(std::uint32_t n) {
-    static const std::uint32_t inverse = octet_earlier(one);
+  static std::uint32_t bytes_earlier(std::uint32_t n) {
+    static const std::uint32_t inverse = byte_earlier(one);
     std::uint32_t result = one, square = inverse;
     for (; n != 0; n >>= 1) {
       if (n & 1) result = times(result, square);
@@ -118,29 +118,29 @@ class Search {
     }
     return result;
   }
-  // At most `octets` octets, so that a change of as many explains all.
-  [[nodiscard]] bool fits(std::uint32_t change, std::uint32_t octets) const {
-    return octets >= 4 || change >> (8 * octets) == 0;
+  // At most `bytes` bytes, so that a change of as many explains all.
+  [[nodiscard]] bool fits(std::uint32_t change, std::uint32_t bytes) const {
+    return bytes >= 4 || change >> (8 * bytes) == 0;
   }
   static void restore(IcrcCause& cause, std::uint32_t at, std::uint32_t change) {
     cause.offset = at;
     store_le(cause.change.data(), 4, change);
   }
-  // A number of `octets` octets at `at`, as it was before the change.
-  [[nodiscard]] std::uint32_t original(std::uint32_t at, std::uint32_t octets, std::uint32_t change) const {
+  // A number of `bytes` bytes at `at`, as it was before the change.
+  [[nodiscard]] std::uint32_t original(std::uint32_t at, std::uint32_t bytes, std::uint32_t change) const {
     std::uint32_t value = 0;
-    for (std::uint32_t i = 0; i < octets; ++i) value = value << 8 | (packet_[at + i] ^ (change >> (8 * i) & 0xff));
+    for (std::uint32_t i = 0; i < bytes; ++i) value = value << 8 | (packet_[at + i] ^ (change >> (8 * i) & 0xff));
     return value;
   }
 
-  // The effect of an octet that was not masked but counted as `value`.
+  // The effect of a byte that was not masked but counted as `value`.
   [[nodiscard]] std::uint32_t unmasked(std::uint32_t at, std::uint8_t value) const {
     return effect(at, static_cast<std::uint8_t>(~value));
   }
-  // The effects of each value of an octet that should have counted as ones.
+  // The effects of each value of a byte that should have counted as ones.
   [[nodiscard]] std::array<std::uint32_t, 256> unmasked_values(std::uint32_t at) const {
     std::array<std::uint32_t, 8> bit_effects;
-    const std::uint32_t later = octets_later(end_ - at);
+    const std::uint32_t later = bytes_later(end_ - at);
     for (unsigned bit = 0; bit < 8; ++bit) bit_effects[bit] = times(1U << bit, later);
     std::array<std::uint32_t, 256> all{};
     for (unsigned flipped = 1; flipped < 256; ++flipped) {
@@ -163,7 +163,7 @@ class Search {
           {m::udp_checksum, unmasked(*udp_ + 6, packet_[*udp_ + 6]) ^ unmasked(*udp_ + 7, packet_[*udp_ + 7])});
     if (stack_.wire == Wire::infiniband)
       if (const Layer* lrh = stack_.find(info<Lrh>)) {
-        // Its octets stand where the packet's own begin: what lies between LRH and BTH is covered without a gap.
+        // Its bytes stand where the packet's own begin: what lies between LRH and BTH is covered without a gap.
         std::uint32_t all = 0;
         if (has_network_)
           for (std::uint32_t i = 0; i < Lrh::size; ++i) all ^= unmasked(lrh->offset + i, packet_[lrh->offset + i]);
@@ -256,16 +256,16 @@ class Search {
   }
   // The sum over the IPv4 header without its traffic class, time to live and checksum; nullopt: it is not whole.
   [[nodiscard]] std::optional<std::uint32_t> checksum_without_them() const {
-    const std::uint32_t octets = (packet_[network_] & 0xfU) * 4U;
-    if (octets < Ipv4::size || network_ + octets > stack_.bytes.size()) return std::nullopt;
+    const std::uint32_t bytes = (packet_[network_] & 0xfU) * 4U;
+    if (bytes < Ipv4::size || network_ + bytes > stack_.bytes.size()) return std::nullopt;
     std::array<std::uint8_t, 60> header;
-    std::copy_n(packet_ + network_, octets, header.begin());
+    std::copy_n(packet_ + network_, bytes, header.begin());
     header[1] = header[8] = header[10] = header[11] = 0;
-    return static_cast<std::uint16_t>(~internet_checksum(Bytes(header.data(), octets)));
+    return static_cast<std::uint16_t>(~internet_checksum(Bytes(header.data(), bytes)));
   }
 
   struct Place {
-    std::uint32_t source, destination, octets;
+    std::uint32_t source, destination, bytes;
   };
   [[nodiscard]] Place place() const {
     return v4_ ? Place{network_ + 12, network_ + 16, 4} : Place{network_ + 8, network_ + 24, 16};
@@ -284,8 +284,8 @@ class Search {
   class AddressField {
    public:
     AddressField(const Search& search, std::uint32_t at) : v4_(search.v4_), now_(search.address_at(at)) {
-      for (std::uint32_t word = v4_ ? 3 : 0, octet = at; word < 4; ++word, octet += 4)
-        later_[word] = octets_later(search.end_ - octet);
+      for (std::uint32_t word = v4_ ? 3 : 0, byte = at; word < 4; ++word, byte += 4)
+        later_[word] = bytes_later(search.end_ - byte);
     }
     // nullopt: it cannot have been that.
     [[nodiscard]] std::optional<std::uint32_t> effect(const Address& before) const {
@@ -405,38 +405,38 @@ class Search {
   }
 
   bool pad(IcrcCause& cause) {
-    const std::uint32_t octets = stack_.pad.length;
-    if (octets == 0 || octets > 3 || stack_.pad.end() != end_) return false;
+    const std::uint32_t bytes = stack_.pad.length;
+    if (bytes == 0 || bytes > 3 || stack_.pad.end() != end_) return false;
     const std::uint32_t change = change_at(stack_.pad.offset, difference_);
-    if (!fits(change, octets)) return false;
-    const std::uint32_t before = original(stack_.pad.offset, octets, change);
-    // Three octets of anything would explain one damage of 256; of one value, all of them, they do not.
-    const bool same = before == (before & 0xff) * (0x010101U >> (8 * (3 - octets)));
-    if (octets == 3 && !same) return false;
+    if (!fits(change, bytes)) return false;
+    const std::uint32_t before = original(stack_.pad.offset, bytes, change);
+    // Three bytes of anything would explain one damage of 256; of one value, all of them, they do not.
+    const bool same = before == (before & 0xff) * (0x010101U >> (8 * (3 - bytes)));
+    if (bytes == 3 && !same) return false;
     cause.kind = Kind::pad;
     restore(cause, stack_.pad.offset, change);
     cause.bits = 0;
     cause.original = before;
-    cause.accidents = accidents_of(same ? 256 : 1U << (8 * octets));
+    cause.accidents = accidents_of(same ? 256 : 1U << (8 * bytes));
     return true;
   }
 
-  // Whether the ICRC sees these octets as they stand.
+  // Whether the ICRC sees these bytes as they stand.
   [[nodiscard]] bool seen(std::uint32_t at, std::uint32_t change) const {
     for (std::uint32_t i = 0; i < 4; ++i) {
       if ((change >> (8 * i) & 0xff) == 0) continue;
-      const std::uint32_t octet = at + i;
-      if (octet == bth_ + 4 || (udp_ && (octet == *udp_ + 6 || octet == *udp_ + 7))) return false;
-      if (!has_network_ || octet >= network_ + 12) continue;
-      if (v4_ ? octet == network_ + 1 || octet == network_ + 8 || octet == network_ + 10 || octet == network_ + 11
-              : octet <= network_ + 3 || octet == network_ + 7)
+      const std::uint32_t byte = at + i;
+      if (byte == bth_ + 4 || (udp_ && (byte == *udp_ + 6 || byte == *udp_ + 7))) return false;
+      if (!has_network_ || byte >= network_ + 12) continue;
+      if (v4_ ? byte == network_ + 1 || byte == network_ + 8 || byte == network_ + 10 || byte == network_ + 11
+              : byte <= network_ + 3 || byte == network_ + 7)
         return false;
     }
     return true;
   }
 
-  // Bits side by side. The change in the four octets from each place on that explains the ICRC is known; it counts
-  // where it is short, and begins in the first of the octets. Among so many places a long one is found by accident.
+  // Bits side by side. The change in the four bytes from each place on that explains the ICRC is known; it counts
+  // where it is short, and begins in the first of the bytes. Among so many places a long one is found by accident.
   bool few_bits(IcrcCause& cause) {
     struct Best {
       std::uint32_t bits = 33, at = 0, change = 0;
@@ -448,14 +448,14 @@ class Search {
     const std::uint32_t payload_at = stack_.payload.length ? stack_.payload.offset : end_;
     std::uint32_t change = difference_;
     for (std::uint32_t at = end_; at-- > begin;) {
-      change = octet_earlier(change);
+      change = byte_earlier(change);
       if ((change & 0xff) == 0 || !fits(change, end_ - at)) continue;
       const auto bits = static_cast<std::uint32_t>(std::bit_width(change) - std::countr_zero(change));
       Best& best = at < payload_at ? header : payload;
       if (bits < best.bits && seen(at, change)) best = {bits, at, change};
     }
-    const auto candidates = [](std::uint32_t octets, std::uint32_t bits) {
-      return 8.0 * octets * std::ldexp(1.0, static_cast<int>(bits) - 1);
+    const auto candidates = [](std::uint32_t bytes, std::uint32_t bits) {
+      return 8.0 * bytes * std::ldexp(1.0, static_cast<int>(bits) - 1);
     };
     constexpr double strict = 65536, loose = static_cast<double>(values) / 512;
     const double by_header = candidates(payload_at - begin, header.bits),
@@ -496,7 +496,7 @@ class Search {
   const HeaderStack& stack_;
   const std::uint8_t* packet_;
   std::uint32_t end_, bth_;
-  std::uint32_t difference_;  ///< of the CRC's own number, not of its octets on the wire
+  std::uint32_t difference_;  ///< of the CRC's own number, not of its bytes on the wire
   std::uint32_t network_ = 0;
   std::optional<std::uint32_t> udp_;
   bool v4_ = false, has_network_ = false;
@@ -509,7 +509,7 @@ std::string_view to_string(IcrcCause::Kind kind) {
     case Kind::none: return "none";
     case Kind::unknown: return "unknown";
     case Kind::zero: return "zero";
-    case Kind::octet_order: return "octet order";
+    case Kind::byte_order: return "byte order";
     case Kind::not_masked: return "not masked";
     case Kind::source_port: return "source port";
     case Kind::address: return "address";
@@ -527,7 +527,7 @@ IcrcCause explain_icrc(const HeaderStack& stack, std::span<const Address> addres
   const CrcCheck check = check_icrc(stack);
   if (check.status != CrcCheck::Status::bad) return {};
   if (check.value == 0) return {.kind = Kind::zero, .accidents = 1};
-  if (check.value == __builtin_bswap32(check.computed)) return {.kind = Kind::octet_order, .accidents = 1};
+  if (check.value == __builtin_bswap32(check.computed)) return {.kind = Kind::byte_order, .accidents = 1};
   return Search(stack, check).run(addresses);
 }
 
@@ -554,7 +554,7 @@ std::string unmasked_fields(const IcrcCause& cause) {
       {icrc_mask::ip_checksum, "IP checksum"},
       {icrc_mask::udp_checksum, "UDP checksum"},
       {icrc_mask::flow_label, "flow label"},
-      {icrc_mask::bth_reserved, "the BTH's fifth octet"},
+      {icrc_mask::bth_reserved, "the BTH's fifth byte"},
       {icrc_mask::lrh, "LRH"},
   };
   std::string all;
@@ -570,7 +570,7 @@ std::string describe(const IcrcCause& cause) {
     case Kind::none: return "the ICRC is not bad";
     case Kind::unknown: return "no single change explains the ICRC";
     case Kind::zero: return "the ICRC is zero: it was not computed, or the capture was taken before it was";
-    case Kind::octet_order: return "the ICRC is right, with its octets in the other order";
+    case Kind::byte_order: return "the ICRC is right, with its bytes in the other order";
     case Kind::not_masked:
       return fmt::format(
           "the ICRC verifies with fields as they stood that must count as ones ({}): its sender did not "
@@ -597,11 +597,11 @@ std::string describe(const IcrcCause& cause) {
           "the ICRC verifies with IP identification 0x{:04x}: something behind its computing has changed "
           "it",
           cause.original);
-    case Kind::pad: return "the ICRC verifies with other pad octets: they are not sent as they were computed";
+    case Kind::pad: return "the ICRC verifies with other pad bytes: they are not sent as they were computed";
     case Kind::header:
     case Kind::payload:
     case Kind::icrc:
-      return fmt::format("the ICRC verifies when {} bit{} from octet {} on {} changed: damage in the {}", cause.bits,
+      return fmt::format("the ICRC verifies when {} bit{} from byte {} on {} changed: damage in the {}", cause.bits,
                          cause.bits == 1 ? "" : "s", cause.offset, cause.bits == 1 ? "is" : "are",
                          cause.kind == Kind::icrc     ? "ICRC itself"
                          : cause.kind == Kind::header ? "headers"

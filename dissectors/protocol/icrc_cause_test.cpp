@@ -1,4 +1,4 @@
-// Real frames, changed on purpose; what a faulty sender computes is worked out here by hand, octet by octet.
+// Real frames, changed on purpose; what a faulty sender computes is worked out here by hand, byte by byte.
 
 #include "dissectors/protocol/icrc_cause.hpp"
 
@@ -19,28 +19,28 @@ namespace rdmawire {
 namespace {
 
 using rdmawire::testing::from_hex;
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 using Kind = IcrcCause::Kind;
 using Address = std::array<std::uint8_t, 16>;
 
-// captures/samples: rping.pcap frame 18, rc-send.pcap.gz frame 31 (two pad octets), rc-atomic.pcap frame 40,
+// captures/samples: rping.pcap frame 18, rc-send.pcap.gz frame 31 (two pad bytes), rc-atomic.pcap frame 40,
 // rc-write-ipv6.pcap frame 44; and a RoCEv1 acknowledgement.
-const Octets send = from_hex(
+const ByteVector send = from_hex(
     "52540000000252540000000308004500003ceeb34000401137f90a0000030a000002f87012b7002800000400ffff0000001180806831000055"
     "b3"
     "24a0a4700000050e00000fa0dd7d5e78");
-const Octets padded = from_hex(
+const ByteVector padded = from_hex(
     "525400000002525400000003080045000030497b40004011dd3d0a0000030a000002e1f912b7001c00000420ffff00000011803b20ff330000"
     "00"
     "ea706642");
-const Octets atomic = from_hex(
+const ByteVector atomic = from_hex(
     "52540000000252540000000308004500004872ff40004011b3a10a0000030a000002c12112b7003400001400ffff0000001180c2283400005"
     "5aca2683080000002f000000000000000010000000000000000644c89a0");
-const Octets over_ipv6 = from_hex(
+const ByteVector over_ipv6 = from_hex(
     "52540000000352540000000286dd60000000001c1140fd000000000000000000000000000002fd000000000000000000000000000003c12112"
     "b7"
     "001c00001100ffff0000001100e382391f000001c9be4504");
-const Octets over_grh = from_hex(
+const ByteVector over_grh = from_hex(
     "7cfe90753cd87cfe90753cd889156020000000141b4000000000000000000000ffff0f00000200000000000000000000ffff0f0000021140ff"
     "ff"
     "0000010900a788c00000000525f0c038");
@@ -48,7 +48,7 @@ const Octets over_grh = from_hex(
 constexpr std::uint32_t ip = 14, udp = 34, bth = 42;  // of the IPv4 frames
 constexpr std::uint32_t udp6 = 54;
 
-IcrcCause explain(const Octets& frame, std::span<const Address> addresses = {}) {
+IcrcCause explain(const ByteVector& frame, std::span<const Address> addresses = {}) {
   const HeaderStack stack = decode(frame);
   EXPECT_TRUE(stack.findings().empty());
   return explain_icrc(stack, addresses);
@@ -62,28 +62,28 @@ Address ipv4(std::uint32_t address) {
 }
 
 // What was told to be changed, changed back: then the ICRC is good.
-void expect_restored(Octets frame, const IcrcCause& cause) {
+void expect_restored(ByteVector frame, const IcrcCause& cause) {
   for (std::size_t i = 0; i < 4 && cause.offset + i < frame.size(); ++i) frame[cause.offset + i] ^= cause.change[i];
   EXPECT_EQ(check_icrc(decode(frame)).status, CrcCheck::Status::good) << to_string(cause.kind);
 }
 
 TEST(IcrcCause, AGoodOneNeedsNoExplanation) {
-  for (const Octets& frame : {send, padded, atomic, over_ipv6, over_grh}) EXPECT_EQ(explain(frame).kind, Kind::none);
+  for (const ByteVector& frame : {send, padded, atomic, over_ipv6, over_grh}) EXPECT_EQ(explain(frame).kind, Kind::none);
 }
 
 TEST(IcrcCause, ZeroAndTheOtherOrder) {
-  Octets frame = send;
+  ByteVector frame = send;
   std::fill(frame.end() - 4, frame.end(), std::uint8_t{0});
   EXPECT_EQ(explain(frame).kind, Kind::zero);
   frame = send;
   std::reverse(frame.end() - 4, frame.end());
-  EXPECT_EQ(explain(frame).kind, Kind::octet_order);
+  EXPECT_EQ(explain(frame).kind, Kind::byte_order);
 }
 
 TEST(IcrcCause, EverySourcePort) {
   for (const auto& [original, at] : {std::pair{send, udp}, std::pair{over_ipv6, udp6}})
     for (std::uint32_t port = 0; port < 65536; port += 97) {
-      Octets frame = original;
+      ByteVector frame = original;
       const auto before = static_cast<std::uint32_t>(load_be(frame.data() + at, 2));
       if (port == before) continue;
       store_be(frame.data() + at, 2, port);
@@ -97,7 +97,7 @@ TEST(IcrcCause, EverySourcePort) {
 
 // A middlebox of the real world: dc-small.pcap of magnate3/linux-riscv-dev.
 TEST(IcrcCause, ARealOverwrittenSourcePort) {
-  const Octets frame = from_hex(
+  const ByteVector frame = from_hex(
       "e8ebd358a0bc00b20037c52c0800456a0058108340 00ff116cc20a1674dc0a1674dd12b712b7004400004a40ffff00807fff800440fc"
       "1100903600715001 0061e24e0000c0dc00000000 00007fb235d09a0000053829000000081e6f083b846c13c4dbfabbe5");
   const IcrcCause cause = explain(frame);
@@ -108,7 +108,7 @@ TEST(IcrcCause, ARealOverwrittenSourcePort) {
 
 TEST(IcrcCause, IpIdentification) {
   for (std::uint32_t id = 1; id < 65536; id += 127) {
-    Octets frame = send;
+    ByteVector frame = send;
     store_be(frame.data() + ip + 4, 2, id);
     const IcrcCause cause = explain(frame);
     ASSERT_EQ(cause.kind, Kind::ip_identification) << id;
@@ -119,7 +119,7 @@ TEST(IcrcCause, IpIdentification) {
 
 TEST(IcrcCause, KnownAddresses) {
   const std::vector<Address> known{ipv4(0xc0a80001), ipv4(0x0a000003), ipv4(0x0a000002), ipv4(0xc0a80002)};
-  Octets frame = send;
+  ByteVector frame = send;
   store_be(frame.data() + ip + 12, 4, 0x64400102);
   EXPECT_EQ(explain(frame).kind, Kind::unknown) << "nobody knows the address";
   IcrcCause cause = explain(frame, known);
@@ -155,8 +155,8 @@ TEST(IcrcCause, KnownAddresses) {
   EXPECT_EQ(cause.original, 0xf870U);
 }
 
-TEST(IcrcCause, TheLastOctetOfAnAddressNeedsNoKnowledge) {
-  Octets frame = send;
+TEST(IcrcCause, TheLastByteOfAnAddressNeedsNoKnowledge) {
+  ByteVector frame = send;
   frame[ip + 19] = 77;
   const IcrcCause cause = explain(frame);
   ASSERT_EQ(cause.kind, Kind::address);
@@ -168,7 +168,7 @@ TEST(IcrcCause, AddressesOfIpv6AndGrh) {
   for (const auto& [original, at] : {std::pair{over_ipv6, 14U + 8}, std::pair{over_grh, 14U + 8}}) {
     Address before{};
     std::copy_n(original.begin() + at, 16, before.begin());
-    Octets frame = original;
+    ByteVector frame = original;
     std::mt19937 random(5);
     for (int i = 0; i < 16; ++i) frame[at + static_cast<std::uint32_t>(i)] = static_cast<std::uint8_t>(random());
     const std::vector<Address> known{ipv4(1), before, ipv4(2)};
@@ -180,9 +180,9 @@ TEST(IcrcCause, AddressesOfIpv6AndGrh) {
 }
 
 // ---- Senders that do not mask. The ICRC of an IPv4 frame with everything masked but `plain`.
-std::uint32_t icrc_without_masking(const Octets& frame, std::uint8_t plain) {
+std::uint32_t icrc_without_masking(const ByteVector& frame, std::uint8_t plain) {
   namespace m = icrc_mask;
-  Octets seen(8, 0xff);
+  ByteVector seen(8, 0xff);
   seen.insert(seen.end(), frame.begin() + ip, frame.end() - 4);
   const auto mask = [&](std::uint8_t field, std::uint32_t at) {
     if (!(plain & field)) seen[at - ip + 8] = 0xff;
@@ -198,7 +198,7 @@ std::uint32_t icrc_without_masking(const Octets& frame, std::uint8_t plain) {
 }
 
 // A router: the time to live falls, the checksum follows.
-void forward(Octets& frame, unsigned hops) {
+void forward(ByteVector& frame, unsigned hops) {
   frame[ip + 8] = static_cast<std::uint8_t>(frame[ip + 8] - hops);
   frame[ip + 10] = frame[ip + 11] = 0;
   store_be(frame.data() + ip + 10, 2, internet_checksum(Bytes(frame).subspan(ip, 20)));
@@ -210,7 +210,7 @@ TEST(IcrcCause, EveryCombinationOfFieldsThatWereNotMasked) {
     if (plain & icrc_mask::flow_label) continue;
     for (unsigned hops : {0U, 1U, 3U, 40U})
       for (const std::uint8_t tos : {0x00, 0x68, 0x6a}) {
-        Octets frame = send;
+        ByteVector frame = send;
         frame[ip + 1] = tos;
         frame[udp + 6] = 0x12;
         forward(frame, 0);
@@ -234,7 +234,7 @@ TEST(IcrcCause, WhatIpv6AndGrhSendersForget) {
     for (unsigned plain = 1; plain < 64; ++plain) {
       namespace m = icrc_mask;
       if (plain & m::ip_checksum || (!v6 && plain & m::udp_checksum)) continue;
-      Octets frame = original;
+      ByteVector frame = original;
       const std::uint32_t header = 14, transport = v6 ? udp6 + 8 : 54;
       frame[header] = 0x6a;  // traffic class 0xa1, flow label 0x23456
       frame[header + 1] = 0x12;
@@ -242,7 +242,7 @@ TEST(IcrcCause, WhatIpv6AndGrhSendersForget) {
       frame[header + 3] = 0x56;
       if (v6) frame[udp6 + 7] = 0x99;
       frame[transport + 4] = 0x40;
-      Octets seen(8, 0xff);
+      ByteVector seen(8, 0xff);
       seen.insert(seen.end(), frame.begin() + header, frame.end() - 4);
       const auto mask = [&](unsigned field, std::uint32_t at, std::uint8_t bits = 0xff) {
         if (!(plain & field)) seen[at - header + 8] |= bits;
@@ -271,11 +271,11 @@ TEST(IcrcCause, NativeInfiniBandsLrh) {
     if (with_grh) made /= Value<Grh>();
     made /= Value<Bth>().set<"opcode">(0x04).set<"dest_qp">(17);
     made.payload = {1, 2, 3, 4, 5, 6, 7, 8};
-    Octets frame = made.encode();
+    ByteVector frame = made.encode();
     HeaderStack stack = decode(frame, LinkType::infiniband);
     ASSERT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
     // Nothing of the LRH masked; of the rest, all.
-    Octets seen(frame.begin(), frame.begin() + stack.icrc.offset);
+    ByteVector seen(frame.begin(), frame.begin() + stack.icrc.offset);
     if (with_grh) {
       seen[8] |= 0x0f;
       seen[9] = seen[10] = seen[11] = seen[15] = 0xff;
@@ -291,7 +291,7 @@ TEST(IcrcCause, NativeInfiniBandsLrh) {
 TEST(IcrcCause, Pad) {
   // The sender computed it over what lay in its memory, and sent zeros; or the other way round.
   for (const std::uint32_t wrong : {0x0001U, 0xffffU, 0xbeefU}) {
-    Octets frame = padded;
+    ByteVector frame = padded;
     store_be(frame.data() + frame.size() - 6, 2, wrong);
     const IcrcCause cause = explain(frame);
     ASSERT_EQ(cause.kind, Kind::pad) << wrong;
@@ -301,24 +301,24 @@ TEST(IcrcCause, Pad) {
 }
 
 TEST(IcrcCause, PadOfEveryLength) {
-  for (std::size_t octets = 1; octets <= 3; ++octets) {
+  for (std::size_t bytes = 1; bytes <= 3; ++bytes) {
     Frame made = Frame::of(decode(send));
     made.forget_computed();
-    made.payload.resize(16 - octets);
-    Octets frame = made.encode();
+    made.payload.resize(16 - bytes);
+    ByteVector frame = made.encode();
     ASSERT_EQ(check_icrc(decode(frame)).status, CrcCheck::Status::good);
-    for (std::size_t i = 0; i < octets; ++i) frame[frame.size() - 5 - i] = static_cast<std::uint8_t>(0xa0 + i);
-    EXPECT_EQ(explain(frame).kind, Kind::pad) << octets;
+    for (std::size_t i = 0; i < bytes; ++i) frame[frame.size() - 5 - i] = static_cast<std::uint8_t>(0xa0 + i);
+    EXPECT_EQ(explain(frame).kind, Kind::pad) << bytes;
   }
 }
 
 TEST(IcrcCause, ASingleBitAnywhereIsFound) {
-  for (const Octets& original : {send, atomic, over_ipv6, over_grh}) {
+  for (const ByteVector& original : {send, atomic, over_ipv6, over_grh}) {
     const HeaderStack stack = decode(original);
     const std::uint32_t transport = stack.layers()[stack.transport].offset;
     std::map<Kind, int> kinds;
     for (std::uint32_t bit = (transport + 5) * 8; bit < original.size() * 8; ++bit) {
-      Octets frame = original;
+      ByteVector frame = original;
       frame[bit / 8] ^= static_cast<std::uint8_t>(1U << bit % 8);
       const IcrcCause cause = explain_icrc(decode(frame));
       kinds[cause.kind]++;
@@ -332,25 +332,25 @@ TEST(IcrcCause, ASingleBitAnywhereIsFound) {
   }
 }
 
-Octets with_payload(std::size_t octets) {
+ByteVector with_payload(std::size_t bytes) {
   std::mt19937 random(11);
   Frame frame = Value<Ethernet>() / Value<Ipv4>().set<"src">(0x0a000003).set<"dst">(0x0a000002) /
                 Value<Udp>().set<"src_port">(0xc123) / Value<Bth>().set<"opcode">(0x04).set<"dest_qp">(0x11);
-  for (std::size_t i = 0; i < octets; ++i) frame.payload.push_back(static_cast<std::uint8_t>(random()));
+  for (std::size_t i = 0; i < bytes; ++i) frame.payload.push_back(static_cast<std::uint8_t>(random()));
   return frame.encode();
 }
 
-TEST(IcrcCause, AnOctetOfThePayload) {
-  for (std::size_t octets : {16U, 256U, 1024U, 4096U}) {
-    const Octets original = with_payload(octets);
+TEST(IcrcCause, AnByteOfThePayload) {
+  for (std::size_t bytes : {16U, 256U, 1024U, 4096U}) {
+    const ByteVector original = with_payload(bytes);
     const HeaderStack stack = decode(original);
     std::mt19937 random(3);
     for (int i = 0; i < 300; ++i) {
-      Octets frame = original;
-      const std::size_t at = stack.payload.offset + random() % octets;
+      ByteVector frame = original;
+      const std::size_t at = stack.payload.offset + random() % bytes;
       frame[at] ^= static_cast<std::uint8_t>(1 + random() % 15);  // at most four bits
       const IcrcCause cause = explain(frame);
-      ASSERT_EQ(cause.kind, Kind::payload) << octets << " at " << at;
+      ASSERT_EQ(cause.kind, Kind::payload) << bytes << " at " << at;
       EXPECT_EQ(cause.offset, at);
       expect_restored(frame, cause);
     }
@@ -363,9 +363,9 @@ TEST(IcrcCause, DamageInManyPlacesIsNotExplained) {
   std::vector<Address> known;
   for (std::uint32_t i = 0; i < 64; ++i) known.push_back(ipv4(0x0a000000 + i));
   std::map<Kind, int> kinds;
-  const Octets originals[] = {with_payload(64), with_payload(512), with_payload(2048)};
+  const ByteVector originals[] = {with_payload(64), with_payload(512), with_payload(2048)};
   for (int i = 0; i < 10000; ++i) {
-    Octets frame = originals[i % 3];
+    ByteVector frame = originals[i % 3];
     const HeaderStack before = decode(frame);
     for (unsigned n = 3 + random() % 6; n > 0; --n)
       frame[before.payload.offset + random() % before.payload.length] ^= static_cast<std::uint8_t>(1 + random() % 255);
@@ -379,12 +379,12 @@ TEST(IcrcCause, DamageInManyPlacesIsNotExplained) {
 }
 
 // Damaged headers too: whatever is decoded is borne.
-TEST(IcrcCause, AnyOctets) {
+TEST(IcrcCause, AnyBytes) {
   std::mt19937 random(77);
-  const Octets originals[] = {send, padded, atomic, over_ipv6, over_grh};
+  const ByteVector originals[] = {send, padded, atomic, over_ipv6, over_grh};
   std::map<Kind, int> kinds;
   for (int i = 0; i < 20000; ++i) {
-    Octets frame = originals[random() % 5];
+    ByteVector frame = originals[random() % 5];
     const LinkType link = random() % 4 ? LinkType::ethernet : LinkType::infiniband;
     for (unsigned n = 1 + random() % 4; n > 0; --n)
       frame[random() % frame.size()] = static_cast<std::uint8_t>(random());
@@ -399,7 +399,7 @@ TEST(IcrcCause, AnyOctets) {
 // Where the ICRC is arbitrary, each cause is found as often as it says, and not more often.
 TEST(IcrcCause, AccidentsAreAsRareAsTold) {
   std::mt19937_64 random(1);
-  Octets frame = with_payload(64);
+  ByteVector frame = with_payload(64);
   const HeaderStack stack = decode(frame);
   constexpr int tries = 20000;
   std::map<Kind, int> kinds;

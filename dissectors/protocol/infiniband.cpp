@@ -11,16 +11,16 @@ Step decode_lrh(Cursor& c) {
   if (!c.need(info<Lrh>, Lrh::size)) return done;
   const View<Lrh> lrh(c.here());
   c.stack.wire = Wire::infiniband;
-  const std::uint32_t from = c.at, octets = 4U * lrh.get<"length">();
-  if (octets < Lrh::size) {
-    c.malformed(info<Lrh>, "the packet length is shorter than the header", Lrh::size, octets);
+  const std::uint32_t from = c.at, bytes = 4U * lrh.get<"length">();
+  if (bytes < Lrh::size) {
+    c.malformed(info<Lrh>, "the packet length is shorter than the header", Lrh::size, bytes);
   } else {
     const std::uint32_t wire_end = c.declared_end, captured_end = c.end;
-    c.datagram(info<Lrh>, from, octets);
+    c.datagram(info<Lrh>, from, bytes);
     // The VCRC stands behind what the length counts.
-    if (from + octets + 2 <= captured_end)
-      c.stack.vcrc = {from + octets, 2};
-    else if (from + octets + 2 <= wire_end)
+    if (from + bytes + 2 <= captured_end)
+      c.stack.vcrc = {from + bytes, 2};
+    else if (from + bytes + 2 <= wire_end)
       c.stack.cut = true;
   }
   if (!c.take(info<Lrh>, Lrh::size)) return done;
@@ -62,15 +62,15 @@ Step decode_bth(Cursor& c) {
   if (!c.take(info<Bth>, Bth::size)) return done;
 
   // Set the ICRC apart; in a fragment the end of the datagram is elsewhere.
-  constexpr std::uint32_t icrc_octets = 4;
+  constexpr std::uint32_t icrc_bytes = 4;
   if (!stack.fragment) {
-    if (c.declared_end - c.at < icrc_octets) {
-      stack.report({ParseError::Kind::malformed, &info<Bth>, bth_at, Bth::size + icrc_octets, c.declared_end - bth_at,
+    if (c.declared_end - c.at < icrc_bytes) {
+      stack.report({ParseError::Kind::malformed, &info<Bth>, bth_at, Bth::size + icrc_bytes, c.declared_end - bth_at,
                     "no room for the ICRC"});
     } else {
-      c.declared_end -= icrc_octets;
-      if (c.end == c.declared_end + icrc_octets)
-        stack.icrc = {c.declared_end, icrc_octets};
+      c.declared_end -= icrc_bytes;
+      if (c.end == c.declared_end + icrc_bytes)
+        stack.icrc = {c.declared_end, icrc_bytes};
       else
         stack.cut = true;
       c.end = std::min(c.end, c.declared_end);
@@ -113,7 +113,7 @@ Step decode_bth(Cursor& c) {
 void Lrh::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& lrh = frame.at(index);
   const HeaderInfo* next = frame.next(index);
-  lrh.fill("length", frame.octets_from(index) / 4);
+  lrh.fill("length", frame.bytes_from(index) / 4);
   lrh.fill("lnh", next == &info<Grh> ? 3 : next == &info<Bth> ? 2 : next == &info<Ipv6> ? 1 : 0);
 }
 
@@ -122,19 +122,19 @@ void Rwh::fill(FrameLayout& frame, std::size_t index) { announce_ethertype(frame
 void Grh::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& grh = frame.at(index);
   grh.fill("version", 6);
-  grh.fill("payload_length", frame.octets_after(index));
+  grh.fill("payload_length", frame.bytes_after(index));
   grh.fill("next_header", Grh::next_is_bth);
   grh.fill("hop_limit", 64);
 }
 
 void Bth::fill(FrameLayout& frame, std::size_t index) {
-  frame.at(index).fill("pad", frame.pad_octets);
+  frame.at(index).fill("pad", frame.pad_bytes);
   frame.at(index).fill("pkey", 0xffff);  // the default partition, full member. IBTA vol 1, 10.9.2
 }
 
 void Reth::fill(FrameLayout& frame, std::size_t index) {
   // A packet that holds its whole message says its length; of a longer one only its sender knows it.
-  frame.at(index).fill("length", frame.payload_octets);
+  frame.at(index).fill("length", frame.payload_bytes);
 }
 
 }  // namespace rdmawire

@@ -31,7 +31,7 @@ struct Lrh {
       field("lnh", 14, 2, "which header follows").of(lnh_names).alias("infiniband.lrh.lnh").computed(),
       field("dlid", 16, 16, "destination LID").alias("infiniband.lrh.dlid"),
       reserved("reserved2", 32, 5).alias("infiniband.lrh.reserved5"),
-      field("length", 37, 11, "in units of 4 octets, from the LRH's first to the ICRC's last")
+      field("length", 37, 11, "in units of 4 bytes, from the LRH's first to the ICRC's last")
           .alias("infiniband.lrh.pktlen")
           .computed(),
       field("slid", 48, 16, "source LID").alias("infiniband.lrh.slid"),
@@ -49,7 +49,7 @@ struct Grh {
       field("traffic_class.dscp", 4, 6, "differentiated services code point"),
       field("traffic_class.ecn", 10, 2, "explicit congestion notification").of(ecn_names),
       field("flow_label", 12, 20, "the sender's name for a flow").hex().alias("infiniband.grh.flowlabel"),
-      field("payload_length", 32, 16, "octets after this header, to the ICRC's last")
+      field("payload_length", 32, 16, "bytes after this header, to the ICRC's last")
           .alias("infiniband.grh.paylen")
           .computed(),
       field("next_header", 48, 8, "27: a BTH").of(ip_protocol_names).alias("infiniband.grh.nxthdr").computed(),
@@ -85,7 +85,7 @@ struct Bth {
       field("opcode", 0, 8, "operation, and position in its message").of(opcode_names).alias("infiniband.bth.opcode"),
       field("se", 8, 1, "solicited event: completing this message may wake the receiver").alias("infiniband.bth.se"),
       field("migreq", 9, 1, "path migration state: 1 migrated").alias("infiniband.bth.m"),
-      field("pad", 10, 2, "octets of padding after the payload").alias("infiniband.bth.padcnt").computed(),
+      field("pad", 10, 2, "bytes of padding after the payload").alias("infiniband.bth.padcnt").computed(),
       field("tver", 12, 4, "transport header version: 0").alias("infiniband.bth.tver"),
       field("pkey", 16, 16, "partition key").hex().alias("infiniband.bth.p_key"),
       field("pkey.full", 16, 1, "full member of the partition"),
@@ -139,7 +139,7 @@ struct Reth {
   static constexpr std::array fields{
       field("va", 0, 64, "remote virtual address").hex().alias("infiniband.reth.va"),
       field("rkey", 64, 32, "remote key").hex().alias("infiniband.reth.r_key"),
-      field("length", 96, 32, "octets of the whole message").alias("infiniband.reth.dmalen"),
+      field("length", 96, 32, "bytes of the whole message").alias("infiniband.reth.dmalen"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
@@ -242,7 +242,7 @@ struct Feth {
   };
 };
 
-/// What follows the BTH of a congestion notification packet: 16 reserved octets.
+/// What follows the BTH of a congestion notification packet: 16 reserved bytes.
 struct Cnp {
   static constexpr std::string_view name = "cnp", title = "CNP padding", section = "IBTA vol 1, A17.9.3";
   static constexpr std::size_t size = 16;
@@ -263,7 +263,7 @@ struct DcEth {
       field("src_qp", 8, 24, "the sender's queue pair, as observed").hex(),
       field("opaque", 32, 128, "not published").as(Display::bytes),
   };
-  /// RDETH's first octet is reserved, so zero in the specification's RD; DC has a kind there.
+  /// RDETH's first byte is reserved, so zero in the specification's RD; DC has a kind there.
   static constexpr bool recognises(const std::uint8_t* after_bth) { return (after_bth[0] & 0xfe) == 0x10; }
 };
 

@@ -26,7 +26,7 @@ TEST(OpcodeTable, LayoutsOfTheSpecification) {
   struct {
     std::uint8_t opcode;
     const char* name;
-    unsigned octets;
+    unsigned bytes;
   } rows[] = {{0x04, "RC SEND Only", 0},
               {0x0b, "RC RDMA WRITE Only with Immediate", 20},
               {0x12, "RC ATOMIC Acknowledge", 12},
@@ -46,7 +46,7 @@ TEST(OpcodeTable, LayoutsOfTheSpecification) {
   for (const auto& row : rows) {
     EXPECT_TRUE(opcode(row.opcode).known);
     EXPECT_EQ(opcode(row.opcode).name, row.name);
-    EXPECT_EQ(opcode(row.opcode).header_octets, row.octets) << row.name;
+    EXPECT_EQ(opcode(row.opcode).header_bytes, row.bytes) << row.name;
   }
   for (std::uint8_t reserved : {0x15, 0x18, 0x2c, 0x60, 0x80, 0x82, 0xb5, 0xff}) EXPECT_FALSE(opcode(reserved).known);
 }
@@ -70,7 +70,7 @@ TEST(OpcodeTable, EveryOpcodeEncodesAndDecodes) {
 }
 
 // An atomic whose AtomicETH does not fit before the ICRC: what lies between is kept.
-TEST(Frame, KeepsOctetsBetweenTheLastHeaderAndTheIcrc) {
+TEST(Frame, KeepsBytesBetweenTheLastHeaderAndTheIcrc) {
   const std::vector<std::uint8_t> packet = testing::from_hex(
       "00020000 00000000"           // LRH, whose length says nothing
       "13000000 00000000 00000000"  // BTH, RC CmpSwap

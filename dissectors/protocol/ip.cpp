@@ -50,10 +50,10 @@ Step fragment_payload(Cursor& c) {
 Step decode_extension(Cursor& c) {
   if (!c.need(info<Ipv6Extension>, Ipv6Extension::size)) return done;
   const View<Ipv6Extension> header(c.here());
-  const std::uint32_t octets = 8 + 8U * header.get<"length">();
-  if (!c.need(info<Ipv6Extension>, octets)) return done;
+  const std::uint32_t bytes = 8 + 8U * header.get<"length">();
+  if (!c.need(info<Ipv6Extension>, bytes)) return done;
   const std::uint8_t protocol = header.get<"next_header">();
-  if (!c.take(info<Ipv6Extension>, octets)) return done;
+  if (!c.take(info<Ipv6Extension>, bytes)) return done;
   return step_for_protocol(c, protocol);
 }
 
@@ -70,16 +70,16 @@ Step decode_fragment(Cursor& c) {
 Step decode_authentication(Cursor& c) {
   if (!c.need(info<Ipv6Authentication>, Ipv6Authentication::size)) return done;
   const View<Ipv6Authentication> header(c.here());
-  const std::uint32_t octets = 4 * (header.get<"length">() + 2U);
-  if (octets < Ipv6Authentication::size) {
+  const std::uint32_t bytes = 4 * (header.get<"length">() + 2U);
+  if (bytes < Ipv6Authentication::size) {
     c.malformed(info<Ipv6Authentication>, "the header length is shorter than the header", Ipv6Authentication::size,
-                octets);
+                bytes);
     c.payload();
     return done;
   }
-  if (!c.need(info<Ipv6Authentication>, octets)) return done;
+  if (!c.need(info<Ipv6Authentication>, bytes)) return done;
   const std::uint8_t protocol = header.get<"next_header">();
-  if (!c.take(info<Ipv6Authentication>, octets)) return done;
+  if (!c.take(info<Ipv6Authentication>, bytes)) return done;
   return step_for_protocol(c, protocol);
 }
 
@@ -93,7 +93,7 @@ void announce(FrameLayout& frame, std::size_t index, std::string_view field) {
       next == &info<Ipv6Extension> && (present == ip_protocol::hop_by_hop || present == ip_protocol::routing);
   if (next && !announced_already)
     header.fill(field, ip_protocol_of(next));
-  else if (!next && present == 0 && frame.octets_after(index) == 0)
+  else if (!next && present == 0 && frame.bytes_after(index) == 0)
     header.fill(field, ip_protocol::none);
 }
 
@@ -159,9 +159,9 @@ Step decode_raw_ip(Cursor& c) {
 }
 
 Parts Ipv4::parts(Bytes header) {
-  return parts_of_options(header, Ipv4::size, info<Ipv4OptionOctet>, info<Ipv4Option>,
-                          [](Parts& parts, std::uint8_t, std::uint32_t at, std::uint32_t octets) {
-                            parts.add(info<Ipv4Option>, at, octets);
+  return parts_of_options(header, Ipv4::size, info<Ipv4OptionByte>, info<Ipv4Option>,
+                          [](Parts& parts, std::uint8_t, std::uint32_t at, std::uint32_t bytes) {
+                            parts.add(info<Ipv4Option>, at, bytes);
                           });
 }
 
@@ -169,7 +169,7 @@ void Ipv4::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& ip = frame.at(index);
   ip.fill("version", 4);
   ip.fill("header_length", ip.bytes().size() / 4);
-  ip.fill("total_length", frame.octets_from(index));
+  ip.fill("total_length", frame.bytes_from(index));
   ip.fill("ttl", 64);
   announce(frame, index, "protocol");
   if (!ip.given("checksum")) {
@@ -182,7 +182,7 @@ void Ipv4::fill(FrameLayout& frame, std::size_t index) {
 void Ipv6::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& ip = frame.at(index);
   ip.fill("version", 6);
-  ip.fill("payload_length", frame.octets_after(index));
+  ip.fill("payload_length", frame.bytes_after(index));
   ip.fill("hop_limit", 64);
   announce(frame, index, "next_header");
 }

@@ -47,20 +47,20 @@ struct Ipv4 {
   static constexpr std::uint32_t unit = 4;
   static constexpr std::array fields{
       field("version", 0, 4, "4").alias("ip.version"),
-      field("header_length", 4, 4, "in units of 4 octets").computed(),
-      field("header_length.octets", 4, 4, "octets of this header").means(&octets_of_words).alias("ip.hdr_len"),
+      field("header_length", 4, 4, "in units of 4 bytes").computed(),
+      field("header_length.bytes", 4, 4, "bytes of this header").means(&bytes_of_words).alias("ip.hdr_len"),
       field("tos", 8, 8, "type of service").hex().alias("ip.dsfield"),
       field("tos.dscp", 8, 6, "differentiated services code point").in("RFC 2474, 3").alias("ip.dsfield.dscp"),
       field("tos.ecn", 14, 2, "explicit congestion notification")
           .of(ecn_names)
           .in("RFC 3168, 5")
           .alias("ip.dsfield.ecn"),
-      field("total_length", 16, 16, "octets from this header to the datagram's end").alias("ip.len").computed(),
+      field("total_length", 16, 16, "bytes from this header to the datagram's end").alias("ip.len").computed(),
       field("identification", 32, 16, "ties fragments together").hex().alias("ip.id"),
       reserved("reserved", 48, 1).alias("ip.flags.rb"),
       field("df", 49, 1, "do not fragment").alias("ip.flags.df"),
       field("mf", 50, 1, "more fragments follow").alias("ip.flags.mf"),
-      field("fragment_offset", 51, 13, "in units of 8 octets").alias("ip.frag_offset"),
+      field("fragment_offset", 51, 13, "in units of 8 bytes").alias("ip.frag_offset"),
       field("ttl", 64, 8, "hops left").alias("ip.ttl"),
       field("protocol", 72, 8, "what follows").of(ip_protocol_names).alias("ip.proto").computed(),
       field("checksum", 80, 16, "over this header").hex().alias("ip.checksum").computed(),
@@ -85,7 +85,7 @@ struct Ipv6 {
           .in("RFC 3168, 5")
           .alias("ipv6.tclass.ecn"),
       field("flow_label", 12, 20, "the sender's name for a flow").hex().alias("ipv6.flow"),
-      field("payload_length", 32, 16, "octets after this header").alias("ipv6.plen").computed(),
+      field("payload_length", 32, 16, "bytes after this header").alias("ipv6.plen").computed(),
       field("next_header", 48, 8, "what follows").of(ip_protocol_names).alias("ipv6.nxt").computed(),
       field("hop_limit", 56, 8, "hops left").alias("ipv6.hlim"),
       field("src", 64, 128, "source address").as(Display::ipv6).alias("ipv6.src").alias("ipv6.addr"),
@@ -94,7 +94,7 @@ struct Ipv6 {
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// Hop-by-hop, routing and destination options headers share their first two octets.
+/// Hop-by-hop, routing and destination options headers share their first two bytes.
 struct Ipv6Extension {
   static constexpr std::string_view name = "ipv6_ext", title = "IPv6 extension header", section = "RFC 8200, 4";
   static constexpr std::size_t size = 8;
@@ -103,7 +103,7 @@ struct Ipv6Extension {
   static constexpr std::uint32_t unit = 8;
   static constexpr std::array fields{
       field("next_header", 0, 8, "what follows").of(ip_protocol_names),
-      field("length", 8, 8, "in units of 8 octets beyond the first 8"),
+      field("length", 8, 8, "in units of 8 bytes beyond the first 8"),
       field("data", 16, 48, "options, or routing type, segments left and data").as(Display::bytes),
   };
   static void fill(FrameLayout& frame, std::size_t index);
@@ -115,7 +115,7 @@ struct Ipv6Fragment {
   static constexpr std::array fields{
       field("next_header", 0, 8, "what follows").of(ip_protocol_names).alias("ipv6.fraghdr.nxt"),
       reserved("reserved", 8, 8),
-      field("offset", 16, 13, "in units of 8 octets").alias("ipv6.fraghdr.offset"),
+      field("offset", 16, 13, "in units of 8 bytes").alias("ipv6.fraghdr.offset"),
       reserved("reserved2", 29, 2),
       field("more", 31, 1, "more fragments follow").alias("ipv6.fraghdr.more"),
       field("identification", 32, 32, "ties fragments together").hex().alias("ipv6.fraghdr.ident"),
@@ -131,7 +131,7 @@ struct Ipv6Authentication {
   static constexpr std::uint32_t unit = 4;
   static constexpr std::array fields{
       field("next_header", 0, 8, "what follows").of(ip_protocol_names).alias("ah.next_header"),
-      field("length", 8, 8, "in units of 4 octets, less 2").alias("ah.length"),
+      field("length", 8, 8, "in units of 4 bytes, less 2").alias("ah.length"),
       reserved("reserved", 16, 16),
       field("spi", 32, 32, "security parameters index").hex().alias("ah.spi"),
       field("sequence", 64, 32, "sequence number").alias("ah.sequence"),
@@ -145,20 +145,20 @@ inline constexpr Name ip_option_entries[] = {
 };
 inline constexpr Names ip_option_names{"IPv4 option", ip_option_entries, "IANA IP option numbers"};
 
-/// One IPv4 option of more than one octet.
+/// One IPv4 option of more than one byte.
 struct Ipv4Option {
   static constexpr std::string_view name = "ip_option", title = "IPv4 option", section = "RFC 791, 3.1";
   static constexpr std::size_t size = 2;
   static constexpr std::string_view tail = "data";
   static constexpr std::array fields{
       field("type", 0, 8, "kind of option").of(ip_option_names).alias("ip.opt.type"),
-      field("length", 8, 8, "octets of the option").alias("ip.opt.len"),
+      field("length", 8, 8, "bytes of the option").alias("ip.opt.len"),
   };
 };
 
 /// An IPv4 option that is its type alone: end of options, no operation.
-struct Ipv4OptionOctet {
-  static constexpr std::string_view name = "ip_option_octet", title = "IPv4 option of one octet",
+struct Ipv4OptionByte {
+  static constexpr std::string_view name = "ip_option_byte", title = "IPv4 option of one byte",
                                     section = "RFC 791, 3.1";
   static constexpr std::size_t size = 1;
   static constexpr std::array fields{

@@ -26,15 +26,15 @@ struct IpoibCm {
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
       field("ud_qp", 8, 24, "the sender's UD queue pair, part of its hardware address").hex(),
-      field("receive_mtu", 32, 32, "octets of the longest packet the sender takes, encapsulation header included"),
+      field("receive_mtu", 32, 32, "bytes of the longest packet the sender takes, encapsulation header included"),
   };
 };
 
-/// Multicast GIDs of IPoIB carry a signature in their third and fourth octet. RFC 4391, 4.
+/// Multicast GIDs of IPoIB carry a signature in their third and fourth byte. RFC 4391, 4.
 namespace ipoib_signature {
 inline constexpr std::uint16_t ipv4 = 0x401b, ipv6 = 0x601b;
 }
-/// Whether a GID (16 octets) is that of an IPoIB multicast group.
+/// Whether a GID (16 bytes) is that of an IPoIB multicast group.
 constexpr bool is_ipoib_group(const std::uint8_t* gid) {
   const std::uint64_t signature = load_be(gid + 2, 2);
   return gid[0] == 0xff && (gid[1] & 0xf0) == 0x10 &&

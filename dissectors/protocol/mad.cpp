@@ -38,16 +38,16 @@ Step decode_performance_management(Cursor& c, const HeaderInfo* attribute, const
   return decode_attribute(c, attribute);
 }
 
-// Additional information that claims more octets than the message has room for.
+// Additional information that claims more bytes than the message has room for.
 void check_info_length(Cursor& c, const HeaderInfo& header, std::uint32_t at) {
   const std::uint8_t* message = c.stack.bytes.data() + at;
-  const std::uint32_t octets = &header == &info<CmRej>       ? View<CmRej>(message).get<"info_length">()
+  const std::uint32_t bytes = &header == &info<CmRej>       ? View<CmRej>(message).get<"info_length">()
                                : &header == &info<CmApr>     ? View<CmApr>(message).get<"info_length">()
                                : &header == &info<CmSidrRep> ? View<CmSidrRep>(message).get<"info_length">()
                                                              : 0;
-  if (octets > CmRej::ari_octets)
+  if (bytes > CmRej::ari_bytes)
     c.stack.report(
-        {ParseError::Kind::malformed, &header, at, 0, 0, "the additional information's length exceeds its 72 octets"});
+        {ParseError::Kind::malformed, &header, at, 0, 0, "the additional information's length exceeds its 72 bytes"});
 }
 
 Step decode_communication_management(Cursor& c, const HeaderInfo* attribute, const View<Mad>&) {
@@ -63,11 +63,11 @@ Step decode_communication_management(Cursor& c, const HeaderInfo* attribute, con
   return rest_is_payload(c);
 }
 
-// What RMPP's header says of the octets behind it.
+// What RMPP's header says of the bytes behind it.
 struct RmppSegment {
   enum class Kind : std::uint8_t { none, alone, data, control } kind = Kind::none;
   std::uint32_t number = 1;                     // from 1
-  std::uint32_t octets = Rmpp::segment_octets;  // of data, the class's header among them
+  std::uint32_t bytes = Rmpp::segment_bytes;  // of data, the class's header among them
 };
 
 // Takes RMPP's header. Kind none: it cannot be gone on.
@@ -102,11 +102,11 @@ RmppSegment take_rmpp(Cursor& c) {
     report(ParseError::Kind::malformed, "segments are counted from 1");
   else if (first != (segment.number == 1))
     report(ParseError::Kind::malformed, "the segment number contradicts the first flag");
-  if (last && length > Rmpp::segment_octets)
+  if (last && length > Rmpp::segment_bytes)
     report(ParseError::Kind::malformed, "the last segment's payload length exceeds the segment");
   else if (last)
-    segment.octets = length;
-  else if (first && length != 0 && length <= Rmpp::segment_octets)
+    segment.bytes = length;
+  else if (first && length != 0 && length <= Rmpp::segment_bytes)
     report(ParseError::Kind::malformed, "the payload length fits one segment, but this is not the last");
   return segment;
 }
@@ -114,11 +114,11 @@ RmppSegment take_rmpp(Cursor& c) {
 // Records of a list, one after the other, as far as this segment holds them whole. A later segment begins inside a
 // record, except where records fill segments; then only putting the segments together would tell more.
 Step decode_records(Cursor& c, const HeaderInfo& record, const RmppSegment& segment, std::uint32_t stride) {
-  const std::uint64_t octets_before = (segment.number - 1ULL) * (Rmpp::segment_octets - Sa::size);
-  if (segment.number == 0 || segment.octets < Sa::size ||
-      (segment.number != 1 && (stride == 0 || octets_before % stride != 0)))
+  const std::uint64_t bytes_before = (segment.number - 1ULL) * (Rmpp::segment_bytes - Sa::size);
+  if (segment.number == 0 || segment.bytes < Sa::size ||
+      (segment.number != 1 && (stride == 0 || bytes_before % stride != 0)))
     return rest_is_payload(c);
-  const std::uint32_t end = c.at + segment.octets - static_cast<std::uint32_t>(Sa::size);
+  const std::uint32_t end = c.at + segment.bytes - static_cast<std::uint32_t>(Sa::size);
   if (stride != 0 && stride < record.size) {
     c.malformed(record, "the attribute offset is shorter than the record", record.size, stride);
     stride = 0;
@@ -140,7 +140,7 @@ Step decode_subnet_administration(Cursor& c, const HeaderInfo* attribute, const 
   const std::uint32_t sa_at = c.at;
   if (!take(c, info<Sa>)) return done;
   if (segment.kind == RmppSegment::Kind::alone) return decode_attribute(c, attribute);
-  if (segment.octets < Sa::size)
+  if (segment.bytes < Sa::size)
     c.stack.report({ParseError::Kind::malformed, &info<Rmpp>, rmpp_at, 0, 0,
                     "the payload length leaves no room for the class's header"});
   if (!attribute) return rest_is_payload(c);
@@ -254,7 +254,7 @@ Step decode_mad(Cursor& c) {
     c.stack.report({kind, &info<Mad>, mad_at, needed, had, what});
   };
   if (c.declared_end - mad_at != Mad::whole)
-    report(ParseError::Kind::malformed, "a management datagram has 256 octets", Mad::whole, c.declared_end - mad_at);
+    report(ParseError::Kind::malformed, "a management datagram has 256 bytes", Mad::whole, c.declared_end - mad_at);
   if (!take(c, info<Mad>)) return done;
   const View<Mad> mad(c.stack.bytes.data() + mad_at);
   const std::uint8_t mgmt_class = mad.get<"class">();
@@ -318,9 +318,9 @@ void Rmpp::fill(FrameLayout& frame, std::size_t index) {
   rmpp.fill("version", version);
   rmpp.fill("flags", active_first_last);
   rmpp.fill("data1", 1);
-  std::size_t octets = 0;
-  for (std::size_t i = index + 1; i < frame.layers.size(); ++i) octets += frame.at(i).bytes().size();
-  rmpp.fill("data2", octets);
+  std::size_t bytes = 0;
+  for (std::size_t i = index + 1; i < frame.layers.size(); ++i) bytes += frame.at(i).bytes().size();
+  rmpp.fill("data2", bytes);
 }
 
 void Sa::fill(FrameLayout& frame, std::size_t index) {

@@ -217,7 +217,7 @@ inline constexpr Name cc_attribute_entries[] = {
 inline constexpr Names cc_attribute_names{"congestion control attribute", cc_attribute_entries,
                                           "IBTA vol 1, annex A10.4.3"};
 
-/// The header that every management datagram begins with. A datagram has 256 octets.
+/// The header that every management datagram begins with. A datagram has 256 bytes.
 struct Mad {
   static constexpr std::string_view name = "mad", title = "Management Datagram", section = "IBTA vol 1, 13.4.3";
   static constexpr std::string_view kind = "class";
@@ -330,13 +330,13 @@ namespace rmpp_type {
 inline constexpr std::uint8_t data = 1, ack = 2, stop = 3, abort = 4;
 }
 
-/// Reliable Multi-Packet Transaction Protocol: data longer than one datagram, in segments of 220 octets.
+/// Reliable Multi-Packet Transaction Protocol: data longer than one datagram, in segments of 220 bytes.
 struct Rmpp {
   static constexpr std::string_view name = "rmpp", title = "Reliable Multi-Packet Transaction Protocol",
                                     section = "IBTA vol 1, 13.6.2.1";
   static constexpr std::size_t size = 12;
   static constexpr std::uint8_t version = 1;
-  static constexpr std::uint32_t segment_octets = 220;  ///< of one datagram, the class's own header among them
+  static constexpr std::uint32_t segment_bytes = 220;  ///< of one datagram, the class's own header among them
   static constexpr bool is_data(const std::uint8_t* h) { return h[1] == rmpp_type::data; }
   static constexpr bool is_ack(const std::uint8_t* h) { return h[1] == rmpp_type::ack; }
   static constexpr bool has_segment(const std::uint8_t* h) { return is_data(h) || is_ack(h); }
@@ -360,7 +360,7 @@ struct Rmpp {
           .alias("infiniband.rmpp.segmentnumber"),
       field("data2", 64, 32, "depends on the type").hex(),
       field("data2.payload_length", 64, 32,
-            "DATA: in the last segment its octets, in the first those of all; the class's header counts")
+            "DATA: in the last segment its bytes, in the first those of all; the class's header counts")
           .as(Display::decimal)
           .in("IBTA vol 1, 13.6.2.3")
           .when(&is_data)

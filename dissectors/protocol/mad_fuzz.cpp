@@ -1,5 +1,5 @@
-// Any octets as a management datagram: decoding ends, layers follow each other inside the packet, and what was decoded
-// encodes to the same octets. The first octet may put a well-formed beginning of a class before the rest.
+// Any bytes as a management datagram: decoding ends, layers follow each other inside the packet, and what was decoded
+// encodes to the same bytes. The first byte may put a well-formed beginning of a class before the rest.
 
 #include <algorithm>
 #include <array>

@@ -13,7 +13,7 @@ namespace {
 
 using namespace rdmawire::testing;
 
-// Of each class one datagram, its attribute filled with octets that count up.
+// Of each class one datagram, its attribute filled with bytes that count up.
 std::vector<std::vector<std::uint8_t>> one_of_each() {
   std::vector<std::vector<std::uint8_t>> all;
   const auto add = [&](std::string_view begin) {
@@ -118,7 +118,7 @@ TEST(Mad, OtherSizesAreFindings) {
   }
 }
 
-TEST(Mad, CutAtEveryOctetIsTruncatedNotMalformed) {
+TEST(Mad, CutAtEveryByteIsTruncatedNotMalformed) {
   for (const auto& bytes : one_of_each())
     for (std::size_t n = 0; n < bytes.size(); ++n) {
       // Behind raw InfiniBand's header, whose length says how long the packet was.
@@ -137,7 +137,7 @@ TEST(Mad, CutAtEveryOctetIsTruncatedNotMalformed) {
     }
 }
 
-TEST(Mad, CutByALengthAtEveryOctetIsMalformed) {
+TEST(Mad, CutByALengthAtEveryByteIsMalformed) {
   for (const auto& bytes : one_of_each())
     for (std::size_t n = datagram_at; n < bytes.size(); ++n) {
       const std::vector<std::uint8_t> packet(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n));
@@ -149,7 +149,7 @@ TEST(Mad, CutByALengthAtEveryOctetIsMalformed) {
     }
 }
 
-TEST(Mad, RandomOctets) {
+TEST(Mad, RandomBytes) {
   std::mt19937 random(7);
   const auto seeds = one_of_each();
   std::size_t deepest = 0;

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests of management datagrams only: datagrams from literal octets, decoded from the BTH on.
+/// For tests of management datagrams only: datagrams from literal bytes, decoded from the BTH on.
 
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
@@ -8,7 +8,7 @@
 
 namespace rdmawire::testing {
 
-/// Octets from hexadecimal digits, then zeros up to `size`.
+/// Bytes from hexadecimal digits, then zeros up to `size`.
 inline std::vector<std::uint8_t> padded(std::string_view hex, std::size_t size) {
   std::vector<std::uint8_t> bytes = from_hex(hex);
   bytes.resize(std::max(bytes.size(), size), 0);

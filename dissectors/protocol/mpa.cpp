@@ -9,7 +9,7 @@ namespace rdmawire {
 
 std::uint32_t mpa::mulpdu(std::uint32_t emss, bool markers) {
   const std::uint32_t overhead =
-      6 + emss % 4 + (markers ? marker_octets * ((emss + marker_interval - 1) / marker_interval) : 0);
+      6 + emss % 4 + (markers ? marker_bytes * ((emss + marker_interval - 1) / marker_interval) : 0);
   return std::max(128U, emss > overhead ? emss - overhead : 0);
 }
 
@@ -41,9 +41,9 @@ void decode_fpdu(HeaderStack& stack, Bytes bytes, std::uint32_t wire_length) {
   Cursor c{stack, options, 0, captured, stack.wire_length};
   if (!c.need(info<Fpdu>, Fpdu::size)) return;
   const std::uint32_t length = View<Fpdu>(c.here()).get<"ulpdu_length">();
-  const std::uint32_t pad = mpa::pad_octets(length), ulpdu_end = Fpdu::size + length, crc_at = ulpdu_end + pad;
-  if (c.limit(info<Fpdu>, 0, crc_at + mpa::crc_octets)) {
-    if (crc_at + mpa::crc_octets <= captured) stack.mpa_crc = {crc_at, mpa::crc_octets};
+  const std::uint32_t pad = mpa::pad_bytes(length), ulpdu_end = Fpdu::size + length, crc_at = ulpdu_end + pad;
+  if (c.limit(info<Fpdu>, 0, crc_at + mpa::crc_bytes)) {
+    if (crc_at + mpa::crc_bytes <= captured) stack.mpa_crc = {crc_at, mpa::crc_bytes};
     if (crc_at <= captured && pad) stack.pad = {ulpdu_end, pad};
     stack.cut |= c.end < c.declared_end;
     c.limit(info<Fpdu>, 0, ulpdu_end);
@@ -61,28 +61,28 @@ CrcCheck check_mpa_crc(const HeaderStack& stack) {
   return {value == computed ? CrcCheck::Status::good : CrcCheck::Status::bad, value, computed};
 }
 
-std::uint64_t MarkerGrid::span(std::uint64_t position, std::uint64_t octets) {
-  if (octets == 0) return 0;
-  // Before the octet that is the n-th of the interval's 508 there stand whole intervals and the marker itself.
-  constexpr std::uint64_t room = mpa::marker_interval - mpa::marker_octets;
+std::uint64_t MarkerGrid::span(std::uint64_t position, std::uint64_t bytes) {
+  if (bytes == 0) return 0;
+  // Before the byte that is the n-th of the interval's 508 there stand whole intervals and the marker itself.
+  constexpr std::uint64_t room = mpa::marker_interval - mpa::marker_bytes;
   const std::uint64_t in_interval = position & (mpa::marker_interval - 1);
-  const std::uint64_t before = in_interval < mpa::marker_octets ? 0 : in_interval - mpa::marker_octets;
-  const std::uint64_t last = before + octets - 1;
-  return (last / room) * mpa::marker_interval + mpa::marker_octets + last % room + 1 - in_interval;
+  const std::uint64_t before = in_interval < mpa::marker_bytes ? 0 : in_interval - mpa::marker_bytes;
+  const std::uint64_t last = before + bytes - 1;
+  return (last / room) * mpa::marker_interval + mpa::marker_bytes + last % room + 1 - in_interval;
 }
 
 std::size_t remove_markers(Bytes bytes, std::uint64_t position, std::uint8_t* out) {
   std::size_t at = 0, left = 0;
   while (at < bytes.size()) {
     const std::uint64_t in_interval = (position + at) & (mpa::marker_interval - 1);
-    if (in_interval < mpa::marker_octets) {
-      at += std::min<std::size_t>(mpa::marker_octets - in_interval, bytes.size() - at);
+    if (in_interval < mpa::marker_bytes) {
+      at += std::min<std::size_t>(mpa::marker_bytes - in_interval, bytes.size() - at);
       continue;
     }
-    const std::size_t octets = std::min<std::size_t>(mpa::marker_interval - in_interval, bytes.size() - at);
-    std::memmove(out + left, bytes.data() + at, octets);
-    left += octets;
-    at += octets;
+    const std::size_t bytes = std::min<std::size_t>(mpa::marker_interval - in_interval, bytes.size() - at);
+    std::memmove(out + left, bytes.data() + at, bytes);
+    left += bytes;
+    at += bytes;
   }
   return left;
 }
@@ -90,27 +90,27 @@ std::size_t remove_markers(Bytes bytes, std::uint64_t position, std::uint8_t* ou
 void MpaSender::append(std::vector<std::uint8_t>& stream, Bytes covered, Check check, std::uint32_t value) {
   const std::size_t from = stream.size();
   const bool marker_first = modes_.markers && MarkerGrid::to_next(position_) == 0;
-  const std::uint64_t fpdu_at = position_ + (marker_first ? mpa::marker_octets : 0);
+  const std::uint64_t fpdu_at = position_ + (marker_first ? mpa::marker_bytes : 0);
   auto marker = [&] {
     if (!modes_.markers || MarkerGrid::to_next(position_) != 0) return;
     const std::uint64_t back = position_ < fpdu_at ? 0 : position_ - fpdu_at;
     stream.insert(stream.end(), {0, 0, static_cast<std::uint8_t>(back >> 8), static_cast<std::uint8_t>(back)});
-    position_ += mpa::marker_octets;
+    position_ += mpa::marker_bytes;
   };
-  auto put = [&](Bytes octets) {
-    while (!octets.empty()) {
+  auto put = [&](Bytes bytes) {
+    while (!bytes.empty()) {
       marker();
-      const std::size_t room = modes_.markers ? MarkerGrid::to_next(position_) : octets.size();
-      const Bytes piece = octets.first(std::min(octets.size(), room));
+      const std::size_t room = modes_.markers ? MarkerGrid::to_next(position_) : bytes.size();
+      const Bytes piece = bytes.first(std::min(bytes.size(), room));
       stream.insert(stream.end(), piece.begin(), piece.end());
       position_ += piece.size();
-      octets = octets.subspan(piece.size());
+      bytes = bytes.subspan(piece.size());
     }
   };
   put(covered);
   if (check == Check::none) return;
   marker();  // one that falls between pad and CRC is covered too. RFC 5044, 4.4
-  std::array<std::uint8_t, mpa::crc_octets> field;
+  std::array<std::uint8_t, mpa::crc_bytes> field;
   store_be(field.data(), 4, check == Check::computed ? compute_mpa_crc(Bytes(stream).subspan(from)) : value);
   put(field);
 }
@@ -118,7 +118,7 @@ void MpaSender::append(std::vector<std::uint8_t>& stream, Bytes covered, Check c
 bool MpaSender::send(std::vector<std::uint8_t>& stream, Bytes ulpdu) {
   if (ulpdu.size() > 0xffff) return false;
   const auto length = static_cast<std::uint32_t>(ulpdu.size());
-  std::vector<std::uint8_t> covered(Fpdu::size + length + mpa::pad_octets(length));
+  std::vector<std::uint8_t> covered(Fpdu::size + length + mpa::pad_bytes(length));
   store_be(covered.data(), 2, length);
   std::copy(ulpdu.begin(), ulpdu.end(), covered.begin() + Fpdu::size);
   append(stream, covered, modes_.crc ? Check::computed : Check::given, 0);
@@ -160,7 +160,7 @@ void MpaFrame::fill(FrameLayout& frame, std::size_t index) {
 void Fpdu::fill(FrameLayout& frame, std::size_t index) {
   const std::size_t last = frame.layers.size() - 1;
   const auto headers_end = frame.offsets[last] + static_cast<std::uint32_t>(frame.layers[last].bytes().size());
-  frame.at(index).fill("ulpdu_length", headers_end - frame.offsets[index] - Fpdu::size + frame.payload_octets);
+  frame.at(index).fill("ulpdu_length", headers_end - frame.offsets[index] - Fpdu::size + frame.payload_bytes);
 }
 
 }  // namespace rdmawire

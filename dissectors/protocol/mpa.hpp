@@ -12,18 +12,18 @@ namespace rdmawire {
 namespace mpa {
 inline constexpr std::string_view request_key = "MPA ID Req Frame", reply_key = "MPA ID Rep Frame";
 inline constexpr std::uint32_t max_private_data = 512;  ///< RFC 5044, 7.1.1
-inline constexpr std::uint32_t marker_interval = 512;   ///< from marker to marker, in octets of the stream. 4.3
-inline constexpr std::uint32_t marker_octets = 4;
-inline constexpr std::uint32_t crc_octets = 4;
+inline constexpr std::uint32_t marker_interval = 512;   ///< from marker to marker, in bytes of the stream. 4.3
+inline constexpr std::uint32_t marker_bytes = 4;
+inline constexpr std::uint32_t crc_bytes = 4;
 inline constexpr std::uint16_t no_negotiation = 0x3fff;  ///< IRD or ORD: left to the ULP. RFC 6581, 9.1
 
-/// Octets of padding that bring an FPDU with that ULPDU length to a multiple of four. RFC 5044, 4.1.
-constexpr std::uint32_t pad_octets(std::uint32_t ulpdu_length) { return -(ulpdu_length + 2U) & 3U; }
-/// Octets of a whole FPDU, markers not counted.
-constexpr std::uint32_t fpdu_octets(std::uint32_t ulpdu_length) {
-  return 2 + ulpdu_length + pad_octets(ulpdu_length) + crc_octets;
+/// Bytes of padding that bring an FPDU with that ULPDU length to a multiple of four. RFC 5044, 4.1.
+constexpr std::uint32_t pad_bytes(std::uint32_t ulpdu_length) { return -(ulpdu_length + 2U) & 3U; }
+/// Bytes of a whole FPDU, markers not counted.
+constexpr std::uint32_t fpdu_bytes(std::uint32_t ulpdu_length) {
+  return 2 + ulpdu_length + pad_bytes(ulpdu_length) + crc_bytes;
 }
-/// The largest ULPDU that fits an empty TCP segment of `emss` octets; at least 128. RFC 5044, 4.5.
+/// The largest ULPDU that fits an empty TCP segment of `emss` bytes; at least 128. RFC 5044, 4.5.
 std::uint32_t mulpdu(std::uint32_t emss, bool markers);
 }  // namespace mpa
 
@@ -45,7 +45,7 @@ struct MpaFrame {
           .in("RFC 6581, 6"),
       reserved("reserved", 132, 4),
       field("revision", 136, 8, "1, or 2 for enhanced connection establishment").alias("iwarp_mpa.rev"),
-      field("private_data_length", 144, 16, "octets of private data; at most 512")
+      field("private_data_length", 144, 16, "bytes of private data; at most 512")
           .alias("iwarp_mpa.pdlength")
           .computed(),
   };
@@ -55,18 +55,18 @@ struct MpaFrame {
   static bool is_reply(const std::uint8_t* key) { return std::memcmp(key, mpa::reply_key.data(), 16) == 0; }
 };
 
-/// Enhanced RDMA Connection Establishment Data: the first octets of the private data when the frame's S bit is set.
+/// Enhanced RDMA Connection Establishment Data: the first bytes of the private data when the frame's S bit is set.
 struct MpaEnhanced {
   static constexpr std::string_view name = "mpa_enhanced", title = "MPA enhanced connection establishment data",
                                     section = "RFC 6581, 9";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("peer_to_peer", 0, 1, "A: peer-to-peer connection model").in("RFC 6581, 9.2"),
-      field("rtr_send", 1, 1, "B: a Send of no octets can be the ready-to-receive indication").in("RFC 6581, 9.2"),
+      field("rtr_send", 1, 1, "B: a Send of no bytes can be the ready-to-receive indication").in("RFC 6581, 9.2"),
       field("ird", 2, 14, "inbound RDMA Read queue depth; 16383: not negotiated here").in("RFC 6581, 9.1"),
-      field("rtr_write", 16, 1, "C: an RDMA Write of no octets can be the ready-to-receive indication")
+      field("rtr_write", 16, 1, "C: an RDMA Write of no bytes can be the ready-to-receive indication")
           .in("RFC 6581, 9.2"),
-      field("rtr_read", 17, 1, "D: an RDMA Read of no octets can be the ready-to-receive indication")
+      field("rtr_read", 17, 1, "D: an RDMA Read of no bytes can be the ready-to-receive indication")
           .in("RFC 6581, 9.2"),
       field("ord", 18, 14, "outbound RDMA Read queue depth; 16383: not negotiated here").in("RFC 6581, 9.1"),
   };
@@ -77,21 +77,21 @@ struct Fpdu {
   static constexpr std::string_view name = "fpdu", title = "MPA FPDU", section = "RFC 5044, 4.1";
   static constexpr std::size_t size = 2;
   static constexpr std::array fields{
-      field("ulpdu_length", 0, 16, "octets of the DDP segment; header, pad, CRC and markers do not count")
+      field("ulpdu_length", 0, 16, "bytes of the DDP segment; header, pad, CRC and markers do not count")
           .alias("iwarp_mpa.ulpdulength")
           .computed(),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };
 
-/// At every 512th octet of a stream whose receiver requires markers.
+/// At every 512th byte of a stream whose receiver requires markers.
 struct Marker {
   static constexpr std::string_view name = "mpa_marker", title = "MPA marker", section = "RFC 5044, 4.2";
   static constexpr std::size_t size = 4;
   static constexpr std::array fields{
       field("reserved", 0, 16, "sent as zero").as(Display::reserved).alias("iwarp_mpa.marker_res"),
       field("fpduptr", 16, 16,
-            "octets of the stream back to the FPDU's beginning; 0: the FPDU begins behind the marker")
+            "bytes of the stream back to the FPDU's beginning; 0: the FPDU begins behind the marker")
           .alias("iwarp_mpa.marker_fpduptr"),
   };
 };
@@ -104,40 +104,40 @@ inline void decode_mpa_frame(HeaderStack& stack, Bytes bytes) {
 }
 
 /// Decodes one FPDU without its markers: length, DDP segment with the RDMAP message in it, pad, CRC (stack.pad and
-/// stack.mpa_crc). Octets behind the FPDU stay unread.
+/// stack.mpa_crc). Bytes behind the FPDU stay unread.
 void decode_fpdu(HeaderStack& stack, Bytes bytes, std::uint32_t wire_length);
 inline void decode_fpdu(HeaderStack& stack, Bytes bytes) {
   decode_fpdu(stack, bytes, static_cast<std::uint32_t>(bytes.size()));
 }
 
-/// Judges the CRC of an FPDU that had no markers. RFC 5044, 4.4. The value is read as the octets stand, first octet
+/// Judges the CRC of an FPDU that had no markers. RFC 5044, 4.4. The value is read as the bytes stand, first byte
 /// highest, as the figures of the RFC write it.
 CrcCheck check_mpa_crc(const HeaderStack& stack);
 
-/// CRC of an FPDU's octets from its beginning (with the marker before it, if there is one) to the pad's end, markers
+/// CRC of an FPDU's bytes from its beginning (with the marker before it, if there is one) to the pad's end, markers
 /// included, in the order of the wire. RFC 5044, 4.4.
 inline std::uint32_t compute_mpa_crc(Bytes covered) { return __builtin_bswap32(crc32c(covered)); }
 
-/// Where in a stream with markers an octet stands: `position` counts from the first octet of the Full Operation Phase,
+/// Where in a stream with markers a byte stands: `position` counts from the first byte of the Full Operation Phase,
 /// which is a marker's.
 class MarkerGrid {
  public:
-  /// Octets from `position` to the next octet that begins a marker; 0 when one begins there. Requires that `position`
+  /// Bytes from `position` to the next byte that begins a marker; 0 when one begins there. Requires that `position`
   /// is not inside a marker.
   static constexpr std::uint32_t to_next(std::uint64_t position) {
     return static_cast<std::uint32_t>(-position & (mpa::marker_interval - 1));
   }
-  /// Whether the octet at `position` belongs to a marker.
+  /// Whether the byte at `position` belongs to a marker.
   static constexpr bool inside(std::uint64_t position) {
-    return (position & (mpa::marker_interval - 1)) < mpa::marker_octets;
+    return (position & (mpa::marker_interval - 1)) < mpa::marker_bytes;
   }
-  /// Octets of the stream that `octets` of FPDU need from `position` on, markers included. A marker that would stand
-  /// behind the last octet does not count; one that stands before the first does.
-  static std::uint64_t span(std::uint64_t position, std::uint64_t octets);
+  /// Bytes of the stream that `bytes` of FPDU need from `position` on, markers included. A marker that would stand
+  /// behind the last byte does not count; one that stands before the first does.
+  static std::uint64_t span(std::uint64_t position, std::uint64_t bytes);
 };
 
-/// Takes the markers out of a piece of a stream that begins at `position`. `out` holds at least bytes.size() octets
-/// and may begin at bytes.data(). Gives the number of octets left.
+/// Takes the markers out of a piece of a stream that begins at `position`. `out` holds at least bytes.size() bytes
+/// and may begin at bytes.data(). Gives the number of bytes left.
 std::size_t remove_markers(Bytes bytes, std::uint64_t position, std::uint8_t* out);
 
 struct Frame;
@@ -152,7 +152,7 @@ class MpaSender {
   };
   explicit MpaSender(Modes modes, std::uint64_t position = 0) : modes_(modes), position_(position) {}
 
-  /// Appends one FPDU that carries `ulpdu` (at most 65535 octets; false and nothing appended when longer).
+  /// Appends one FPDU that carries `ulpdu` (at most 65535 bytes; false and nothing appended when longer).
   bool send(std::vector<std::uint8_t>& stream, Bytes ulpdu);
   /// Appends `fpdu`, a frame that begins with an Fpdu layer, keeping what it gives (length, pad, CRC).
   void send(std::vector<std::uint8_t>& stream, const Frame& fpdu);

@@ -22,23 +22,23 @@ std::vector<const HeaderInfo*> headers(const HeaderStack& stack) {
   return out;
 }
 
-Frame send_frame(std::uint32_t msn, std::size_t octets) {
+Frame send_frame(std::uint32_t msn, std::size_t bytes) {
   Frame frame = Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>().set<"msn">(msn);
-  frame.payload.assign(octets, 0);
+  frame.payload.assign(bytes, 0);
   return frame;
 }
 
 // RFC 5044, figure 5: the first FPDU of a stream with markers.
 const auto figure5 =
     from_hex("00000000 002a 4143 00000000 00000000 00000001 00000000" + std::string(48, '0') + "52239983");
-// RFC 5044, figure 6: an FPDU that begins at octet 0x1ec of the stream, with a marker in it.
+// RFC 5044, figure 6: an FPDU that begins at byte 0x1ec of the stream, with a marker in it.
 const auto figure6 =
     from_hex("002a 4143 00000000 00000000 00000002 00000000 00000014" + std::string(48, '0') + "84925898");
 
-// 52 23 99 83 and 84 92 58 98, over all octets before them, markers too.
+// 52 23 99 83 and 84 92 58 98, over all bytes before them, markers too.
 TEST(MpaCrc, SpecificationsSampleFpdus) {
   for (const auto& [fpdu, expected] : {std::pair(figure5, 0x52239983U), std::pair(figure6, 0x84925898U)})
-    EXPECT_EQ(compute_mpa_crc(Bytes(fpdu).first(fpdu.size() - mpa::crc_octets)), expected);
+    EXPECT_EQ(compute_mpa_crc(Bytes(fpdu).first(fpdu.size() - mpa::crc_bytes)), expected);
 }
 
 TEST(MpaSender, WritesFigure5) {
@@ -76,7 +76,7 @@ TEST(DecodeFpdu, ReadsFigure5BehindItsMarker) {
 }
 
 TEST(DecodeFpdu, ReadsAReadRequestOfLinuxSiw) {
-  // Of siw-read: the ULPDU's 46 octets need no pad, and CRCs are not in use.
+  // Of siw-read: the ULPDU's 46 bytes need no pad, and CRCs are not in use.
   const auto bytes = from_hex(
       "002e 4141 00000000 00000001 00000001 00000000 d7932900 0000558edd94a000 00004000 a9982400 000055a89b407000"
       "00000000");
@@ -98,7 +98,7 @@ TEST(DecodeFpdu, ReadsAReadRequestOfLinuxSiw) {
   EXPECT_EQ(Frame::of(stack).encode(), bytes);
 }
 
-TEST(DecodeFpdu, CutAtEveryOctetIsNeverMalformed) {
+TEST(DecodeFpdu, CutAtEveryByteIsNeverMalformed) {
   const auto bytes = Bytes(figure5).subspan(4);
   for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
     HeaderStack stack;
@@ -148,7 +148,7 @@ TEST(DecodeUlpdu, WhatContradictsTheOpcodeTableIsFound) {
   EXPECT_EQ(kind_of("4141" + std::string(untagged)), "malformed");  // a Read Request without its header
   EXPECT_EQ(kind_of("4148" + std::string(untagged) + "0001020304050607"), "fine");
   EXPECT_EQ(stack.get<RdmapImmediateData>()->get<"data">(), 0x0001020304050607U);
-  EXPECT_EQ(kind_of("4148" + std::string(untagged) + "000102030405060708"), "malformed");  // an octet too many
+  EXPECT_EQ(kind_of("4148" + std::string(untagged) + "000102030405060708"), "malformed");  // a byte too many
 }
 
 TEST(DecodeUlpdu, ALaterSegmentHasNoRdmapHeader) {
@@ -315,10 +315,10 @@ TEST(Mpa, MarkersInAndOutAgain) {
       for (auto& b : ulpdu) b = static_cast<std::uint8_t>(random());
       const std::uint64_t before = sender.position();
       ASSERT_TRUE(sender.send(stream, ulpdu));
-      const std::uint32_t octets = mpa::fpdu_octets(static_cast<std::uint32_t>(ulpdu.size()));
-      ASSERT_EQ(sender.position() - before, MarkerGrid::span(before, octets));
+      const std::uint32_t bytes = mpa::fpdu_bytes(static_cast<std::uint32_t>(ulpdu.size()));
+      ASSERT_EQ(sender.position() - before, MarkerGrid::span(before, bytes));
       const std::size_t at = plain.size();
-      plain.resize(at + octets - 4);
+      plain.resize(at + bytes - 4);
       store_be(plain.data() + at, 2, ulpdu.size());
       std::copy(ulpdu.begin(), ulpdu.end(), plain.begin() + static_cast<std::ptrdiff_t>(at) + 2);
       const Bytes crc = Bytes(stream).last(4);
@@ -400,7 +400,7 @@ TEST(SegmentDdp, AnUntaggedMessageKeepsItsMsn) {
 
 TEST(SegmentDdp, Edges) {
   Frame send = Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>();
-  EXPECT_EQ(segment_ddp(send, 18).size(), 1U);  // no octets: one segment all the same
+  EXPECT_EQ(segment_ddp(send, 18).size(), 1U);  // no bytes: one segment all the same
   send.payload.resize(1);
   EXPECT_TRUE(segment_ddp(send, 18).empty());
   EXPECT_EQ(segment_ddp(send, 19).size(), 1U);

@@ -2,7 +2,7 @@
 /// NVMe over Fabrics, RDMA transport: capsules, and the private data of the connections that carry them. All numbers
 /// are little endian. NVM Express Base Specification 2.0; NVMe over RDMA Transport Specification 1.0.
 ///
-/// A command capsule is a submission queue entry of 64 octets, read as two headers of 40 and 24 octets: what all
+/// A command capsule is a submission queue entry of 64 bytes, read as two headers of 40 and 24 bytes: what all
 /// commands share, to the SGL descriptor, and what the command's opcode gives a meaning to (dwords 10 to 15).
 
 #include "dissectors/protocol/header.hpp"
@@ -11,7 +11,7 @@ namespace rdmawire {
 
 namespace nvme {
 inline constexpr std::uint8_t fabrics_opcode = 0x7f;
-inline constexpr std::uint32_t command_octets = 64;
+inline constexpr std::uint32_t command_bytes = 64;
 inline constexpr std::uint8_t keyed_data_block = 4;  ///< SGL descriptor type
 
 namespace fabrics_type {
@@ -112,14 +112,14 @@ inline constexpr Names nvme_sgl_subtype_names{"NVMe SGL descriptor subtype", nvm
 namespace detail {
 constexpr bool nvme_sgl_is_keyed(const std::uint8_t* h) { return h[39] >> 4 == nvme::keyed_data_block; }
 constexpr bool nvme_sgl_is_plain(const std::uint8_t* h) { return !nvme_sgl_is_keyed(h); }
-// Connect and the two of Authentication; in the others the descriptor's octets are reserved.
+// Connect and the two of Authentication; in the others the descriptor's bytes are reserved.
 constexpr bool nvme_fabrics_has_data(const std::uint8_t* h) {
   return h[4] == nvme::fabrics_type::connect || h[4] == nvme::fabrics_type::authentication_send ||
          h[4] == nvme::fabrics_type::authentication_receive;
 }
 }  // namespace detail
 
-/// Octets 0 to 39 of an admin command.
+/// Bytes 0 to 39 of an admin command.
 struct NvmeAdmin {
   static constexpr std::string_view name = "nvme_admin", title = "NVMe admin command", section = "NVMe Base 2.0, 3.3.3";
   static constexpr std::size_t size = 40;
@@ -135,19 +135,19 @@ struct NvmeAdmin {
       field("dword3", 96, 32, "meaning depends on the command").le().hex(),
       field("metadata_pointer", 128, 64, "reserved in Fabrics").le().hex().alias("nvme.cmd.mptr"),
       field("sgl1", 192, 128, "where the command's data is").as(Display::bytes).in("NVMe Base 2.0, 4.1.2"),
-      field("sgl1.address", 192, 64, "host address; as an offset: octets into the capsule's data")
+      field("sgl1.address", 192, 64, "host address; as an offset: bytes into the capsule's data")
           .le()
           .hex()
           .alias("nvme.cmd.sgl1.addr"),
-      field("sgl1.length", 256, 32, "octets of data").le().when(&detail::nvme_sgl_is_plain),
-      field("sgl1.keyed_length", 256, 24, "octets of data").le().when(&detail::nvme_sgl_is_keyed),
+      field("sgl1.length", 256, 32, "bytes of data").le().when(&detail::nvme_sgl_is_plain),
+      field("sgl1.keyed_length", 256, 24, "bytes of data").le().when(&detail::nvme_sgl_is_keyed),
       field("sgl1.key", 280, 32, "remote key").le().hex().when(&detail::nvme_sgl_is_keyed).alias("nvme.cmd.sgl1.key"),
       field("sgl1.type", 312, 4, "kind of descriptor").of(nvme_sgl_type_names).alias("nvme.cmd.sgl.type"),
       field("sgl1.subtype", 316, 4, "kind of address").of(nvme_sgl_subtype_names).alias("nvme.cmd.sgl.subtype"),
   };
 };
 
-/// Octets 0 to 39 of an I/O command: those of an admin command with other opcodes.
+/// Bytes 0 to 39 of an I/O command: those of an admin command with other opcodes.
 struct NvmeIo {
   static constexpr std::string_view name = "nvme_io", title = "NVMe I/O command", section = "NVMe Base 2.0, 3.3.3";
   static constexpr std::size_t size = NvmeAdmin::size;
@@ -158,7 +158,7 @@ struct NvmeIo {
   }();
 };
 
-/// Octets 0 to 39 of a Fabrics command.
+/// Bytes 0 to 39 of a Fabrics command.
 struct NvmeFabrics {
   static constexpr std::string_view name = "nvme_fabrics", title = "NVMe Fabrics command", section = "NVMe Base 2.0, 6";
   static constexpr std::size_t size = 40;
@@ -172,15 +172,15 @@ struct NvmeFabrics {
       field("sgl1", 192, 128, "where the command's data is; reserved when it has none")
           .as(Display::bytes)
           .in("NVMe Base 2.0, 4.1.2"),
-      field("sgl1.address", 192, 64, "host address; as an offset: octets into the capsule's data")
+      field("sgl1.address", 192, 64, "host address; as an offset: bytes into the capsule's data")
           .le()
           .hex()
           .when(&detail::nvme_fabrics_has_data)
           .alias("nvme.cmd.sgl1.addr"),
-      field("sgl1.length", 256, 32, "octets of data").le().when([](const std::uint8_t* h) {
+      field("sgl1.length", 256, 32, "bytes of data").le().when([](const std::uint8_t* h) {
         return detail::nvme_fabrics_has_data(h) && detail::nvme_sgl_is_plain(h);
       }),
-      field("sgl1.keyed_length", 256, 24, "octets of data").le().when([](const std::uint8_t* h) {
+      field("sgl1.keyed_length", 256, 24, "bytes of data").le().when([](const std::uint8_t* h) {
         return detail::nvme_fabrics_has_data(h) && detail::nvme_sgl_is_keyed(h);
       }),
       field("sgl1.key", 280, 32, "remote key")
@@ -242,7 +242,7 @@ struct NvmeRange {
   };
 };
 
-/// Octets 40 to 63 of Connect.
+/// Bytes 40 to 63 of Connect.
 struct NvmeConnect {
   static constexpr std::string_view name = "nvme_connect", title = "NVMe Connect", section = "NVMe Base 2.0, 6.3";
   static constexpr std::size_t size = 24;
@@ -292,14 +292,14 @@ inline constexpr Name nvme_property_entries[] = {
 };
 inline constexpr Names nvme_property_names{"NVMe property", nvme_property_entries, "NVMe Base 2.0, 3.1.3"};
 
-/// Octets 40 to 63 of Property Set.
+/// Bytes 40 to 63 of Property Set.
 struct NvmePropertySet {
   static constexpr std::string_view name = "nvme_property_set", title = "NVMe Property Set",
                                     section = "NVMe Base 2.0, 6.6";
   static constexpr std::size_t size = 24;
   static constexpr std::array fields{
       field("attributes", 0, 8, "size of the property").hex(),
-      field("attributes.size", 5, 3, "0: 4 octets, 1: 8 octets").alias("nvme.fabrics.cmd.prop_get_set.attrib.size"),
+      field("attributes.size", 5, 3, "0: 4 bytes, 1: 8 bytes").alias("nvme.fabrics.cmd.prop_get_set.attrib.size"),
       reserved("reserved", 8, 24),
       field("offset", 32, 32, "which property")
           .le()
@@ -311,14 +311,14 @@ struct NvmePropertySet {
   };
 };
 
-/// Octets 40 to 63 of Property Get.
+/// Bytes 40 to 63 of Property Get.
 struct NvmePropertyGet {
   static constexpr std::string_view name = "nvme_property_get", title = "NVMe Property Get",
                                     section = "NVMe Base 2.0, 6.5";
   static constexpr std::size_t size = 24;
   static constexpr std::array fields{
       field("attributes", 0, 8, "size of the property").hex(),
-      field("attributes.size", 5, 3, "0: 4 octets, 1: 8 octets").alias("nvme.fabrics.cmd.prop_get_set.attrib.size"),
+      field("attributes.size", 5, 3, "0: 4 bytes, 1: 8 bytes").alias("nvme.fabrics.cmd.prop_get_set.attrib.size"),
       reserved("reserved", 8, 24),
       field("offset", 32, 32, "which property")
           .le()
@@ -329,7 +329,7 @@ struct NvmePropertyGet {
   };
 };
 
-/// Octets 40 to 63 of Disconnect.
+/// Bytes 40 to 63 of Disconnect.
 struct NvmeDisconnect {
   static constexpr std::string_view name = "nvme_disconnect", title = "NVMe Disconnect", section = "NVMe Base 2.0, 6.4";
   static constexpr std::size_t size = 24;
@@ -339,19 +339,19 @@ struct NvmeDisconnect {
   };
 };
 
-/// Octets 40 to 63 of Authentication Send and Authentication Receive.
+/// Bytes 40 to 63 of Authentication Send and Authentication Receive.
 struct NvmeAuthentication {
   static constexpr std::string_view name = "nvme_authentication", title = "NVMe Authentication Send or Receive",
                                     section = "NVMe Base 2.0, 6.1 and 6.2";
   static constexpr std::size_t size = 24;
   static constexpr std::array fields{
       reserved("reserved", 0, 8),
-      field("spsp0", 8, 8, "first octet of what is specific to the security protocol")
+      field("spsp0", 8, 8, "first byte of what is specific to the security protocol")
           .hex()
           .alias("nvme.fabrics.cmd.auth.spsp0"),
-      field("spsp1", 16, 8, "second octet of it").hex().alias("nvme.fabrics.cmd.auth.spsp1"),
+      field("spsp1", 16, 8, "second byte of it").hex().alias("nvme.fabrics.cmd.auth.spsp1"),
       field("security_protocol", 24, 8, "which security protocol").hex().alias("nvme.fabrics.cmd.auth.secp"),
-      field("length", 32, 32, "octets of data to send, or of room to receive").le().alias("nvme.fabrics.cmd.auth.al"),
+      field("length", 32, 32, "bytes of data to send, or of room to receive").le().alias("nvme.fabrics.cmd.auth.al"),
       field("reserved2", 64, 128, "reserved").as(Display::reserved),
   };
 };

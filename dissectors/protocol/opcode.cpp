@@ -105,7 +105,7 @@ constexpr std::array<Opcode, 256> make_opcodes() {
   auto add = [](Opcode& o, const HeaderInfo* header) {
     if (!header) return;
     o.headers[o.header_count++] = header;
-    o.header_octets = static_cast<std::uint8_t>(o.header_octets + header->size);
+    o.header_bytes = static_cast<std::uint8_t>(o.header_bytes + header->size);
     o.immediate |= header == &info<ImmDt>;
     o.invalidate |= header == &info<Ieth>;
   };

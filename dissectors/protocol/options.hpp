@@ -1,23 +1,23 @@
 #pragma once
-/// The options of IPv4 and TCP, which have one shape: 0 ends them, 1 is an octet that fills, any other is its kind, its
+/// The options of IPv4 and TCP, which have one shape: 0 ends them, 1 is a byte that fills, any other is its kind, its
 /// length, and what that leaves. RFC 791, 3.1; RFC 9293, 3.1.
 
 #include "dissectors/protocol/header.hpp"
 
 namespace rdmawire {
 
-/// The options behind `size` octets of `header` as parts; `found(parts, kind, offset, octets)` adds those of two octets
-/// and more. `octet` is the header of the others, `option` the one that a finding names. No more than Parts::capacity
+/// The options behind `size` bytes of `header` as parts; `found(parts, kind, offset, bytes)` adds those of two bytes
+/// and more. `byte` is the header of the others, `option` the one that a finding names. No more than Parts::capacity
 /// are given.
 template <class Found>
-Parts parts_of_options(Bytes header, std::uint32_t size, const HeaderInfo& octet, const HeaderInfo& option,
+Parts parts_of_options(Bytes header, std::uint32_t size, const HeaderInfo& byte, const HeaderInfo& option,
                        Found found) {
   Parts parts;
   std::uint32_t at = size;
   while (at < header.size() && parts.count < Parts::capacity) {
     const std::uint8_t kind = header[at];
     if (kind <= 1) {
-      parts.add(octet, at++, octet.size);
+      parts.add(byte, at++, byte.size);
       if (kind == 0) break;
       continue;
     }

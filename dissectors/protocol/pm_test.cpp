@@ -40,8 +40,8 @@ TEST(Pm, PortCounters) {
   EXPECT_EQ(c.get<"qp1_dropped">(), 0x0f10);
   EXPECT_EQ(c.get<"vl15_dropped">(), 0x1112);
   EXPECT_EQ(c.get<"xmit_data">(), 0x100U);
-  EXPECT_EQ(c.get<"xmit_data.octets">(), 0x400U);
-  EXPECT_EQ(c.get<"rcv_data.octets">(), 0x800U);
+  EXPECT_EQ(c.get<"xmit_data.bytes">(), 0x400U);
+  EXPECT_EQ(c.get<"rcv_data.bytes">(), 0x800U);
   EXPECT_EQ(c.get<"xmit_pkts">(), 3U);
   EXPECT_EQ(c.get<"rcv_pkts">(), 4U);
   EXPECT_EQ(c.get<"xmit_wait">(), 5U);
@@ -56,7 +56,7 @@ TEST(Pm, PortCountersExtended) {
   EXPECT_EQ(layers_of(stack), "mad pm portcountersext");
   const auto c = *stack.get<PortCountersExtended>();
   EXPECT_EQ(c.get<"port_select">(), 1);
-  EXPECT_EQ(c.get<"xmit_data.octets">(), 0x400000000U);
+  EXPECT_EQ(c.get<"xmit_data.bytes">(), 0x400000000U);
   EXPECT_EQ(c.get<"rcv_data">(), 0x200000000U);
   EXPECT_EQ(c.get<"xmit_pkts">(), 3U);
   EXPECT_EQ(c.get<"rcv_pkts">(), 4U);

@@ -1,4 +1,4 @@
-// Decoding a frame's header stack beside libtins, and the masked ICRC beside one raw CRC of the same octets.
+// Decoding a frame's header stack beside libtins, and the masked ICRC beside one raw CRC of the same bytes.
 // Each pair runs in one process; the ratio is printed by scripts/bench.
 
 #include <benchmark/benchmark.h>
@@ -49,14 +49,14 @@ void decode_libtins(benchmark::State& state) {
 BENCHMARK(decode_libtins)->Arg(64)->Arg(1024);
 
 void icrc_masked(benchmark::State& state) {
-  const auto frame = write_frame(static_cast<std::size_t>(state.range(0)) - 56);  // IPv4, UDP, BTH, RETH: 56 octets
+  const auto frame = write_frame(static_cast<std::size_t>(state.range(0)) - 56);  // IPv4, UDP, BTH, RETH: 56 bytes
   const HeaderStack stack = decode(frame);
   for (auto _ : state) benchmark::DoNotOptimize(compute_icrc(stack));
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(icrc_masked)->Arg(64)->Arg(256)->Arg(1024)->Arg(2048)->Arg(4096);
 
-// One call of the library over as many octets as the ICRC covers, the eight of the missing LRH included.
+// One call of the library over as many bytes as the ICRC covers, the eight of the missing LRH included.
 void crc_raw(benchmark::State& state) {
   const std::vector<std::uint8_t> bytes(static_cast<std::size_t>(state.range(0)) + 8, 0x5a);
   for (auto _ : state) benchmark::DoNotOptimize(crc32_gzip_refl(0, bytes.data(), bytes.size()));

@@ -26,7 +26,7 @@ struct RdmapOpcode {
   bool known = false;
   bool tagged = false;                 ///< in the tagged buffer model
   std::uint8_t queue = 0;              ///< untagged: the queue number it must have
-  bool payload = false;                ///< carries the ULP's octets
+  bool payload = false;                ///< carries the ULP's bytes
   bool solicited_event = false;        ///< raises an event at the receiver
   bool invalidate = false;             ///< the invalidate STag is valid
   const HeaderInfo* header = nullptr;  ///< the RDMAP header behind the DDP header, or nullptr
@@ -41,7 +41,7 @@ inline const RdmapOpcode& rdmap_opcode(RdmapOperation operation) {
 /// The names of the known opcodes, ascending.
 extern const Names rdmap_opcode_names;
 
-/// The control octet, which DDP carries behind its own.
+/// The control byte, which DDP carries behind its own.
 struct Rdmap {
   static constexpr std::string_view name = "rdmap", title = "RDMAP control", section = "RFC 5040, 4.1";
   static constexpr std::string_view kind = "opcode";
@@ -62,7 +62,7 @@ struct RdmapReadRequest {
           .hex()
           .alias("iwarp_rdma.sinkstag"),
       field("sink_to", 32, 64, "tagged offset in that buffer").hex().alias("iwarp_rdma.sinkto"),
-      field("size", 96, 32, "octets to be read").alias("iwarp_rdma.rdmardsz"),
+      field("size", 96, 32, "bytes to be read").alias("iwarp_rdma.rdmardsz"),
       field("src_stag", 128, 32, "steering tag of the buffer that is read").hex().alias("iwarp_rdma.srcstag"),
       field("src_to", 160, 64, "tagged offset in that buffer").hex().alias("iwarp_rdma.srcto"),
   };
@@ -101,7 +101,7 @@ inline constexpr Names terminate_llp_type_names{"Terminate LLP error type", term
 
 inline constexpr Name terminate_protection_entries[] = {
     {0x00, "Invalid STag", "no buffer has this STag"},
-    {0x01, "Base or bounds violation", "the octets lie outside of the buffer"},
+    {0x01, "Base or bounds violation", "the bytes lie outside of the buffer"},
     {0x02, "Access rights violation", "the buffer does not grant this operation"},
     {0x03, "STag not associated with RDMAP Stream", "the buffer belongs to other connections"},
     {0x04, "TO wrap", "offset and length exceed 64 bits"},
@@ -128,7 +128,7 @@ inline constexpr Names terminate_ddp_local_names{"Terminate DDP local error", te
                                                  "RFC 5041, 7.2"};
 inline constexpr Name terminate_tagged_entries[] = {
     {0x00, "Invalid STag", "no buffer has this STag"},
-    {0x01, "Base or bounds violation", "the octets lie outside of the buffer"},
+    {0x01, "Base or bounds violation", "the bytes lie outside of the buffer"},
     {0x02, "STag not associated with DDP Stream", "the buffer belongs to other connections"},
     {0x03, "TO wrap", "offset and length exceed 64 bits"},
     {0x04, "Invalid DDP version", "the version differs from the connection's"},
@@ -147,7 +147,7 @@ inline constexpr Names terminate_untagged_names{"Terminate DDP untagged buffer e
                                                 "RFC 5041, 7.2"};
 inline constexpr Name terminate_mpa_entries[] = {
     {0x01, "TCP connection closed, terminated, or lost", "TCP ended below the connection"},
-    {0x02, "MPA CRC error", "the CRC of an FPDU does not fit its octets"},
+    {0x02, "MPA CRC error", "the CRC of an FPDU does not fit its bytes"},
     {0x03, "MPA Marker and ULPDU Length mismatch", "a marker and the lengths disagree where an FPDU begins"},
     {0x04, "Invalid MPA Request or Reply Frame", "the connection could not be set up"},
     {0x05, "Local catastrophic", "connection set-up failed for a reason of its own"},
@@ -237,7 +237,7 @@ struct DdpSegmentLength {
                                     section = "RFC 5040, 4.8";
   static constexpr std::size_t size = 2;
   static constexpr std::array fields{
-      field("length", 0, 16, "octets of the DDP segment that was terminated"),
+      field("length", 0, 16, "bytes of the DDP segment that was terminated"),
   };
 };
 
@@ -272,7 +272,7 @@ struct RdmapAtomicRequest {
   };
 };
 
-/// Twelve octets, as figure 6 and appendix A.2 draw it; the text of section 4 speaks of 32.
+/// Twelve bytes, as figure 6 and appendix A.2 draw it; the text of section 4 speaks of 32.
 struct RdmapAtomicResponse {
   static constexpr std::string_view name = "rdmap_atomic_response", title = "Atomic Response",
                                     section = "RFC 7306, 5.2.2";

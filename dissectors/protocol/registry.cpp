@@ -61,11 +61,11 @@ constexpr auto join(const std::array<Row, N>&... lists) {
 // clang-format off
 constexpr auto rows = join(
     headers_of<Ethernet, Vlan, LinuxSll, LinuxSll2, NullLoopback, Erf, MacControl, Pause, PriorityPause>(),
-    headers_of<Ipv4, Ipv4Option, Ipv4OptionOctet, Ipv6, Ipv6Extension, Ipv6Fragment, Ipv6Authentication>(),
+    headers_of<Ipv4, Ipv4Option, Ipv4OptionByte, Ipv6, Ipv6Extension, Ipv6Fragment, Ipv6Authentication>(),
     headers_of<Arp, ArpEthernet, ArpInfiniband>(),
     headers_of<Icmp, IcmpEcho, Icmpv6, Icmpv6Echo, RouterSolicitation, RouterAdvertisement, NeighbourSolicitation,
                NeighbourAdvertisement, NdRedirect, NdOption, NdLinkAddress, NdIpoibLinkAddress>(),
-    headers_of<Udp, Tcp, TcpOption, TcpOptionOctet, TcpMss, TcpWindowScale, TcpTimestamps, TcpSackBlock>(),
+    headers_of<Udp, Tcp, TcpOption, TcpOptionByte, TcpMss, TcpWindowScale, TcpTimestamps, TcpSackBlock>(),
     headers_of<Vxlan, Gre, Erspan2, Erspan3>(),
     headers_of<Lrh, Grh, Rwh>(),
     headers_of<Bth, Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth, Feth, Cnp, DcEth>(),

@@ -16,7 +16,7 @@ TEST_P(EveryHeader, RandomValuesSurviveBytes) {
   const HeaderInfo& header = *GetParam();
   std::mt19937_64 random(20260101);
   for (int round = 0; round < 1000; ++round) {
-    // Beginning from 0xa5 in every octet: a bit that no field writes would show.
+    // Beginning from 0xa5 in every byte: a bit that no field writes would show.
     HeaderValue value(header);
     std::fill(value.mutable_bytes().begin(), value.mutable_bytes().end(), std::uint8_t{0xa5});
     std::vector<std::vector<std::uint8_t>> wide(header.fields.size());
@@ -61,7 +61,7 @@ TEST_P(EveryHeader, WritingOneFieldLeavesTheOthers) {
   }
 }
 
-TEST_P(EveryHeader, OneOctetTooFewIsAnErrorWithLayerAndLengths) {
+TEST_P(EveryHeader, OneByteTooFewIsAnErrorWithLayerAndLengths) {
   const HeaderInfo& header = *GetParam();
   const std::vector<std::uint8_t> bytes(header.size - 1);
   auto parsed = HeaderValue::parse(header, bytes);

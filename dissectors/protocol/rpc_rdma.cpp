@@ -4,7 +4,7 @@ namespace rdmawire {
 namespace {
 
 /// Goes over the variable part, and calls `found(header, offset)` for each of its pieces; offsets count from the fixed
-/// header's first octet. Every step takes octets, so it ends; a count that lies ends with the octets.
+/// header's first byte. Every step takes bytes, so it ends; a count that lies ends with the bytes.
 template <class Found>
 RpcRdmaChunks walk(Bytes header, Found found) {
   using Status = RpcRdmaChunks::Status;
@@ -14,7 +14,7 @@ RpcRdmaChunks walk(Bytes header, Found found) {
   const auto word = [&](std::uint32_t offset) {
     return static_cast<std::uint32_t>(load_be<4>(header.data() + offset));
   };
-  // False: the octets end before it does.
+  // False: the bytes end before it does.
   const auto take = [&](const HeaderInfo& piece) {
     if (end - at < piece.size) return false;
     found(piece, at);
@@ -88,7 +88,7 @@ Parts RpcRdma::parts(Bytes header) {
   });
   if (chunks.status != RpcRdmaChunks::Status::whole)
     parts.error =
-        ParseError{ParseError::Kind::malformed, &info<RpcRdma>, std::uint32_t{RpcRdma::size} + chunks.octets, 0, 0,
+        ParseError{ParseError::Kind::malformed, &info<RpcRdma>, std::uint32_t{RpcRdma::size} + chunks.bytes, 0, 0,
                    "the chunk lists do not end"};
   return parts;
 }

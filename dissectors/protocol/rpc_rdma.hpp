@@ -45,7 +45,7 @@ struct RpcRdmaRead {
       field("position", 32, 32, "where in the RPC message the data belongs; 0: the message itself")
           .alias("rpcordma.position"),
       field("handle", 64, 32, "remote key or STag").hex().alias("rpcordma.rdma_handle"),
-      field("length", 96, 32, "octets").alias("rpcordma.rdma_length"),
+      field("length", 96, 32, "bytes").alias("rpcordma.rdma_length"),
       field("offset", 128, 64, "remote address or tagged offset").hex().alias("rpcordma.rdma_offset"),
   };
 };
@@ -68,7 +68,7 @@ struct RpcRdmaSegment {
   static constexpr std::size_t size = 16;
   static constexpr std::array fields{
       field("handle", 0, 32, "remote key or STag").hex().alias("rpcordma.rdma_handle"),
-      field("length", 32, 32, "octets").alias("rpcordma.rdma_length"),
+      field("length", 32, 32, "bytes").alias("rpcordma.rdma_length"),
       field("offset", 64, 64, "remote address or tagged offset").hex().alias("rpcordma.rdma_offset"),
   };
 };
@@ -88,7 +88,7 @@ struct RpcRdmaPadding {
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
       field("align", 0, 32, "what the data is aligned to").alias("rpcordma.rdma_align"),
-      field("threshold", 32, 32, "octets of data from which it is aligned").alias("rpcordma.rdma_thresh"),
+      field("threshold", 32, 32, "bytes of data from which it is aligned").alias("rpcordma.rdma_thresh"),
   };
 };
 
@@ -165,11 +165,11 @@ struct RpcReply {
 struct RpcRdmaChunks {
   enum class Status : std::uint8_t {
     whole,
-    cut,       ///< the octets end inside a list
+    cut,       ///< the bytes end inside a list
     malformed  ///< neither "one more" nor "nothing more" stands where one of them must
   };
   Status status = Status::whole;
-  std::uint32_t octets = 0;  ///< from the fixed header's end to the lists' end, or to where reading stopped
+  std::uint32_t bytes = 0;  ///< from the fixed header's end to the lists' end, or to where reading stopped
 };
 /// Reads the variable part that `header`, a whole RpcRdma header and what follows it, begins with.
 RpcRdmaChunks read_chunks(Bytes header);
@@ -185,8 +185,8 @@ struct RpcRdmaPrivate {
       field("version", 32, 8, "of this format: 1"),
       reserved("reserved", 40, 7),
       field("remote_invalidation", 47, 1, "the sender supports remote invalidation"),
-      field("send_size", 48, 8, "octets of the longest SEND, in units of 1024, less one"),
-      field("receive_size", 56, 8, "octets of the receive buffers, in units of 1024, less one"),
+      field("send_size", 48, 8, "bytes of the longest SEND, in units of 1024, less one"),
+      field("receive_size", 56, 8, "bytes of the receive buffers, in units of 1024, less one"),
   };
 };
 

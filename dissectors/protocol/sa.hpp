@@ -18,7 +18,7 @@ struct Sa {
   static constexpr std::size_t size = 20;
   static constexpr std::array fields{
       field("sm_key", 0, 64, "proves that the sender may see all").hex().alias("infiniband.sa.smkey"),
-      field("attribute_offset", 64, 16, "from one record to the next, in units of 8 octets")
+      field("attribute_offset", 64, 16, "from one record to the next, in units of 8 bytes")
           .alias("infiniband.sa.attributeoffset"),
       reserved("reserved", 80, 16),
       field("component_mask", 96, 64, "bits: which fields of the record must match; bit 0 is the first field")
@@ -154,7 +154,7 @@ struct ServiceRecord {
       field("service_name", 384, 512, "what people call it")
           .as(Display::text)
           .alias("infiniband.linkrecord.servicename"),
-      field("service_data8", 896, 128, "sixteen octets of the service's own").as(Display::bytes),
+      field("service_data8", 896, 128, "sixteen bytes of the service's own").as(Display::bytes),
       field("service_data16", 1024, 128, "eight numbers of 16 bits of the service's own"),
       field("service_data32", 1152, 128, "four numbers of 32 bits of the service's own"),
       field("service_data64", 1280, 128, "two numbers of 64 bits of the service's own"),

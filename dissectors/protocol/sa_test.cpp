@@ -154,7 +154,7 @@ TEST(Sa, OnlyWholeRecordsOfASegmentAreDecoded) {
   const auto second = table("0035", "01 01 01 00 00000002 00000000", "0008", joined({record, record}));
   EXPECT_TRUE(decode_transport(second).findings().empty());
   EXPECT_EQ(layers_of(decode_transport(second)), "mad rmpp sa");
-  // Before the ninth there are 1600 octets: 25 records.
+  // Before the ninth there are 1600 bytes: 25 records.
   const auto ninth = table("0035", "01 01 01 00 00000009 00000000", "0008", joined({record, record}));
   EXPECT_EQ(layers_of(decode_transport(ninth)), "mad rmpp sa pathrecord pathrecord pathrecord");
 }

@@ -15,13 +15,13 @@ struct SmbDirectNegotiateRequest {
       field("max_version", 16, 16, "highest version the client supports").le().hex().alias("smb_direct.version.max"),
       field("reserved", 32, 16, "reserved").le().as(Display::reserved),
       field("credits_requested", 48, 16, "SEND credits the client wants").le().alias("smb_direct.credits.requested"),
-      field("preferred_send_size", 64, 32, "octets of the longest message the client wants to send")
+      field("preferred_send_size", 64, 32, "bytes of the longest message the client wants to send")
           .le()
           .alias("smb_direct.preferred_send_size"),
-      field("max_receive_size", 96, 32, "octets of the longest message the client takes")
+      field("max_receive_size", 96, 32, "bytes of the longest message the client takes")
           .le()
           .alias("smb_direct.max_receive_size"),
-      field("max_fragmented_size", 128, 32, "octets of the longest fragmented message the client takes")
+      field("max_fragmented_size", 128, 32, "bytes of the longest fragmented message the client takes")
           .le()
           .alias("smb_direct.max_fragmented_size"),
   };
@@ -40,16 +40,16 @@ struct SmbDirectNegotiateResponse {
       field("credits_requested", 64, 16, "SEND credits the server wants").le().alias("smb_direct.credits.requested"),
       field("credits_granted", 80, 16, "SEND credits the client gets").le().alias("smb_direct.credits.granted"),
       field("status", 96, 32, "NT status; 0: success").le().hex().alias("smb_direct.status"),
-      field("max_read_write_size", 128, 32, "octets of the longest RDMA READ or WRITE the server does")
+      field("max_read_write_size", 128, 32, "bytes of the longest RDMA READ or WRITE the server does")
           .le()
           .alias("smb_direct.max_read_write_size"),
-      field("preferred_send_size", 160, 32, "octets of the longest message the server wants to send")
+      field("preferred_send_size", 160, 32, "bytes of the longest message the server wants to send")
           .le()
           .alias("smb_direct.preferred_send_size"),
-      field("max_receive_size", 192, 32, "octets of the longest message the server takes")
+      field("max_receive_size", 192, 32, "bytes of the longest message the server takes")
           .le()
           .alias("smb_direct.max_receive_size"),
-      field("max_fragmented_size", 224, 32, "octets of the longest fragmented message the server takes")
+      field("max_fragmented_size", 224, 32, "bytes of the longest fragmented message the server takes")
           .le()
           .alias("smb_direct.max_fragmented_size"),
   };
@@ -68,13 +68,13 @@ struct SmbDirectData {
       field("flags.response_requested", 39, 1, "the receiver shall answer soon: keep alive")
           .alias("smb_direct.flags.response_requested"),
       field("reserved", 48, 16, "reserved").le().as(Display::reserved),
-      field("remaining_length", 64, 32, "octets of the upper layer's message that later messages bring")
+      field("remaining_length", 64, 32, "bytes of the upper layer's message that later messages bring")
           .le()
           .alias("smb_direct.remaining_length"),
-      field("data_offset", 96, 32, "where the data begins, from this header's first octet; 0: no data")
+      field("data_offset", 96, 32, "where the data begins, from this header's first byte; 0: no data")
           .le()
           .alias("smb_direct.data_offset"),
-      field("data_length", 128, 32, "octets of data").le().alias("smb_direct.data_length"),
+      field("data_length", 128, 32, "bytes of data").le().alias("smb_direct.data_length"),
   };
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// Subnet management: the packets by which a subnet manager discovers and sets up the ports. IBTA vol 1, chapter 14.
-/// An attribute fills the 64 octets that the packet has for it.
+/// An attribute fills the 64 bytes that the packet has for it.
 
 #include "dissectors/protocol/mad.hpp"
 
@@ -119,7 +119,7 @@ struct SmpDirected {
   };
 };
 
-/// What follows the attribute on a directed route: the ports, one octet a hop; the first octet is not used.
+/// What follows the attribute on a directed route: the ports, one byte a hop; the first byte is not used.
 struct SmpPath {
   static constexpr std::string_view name = "smppath", title = "Directed route", section = "IBTA vol 1, 14.2.1.2";
   static constexpr std::size_t size = 128;
@@ -332,7 +332,7 @@ inline constexpr std::array port_info_rows{
     field("response_time.limit", 419, 5, "how long an answer may take").as(Display::time).means(&exponential_time_ns),
     field("local_phy_errors", 424, 4, "threshold of local physical errors").alias("infiniband.portinfo.localphyerrors"),
     field("overrun_errors", 428, 4, "threshold of buffer overruns").alias("infiniband.portinfo.overrunerrors"),
-    field("max_credit_hint", 432, 16, "most credits of flow control, in units of 64 octets")
+    field("max_credit_hint", 432, 16, "most credits of flow control, in units of 64 bytes")
         .alias("infiniband.portinfo.maxcredithint"),
     reserved("reserved3", 448, 8),
     field("link_round_trip_latency", 456, 24, "in units of 4 ns; all ones: not measured")
@@ -438,7 +438,7 @@ inline constexpr std::array notice_rows{
     field("details.dr_path_truncated", 265, 1, "trap 256: the path was longer than what is here")
         .when(&trap_is<256>)
         .alias("infiniband.trap.drpathtruncated"),
-    field("details.dr_hop_count", 266, 6, "trap 256: octets of the return path")
+    field("details.dr_hop_count", 266, 6, "trap 256: bytes of the return path")
         .when(&trap_is<256>)
         .alias("infiniband.trap.drhopcount"),
     field("details.dr_return_path", 272, 240, "trap 256: the packet's return path")

@@ -52,19 +52,19 @@ struct SrpLoginRequest {
       detail::srp_type_field(),
       reserved("reserved", 8, 56),
       detail::srp_tag_field(64),
-      field("max_length", 128, 32, "octets of the longest information unit the initiator will send"),
+      field("max_length", 128, 32, "bytes of the longest information unit the initiator will send"),
       reserved("reserved2", 160, 32),
       detail::srp_formats_field(192, "buffer_formats"),
       field("flags", 208, 8, "what becomes of other channels of the same ports; 0x80: immediate data wanted").hex(),
       reserved("reserved3", 216, 8),
-      field("immediate_data_offset", 224, 16, "octets before immediate data").in("SRP2"),
+      field("immediate_data_offset", 224, 16, "bytes before immediate data").in("SRP2"),
       reserved("reserved4", 240, 16),
       field("initiator_port", 256, 128, "initiator port identifier").as(Display::bytes),
       field("target_port", 384, 128, "target port identifier").as(Display::bytes),
   };
 };
 
-/// The same where RDMA-CM's header leaves less room for private data: reserved octets left out, fields in another
+/// The same where RDMA-CM's header leaves less room for private data: reserved bytes left out, fields in another
 /// order. As Linux defines it.
 struct SrpLoginRequestRdma {
   static constexpr std::string_view name = "srp_login_req_rdma", title = "SRP_LOGIN_REQ behind RDMA-CM's header",
@@ -75,10 +75,10 @@ struct SrpLoginRequestRdma {
       detail::srp_formats_field(64, "buffer_formats"),
       field("flags", 80, 8, "what becomes of other channels of the same ports; 0x80: immediate data wanted").hex(),
       detail::srp_type_field(88),
-      field("max_length", 96, 32, "octets of the longest information unit the initiator will send"),
+      field("max_length", 96, 32, "bytes of the longest information unit the initiator will send"),
       field("initiator_port", 128, 128, "initiator port identifier").as(Display::bytes),
       field("target_port", 256, 128, "target port identifier").as(Display::bytes),
-      field("immediate_data_offset", 384, 16, "octets before immediate data").in("SRP2"),
+      field("immediate_data_offset", 384, 16, "bytes before immediate data").in("SRP2"),
       reserved("reserved", 400, 48),
   };
 };
@@ -92,8 +92,8 @@ struct SrpLoginResponse {
       reserved("reserved", 8, 24),
       detail::srp_delta_field(32),
       detail::srp_tag_field(64),
-      field("max_to_target", 128, 32, "octets of the longest information unit the target takes"),
-      field("max_to_initiator", 160, 32, "octets of the longest information unit the target sends"),
+      field("max_to_target", 128, 32, "bytes of the longest information unit the target takes"),
+      field("max_to_initiator", 160, 32, "bytes of the longest information unit the target sends"),
       detail::srp_formats_field(192, "buffer_formats"),
       field("flags", 208, 8, "what became of other channels of the same ports; 0x80: immediate data supported").hex(),
       field("reserved2", 216, 200, "reserved").as(Display::reserved),
@@ -189,7 +189,7 @@ struct SrpCommand {
       reserved("reserved4", 232, 5),
       field("task_attribute", 237, 3, "0 simple, 1 head of queue, 2 ordered, 4 ACA"),
       reserved("reserved5", 240, 8),
-      field("additional_cdb_length", 248, 6, "in units of 4 octets"),
+      field("additional_cdb_length", 248, 6, "in units of 4 bytes"),
       reserved("reserved6", 254, 2),
       field("cdb", 256, 128, "SCSI command descriptor block").as(Display::bytes),
   };
@@ -213,10 +213,10 @@ struct SrpResponse {
       field("flags.sense_valid", 150, 1, "sense data follows"),
       field("flags.response_valid", 151, 1, "response data follows"),
       field("status", 152, 8, "SCSI status").hex(),
-      field("data_out_residual", 160, 32, "octets left or lacking on the way to the target"),
-      field("data_in_residual", 192, 32, "octets left or lacking on the way from the target"),
-      field("sense_length", 224, 32, "octets of sense data"),
-      field("response_length", 256, 32, "octets of response data"),
+      field("data_out_residual", 160, 32, "bytes left or lacking on the way to the target"),
+      field("data_in_residual", 192, 32, "bytes left or lacking on the way from the target"),
+      field("sense_length", 224, 32, "bytes of sense data"),
+      field("response_length", 256, 32, "bytes of response data"),
   };
 };
 
@@ -242,7 +242,7 @@ struct SrpEventRequest {
       detail::srp_tag_field(64),
       reserved("reserved2", 128, 32),
       field("lun", 160, 64, "logical unit number").hex(),
-      field("sense_length", 224, 32, "octets of sense data"),
+      field("sense_length", 224, 32, "bytes of sense data"),
       reserved("reserved3", 256, 32),
   };
 };

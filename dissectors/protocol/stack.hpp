@@ -53,10 +53,10 @@ class HeaderStack {
   }
 
   Bytes bytes;                    ///< what was decoded; owned by the caller
-  std::uint32_t wire_length = 0;  ///< octets on the wire; more than bytes.size() in a snapped capture
+  std::uint32_t wire_length = 0;  ///< bytes on the wire; more than bytes.size() in a snapped capture
 
   Range payload;  ///< what no header claimed, without pad and CRCs
-  Range pad;      ///< padding octets that the BTH counts, or of an FPDU
+  Range pad;      ///< padding bytes that the BTH counts, or of an FPDU
   Range icrc;     ///< length 0: there is none, or the capture ends before it
   Range vcrc;     ///< likewise
   Range mpa_crc;  ///< likewise; only in the stack of an FPDU

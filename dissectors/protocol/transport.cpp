@@ -52,15 +52,15 @@ Parts Tcp::parts(Bytes header) {
     const HeaderInfo* header;
   };
   static constexpr Known known[] = {{2, &info<TcpMss>}, {3, &info<TcpWindowScale>}, {8, &info<TcpTimestamps>}};
-  return parts_of_options(header, Tcp::size, info<TcpOptionOctet>, info<TcpOption>,
-                          [](Parts& parts, std::uint8_t kind, std::uint32_t at, std::uint32_t octets) {
+  return parts_of_options(header, Tcp::size, info<TcpOptionByte>, info<TcpOption>,
+                          [](Parts& parts, std::uint8_t kind, std::uint32_t at, std::uint32_t bytes) {
                             const HeaderInfo* option = &info<TcpOption>;
                             for (const Known& k : known)
-                              if (k.kind == kind && k.header->size == octets) option = k.header;
-                            parts.add(*option, at, octets);
+                              if (k.kind == kind && k.header->size == bytes) option = k.header;
+                            parts.add(*option, at, bytes);
                             if (kind != sack) return;
                             constexpr std::uint32_t block = TcpSackBlock::size;
-                            for (std::uint32_t b = at + 2; b + block <= at + octets; b += block)
+                            for (std::uint32_t b = at + 2; b + block <= at + bytes; b += block)
                               parts.add(info<TcpSackBlock>, b, block);
                           });
 }
@@ -68,7 +68,7 @@ Parts Tcp::parts(Bytes header) {
 void Udp::fill(FrameLayout& frame, std::size_t index) {
   HeaderValue& udp = frame.at(index);
   const HeaderInfo* next = frame.next(index);
-  udp.fill("length", frame.octets_from(index));
+  udp.fill("length", frame.bytes_from(index));
   if (next == &info<Bth>) {
     udp.fill("dst_port", DecodeOptions::roce_v2_udp_port);
     udp.fill("src_port", 0xc000);  // the lowest of the dynamic ports, which senders of RoCEv2 take theirs from

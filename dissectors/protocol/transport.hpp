@@ -18,7 +18,7 @@ struct Udp {
           .alias("udp.srcport")
           .alias("udp.port"),
       field("dst_port", 16, 16, "destination port; 4791 is RoCEv2").alias("udp.dstport").alias("udp.port").computed(),
-      field("length", 32, 16, "octets of header and data").alias("udp.length").computed(),
+      field("length", 32, 16, "bytes of header and data").alias("udp.length").computed(),
       field("checksum", 48, 16, "0: none, as RoCEv2 senders do").hex().alias("udp.checksum").computed(),
   };
   static void fill(FrameLayout& frame, std::size_t index);
@@ -33,10 +33,10 @@ struct Tcp {
   static constexpr std::array fields{
       field("src_port", 0, 16, "source port").alias("tcp.srcport").alias("tcp.port"),
       field("dst_port", 16, 16, "destination port").alias("tcp.dstport").alias("tcp.port"),
-      field("seq", 32, 32, "of the first octet of data; of SYN itself").alias("tcp.seq_raw"),
-      field("ack_number", 64, 32, "next octet expected").alias("tcp.ack_raw"),
-      field("data_offset", 96, 4, "header length in units of 4 octets").computed(),
-      field("data_offset.octets", 96, 4, "octets of this header").means(&octets_of_words).alias("tcp.hdr_len"),
+      field("seq", 32, 32, "of the first byte of data; of SYN itself").alias("tcp.seq_raw"),
+      field("ack_number", 64, 32, "next byte expected").alias("tcp.ack_raw"),
+      field("data_offset", 96, 4, "header length in units of 4 bytes").computed(),
+      field("data_offset.bytes", 96, 4, "bytes of this header").means(&bytes_of_words).alias("tcp.hdr_len"),
       reserved("reserved", 100, 3).alias("tcp.flags.res"),
       field("ae", 103, 1, "accurate ECN").in("RFC 9768, 3").alias("tcp.flags.ae"),
       field("cwr", 104, 1, "congestion window reduced").alias("tcp.flags.cwr"),
@@ -47,7 +47,7 @@ struct Tcp {
       field("rst", 109, 1, "reset").alias("tcp.flags.reset"),
       field("syn", 110, 1, "opens a connection").alias("tcp.flags.syn"),
       field("fin", 111, 1, "no more data from the sender").alias("tcp.flags.fin"),
-      field("window", 112, 16, "octets the sender would take, before scaling").alias("tcp.window_size_value"),
+      field("window", 112, 16, "bytes the sender would take, before scaling").alias("tcp.window_size_value"),
       field("checksum", 128, 16, "over pseudo header, header and data").hex().alias("tcp.checksum").computed(),
       field("urgent_pointer", 144, 16, "end of urgent data").alias("tcp.urgent_pointer"),
   };
@@ -69,12 +69,12 @@ struct TcpOption {
   static constexpr std::string_view tail = "data";
   static constexpr std::array fields{
       field("kind", 0, 8, "kind of option").of(tcp_option_names).alias("tcp.option_kind"),
-      field("length", 8, 8, "octets of the option").alias("tcp.option_len"),
+      field("length", 8, 8, "bytes of the option").alias("tcp.option_len"),
   };
 };
 /// A TCP option that is its kind alone: end of options, no operation.
-struct TcpOptionOctet {
-  static constexpr std::string_view name = "tcp_option_octet", title = "TCP option of one octet",
+struct TcpOptionByte {
+  static constexpr std::string_view name = "tcp_option_byte", title = "TCP option of one byte",
                                     section = "RFC 9293, 3.2";
   static constexpr std::size_t size = 1;
   static constexpr std::array fields{
@@ -87,7 +87,7 @@ struct TcpMss {
   static constexpr std::array fields{
       field("kind", 0, 8, "2").of(tcp_option_names).alias("tcp.option_kind"),
       field("length", 8, 8, "4").alias("tcp.option_len"),
-      field("mss", 16, 16, "octets of data the sender takes in one segment").alias("tcp.options.mss_val"),
+      field("mss", 16, 16, "bytes of data the sender takes in one segment").alias("tcp.options.mss_val"),
   };
 };
 struct TcpWindowScale {
@@ -96,7 +96,7 @@ struct TcpWindowScale {
   static constexpr std::array fields{
       field("kind", 0, 8, "3").of(tcp_option_names).alias("tcp.option_kind"),
       field("length", 8, 8, "3").alias("tcp.option_len"),
-      field("shift", 16, 8, "windows count in units of 2^shift octets").alias("tcp.options.wscale.shift"),
+      field("shift", 16, 8, "windows count in units of 2^shift bytes").alias("tcp.options.wscale.shift"),
   };
 };
 struct TcpTimestamps {
@@ -114,8 +114,8 @@ struct TcpSackBlock {
   static constexpr std::string_view name = "tcp_sack", title = "TCP SACK block", section = "RFC 2018, 3";
   static constexpr std::size_t size = 8;
   static constexpr std::array fields{
-      field("left", 0, 32, "first octet held").alias("tcp.options.sack_le"),
-      field("right", 32, 32, "first octet after those held").alias("tcp.options.sack_re"),
+      field("left", 0, 32, "first byte held").alias("tcp.options.sack_le"),
+      field("right", 32, 32, "first byte after those held").alias("tcp.options.sack_re"),
   };
 };
 

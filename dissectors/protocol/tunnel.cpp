@@ -13,10 +13,10 @@ Step decode_erspan2(Cursor& c) {
 Step decode_erspan3(Cursor& c) {
   if (!c.need(info<Erspan3>, Erspan3::size)) return done;
   const View<Erspan3> header(c.here());
-  const std::uint32_t octets = Erspan3::size + (header.get<"platform_present">() ? 8 : 0);
-  if (!c.need(info<Erspan3>, octets)) return done;
+  const std::uint32_t bytes = Erspan3::size + (header.get<"platform_present">() ? 8 : 0);
+  if (!c.need(info<Erspan3>, bytes)) return done;
   const bool ip = header.get<"frame_type">() == 2;
-  if (!c.take(info<Erspan3>, octets)) return done;
+  if (!c.take(info<Erspan3>, bytes)) return done;
   return ip ? step_for_ethertype(ethertype::ipv4) : Step{decode_ethernet};
 }
 
@@ -37,8 +37,8 @@ Step decode_gre(Cursor& c) {
     if (c.take(info<Gre>, Gre::size)) c.payload();
     return done;
   }
-  const std::uint32_t octets = Gre::size + 4U * (gre.get<"checksum_present">() + gre.get<"key_present">() + sequence);
-  if (!c.need(info<Gre>, octets) || !c.take(info<Gre>, octets)) return done;
+  const std::uint32_t bytes = Gre::size + 4U * (gre.get<"checksum_present">() + gre.get<"key_present">() + sequence);
+  if (!c.need(info<Gre>, bytes) || !c.take(info<Gre>, bytes)) return done;
   switch (protocol) {
     // Type I is the frame itself, without a sequence number or a header of its own.
     case ethertype::erspan2: return {sequence ? decode_erspan2 : decode_ethernet};

@@ -70,7 +70,7 @@ struct Erspan3 {
       field("hardware", 86, 6, "which hardware").alias("erspan.hw"),
       field("direction", 92, 1, "1: egress").alias("erspan.direction"),
       field("granularity", 93, 2, "unit of the time stamp").alias("erspan.gra"),
-      field("platform_present", 95, 1, "8 octets of platform data follow").alias("erspan.o"),
+      field("platform_present", 95, 1, "8 bytes of platform data follow").alias("erspan.o"),
   };
   static void fill(FrameLayout& frame, std::size_t index);
 };

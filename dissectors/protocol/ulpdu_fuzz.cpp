@@ -1,5 +1,5 @@
-// Any octets as FPDU, ULPDU or MPA frame: decoding ends, layers and ranges lie inside, and what was decoded encodes to
-// the same octets.
+// Any bytes as FPDU, ULPDU or MPA frame: decoding ends, layers and ranges lie inside, and what was decoded encodes to
+// the same bytes.
 
 #include <cstdlib>
 
@@ -45,15 +45,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   frame.forget_computed();
   (void)frame.encode();
 
-  // Markers put in and taken out again leave the octets.
+  // Markers put in and taken out again leave the bytes.
   std::vector<std::uint8_t> stream;
   MpaSender sender({.markers = true, .crc = true}, data[1] * 4U);
   const std::uint64_t from = sender.position();
-  if (from % mpa::marker_interval >= mpa::marker_octets || from % mpa::marker_interval == 0) {
+  if (from % mpa::marker_interval >= mpa::marker_bytes || from % mpa::marker_interval == 0) {
     if (!sender.send(stream, bytes)) return 0;
     std::vector<std::uint8_t> plain(stream.size());
     plain.resize(remove_markers(stream, from, plain.data()));
-    require(plain.size() == mpa::fpdu_octets(static_cast<std::uint32_t>(bytes.size())));
+    require(plain.size() == mpa::fpdu_bytes(static_cast<std::uint32_t>(bytes.size())));
     require(std::equal(bytes.begin(), bytes.end(), plain.begin() + 2));
     require(stream.size() == MarkerGrid::span(from, plain.size()));
   }

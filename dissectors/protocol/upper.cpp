@@ -60,16 +60,16 @@ class Message {
   [[nodiscard]] const std::uint8_t* here() const { return cursor_.here(); }
   [[nodiscard]] std::uint32_t left() const { return cursor_.left(); }
 
-  /// Whether `octets` are there. If not, and the message is there whole, a finding: every message of the protocol has
+  /// Whether `bytes` are there. If not, and the message is there whole, a finding: every message of the protocol has
   /// them.
-  bool need(const HeaderInfo& header, std::uint32_t octets) {
-    if (left() >= octets) return true;
+  bool need(const HeaderInfo& header, std::uint32_t bytes) {
+    if (left() >= bytes) return true;
     if (!partial_)
-      cursor_.malformed(header, "the message is shorter than any of the connection's protocol", octets, left());
+      cursor_.malformed(header, "the message is shorter than any of the connection's protocol", bytes, left());
     return false;
   }
   bool take(const HeaderInfo& header) { return cursor_.take(header, header.size); }
-  bool take(const HeaderInfo& header, std::uint32_t octets) { return cursor_.take(header, octets); }
+  bool take(const HeaderInfo& header, std::uint32_t bytes) { return cursor_.take(header, bytes); }
   void unknown(const HeaderInfo& header, std::string_view what) {
     stack_.report({ParseError::Kind::unknown, &header, cursor_.at, 0, 0, what});
   }
@@ -131,7 +131,7 @@ void decode_nvme(Message& m, const UpperContext& context) {
     if (m.need(info<NvmeCqe>, NvmeCqe::size)) m.take(info<NvmeCqe>);
     return;
   }
-  if (!m.need(info<NvmeAdmin>, nvme::command_octets)) return;
+  if (!m.need(info<NvmeAdmin>, nvme::command_bytes)) return;
   const std::uint8_t opcode = m.here()[0];
   if (opcode != nvme::fabrics_opcode) {
     const HeaderInfo& command = context.admin_queue ? info<NvmeAdmin> : info<NvmeIo>;
@@ -163,7 +163,7 @@ void decode_rpc_rdma(Message& m) {
     return;
   }
   const std::uint32_t procedure = header.get<"procedure">();
-  if (!m.take(info<RpcRdma>, RpcRdma::size + chunks.octets)) return;
+  if (!m.take(info<RpcRdma>, RpcRdma::size + chunks.bytes)) return;
   if (procedure != rpc_rdma_procedure::msg) return;
   constexpr std::uint32_t call = 0, reply = 1;
   if (m.left() < RpcReply::size) return;

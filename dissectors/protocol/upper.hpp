@@ -10,7 +10,7 @@
 namespace rdmawire {
 
 /// An upper layer protocol over RDMA. Named from evidence in the connection (service id, private data, port, multicast
-/// group), never from what payload octets happen to look like.
+/// group), never from what payload bytes happen to look like.
 enum class Upper : std::uint8_t { unknown, ipoib, nvme, rpc_rdma, iser, srp, smb_direct };
 std::string_view to_string(Upper upper);
 

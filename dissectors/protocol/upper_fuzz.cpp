@@ -1,5 +1,5 @@
-// Any octets as a message or private data of any upper layer protocol: reading ends, layers and parts lie inside the
-// octets, one behind the other, and what was read encodes to the same octets.
+// Any bytes as a message or private data of any upper layer protocol: reading ends, layers and parts lie inside the
+// bytes, one behind the other, and what was read encodes to the same bytes.
 
 #include <cstdlib>
 

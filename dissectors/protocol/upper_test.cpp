@@ -1,4 +1,4 @@
-// Upper layer protocols, read where the connection says that they are there: messages as literal octets.
+// Upper layer protocols, read where the connection says that they are there: messages as literal bytes.
 
 #include "dissectors/protocol/upper.hpp"
 
@@ -153,7 +153,7 @@ constexpr std::string_view ipoib_arp =
     "08060000 0020080014040001 80000405fe800000000000000011223344556677 0a000122"
     "0000000000000000000000000000000000000000 0a00003a";
 
-TEST(IpoibTest, ArpHasAddressesOfTwentyOctets) {
+TEST(IpoibTest, ArpHasAddressesOfTwentyBytes) {
   const Read read(ipoib_arp, context_of(Upper::ipoib));
   EXPECT_EQ(read.layers(), (Names{"ipoib", "arp", "arp_infiniband"}));
   EXPECT_EQ((read.get<Arp, "operation">()), 1);
@@ -183,7 +183,7 @@ TEST(IpoibTest, TheDatagramInsideLeavesThePacketsOwnRangesAlone) {
   EXPECT_EQ(stack.icrc.offset, before.icrc.offset);
   EXPECT_EQ(stack.payload.end(), before.payload.end());
   EXPECT_EQ(check_icrc(stack).status, CrcCheck::Status::good);
-  // It encodes to the same octets, also when lengths and CRCs are computed again.
+  // It encodes to the same bytes, also when lengths and CRCs are computed again.
   Frame again = Frame::of(stack);
   EXPECT_EQ(again.encode(), bytes);
   again.icrc.reset();
@@ -211,7 +211,7 @@ TEST(IpoibTest, LengthsInsideAreComputedWithoutPadAndIcrc) {
 }
 
 TEST(IpoibTest, ALongDatagramsFirstPacketIsNotCut) {
-  // IPv4 of 2000 octets, of which connected mode's first packet has 256.
+  // IPv4 of 2000 bytes, of which connected mode's first packet has 256.
   auto bytes = from_hex("08000000 4500 07d0 0000 0000 4001 0000 0a000001 0a000002");
   bytes.resize(256, 0x55);
   const Read first(bytes, context_of(Upper::ipoib), Extent::beginning);
@@ -302,8 +302,8 @@ TEST(IserTest, ControlPduAndIscsi) {
 }
 
 TEST(SrpTest, InformationUnitsByTheirType) {
-  const auto unit = [](std::uint8_t type, std::size_t octets) {
-    std::vector<std::uint8_t> bytes(octets);
+  const auto unit = [](std::uint8_t type, std::size_t bytes) {
+    std::vector<std::uint8_t> bytes(bytes);
     bytes[0] = type;
     return Read(bytes, context_of(Upper::srp)).layers();
   };
@@ -412,7 +412,7 @@ void expect_sound(const HeaderStack& stack) {
 constexpr Upper all_uppers[] = {Upper::unknown, Upper::ipoib, Upper::nvme,      Upper::rpc_rdma,
                                 Upper::iser,    Upper::srp,   Upper::smb_direct};
 
-TEST(BadMessages, TruncatedAtEveryOctet) {
+TEST(BadMessages, TruncatedAtEveryByte) {
   const std::vector<std::pair<std::vector<std::uint8_t>, UpperContext>> messages{
       {from_hex(nvme_connect_frame.substr(2 * 54, 2 * 64)), context_of(Upper::nvme)},
       {from_hex(ipoib_arp), context_of(Upper::ipoib)},
@@ -432,7 +432,7 @@ TEST(BadMessages, TruncatedAtEveryOctet) {
       }
 }
 
-TEST(BadMessages, RandomOctetsUnderEveryProtocol) {
+TEST(BadMessages, RandomBytesUnderEveryProtocol) {
   std::mt19937_64 random(20260102);
   for (int round = 0; round < 20000; ++round) {
     std::vector<std::uint8_t> bytes(random() % 300);

@@ -18,8 +18,8 @@ struct PortAddress {
 
   static constexpr PortAddress of_lid(std::uint16_t lid) { return {0, lid}; }
   static constexpr PortAddress of_ipv4(std::uint32_t address) { return {0, std::uint64_t{0xffff00000000} | address}; }
-  /// `octets`: the 16 of a GID or of an IPv6 address.
-  static PortAddress of_gid(const std::uint8_t* octets) { return {load_be<8>(octets), load_be<8>(octets + 8)}; }
+  /// `bytes`: the 16 of a GID or of an IPv6 address.
+  static PortAddress of_gid(const std::uint8_t* bytes) { return {load_be<8>(bytes), load_be<8>(bytes + 8)}; }
 };
 
 /// Addresses that were seen: the first ones, as many as are worth trying where an address was changed on the way.
@@ -34,12 +34,12 @@ class AddressBook {
     if (count_ == capacity) return;
     slots_[at] = static_cast<std::uint16_t>(count_);
     known_[count_] = address;
-    store_be(octets_[count_].data(), 8, address.high);
-    store_be(octets_[count_].data() + 8, 8, address.low);
+    store_be(bytes_[count_].data(), 8, address.high);
+    store_be(bytes_[count_].data() + 8, 8, address.low);
     ++count_;
   }
-  /// Each as 16 octets, in the order of appearance.
-  [[nodiscard]] std::span<const std::array<std::uint8_t, 16>> octets() const { return {octets_.data(), count_}; }
+  /// Each as 16 bytes, in the order of appearance.
+  [[nodiscard]] std::span<const std::array<std::uint8_t, 16>> bytes() const { return {bytes_.data(), count_}; }
 
   AddressBook() { slots_.fill(none); }
 
@@ -51,7 +51,7 @@ class AddressBook {
   }
   std::size_t count_ = 0;
   std::array<PortAddress, capacity> known_;
-  std::array<std::array<std::uint8_t, 16>, capacity> octets_;
+  std::array<std::array<std::uint8_t, 16>, capacity> bytes_;
   std::array<std::uint16_t, 4 * capacity> slots_;
 };
 

@@ -49,15 +49,15 @@ struct ConnectionEnd {
   bool qp_known = false;
 };
 
-/// What one end sent. Octets: `wire_octets` whole packets as on the wire, `payload_octets` RDMA payload without pad,
+/// What one end sent. Bytes: `wire_bytes` whole packets as on the wire, `payload_bytes` RDMA payload without pad,
 /// `again` packets counted in both.
 struct Sent {
-  std::uint64_t packets = 0, wire_octets = 0, payload_octets = 0;
+  std::uint64_t packets = 0, wire_bytes = 0, payload_bytes = 0;
   std::uint64_t requests = 0, responses = 0;            ///< packets
   std::array<std::uint32_t, message_kinds> messages{};  ///< finished or not, as requester
-  std::uint64_t message_octets = 0;                     ///< of these; reads count what they ask for
+  std::uint64_t message_bytes = 0;                     ///< of these; reads count what they ask for
   std::uint64_t messages_completed = 0, messages_refused = 0;
-  std::uint64_t packets_again = 0, octets_again = 0;                                         ///< requests sent again
+  std::uint64_t packets_again = 0, bytes_again = 0;                                         ///< requests sent again
   std::uint32_t rounds = 0;                                                                  ///< of retransmission
   std::uint32_t lost_in_network = 0, lost_in_capture = 0, out_of_order = 0, duplicates = 0;  ///< packets of this end
   std::uint32_t acks = 0, rnr_naks = 0;           ///< sent by this end as responder
@@ -79,7 +79,7 @@ struct Connection {
   JoinedBy joined_by = JoinedBy::nothing;
   Confidence confidence = Confidence::none;
   std::uint64_t agreeing = 0, contradicting = 0;  ///< answers that fit the joining, and that do not
-  std::uint32_t mtu = 0;                          ///< path MTU in octets of payload; 0: not known
+  std::uint32_t mtu = 0;                          ///< path MTU in bytes of payload; 0: not known
   bool mtu_negotiated = false;                    ///< the CM or the text said so; else it was inferred
   std::uint16_t pkey = 0;
   UpperEvidence upper;
@@ -124,7 +124,7 @@ struct PacketNote {
   // InfiniBand's reliable services alone:
   Answered answered = Answered::nothing;  ///< a response
   std::uint32_t acknowledged = 0;         ///< a response: packets of the requester that it acknowledged first
-  std::uint32_t outstanding_octets = 0;   ///< of payload, of the outstanding packets whose first sending was seen
+  std::uint32_t outstanding_bytes = 0;   ///< of payload, of the outstanding packets whose first sending was seen
   std::uint32_t reads = 0;                ///< READs, atomics and the like that wait for their answers after this packet
   std::uint8_t read_limit = 0;            ///< so many may, as the CM said; 0: not known
   std::optional<std::uint32_t> credits;   ///< messages that the responder will take, beyond those that were sent; only

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t sidr_bit = std::uint64_t{1} << 32;
 
-std::uint32_t octets_of_mtu(std::uint32_t code) { return code >= 1 && code <= 5 ? 128U << code : 0; }
+std::uint32_t bytes_of_mtu(std::uint32_t code) { return code >= 1 && code <= 5 ? 128U << code : 0; }
 
 // 4.096 us * 2^code; 0 means without end.
 std::int64_t timeout_of(std::uint64_t code, std::uint64_t nanoseconds) {
@@ -152,7 +152,7 @@ void Conversations::request(const Packet& packet, const FlowKey& ports, const Cm
       e.service = Service::xrc;
       e.service_known = req.get<"extended_transport_type">() == xrc;
   }
-  e.mtu = octets_of_mtu(req.get<"path_mtu">());
+  e.mtu = bytes_of_mtu(req.get<"path_mtu">());
   e.pkey = req.get<"pkey">();
   const FlowKey path =
       path_of(packet.stack.wire, ports, req.get<"primary_local_lid">(), req.get<"primary_remote_lid">(),
@@ -232,8 +232,8 @@ void Conversations::reject(const Packet& packet, const FlowKey& ports, const CmM
     rejection.reason_name = name->name;
     rejection.reason_meaning = name->meaning;
   }
-  constexpr std::size_t ari_at = CmRej::size - CmRej::ari_octets;
-  rejection.additional = Bytes(cm.header + ari_at, std::min<std::size_t>(rej.get<"info_length">(), CmRej::ari_octets));
+  constexpr std::size_t ari_at = CmRej::size - CmRej::ari_bytes;
+  rejection.additional = Bytes(cm.header + ari_at, std::min<std::size_t>(rej.get<"info_length">(), CmRej::ari_bytes));
   Event event = event_of(EventKind::rejected, packet);
   event.origin_frame = c.evidence.request_frame;
   event.duration = c.evidence.request_frame ? packet.time_ns - c.evidence.request_time : 0;
@@ -332,9 +332,9 @@ void Conversations::datagram_reply(const Packet& packet, const FlowKey& ports, c
     rejection.reason_name = name->name;
     rejection.reason_meaning = name->meaning;
   }
-  constexpr std::size_t info_at = CmSidrRep::size - CmSidrRep::info_octets;
+  constexpr std::size_t info_at = CmSidrRep::size - CmSidrRep::info_bytes;
   rejection.additional =
-      Bytes(cm.header + info_at, std::min<std::size_t>(rep.get<"info_length">(), CmSidrRep::info_octets));
+      Bytes(cm.header + info_at, std::min<std::size_t>(rep.get<"info_length">(), CmSidrRep::info_bytes));
   Event event = event_of(EventKind::rejected, packet);
   event.origin_frame = e.request_frame;
   event.duration = packet.time_ns - e.request_time;

@@ -29,7 +29,7 @@ class Conversations {
   [[nodiscard]] std::uint32_t known() const { return conversations_.size(); }
   /// Conversations dropped for want of room.
   [[nodiscard]] std::uint64_t evicted() const { return conversations_.evicted(); }
-  /// Octets of memory that are held, about.
+  /// Bytes of memory that are held, about.
   [[nodiscard]] std::size_t memory() const { return conversations_.memory(); }
 
  private:

@@ -15,7 +15,7 @@
 namespace rdmawire::tracking {
 namespace {
 
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 using testing::dissect_capture;
 using testing::sample;
 using testing::shared_capture;
@@ -29,7 +29,7 @@ struct Told {
   std::uint8_t message = 9;
   bool datagram = false;
   std::string reason;
-  Octets additional;
+  ByteVector additional;
 };
 
 struct Recorder final : PairSink {
@@ -49,7 +49,7 @@ struct Recorder final : PairSink {
                     r.message,
                     r.datagram,
                     std::string(r.reason_name),
-                    Octets(r.additional.begin(), r.additional.end())});
+                    ByteVector(r.additional.begin(), r.additional.end())});
   }
   void path_changed(const PairEvidence& e, const Event& v, const FlowKey& path) override {
     told.push_back({"path", e, v, path, 9, 9, false, {}, {}});
@@ -211,8 +211,8 @@ constexpr std::uint32_t host = 0x0a000003, target = 0x0a000002;
 constexpr std::uint32_t host_qp = 0x21, target_qp = 0x22, host_id = 0x1111, target_id = 0x2222;
 enum class Over { roce_v2, roce_v1, infiniband };
 
-Octets mapped(std::uint32_t ipv4) {
-  Octets gid(16, 0);
+ByteVector mapped(std::uint32_t ipv4) {
+  ByteVector gid(16, 0);
   gid[10] = gid[11] = 0xff;
   store_be(gid.data() + 12, 4, ipv4);
   return gid;
@@ -224,7 +224,7 @@ class Wires {
 
   /// A millisecond after the packet before.
   void see(Frame frame) {
-    const Octets bytes = frame.encode();
+    const ByteVector bytes = frame.encode();
     packet_.number = ++frames_;
     packet_.time_ns = static_cast<std::int64_t>(frames_) * 1000000;
     packet_.link = over == Over::infiniband ? LinkType::infiniband : LinkType::ethernet;
@@ -245,9 +245,9 @@ class Wires {
     frame /= Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1);
     frame /= Value<Deth>().set<"src_qp">(1).set<"qkey">(0x80010000);
     frame /= Value<Mad>();
-    const std::size_t octets = Mad::size + message.bytes().size();
+    const std::size_t bytes = Mad::size + message.bytes().size();
     frame /= message;
-    frame.payload.resize(Mad::whole - octets);
+    frame.payload.resize(Mad::whole - bytes);
     see(std::move(frame));
   }
   void connect() {
@@ -306,7 +306,7 @@ TEST(Conversations, TheQueuePairsAreAtThePrimaryPath) {
   EXPECT_EQ(wires.last().evidence.sides[1].address, PortAddress::of_ipv4(0x0a000105));
   // A path without addresses: those of the packet itself.
   Wires other;
-  other.send(host, other.request().set<"primary_remote_gid">(Octets(16)).set<"primary_local_gid">(Octets(16)));
+  other.send(host, other.request().set<"primary_remote_gid">(ByteVector(16)).set<"primary_local_gid">(ByteVector(16)));
   other.send(target, Wires::reply());
   EXPECT_EQ(other.last().evidence.sides[0].address, PortAddress::of_ipv4(host));
   EXPECT_EQ(other.last().evidence.sides[1].address, PortAddress::of_ipv4(target));
@@ -383,7 +383,7 @@ TEST(Conversations, Rejections) {
   EXPECT_EQ(wires.last().evidence.sides[0].qp, host_qp);
   EXPECT_EQ(wires.last().evidence.sides[1].qp, 0U);
 
-  // The requester does not like the REP; more octets of ARI than there are; a reason that nobody knows.
+  // The requester does not like the REP; more bytes of ARI than there are; a reason that nobody knows.
   Wires other;
   other.send(host, other.request());
   other.send(target, Wires::reply());

@@ -50,11 +50,11 @@ constexpr std::uint64_t restored_value(const IcrcCause& cause) {
 }
 
 /// A port's address as explain_icrc() takes it. Not for LIDs.
-inline std::array<std::uint8_t, 16> octets_of(const PortAddress& address) {
-  std::array<std::uint8_t, 16> octets;
-  store_be(octets.data(), 8, address.high);
-  store_be(octets.data() + 8, 8, address.low);
-  return octets;
+inline std::array<std::uint8_t, 16> bytes_of(const PortAddress& address) {
+  std::array<std::uint8_t, 16> bytes;
+  store_be(bytes.data(), 8, address.high);
+  store_be(bytes.data() + 8, 8, address.low);
+  return bytes;
 }
 
 }  // namespace rdmawire::tracking

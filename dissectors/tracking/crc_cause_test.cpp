@@ -25,7 +25,7 @@ TEST(CrcCause, ValuesAndAddresses) {
   IcrcCause cause;
   cause.kind = Kind::address;
   cause.destination_changed = true;
-  cause.destination = octets_of(PortAddress::of_ipv4(0x0a000002));
+  cause.destination = bytes_of(PortAddress::of_ipv4(0x0a000002));
   EXPECT_EQ(cause_of(cause), Cause::address);
   EXPECT_EQ(restored_value(cause), 0x0a000002U);
   EXPECT_EQ(PortAddress::of_gid(cause.destination.data()), PortAddress::of_ipv4(0x0a000002));

@@ -91,7 +91,7 @@ constexpr std::array<EventRow, event_kinds> event_rows{{
     {replaced, "replaced", note, "the queue pair was used again for another connection", {}},
     {path_change, "path_change", info, "packets of the connection took another path from here on", {}},
     {tcp_retransmission, "tcp_retransmission", warning,
-     "a round of TCP sending octets of the stream again, which held up the messages in it", tcp_retransmission_causes},
+     "a round of TCP sending bytes of the stream again, which held up the messages in it", tcp_retransmission_causes},
     {tcp_reset, "tcp_reset", error, "the TCP connection was reset", {}},
     {terminate, "terminate", error, "RDMAP ended the stream because of an error", {}},
 }};

@@ -1,6 +1,6 @@
 #pragma once
 /// Which upper layer protocol a connection carries, learned from packets that say so: the CM's REQ and REP (service id,
-/// private data), IPoIB's multicast groups, the port an iWARP connection was made to. Payload octets are never asked.
+/// private data), IPoIB's multicast groups, the port an iWARP connection was made to. Payload bytes are never asked.
 
 #include <cstdint>
 

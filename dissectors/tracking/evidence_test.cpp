@@ -28,7 +28,7 @@
 namespace rdmawire::tracking {
 namespace {
 
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 
 constexpr std::uint32_t host = 0x0a000003, target = 0x0a000002;
 constexpr std::uint32_t host_qp = 0x21, target_qp = 0x22, host_id = 0x1111, target_id = 0x2222;
@@ -38,7 +38,7 @@ class Wires {
  public:
   explicit Wires() : dissector_(DissectorOptions{}) {}
 
-  const Packet& see(Octets bytes, LinkType link = LinkType::ethernet) {
+  const Packet& see(ByteVector bytes, LinkType link = LinkType::ethernet) {
     bytes_ = std::move(bytes);
     packet_.number = ++number_;
     packet_.link = link;
@@ -51,7 +51,7 @@ class Wires {
  private:
   Dissector dissector_;
   Packet packet_;
-  Octets bytes_;
+  ByteVector bytes_;
   std::uint64_t number_ = 0;
 };
 
@@ -64,17 +64,17 @@ Frame native(std::uint16_t from, std::uint16_t to) {
   return frame;
 }
 
-/// A MAD on queue pair 1 with `headers` behind the common one, filled up to 256 octets.
-Frame mad(Frame frame, const std::vector<HeaderValue>& headers, Octets rest = {}) {
+/// A MAD on queue pair 1 with `headers` behind the common one, filled up to 256 bytes.
+Frame mad(Frame frame, const std::vector<HeaderValue>& headers, ByteVector rest = {}) {
   frame /= Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1);
   frame /= Value<Deth>().set<"src_qp">(1).set<"qkey">(0x80010000);
   frame /= Value<Mad>();
-  std::size_t octets = Mad::size;
+  std::size_t bytes = Mad::size;
   for (const HeaderValue& header : headers) {
-    octets += header.bytes().size();
+    bytes += header.bytes().size();
     frame /= header;
   }
-  rest.resize(Mad::whole - octets);
+  rest.resize(Mad::whole - bytes);
   frame.payload = std::move(rest);
   return frame;
 }
@@ -103,19 +103,19 @@ HeaderValue reply(std::uint32_t qp = target_qp, std::uint32_t id = target_id, st
 }
 HeaderValue rdma_cm() { return Value<RdmaCm>().set<"ip_version">(4); }
 
-Frame connect_request(std::uint16_t port, Octets private_data = {}) {
+Frame connect_request(std::uint16_t port, ByteVector private_data = {}) {
   return mad(roce(host, target), {request(ip_service(port)), rdma_cm()}, std::move(private_data));
 }
-Frame connect_reply(Octets private_data = {}) { return mad(roce(target, host), {reply()}, std::move(private_data)); }
+Frame connect_reply(ByteVector private_data = {}) { return mad(roce(target, host), {reply()}, std::move(private_data)); }
 
-Frame send(std::uint32_t from, std::uint32_t to, std::uint32_t qp, Octets payload, std::uint32_t psn = 0,
+Frame send(std::uint32_t from, std::uint32_t to, std::uint32_t qp, ByteVector payload, std::uint32_t psn = 0,
            std::uint8_t opcode = 0x04) {
   Frame frame = roce(from, to);
   frame /= Value<Bth>().set<"opcode">(opcode).set<"dest_qp">(qp).set<"psn">(psn);
   frame.payload = std::move(payload);
   return frame;
 }
-const Octets sqe(64, 0), cqe(16, 0);
+const ByteVector sqe(64, 0), cqe(16, 0);
 
 TEST(CmEvidence, TheServiceIdNamesTheConnectionBothWays) {
   Wires wires;
@@ -148,9 +148,9 @@ TEST(CmEvidence, OnlyTheFirstPacketOfAMessageHasHeaders) {
   Wires wires;
   wires.see(connect_request(4420));
   wires.see(connect_reply());
-  EXPECT_TRUE(wires.see(send(host, target, target_qp, Octets(256), 0, 0x00)).stack.get<NvmeAdmin>());
+  EXPECT_TRUE(wires.see(send(host, target, target_qp, ByteVector(256), 0, 0x00)).stack.get<NvmeAdmin>());
   for (std::uint8_t opcode : {0x01, 0x02}) {  // SEND Middle, Last
-    const Packet& later = wires.see(send(host, target, target_qp, Octets(256), 1, opcode));
+    const Packet& later = wires.see(send(host, target, target_qp, ByteVector(256), 1, opcode));
     EXPECT_EQ(later.upper.protocol, Upper::nvme);
     EXPECT_EQ(later.stack.payload.length, 256U);
     EXPECT_EQ(later.stack.layers().size(), 4U);
@@ -225,20 +225,20 @@ TEST(CmEvidence, SmbDirectNegotiatesAtTheStartingPsn) {
   wires.see(connect_request(445));
   wires.see(connect_reply());
   // Each side gave the other its starting PSN: the client begins with the one of the REP.
-  EXPECT_TRUE(wires.see(send(host, target, target_qp, Octets(20), 2000)).stack.get<SmbDirectNegotiateRequest>());
-  EXPECT_TRUE(wires.see(send(target, host, host_qp, Octets(32), 1000)).stack.get<SmbDirectNegotiateResponse>());
-  EXPECT_TRUE(wires.see(send(host, target, target_qp, Octets(24), 2001)).stack.get<SmbDirectData>());
-  EXPECT_TRUE(wires.see(send(host, target, target_qp, Octets(20), 2000)).stack.get<SmbDirectNegotiateRequest>());
+  EXPECT_TRUE(wires.see(send(host, target, target_qp, ByteVector(20), 2000)).stack.get<SmbDirectNegotiateRequest>());
+  EXPECT_TRUE(wires.see(send(target, host, host_qp, ByteVector(32), 1000)).stack.get<SmbDirectNegotiateResponse>());
+  EXPECT_TRUE(wires.see(send(host, target, target_qp, ByteVector(24), 2001)).stack.get<SmbDirectData>());
+  EXPECT_TRUE(wires.see(send(host, target, target_qp, ByteVector(20), 2000)).stack.get<SmbDirectNegotiateRequest>());
 }
 
 TEST(SrpEvidence, AServiceIdThatATargetAnnounced) {
   constexpr std::uint64_t service_id = 0x0002c90300a1b2c3;
-  Octets entries(40, 0);  // reserved, then four times name and service id
+  ByteVector entries(40, 0);  // reserved, then four times name and service id
   const std::string_view name = "SRP.T10:0002C90300A1B2C3";
   entries.insert(entries.end(), name.begin(), name.end());
   entries.resize(80);
   for (int shift = 56; shift >= 0; shift -= 8) entries.push_back(static_cast<std::uint8_t>(service_id >> shift));
-  Octets login(64, 0);
+  ByteVector login(64, 0);
   login[19] = 64;
 
   Wires wires;
@@ -258,24 +258,24 @@ TEST(SrpEvidence, AServiceIdThatATargetAnnounced) {
 }
 
 TEST(SrpEvidence, LoginsBothWaysToTheTargetsGuid) {
-  Octets login(64, 0), accept(52, 0);
+  ByteVector login(64, 0), accept(52, 0);
   login[19] = 64;
   accept[0] = srp_type::login_response;
   login[15] = accept[15] = 9;  // the tag
-  const auto outcome = [&](std::uint64_t service_id, const Octets& answer) {
+  const auto outcome = [&](std::uint64_t service_id, const ByteVector& answer) {
     Wires wires;
     wires.see(mad(native(7, 8), {request(service_id, host_qp, host_id, {7, 8})}, login), LinkType::infiniband);
     wires.see(mad(native(8, 7), {reply()}, answer), LinkType::infiniband);
     Frame command = native(7, 8);
     command /= Value<Bth>().set<"opcode">(0x04).set<"dest_qp">(target_qp);
-    command.payload = Octets(48, 0);
+    command.payload = ByteVector(48, 0);
     command.payload[0] = srp_type::command;
     const Packet& packet = wires.see(command, LinkType::infiniband);
     return packet.upper.protocol == Upper::srp && packet.stack.get<SrpCommand>();
   };
   EXPECT_TRUE(outcome(0x0011223344556677, accept));
   EXPECT_FALSE(outcome(0x0011223344556678, accept));
-  EXPECT_FALSE(outcome(0x0011223344556677, Octets(52, 0)));
+  EXPECT_FALSE(outcome(0x0011223344556677, ByteVector(52, 0)));
   accept[15] = 8;
   EXPECT_FALSE(outcome(0x0011223344556677, accept));
 }
@@ -286,7 +286,7 @@ Frame datagram(std::uint16_t from, std::uint32_t from_qp, std::uint16_t to, std:
                std::uint32_t qkey = ipoib_qkey, bool multicast = false) {
   Frame frame = native(from, to);
   if (multicast) {
-    const Octets group{0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+    const ByteVector group{0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
     frame /= Value<Grh>().set<"dgid">(group);
   }
   frame /= Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(to_qp);
@@ -310,8 +310,8 @@ TEST(IpoibEvidence, SpreadsFromTheMulticastGroup) {
 
 TEST(IpoibEvidence, TheQKeyOfAGroupThatWasJoined) {
   Wires wires;
-  Octets record(32, 0);  // RMPP and the SA's header
-  const Octets group{0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+  ByteVector record(32, 0);  // RMPP and the SA's header
+  const ByteVector group{0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
   record.insert(record.end(), group.begin(), group.end());
   record.resize(record.size() + 16);
   for (std::uint8_t b : {0, 0, 0x0b, 0x1b, 0xc0, 0, 0, 0, 0xff, 0xff}) record.push_back(b);
@@ -330,7 +330,7 @@ TEST(IpoibEvidence, ConnectedModeByItsServiceId) {
   wires.see(mad(native(1, 4), {reply()}), LinkType::infiniband);
   Frame packet = native(4, 1);
   packet /= Value<Bth>().set<"opcode">(0x04).set<"dest_qp">(target_qp);
-  packet.payload = Octets{0x08, 0x00, 0, 0, 0x45};
+  packet.payload = ByteVector{0x08, 0x00, 0, 0, 0x45};
   EXPECT_TRUE(is_ipoib(wires.see(packet, LinkType::infiniband)));
   // The service id held the queue pair that takes datagrams.
   EXPECT_TRUE(is_ipoib(wires.see(datagram(4, 0x405, 1, 0x404), LinkType::infiniband)));
@@ -359,10 +359,10 @@ class Streams {
  private:
   Evidence evidence_;
   Packet packet_;
-  Octets bytes_, pdu_;
+  ByteVector bytes_, pdu_;
 };
 
-Frame mpa_request(Octets private_data = {}) {
+Frame mpa_request(ByteVector private_data = {}) {
   HeaderValue mpa = Value<MpaFrame>().set<"revision">(1);
   const std::string_view key = mpa::request_key;
   mpa.set(*info<MpaFrame>.find("key"), Bytes(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()));
@@ -371,7 +371,7 @@ Frame mpa_request(Octets private_data = {}) {
   frame /= mpa;
   return frame;
 }
-Frame fpdu(Octets payload, std::uint32_t msn, std::uint32_t mo = 0, bool last = true, std::uint8_t opcode = 3) {
+Frame fpdu(ByteVector payload, std::uint32_t msn, std::uint32_t mo = 0, bool last = true, std::uint8_t opcode = 3) {
   Frame frame =
       Value<Fpdu>() / Value<Ddp>().set<"last">(last).set<"dv">(1) / Value<Rdmap>().set<"rv">(1).set<"opcode">(opcode);
   frame /= Value<DdpUntagged>().set<"msn">(msn).set<"mo">(mo);
@@ -384,16 +384,16 @@ TEST(IwarpEvidence, ThePortThatTheMpaRequestWentTo) {
   const Packet& asked = streams.see(40000, 5445, mpa_request());
   EXPECT_EQ(asked.upper.protocol, Upper::smb_direct);
   EXPECT_EQ(asked.upper.reason, "the MPA request went to port 5445, SMB Direct");
-  const Packet& first = streams.see(40000, 5445, fpdu(Octets(20), 1));
+  const Packet& first = streams.see(40000, 5445, fpdu(ByteVector(20), 1));
   EXPECT_EQ(first.upper.frame, 1U);
   ASSERT_TRUE(first.pdus[0].stack.findings().empty()) << to_string(first.pdus[0].stack.findings()[0]);
   EXPECT_TRUE(first.pdus[0].stack.get<SmbDirectNegotiateRequest>());
-  EXPECT_TRUE(streams.see(5445, 40000, fpdu(Octets(32), 1), true).pdus[0].stack.get<SmbDirectNegotiateResponse>());
-  EXPECT_TRUE(streams.see(5445, 40000, fpdu(Octets(24), 2), true).pdus[0].stack.get<SmbDirectData>());
+  EXPECT_TRUE(streams.see(5445, 40000, fpdu(ByteVector(32), 1), true).pdus[0].stack.get<SmbDirectNegotiateResponse>());
+  EXPECT_TRUE(streams.see(5445, 40000, fpdu(ByteVector(24), 2), true).pdus[0].stack.get<SmbDirectData>());
   // Only a message's first segment, and only Sends.
-  EXPECT_TRUE(streams.see(40000, 5445, fpdu(Octets(24), 2, 0, false)).pdus[0].stack.get<SmbDirectData>());
-  EXPECT_FALSE(streams.see(40000, 5445, fpdu(Octets(24), 2, 24)).pdus[0].stack.get<SmbDirectData>());
-  const Packet& read = streams.see(40000, 5445, fpdu(Octets(28), 1, 0, true, 1));
+  EXPECT_TRUE(streams.see(40000, 5445, fpdu(ByteVector(24), 2, 0, false)).pdus[0].stack.get<SmbDirectData>());
+  EXPECT_FALSE(streams.see(40000, 5445, fpdu(ByteVector(24), 2, 24)).pdus[0].stack.get<SmbDirectData>());
+  const Packet& read = streams.see(40000, 5445, fpdu(ByteVector(28), 1, 0, true, 1));
   EXPECT_EQ(read.upper.protocol, Upper::smb_direct);
   EXPECT_FALSE(read.pdus[0].stack.get<SmbDirectData>());
 }
@@ -401,18 +401,18 @@ TEST(IwarpEvidence, ThePortThatTheMpaRequestWentTo) {
 TEST(IwarpEvidence, PortsThatAreNoListenersDoNotCount) {
   Streams streams;
   streams.see(5445, 7174, mpa_request());
-  EXPECT_EQ(streams.see(5445, 7174, fpdu(Octets(64), 1)).upper.protocol, Upper::unknown);
-  EXPECT_EQ(streams.see(7174, 5445, fpdu(Octets(64), 1), true).upper.protocol, Upper::unknown);
+  EXPECT_EQ(streams.see(5445, 7174, fpdu(ByteVector(64), 1)).upper.protocol, Upper::unknown);
+  EXPECT_EQ(streams.see(7174, 5445, fpdu(ByteVector(64), 1), true).upper.protocol, Upper::unknown);
   EXPECT_EQ(streams.see(40000, 18515, mpa_request()).upper.protocol, Upper::unknown);
-  EXPECT_EQ(streams.see(40000, 18515, fpdu(Octets(64), 1)).upper.protocol, Upper::unknown);
+  EXPECT_EQ(streams.see(40000, 18515, fpdu(ByteVector(64), 1)).upper.protocol, Upper::unknown);
   EXPECT_EQ(streams.see(40000, 445, mpa_request()).upper.protocol, Upper::unknown);
   // The beginning was not captured, and both ports are services'.
-  EXPECT_EQ(streams.see(5445, 3260, fpdu(Octets(76), 9)).upper.protocol, Upper::unknown);
+  EXPECT_EQ(streams.see(5445, 3260, fpdu(ByteVector(76), 9)).upper.protocol, Upper::unknown);
 }
 
 TEST(IwarpEvidence, AConnectionWhoseBeginningWasNotCaptured) {
   Streams streams;
-  const Packet& packet = streams.see(4420, 40000, fpdu(Octets(16), 9), true);
+  const Packet& packet = streams.see(4420, 40000, fpdu(ByteVector(16), 9), true);
   EXPECT_EQ(packet.upper.reason, "one end of the iWARP connection is port 4420, NVMe over Fabrics");
   EXPECT_TRUE(packet.pdus[0].stack.get<NvmeCqe>());
   EXPECT_TRUE(streams.see(40000, 4420, fpdu(sqe, 9)).pdus[0].stack.get<NvmeIo>());
@@ -426,11 +426,11 @@ TEST(Memory, StaysBoundedUnderAMillionConnections) {
   Evidence evidence(bound);
   Packet packet;
   std::mt19937_64 random(20260103);
-  Octets asked = connect_request(4420).encode(), answered = connect_reply().encode();
-  const auto put = [](Octets& bytes, std::size_t at, unsigned octets, std::uint64_t value) {
-    store_be(bytes.data() + at, octets, value);
+  ByteVector asked = connect_request(4420).encode(), answered = connect_reply().encode();
+  const auto put = [](ByteVector& bytes, std::size_t at, unsigned bytes, std::uint64_t value) {
+    store_be(bytes.data() + at, bytes, value);
   };
-  const auto offset = [](const Octets& bytes, const HeaderInfo& header, std::string_view field) {
+  const auto offset = [](const ByteVector& bytes, const HeaderInfo& header, std::string_view field) {
     const HeaderStack stack = decode(bytes);
     return stack.find(header)->offset + header.find(field)->bit / 8U;
   };
@@ -443,7 +443,7 @@ TEST(Memory, StaysBoundedUnderAMillionConnections) {
     put(asked, qp_at, 3, id >> 32);
     put(answered, remote_at, 4, id);
     put(answered, answer_qp_at, 3, id >> 40);
-    for (Octets* bytes : {&asked, &answered}) {
+    for (ByteVector* bytes : {&asked, &answered}) {
       packet.number = i;
       packet.upper = {};
       decode(packet.stack, *bytes, LinkType::ethernet, static_cast<std::uint32_t>(bytes->size()));
@@ -522,7 +522,7 @@ Summary summary_of(const std::filesystem::path& path) {
     summary.packets[packet.upper.protocol]++;
     summary.findings += static_cast<int>(packet.stack.findings().size());
     for (const Layer& layer : packet.stack.layers()) summary.layers[layer.header->name]++;
-    // Frames encode to the same octets with these layers too.
+    // Frames encode to the same bytes with these layers too.
     const auto again = Frame::of(packet.stack).encode();
     EXPECT_TRUE(std::equal(again.begin(), again.end(), record.bytes.begin(), record.bytes.end()))
         << path << " frame " << record.number;

@@ -6,11 +6,11 @@
 
 namespace rdmawire::tracking {
 
-/// Begins to load the cache lines of `octets` octets from `at` on. `at` may be anything: nothing is read.
-inline void fetch(const void* at, std::size_t octets = 1) {
+/// Begins to load the cache lines of `bytes` bytes from `at` on. `at` may be anything: nothing is read.
+inline void fetch(const void* at, std::size_t bytes = 1) {
   constexpr std::uintptr_t line = 64;
   const auto begin = reinterpret_cast<std::uintptr_t>(at) & ~(line - 1);
-  const auto end = reinterpret_cast<std::uintptr_t>(at) + octets;
+  const auto end = reinterpret_cast<std::uintptr_t>(at) + bytes;
   for (std::uintptr_t p = begin; p < end; p += line) __builtin_prefetch(reinterpret_cast<const void*>(p), 1);
   // GCC takes a function that only fetches for one without effect, and leaves out the calls.
   asm volatile("");

@@ -40,7 +40,7 @@ struct RdmaFrame {
   std::uint32_t from = host_a, to = host_b;
   std::uint32_t qp = 0;
   std::uint32_t psn = 0;
-  std::uint32_t payload = 0;  ///< octets
+  std::uint32_t payload = 0;  ///< bytes
   bool ack_request = false, solicited = false;
   std::uint8_t syndrome = ack;
   std::uint32_t msn = 0;
@@ -57,13 +57,13 @@ struct RdmaFrame {
 
   static constexpr std::size_t headers = 20 + 8 + 12, most = headers + 64 + 4096 + 4;
 
-  /// Writes at most `most` octets, if the payload is at most 4096; how many.
+  /// Writes at most `most` bytes, if the payload is at most 4096; how many.
   std::size_t write(std::uint8_t* out) const {
     const Opcode& op = rdmawire::opcode(opcode);
     std::uint8_t* at = out + headers;
-    const auto number = [&](unsigned octets, std::uint64_t value) {
-      store_be(at, octets, value);
-      at += octets;
+    const auto number = [&](unsigned bytes, std::uint64_t value) {
+      store_be(at, bytes, value);
+      at += bytes;
     };
     if (vendor) {
       number(1, 0x11);

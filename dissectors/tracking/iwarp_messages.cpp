@@ -24,7 +24,7 @@ std::optional<Segment> segment_of(const Pdu& pdu) {
   const std::uint32_t headers =
       Ddp::size + Rdmap::size + static_cast<std::uint32_t>(s.tagged ? DdpTagged::size : DdpUntagged::size);
   if (whole < headers) return std::nullopt;
-  s.octets = whole - headers;
+  s.bytes = whole - headers;
   if (s.tagged) {
     if (layers[3].header != &info<DdpTagged>) return std::nullopt;
     const View<DdpTagged> tagged(bytes + layers[3].offset);
@@ -70,7 +70,7 @@ void IwarpTracker::State::answered(Tracked& t, Message& message, std::uint64_t f
 void IwarpTracker::State::tell_message(Tracked& t, Message& message) {
   Sent& sent = t.record.by(message.end);
   ++sent.messages[static_cast<std::size_t>(message.kind)];
-  sent.message_octets += message.size;
+  sent.message_bytes += message.size;
   if (message.outcome == Outcome::completed) ++sent.messages_completed;
   if (message.outcome == Outcome::refused) ++sent.messages_refused;
   sink_.message(t.record, message);
@@ -90,7 +90,7 @@ void IwarpTracker::State::flush(Tracked& t) {
     event.packets = 0;
     const Half& responder = t.of(other(end));
     for (Request& r : half.requests) {
-      // After octets of responses were missed, which request they were for is not sure.
+      // After bytes of responses were missed, which request they were for is not sure.
       const bool missed = r.lost || responder.gaps || responder.misses();
       if (r.message.outcome != Outcome::refused) r.message.outcome = missed ? Outcome::partial : Outcome::unanswered;
       // Some are always on their way when a capture ends.
@@ -103,7 +103,7 @@ void IwarpTracker::State::flush(Tracked& t) {
           event.duration = t.record.last_time - r.message.start;
         }
         event.last_frame = r.message.last_frame;
-        event.octets += r.message.size;
+        event.bytes += r.message.size;
       }
       tell_message(t, r.message);
     }
@@ -147,7 +147,7 @@ void IwarpTracker::State::room(Tracked& t, Half& half) {
 void IwarpTracker::State::pdu(Tracked& t, End end, const Pdu& pdu) {
   Half& half = t.of(end);
   if (!half.parsed || pdu.stream_offset != half.parsed_to) {
-    if (half.parsed && pdu.stream_offset > half.parsed_to) half.lost_octets += pdu.stream_offset - half.parsed_to;
+    if (half.parsed && pdu.stream_offset > half.parsed_to) half.lost_bytes += pdu.stream_offset - half.parsed_to;
     if (half.parsed || !half.from_start) gap(t, end);
   }
   half.parsed = true;
@@ -161,7 +161,7 @@ void IwarpTracker::State::pdu(Tracked& t, End end, const Pdu& pdu) {
     ++t.record.by(end).crc_bad;
     Event event = here(EventKind::crc_bad);
     event.cause = Cause::unknown;
-    event.octets = s ? s->octets : 0;
+    event.bytes = s ? s->bytes : 0;
     event.psn = s && !s->tagged ? s->msn : 0;
     event.value = pdu.crc.computed;
     event.found = pdu.crc.value;
@@ -175,7 +175,7 @@ void IwarpTracker::State::pdu(Tracked& t, End end, const Pdu& pdu) {
   half.lost = false;
 }
 
-// Octets of this end's stream are missing here.
+// Bytes of this end's stream are missing here.
 void IwarpTracker::State::gap(Tracked& t, End end) {
   Half& half = t.of(end);
   half.lost = true;
@@ -218,7 +218,7 @@ void IwarpTracker::State::mpa_frame(Tracked& t, End end, const Pdu& pdu) {
   }
   if (frame.get<"reject">()) {
     event.kind = EventKind::rejected;
-    event.octets = frame.get<"private_data_length">();
+    event.bytes = frame.get<"private_data_length">();
     event.value = frame.get<"revision">();
     t.record.closed_frame = packet_->number;
     t.closed = true;
@@ -245,7 +245,7 @@ void IwarpTracker::State::wrong(Tracked& t, End end, EventKind kind, std::uint64
   event.psn = s.tagged ? 0 : s.msn;
   event.value = expected;
   event.found = found;
-  event.octets = s.octets;
+  event.bytes = s.bytes;
   tell(t, event, end);
 }
 
@@ -257,13 +257,13 @@ void IwarpTracker::State::ddp_segment(Tracked& t, End end, Segment& s) {
   const auto operation = static_cast<RdmapOperation>(opcode.value);
   ++(operation == RdmapOperation::read_response || operation == RdmapOperation::atomic_response ? sent.responses
                                                                                                 : sent.requests);
-  if (opcode.payload) sent.payload_octets += s.octets;
+  if (opcode.payload) sent.payload_bytes += s.bytes;
   if (!s.tagged) return untagged(t, end, s);
   if (operation == RdmapOperation::rdma_write) return write(t, end, s);
   read_response(t, end, s);
 }
 
-// The packet that brought the octet.
+// The packet that brought the byte.
 Moment IwarpTracker::State::carried(const Half& half, std::uint64_t offset) const {
   const TcpSegment& tcp = packet_->tcp;
   if (offset < tcp.offset || offset >= tcp.offset + tcp.length)
@@ -303,8 +303,8 @@ void IwarpTracker::State::begin(Tracked& t, End end, Open& open, const Segment& 
 void IwarpTracker::State::extend(Tracked& t, Open& open, const Segment& s) {
   Half& half = t.of(open.message.end);
   open.end = s.pdu->stream_end;
-  open.next = s.position + s.octets;
-  open.message.size += s.opcode->payload ? s.octets : 0;
+  open.next = s.position + s.bytes;
+  open.message.size += s.opcode->payload ? s.bytes : 0;
   ++open.message.packets;
   const Span packets = span(half, s);
   Message& m = open.message;
@@ -527,23 +527,23 @@ void IwarpTracker::State::read_response(Tracked& t, End end, Segment& s) {
   auto& requests = asking.requests;
   const auto fits = [&](const Request& r, bool exactly) {
     if (r.atomic) return false;
-    if (r.message.size == 0 && s.octets == 0) return true;  // STag and TO of nothing are not checked. RFC 5040, 5.4
+    if (r.message.size == 0 && s.bytes == 0) return true;  // STag and TO of nothing are not checked. RFC 5040, 5.4
     if (r.sink != s.key) return false;
     if (exactly) return r.sink_to + r.received == s.position;
     return s.position - r.sink_to < r.message.size && s.position - r.sink_to >= r.received;
   };
   auto found = std::find_if(requests.begin(), requests.end(), [&](const Request& r) { return fits(r, true); });
-  // Where several read into the same place, and octets are missing, so many responses were missed as these can hold.
-  for (auto r = requests.begin(); half.lost_octets && found != requests.end() && r != requests.end(); ++r) {
+  // Where several read into the same place, and bytes are missing, so many responses were missed as these can hold.
+  for (auto r = requests.begin(); half.lost_bytes && found != requests.end() && r != requests.end(); ++r) {
     const std::uint64_t rest = r->atomic ? 0 : r->message.size - std::min(r->message.size, r->received);
-    if (rest > half.lost_octets) break;
-    half.lost_octets -= rest;
+    if (rest > half.lost_bytes) break;
+    half.lost_bytes -= rest;
     if (r != found) continue;
     const auto next = std::find_if(r + 1, requests.end(), [&](const Request& q) { return fits(q, true); });
     if (next == requests.end()) break;
     found = next;
   }
-  half.lost_octets = 0;
+  half.lost_bytes = 0;
   if (found == requests.end()) {
     found = std::find_if(requests.begin(), requests.end(), [&](const Request& r) { return fits(r, false); });
     if (found == requests.end()) {
@@ -555,12 +555,12 @@ void IwarpTracker::State::read_response(Tracked& t, End end, Segment& s) {
       }
       early.any = true;
       early.whole = s.last;
-      early.next = s.position + s.octets;
+      early.next = s.position + s.bytes;
       early.last = span(half, s).last;
-      // To a request that was perhaps not captured, or not yet: its receiver has octets that are not here.
+      // To a request that was perhaps not captured, or not yet: its receiver has bytes that are not here.
       if (!asking.from_start || asking.misses() || half.gaps) return;
       Event event = here(EventKind::unsolicited_response);
-      event.octets = s.octets;
+      event.bytes = s.bytes;
       event.value = s.key;
       event.found = s.position;
       return tell(t, event, requester);
@@ -584,7 +584,7 @@ void IwarpTracker::State::read_response(Tracked& t, End end, Segment& s) {
   if (found != requests.begin() && r.received == 0 && !half.gaps)
     wrong(t, end, EventKind::opcode_sequence, s.opcode->value, s.queue, s);
   Message& m = r.message;
-  r.received += s.octets;
+  r.received += s.bytes;
   log(t, end, s, m);
   const Span packets = span(half, s);
   if (m.first_response_frame == 0 || packets.first.frame < m.first_response_frame) {
@@ -659,7 +659,7 @@ void IwarpTracker::State::terminate(Tracked& t, End end, Segment& s) {
       const std::uint8_t* at = bytes.data() + parts.layers[i].offset;
       const HeaderInfo* part = parts.layers[i].header;
       if (part == &info<DdpSegmentLength> && header.get<"segment_length_valid">())
-        event.octets = View<DdpSegmentLength>(at).get<"length">();
+        event.bytes = View<DdpSegmentLength>(at).get<"length">();
       if (part == &info<DdpTagged>) {
         quoted.emplace();
         quoted->tagged = true;

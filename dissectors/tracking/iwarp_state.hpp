@@ -24,7 +24,7 @@ struct Segment {
   std::uint32_t key;       // STag; untagged: the one to be invalidated
   std::uint64_t position;  // TO or MO
   std::uint32_t queue, msn;
-  std::uint64_t octets;  // behind the DDP header
+  std::uint64_t bytes;  // behind the DDP header
   const Layer* header;   // of RDMAP, or nullptr
 };
 
@@ -64,7 +64,7 @@ struct Request {
   std::uint32_t gaps = 0;  // of the responder's stream, when it was sent
   Moment latest;           // of the response's packets
 };
-// An FPDU that was seen, so that a Terminate's quotation and octets that come again find it.
+// An FPDU that was seen, so that a Terminate's quotation and bytes that come again find it.
 struct Seen {
   std::uint64_t begin = 0, end = 0, frame = 0, message = 0, position = 0;
   std::uint32_t key_or_msn = 0;
@@ -72,7 +72,7 @@ struct Seen {
   bool tagged = false;
   End whose = End::a;
 };
-// Octets that were sent again and wait for the PDUs that they belong to.
+// Bytes that were sent again and wait for the PDUs that they belong to.
 struct Again {
   std::uint64_t from, to;
   std::uint64_t counted;  // the message that it was counted for last, and whose that is
@@ -88,12 +88,12 @@ inline std::uint64_t name_of(std::uint64_t message, End whose) {
 // What one end sends.
 struct Half {
   TcpTrouble tcp;
-  bool from_start = false;  // its first FPDU was seen, and no octet was missing since
-  bool lost = false;        // octets are missing since the last segment
+  bool from_start = false;  // its first FPDU was seen, and no byte was missing since
+  bool lost = false;        // bytes are missing since the last segment
   std::uint64_t parsed_to = 0;
   bool parsed = false;
-  std::uint32_t gaps = 0;         // places where octets are missing
-  std::uint64_t lost_octets = 0;  // since the last read response
+  std::uint32_t gaps = 0;         // places where bytes are missing
+  std::uint64_t lost_bytes = 0;  // since the last read response
   struct {
     std::uint32_t next = 1;
     bool known = false;
@@ -119,7 +119,7 @@ struct Half {
   std::uint64_t closed_window_frame = 0;
   std::int64_t closed_window_time = 0;
 
-  /// Its receiver has octets of which no PDU came out. A FIN counts as one octet.
+  /// Its receiver has bytes of which no PDU came out. A FIN counts as one byte.
   [[nodiscard]] bool misses() const { return parsed && tcp.acknowledged(parsed_to + 2); }
 };
 
@@ -180,14 +180,14 @@ class IwarpTracker::State {
   [[nodiscard]] std::size_t memory() const {
     constexpr std::size_t node = 64;    // of a list and a hash table
     constexpr std::size_t deque = 576;  // that holds nothing
-    std::size_t octets =
+    std::size_t bytes =
         sizeof(State) + slots_.capacity() * sizeof(Slot) + waiting_ * std::max(sizeof(Sending), sizeof(Request));
     for (const Tracked& t : order_) {
-      octets += sizeof(Tracked) + node + 4 * deque;
+      bytes += sizeof(Tracked) + node + 4 * deque;
       for (const Half& half : t.halves)
-        octets += half.tcp.memory() + half.seen.capacity() * sizeof(Seen) + half.again.capacity() * sizeof(Again);
+        bytes += half.tcp.memory() + half.seen.capacity() * sizeof(Seen) + half.again.capacity() * sizeof(Again);
     }
-    return octets;
+    return bytes;
   }
 
  private:

@@ -44,7 +44,7 @@ Below below(const Packet& packet) {
       b.timestamp = View<TcpTimestamps>(at).get<"value">();
       b.has_timestamp = true;
     } else if (parts.layers[i].header == &info<TcpSackBlock>) {
-      // One before the acknowledgement tells of octets that came twice, and asks for none. RFC 2883, 4
+      // One before the acknowledgement tells of bytes that came twice, and asks for none. RFC 2883, 4
       const std::uint32_t right = View<TcpSackBlock>(at).get<"right">();
       b.selective |= static_cast<std::int32_t>(right - acknowledged) > 0;
     }
@@ -153,7 +153,7 @@ void IwarpTracker::State::add(const Packet& packet) {
   Connection& c = t.record;
   Sent& sent = c.by(end);
   ++sent.packets;
-  sent.wire_octets += packet.stack.wire_length;
+  sent.wire_bytes += packet.stack.wire_length;
   if (low.ecn) ++sent.ecn_capable;
   if (low.ecn == 3) {  // CE. RFC 3168, 5
     ++sent.ecn_marked;
@@ -167,7 +167,7 @@ void IwarpTracker::State::add(const Packet& packet) {
 
   if (packet.tcp.anew) restart(t, end);
   TcpTrouble::Judgement judgement;
-  // An octet into a closed window only asks whether it is still closed. RFC 9293, 3.8.6.1
+  // A byte into a closed window only asks whether it is still closed. RFC 9293, 3.8.6.1
   const bool probe = packet.tcp.keep_alive || (packet.tcp.length == 1 && t.of(other(end)).closed_window_frame);
   if (packet.tcp.length && packet.tcp.sender_known && !probe) judgement = segment(t, end, low);
   silence(t, judgement.kind == TcpTrouble::Kind::again);
@@ -225,14 +225,14 @@ TcpTrouble::Judgement IwarpTracker::State::segment(Tracked& t, End end, const Be
   if (judgement.kind == TcpTrouble::Kind::again) {
     Sent& sent = t.record.by(end);
     ++sent.packets_again;
-    sent.octets_again += judgement.octets;
+    sent.bytes_again += judgement.bytes;
     sent_again(t, end, s.from, s.to);
   }
   tell_tcp(t, end);
   return judgement;
 }
 
-// Which messages these octets belong to: of those that were seen before, now; of the others, when their PDUs come.
+// Which messages these bytes belong to: of those that were seen before, now; of the others, when their PDUs come.
 void IwarpTracker::State::sent_again(Tracked& t, End end, std::uint64_t from, std::uint64_t to) {
   Half& half = t.of(end);
   std::uint64_t counted = 0;

@@ -4,23 +4,23 @@
 /// A connection is a TCP connection from its MPA request (or from the packet that showed it to be iWARP) on; messages
 /// are RDMAP messages. RFC 5040, 5041, 5044, 6581, 7306. How the shared types are to be read for iWARP:
 /// - Message::first_psn and last_psn are the DDP MSN of untagged messages and 0 of tagged ones; `packets` counts FPDUs;
-///   `repeated_packets` counts TCP segments that were sent again with octets of the message in them.
+///   `repeated_packets` counts TCP segments that were sent again with bytes of the message in them.
 /// - RDMAP has no acknowledgement. A send or write, and whatever else draws no response, is `completed` when TCP
-///   acknowledged its last octet, with that packet as its answer: the peer's TCP has it, which does not say that its
+///   acknowledged its last byte, with that packet as its answer: the peer's TCP has it, which does not say that its
 ///   ULP was told. It is `sent` when no such acknowledgement was captured. `refused`: a Terminate quotes it; nak_code
 ///   is the Terminate's error code.
 /// - A read's answer is the last segment of its response; key and remote_address name the source, not the sink.
-/// - Immediate Data is a send of no octets with an immediate (64 bits). RFC 7306, 6
-/// - Sent::requests and responses count FPDUs; packets_again and octets_again TCP segments and octets; acks TCP
+/// - Immediate Data is a send of no bytes with an immediate (64 bits). RFC 7306, 6
+/// - Sent::requests and responses count FPDUs; packets_again and bytes_again TCP segments and bytes; acks TCP
 /// segments
 ///   without data.
-/// - PacketNote::relative_psn counts octets of the sender's stream from the first that was seen.
+/// - PacketNote::relative_psn counts bytes of the sender's stream from the first that was seen.
 /// - Event::psn is the MSN, or the TCP sequence number where the event is TCP's. Further:
 ///   `opened`: value and found are how many reads a and b may have outstanding (RFC 6581), 0 where nothing was agreed;
-///   origin_frame is the MPA request. `rejected`: octets is the length of the reply's private data, value its revision.
+///   origin_frame is the MPA request. `rejected`: bytes is the length of the reply's private data, value its revision.
 ///   `closed`: cause_frame is the Terminate, where that ended it.
 ///   `terminate`: value is layer << 16 | error type << 8 | error code; found says what is quoted, the header's bits M
-///   (segment length; in `octets`) 4, D (DDP header) 2, R (Read Request header) 1; origin_frame is the FPDU that is
+///   (segment length; in `bytes`) 4, D (DDP header) 2, R (Read Request header) 1; origin_frame is the FPDU that is
 ///   quoted; end the one that sent that.
 ///   `tcp_retransmission`: found is the number of the first message that it delayed and value whose it is (0: a, 1: b).
 ///   `msn_jump`, `segmentation`: value is the MSN, MO or TO that was to come, found what came.
@@ -67,7 +67,7 @@ class IwarpTracker {
 
   /// Connections and waiting messages that had to go for want of room.
   [[nodiscard]] std::uint64_t evicted() const;
-  /// Octets of memory that are held, about.
+  /// Bytes of memory that are held, about.
   [[nodiscard]] std::size_t memory() const;
   /// Connections that are held.
   [[nodiscard]] std::size_t size() const;

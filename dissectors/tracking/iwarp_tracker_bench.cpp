@@ -16,7 +16,7 @@ namespace {
 
 struct Quiet final : Sink {};
 
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 
 // Connections that take turns; each sends writes of 12 segments, of which every second is acknowledged.
 class Traffic {
@@ -25,7 +25,7 @@ class Traffic {
     packet_.link = LinkType::raw_ip;
     seq_.resize(connections, 1);
     if (!iwarp) {
-      // Of those whose beginning was not captured, dissection searches the first octets.
+      // Of those whose beginning was not captured, dissection searches the first bytes.
       for (std::uint32_t i = 0; i < connections; ++i)
         for (const bool from_server : {false, true}) run(i, from_server, {}, nullptr, true);
       return;
@@ -37,8 +37,8 @@ class Traffic {
         frame.set<"key">(Bytes(reinterpret_cast<const std::uint8_t*>(key.data()), key.size())).set<"crc">(1);
         Frame out;
         out /= HeaderValue(frame);
-        const Octets octets = out.encode();
-        run(i, !request, octets, nullptr);
+        const ByteVector bytes = out.encode();
+        run(i, !request, bytes, nullptr);
       }
   }
   /// One segment with data, or its acknowledgement.
@@ -86,8 +86,8 @@ class Traffic {
   std::uint32_t connections_, turn_ = 0;
   bool iwarp_;
   std::vector<std::uint32_t> seq_;
-  std::vector<Octets> fpdus_;
-  Octets other_, header_, bytes_;
+  std::vector<ByteVector> fpdus_;
+  ByteVector other_, header_, bytes_;
   Packet packet_;
   Dissector dissector_;
 };
@@ -101,7 +101,7 @@ void dissect_and_track(benchmark::State& state) {
   Quiet quiet;
   IwarpTracker tracker(quiet);
   for (auto _ : state) traffic.step(&tracker);
-  state.counters["octets_a_connection"] =
+  state.counters["bytes_a_connection"] =
       static_cast<double>(tracker.memory()) / static_cast<double>(std::max<std::size_t>(tracker.size(), 1));
 }
 void other_tcp_alone(benchmark::State& state) {

@@ -1,4 +1,4 @@
-// iWARP connections made from any octets: whatever segments, acknowledgements, FPDUs and resets they are, tracking
+// iWARP connections made from any bytes: whatever segments, acknowledgements, FPDUs and resets they are, tracking
 // ends, what it tells lies within the packets that were given, and memory stays within its bounds.
 
 #include <cstdlib>
@@ -51,11 +51,11 @@ struct Judge final : Sink {
   }
 };
 
-// Gives out the input's octets, zeros when they are used up.
+// Gives out the input's bytes, zeros when they are used up.
 struct Source {
   const std::uint8_t* data;
   std::size_t left;
-  std::uint8_t octet() {
+  std::uint8_t byte() {
     if (left == 0) return 0;
     --left;
     return *data++;
@@ -64,47 +64,47 @@ struct Source {
 
 // An FPDU whose fields are small numbers, so that they meet.
 std::size_t fpdu(Source& source, std::uint8_t* out) {
-  const std::uint8_t kind = source.octet();
+  const std::uint8_t kind = source.byte();
   const RdmapOpcode& opcode = rdmap_opcode(static_cast<std::uint8_t>(kind & 15));
   const bool tagged = opcode.tagged != ((kind & 0x30) == 0x30);
   std::uint8_t* at = out + 2;
   *at++ = static_cast<std::uint8_t>((tagged ? 0x80 : 0) | (kind & 0x40 ? 0 : 0x40) | 1);
   *at++ = static_cast<std::uint8_t>(0x40 | (kind & 15));
-  const auto number = [&](std::size_t octets, std::uint64_t value) {
-    store_be(at, static_cast<unsigned>(octets), value);
-    at += octets;
+  const auto number = [&](std::size_t bytes, std::uint64_t value) {
+    store_be(at, static_cast<unsigned>(bytes), value);
+    at += bytes;
   };
   if (tagged) {
-    number(4, source.octet() & 3);
-    number(8, source.octet());
+    number(4, source.byte() & 3);
+    number(8, source.byte());
   } else {
     number(4, 0);
-    number(4, kind & 0x80 ? source.octet() & 3 : opcode.queue);
-    number(4, source.octet() & 15);
-    number(4, kind & 0x80 ? source.octet() : 0);
+    number(4, kind & 0x80 ? source.byte() & 3 : opcode.queue);
+    number(4, source.byte() & 15);
+    number(4, kind & 0x80 ? source.byte() : 0);
   }
   if (opcode.header == &info<RdmapReadRequest>) {
-    number(4, source.octet() & 3);
-    number(8, source.octet());
-    number(4, source.octet());
+    number(4, source.byte() & 3);
+    number(8, source.byte());
+    number(4, source.byte());
     number(4, 0);
     number(8, 0);
   } else if (opcode.header == &info<RdmapAtomicRequest>) {
-    number(4, source.octet() & 3);
-    number(4, source.octet() & 3);
+    number(4, source.byte() & 3);
+    number(4, source.byte() & 3);
     for (int i = 0; i < 44; ++i) *at++ = 0;
   } else if (opcode.header == &info<RdmapAtomicResponse>) {
-    number(4, source.octet() & 3);
+    number(4, source.byte() & 3);
     number(8, 1);
   } else if (opcode.header == &info<Terminate>) {
-    for (int i = 0; i < 3; ++i) *at++ = source.octet();
-    for (int i = 0; i < 30; ++i) *at++ = source.octet();
+    for (int i = 0; i < 3; ++i) *at++ = source.byte();
+    for (int i = 0; i < 30; ++i) *at++ = source.byte();
   } else {
-    for (int n = source.octet() & 127; n > 0; --n) *at++ = 0x55;
+    for (int n = source.byte() & 127; n > 0; --n) *at++ = 0x55;
   }
   const auto length = static_cast<std::uint32_t>(at - out - 2);
   store_be(out, 2, length);
-  const std::uint32_t whole = mpa::fpdu_octets(length);
+  const std::uint32_t whole = mpa::fpdu_bytes(length);
   while (at < out + whole) *at++ = 0;
   return whole;
 }
@@ -160,7 +160,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(tracker.memory() < (256U << 10));
   };
   while (source.left) {
-    const std::uint8_t control = source.octet();
+    const std::uint8_t control = source.byte();
     const bool from_server = control & 1;
     const unsigned port = control >> 1 & 3;
     std::uint32_t& mine = next[port][from_server];
@@ -173,7 +173,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 0: {  // an MPA frame; now and then with limits on reads
         const std::string_view key = from_server ? mpa::reply_key : mpa::request_key;
         std::memcpy(frame + 52, key.data(), key.size());
-        const std::uint8_t how = source.octet();
+        const std::uint8_t how = source.byte();
         frame[52 + 16] = static_cast<std::uint8_t>((how & 1 ? 0x10 : 0) | (how == 0x7e ? 0x20 : 0));
         frame[52 + 17] = how & 1 ? 2 : 1;
         store_be(frame + 52 + 18, 2, 4);
@@ -184,30 +184,30 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 1:
       case 2: length = fpdu(source, frame + 52); break;
       case 3: {  // several
-        for (int i = source.octet() & 3; i >= 0 && length < 600; --i) length += fpdu(source, frame + 52 + length);
+        for (int i = source.byte() & 3; i >= 0 && length < 600; --i) length += fpdu(source, frame + 52 + length);
         break;
       }
-      case 4:  // octets again, or from further on
-        seq += static_cast<std::uint32_t>(static_cast<std::int8_t>(source.octet())) * 4;
+      case 4:  // bytes again, or from further on
+        seq += static_cast<std::uint32_t>(static_cast<std::int8_t>(source.byte())) * 4;
         length = fpdu(source, frame + 52);
         advance = false;
         break;
       case 5:  // acknowledgements of any kind
-        ack += static_cast<std::uint32_t>(static_cast<std::int8_t>(source.octet())) * 4;
+        ack += static_cast<std::uint32_t>(static_cast<std::int8_t>(source.byte())) * 4;
         break;
       case 6:
-        length = source.octet();
-        for (std::size_t i = 0; i < length; ++i) frame[52 + i] = source.octet();
+        length = source.byte();
+        for (std::size_t i = 0; i < length; ++i) frame[52 + i] = source.byte();
         break;
       default:
-        flags = static_cast<std::uint8_t>(source.octet() & 0x17);
-        seq += static_cast<std::uint32_t>(static_cast<std::int8_t>(source.octet()));
+        flags = static_cast<std::uint8_t>(source.byte() & 0x17);
+        seq += static_cast<std::uint32_t>(static_cast<std::int8_t>(source.byte()));
         advance = false;
     }
-    if (control & 0x40) packet.time_ns += std::int64_t{source.octet()} << 20;
+    if (control & 0x40) packet.time_ns += std::int64_t{source.byte()} << 20;
     ++packet.time_ns;
     segment(port, from_server, seq, length, flags, ack,
-            control & 0x80 ? static_cast<std::uint16_t>(source.octet()) : 9000);
+            control & 0x80 ? static_cast<std::uint16_t>(source.byte()) : 9000);
     if (advance) mine = seq + static_cast<std::uint32_t>(length);
   }
   tracker.finish();

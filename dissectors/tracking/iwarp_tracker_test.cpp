@@ -23,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 
 struct Told final : Sink {
   std::vector<Message> messages;
@@ -100,7 +100,7 @@ Told told_of(const std::filesystem::path& path) {
 const std::filesystem::path samples = std::filesystem::path(RDMAWIRE_SOURCE_DIR) / "captures" / "samples";
 
 // Operations and lengths as tshark 4.0 gives them, which knows nothing of messages; a message's size is the sum of its
-// segments' lengths (ULPDU length less 14 octets of tagged, 18 of untagged header):
+// segments' lengths (ULPDU length less 14 bytes of tagged, 18 of untagged header):
 //   tshark -r FILE -d tcp.port==0,data -T fields -e tcp.stream -e ip.src -e iwarp_rdma.opcode -e iwarp_ddp.last_flag
 //          -e iwarp_mpa.ulpdulength | sort | uniq -c
 TEST(IwarpSamples, Write) {
@@ -116,7 +116,7 @@ TEST(IwarpSamples, Write) {
   EXPECT_EQ(data.service_port, 18515);
   EXPECT_EQ(told.summary(data.id, End::a), (std::map<std::string, int>{{"write 16384 completed", 50}}));
   EXPECT_EQ(told.summary(data.id, End::b), (std::map<std::string, int>{}));
-  EXPECT_EQ(data.by(End::a).payload_octets, 50 * 16384U);
+  EXPECT_EQ(data.by(End::a).payload_bytes, 50 * 16384U);
   EXPECT_EQ(data.by(End::a).requests, 600U);
   int sends = 0;
   for (const End end : {End::a, End::b})
@@ -151,7 +151,7 @@ TEST(IwarpSamples, Read) {
   ASSERT_THAT(told.connections, SizeIs(2));
   const Connection& data = told.connections[1];
   EXPECT_EQ(told.summary(data.id, End::a), (std::map<std::string, int>{{"read 16384 completed", 50}}));
-  EXPECT_EQ(data.by(End::b).payload_octets, 50 * 16384U);
+  EXPECT_EQ(data.by(End::b).payload_bytes, 50 * 16384U);
   EXPECT_EQ(data.by(End::b).responses, 600U);
   std::uint32_t msn = 0;
   for (const Message& m : told.messages) {
@@ -188,7 +188,7 @@ TEST(IwarpSamples, Rping) {
 }
 
 // What was sent again, in which rounds, and what had been lost before the capture, by sequence and acknowledgement
-// numbers alone (a segment below the highest octet so far was sent again: no older timestamp and no smaller IP
+// numbers alone (a segment below the highest byte so far was sent again: no older timestamp and no smaller IP
 // identification is among them; a round lasts until what had been sent at its beginning is acknowledged):
 //   tshark -r siw-write-loss.pcap -Y tcp.stream==1 -T fields -e frame.number -e ip.src -e tcp.seq -e tcp.len -e tcp.ack
 //          -e tcp.options.timestamp.tsval -e ip.id
@@ -199,7 +199,7 @@ TEST(IwarpSamples, LossHasItsRoundsAndCauses) {
   EXPECT_EQ(told.summary(data.id, End::a), (std::map<std::string, int>{{"write 16384 completed", 50}}));
   const std::vector<Event> rounds = told.of(EventKind::tcp_retransmission);
   struct Expected {
-    std::uint64_t first, last, packets, octets;
+    std::uint64_t first, last, packets, bytes;
   };
   constexpr Expected expected[] = {{186, 198, 3, 3592}, {353, 355, 2, 2896}, {391, 391, 1, 696}, {538, 538, 1, 1448},
                                    {576, 576, 1, 1448}, {607, 610, 2, 2896}, {619, 619, 1, 696}, {632, 632, 1, 1448},
@@ -209,19 +209,19 @@ TEST(IwarpSamples, LossHasItsRoundsAndCauses) {
     EXPECT_EQ(rounds[i].frame, expected[i].first);
     EXPECT_EQ(rounds[i].last_frame, expected[i].last) << i;
     EXPECT_EQ(rounds[i].packets, expected[i].packets) << i;
-    EXPECT_EQ(rounds[i].octets, expected[i].octets) << i;
+    EXPECT_EQ(rounds[i].bytes, expected[i].bytes) << i;
     EXPECT_EQ(rounds[i].cause, Cause::fast_retransmit) << i;
     EXPECT_NE(rounds[i].cause_frame, 0U);
     EXPECT_LT(rounds[i].cause_frame, rounds[i].frame);
     EXPECT_GT(rounds[i].duration, 0);
     EXPECT_EQ(rounds[i].end, End::a);
   }
-  // Octet 87489 of the stream (relative, from 1) belongs to the sixth message: a message is 11 segments of 1448 octets
-  // and one of 696, 16624 in all, behind the 24 octets of the MPA request and its SYN.
+  // Byte 87489 of the stream (relative, from 1) belongs to the sixth message: a message is 11 segments of 1448 bytes
+  // and one of 696, 16624 in all, behind the 24 bytes of the MPA request and its SYN.
   EXPECT_EQ(rounds[0].found, 1 + (87489U - 25) / 16624);
   EXPECT_EQ(rounds[0].value, 0U);
   EXPECT_EQ(data.by(End::a).packets_again, 16U);
-  EXPECT_EQ(data.by(End::a).octets_again, 20912U);
+  EXPECT_EQ(data.by(End::a).bytes_again, 20912U);
   EXPECT_EQ(data.by(End::a).rounds, 11U);
   EXPECT_EQ(data.by(End::a).lost_in_network, 16U);
   std::uint64_t repeated = 0;
@@ -262,9 +262,9 @@ class Talk {
     tcp.set<"ack_number">(with.acknowledged.value_or(next[client])).set<"ack">(with.ack).set<"syn">(with.syn);
     tcp.set<"rst">(with.rst).set<"fin">(with.fin).set<"window">(with.window);
     HeaderValue header = tcp;
-    Octets options;
-    const auto put = [&](std::initializer_list<std::uint8_t> octets, std::initializer_list<std::uint32_t> words) {
-      options.insert(options.end(), octets);
+    ByteVector options;
+    const auto put = [&](std::initializer_list<std::uint8_t> bytes, std::initializer_list<std::uint32_t> words) {
+      options.insert(options.end(), bytes);
       for (const std::uint32_t word : words)
         for (int shift = 24; shift >= 0; shift -= 8) options.push_back(static_cast<std::uint8_t>(word >> shift));
     };
@@ -285,7 +285,7 @@ class Talk {
     tracker.add(packet);
     return packet.number;
   }
-  /// The next octets of a stream.
+  /// The next bytes of a stream.
   std::uint64_t say(End from, Bytes data, const With& with) {
     std::uint32_t& seq = next[static_cast<std::size_t>(from)];
     seq += static_cast<std::uint32_t>(data.size());
@@ -295,15 +295,15 @@ class Talk {
   std::uint64_t ack(End from) { return raw(from, next[static_cast<std::size_t>(from)], {}, {}); }
   void wait(std::int64_t nanoseconds) { packet.time_ns += nanoseconds; }
 
-  static Octets mpa(bool request, bool reject = false, std::optional<std::pair<int, int>> ird_ord = {}) {
+  static ByteVector mpa(bool request, bool reject = false, std::optional<std::pair<int, int>> ird_ord = {}) {
     Value<MpaFrame> frame;
     const std::string_view key = request ? mpa::request_key : mpa::reply_key;
     frame.set<"key">(Bytes(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()));
     frame.set<"crc">(1).set<"reject">(reject).set<"revision">(ird_ord ? 2 : 1).set<"enhanced">(ird_ord.has_value());
     HeaderValue value = frame;
-    Octets tail{'h', 'i', '!'};
+    ByteVector tail{'h', 'i', '!'};
     if (ird_ord) {
-      Octets data(4);
+      ByteVector data(4);
       store_be(data.data(), 2, static_cast<std::uint64_t>(ird_ord->first));
       store_be(data.data() + 2, 2, static_cast<std::uint64_t>(ird_ord->second));
       tail.insert(tail.begin(), data.begin(), data.end());
@@ -329,10 +329,10 @@ class Talk {
   }
 
  private:
-  Octets bytes_;
+  ByteVector bytes_;
 };
 
-Octets fpdu(Frame frame, std::size_t payload = 0) {
+ByteVector fpdu(Frame frame, std::size_t payload = 0) {
   frame.payload.assign(payload, 0x5a);
   return frame.encode();
 }
@@ -340,17 +340,17 @@ auto control(RdmapOperation operation, bool last = true) {
   return Value<Fpdu>() / Value<Ddp>().set<"last">(last) /
          Value<Rdmap>().set<"opcode">(static_cast<std::uint8_t>(operation));
 }
-Octets send(std::uint32_t msn, std::size_t octets, std::uint32_t mo = 0, bool last = true,
+ByteVector send(std::uint32_t msn, std::size_t bytes, std::uint32_t mo = 0, bool last = true,
             RdmapOperation operation = RdmapOperation::send, std::uint32_t invalidate = 0) {
   return fpdu(control(operation, last) /
                   Value<DdpUntagged>().set<"invalidate_stag">(invalidate).set<"qn">(0).set<"msn">(msn).set<"mo">(mo),
-              octets);
+              bytes);
 }
-Octets write(std::uint32_t stag, std::uint64_t to, std::size_t octets, bool last = true,
+ByteVector write(std::uint32_t stag, std::uint64_t to, std::size_t bytes, bool last = true,
              RdmapOperation operation = RdmapOperation::rdma_write) {
-  return fpdu(control(operation, last) / Value<DdpTagged>().set<"stag">(stag).set<"to">(to), octets);
+  return fpdu(control(operation, last) / Value<DdpTagged>().set<"stag">(stag).set<"to">(to), bytes);
 }
-Octets read(std::uint32_t msn, std::uint32_t sink, std::uint64_t sink_to, std::uint32_t size) {
+ByteVector read(std::uint32_t msn, std::uint32_t sink, std::uint64_t sink_to, std::uint32_t size) {
   return fpdu(control(RdmapOperation::read_request) / Value<DdpUntagged>().set<"qn">(1).set<"msn">(msn) /
               Value<RdmapReadRequest>()
                   .set<"sink_stag">(sink)
@@ -359,12 +359,12 @@ Octets read(std::uint32_t msn, std::uint32_t sink, std::uint64_t sink_to, std::u
                   .set<"src_stag">(0x77)
                   .set<"src_to">(0x7000));
 }
-Octets response(std::uint32_t sink, std::uint64_t to, std::size_t octets, bool last = true) {
-  return write(sink, to, octets, last, RdmapOperation::read_response);
+ByteVector response(std::uint32_t sink, std::uint64_t to, std::size_t bytes, bool last = true) {
+  return write(sink, to, bytes, last, RdmapOperation::read_response);
 }
-Octets join(std::initializer_list<Octets> parts) {
-  Octets all;
-  for (const Octets& part : parts) all.insert(all.end(), part.begin(), part.end());
+ByteVector join(std::initializer_list<ByteVector> parts) {
+  ByteVector all;
+  for (const ByteVector& part : parts) all.insert(all.end(), part.begin(), part.end());
   return all;
 }
 
@@ -411,7 +411,7 @@ TEST(IwarpTracker, ARejectedConnection) {
   ASSERT_THAT(rejected, SizeIs(1));
   EXPECT_EQ(rejected[0].frame, 5U);
   EXPECT_EQ(rejected[0].origin_frame, 4U);
-  EXPECT_EQ(rejected[0].octets, 3U);
+  EXPECT_EQ(rejected[0].bytes, 3U);
   EXPECT_EQ(rejected[0].value, 1U);
   EXPECT_EQ(rejected[0].end, End::a);
   EXPECT_THAT(talk.told.of(EventKind::opened), IsEmpty());
@@ -452,7 +452,7 @@ TEST(IwarpTracker, SendsWithWhatTheyCanCarry) {
 TEST(IwarpTracker, AMessageOfManyPacketsAndAnFpduAcrossThem) {
   Talk talk;
   talk.establish();
-  const Octets all = join({write(9, 0x1000, 1000, false), write(9, 0x13e8, 1000, false), write(9, 0x17d0, 24)});
+  const ByteVector all = join({write(9, 0x1000, 1000, false), write(9, 0x13e8, 1000, false), write(9, 0x17d0, 24)});
   const Bytes bytes(all);
   const std::uint64_t first = talk.say(End::a, bytes.first(500));
   talk.say(End::a, bytes.subspan(500, 1200));
@@ -493,7 +493,7 @@ TEST(IwarpTracker, ReadsAreAnsweredInTheirOrder) {
   EXPECT_EQ(m[1].answer_frame, rest);
   EXPECT_EQ(m[2].answer_frame, rest);
   EXPECT_EQ(talk.told.connections[0].by(End::a).messages_completed, 3U);
-  EXPECT_EQ(talk.told.connections[0].by(End::b).payload_octets, 250U);
+  EXPECT_EQ(talk.told.connections[0].by(End::b).payload_bytes, 250U);
 }
 
 TEST(IwarpTracker, AResponseThatNobodyAskedFor) {
@@ -518,7 +518,7 @@ TEST(IwarpTracker, ReadsWithoutAnAnswer) {
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].frame, asked);
   EXPECT_EQ(events[0].packets, 2U);
-  EXPECT_EQ(events[0].octets, 110U);
+  EXPECT_EQ(events[0].bytes, 110U);
   const auto stalls = talk.told.of(EventKind::stall);
   ASSERT_THAT(stalls, SizeIs(1));
   EXPECT_EQ(stalls[0].cause, Cause::peer);
@@ -574,8 +574,8 @@ TEST(IwarpTracker, TerminateNamesTheFpduThatItQuotes) {
                               .set<"error_code">(2)
                               .set<"segment_length_valid">(1)
                               .set<"ddp_header_included">(1);
-  Octets quoted{0, 114};  // the segment's length, then its DDP header
-  const Octets fpdus = write(9, 0x1064, 100);
+  ByteVector quoted{0, 114};  // the segment's length, then its DDP header
+  const ByteVector fpdus = write(9, 0x1064, 100);
   quoted.insert(quoted.end(), fpdus.begin() + 2, fpdus.begin() + 2 + 14);
   terminate.set_tail(quoted);
   Frame frame = control(RdmapOperation::terminate) / Value<DdpUntagged>().set<"qn">(2);
@@ -587,7 +587,7 @@ TEST(IwarpTracker, TerminateNamesTheFpduThatItQuotes) {
   EXPECT_EQ(events[0].frame, says);
   EXPECT_EQ(events[0].value, 0x000102U);
   EXPECT_EQ(events[0].found, 6U);
-  EXPECT_EQ(events[0].octets, 114U);
+  EXPECT_EQ(events[0].bytes, 114U);
   EXPECT_EQ(events[0].origin_frame, guilty);
   EXPECT_EQ(events[0].end, End::a);
   const auto closed = told.of(EventKind::closed);
@@ -612,8 +612,8 @@ TEST(IwarpTracker, ATerminatedReadRequestIsFoundByItsMsn) {
                               .set<"segment_length_valid">(1)
                               .set<"ddp_header_included">(1)
                               .set<"rdma_header_included">(1);
-  Octets quoted{0, 46};
-  const Octets request = read(2, 5, 0x100, 50);
+  ByteVector quoted{0, 46};
+  const ByteVector request = read(2, 5, 0x100, 50);
   quoted.insert(quoted.end(), request.begin() + 2, request.begin() + 2 + 18 + 28);
   terminate.set_tail(quoted);
   Frame frame = control(RdmapOperation::terminate) / Value<DdpUntagged>().set<"qn">(2);
@@ -634,7 +634,7 @@ TEST(IwarpTracker, ATerminatedReadRequestIsFoundByItsMsn) {
 // What does not fit: each fault in a stream that is right otherwise.
 struct Fault {
   std::string name;
-  std::vector<Octets> fpdus;
+  std::vector<ByteVector> fpdus;
   EventKind kind;
   std::uint64_t value, found;
 };
@@ -644,7 +644,7 @@ TEST_P(Faults, IsTold) {
   talk.establish();
   talk.say(End::a, send(1, 10));
   std::uint64_t frame = 0;
-  for (const Octets& f : GetParam().fpdus) frame = talk.say(End::a, f);
+  for (const ByteVector& f : GetParam().fpdus) frame = talk.say(End::a, f);
   talk.ack(End::b);
   const Told& told = talk.finish();
   const auto events = told.of(GetParam().kind);
@@ -707,7 +707,7 @@ TEST(IwarpTracker, MoreReadsThanWereAgreed) {
 TEST(IwarpTracker, ABadCrc) {
   Talk talk;
   talk.establish();
-  Octets bad = send(1, 10);
+  ByteVector bad = send(1, 10);
   bad[25] ^= 1;
   const std::uint64_t frame = talk.say(End::a, bad);
   talk.say(End::a, send(2, 10));
@@ -715,7 +715,7 @@ TEST(IwarpTracker, ABadCrc) {
   const auto events = told.of(EventKind::crc_bad);
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].frame, frame);
-  EXPECT_EQ(events[0].octets, 10U);
+  EXPECT_EQ(events[0].bytes, 10U);
   EXPECT_EQ(told.connections[0].by(End::a).crc_bad, 1U);
   EXPECT_THAT(told.trouble(), SizeIs(1));
   EXPECT_THAT(told.messages, SizeIs(1));
@@ -729,7 +729,7 @@ TEST(IwarpTcp, LostBehindTheCaptureAndAskedForAgain) {
   const std::uint32_t first = talk.next[0];
   talk.say(End::a, send(1, 100));
   const std::uint32_t lost = talk.next[0];
-  const Octets again = send(2, 100);
+  const ByteVector again = send(2, 100);
   const std::uint64_t sending = talk.say(End::a, again, {.identification = 10});
   talk.say(End::a, send(3, 100), {.identification = 11});
   talk.raw(End::b, talk.next[1], {}, {.acknowledged = lost});
@@ -746,7 +746,7 @@ TEST(IwarpTcp, LostBehindTheCaptureAndAskedForAgain) {
   EXPECT_EQ(rounds[0].origin_frame, sending);
   EXPECT_EQ(rounds[0].cause_frame, third);
   EXPECT_EQ(rounds[0].psn, lost);
-  EXPECT_EQ(rounds[0].octets, again.size());
+  EXPECT_EQ(rounds[0].bytes, again.size());
   EXPECT_EQ(rounds[0].found, 2U);
   EXPECT_EQ(rounds[0].duration, 999'000 + 6 * 1000);
   const auto losses = told.of(EventKind::lost_in_network);
@@ -764,7 +764,7 @@ TEST(IwarpTcp, LostBehindTheCaptureAndAskedForAgain) {
 TEST(IwarpTcp, LostBeforeTheCaptureInTheMiddleOfAMessage) {
   Talk talk;
   talk.establish();
-  const Octets all = join({write(9, 0, 1000, false), write(9, 1000, 1000, false), write(9, 2000, 1000)});
+  const ByteVector all = join({write(9, 0, 1000, false), write(9, 1000, 1000, false), write(9, 2000, 1000)});
   const Bytes bytes(all);
   const std::uint32_t base = talk.next[0];
   const std::uint64_t before = talk.say(End::a, bytes.first(1020), {.timestamp = 7});
@@ -798,10 +798,10 @@ TEST(IwarpTcp, ATimeoutUnderAReadResponseNamesTheRead) {
   talk.establish();
   talk.say(End::a, read(1, 5, 0, 100));
   const std::uint32_t seq = talk.next[1];
-  const Octets octets = response(5, 0, 100);
-  talk.say(End::b, octets);
+  const ByteVector bytes = response(5, 0, 100);
+  talk.say(End::b, bytes);
   talk.wait(300'000'000);
-  talk.raw(End::b, seq, octets, {});
+  talk.raw(End::b, seq, bytes, {});
   talk.ack(End::a);
   talk.say(End::a, send(1, 1));
   const auto rounds = talk.finish().of(EventKind::tcp_retransmission);
@@ -832,7 +832,7 @@ TEST(IwarpTcp, OvertakenIsNotSentAgain) {
     Talk talk;
     talk.establish();
     const std::uint32_t base = talk.next[0];
-    const Octets one = send(1, 100), two = send(2, 100);
+    const ByteVector one = send(1, 100), two = send(2, 100);
     const auto with = [&](std::uint32_t n) {
       Talk::With w;
       if (by_timestamp)
@@ -876,8 +876,8 @@ TEST(IwarpTcp, AKeepAliveIsNothing) {
   talk.establish();
   talk.say(End::a, send(1, 100));
   talk.ack(End::b);
-  const std::uint8_t octet = 0;
-  talk.raw(End::a, talk.next[0] - 1, Bytes(&octet, 1), {});
+  const std::uint8_t byte = 0;
+  talk.raw(End::a, talk.next[0] - 1, Bytes(&byte, 1), {});
   talk.raw(End::a, talk.next[0] - 1, {}, {});
   talk.ack(End::b);
   talk.say(End::a, send(2, 100));
@@ -901,7 +901,7 @@ TEST(IwarpTcp, AcknowledgedButNeverCaptured) {
   EXPECT_EQ(events[0].frame, behind);
   EXPECT_EQ(events[0].cause_frame, ack);
   EXPECT_EQ(events[0].origin_frame, before);
-  EXPECT_EQ(events[0].octets, 372U);
+  EXPECT_EQ(events[0].bytes, 372U);
   EXPECT_EQ(events[0].packets, 3U);
   EXPECT_EQ(events[0].psn, seq);
   EXPECT_THAT(talk.told.trouble(), SizeIs(1)) << "no MSN jump: it is the capture that jumps";
@@ -909,10 +909,10 @@ TEST(IwarpTcp, AcknowledgedButNeverCaptured) {
   for (const Message& m : talk.told.messages) EXPECT_EQ(m.outcome, Outcome::completed);
 }
 
-TEST(IwarpTcp, AcknowledgementsThatOvertakeTheirOctetsIntoTheCapture) {
+TEST(IwarpTcp, AcknowledgementsThatOvertakeTheirBytesIntoTheCapture) {
   Talk talk;
   talk.establish();
-  const Octets one = send(1, 100), two = send(2, 100);
+  const ByteVector one = send(1, 100), two = send(2, 100);
   const std::uint32_t base = talk.next[0];
   talk.raw(End::a, base + static_cast<std::uint32_t>(one.size()), two, {});
   talk.next[0] += static_cast<std::uint32_t>(one.size() + two.size());
@@ -965,7 +965,7 @@ TEST(IwarpTcp, AProbeOfAClosedWindowIsNotSentAgain) {
   talk.establish();
   talk.say(End::a, send(1, 100));
   talk.raw(End::b, talk.next[1], {}, {.window = 0});
-  const Octets two = send(2, 100);
+  const ByteVector two = send(2, 100);
   for (int i = 0; i < 3; ++i) {
     talk.raw(End::a, talk.next[0], Bytes(two).first(1), {});
     talk.raw(End::b, talk.next[1], {}, {.window = 0});
@@ -984,7 +984,7 @@ TEST(IwarpTcp, AResetCountsOnlyInTheWindow) {
   talk.establish();
   talk.say(End::a, send(1, 100));
   talk.ack(End::b);
-  // Before what was acknowledged; and behind the window of 1000 octets.
+  // Before what was acknowledged; and behind the window of 1000 bytes.
   talk.raw(End::a, talk.next[0] - 1, {}, {.rst = true});
   talk.raw(End::a, talk.next[0] + 1001, {}, {.rst = true});
   talk.raw(End::a, talk.next[0] + 0x70000000, {}, {.rst = true});
@@ -1073,7 +1073,7 @@ TEST(IwarpTracker, PacketsHaveTheirNotes) {
 // Real streams, damaged in ways that are known ----------------------------------------------------------------------
 
 struct Kept {
-  Octets bytes;
+  ByteVector bytes;
   std::uint32_t wire_length;
   LinkType link;
   std::int64_t time;
@@ -1181,7 +1181,7 @@ TEST(IwarpSamples, ShortSnapLength) {
   for (const char* name : {"siw-write", "siw-send"}) {
     std::vector<Kept> all = sample(name);
     const Told whole = told_of(all);
-    // Behind Ethernet, IPv4 and TCP with timestamps there is room for 20 octets of an FPDU or of an MPA frame.
+    // Behind Ethernet, IPv4 and TCP with timestamps there is room for 20 bytes of an FPDU or of an MPA frame.
     for (Kept& record : all) record.bytes.resize(std::min<std::size_t>(record.bytes.size(), 14 + 20 + 32 + 20));
     const Told told = told_of(all);
     ASSERT_THAT(told.connections, SizeIs(2)) << name;
@@ -1203,7 +1203,7 @@ TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
   for (int round = 0; round < 20; ++round) {
     std::vector<Kept> some;
     std::vector<std::pair<std::size_t, Kept>> pending;
-    std::uint64_t injected = 0, octets = 0;
+    std::uint64_t injected = 0, bytes = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
       some.push_back(all[i]);
       std::erase_if(pending, [&](auto& p) {
@@ -1212,7 +1212,7 @@ TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
         some.push_back(p.second);
         return true;
       });
-      const Octets& bytes = all[i].bytes;
+      const ByteVector& bytes = all[i].bytes;
       // Behind the set-up and before the end.
       if (i < 60 || i + 60 > all.size() || bytes.size() <= ethernet + ip + tcp + 30 || bytes[23] != 6) continue;
       const auto source = static_cast<std::uint16_t>(bytes[34] << 8 | bytes[35]);
@@ -1224,14 +1224,14 @@ TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
       again.bytes[19] ^= 0x01;
       pending.emplace_back(i + 1 + random() % 8, again);
       ++injected;
-      octets += bytes.size() - ethernet - ip - tcp;
+      bytes += bytes.size() - ethernet - ip - tcp;
     }
     const Told told = told_of(some);
-    std::uint64_t packets_again = 0, octets_again = 0, in_rounds = 0;
+    std::uint64_t packets_again = 0, bytes_again = 0, in_rounds = 0;
     for (const Connection& c : told.connections)
       for (const Sent& sent : c.sent) {
         packets_again += sent.packets_again;
-        octets_again += sent.octets_again;
+        bytes_again += sent.bytes_again;
       }
     for (const Event& e : told.of(EventKind::tcp_retransmission)) {
       in_rounds += e.packets;
@@ -1240,7 +1240,7 @@ TEST_P(RealStreams, WhatIsSentAgainIsCounted) {
     }
     ASSERT_GT(injected, 0U);
     ASSERT_EQ(packets_again, injected) << round;
-    ASSERT_EQ(octets_again, octets) << round;
+    ASSERT_EQ(bytes_again, bytes) << round;
     ASSERT_EQ(in_rounds, injected) << round;
     auto trouble = told.trouble();
     for (const char* expected : {"stall", "tcp_retransmission", "lost_in_network"}) trouble.erase(expected);
@@ -1269,7 +1269,7 @@ INSTANTIATE_TEST_SUITE_P(
         Public{"send_recv_snd_recv_crc", {{"send 16 completed", 1}}, {{"send 16 completed", 1}}, {}},
         Public{"send_recv_snd_recv_mrkr", {{"send 16 completed", 1}}, {{"send 16 completed", 1}}, {}},
         // Its sender was not yet right: it counts one MSN for all queues, and the fields of its Read Request are little
-        // endian, so that it asks for 262144 octets into another buffer than the one that the response names:
+        // endian, so that it asks for 262144 bytes into another buffer than the one that the response names:
         //   tshark -r FILE -T fields -e frame.number -e iwarp_ddp.qn -e iwarp_ddp.msn -e iwarp_rdma.sinkstag
         //          -e iwarp_rdma.rdmardsz -e iwarp_ddp.stag
         Public{"rdma_read",

@@ -69,8 +69,8 @@ class Link {
     ++packet_.number;
     if (frame.identification == 0) frame.identification = static_cast<std::uint16_t>(packet_.number);
     packet_.time_ns = now;
-    const std::size_t size = frame.write(octets_);
-    dissector_.dissect(packet_, Bytes(octets_, std::min(size, kept)), static_cast<std::uint32_t>(size));
+    const std::size_t size = frame.write(bytes_);
+    dissector_.dissect(packet_, Bytes(bytes_, std::min(size, kept)), static_cast<std::uint32_t>(size));
     packet_.icrc.status = damaged ? CrcCheck::Status::bad : good_crcs ? CrcCheck::Status::good : CrcCheck::Status{};
     pairs.add(packet_);
     return packet_.number;
@@ -85,13 +85,13 @@ class Link {
   Recorder told;
   QueuePairs pairs;
   std::int64_t now = 1'000'000'000;
-  std::size_t kept = RdmaFrame::most;       ///< octets of the next packets that the capture has
+  std::size_t kept = RdmaFrame::most;       ///< bytes of the next packets that the capture has
   bool good_crcs = false, damaged = false;  ///< what the check of the next packets' CRCs says
 
  private:
   Dissector dissector_{{{}, false}};
   Packet packet_;
-  std::uint8_t octets_[RdmaFrame::most];
+  std::uint8_t bytes_[RdmaFrame::most];
 };
 
 }  // namespace rdmawire::tracking::testing

@@ -80,7 +80,7 @@ class LruTable {
     first_ = last_ = free_ = none;
   }
 
-  /// Octets that the table itself holds.
+  /// Bytes that the table itself holds.
   [[nodiscard]] std::size_t memory() const {
     return nodes_.capacity() * sizeof(Node) + buckets_.capacity() * sizeof(std::uint32_t);
   }

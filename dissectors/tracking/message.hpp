@@ -43,7 +43,7 @@ struct Message {
   bool has_remote = false;    ///< remote_address, key and size are those that the RETH or AtomicETH names
   std::uint8_t nak_code = 0;  ///< outcome refused
   std::uint32_t first_psn = 0, last_psn = 0;  ///< of a read: those of its responses
-  std::uint64_t size = 0;                     ///< octets of payload: sent, written, or asked for by a read
+  std::uint64_t size = 0;                     ///< bytes of payload: sent, written, or asked for by a read
   std::uint64_t remote_address = 0;
   std::uint32_t key = 0;        ///< rkey or STag
   std::uint64_t immediate = 0;  ///< 32 bits; iWARP: 64 (RFC 7306, 6)

@@ -14,7 +14,7 @@ using Arrival = TcpStream::Arrival;
 
 // Of a SYN that does not say it. RFC 9293, 3.7.1
 constexpr std::uint16_t default_mss = 536, default_mss_ipv6 = 1220;
-constexpr std::uint16_t timestamps_octets = 12;  // with two octets of filling. RFC 7323, appendix A
+constexpr std::uint16_t timestamps_bytes = 12;  // with two bytes of filling. RFC 7323, appendix A
 
 bool endpoints(const HeaderStack& stack, Endpoint& from, Endpoint& to) {
   if (stack.network == HeaderStack::none) return false;
@@ -32,19 +32,19 @@ bool endpoints(const HeaderStack& stack, Endpoint& from, Endpoint& to) {
   return true;
 }
 
-// Octets of data that the segment had on the wire; the capture may have fewer.
-std::uint32_t data_octets(const HeaderStack& stack) {
+// Bytes of data that the segment had on the wire; the capture may have fewer.
+std::uint32_t data_bytes(const HeaderStack& stack) {
   if (!stack.cut) return stack.payload.length;
   const Layer& network = stack.layers()[stack.network];
   const std::uint8_t* ip = stack.bytes.data() + network.offset;
-  std::uint32_t octets = 0;
+  std::uint32_t bytes = 0;
   if (network.header == &info<Ipv4>) {
-    octets = View<Ipv4>(ip).get<"total_length">();
+    bytes = View<Ipv4>(ip).get<"total_length">();
   } else {
-    octets = View<Ipv6>(ip).get<"payload_length">();
-    if (octets) octets += Ipv6::size;
+    bytes = View<Ipv6>(ip).get<"payload_length">();
+    if (bytes) bytes += Ipv6::size;
   }
-  const std::uint32_t end = octets ? network.offset + octets : stack.wire_length;
+  const std::uint32_t end = bytes ? network.offset + bytes : stack.wire_length;
   return std::max(stack.payload.length, end > stack.payload.offset ? end - stack.payload.offset : 0);
 }
 
@@ -63,9 +63,9 @@ std::size_t MpaConnections::KeyHash::operator()(const Key& key) const {
 }
 
 std::size_t MpaConnections::Connection::buffered() const {
-  std::size_t octets = 0;
-  for (const Direction& d : directions) octets += d.tcp.buffered() + d.mpa.buffered();
-  return octets;
+  std::size_t bytes = 0;
+  for (const Direction& d : directions) bytes += d.tcp.buffered() + d.mpa.buffered();
+  return bytes;
 }
 
 MpaConnections::Connection* MpaConnections::known(const Key& key) {
@@ -111,7 +111,7 @@ class MpaConnections::Following final : public TcpStream::Sink, public MpaStream
     switch (arrival) {
       case Arrival::keep_alive: note("TCP keep-alive"); break;
       case Arrival::retransmission: note("TCP retransmission"); break;
-      case Arrival::ahead: note("TCP segment ahead: octets before it are missing so far"); break;
+      case Arrival::ahead: note("TCP segment ahead: bytes before it are missing so far"); break;
       case Arrival::fills_gap: note("TCP segment fills a gap"); break;
       case Arrival::beyond: note("TCP segment far from the stream: taken for a new connection"); break;
       default: break;
@@ -120,11 +120,11 @@ class MpaConnections::Following final : public TcpStream::Sink, public MpaStream
     for (Pdu& pdu : packet_.pdus) settle(pdu);
   }
 
-  void octets(std::uint64_t offset, Bytes bytes, bool in_packet) override {
-    direction().mpa.octets(offset, bytes, in_packet, verify_, all_.scratch_, *this);
+  void bytes(std::uint64_t offset, Bytes bytes, bool in_packet) override {
+    direction().mpa.bytes(offset, bytes, in_packet, verify_, all_.scratch_, *this);
   }
   void gap(std::uint64_t, std::uint64_t to) override {
-    if (connection_.info) note("octets of the TCP stream are missing in the capture");
+    if (connection_.info) note("bytes of the TCP stream are missing in the capture");
     direction().mpa.gap(to, verify_, all_.scratch_, *this);
   }
 
@@ -146,10 +146,10 @@ class MpaConnections::Following final : public TcpStream::Sink, public MpaStream
     known.roles_known = true;
     if (!connection_.syn_seen) known.listener = known.responder;
     known.revision = frame.get<"revision">();
-    const std::size_t octets = std::min<std::size_t>(tail.size(), mpa::max_private_data);
+    const std::size_t bytes = std::min<std::size_t>(tail.size(), mpa::max_private_data);
     const bool asks = request && !answers;
     (asks ? known.request_private_data : known.reply_private_data)
-        .assign(tail.begin(), tail.begin() + static_cast<std::ptrdiff_t>(octets));
+        .assign(tail.begin(), tail.begin() + static_cast<std::ptrdiff_t>(bytes));
     (asks ? known.request_seen : known.reply_seen) = true;
 
     // Its M bit says what this side wants to receive: the other side's stream has markers. Its own markers, if any,
@@ -257,7 +257,7 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
   const bool from_high = to < from;
   const Key key = from_high ? Key{to, from} : Key{from, to};
   const bool syn = tcp.get<"syn">(), ack = tcp.get<"ack">(), rst = tcp.get<"rst">(), fin = tcp.get<"fin">();
-  const std::uint32_t length = data_octets(stack);
+  const std::uint32_t length = data_bytes(stack);
   const Bytes captured = stack.bytes_of(stack.payload);
 
   Connection* const found = known(key);
@@ -327,12 +327,12 @@ void MpaConnections::follow(Packet& packet, bool verify_crcs) {
     segment.window = other.window;
     if (reset && direction.tcp.started()) segment.offset = direction.tcp.offset_of(seq);
     // Where both use timestamps every segment has them.
-    const std::uint16_t options = direction.timestamps && other.timestamps ? timestamps_octets : 0;
+    const std::uint16_t options = direction.timestamps && other.timestamps ? timestamps_bytes : 0;
     segment.emss = other.mss > options ? static_cast<std::uint16_t>(other.mss - options) : 0;
   }
 
   buffered_ += current.buffered() - before;
-  while (buffered_ > limits_.octets && order_.size() > 1) {
+  while (buffered_ > limits_.bytes && order_.size() > 1) {
     evict(std::prev(order_.end()));
     ++evicted_;
   }

@@ -12,14 +12,14 @@
 namespace rdmawire::tracking {
 
 /// One end of a TCP connection. IPv4 addresses are mapped into IPv6 (RFC 4291, 2.5.5.2).
-/// The address is held as two numbers, its first and its last eight octets: every TCP segment is looked up by it.
+/// The address is held as two numbers, its first and its last eight bytes: every TCP segment is looked up by it.
 struct Endpoint {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
   std::uint16_t port = 0;
 
   static constexpr Endpoint of_ipv4(std::uint32_t address) { return {0, std::uint64_t{0xffff00000000} | address, 0}; }
-  /// `address`: 16 octets.
+  /// `address`: 16 bytes.
   static Endpoint of_ipv6(const std::uint8_t* address) { return {load_be<8>(address), load_be<8>(address + 8), 0}; }
 
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
@@ -37,7 +37,7 @@ struct MpaConnection {
   bool request_seen = false, reply_seen = false;
   bool rejected = false;
   std::uint8_t revision = 0;                       ///< of the frame seen last; 0: none was
-  std::vector<std::uint8_t> request_private_data;  ///< at most 512 octets, with the enhanced connection data if any
+  std::vector<std::uint8_t> request_private_data;  ///< at most 512 bytes, with the enhanced connection data if any
   std::vector<std::uint8_t> reply_private_data;
   MpaModes::Use crc = MpaModes::Use::unknown;
   MpaModes::Use markers_to_responder = MpaModes::Use::unknown, markers_to_initiator = MpaModes::Use::unknown;
@@ -47,7 +47,7 @@ class MpaConnections {
  public:
   struct Limits {
     std::size_t connections = 32768;  ///< TCP connections, iWARP or not
-    std::size_t octets = 64U << 20;   ///< of all buffers together
+    std::size_t bytes = 64U << 20;   ///< of all buffers together
   };
   MpaConnections();
   explicit MpaConnections(Limits limits) : limits_(limits) {}
@@ -59,7 +59,7 @@ class MpaConnections {
   [[nodiscard]] std::size_t size() const { return connections_.size(); }
   /// Connections that were forgotten for want of room.
   [[nodiscard]] std::uint64_t evicted() const { return evicted_; }
-  /// Octets that the buffers of all connections hold.
+  /// Bytes that the buffers of all connections hold.
   [[nodiscard]] std::size_t buffered() const { return buffered_; }
 
  private:
@@ -77,7 +77,7 @@ class MpaConnections {
     std::uint8_t shift = 0;        // that this direction's sender scales its own windows by. RFC 7323, 2.2
     bool scales = false;           // its SYN said so
     bool timestamps = false;       // likewise. RFC 7323, 3.2
-    std::uint16_t mss = 0;         // octets of data that this direction's sender takes in a segment; 0: no SYN was seen
+    std::uint16_t mss = 0;         // bytes of data that this direction's sender takes in a segment; 0: no SYN was seen
   };
   struct Connection {
     Key key;

@@ -20,14 +20,14 @@ namespace rdmawire::tracking {
 namespace {
 
 using testing::Record;
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 using Status = CrcCheck::Status;
 using ::testing::Contains;
 using ::testing::Not;
 
 // What came out of one packet's PDU, kept beyond the packet.
 struct Seen {
-  Octets bytes;  // without markers
+  ByteVector bytes;  // without markers
   Status crc;
   bool reassembled;
   Range in_frame;
@@ -94,13 +94,13 @@ class Talk {
     raw(false, server_next, data, {});
     server_next += static_cast<std::uint32_t>(data.size());
   }
-  static Octets mpa(bool request, bool markers, bool crc, bool reject = false) {
+  static ByteVector mpa(bool request, bool markers, bool crc, bool reject = false) {
     Value<MpaFrame> frame;
     const std::string_view key = request ? mpa::request_key : mpa::reply_key;
     frame.set<"key">(Bytes(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()));
     frame.set<"markers">(markers).set<"crc">(crc).set<"reject">(reject);
     HeaderValue value = frame;
-    value.set_tail(Octets{'h', 'i', '!'});
+    value.set_tail(ByteVector{'h', 'i', '!'});
     Frame out;
     out /= value;
     return out.encode();
@@ -114,13 +114,13 @@ class Talk {
   }
 
  private:
-  Octets bytes_;
+  ByteVector bytes_;
 };
 
 // A stream of random FPDUs, and each of them without its markers.
 struct Stream {
-  Octets bytes;
-  std::vector<Octets> fpdus;
+  ByteVector bytes;
+  std::vector<ByteVector> fpdus;
   std::vector<std::size_t> ends;
 
   Stream(std::mt19937& random, int count, std::size_t longest, bool markers, bool crc = true) {
@@ -137,7 +137,7 @@ struct Stream {
       for (auto& b : frame.payload) b = static_cast<std::uint8_t>(random());
       const std::uint64_t from = bytes.size();
       sender.send(bytes, frame);
-      Octets plain(bytes.size() - from);
+      ByteVector plain(bytes.size() - from);
       plain.resize(markers ? remove_markers(Bytes(bytes).subspan(from), from, plain.data()) : plain.size());
       if (!markers) plain.assign(bytes.begin() + static_cast<std::ptrdiff_t>(from), bytes.end());
       fpdus.push_back(plain);
@@ -158,7 +158,7 @@ std::vector<std::pair<std::size_t, std::size_t>> random_pieces(std::mt19937& ran
   return pieces;
 }
 
-void expect_all_good(const std::vector<Seen>& seen, const std::vector<Octets>& fpdus) {
+void expect_all_good(const std::vector<Seen>& seen, const std::vector<ByteVector>& fpdus) {
   ASSERT_EQ(seen.size(), fpdus.size());
   for (std::size_t i = 0; i < seen.size(); ++i) {
     ASSERT_EQ(seen[i].bytes, fpdus[i]) << i;
@@ -182,7 +182,7 @@ TEST(MpaConnections, FramesAndFpdusInTheirPackets) {
   EXPECT_EQ(known.listener, known.responder);
   EXPECT_EQ(known.initiator.port, 40000);
   EXPECT_EQ(known.responder.last & 0xff, 2U);
-  EXPECT_EQ(known.request_private_data, (Octets{'h', 'i', '!'}));
+  EXPECT_EQ(known.request_private_data, (ByteVector{'h', 'i', '!'}));
   EXPECT_EQ(known.crc, MpaModes::Use::on);  // one side is enough
   EXPECT_FALSE(talk.packet.pdus[0].from_initiator);
   talk.seen.clear();
@@ -209,12 +209,12 @@ TEST(MpaConnections, AnySegmentationGivesTheSamePdus) {
   }
 }
 
-TEST(MpaConnections, OctetByOctetFromTheFirst) {
+TEST(MpaConnections, ByteByByteFromTheFirst) {
   std::mt19937 random(3);
   const Stream stream(random, 4, 700, true);
   Talk talk;
   talk.open();
-  const auto each = [](const Octets& bytes, auto send) {
+  const auto each = [](const ByteVector& bytes, auto send) {
     for (const std::uint8_t& b : bytes) send(Bytes(&b, 1));
   };
   each(Talk::mpa(true, false, true), [&](Bytes b) { talk.client(b); });
@@ -247,7 +247,7 @@ TEST(MpaConnections, ShuffledDoubledOverlappingSegmentsGiveTheSamePdus) {
   }
 }
 
-// With CRCs in use, every FPDU whose octets were all captured is found again, and nothing else is called good.
+// With CRCs in use, every FPDU whose bytes were all captured is found again, and nothing else is called good.
 TEST(MpaConnections, LossInTheCaptureCostsOnlyWhatItTook) {
   std::mt19937 random(5);
   for (int round = 0; round < 80; ++round) {
@@ -268,7 +268,7 @@ TEST(MpaConnections, LossInTheCaptureCostsOnlyWhatItTook) {
       talk.client_next = base + static_cast<std::uint32_t>(to);
       talk.raw(false, talk.server_next, {}, {});  // the receiver has it all
     }
-    std::vector<Octets> expected;
+    std::vector<ByteVector> expected;
     for (std::size_t i = 0; i < stream.fpdus.size(); ++i) {
       const std::size_t from = i ? stream.ends[i - 1] : 0;
       if (std::all_of(have.begin() + static_cast<std::ptrdiff_t>(from),
@@ -296,7 +296,7 @@ TEST(MpaConnections, FoundInTheMiddleByItsCrcs) {
     talk.client_next += static_cast<std::uint32_t>(begin);
     for (const auto& [from, to] : random_pieces(random, stream.bytes.size() - begin, 1400))
       talk.client(stream.piece(begin + from, begin + to));
-    std::vector<Octets> expected;
+    std::vector<ByteVector> expected;
     for (std::size_t i = 1; i < stream.fpdus.size(); ++i)
       if (stream.ends[i - 1] >= begin) expected.push_back(stream.fpdus[i]);
     SCOPED_TRACE(round);
@@ -307,9 +307,9 @@ TEST(MpaConnections, FoundInTheMiddleByItsCrcs) {
 }
 
 TEST(MpaConnections, DataThatLookLikeAMarkerDoNotSetTheGrid) {
-  // The tagged offset's low word stands 12 octets behind the FPDU's beginning, and says 12, as a marker there would.
+  // The tagged offset's low word stands 12 bytes behind the FPDU's beginning, and says 12, as a marker there would.
   MpaSender sender({.markers = true, .crc = true}, 300);
-  Octets bytes;
+  ByteVector bytes;
   std::vector<std::size_t> ends;
   for (const std::uint64_t to : {12, 7, 8}) {
     Frame frame = Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>() / Value<DdpTagged>().set<"to">(to);
@@ -322,7 +322,7 @@ TEST(MpaConnections, DataThatLookLikeAMarkerDoNotSetTheGrid) {
   ASSERT_EQ(talk.packet.pdus.size(), 2U);
   EXPECT_EQ(talk.packet.pdus[0].stack.get<DdpTagged>()->get<"to">(), 7U);
   EXPECT_EQ(talk.packet.pdus[1].stack.get<DdpTagged>()->get<"to">(), 8U);
-  EXPECT_EQ(talk.seen[0].bytes.size(), mpa::fpdu_octets(14 + 400));
+  EXPECT_EQ(talk.seen[0].bytes.size(), mpa::fpdu_bytes(14 + 400));
 }
 
 TEST(MpaConnections, OtherTcpIsLeftAlone) {
@@ -330,7 +330,7 @@ TEST(MpaConnections, OtherTcpIsLeftAlone) {
   Talk begun, middle;
   begun.open();
   for (int i = 0; i < 1500; ++i) {
-    Octets bytes(1 + random() % 1448);
+    ByteVector bytes(1 + random() % 1448);
     for (auto& b : bytes) b = static_cast<std::uint8_t>(random() % 4 ? random() : 0x41);
     begun.client(bytes);
     middle.client(bytes);
@@ -347,8 +347,8 @@ TEST(MpaConnections, StreamingModeBeforeMpa) {
   const Stream stream(random, 3, 100, false);
   Talk talk;
   talk.open();
-  talk.client(Octets(48, 'L'));  // iSCSI's login comes before iSER's MPA request
-  talk.server(Octets(48, 'R'));
+  talk.client(ByteVector(48, 'L'));  // iSCSI's login comes before iSER's MPA request
+  talk.server(ByteVector(48, 'R'));
   EXPECT_TRUE(talk.seen.empty());
   talk.client(Talk::mpa(true, false, true));
   talk.server(Talk::mpa(false, false, true));
@@ -358,12 +358,12 @@ TEST(MpaConnections, StreamingModeBeforeMpa) {
   expect_all_good(talk.seen, stream.fpdus);
 }
 
-TEST(MpaConnections, ChangedOctetsMakeTheCrcBad) {
+TEST(MpaConnections, ChangedBytesMakeTheCrcBad) {
   std::mt19937 random(9);
   for (const bool markers : {false, true}) {
     const Stream stream(random, 8, 600, markers);
     for (int round = 0; round < 40; ++round) {
-      // Any octet of the fourth FPDU but its length, which says where the next one begins.
+      // Any byte of the fourth FPDU but its length, which says where the next one begins.
       const std::size_t from = stream.ends[2], to = stream.ends[3];
       const std::size_t at = from + 8 + random() % (to - from - 8);
       Stream changed = stream;
@@ -374,7 +374,7 @@ TEST(MpaConnections, ChangedOctetsMakeTheCrcBad) {
         talk.client(changed.piece(i ? stream.ends[i - 1] : 0, stream.ends[i]));
       ASSERT_EQ(talk.seen.size(), stream.fpdus.size());
       for (std::size_t i = 0; i < talk.seen.size(); ++i)
-        ASSERT_EQ(talk.seen[i].crc, i == 3 ? Status::bad : Status::good) << i << " octet " << at - from;
+        ASSERT_EQ(talk.seen[i].crc, i == 3 ? Status::bad : Status::good) << i << " byte " << at - from;
     }
   }
 }
@@ -397,8 +397,8 @@ TEST(MpaConnections, AChangedLengthCostsOneFpdu) {
       std::vector<Seen> good;
       for (const Seen& s : talk.seen)
         if (s.crc == Status::good) good.push_back(s);
-      if (markers && good.size() < 29) continue;  // waits for octets that this stream does not have
-      std::vector<Octets> expected = stream.fpdus;
+      if (markers && good.size() < 29) continue;  // waits for bytes that this stream does not have
+      std::vector<ByteVector> expected = stream.fpdus;
       expected.erase(expected.begin() + 9);
       if (!markers) expected.insert(expected.end(), rest.fpdus.begin(), rest.fpdus.end());
       SCOPED_TRACE(round);
@@ -408,7 +408,7 @@ TEST(MpaConnections, AChangedLengthCostsOneFpdu) {
 
 TEST(MpaConnections, AMarkerThatPointsElsewhereIsTold) {
   MpaSender sender({.markers = true, .crc = false});
-  Octets bytes;
+  ByteVector bytes;
   Frame frame = Value<Fpdu>() / Value<Ddp>() / Value<Rdmap>() / Value<DdpUntagged>();
   frame.payload.resize(600);
   sender.send(bytes, frame);
@@ -599,7 +599,7 @@ TEST(MpaConnections, WithoutCrcsTheValueIsShownAndNotJudged) {
 
 TEST(MpaConnections, MemoryIsBoundedAndEvictionCounted) {
   Packet packet;
-  MpaConnections connections({.connections = 100, .octets = 1U << 20});
+  MpaConnections connections({.connections = 100, .bytes = 1U << 20});
   std::mt19937 random(16);
   packet.link = LinkType::raw_ip;
   for (std::uint32_t i = 0; i < 3000; ++i) {
@@ -611,7 +611,7 @@ TEST(MpaConnections, MemoryIsBoundedAndEvictionCounted) {
     // An FPDU that claims 64 KiB.
     const std::uint8_t lie[] = {0xff, 0xff, 0xc1, 0x40};
     std::copy(std::begin(lie), std::end(lie), frame.payload.begin());
-    const Octets bytes = frame.encode();
+    const ByteVector bytes = frame.encode();
     packet.pdus.clear();
     decode(packet.stack, bytes, packet.link, static_cast<std::uint32_t>(bytes.size()));
     connections.follow(packet, true);
@@ -719,7 +719,7 @@ TEST(RealCaptures, TheSampleInTheRepository) {
   EXPECT_EQ(counts.findings, 0);
 }
 
-TEST(RealCaptures, AChangedOctetMakesTheCrcBad) {
+TEST(RealCaptures, AChangedByteMakesTheCrcBad) {
   auto records = testing::read_pcap(testing::shared_capture(REALJIMMY "send_recv_snd_recv_crc.pcap"));
   if (records.empty()) GTEST_SKIP() << "skipped: needs iwarp_send_recv_snd_recv_crc.pcap of the shared captures";
   const std::vector<Record> original = records;
@@ -731,7 +731,7 @@ TEST(RealCaptures, AChangedOctetMakesTheCrcBad) {
     ++fpdus;
     for (std::uint32_t k = 2; k < stack.payload.length; ++k) {
       records[i].bytes[stack.payload.offset + k] ^= 0x20;
-      EXPECT_EQ(count(records).crcs["bad"], 1) << "octet " << k;
+      EXPECT_EQ(count(records).crcs["bad"], 1) << "byte " << k;
       records[i].bytes = original[i].bytes;
     }
   }

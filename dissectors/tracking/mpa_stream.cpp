@@ -11,7 +11,7 @@ namespace {
 
 using Use = MpaModes::Use;
 
-constexpr std::size_t shortest_fpdu = mpa::fpdu_octets(Ddp::size + Rdmap::size + DdpTagged::size);
+constexpr std::size_t shortest_fpdu = mpa::fpdu_bytes(Ddp::size + Rdmap::size + DdpTagged::size);
 constexpr std::size_t kept_capacity = 8 << 10;  // of an emptied buffer
 
 bool is_key(Bytes bytes) {
@@ -26,7 +26,7 @@ bool may_become_key(Bytes bytes) {
          std::memcmp(bytes.data(), mpa::reply_key.data(), n) == 0;
 }
 
-// Whether an FPDU could begin with these octets: ULPDU length, DDP and RDMAP control fit each other. RFC 5041, 4;
+// Whether an FPDU could begin with these bytes: ULPDU length, DDP and RDMAP control fit each other. RFC 5041, 4;
 // RFC 5040, 4.1.
 bool plausible(const std::uint8_t* fpdu) {
   const auto length = load_be<2>(fpdu);
@@ -38,35 +38,35 @@ bool plausible(const std::uint8_t* fpdu) {
   const std::size_t headers = Ddp::size + Rdmap::size + (op.tagged ? DdpTagged::size : DdpUntagged::size);
   return op.known && op.tagged == static_cast<bool>(ddp.get<"tagged">()) && length >= headers;
 }
-constexpr std::uint32_t plausible_octets = Fpdu::size + Ddp::size + Rdmap::size;
+constexpr std::uint32_t plausible_bytes = Fpdu::size + Ddp::size + Rdmap::size;
 // The same with what an untagged header has to say. RFC 5040, figure 4.
-constexpr std::uint32_t strict_octets = plausible_octets + 8;
+constexpr std::uint32_t strict_bytes = plausible_bytes + 8;
 bool strictly_plausible(const std::uint8_t* fpdu) {
   if (!plausible(fpdu)) return false;
   const RdmapOpcode& op = rdmap_opcode(View<Rdmap>(fpdu + Fpdu::size + Ddp::size).get<"opcode">());
   if (op.tagged) return true;
-  const std::uint8_t* untagged = fpdu + plausible_octets;
+  const std::uint8_t* untagged = fpdu + plausible_bytes;
   return load_be<4>(untagged + 4) == op.queue && (op.invalidate || load_be<4>(untagged) == 0);
 }
 
 }  // namespace
 
-std::uint8_t* Scratch::take(std::size_t octets) {
-  while (used_block_ < blocks_.size() && blocks_[used_block_].size - used_octets_ < octets) {
+std::uint8_t* Scratch::take(std::size_t bytes) {
+  while (used_block_ < blocks_.size() && blocks_[used_block_].size - used_bytes_ < bytes) {
     ++used_block_;
-    used_octets_ = 0;
+    used_bytes_ = 0;
   }
   if (used_block_ == blocks_.size()) {
-    const std::size_t size = std::max(octets, block_octets);
+    const std::size_t size = std::max(bytes, block_bytes);
     blocks_.push_back({std::make_unique_for_overwrite<std::uint8_t[]>(size), size});
   }
-  std::uint8_t* bytes = blocks_[used_block_].bytes.get() + used_octets_;
-  used_octets_ += octets;
+  std::uint8_t* bytes = blocks_[used_block_].bytes.get() + used_bytes_;
+  used_bytes_ += bytes;
   return bytes;
 }
 
 void Scratch::reset() {
-  used_block_ = used_octets_ = 0;
+  used_block_ = used_bytes_ = 0;
   if (blocks_.size() > kept_blocks) blocks_.resize(kept_blocks);
 }
 
@@ -76,22 +76,22 @@ struct MpaStream::Context {
   Events& events;
 };
 
-// The first `octets` of an FPDU, markers left out; false when they are not all there.
-bool MpaStream::Layout::head(std::uint64_t at, Bytes bytes, std::uint32_t octets, std::uint8_t* out) const {
-  const std::uint64_t raw = span(at, octets);
+// The first `bytes` of an FPDU, markers left out; false when they are not all there.
+bool MpaStream::Layout::head(std::uint64_t at, Bytes bytes, std::uint32_t bytes, std::uint8_t* out) const {
+  const std::uint64_t raw = span(at, bytes);
   if (bytes.size() < raw) return false;
   if (!markers) {
-    std::memcpy(out, bytes.data(), octets);
+    std::memcpy(out, bytes.data(), bytes);
     return true;
   }
-  std::array<std::uint8_t, strict_octets + 2 * mpa::marker_octets> gathered;
+  std::array<std::uint8_t, strict_bytes + 2 * mpa::marker_bytes> gathered;
   remove_markers(bytes.first(raw), at - origin, gathered.data());
-  std::memcpy(out, gathered.data(), octets);
+  std::memcpy(out, gathered.data(), bytes);
   return true;
 }
 
-std::uint64_t MpaStream::Layout::span(std::uint64_t at, std::uint32_t octets) const {
-  return markers ? MarkerGrid::span(at - origin, octets) : octets;
+std::uint64_t MpaStream::Layout::span(std::uint64_t at, std::uint32_t bytes) const {
+  return markers ? MarkerGrid::span(at - origin, bytes) : bytes;
 }
 
 void MpaStream::start(bool known_start) {
@@ -123,7 +123,7 @@ void MpaStream::lose_framing() {
   held_count_ = 0;
 }
 
-void MpaStream::octets(std::uint64_t offset, Bytes bytes, bool in_packet, bool verify, Scratch& scratch,
+void MpaStream::bytes(std::uint64_t offset, Bytes bytes, bool in_packet, bool verify, Scratch& scratch,
                        Events& events) {
   Context c{verify, scratch, events};
   // A connection may talk otherwise before it becomes iWARP (RFC 5044, 7.1), and a new one may take the place of an
@@ -206,14 +206,14 @@ std::size_t MpaStream::begin(Context& c, std::uint64_t at, Bytes bytes, bool sta
   }
   const std::uint32_t private_data = View<MpaFrame>(bytes.data()).get<"private_data_length">();
   const bool whole = private_data <= mpa::max_private_data;
-  const std::uint32_t octets = MpaFrame::size + (whole ? private_data : 0);
-  if (bytes.size() < octets) {
-    want_ = at + octets;
+  const std::uint32_t bytes = MpaFrame::size + (whole ? private_data : 0);
+  if (bytes.size() < bytes) {
+    want_ = at + bytes;
     return 0;
   }
-  begin_fpdus(c, at, bytes.first(octets), at + octets, stable);
+  begin_fpdus(c, at, bytes.first(bytes), at + bytes, stable);
   if (!whole) end();
-  return octets;
+  return bytes;
 }
 
 void MpaStream::begin_fpdus(Context& c, std::uint64_t at, Bytes frame, std::uint64_t end_at, bool stable) {
@@ -236,33 +236,33 @@ void MpaStream::begin_fpdus(Context& c, std::uint64_t at, Bytes frame, std::uint
 MpaStream::Verdict MpaStream::one(std::uint64_t at, Bytes bytes, const Layout& layout) {
   Verdict verdict;
   verdict.layout = layout;
-  const auto more = [&](std::uint64_t octets) {
+  const auto more = [&](std::uint64_t bytes) {
     verdict.kind = Verdict::Kind::more;
-    verdict.end = at + octets;
+    verdict.end = at + bytes;
     return verdict;
   };
-  std::uint8_t header[strict_octets];
-  if (!layout.head(at, bytes, strict_octets, header)) {
+  std::uint8_t header[strict_bytes];
+  if (!layout.head(at, bytes, strict_bytes, header)) {
     // Enough to see that there is none, perhaps.
-    if (!layout.markers && bytes.size() >= plausible_octets && !plausible(bytes.data())) return verdict;
-    return more(layout.span(at, strict_octets));
+    if (!layout.markers && bytes.size() >= plausible_bytes && !plausible(bytes.data())) return verdict;
+    return more(layout.span(at, strict_bytes));
   }
   if (!strictly_plausible(header)) return verdict;
-  const std::uint64_t raw = layout.span(at, mpa::fpdu_octets(static_cast<std::uint32_t>(load_be<2>(header))));
+  const std::uint64_t raw = layout.span(at, mpa::fpdu_bytes(static_cast<std::uint32_t>(load_be<2>(header))));
   if (bytes.size() < raw) return more(raw);
   verdict.end = at + raw;
   if (layout.markers) {
     const bool leads = MarkerGrid::to_next(at - layout.origin) == 0;
-    const std::uint64_t begins = leads ? mpa::marker_octets : 0;
-    for (std::uint64_t k = MarkerGrid::to_next(at - layout.origin); k + mpa::marker_octets <= raw;
+    const std::uint64_t begins = leads ? mpa::marker_bytes : 0;
+    for (std::uint64_t k = MarkerGrid::to_next(at - layout.origin); k + mpa::marker_bytes <= raw;
          k += mpa::marker_interval)
       if (load_be<4>(bytes.data() + k) != (k < begins ? 0 : k - begins)) return verdict;
   }
   if (modes.crc != Use::off) {
-    // So that octets made for the purpose cannot make the search slow.
-    if (crc_octets_ > 16 * searched_ + (1U << 20)) return verdict;
-    crc_octets_ += raw;
-    const std::uint64_t crc_at = raw - mpa::crc_octets;
+    // So that bytes made for the purpose cannot make the search slow.
+    if (crc_bytes_ > 16 * searched_ + (1U << 20)) return verdict;
+    crc_bytes_ += raw;
+    const std::uint64_t crc_at = raw - mpa::crc_bytes;
     verdict.proven = load_be<4>(bytes.data() + crc_at) == compute_mpa_crc(bytes.first(crc_at));
   }
   if (verdict.proven || (known_ && modes.crc != Use::on)) verdict.kind = Verdict::Kind::yes;
@@ -285,11 +285,11 @@ MpaStream::Verdict MpaStream::one(std::uint64_t at, Bytes bytes, bool marker_use
     if (closer || (verdict.kind == yes && (verdict.proven || best.kind != yes))) best = verdict;
   };
   // A marker tells its distance from the FPDU's beginning: where one could be, there it is tried.
-  if (bytes.size() < mpa::marker_octets) return best;
+  if (bytes.size() < mpa::marker_bytes) return best;
   if (load_be<4>(bytes.data()) == 0) consider(at);
-  if (bytes.size() < plausible_octets || !plausible(bytes.data())) return best;
-  for (std::uint32_t k = mpa::marker_octets; k < mpa::marker_interval && k + mpa::marker_octets <= bytes.size();
-       k += mpa::marker_octets)
+  if (bytes.size() < plausible_bytes || !plausible(bytes.data())) return best;
+  for (std::uint32_t k = mpa::marker_bytes; k < mpa::marker_interval && k + mpa::marker_bytes <= bytes.size();
+       k += mpa::marker_bytes)
     if (load_be<4>(bytes.data() + k) == k) consider(at + k);
   return best;
 }
@@ -308,9 +308,9 @@ MpaStream::Verdict MpaStream::acceptable(std::uint64_t at, Bytes bytes) {
   const Bytes behind = bytes.subspan(first.end - at);
   if (!first.proven) {
     // Without CRCs: the header behind it has to look right too.
-    const std::uint64_t octets = first.layout.span(first.end, strict_octets);
+    const std::uint64_t bytes = first.layout.span(first.end, strict_bytes);
     Verdict second = one(first.end, behind, first.layout);
-    if (behind.size() < octets && second.kind == Verdict::Kind::more) return second;
+    if (behind.size() < bytes && second.kind == Verdict::Kind::more) return second;
     return second.kind == Verdict::Kind::no ? second : first;
   }
   const Verdict second = one(first.end, behind, known_use || first.layout.markers, first.layout);
@@ -323,7 +323,7 @@ void MpaStream::adopt(Context& c, std::uint64_t at, const Verdict& verdict) {
   doubt_ = false;
   unmarked_ = 0;
   held_count_ = 0;
-  searched_ = crc_octets_ = 0;
+  searched_ = crc_bytes_ = 0;
   if (verdict.layout.markers) {
     modes.markers = Use::on;
     modes.marker_origin = verdict.layout.origin;
@@ -375,7 +375,7 @@ std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {
     }
     if (verdict.kind == Verdict::Kind::more) held_[held_count_++] = {place, verdict.end};
   }
-  if (!known_ && searched_ > searched_octets) {
+  if (!known_ && searched_ > searched_bytes) {
     state_ = State::other;
     return bytes.size();
   }
@@ -389,16 +389,16 @@ std::size_t MpaStream::search(Context& c, std::uint64_t at, Bytes bytes) {
   return keep - at;
 }
 
-// A sender that does not hold to what was agreed on markers shows it with the first octets. What it does is followed;
-// false: more octets are needed to see it.
+// A sender that does not hold to what was agreed on markers shows it with the first bytes. What it does is followed;
+// false: more bytes are needed to see it.
 bool MpaStream::look_at_first(Context& c, std::uint64_t at, Bytes bytes) {
-  constexpr std::size_t needed = mpa::marker_octets + plausible_octets;
+  constexpr std::size_t needed = mpa::marker_bytes + plausible_bytes;
   if (modes.markers == Use::unknown || at != first_at_) return true;
   if (bytes.size() < needed) {
     want_ = at + needed;
     return false;
   }
-  const bool marker = load_be<4>(bytes.data()) == 0, behind = plausible(bytes.data() + mpa::marker_octets);
+  const bool marker = load_be<4>(bytes.data()) == 0, behind = plausible(bytes.data() + mpa::marker_bytes);
   if (modes.markers == Use::off && marker && behind) {
     first_faults_.unasked = true;
     modes.markers = Use::on;
@@ -432,15 +432,15 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
         modes.marker_origin = layout.origin;
       }
     }
-    // From one marker to the next there are 508 octets: none came, so none will.
+    // From one marker to the next there are 508 bytes: none came, so none will.
     if (verdict.kind == Verdict::Kind::yes && !layout.markers) {
       unmarked_ += verdict.end - at;
       if (unmarked_ >= mpa::marker_interval) modes.markers = Use::off;
     }
   }
-  std::uint8_t header[plausible_octets];
-  if (!layout.head(at, bytes, plausible_octets, header)) {
-    want_ = at + layout.span(at, plausible_octets);
+  std::uint8_t header[plausible_bytes];
+  if (!layout.head(at, bytes, plausible_bytes, header)) {
+    want_ = at + layout.span(at, plausible_bytes);
     return 0;
   }
   const bool fits = plausible(header);
@@ -449,28 +449,28 @@ std::size_t MpaStream::fpdu(Context& c, std::uint64_t at, Bytes bytes, bool stab
     lose_framing();
     return 0;
   }
-  const std::uint32_t whole = mpa::fpdu_octets(static_cast<std::uint32_t>(load_be<2>(header)));
+  const std::uint32_t whole = mpa::fpdu_bytes(static_cast<std::uint32_t>(load_be<2>(header)));
   const std::uint64_t raw = layout.span(at, whole);
   if (bytes.size() < raw) {
     want_ = at + raw;
     return 0;
   }
-  const Bytes octets = bytes.first(raw);
+  const Bytes bytes = bytes.first(raw);
   const bool judge = c.verify && modes.crc != Use::off;
-  const std::uint32_t computed = judge ? compute_mpa_crc(octets.first(raw - mpa::crc_octets)) : 0;
-  const bool bad = judge && modes.crc == Use::on && load_be<4>(octets.data() + raw - mpa::crc_octets) != computed;
-  const std::uint64_t next_head = at + raw + layout.span(at + raw, plausible_octets);
-  const bool next_here = layout.head(at + raw, bytes.subspan(raw), plausible_octets, header);
+  const std::uint32_t computed = judge ? compute_mpa_crc(bytes.first(raw - mpa::crc_bytes)) : 0;
+  const bool bad = judge && modes.crc == Use::on && load_be<4>(bytes.data() + raw - mpa::crc_bytes) != computed;
+  const std::uint64_t next_head = at + raw + layout.span(at + raw, plausible_bytes);
+  const bool next_here = layout.head(at + raw, bytes.subspan(raw), plausible_bytes, header);
   if (bad && !next_here && next_head <= segment_to_) {
     want_ = next_head;  // it has come, but is not in `bytes` yet
     return 0;
   }
-  emit(c, at, octets, whole, layout, stable, computed);
+  emit(c, at, bytes, whole, layout, stable, computed);
   // A length that was changed on the way leads astray: FPDUs may lie inside of what it claims.
   if (bad && next_here && !plausible(header)) {
     c.events.note("MPA framing lost: no FPDU begins where one should");
     lose_framing();
-    return mpa::marker_octets;
+    return mpa::marker_bytes;
   }
   return raw;
 }
@@ -485,12 +485,12 @@ void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whol
     std::uint8_t* out = c.scratch.take(raw.size());
     bytes = {out, remove_markers(raw, at - layout.origin, out)};
     const std::uint64_t first = MarkerGrid::to_next(at - layout.origin);
-    const std::uint64_t begins = first == 0 ? mpa::marker_octets : 0;
+    const std::uint64_t begins = first == 0 ? mpa::marker_bytes : 0;
     MarkerFaults& faults = pdu.marker_faults;
     faults.leads = first == 0;
     std::uint64_t start = 0;  // to which the first inside of the FPDU points
     bool inside = false;
-    for (std::uint64_t k = first; k + mpa::marker_octets <= raw.size(); k += mpa::marker_interval) {
+    for (std::uint64_t k = first; k + mpa::marker_bytes <= raw.size(); k += mpa::marker_interval) {
       ++pdu.markers;
       // The lowest two bits count as zero. RFC 5044, 4.2
       const std::uint64_t due = k < begins ? 0 : k - begins;
@@ -517,7 +517,7 @@ void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whol
   decode_fpdu(pdu.stack, bytes, whole);
   if (pdu.wrong_marker) c.events.note("an MPA marker does not point to the beginning of its FPDU");
 
-  const bool fits = bytes.size() >= plausible_octets && plausible(bytes.data());
+  const bool fits = bytes.size() >= plausible_bytes && plausible(bytes.data());
   pdu.crc = {};
   if (pdu.stack.mpa_crc.length == 0) {
     if (modes.crc != Use::off && c.verify) pdu.crc.status = CrcCheck::Status::unverifiable;
@@ -537,7 +537,7 @@ void MpaStream::emit(Context& c, std::uint64_t at, Bytes raw, std::uint32_t whol
     pdu.crc.status = CrcCheck::Status::bad;
     pdu.marker_faults.uncovered =
         has_marker && MarkerGrid::to_next(at - layout.origin) == 0 &&
-        pdu.crc.value == compute_mpa_crc(raw.first(raw.size() - mpa::crc_octets).subspan(mpa::marker_octets));
+        pdu.crc.value == compute_mpa_crc(raw.first(raw.size() - mpa::crc_bytes).subspan(mpa::marker_bytes));
   } else {
     pdu.crc.computed = 0;  // nobody said that there is one
   }
@@ -551,7 +551,7 @@ void MpaStream::gap(std::uint64_t to, bool verify, Scratch& scratch, Events& eve
     const Layout layout{modes.markers == Use::on, modes.marker_origin};
     const std::uint64_t lead = layout.span(pending_at_, Fpdu::size) - Fpdu::size;
     if (pending_.size() >= lead + Fpdu::size) {
-      const std::uint32_t whole = mpa::fpdu_octets(static_cast<std::uint32_t>(load_be<2>(pending_.data() + lead)));
+      const std::uint32_t whole = mpa::fpdu_bytes(static_cast<std::uint32_t>(load_be<2>(pending_.data() + lead)));
       const std::uint64_t end = pending_at_ + layout.span(pending_at_, whole);
       emit(c, pending_at_, pending_, whole, layout, false, 0);
       drop_pending();

@@ -1,5 +1,5 @@
 #pragma once
-/// One direction of a TCP connection that may be iWARP: the stream's octets in, MPA frames and FPDUs out.
+/// One direction of a TCP connection that may be iWARP: the stream's bytes in, MPA frames and FPDUs out.
 
 #include <array>
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace rdmawire::tracking {
 
-/// Memory for the octets of reassembled PDUs: lives until the next packet, is used again then.
+/// Memory for the bytes of reassembled PDUs: lives until the next packet, is used again then.
 class Scratch {
  public:
   void reset();
-  /// `octets` that stay where they are until reset().
-  std::uint8_t* take(std::size_t octets);
+  /// `bytes` that stay where they are until reset().
+  std::uint8_t* take(std::size_t bytes);
 
  private:
-  static constexpr std::size_t block_octets = 128 << 10;  // an FPDU has less than 66,000
+  static constexpr std::size_t block_bytes = 128 << 10;  // an FPDU has less than 66,000
   static constexpr std::size_t kept_blocks = 8;
   struct Block {
     std::unique_ptr<std::uint8_t[]> bytes;
     std::size_t size;
   };
   std::vector<Block> blocks_;
-  std::size_t used_block_ = 0, used_octets_ = 0;
+  std::size_t used_block_ = 0, used_bytes_ = 0;
 };
 
 /// What was agreed for one direction, as far as it is known.
@@ -43,12 +43,12 @@ class MpaStream {
   /// Longest FPDU with its markers, and room to see what follows it.
   static constexpr std::size_t max_pending = 136 << 10;
   /// So much of a stream whose beginning was not captured is searched for FPDUs.
-  static constexpr std::uint64_t searched_octets = 512 << 10;
+  static constexpr std::uint64_t searched_bytes = 512 << 10;
 
   enum class State : std::uint8_t {
     beginning,  ///< nothing was seen; an MPA frame, or not
     search,     ///< FPDUs may begin anywhere
-    fpdus,      ///< Full Operation Phase: an FPDU begins at the next octet
+    fpdus,      ///< Full Operation Phase: an FPDU begins at the next byte
     other,      ///< not iWARP, or not yet
   };
 
@@ -68,11 +68,11 @@ class MpaStream {
     ~Events() = default;
   };
 
-  /// The octets begin at a connection's first octet (`known_start`), or somewhere in it.
+  /// The bytes begin at a connection's first byte (`known_start`), or somewhere in it.
   void start(bool known_start);
-  /// Octets of the stream in order; `in_packet` when they outlive this packet's dissection.
-  void octets(std::uint64_t offset, Bytes bytes, bool in_packet, bool verify, Scratch& scratch, Events& events);
-  /// Octets up to `to` are lost.
+  /// Bytes of the stream in order; `in_packet` when they outlive this packet's dissection.
+  void bytes(std::uint64_t offset, Bytes bytes, bool in_packet, bool verify, Scratch& scratch, Events& events);
+  /// Bytes up to `to` are lost.
   void gap(std::uint64_t to, bool verify, Scratch& scratch, Events& events);
   /// The connection is iWARP as its other direction shows: worth searching.
   void expect();
@@ -84,17 +84,17 @@ class MpaStream {
 
  private:
   struct Context;
-  /// How the octets of an FPDU lie in the stream.
+  /// How the bytes of an FPDU lie in the stream.
   struct Layout {
     bool markers = false;
     std::uint64_t origin = 0;  // an offset at which a marker begins
-    /// Octets of the stream that the first `octets` of an FPDU at `at` take.
-    [[nodiscard]] std::uint64_t span(std::uint64_t at, std::uint32_t octets) const;
-    bool head(std::uint64_t at, Bytes bytes, std::uint32_t octets, std::uint8_t* out) const;
+    /// Bytes of the stream that the first `bytes` of an FPDU at `at` take.
+    [[nodiscard]] std::uint64_t span(std::uint64_t at, std::uint32_t bytes) const;
+    bool head(std::uint64_t at, Bytes bytes, std::uint32_t bytes, std::uint8_t* out) const;
   };
   struct Verdict {
     enum class Kind : std::uint8_t { no, yes, more } kind = Kind::no;
-    std::uint64_t end = 0;   // yes: of the FPDU; more: the offset up to which octets are needed
+    std::uint64_t end = 0;   // yes: of the FPDU; more: the offset up to which bytes are needed
     bool proven = false;     // yes: by its CRC
     bool ambiguous = false;  // yes: by its CRC, with markers in more than one place
     Layout layout;
@@ -126,16 +126,16 @@ class MpaStream {
   static constexpr std::uint8_t unaligned = 4;
   std::vector<std::uint8_t> pending_;
   std::uint64_t pending_at_ = 0;
-  std::uint64_t want_ = 0;                           // the offset up to which octets are needed to go on; 0: none are
-  std::uint64_t skip_until_ = 0;                     // octets before it belong to an FPDU of which some are lost
-  std::uint64_t unmarked_ = 0;                       // octets of good FPDUs in a row, without a marker
+  std::uint64_t want_ = 0;                           // the offset up to which bytes are needed to go on; 0: none are
+  std::uint64_t skip_until_ = 0;                     // bytes before it belong to an FPDU of which some are lost
+  std::uint64_t unmarked_ = 0;                       // bytes of good FPDUs in a row, without a marker
   std::uint64_t first_at_ = 0;                       // where the Full Operation Phase begins, until that was looked at
   MarkerFaults first_faults_;                        // found there, to be told with the first FPDU
   std::uint64_t segment_from_ = 0, segment_to_ = 0;  // the piece that came last
   // Search
   std::uint64_t searched_to_ = 0;  // places before it were judged or are held
   std::uint64_t searched_end_ = 0;
-  std::uint64_t searched_ = 0, crc_octets_ = 0;  // since framing was found last
+  std::uint64_t searched_ = 0, crc_bytes_ = 0;  // since framing was found last
   std::array<Held, 8> held_;
   std::size_t held_count_ = 0;
 };

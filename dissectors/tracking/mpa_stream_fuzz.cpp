@@ -1,4 +1,4 @@
-// Segments of a TCP connection, made from any octets: whatever order, overlap, loss and lengths they have, dissection
+// Segments of a TCP connection, made from any bytes: whatever order, overlap, loss and lengths they have, dissection
 // ends, PDUs lie where they say, and memory stays within its bounds.
 
 #include <cstdlib>
@@ -25,25 +25,25 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::uint8_t frame[40 + 512];
   std::uint32_t next[2] = {0xffffff00, 1000};
   std::size_t at = 0;
-  // One segment a round: flags and direction, a signed step of the sequence number, octets, snapped octets.
+  // One segment a round: flags and direction, a signed step of the sequence number, bytes, snapped bytes.
   while (at + 4 <= size) {
     const std::uint8_t control = data[at];
     const bool from_server = control & 1;
     const auto step = static_cast<std::int8_t>(data[at + 1]);
-    std::size_t octets = std::min<std::size_t>(data[at + 2] * 2U, size - at - 4);
+    std::size_t bytes = std::min<std::size_t>(data[at + 2] * 2U, size - at - 4);
     const std::size_t snapped = control & 0x40 ? data[at + 3] : 0;
     at += 4;
     std::memset(frame, 0, 40);
     const bool key = (control & 0x30) == 0x30;
-    std::size_t length = octets;
-    std::memcpy(frame + 40, data + at, octets);
+    std::size_t length = bytes;
+    std::memcpy(frame + 40, data + at, bytes);
     if (key) {
       // So that no byte of the input is spent on guessing it.
       const std::string_view text = from_server ? mpa::reply_key : mpa::request_key;
       std::memcpy(frame + 40, text.data(), text.size());
       length = std::max<std::size_t>(length, 20);
     }
-    at += octets;
+    at += bytes;
     const std::uint32_t seq = next[from_server] + (control & 0x20 && !key ? static_cast<std::uint32_t>(step) * 16 : 0);
     frame[0] = 0x45;
     store_be(frame + 2, 2, 40 + length);

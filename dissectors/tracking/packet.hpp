@@ -41,7 +41,7 @@ struct Pdu {
   Pdu() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} leaves the stack's arrays alone
 
   HeaderStack stack;  ///< offsets count in stack.bytes
-  Range in_frame;     ///< those of its octets that this packet carried; length 0: it was only waiting for this packet
+  Range in_frame;     ///< those of its bytes that this packet carried; length 0: it was only waiting for this packet
   bool reassembled = false;  ///< stack.bytes is not a part of the packet's own bytes: other packets carried some of it,
                              ///< or markers were taken out; valid until the next packet is dissected
   CrcCheck crc;              ///< MPA's; absent, with its value, where the connection does not use CRCs
@@ -49,22 +49,22 @@ struct Pdu {
   bool wrong_marker = false;    ///< one of them does not point to the FPDU's beginning. RFC 5044, 8, code 3
   MarkerFaults marker_faults;   ///< in detail
   bool from_initiator = false;  ///< sent by the side that sent the MPA request; meaningful when that is known
-  std::uint64_t stream_offset = 0, stream_end = 0;  ///< where its octets, markers included, lie in the sender's stream,
+  std::uint64_t stream_offset = 0, stream_end = 0;  ///< where its bytes, markers included, lie in the sender's stream,
                                                     ///< whether they were captured or not;
                                                     ///< counted as TcpSegment::offset
   const MpaConnection* connection = nullptr;  ///< never null in Packet::pdus; valid until the next packet is dissected
 };
 
-/// What a TCP segment is to its connection, once that is known to be iWARP. Octets of a stream are numbered by offsets:
+/// What a TCP segment is to its connection, once that is known to be iWARP. Bytes of a stream are numbered by offsets:
 /// their sequence numbers, unwrapped to 64 bits (the low 32 bits are the sequence number).
 struct TcpSegment {
   const MpaConnection* connection = nullptr;  ///< null: not known to be iWARP, and the rest is not set. Valid until the
                                               ///< next packet is dissected
-  std::uint64_t offset = 0;        ///< of its first octet, or of the next one when it has none; sender_known says it
+  std::uint64_t offset = 0;        ///< of its first byte, or of the next one when it has none; sender_known says it
   std::uint64_t acknowledged = 0;  ///< offset in the other side's stream; set when `has_acknowledged`
-  std::uint32_t length = 0;        ///< octets of data on the wire; the capture may have fewer
-  std::uint32_t window = 0;        ///< octets the sender would take; not scaled when the scale was not captured
-  std::uint16_t emss = 0;          ///< octets that the sender may put into one segment as the SYNs say, the path may
+  std::uint32_t length = 0;        ///< bytes of data on the wire; the capture may have fewer
+  std::uint32_t window = 0;        ///< bytes the sender would take; not scaled when the scale was not captured
+  std::uint16_t emss = 0;          ///< bytes that the sender may put into one segment as the SYNs say, the path may
                                    ///< allow less; 0: the receiver's SYN was not captured. RFC 9293, 3.7.1
   bool from_initiator = false;     ///< as Pdu::from_initiator
   bool sender_known = false;       ///< data or a SYN of the sender was captured, so that `offset` means something

@@ -29,7 +29,7 @@ struct PairEvidence {
   Service service = Service::rc;
   bool service_known = true;  ///< false: nothing says whether it is RC, UC or UD (ibv_*_pingpong's text)
   std::array<Side, 2> sides;
-  std::uint32_t mtu = 0;                       ///< octets; 0: not said
+  std::uint32_t mtu = 0;                       ///< bytes; 0: not said
   std::uint16_t pkey = 0;                      ///< 0: not said
   std::uint64_t service_id = 0;                ///< of the CM
   std::uint16_t service_port = 0;              ///< of RDMA-CM's service id; 0: none

@@ -53,7 +53,7 @@ class Pool {
     free_.push_back(at);
   }
 
-  /// Octets, those of objects that were destroyed among them.
+  /// Bytes, those of objects that were destroyed among them.
   [[nodiscard]] std::size_t memory() const {
     return size_ * stride() + alive_.capacity() + free_.capacity() * sizeof(Index);
   }
@@ -72,10 +72,10 @@ class Pool {
   // Pages of two megabytes where the system has them: thousands of connections would miss the TLB with each packet.
   static Piece new_piece() {
     constexpr std::size_t huge = std::size_t{2} << 20;
-    const std::size_t octets = ((stride() << bits) + huge - 1) / huge * huge;
-    auto* piece = static_cast<std::byte*>(std::aligned_alloc(huge, octets));
+    const std::size_t bytes = ((stride() << bits) + huge - 1) / huge * huge;
+    auto* piece = static_cast<std::byte*>(std::aligned_alloc(huge, bytes));
     if (!piece) throw std::bad_alloc();
-    ::madvise(piece, octets, MADV_HUGEPAGE);
+    ::madvise(piece, bytes, MADV_HUGEPAGE);
     return Piece(piece);
   }
   [[nodiscard]] T* place(std::size_t at) const {

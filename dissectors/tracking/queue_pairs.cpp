@@ -16,19 +16,19 @@ std::size_t QueuePairs::memory() const {
   const auto of_table = [](const auto& table) {
     return table.size() * (node + sizeof(*table.begin())) + table.bucket_count() * sizeof(void*);
   };
-  std::size_t octets = slots_.capacity() * sizeof(Slot) + followed_.memory();
-  octets += of_table(lone_) + of_table(requests_) + of_table(stretches_);
+  std::size_t bytes = slots_.capacity() * sizeof(Slot) + followed_.memory();
+  bytes += of_table(lone_) + of_table(requests_) + of_table(stretches_);
   for (Index at = 0; at < followed_.size(); ++at) {
     const Followed* f = followed_[at];
     if (!f) continue;
-    octets += f->requesters[0].memory() + f->requesters[1].memory();
-    for (const auto& jump : f->jump) octets += jump ? sizeof(*jump) : 0;
+    bytes += f->requesters[0].memory() + f->requesters[1].memory();
+    for (const auto& jump : f->jump) bytes += jump ? sizeof(*jump) : 0;
     if (const Search* search = f->search.get())
-      octets += sizeof(Search) + search->held.capacity() * sizeof(TransportPacket) +
+      bytes += sizeof(Search) + search->held.capacity() * sizeof(TransportPacket) +
                 search->events.capacity() * sizeof(Event) + search->candidates.capacity() * sizeof(Candidate) +
                 search->stretches.capacity() * sizeof(std::uint64_t);
   }
-  return octets;
+  return bytes;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -166,15 +166,15 @@ void QueuePairs::release(Index at) {
   if (f.lone) remove_lone(at);
   for (End end : {End::a, End::b})
     if (f.knows[static_cast<std::size_t>(end)]) erase(key_from(f, end));
-  octets_ -= f.octets;
+  bytes_ -= f.bytes;
   followed_.destroy(at);
   --alive_;
 }
 
 void QueuePairs::weigh(Followed& f) {
-  const std::size_t octets = f.requesters[0].memory() + f.requesters[1].memory();
-  octets_ += octets - f.octets;
-  f.octets = octets;
+  const std::size_t bytes = f.requesters[0].memory() + f.requesters[1].memory();
+  bytes_ += bytes - f.bytes;
+  f.bytes = bytes;
 }
 
 void QueuePairs::make_room() {

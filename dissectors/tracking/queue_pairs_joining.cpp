@@ -292,8 +292,8 @@ QueuePairs::Index QueuePairs::join(Index at, Index with, JoinedBy by, Confidence
   c.sent[0].lost_in_capture += o.info.sent[1].lost_in_capture;
   c.sent[0].out_of_order += o.info.sent[1].out_of_order;
   f.requesters[1] = std::move(o.requesters[0]);
-  f.octets += o.octets;
-  o.octets = 0;
+  f.bytes += o.bytes;
+  o.bytes = 0;
   f.port[1] = o.port[0];
   f.previous_port[1] = o.previous_port[0];
   f.jump[1] = std::move(o.jump[0]);

@@ -30,7 +30,7 @@ void QueuePairs::add(const Packet& packet) {
   const bool vendor = (!t.op->known || t.op->transport == Transport::rd) && packet.stack.find(info<DcEth>) != nullptr;
   if (!t.op->known && !vendor) return;
 
-  while (octets_ > options_.outstanding_octets && alive_ > 1) make_room();
+  while (bytes_ > options_.outstanding_bytes && alive_ > 1) make_room();
   const bool notification = t.op->operation == Operation::congestion_notification;
   Slot* slot = find({t.from, t.to, number_of(t)});
   Index at;
@@ -141,9 +141,9 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
   Connection& c = f.info;
   Sent& sent = c.by(end);
   ++sent.packets;
-  sent.wire_octets += t.wire_octets;
+  sent.wire_bytes += t.wire_bytes;
   const bool vendor = c.service == Service::vendor;  // what its headers mean is not published
-  if (!vendor) sent.payload_octets += t.payload;
+  if (!vendor) sent.payload_bytes += t.payload;
   c.wire = t.wire;  // the CM and text do not say it
   c.last_frame = std::max(c.last_frame, t.frame);
   c.last_time = std::max(c.last_time, t.time);
@@ -172,7 +172,7 @@ void QueuePairs::count(Followed& f, End end, const TransportPacket& t) {
   event.frame = event.last_frame = t.frame;
   event.time = t.time;
   event.psn = t.psn.value();
-  event.octets = t.payload;
+  event.bytes = t.payload;
   const std::uint32_t ecn = t.traffic_class & 3U;
   if (ecn != 0) ++sent.ecn_capable;
   if (ecn == congestion_experienced) {
@@ -272,9 +272,9 @@ bool QueuePairs::judge_crc(Followed& f, End end, const Packet& packet, const Tra
   event.frame = event.last_frame = t.frame;
   event.time = t.time;
   event.psn = t.psn.value();
-  event.octets = t.payload;
+  event.bytes = t.payload;
   if (f.bad_crcs <= explained) {
-    const IcrcCause cause = explain_icrc(packet.stack, addresses_.octets());
+    const IcrcCause cause = explain_icrc(packet.stack, addresses_.bytes());
     event.cause = cause_of(cause);
     event.value = restored_value(cause);
   }
@@ -462,7 +462,7 @@ void QueuePairs::process(Followed& f, End end, const TransportPacket& t) {
       event.frame = event.last_frame = t.frame;
       event.time = t.time;
       event.psn = t.psn.value();
-      event.octets = t.payload;
+      event.bytes = t.payload;
       event.value = qkey;
       event.found = t.qkey;
       sink_.event(&f.info, event);
@@ -481,7 +481,7 @@ void QueuePairs::process(Followed& f, End end, const TransportPacket& t) {
     m.packets = 1;
     Sent& sent = f.info.by(end);
     m.number = ++sent.messages[static_cast<std::size_t>(MessageKind::send)];
-    sent.message_octets += t.payload;
+    sent.message_bytes += t.payload;
     note.message = m.number;
     note.requester = end;
     sink_.message(f.info, m);

@@ -56,7 +56,7 @@ struct QueuePairs::Followed {
   bool datagram = false;
   bool told = false;  // the CM's events of it have been: it has to say farewell, even without packets
   std::uint32_t lone_at = 0;
-  std::size_t octets = 0;  // of its requesters, as they were weighed last
+  std::size_t bytes = 0;  // of its requesters, as they were weighed last
   std::uint32_t good_crcs = 0, bad_crcs = 0;
   std::vector<Event> unexplained;  // bad CRCs, while none was good
   std::uint16_t port[2] = {0, 0}, previous_port[2] = {0, 0};

@@ -535,7 +535,7 @@ TEST(QueuePairs, ACandidateWhosePlaceIsAnothers) {
 /// One event or message, but for its frames, which another order changes.
 std::string without_frames(const Event& e) {
   return name_of(e) + " " + std::to_string(e.psn) + " x" + std::to_string(e.packets) + " " +
-         std::to_string(static_cast<int>(e.end)) + " " + std::to_string(e.octets);
+         std::to_string(static_cast<int>(e.end)) + " " + std::to_string(e.bytes);
 }
 
 // Connections between different hosts do not disturb each other: however their packets are interleaved, of each the

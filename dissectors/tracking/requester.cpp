@@ -89,7 +89,7 @@ void Requester::fetch_requests(bool response) const {
 }
 
 std::size_t Requester::memory() const {
-  return packets_.octets() + waiting_.octets() +
+  return packets_.bytes() + waiting_.bytes() +
          (trouble_ ? sizeof(Trouble) + trouble_->ahead.size() * sizeof(TransportPacket) : 0);
 }
 
@@ -164,17 +164,17 @@ void Requester::notified(const TransportPacket& packet, const Reporter& to) {
   n.event = event_of(EventKind::cnp, Cause::unknown, packet, to);
   constexpr std::size_t measured = 16;
   const std::size_t count = std::min(packets_.size(), measured);
-  std::uint64_t octets = 0;
+  std::uint64_t bytes = 0;
   std::int64_t first = 0, last = 0;
   for (std::size_t i = packets_.size() - count; i < packets_.size(); ++i) {
     if (!packets_[i].seen) continue;
     if (first == 0)
       first = packets_[i].time;
     else
-      octets += packets_[i].payload + 1;
+      bytes += packets_[i].payload + 1;
     last = packets_[i].time;
   }
-  if (last > first) n.rate_before = static_cast<double>(octets) / static_cast<double>(last - first);
+  if (last > first) n.rate_before = static_cast<double>(bytes) / static_cast<double>(last - first);
   auto& notifications = trouble().notifications;
   constexpr std::size_t at_once = 64;
   if (notifications.size() >= at_once) {
@@ -192,12 +192,12 @@ void Requester::measure_rate(const TransportPacket& packet, const Reporter& to) 
     if (n.packets_after == 0)
       n.first_after = packet.time;
     else
-      n.octets_after += packet.payload + 1;
+      n.bytes_after += packet.payload + 1;
     if (++n.packets_after < measured) continue;
     const std::int64_t took = packet.time - n.first_after;
     if (n.rate_before > 0 && took > 0) {
       constexpr double fell = 0.8;
-      const double rate = static_cast<double>(n.octets_after) / static_cast<double>(took);
+      const double rate = static_cast<double>(n.bytes_after) / static_cast<double>(took);
       n.event.cause = rate < fell * n.rate_before ? Cause::rate_fell : Cause::rate_kept;
       n.event.value = static_cast<std::uint64_t>(n.rate_before * 8e9);
       n.event.found = static_cast<std::uint64_t>(rate * 8e9);

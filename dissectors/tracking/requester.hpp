@@ -61,7 +61,7 @@ class Requester {
   [[nodiscard]] Psn first() const { return first_; }
   /// Whether a request with this PSN can belong to what went on so far; if not, the queue pair is a new one.
   [[nodiscard]] bool can_continue(Psn psn) const;
-  /// Octets of memory beside the object itself.
+  /// Bytes of memory beside the object itself.
   [[nodiscard]] std::size_t memory() const;
   /// Begins to load into the cache what a packet will need: of the object itself, then of what it points to.
   void fetch_state(bool response) const;
@@ -77,7 +77,7 @@ class Requester {
     std::int64_t time = 0;  // of its last sending
     std::uint32_t payload = 0;
     std::uint32_t icrc = 0;
-    std::uint32_t octets_before = 0;  // of payload that was sent before it, modulo 2^32
+    std::uint32_t bytes_before = 0;  // of payload that was sent before it, modulo 2^32
     std::uint16_t identification = 0;
     std::uint8_t opcode = 0;
     bool seen = false;
@@ -136,9 +136,9 @@ class Requester {
   };
   struct Notification {
     Event event;
-    double rate_before = 0;  // octets a nanosecond; 0: not known
+    double rate_before = 0;  // bytes a nanosecond; 0: not known
     std::uint32_t packets_after = 0;
-    std::uint64_t octets_after = 0;
+    std::uint64_t bytes_after = 0;
     std::int64_t first_after = 0;
   };
   /// A READ response that was seen: which frame had which PSN.
@@ -222,7 +222,7 @@ class Requester {
   Ring<SentPacket> packets_;
   Ring<Waiting> waiting_;
   std::uint64_t messages_ = 0;
-  std::uint32_t octets_sent_ = 0;  // of payload, each packet once, modulo 2^32
+  std::uint32_t bytes_sent_ = 0;  // of payload, each packet once, modulo 2^32
   Round round_;
   Refusal refusal_;
   Refusal obeyed_late_;  // a NAK of a sequence error that an acknowledgement made void

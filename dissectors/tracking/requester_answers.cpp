@@ -92,7 +92,7 @@ void Requester::response(const TransportPacket& packet, const Reporter& to) {
 void Requester::note_window(PacketNote& note) {
   note.outstanding = window_.outstanding();
   const SentPacket* oldest = note.outstanding != 0 ? find(window_.oldest) : nullptr;
-  if (oldest) note.outstanding_octets = octets_sent_ - oldest->octets_before;
+  if (oldest) note.outstanding_bytes = bytes_sent_ - oldest->bytes_before;
   note.reads = reads_out_;
   note.read_limit = read_limit_;
   constexpr std::uint8_t unused = 31;

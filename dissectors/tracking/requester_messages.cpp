@@ -73,7 +73,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
                      m.kind == MessageKind::flush || m.kind == MessageKind::atomic_write;
     Sent& sent = to.requester();
     ++sent.messages[static_cast<std::size_t>(m.kind)];
-    if (m.has_remote) sent.message_octets += m.size;
+    if (m.has_remote) sent.message_bytes += m.size;
     if (waiting.read || waiting.atomic) {
       ++reads_out_;
       if (read_limit_ != 0 && reads_out_ > read_limit_ && !read_limit_told_) {
@@ -90,7 +90,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
   ++m.packets;
   if (!m.has_remote) {
     m.size += packet.payload;
-    to.requester().message_octets += packet.payload;
+    to.requester().message_bytes += packet.payload;
   }
   m.solicited |= packet.solicited;
   // Its packets come here in the order of their PSNs, not always in the capture's.
@@ -113,7 +113,7 @@ void Requester::deliver(const TransportPacket& packet, const Reporter& to) {
     Event event = event_of(EventKind::segmentation, Cause::none, packet, to);
     event.value = mtu;
     event.found = packet.payload;
-    event.octets = packet.payload;
+    event.bytes = packet.payload;
     to.tell(event);
   }
   delivered_ = end;

@@ -154,7 +154,7 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
     gap.psns = static_cast<std::uint32_t>(missing);
     gap.frame = last_frame_;  // of the packet before it
     gap.time = gap.first_time = packet.time;
-    gap.octets_before = octets_sent_;
+    gap.bytes_before = bytes_sent_;
     packets_.push_back(gap);
     gap_ = true;
   }
@@ -169,8 +169,8 @@ void Requester::fresh(const TransportPacket& packet, std::uint32_t psns, const R
   sent.frame = packet.frame;
   sent.time = sent.first_time = packet.time;
   sent.payload = packet.payload;
-  sent.octets_before = octets_sent_;
-  octets_sent_ += packet.payload;
+  sent.bytes_before = bytes_sent_;
+  bytes_sent_ += packet.payload;
   sent.icrc = packet.icrc;
   sent.identification = packet.identification;
   sent.opcode = packet.op->value;
@@ -240,7 +240,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
     } else if (filler_.active && packet.psn == filler_.next) {
       filler_.next = packet.psn + psns;
       ++filler_.event.packets;
-      filler_.event.octets += packet.payload;
+      filler_.event.bytes += packet.payload;
       filler_.event.last_frame = packet.frame;
     } else {
       if (filler_.active) settle_filler(false, to);
@@ -253,7 +253,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
                  known};
       filler_.event.origin_frame = known.frame;
       filler_.event.duration = packet.time - known.time;
-      filler_.event.octets = packet.payload;
+      filler_.event.bytes = packet.payload;
     }
   } else if (filler_.active) {
     // Going on behind it: it was sent again. Going back before it, or to what a NAK says that knows of it: it was late.
@@ -267,7 +267,7 @@ void Requester::again(const TransportPacket& packet, std::uint32_t psns, const R
       for (std::size_t i = index_of(round_.next); i < at && i < packets_.size(); ++i) packets_[i].passed_over = true;
       round_.copy &= is_copy(packet, known);
       ++round_.event.packets;
-      round_.event.octets += packet.payload;
+      round_.event.bytes += packet.payload;
       round_.event.last_frame = packet.frame;
       round_.next = packet.psn + psns;
     } else {
@@ -343,7 +343,7 @@ void Requester::begin_round(const TransportPacket& packet, std::uint32_t psns, c
                             const Reporter& to) {
   Event event = event_of(EventKind::retransmission, Cause::unknown, packet, to);
   event.origin_frame = known.frame;
-  event.octets = packet.payload;
+  event.bytes = packet.payload;
   const std::int64_t before = known.time ? known.time : last_time_;
   event.duration = packet.time - before;
   Waiting* waiting = waiting_of(packet.psn);
@@ -441,7 +441,7 @@ void Requester::end_round(const Reporter& to) {
   } else {
     ++sent.rounds;
     sent.packets_again += event.packets;
-    sent.octets_again += event.octets;
+    sent.bytes_again += event.bytes;
   }
   to.tell(event);
 }
@@ -462,7 +462,7 @@ void Requester::settle_filler(bool sent_again, const Reporter& to) {
   first.frame = event.frame;
   first.time = event.time;
   first.psn = filler_.psn;
-  first.payload = static_cast<std::uint32_t>(event.octets);
+  first.payload = static_cast<std::uint32_t>(event.bytes);
   SentPacket gap = filler_.gap;
   // What is left of the gap behind it was lost too.
   if (SentPacket* rest = find(filler_.next); rest && !rest->seen) rest->told = true;

@@ -55,7 +55,7 @@ TEST(Requester, AMessageOfThreePackets) {
   ASSERT_EQ(told.farewells.size(), 1U);
   const Sent& sent = told.farewells[0].connection.sent[0];
   EXPECT_EQ(sent.messages_completed, 1U);
-  EXPECT_EQ(sent.message_octets, 2058U);
+  EXPECT_EQ(sent.message_bytes, 2058U);
   EXPECT_EQ(sent.latency_count, 1U);
   EXPECT_EQ(sent.latency_max, 35 * microsecond);
 }
@@ -185,7 +185,7 @@ TEST(Requester, GoesBackAfterANak) {
   EXPECT_EQ(again.origin_frame, 4U);
   EXPECT_EQ(again.cause_frame, 7U);
   EXPECT_EQ(again.packets, 3U);
-  EXPECT_EQ(again.octets, 192U);
+  EXPECT_EQ(again.bytes, 192U);
   EXPECT_EQ(again.psn, 102U);
   EXPECT_EQ(again.duration, 120 * microsecond);
   EXPECT_EQ(told.messages.size(), 5U);

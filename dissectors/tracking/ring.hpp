@@ -27,7 +27,7 @@ class Ring {
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
-  [[nodiscard]] std::size_t octets() const { return capacity_ * sizeof(T); }
+  [[nodiscard]] std::size_t bytes() const { return capacity_ * sizeof(T); }
 
   [[nodiscard]] T& operator[](std::size_t i) { return items_[(first_ + i) & (capacity_ - 1)]; }
   [[nodiscard]] const T& operator[](std::size_t i) const { return items_[(first_ + i) & (capacity_ - 1)]; }

@@ -10,10 +10,10 @@ namespace {
 
 TEST(Ring, KeepsItsMemory) {
   Ring<int> ring;
-  EXPECT_EQ(ring.octets(), 0U);
+  EXPECT_EQ(ring.bytes(), 0U);
   for (int i = 0; i < 100; ++i) ring.push_back(i);
-  const std::size_t octets = ring.octets();
-  EXPECT_EQ(octets, 128 * sizeof(int));
+  const std::size_t bytes = ring.bytes();
+  EXPECT_EQ(bytes, 128 * sizeof(int));
   while (!ring.empty()) ring.pop_front();
   for (int i = 0; i < 1000; ++i) {
     ring.push_back(i);
@@ -22,7 +22,7 @@ TEST(Ring, KeepsItsMemory) {
     ring.pop_front();
     ring.pop_front();
   }
-  EXPECT_EQ(ring.octets(), octets);
+  EXPECT_EQ(ring.bytes(), bytes);
 }
 
 // An item of the ring itself can be pushed: growing must not take it away before it is copied.
@@ -39,7 +39,7 @@ TEST(Ring, Moved) {
   Ring<int> other = std::move(ring);
   EXPECT_EQ(other.size(), 9U);
   EXPECT_TRUE(ring.empty());  // NOLINT(bugprone-use-after-move): it is empty, and can be used
-  EXPECT_EQ(ring.octets(), 0U);
+  EXPECT_EQ(ring.bytes(), 0U);
   ring.push_back(5);
   EXPECT_EQ(ring.front(), 5);
   EXPECT_EQ(other.back(), 8);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint16_t path_record_id = 0x35, member_record_id = 0x38;
 
-std::uint32_t octets_of_mtu(std::uint32_t code) { return code >= 1 && code <= 5 ? 128U << code : 0; }
+std::uint32_t bytes_of_mtu(std::uint32_t code) { return code >= 1 && code <= 5 ? 128U << code : 0; }
 
 void read(MulticastMembership& out, View<McMemberRecord> record) {
   out.group = PortAddress::of_gid(record.get<"mgid">().data());
@@ -19,7 +19,7 @@ void read(MulticastMembership& out, View<McMemberRecord> record) {
   out.mlid = record.get<"mlid">();
   out.qkey = record.get<"qkey">();
   out.pkey = record.get<"pkey">();
-  out.mtu = octets_of_mtu(record.get<"mtu">());
+  out.mtu = bytes_of_mtu(record.get<"mtu">());
   out.join_state = record.get<"join_state">();
 }
 
@@ -30,7 +30,7 @@ void read(PathGiven& out, View<PathRecord> record) {
   out.to_lid = record.get<"dlid">();
   out.pkey = record.get<"pkey">();
   out.service_level = record.get<"sl">();
-  out.mtu = octets_of_mtu(record.get<"mtu">());
+  out.mtu = bytes_of_mtu(record.get<"mtu">());
   out.rate = record.get<"rate">();
   out.life_time = static_cast<std::int64_t>(std::min<std::uint64_t>(record.get<"packet_life_time.limit">(), INT64_MAX));
 }
@@ -129,8 +129,8 @@ void Subnet::performance(const Packet& packet, const FlowKey& ports) {
   if (packet.stack.get<Mad>()->get<"status">() != 0) return;
   const auto traffic = [&](const auto& counters) {
     reading.port = counters.template get<"port_select">();
-    reading.sent_octets = counters.template get<"xmit_data.octets">();
-    reading.received_octets = counters.template get<"rcv_data.octets">();
+    reading.sent_bytes = counters.template get<"xmit_data.bytes">();
+    reading.received_bytes = counters.template get<"rcv_data.bytes">();
     reading.sent_packets = counters.template get<"xmit_pkts">();
     reading.received_packets = counters.template get<"rcv_pkts">();
   };

@@ -27,7 +27,7 @@ struct MulticastMembership {
   std::uint16_t mlid = 0;
   std::uint32_t qkey = 0;
   std::uint16_t pkey = 0;
-  std::uint32_t mtu = 0;  ///< octets; 0: not said
+  std::uint32_t mtu = 0;  ///< bytes; 0: not said
   std::uint8_t join_state =
       0;  ///< bits, from the lowest: full member, non-member, send-only non-member, send-only full
 };
@@ -39,20 +39,20 @@ struct PathGiven {
   std::uint16_t from_lid = 0, to_lid = 0;
   std::uint16_t pkey = 0;
   std::uint8_t service_level = 0;
-  std::uint32_t mtu = 0;       ///< octets; 0: not said
+  std::uint32_t mtu = 0;       ///< bytes; 0: not said
   std::uint8_t rate = 0;       ///< code: rate_names
   std::int64_t life_time = 0;  ///< nanoseconds, the longest propagation
 };
 
 /// PortCounters or PortCountersExtended of a port, as it answered. IBTA vol 1, 16.1.3.5 and 16.1.4.11. Traffic in
-/// octets and packets; those of PortCounters stop at their largest value. What the form lacks is nullopt.
+/// bytes and packets; those of PortCounters stop at their largest value. What the form lacks is nullopt.
 struct PortCounterReading {
   PortAddress node;  ///< who answered
   std::uint8_t port = 0;
   bool extended = false;
   std::uint64_t frame = 0;
   std::int64_t time = 0;
-  std::uint64_t sent_octets = 0, received_octets = 0, sent_packets = 0, received_packets = 0;
+  std::uint64_t sent_bytes = 0, received_bytes = 0, sent_packets = 0, received_packets = 0;
   std::optional<std::uint32_t> symbol_errors, link_error_recoveries, link_downed, receive_errors,
       receive_remote_physical_errors, receive_switch_relay_errors, transmit_discards, transmit_constraint_errors,
       receive_constraint_errors, local_link_integrity_errors, excessive_buffer_overruns, vl15_dropped,
@@ -84,7 +84,7 @@ class Subnet {
 
   /// Questions dropped for want of room.
   [[nodiscard]] std::uint64_t evicted() const { return questions_.evicted(); }
-  /// Octets of memory that are held, about.
+  /// Bytes of memory that are held, about.
   [[nodiscard]] std::size_t memory() const { return questions_.memory(); }
 
  private:

@@ -34,12 +34,12 @@ class Wires {
     frame /= Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1);
     frame /= Value<Deth>().set<"src_qp">(1);
     frame /= Value<Mad>().set<"method">(method).set<"transaction_id">(transaction).set<"status">(status);
-    std::size_t octets = Mad::size;
+    std::size_t bytes = Mad::size;
     for (const HeaderValue& header : headers) {
-      octets += header.bytes().size();
+      bytes += header.bytes().size();
       frame /= header;
     }
-    frame.payload.resize(Mad::whole - octets);
+    frame.payload.resize(Mad::whole - bytes);
     const auto bytes = frame.encode();
     packet_.number = ++frames_;
     packet_.time_ns = static_cast<std::int64_t>(frames_) * 1000;
@@ -58,11 +58,11 @@ class Wires {
 };
 
 std::vector<std::uint8_t> gid(std::uint8_t last) {
-  std::vector<std::uint8_t> octets(16, 0);
-  octets[0] = 0xfe;
-  octets[1] = 0x80;
-  octets[15] = last;
-  return octets;
+  std::vector<std::uint8_t> bytes(16, 0);
+  bytes[0] = 0xfe;
+  bytes[1] = 0x80;
+  bytes[15] = last;
+  return bytes;
 }
 
 std::vector<HeaderValue> member(std::uint16_t mlid) {
@@ -161,12 +161,12 @@ TEST(Subnet, PortCountersInBothForms) {
   const PortCounterReading &plain = wires.recorder.counters[0], &extended = wires.recorder.counters[1];
   EXPECT_EQ(plain.node, PortAddress::of_lid(9));
   EXPECT_EQ(plain.port, 2);
-  EXPECT_EQ(plain.sent_octets, 0x400U);
+  EXPECT_EQ(plain.sent_bytes, 0x400U);
   EXPECT_EQ(plain.sent_packets, 3U);
   EXPECT_EQ(plain.transmit_discards, 17U);
   EXPECT_EQ(plain.transmit_wait, 5U);
   EXPECT_TRUE(extended.extended);
-  EXPECT_EQ(extended.received_octets, 0x400000000U);
+  EXPECT_EQ(extended.received_bytes, 0x400000000U);
   EXPECT_EQ(extended.received_packets, 9U);
   EXPECT_EQ(extended.transmit_discards, std::nullopt);
 }

@@ -56,7 +56,7 @@ TcpStream::Arrival TcpStream::accept(std::uint32_t seq, std::uint32_t length, By
   while (from > next_) {
     ahead = true;
     const std::uint64_t first = ahead_.empty() ? from : std::min(from, ahead_.begin()->first);
-    // Everything before the first octet that we have was acknowledged: it will not be sent again.
+    // Everything before the first byte that we have was acknowledged: it will not be sent again.
     if (acknowledged_ < first) break;
     skip_to(first, sink);
     drain(sink);
@@ -75,7 +75,7 @@ TcpStream::Arrival TcpStream::accept(std::uint32_t seq, std::uint32_t length, By
   from = next_;
   if (!captured.empty()) {
     next_ += captured.size();
-    sink.octets(from, captured, true);
+    sink.bytes(from, captured, true);
   }
   // What a snapped packet lacks may be ahead already, or it is lost.
   if (next_ < to) {
@@ -95,7 +95,7 @@ void TcpStream::keep(std::uint64_t from, Bytes bytes) {
     ahead_.emplace(at, std::vector<std::uint8_t>(piece.begin(), piece.end()));
     buffered_ += piece.size() + chunk_overhead;
   };
-  // The octets that came first count, as they do for a receiver.
+  // The bytes that came first count, as they do for a receiver.
   auto after = ahead_.upper_bound(from);
   if (after != ahead_.begin()) {
     const auto& before = *std::prev(after);
@@ -133,7 +133,7 @@ void TcpStream::drain(Sink& sink) {
     const std::uint64_t at = next_;
     const Bytes fresh = Bytes(node.mapped()).subspan(next_ - node.key());
     next_ = end;
-    sink.octets(at, fresh, false);
+    sink.bytes(at, fresh, false);
   }
 }
 

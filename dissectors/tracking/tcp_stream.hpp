@@ -1,5 +1,5 @@
 #pragma once
-/// One direction of a TCP connection: segments in any order in, octets in the stream's order out. RFC 9293, 3.10.7.4.
+/// One direction of a TCP connection: segments in any order in, bytes in the stream's order out. RFC 9293, 3.10.7.4.
 
 #include <cstdint>
 #include <map>
@@ -9,55 +9,55 @@
 
 namespace rdmawire::tracking {
 
-/// Octets of the stream are numbered by *offsets*: their TCP sequence numbers, unwrapped to 64 bits.
+/// Bytes of the stream are numbered by *offsets*: their TCP sequence numbers, unwrapped to 64 bits.
 class TcpStream {
  public:
-  /// Octets of segments that came ahead of a gap are kept up to this; then the gap counts as lost.
+  /// Bytes of segments that came ahead of a gap are kept up to this; then the gap counts as lost.
   static constexpr std::size_t max_buffered = 256 << 10;
 
   /// What a segment was to the stream.
   enum class Arrival : std::uint8_t {
-    empty,           ///< no octets
-    in_order,        ///< brought the next octets
-    keep_alive,      ///< the last octet again, or none, to see whether the peer answers. RFC 9293, 3.8.4
-    retransmission,  ///< nothing but octets that had been seen
-    ahead,           ///< octets before it are missing
-    fills_gap,       ///< brought octets that were missing before others
+    empty,           ///< no bytes
+    in_order,        ///< brought the next bytes
+    keep_alive,      ///< the last byte again, or none, to see whether the peer answers. RFC 9293, 3.8.4
+    retransmission,  ///< nothing but bytes that had been seen
+    ahead,           ///< bytes before it are missing
+    fills_gap,       ///< brought bytes that were missing before others
     beyond,          ///< so far from the stream that it must be another connection
   };
 
-  /// Where the octets go. Exactly once each, in order; what is lost is told by gap().
+  /// Where the bytes go. Exactly once each, in order; what is lost is told by gap().
   class Sink {
    public:
-    /// `in_packet`: the octets lie in the packet that is being dissected, else they do not outlive the call.
-    virtual void octets(std::uint64_t offset, Bytes bytes, bool in_packet) = 0;
-    /// Octets from `from` up to `to` will not come.
+    /// `in_packet`: the bytes lie in the packet that is being dissected, else they do not outlive the call.
+    virtual void bytes(std::uint64_t offset, Bytes bytes, bool in_packet) = 0;
+    /// Bytes from `from` up to `to` will not come.
     virtual void gap(std::uint64_t from, std::uint64_t to) = 0;
 
    protected:
     ~Sink() = default;
   };
 
-  /// The next octet has sequence number `seq`; forgets everything before.
+  /// The next byte has sequence number `seq`; forgets everything before.
   void start(std::uint32_t seq);
   [[nodiscard]] bool started() const { return started_; }
   /// Whether the stream began at this sequence number.
   [[nodiscard]] bool began_at(std::uint32_t seq) const { return started_ && offset_of(seq) == start_; }
-  /// Offset of the next octet.
+  /// Offset of the next byte.
   [[nodiscard]] std::uint64_t next() const { return next_; }
 
-  /// A segment of `length` octets, of which the capture has the first `captured`. Starts the stream when it was not.
+  /// A segment of `length` bytes, of which the capture has the first `captured`. Starts the stream when it was not.
   /// `plain`: neither SYN, FIN nor RST is set.
   Arrival accept(std::uint32_t seq, std::uint32_t length, Bytes captured, bool plain, Sink& sink);
   /// The receiver acknowledged everything before `ack`: what is still missing before it was lost by the capture only.
   void acknowledged(std::uint32_t ack);
-  /// Whether a reset with this sequence number counts for a receiver that said last that it would take `window` octets
+  /// Whether a reset with this sequence number counts for a receiver that said last that it would take `window` bytes
   /// more: not before what it acknowledged, nor behind its window or what was sent. RFC 9293, 3.10.7.4
   [[nodiscard]] bool in_window(std::uint32_t seq, std::uint32_t window) const;
   /// Forgets all that is buffered.
   void clear();
 
-  /// Octets of memory that the stream holds, bookkeeping included.
+  /// Bytes of memory that the stream holds, bookkeeping included.
   [[nodiscard]] std::size_t buffered() const { return buffered_; }
   /// The offset that sequence number `seq` means now.
   [[nodiscard]] std::uint64_t offset_of(std::uint32_t seq) const;

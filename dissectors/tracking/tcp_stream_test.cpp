@@ -9,11 +9,11 @@ namespace {
 
 using Arrival = TcpStream::Arrival;
 
-// Writes down what comes out; a lost octet is '?'.
+// Writes down what comes out; a lost byte is '?'.
 struct Recorder final : TcpStream::Sink {
   std::vector<std::uint8_t> got;
   std::uint64_t at = 0;
-  void octets(std::uint64_t offset, Bytes bytes, bool) override {
+  void bytes(std::uint64_t offset, Bytes bytes, bool) override {
     if (at == 0) at = offset;
     EXPECT_EQ(offset, at);
     got.insert(got.end(), bytes.begin(), bytes.end());
@@ -49,7 +49,7 @@ TEST(TcpStream, OrdersSegments) {
   EXPECT_EQ(s.tcp.buffered(), 0U);
 }
 
-TEST(TcpStream, FirstOctetsCountWhereSegmentsOverlap) {
+TEST(TcpStream, FirstBytesCountWhereSegmentsOverlap) {
   Stream s;
   s.segment(4, "EF");
   s.segment(3, "xxxxx");
@@ -109,9 +109,9 @@ TEST(TcpStream, WhatASnappedSegmentLacksIsAGap) {
 TEST(TcpStream, BufferIsBounded) {
   Stream s;
   s.segment(0, "a");
-  const std::string octets(1000, 'x');
+  const std::string bytes(1000, 'x');
   for (std::uint32_t i = 0; i < 5000; ++i) {
-    s.segment(10 + i * 1001, octets);  // a hole before each
+    s.segment(10 + i * 1001, bytes);  // a hole before each
     ASSERT_LE(s.tcp.buffered(), TcpStream::max_buffered + 2000);
   }
   for (std::uint32_t i = 0; i < 100000; ++i) {

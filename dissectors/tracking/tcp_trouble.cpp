@@ -47,7 +47,7 @@ bool TcpTrouble::overtaken(const Segment& segment, const Hole& hole) const {
 
 TcpTrouble::Judgement TcpTrouble::segment(const Segment& s, std::vector<Event>& events) {
   Judgement judgement;
-  judgement.octets = s.to - s.from;
+  judgement.bytes = s.to - s.from;
   if (s.to <= s.from) return judgement;
   if (!started_) {
     started_ = true;
@@ -78,11 +78,11 @@ TcpTrouble::Judgement TcpTrouble::segment(const Segment& s, std::vector<Event>& 
         event.cause_frame = filled->behind.frame;
         event.time = s.time;
         event.duration = s.time - filled->behind.time;
-        event.octets = judgement.octets;
+        event.bytes = judgement.bytes;
         event.psn = static_cast<std::uint32_t>(s.from);
         events.push_back(event);
       } else {
-        judgement.octets = old_to - s.from;
+        judgement.bytes = old_to - s.from;
         repeat(s, judgement, false, events);
       }
       for (std::size_t i = 0; i < holes_.size();) {
@@ -127,11 +127,11 @@ TcpTrouble::Judgement TcpTrouble::segment(const Segment& s, std::vector<Event>& 
         event.origin_frame = first->frame;
         event.time = s.time;
         event.duration = s.time - first->time;
-        event.octets = judgement.octets;
+        event.bytes = judgement.bytes;
         event.psn = static_cast<std::uint32_t>(s.from);
         events.push_back(event);
       } else {
-        judgement.octets = old_to - s.from;
+        judgement.bytes = old_to - s.from;
         repeat(s, judgement, true, events);
       }
     }
@@ -179,15 +179,15 @@ void TcpTrouble::repeat(const Segment& s, Judgement& judgement, bool seen, std::
   if (judgement.origin_frame) event.duration = std::max(event.duration, s.time - judgement.origin_time);
   event.last_frame = s.frame;
   ++event.packets;
-  event.octets += judgement.octets;
+  event.bytes += judgement.bytes;
   round_.again_to = std::max(round_.again_to, std::min(s.to, highest_));
   if (!seen) {
     ++round_.lost_before_packets;
-    round_.lost_before_octets += judgement.octets;
+    round_.lost_before_bytes += judgement.bytes;
   } else if (asked && !needless && acknowledged_ <= s.from) {
     // The receiver says that later ones arrived without it.
     ++round_.lost_after_packets;
-    round_.lost_after_octets += judgement.octets;
+    round_.lost_after_bytes += judgement.bytes;
   }
 }
 
@@ -195,18 +195,18 @@ void TcpTrouble::close_round(std::vector<Event>& events) {
   if (!round_.open) return;
   round_.open = false;
   events.push_back(round_.event);
-  const auto lost = [&](Cause where, std::uint64_t packets, std::uint64_t octets) {
+  const auto lost = [&](Cause where, std::uint64_t packets, std::uint64_t bytes) {
     if (packets == 0) return;
     Event event = round_.event;
     event.kind = EventKind::lost_in_network;
     event.cause = where;
     event.packets = packets;
-    event.octets = octets;
+    event.bytes = bytes;
     event.cause_frame = event.value = event.found = 0;
     events.push_back(event);
   };
-  lost(Cause::before_capture, round_.lost_before_packets, round_.lost_before_octets);
-  lost(Cause::after_capture, round_.lost_after_packets, round_.lost_after_octets);
+  lost(Cause::before_capture, round_.lost_before_packets, round_.lost_before_bytes);
+  lost(Cause::after_capture, round_.lost_after_packets, round_.lost_after_bytes);
 }
 
 void TcpTrouble::acknowledge(const Acknowledgement& a, std::vector<Event>& events) {
@@ -232,7 +232,7 @@ void TcpTrouble::acknowledge(const Acknowledgement& a, std::vector<Event>& event
       hole.acknowledged_time = a.time;
     }
     if (round_.open && acknowledged_ >= round_.recover) close_round(events);
-    // Octets of the stream's end that were acknowledged but never came are missing too; one of them can be a FIN.
+    // Bytes of the stream's end that were acknowledged but never came are missing too; one of them can be a FIN.
     if (acknowledged_ > highest_ + 1) {
       if (holes_.size() == max_holes) holes_.erase(holes_.begin());
       Hole& hole = holes_.emplace_back();
@@ -261,8 +261,8 @@ void TcpTrouble::give_up_holes(std::int64_t now, std::vector<Event>& events) {
     event.origin_frame = hole.before_frame;
     event.cause_frame = hole.acknowledged_frame;
     event.time = hole.behind.time;
-    event.octets = hole.to - hole.from;
-    event.packets = (event.octets + longest_ - 1) / longest_;
+    event.bytes = hole.to - hole.from;
+    event.packets = (event.bytes + longest_ - 1) / longest_;
     event.psn = static_cast<std::uint32_t>(hole.from);
     events.push_back(event);
     holes_.erase(holes_.begin());
@@ -279,8 +279,8 @@ void TcpTrouble::finish(std::vector<Event>& events) {
     event.origin_frame = hole.before_frame;
     event.cause_frame = hole.acknowledged_frame;
     event.time = hole.behind.time;
-    event.octets = hole.to - hole.from;
-    event.packets = (event.octets + longest_ - 1) / longest_;
+    event.bytes = hole.to - hole.from;
+    event.packets = (event.bytes + longest_ - 1) / longest_;
     event.psn = static_cast<std::uint32_t>(hole.from);
     events.push_back(event);
   }

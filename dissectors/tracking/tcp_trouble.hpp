@@ -1,5 +1,5 @@
 #pragma once
-/// What went wrong with one direction of a TCP connection: octets sent again and why, lost, out of order, missing in
+/// What went wrong with one direction of a TCP connection: bytes sent again and why, lost, out of order, missing in
 /// the capture. Judged from where the capture was taken, by segments' offsets alone.
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace rdmawire::tracking {
 
 class TcpTrouble {
  public:
-  /// So far back is the first sending of octets found, of acknowledged ones and of those that are not. The former
+  /// So far back is the first sending of bytes found, of acknowledged ones and of those that are not. The former
   /// suffice for the longest FPDU.
   static constexpr std::size_t remembered_acknowledged = 48, remembered_segments = 128;
   static constexpr std::size_t max_holes = 64;
-  /// An acknowledgement can overtake its octets on the way into the capture; after so long (nanoseconds) the capture
+  /// An acknowledgement can overtake its bytes on the way into the capture; after so long (nanoseconds) the capture
   /// does not have them.
   static constexpr std::int64_t late_capture = 10'000'000;
   /// A sender that was silent for so long (nanoseconds) had a timeout, whatever acknowledgements had asked for: the
@@ -42,14 +42,14 @@ class TcpTrouble {
     bool selective = false;  ///< it has SACK blocks. RFC 2018
   };
   enum class Kind : std::uint8_t {
-    fresh,      ///< brought octets that were not sent before
+    fresh,      ///< brought bytes that were not sent before
     again,      ///< sent again: they were seen, or had been lost before the capturing point
-    late,       ///< octets that others overtook
+    late,       ///< bytes that others overtook
     duplicate,  ///< the same packet once more
   };
   struct Judgement {
     Kind kind = Kind::fresh;
-    std::uint64_t octets = 0;        ///< again: of these; else of all
+    std::uint64_t bytes = 0;        ///< again: of these; else of all
     std::uint64_t origin_frame = 0;  ///< of the first sending, where that is known
     std::int64_t origin_time = 0;
   };
@@ -62,17 +62,17 @@ class TcpTrouble {
   /// PDUs between these offsets belong to that message: of a round that began there and waits for its name.
   void name(std::uint64_t from, std::uint64_t to, std::uint64_t message, End whose);
 
-  /// Octets that were sent and are not acknowledged.
+  /// Bytes that were sent and are not acknowledged.
   [[nodiscard]] std::uint64_t outstanding() const {
     return started_ && acknowledged_known_ && acknowledged_ < highest_ ? highest_ - acknowledged_ : 0;
   }
-  /// Whether all octets before `offset` are.
+  /// Whether all bytes before `offset` are.
   [[nodiscard]] bool acknowledged(std::uint64_t offset) const { return acknowledged_known_ && offset <= acknowledged_; }
   [[nodiscard]] std::uint64_t acknowledging_frame() const { return acknowledged_frame_; }
   [[nodiscard]] std::int64_t acknowledging_time() const { return acknowledged_time_; }
-  /// The segment that brought the octet at `offset` last; nullptr: not remembered.
+  /// The segment that brought the byte at `offset` last; nullptr: not remembered.
   [[nodiscard]] const Segment* carrier(std::uint64_t offset) const;
-  /// From the stream's first octet that was seen.
+  /// From the stream's first byte that was seen.
   [[nodiscard]] std::uint64_t relative(std::uint64_t offset) const { return started_ ? offset - first_ : 0; }
   [[nodiscard]] std::uint64_t rounds() const { return rounds_; }
   [[nodiscard]] std::size_t memory() const {
@@ -80,7 +80,7 @@ class TcpTrouble {
   }
 
  private:
-  // Octets that were not seen, though later ones were.
+  // Bytes that were not seen, though later ones were.
   struct Hole {
     std::uint64_t from, to;
     std::uint64_t before_frame;  // stands before it
@@ -91,11 +91,11 @@ class TcpTrouble {
   struct Round {
     bool open = false;
     Event event;
-    std::uint64_t from = 0;      // the octet that it began with
-    std::uint64_t again_to = 0;  // octets before it were sent again in this round
+    std::uint64_t from = 0;      // the byte that it began with
+    std::uint64_t again_to = 0;  // bytes before it were sent again in this round
     std::uint64_t recover = 0;   // all that had been sent when it began. RFC 6582, 3.2
-    std::uint64_t lost_before_packets = 0, lost_before_octets = 0;
-    std::uint64_t lost_after_packets = 0, lost_after_octets = 0;
+    std::uint64_t lost_before_packets = 0, lost_before_bytes = 0;
+    std::uint64_t lost_after_packets = 0, lost_after_bytes = 0;
   };
   void remember(const Segment& segment);
   [[nodiscard]] bool overtaken(const Segment& segment, const Hole& hole) const;

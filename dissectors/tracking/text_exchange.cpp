@@ -182,7 +182,7 @@ void TextExchange::segment(const Packet& packet, const FlowKey& key, std::uint32
     take(packet, client, *exchange, side, record);
     rest = rest.subspan(record.length);
   }
-  // A record of which the rest comes later. Its octets are not looked at before it is whole.
+  // A record of which the rest comes later. Its bytes are not looked at before it is whole.
   if (!rest.empty() && rest.size() < longest && (continues || rest.size() < all)) {
     direction.partial.assign(rest.begin(), rest.end());
     ++partials_;
@@ -234,12 +234,12 @@ void TextExchange::take(const Packet& packet, const FlowKey& client, Exchange& e
 }
 
 std::size_t TextExchange::memory() const {
-  std::size_t octets = exchanges_.memory() + mtu_codes_.memory();
+  std::size_t bytes = exchanges_.memory() + mtu_codes_.memory();
   exchanges_.for_each_oldest_first([&](const FlowKey&, const Exchange& exchange) {
     for (const Direction& direction : exchange.directions)
-      octets += direction.named.capacity() * sizeof(Named) + direction.partial.capacity();
+      bytes += direction.named.capacity() * sizeof(Named) + direction.partial.capacity();
   });
-  return octets;
+  return bytes;
 }
 
 }  // namespace rdmawire::tracking

@@ -14,10 +14,10 @@ namespace rdmawire::tracking {
 
 /// What one side says of one of its queue pairs.
 ///
-/// ibv_*_pingpong:  lid:qpn:psn[:gid]              19 or 52 octets
-/// perftest:        lid:reads:qpn:psn:rkey:address[:gid][:srqn]  50, 59, 98 or 108 octets, the last with a colon behind
+/// ibv_*_pingpong:  lid:qpn:psn[:gid]              19 or 52 bytes
+/// perftest:        lid:reads:qpn:psn:rkey:address[:gid][:srqn]  50, 59, 98 or 108 bytes, the last with a colon behind
 ///
-/// all in small hexadecimal digits of fixed number, ended by a zero octet; pingpong's GID is 32 digits, perftest's
+/// all in small hexadecimal digits of fixed number, ended by a zero byte; pingpong's GID is 32 digits, perftest's
 /// sixteen pairs.
 struct TextRecord {
   std::uint16_t lid = 0;
@@ -26,7 +26,7 @@ struct TextRecord {
   PortAddress gid;         ///< zero: not said
   std::uint8_t reads = 0;  ///< perftest: RDMA READs and atomics that it takes at once
   bool perftest = false;
-  std::uint32_t length = 0;  ///< octets, the zero at the end included; 0: there is no record here
+  std::uint32_t length = 0;  ///< bytes, the zero at the end included; 0: there is no record here
 };
 
 /// The record at the beginning of `text`; length 0 when it is not exactly of one of the forms.
@@ -53,7 +53,7 @@ class TextExchange {
   /// TCP connections that carry such text.
   [[nodiscard]] std::uint32_t known() const { return exchanges_.size(); }
   [[nodiscard]] std::uint64_t evicted() const { return exchanges_.evicted() + beyond_; }
-  /// Octets of memory that are held, about.
+  /// Bytes of memory that are held, about.
   [[nodiscard]] std::size_t memory() const;
 
  private:

@@ -19,7 +19,7 @@
 namespace rdmawire::tracking {
 namespace {
 
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 using testing::dissect_capture;
 using testing::sample;
 using testing::shared_capture;
@@ -128,7 +128,7 @@ TEST(TextExchange, FirstRequestsHaveThePsnsTold) {
 
 // ---- Forms
 
-Bytes octets_of(std::string_view text) { return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}; }
+Bytes bytes_of(std::string_view text) { return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}; }
 
 using namespace std::string_view_literals;
 constexpr std::string_view with_gid = "0000:000011:f3209d:00000000000000000000ffff0a000003\0"sv,
@@ -147,14 +147,14 @@ TEST(TextRecord, EveryForm) {
   const std::size_t lengths[] = {52, 19, 50, 59, 98, 108};
   for (std::size_t i = 0; i < std::size(forms); ++i) {
     EXPECT_EQ(forms[i].size(), lengths[i]);
-    EXPECT_EQ(read_text_record(octets_of(forms[i])).length, lengths[i]) << forms[i];
+    EXPECT_EQ(read_text_record(bytes_of(forms[i])).length, lengths[i]) << forms[i];
   }
-  const TextRecord old = read_text_record(octets_of(without_gid));
+  const TextRecord old = read_text_record(bytes_of(without_gid));
   EXPECT_EQ(old.lid, 3);
   EXPECT_EQ(old.qp, 0x11U);
   EXPECT_EQ(old.psn, 0xf3209dU);
   EXPECT_EQ(old.gid, PortAddress{});
-  const TextRecord gid = read_text_record(octets_of(perftest_gid));
+  const TextRecord gid = read_text_record(bytes_of(perftest_gid));
   EXPECT_EQ(gid.gid, PortAddress::of_ipv4(client));
   EXPECT_EQ(gid.reads, 0x10);
   EXPECT_EQ(gid.psn, 0xcbcdfaU);
@@ -162,27 +162,27 @@ TEST(TextRecord, EveryForm) {
 
 TEST(TextRecord, AnyOtherCharacterOrLengthIsNone) {
   for (std::string_view form : forms) {
-    for (std::size_t n = 0; n < form.size(); ++n) EXPECT_EQ(read_text_record(octets_of(form.substr(0, n))).length, 0U);
+    for (std::size_t n = 0; n < form.size(); ++n) EXPECT_EQ(read_text_record(bytes_of(form.substr(0, n))).length, 0U);
     for (std::size_t at = 0; at < form.size(); ++at)
       for (char wrong : {'g', 'A', ' ', '\0', '/', '\n', '\x80', form[at] == ':' ? '0' : ':'}) {
         // A zero in a colon's place can end a shorter form.
         if (form[at] == wrong || (form[at] == ':' && wrong == '\0')) continue;
         std::string text(form);
         text[at] = wrong;
-        EXPECT_EQ(read_text_record(octets_of(text)).length, 0U) << text << " at " << at;
+        EXPECT_EQ(read_text_record(bytes_of(text)).length, 0U) << text << " at " << at;
       }
   }
 }
 
 TEST(TextRecord, RandomDataIsNeverText) {
   std::mt19937_64 random(20260101);
-  Octets payload(160);
+  ByteVector payload(160);
   constexpr std::string_view alphabet = "0123456789abcdef:"sv;
   for (int i = 0; i < 1000000; ++i) {
     // One half is anything, the other of the right characters at random places.
     for (std::size_t at = 0; at < payload.size(); at += 8) store_le(payload.data() + at, 8, random());
     if (i % 2)
-      for (std::uint8_t& octet : payload) octet = static_cast<std::uint8_t>(alphabet[octet % alphabet.size()]);
+      for (std::uint8_t& byte : payload) byte = static_cast<std::uint8_t>(alphabet[byte % alphabet.size()]);
     ASSERT_EQ(read_text_record(payload).length, 0U) << i;
   }
 }
@@ -207,7 +207,7 @@ class Wires {
                       .set<"seq">(seq)
                       .set<"ack">(1);
     frame.payload.assign(payload.begin(), payload.end());
-    const Octets bytes = frame.encode();
+    const ByteVector bytes = frame.encode();
     packet_.number = ++frames_;
     packet_.time_ns = static_cast<std::int64_t>(frames_);
     dissector_.dissect(packet_, bytes, static_cast<std::uint32_t>(bytes.size()));
@@ -249,7 +249,7 @@ TEST(TextExchange, TheSmallerMtuOfBothCounts) {
   EXPECT_EQ(wires.recorder.pairs[0].mtu, 1024U);
 }
 
-// Sends `all` in segments of `least` octets or more.
+// Sends `all` in segments of `least` bytes or more.
 template <class Send>
 void cut(std::mt19937& random, std::string_view all, std::size_t least, Send send) {
   for (std::size_t at = 0; at < all.size();) {

@@ -13,9 +13,9 @@ namespace rdmawire::tracking {
 struct TrackerOptions {
   std::uint32_t connections = 1U << 18;      ///< so many are kept at once; then those that were idle longest go
   std::uint32_t waiting_packets = 1U << 20;  ///< held back in all while the other half of a connection is looked for
-  /// Octets that all connections' outstanding packets and messages take; beyond, connections go as if there were too
+  /// Bytes that all connections' outstanding packets and messages take; beyond, connections go as if there were too
   /// many. What a connection takes by itself, and packets that are held back, come on top.
-  std::size_t outstanding_octets = std::size_t{2} << 30;
+  std::size_t outstanding_bytes = std::size_t{2} << 30;
   bool use_connection_manager = true;  ///< evidence for joining; all are used but for measuring how good the rest is
   bool use_text = true;
   bool use_source_port = true;
@@ -70,7 +70,7 @@ class Tracker {
 
   /// Connections and waiting packets that had to go for want of room.
   [[nodiscard]] std::uint64_t evicted() const;
-  /// Octets of memory that are held, about.
+  /// Bytes of memory that are held, about.
   [[nodiscard]] std::size_t memory() const;
 
  private:

@@ -1,9 +1,9 @@
-// Queue pairs made from any octets: whatever they send, lose, repeat and refuse, tracking ends, what it tells lies
+// Queue pairs made from any bytes: whatever they send, lose, repeat and refuse, tracking ends, what it tells lies
 // within the packets that were given and adds up, each connection says farewell once and is silent then, and memory
 // stays within its bounds.
 //
-// The first octet chooses: descriptions of packets, three octets or more each, from which good frames are made, so that
-// deep states are reached; or the octets of the frames themselves.
+// The first byte chooses: descriptions of packets, three bytes or more each, from which good frames are made, so that
+// deep states are reached; or the bytes of the frames themselves.
 
 #include <cstdio>
 #include <cstdlib>
@@ -114,7 +114,7 @@ struct Judge final : Sink {
 struct Source {
   const std::uint8_t* at;
   std::size_t left;
-  std::uint8_t octet() { return left ? (--left, *at++) : 0; }
+  std::uint8_t byte() { return left ? (--left, *at++) : 0; }
 };
 
 // Few connections, so that there is always too little room; few queue pairs and hosts, so that they are used again.
@@ -167,9 +167,9 @@ class Run {
 void Run::described(Source& source) {
   for (auto& pair : directions_) pair[0].next = pair[0].oldest = 0xfffff8, pair[1].next = pair[1].oldest = 0x100;
   while (source.left) {
-    const std::uint8_t control = source.octet(), what = source.octet(), how = source.octet();
+    const std::uint8_t control = source.byte(), what = source.byte(), how = source.byte();
     const unsigned pair = control & 3, sender = control >> 2 & 1;
-    packet_.time_ns += control & 0x40 ? std::int64_t{source.octet()} << 20 : 2000;
+    packet_.time_ns += control & 0x40 ? std::int64_t{source.byte()} << 20 : 2000;
     if ((control & 0xb8) == 0xb8) {
       management(source);
       continue;
@@ -264,7 +264,7 @@ void Run::described(Source& source) {
 
 // The CM's messages of a connection between the queue pairs that described() uses.
 void Run::management(Source& source) {
-  const std::uint8_t what = source.octet();
+  const std::uint8_t what = source.byte();
   const unsigned pair = what & 3;
   const std::uint32_t a = testing::host_a, b = pair == 3 ? a : testing::host_b + (pair == 2);
   bool back = what >> 6 & 1;
@@ -273,16 +273,16 @@ void Run::management(Source& source) {
     frame = Value<Ipv4>().set<"src">(reversed ? b : a).set<"dst">(reversed ? a : b) / Value<Udp>() /
             Value<Bth>().set<"opcode">(0x64).set<"dest_qp">(1) /
             Value<Deth>().set<"src_qp">(1).set<"qkey">(0x80010000) / Value<Mad>();
-    const std::size_t octets = Mad::size + message.bytes().size();
+    const std::size_t bytes = Mad::size + message.bytes().size();
     frame /= std::move(message);
-    frame.payload.resize(Mad::whole - octets);
+    frame.payload.resize(Mad::whole - bytes);
   };
   const std::uint32_t id = 1 + pair + (what >> 7) * 8;
   const auto gid = [](std::uint32_t v4) {
-    std::array<std::uint8_t, 16> octets{};
-    octets[10] = octets[11] = 0xff;
-    store_be(octets.data() + 12, 4, v4);
-    return octets;
+    std::array<std::uint8_t, 16> bytes{};
+    bytes[10] = bytes[11] = 0xff;
+    store_be(bytes.data() + 12, 4, v4);
+    return bytes;
   };
   switch (what >> 2 & 7) {
     case 0:
@@ -323,10 +323,10 @@ void Run::management(Source& source) {
 }
 
 void Run::raw(Source& source) {
-  const std::uint8_t link = source.octet();
+  const std::uint8_t link = source.byte();
   packet_.link = link & 1 ? LinkType::ethernet : link & 2 ? LinkType::infiniband : LinkType::raw_ip;
   while (source.left) {
-    const std::size_t size = std::min<std::size_t>(source.octet() | std::size_t{source.octet() & 1U} << 8, source.left);
+    const std::size_t size = std::min<std::size_t>(source.byte() | std::size_t{source.byte() & 1U} << 8, source.left);
     packet_.time_ns += 1000000;
     feed(Bytes(source.at, size));
     source.at += size;
@@ -338,13 +338,13 @@ void Run::raw(Source& source) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Source source{data, size};
-  const std::uint8_t mode = source.octet();
+  const std::uint8_t mode = source.byte();
   TrackerOptions options;
   options.connections = mode & 1 ? connections : 3;
   options.waiting_packets = mode & 2 ? 12 : 1U << 20;
   options.use_source_port = mode & 4;
   options.use_connection_manager = !(mode & 8);
-  if (mode & 16) options.outstanding_octets = 20000;
+  if (mode & 16) options.outstanding_bytes = 20000;
   options.packets = true;
   Run run(options);
   if (mode & 0x80)

@@ -36,13 +36,13 @@ bool full() {
 }
 
 /// Of the process, ever.
-std::size_t peak_octets() {
+std::size_t peak_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }
 /// By how much it grew. A sanitizer's own memory says nothing.
-std::size_t growth_since(std::size_t before) { return sanitized ? 0 : peak_octets() - before; }
+std::size_t growth_since(std::size_t before) { return sanitized ? 0 : peak_bytes() - before; }
 
 struct Counter final : Sink {
   void message(const Connection&, const Message&) override { ++messages; }
@@ -58,16 +58,16 @@ struct Counter final : Sink {
 class Flood {
  public:
   explicit Flood(const TrackerOptions& options = {}) : tracker(counter, options) { packet_.link = LinkType::raw_ip; }
-  void send(const RdmaFrame& frame, std::int64_t after = 1000) { give(frame.write(octets_), after); }
-  /// What is in octets().
+  void send(const RdmaFrame& frame, std::int64_t after = 1000) { give(frame.write(bytes_), after); }
+  /// What is in bytes().
   void give(std::size_t size, std::int64_t after = 1000) {
     ++packet_.number;
     packet_.time_ns += after;
-    dissector_.dissect(packet_, Bytes(octets_, size), static_cast<std::uint32_t>(size));
+    dissector_.dissect(packet_, Bytes(bytes_, size), static_cast<std::uint32_t>(size));
     tracker.add(packet_);
     if (packet_.number % 65536 == 0) most = std::max(most, tracker.memory());
   }
-  std::uint8_t* octets() { return octets_; }
+  std::uint8_t* bytes() { return bytes_; }
   void finish() {
     most = std::max(most, tracker.memory());
     tracker.finish();
@@ -75,12 +75,12 @@ class Flood {
 
   Counter counter;
   Tracker tracker;
-  std::size_t most = 0;  ///< octets that the tracker said it holds
+  std::size_t most = 0;  ///< bytes that the tracker said it holds
 
  private:
   Dissector dissector_{{{}, false}};
   Packet packet_;
-  std::uint8_t octets_[RdmaFrame::most];
+  std::uint8_t bytes_[RdmaFrame::most];
 };
 
 /// Runs `flood(scale)` at a tenth and at the whole; prints seconds a million packets of both.
@@ -95,7 +95,7 @@ void compare(const char* name, std::uint64_t packets, Run run) {
     rates[i++] = took / static_cast<double>(count) * 1e6;
   }
   std::printf("%-28s %9llu packets: %.2f s a million, a tenth of them %.2f; peak of the process %zu MiB\n", name,
-              static_cast<unsigned long long>(packets), rates[1], rates[0], peak_octets() >> 20);
+              static_cast<unsigned long long>(packets), rates[1], rates[0], peak_bytes() >> 20);
   // Ten times as many packets, each ten times as dear, is quadratic growth. A busy machine makes some noise.
   EXPECT_LT(rates[1], rates[0] * 6 + 1) << name;
 }
@@ -106,7 +106,7 @@ TEST(TrackerMemory, ConnectionsOfOnePacket) {
   TrackerOptions options;
   options.connections = 1U << 14;
   options.waiting_packets = 1U << 15;
-  const std::size_t before = peak_octets();
+  const std::size_t before = peak_bytes();
   compare("one packet each", full() ? 10'000'000 : 300'000, [&](std::uint64_t count) {
     Flood flood(options);
     for (std::uint64_t i = 0; i < count; ++i)
@@ -192,7 +192,7 @@ TEST(TrackerMemory, PsnsThatJumpAtEachPacket) {
 // Each connection for itself stays below its own limits; all together would take too much.
 TEST(TrackerMemory, WindowsThatNobodyAcknowledges) {
   TrackerOptions options;
-  options.outstanding_octets = 16 * mebi;
+  options.outstanding_bytes = 16 * mebi;
   compare("wide windows", full() ? 3'000'000 : 300'000, [&](std::uint64_t count) {
     Flood flood(options);
     constexpr std::uint32_t window = 2000;
@@ -316,11 +316,11 @@ std::size_t segment(std::uint8_t* out, std::uint32_t from, std::uint16_t port, b
 TEST(TrackerMemory, MpaRequestsThatNobodyAnswers) {
   using namespace std::string_view_literals;
   constexpr std::string_view request = "MPA ID Req Frame\x00\x01\x00\x00"sv;
-  const std::size_t before = peak_octets();
+  const std::size_t before = peak_bytes();
   compare("MPA requests", full() ? 3'000'000 : 200'000, [&](std::uint64_t count) {
     Flood flood;
     for (std::uint64_t i = 0; i < count; ++i)
-      flood.give(segment(flood.octets(), static_cast<std::uint32_t>(host_a + i / 2 / 50000),
+      flood.give(segment(flood.bytes(), static_cast<std::uint32_t>(host_a + i / 2 / 50000),
                          static_cast<std::uint16_t>(1024 + i / 2 % 50000), i % 2 == 0, i % 2 == 0 ? ""sv : request));
     flood.finish();
     EXPECT_LT(flood.most, 128 * mebi);
@@ -334,14 +334,14 @@ RdmaFrame management() {
 }
 
 TEST(TrackerMemory, ConnectionRequestsThatNobodyAnswers) {
-  const std::size_t before = peak_octets();
+  const std::size_t before = peak_bytes();
   compare("CM requests", full() ? 3'000'000 : 200'000, [&](std::uint64_t count) {
     Flood flood;
     for (std::uint64_t i = 0; i < count; ++i) {
       RdmaFrame frame = management();
       frame.from = static_cast<std::uint32_t>(host_a + i / 100000);
-      const std::size_t size = frame.write(flood.octets());
-      std::uint8_t* mad = flood.octets() + RdmaFrame::headers + 8;
+      const std::size_t size = frame.write(flood.bytes());
+      std::uint8_t* mad = flood.bytes() + RdmaFrame::headers + 8;
       mad[0] = 1;      // base version
       mad[1] = 7;      // communication management
       mad[2] = 2;      // its version

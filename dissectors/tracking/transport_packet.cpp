@@ -7,7 +7,7 @@
 namespace rdmawire::tracking {
 namespace {
 
-constexpr std::uint32_t icrc_octets = 4;
+constexpr std::uint32_t icrc_bytes = 4;
 
 }  // namespace
 
@@ -52,7 +52,7 @@ bool read_transport_packet(const Packet& packet, TransportPacket& t) {
   t.solicited = bth.get<"se">();
   t.migrated = bth.get<"migreq">();
   t.wire = stack.wire;
-  t.wire_octets = stack.wire_length;
+  t.wire_bytes = stack.wire_length;
   t.crc_bad = packet.icrc.status == CrcCheck::Status::bad;
   t.icrc = packet.icrc.value;
 
@@ -106,11 +106,11 @@ bool read_transport_packet(const Packet& packet, TransportPacket& t) {
       t.qkey = deth.get<"qkey">();
     }
   }
-  payload_at += t.op->header_octets;
+  payload_at += t.op->header_bytes;
   t.payload_at = payload_at;
 
   // A cut packet's payload, and one with an upper layer's headers in it, is told by the lengths below.
-  const std::uint32_t end = declared_end(stack), less = payload_at + bth.get<"pad">() + icrc_octets;
+  const std::uint32_t end = declared_end(stack), less = payload_at + bth.get<"pad">() + icrc_bytes;
   t.payload = end > less ? end - less : 0;
   t.truncated = stack.cut && stack.wire_length == stack.bytes.size();
   return true;

@@ -11,7 +11,7 @@
 namespace rdmawire::tracking {
 
 struct TransportPacket {
-  TransportPacket() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} sets each octet once
+  TransportPacket() {}  // NOLINT(modernize-use-equals-default): user-provided, so that {} sets each byte once
 
   std::uint64_t frame = 0;
   std::int64_t time = 0;
@@ -19,8 +19,8 @@ struct TransportPacket {
   const Opcode* op = nullptr;
   std::uint32_t dest_qp = 0;
   Psn psn;
-  std::uint32_t payload = 0;      ///< octets on the wire, without pad
-  std::uint32_t wire_octets = 0;  ///< of the whole packet
+  std::uint32_t payload = 0;      ///< bytes on the wire, without pad
+  std::uint32_t wire_bytes = 0;  ///< of the whole packet
   std::uint32_t icrc = 0;         ///< as the packet holds it; 0 when it was cut off
   std::uint16_t source_port = 0;  ///< UDP's; 0: none
   std::uint16_t pkey = 0;
@@ -40,7 +40,7 @@ struct TransportPacket {
   std::uint32_t immediate = 0, invalidated_key = 0;
   std::uint32_t source_qp = 0, qkey = 0;  ///< DETH's
   std::uint32_t payload_at = 0;           ///< where the payload begins in the packet
-  std::uint32_t payload_crc = 0;          ///< of the payload's octets (CRC32C), where payload_known: to compare packets
+  std::uint32_t payload_crc = 0;          ///< of the payload's bytes (CRC32C), where payload_known: to compare packets
   bool payload_known = false;             ///< only with TrackerOptions::transport, and not of what was cut off
 
   [[nodiscard]] FlowKey key_of_flow() const { return {from, to, dest_qp}; }

@@ -14,10 +14,10 @@ namespace rdmawire::tracking {
 namespace {
 
 using namespace testing;
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 
 /// What is read of `bytes`, of which the wire had `extra` more.
-std::optional<TransportPacket> read(const Octets& bytes, LinkType link = LinkType::raw_ip, std::uint32_t extra = 0) {
+std::optional<TransportPacket> read(const ByteVector& bytes, LinkType link = LinkType::raw_ip, std::uint32_t extra = 0) {
   Packet packet;
   packet.number = 7;
   packet.time_ns = 99;
@@ -28,8 +28,8 @@ std::optional<TransportPacket> read(const Octets& bytes, LinkType link = LinkTyp
   return t;
 }
 
-Octets written(const RdmaFrame& frame) {
-  Octets bytes(RdmaFrame::most);
+ByteVector written(const RdmaFrame& frame) {
+  ByteVector bytes(RdmaFrame::most);
   bytes.resize(frame.write(bytes.data()));
   return bytes;
 }
@@ -56,7 +56,7 @@ TEST(TransportPacket, ALiteralAcknowledgement) {
   EXPECT_EQ(t->identification, 0x7391);
   EXPECT_EQ(t->pkey, 0xffff);
   EXPECT_EQ(t->payload, 0U);
-  EXPECT_EQ(t->wire_octets, 62U);
+  EXPECT_EQ(t->wire_bytes, 62U);
   EXPECT_NE(t->icrc, 0U);
   EXPECT_FALSE(t->crc_bad || t->truncated || t->ack_request || t->solicited);
 }
@@ -90,7 +90,7 @@ TEST(TransportPacket, EachHeader) {
   EXPECT_EQ(write.key, 0x99aabbccU);
   EXPECT_EQ(write.length, 9U);
   EXPECT_EQ(write.immediate, 0xdeadbeefU);
-  EXPECT_EQ(write.payload, 9U) << "without its three octets of pad";
+  EXPECT_EQ(write.payload, 9U) << "without its three bytes of pad";
   EXPECT_EQ(write.traffic_class, 0x6b);
   EXPECT_FALSE(write.has_aeth || write.has_atomic || write.is_response());
 
@@ -133,9 +133,9 @@ TEST(TransportPacket, EachHeader) {
 
 // The payload is what the lengths below say, wherever the capture ends.
 TEST(TransportPacket, CutPackets) {
-  const Octets whole = written({.opcode = rc::write, .payload = 1000, .length = 1000});
+  const ByteVector whole = written({.opcode = rc::write, .payload = 1000, .length = 1000});
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    const auto t = read(Octets(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)), LinkType::raw_ip,
+    const auto t = read(ByteVector(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)), LinkType::raw_ip,
                         static_cast<std::uint32_t>(whole.size() - size));
     if (size < RdmaFrame::headers) {
       EXPECT_FALSE(t) << size;
@@ -146,13 +146,13 @@ TEST(TransportPacket, CutPackets) {
     EXPECT_EQ(t->has_reth, size >= RdmaFrame::headers + 16) << size;
     EXPECT_FALSE(t->truncated || t->crc_bad) << size;
     EXPECT_EQ(t->icrc, 0U) << size;
-    EXPECT_EQ(t->wire_octets, whole.size());
+    EXPECT_EQ(t->wire_bytes, whole.size());
   }
 }
 
 // The capture has all that came: the packet itself is shorter than it says.
 TEST(TransportPacket, Truncated) {
-  Octets bytes = written({.opcode = rc::write, .payload = 1000, .length = 1000});
+  ByteVector bytes = written({.opcode = rc::write, .payload = 1000, .length = 1000});
   bytes.resize(500);
   const auto t = read(bytes);
   ASSERT_TRUE(t);
@@ -161,7 +161,7 @@ TEST(TransportPacket, Truncated) {
 }
 
 TEST(TransportPacket, LengthsThatLie) {
-  Octets bytes = written({.opcode = rc::write, .payload = 100, .length = 100});
+  ByteVector bytes = written({.opcode = rc::write, .payload = 100, .length = 100});
   store_be(bytes.data() + 2, 2, 30);  // shorter than its headers
   const auto shorter = read(bytes);
   EXPECT_TRUE(!shorter || shorter->payload == 0);
@@ -170,12 +170,12 @@ TEST(TransportPacket, LengthsThatLie) {
   EXPECT_TRUE(!empty || empty->payload == 0);
 }
 
-Octets gid(std::uint8_t last) {
-  Octets octets(16);
-  octets[0] = 0xfe;
-  octets[1] = 0x80;
-  octets[15] = last;
-  return octets;
+ByteVector gid(std::uint8_t last) {
+  ByteVector bytes(16);
+  bytes[0] = 0xfe;
+  bytes[1] = 0x80;
+  bytes[15] = last;
+  return bytes;
 }
 
 Frame over(Frame lower, std::uint32_t payload) {
@@ -234,7 +234,7 @@ TEST(TransportPacket, NativeInfiniBand) {
 }
 
 TEST(TransportPacket, WhatIsNone) {
-  EXPECT_FALSE(read(Octets{}));
+  EXPECT_FALSE(read(ByteVector{}));
   EXPECT_FALSE(read((Value<Ipv4>() / Value<Tcp>()).encode()));
   Frame other = Value<Ipv4>() / Value<Udp>().set<"dst_port">(53);
   other.payload.resize(40);
@@ -252,7 +252,7 @@ TEST(TransportPacket, RealCaptures) {
       bths += packet.stack.find(info<Bth>) != nullptr;
       if (!t) return;
       ++transport;
-      EXPECT_LT(t->payload, t->wire_octets) << name << " frame " << packet.number;
+      EXPECT_LT(t->payload, t->wire_bytes) << name << " frame " << packet.number;
       EXPECT_FALSE(t->truncated || t->crc_bad) << name << " frame " << packet.number;
       if (!packet.stack.cut && packet.stack.payload.length != 0 && packet.upper.protocol == Upper::unknown &&
           packet.stack.layers().back().header != &info<Bth>) {

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* name(End end) { return end == End::a ? "a" : "b"; }
 constexpr std::size_t index(auto value) { return static_cast<std::size_t>(value); }
 
-/// A subtree of generated items, which have no octets of the frame.
+/// A subtree of generated items, which have no bytes of the frame.
 class Branch {
  public:
   Branch(proto_tree* tree, tvbuff_t* tvb) : tree_(tree), tvb_(tvb) {}
@@ -108,7 +108,7 @@ void add_event(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const Event&
     inside.frame(Own::event_cause_frame, event.cause_frame);
     inside.duration(Own::event_duration, event.duration);
     inside.wide(Own::event_packets, event.packets);
-    inside.wide(Own::event_octets, event.octets);
+    inside.wide(Own::event_bytes, event.bytes);
     inside.number(Own::event_psn, event.psn);
     inside.wide(Own::event_value, event.value);
     inside.wide(Own::event_found, event.found);
@@ -154,7 +154,7 @@ void add_violation(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const co
 /// The requester's window after the packet, and what a response did to it.
 void add_window(const Branch& tree, const PacketNote& note, const FrameFacts& facts) {
   tree.number(Own::outstanding, note.outstanding);
-  if (note.outstanding_octets) tree.number(Own::outstanding_octets, note.outstanding_octets);
+  if (note.outstanding_bytes) tree.number(Own::outstanding_bytes, note.outstanding_bytes);
   if (note.reads || note.read_limit) tree.number(Own::reads, note.reads);
   if (note.read_limit) tree.number(Own::reads_allowed, note.read_limit);
   if (note.credits) tree.number(Own::credits, *note.credits);
@@ -174,7 +174,7 @@ void add_round(const Branch& tree, const FrameFacts& facts) {
   inside.frame(Own::round_last_frame, round.last_frame);
   inside.frame(Own::round_origin_frame, round.origin_frame);
   inside.wide(Own::round_packets, round.packets);
-  inside.wide(Own::round_octets, round.octets);
+  inside.wide(Own::round_bytes, round.bytes);
   inside.number(Own::round_cause, index(round.cause));
   inside.frame(Own::round_cause_frame, round.cause_frame);
   if (facts.reaction) inside.duration(Own::round_reaction, facts.reaction);
@@ -225,10 +225,10 @@ void add_notification(const Branch& tree, packet_info* pinfo, const FrameFacts& 
 
 /// A message as a data source of its own, with the frames that carry it.
 template <class Frames>
-void add_whole(const Branch& here, proto_tree* tree, tvbuff_t* tvb, packet_info* pinfo, Bytes octets,
+void add_whole(const Branch& here, proto_tree* tree, tvbuff_t* tvb, packet_info* pinfo, Bytes bytes,
                const Frames& frames) {
-  const auto length = static_cast<guint>(octets.size());
-  auto* copy = static_cast<guint8*>(wmem_memdup(pinfo->pool, octets.data(), length));
+  const auto length = static_cast<guint>(bytes.size());
+  auto* copy = static_cast<guint8*>(wmem_memdup(pinfo->pool, bytes.data(), length));
   tvbuff_t* message = tvb_new_child_real_data(tvb, copy, length, static_cast<gint>(length));
   add_new_data_source(pinfo, message, "Reassembled RDMA message");
   proto_item* item = proto_tree_add_item(tree, field_id(Own::reassembled_data), message, 0, -1, ENC_NA);
@@ -245,10 +245,10 @@ void add_reassembly(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, const S
   static Reassembly whole;  // see above
   const Branch here(tree, tvb);
   if (session.reassemble(frame, whole))
-    add_whole(here, tree, tvb, pinfo, whole.octets, whole.frames);
+    add_whole(here, tree, tvb, pinfo, whole.bytes, whole.frames);
   else
     here.frame(Own::reassembled_in, session.reassembled_in(frame));
-  for (const StreamMessage* message : facts.whole) add_whole(here, tree, tvb, pinfo, message->octets, message->frames);
+  for (const StreamMessage* message : facts.whole) add_whole(here, tree, tvb, pinfo, message->bytes, message->frames);
   for (const StreamMessage* message : facts.parts) here.frame(Own::reassembled_in, message->frames.back());
 }
 
@@ -264,17 +264,17 @@ const char* end_text(packet_info* pinfo, const ConnectionFacts& connection, End 
   const tracking::ConnectionEnd& one = connection.ends[index(end)];
   static std::string text;
   text.clear();
-  std::uint8_t octets[16];
-  store_be(octets, 8, one.address.high);
-  store_be(octets + 8, 8, one.address.low);
+  std::uint8_t bytes[16];
+  store_be(bytes, 8, one.address.high);
+  store_be(bytes + 8, 8, one.address.low);
   constexpr std::uint64_t lids = 0x10000, mapped = 0xffff;
   if (one.address.high == 0 && one.address.low < lids) {
     text = "LID ";
     faces::append_decimal(text, one.address.low);
   } else if (one.address.high == 0 && one.address.low >> 32 == mapped) {
-    faces::append_ipv4(text, octets + 12);
+    faces::append_ipv4(text, bytes + 12);
   } else {
-    faces::append_ipv6(text, octets);
+    faces::append_ipv6(text, bytes);
   }
   if (one.qp_known && connection.service == tracking::Service::iwarp) {
     text += " port ";

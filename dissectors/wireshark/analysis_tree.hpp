@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
-/// What is known of a frame beside its own octets, as a subtree and as expert items.
+/// What is known of a frame beside its own bytes, as a subtree and as expert items.
 
 #include "dissectors/wireshark/compat.hpp"
 #include "dissectors/wireshark/session.hpp"

@@ -109,7 +109,7 @@ int dissect_transport(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, disse
   pinfo->ptype = PT_IBQP;
   pinfo->destport = bth->get<"dest_qp">();
   pinfo->srcport = source_queue_pair(pinfo, frame.known());
-  const Range range = message_octets(stack);
+  const Range range = message_bytes(stack);
   // A READ request has nothing but its headers, and upper layers wait for it.
   const bool asks = op.operation == Operation::rdma_read_request;
   if (range.length == 0 && !asks) return static_cast<int>(tvb_captured_length(tvb));
@@ -163,20 +163,20 @@ bool dissect_iwarp(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree) {
     upper.last_flag = TRUE;
     upper.message_seq_num = untagged->get<"msn">();
     // Upper layers read whole messages.
-    const Range range = message_octets(stack);
-    Bytes octets = stack.bytes_of(range);
+    const Range range = message_bytes(stack);
+    Bytes bytes = stack.bytes_of(range);
     if (untagged->get<"mo">() != 0) {
       const auto& whole = frame.known().whole;
       const auto found = std::find_if(whole.begin(), whole.end(), [&](const StreamMessage* message) {
         return !message->tagged && message->msn == upper.message_seq_num;
       });
       if (found == whole.end()) continue;
-      octets = (*found)->octets;
+      bytes = (*found)->bytes;
     }
-    if (octets.empty()) continue;
-    auto* copy = static_cast<guint8*>(wmem_memdup(pinfo->pool, octets.data(), octets.size()));
+    if (bytes.empty()) continue;
+    auto* copy = static_cast<guint8*>(wmem_memdup(pinfo->pool, bytes.data(), bytes.size()));
     tvbuff_t* payload =
-        tvb_new_child_real_data(frame.tvb, copy, static_cast<guint>(octets.size()), static_cast<gint>(octets.size()));
+        tvb_new_child_real_data(frame.tvb, copy, static_cast<guint>(bytes.size()), static_cast<gint>(bytes.size()));
     add_new_data_source(pinfo, payload, "RDMAP message");
     give(iwarp_payload, payload, pinfo, tree, &upper);
   }

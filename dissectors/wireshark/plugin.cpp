@@ -57,7 +57,7 @@ void begin() {
     options.dissector.decode.extra_roce_v2_port =
         preferences.roce_port ? static_cast<std::uint16_t>(preferences.roce_port) : port_decoded_as_roce();
     options.monitors = preferences.check_rules;
-    options.kept_octets = std::size_t{preferences.kept_megabytes} << 20;
+    options.kept_bytes = std::size_t{preferences.kept_megabytes} << 20;
     file = std::make_unique<Session>(options);
     if (preferences.read_once) file->read_once();
   });

@@ -28,9 +28,9 @@ const Session* session();
 /// A frame while it is dissected: what the core says of it.
 struct Current {
   const Packet* packet = nullptr;  ///< nullptr: nothing can be said of it
-  tvbuff_t* tvb = nullptr;         ///< its octets
+  tvbuff_t* tvb = nullptr;         ///< its bytes
 
-  /// What is known of it beside its octets. Found when it is first asked for.
+  /// What is known of it beside its bytes. Found when it is first asked for.
   [[nodiscard]] const FrameFacts& known() const;
 
   mutable FrameFacts facts;

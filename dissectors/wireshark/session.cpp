@@ -30,14 +30,14 @@ tracking::TrackerOptions tracker_options(const SessionOptions& options) {
 
 }  // namespace
 
-Range message_octets(const HeaderStack& stack) {
+Range message_bytes(const HeaderStack& stack) {
   const auto layers = stack.layers();
   const std::uint32_t end = stack.payload.end();
   std::uint32_t begin = 0;
   if (stack.transport != HeaderStack::none && layers[stack.transport].header == &info<Bth>) {
     const Opcode& op = opcode(View<Bth>(stack.bytes.data() + layers[stack.transport].offset).get<"opcode">());
     if (!op.known || !op.payload) return {};
-    begin = layers[stack.transport].offset + Bth::size + op.header_octets;
+    begin = layers[stack.transport].offset + Bth::size + op.header_bytes;
   } else {
     for (const Layer& layer : layers)
       if (layer.header == &info<DdpTagged> || layer.header == &info<DdpUntagged>) begin = layer.offset + layer.length;
@@ -180,24 +180,24 @@ void Session::save(Row& row) {
       pdu.offset = static_cast<std::uint32_t>(bytes.data() - frame.data());
       continue;
     }
-    if (kept_ + bytes.size() > options_.kept_octets) {
+    if (kept_ + bytes.size() > options_.kept_bytes) {
       // The headers are always kept. Where the payload was let go, zeros would lie.
       const auto headers = std::min(pdu.length, from.stack.payload.offset);
       dropped_ += pdu.length - headers;
       pdu.length = headers;
     }
-    pdu.octets = keep_octets(bytes.first(pdu.length));
+    pdu.bytes = keep_bytes(bytes.first(pdu.length));
   }
 }
 
-const std::uint8_t* Session::keep_octets(Bytes octets) {
+const std::uint8_t* Session::keep_bytes(Bytes bytes) {
   constexpr std::size_t piece = std::size_t{1} << 20;
-  if (octets_.end() == octets_.begin() || octets_.back().capacity() - octets_.back().size() < octets.size())
-    octets_.add().reserve(std::max<std::size_t>(piece, octets.size()));
-  std::vector<std::uint8_t>& into = octets_.back();
-  into.insert(into.end(), octets.begin(), octets.end());
-  kept_ += octets.size();
-  return into.data() + into.size() - octets.size();
+  if (bytes_.end() == bytes_.begin() || bytes_.back().capacity() - bytes_.back().size() < bytes.size())
+    bytes_.add().reserve(std::max<std::size_t>(piece, bytes.size()));
+  std::vector<std::uint8_t>& into = bytes_.back();
+  into.insert(into.end(), bytes.begin(), bytes.end());
+  kept_ += bytes.size();
+  return into.data() + into.size() - bytes.size();
 }
 
 // What no later frame asks for. Messages and rounds lie closer together than this, and what refers to earlier ones says
@@ -207,12 +207,12 @@ void Session::forget() {
   if (last_frame_ % step != 0) return;
   milestones_.push_back({last_frame_, links_.end(), events_.end(), messages_.end(), saved_.end(), pdus_.end(),
                          layers_.end(), findings_.end(), notes_.end(), segments_.end(), stream_messages_.end(),
-                         octets_.end() - (octets_.end() == octets_.begin() ? 0 : 1)});
+                         bytes_.end() - (bytes_.end() == bytes_.begin() ? 0 : 1)});
   const Milestone& old = milestones_.front();
   if (old.frame + remembered > last_frame_) return;
-  for (std::size_t i = octets_.begin(); i < old.octets; ++i) kept_ -= octets_[i].size();
+  for (std::size_t i = bytes_.begin(); i < old.bytes; ++i) kept_ -= bytes_[i].size();
   for (std::size_t i = stream_messages_.begin(); i < old.stream_messages; ++i)
-    kept_ -= stream_messages_[i].octets.size();
+    kept_ -= stream_messages_[i].bytes.size();
   rows_.forget_before(old.frame);
   links_.forget_before(old.links);
   events_.forget_before(old.events);
@@ -224,14 +224,14 @@ void Session::forget() {
   notes_.forget_before(old.notes);
   segments_.forget_before(old.segments);
   stream_messages_.forget_before(old.stream_messages);
-  octets_.forget_before(old.octets);
+  bytes_.forget_before(old.bytes);
   milestones_.pop_front();
 }
 
 void Session::keep_segment(Row& row) {
   const HeaderStack& stack = packet_.stack;
   const auto bth = stack.get<Bth>();
-  const Range range = message_octets(stack);
+  const Range range = message_bytes(stack);
   if (!bth || range.length == 0 || stack.cut) return;
   const Opcode& op = opcode(bth->get<"opcode">());
   if (op.position == Position::only) return;
@@ -241,11 +241,11 @@ void Session::keep_segment(Row& row) {
   row.segment = static_cast<std::uint32_t>(segments_.end() - 1);
   segment.position = op.position;
   segment.length = range.length;
-  if (kept_ + range.length > options_.kept_octets) {
+  if (kept_ + range.length > options_.kept_bytes) {
     dropped_ += range.length;
     return;
   }
-  segment.octets = keep_octets(stack.bytes_of(range));
+  segment.bytes = keep_bytes(stack.bytes_of(range));
 }
 
 void Session::keep_stream_segments() {
@@ -264,7 +264,7 @@ void Session::keep_stream_segments() {
                          message.opcode == rdmap->get<"opcode">() &&
                          (tagged ? open.stag == tagged->get<"stag">() : message.msn == untagged->get<"msn">());
     if (!goes_on) {
-      kept_ -= message.octets.size();
+      kept_ -= message.bytes.size();
       message = {};
       // Most messages are one segment.
       if (last) continue;
@@ -274,18 +274,18 @@ void Session::keep_stream_segments() {
       if (tagged) open.stag = tagged->get<"stag">();
       open.whole = tagged || offset == 0;
     }
-    const Bytes octets = pdu.stack.bytes_of(message_octets(pdu.stack));
-    open.next = offset + octets.size();
+    const Bytes bytes = pdu.stack.bytes_of(message_bytes(pdu.stack));
+    open.next = offset + bytes.size();
     message.frames.push_back(static_cast<std::uint32_t>(packet_.number));
-    if (open.whole && kept_ + octets.size() > options_.kept_octets) {
-      dropped_ += octets.size();
-      kept_ -= message.octets.size();
-      message.octets = {};
+    if (open.whole && kept_ + bytes.size() > options_.kept_bytes) {
+      dropped_ += bytes.size();
+      kept_ -= message.bytes.size();
+      message.bytes = {};
       open.whole = false;
     }
     if (open.whole) {
-      kept_ += octets.size();
-      message.octets.insert(message.octets.end(), octets.begin(), octets.end());
+      kept_ += bytes.size();
+      message.bytes.insert(message.bytes.end(), bytes.begin(), bytes.end());
     }
     if (!last) continue;
     if (open.whole) {
@@ -346,7 +346,7 @@ const Session::Arrangement* Session::arranged(std::uint64_t frame) const {
     const bool first = i == 0, last = i + 1 == found.order.size();
     const bool fits = (segment.position == Position::first) == first && (segment.position == Position::last) == last &&
                       (first || psn(one) == psn(found.order[i - 1]) + 1);
-    if (!fits || !segment.octets) return &found;
+    if (!fits || !segment.bytes) return &found;
     latest = std::max(latest, one);
   }
   if (found.order.size() > 1) found.whole_in = latest;
@@ -360,13 +360,13 @@ std::uint64_t Session::reassembled_in(std::uint64_t frame) const {
 
 bool Session::reassemble(std::uint64_t frame, Reassembly& whole) const {
   whole.frames.clear();
-  whole.octets.clear();
+  whole.bytes.clear();
   const Arrangement* arrangement = arranged(frame);
   if (!arrangement || arrangement->whole_in != frame) return false;
   whole.frames.assign(arrangement->order.begin(), arrangement->order.end());
   for (const std::uint32_t one : arrangement->order) {
     const Segment& segment = segments_[rows_[one].segment];
-    whole.octets.insert(whole.octets.end(), segment.octets, segment.octets + segment.length);
+    whole.bytes.insert(whole.bytes.end(), segment.bytes, segment.bytes + segment.length);
   }
   return true;
 }
@@ -403,8 +403,8 @@ const Packet& Session::again(const Frame& frame) {
   for (std::size_t i = 0; i < saved->note_count; ++i) packet.notes.push_back(notes_[saved->notes + i]);
   for (std::size_t i = 0; i < saved->pdu_count; ++i) {
     const SavedPdu& from = pdus_[saved->pdus + i];
-    Bytes bytes(from.octets, from.length);
-    if (!from.octets) {
+    Bytes bytes(from.bytes, from.length);
+    if (!from.bytes) {
       if (std::size_t{from.offset} + from.length > frame.bytes.size()) continue;  // not the frame that it was
       bytes = frame.bytes.subspan(from.offset, from.length);
     }
@@ -503,7 +503,7 @@ void Session::facts_of(std::uint64_t frame, FrameFacts& facts) const {
   note.again = row->again;
   note.answered = row->answered;
   note.acknowledged = row->acknowledged;
-  note.outstanding_octets = row->outstanding_octets;
+  note.outstanding_bytes = row->outstanding_bytes;
   note.reads = row->reads;
   note.read_limit = row->read_limit;
   if (row->has_credits) note.credits = row->credits;
@@ -647,7 +647,7 @@ void Session::packet(const Connection& connection, std::uint64_t frame, const Pa
   row.requester = note.requester;
   row.answered = note.answered;
   row.acknowledged = note.acknowledged;
-  row.outstanding_octets = note.outstanding_octets;
+  row.outstanding_bytes = note.outstanding_bytes;
   row.reads = static_cast<std::uint16_t>(std::min<std::uint32_t>(note.reads, UINT16_MAX));
   row.read_limit = note.read_limit;
   row.has_credits = note.credits.has_value();

@@ -31,7 +31,7 @@ using tracking::PacketNote;
 struct SessionOptions {
   tracking::DissectorOptions dissector;
   bool monitors = true;                             ///< judge the rules of conformance, too
-  std::size_t kept_octets = std::size_t{64} << 20;  ///< of PDUs and messages that lie in several frames, in all
+  std::size_t kept_bytes = std::size_t{64} << 20;  ///< of PDUs and messages that lie in several frames, in all
 };
 
 /// A frame as it came from the file.
@@ -112,13 +112,13 @@ enum class Part : std::uint8_t { begins, ends, first_response, answer };
 /// A DDP message that several segments carry, put together.
 struct StreamMessage {
   std::vector<std::uint32_t> frames;  ///< in which its segments end
-  std::vector<std::uint8_t> octets;
+  std::vector<std::uint8_t> bytes;
   std::uint32_t msn = 0;  ///< untagged ones
   std::uint8_t opcode = 0;
   bool tagged = false;
 };
 
-/// What is known of one frame beside its own octets; valid until the next frame is added.
+/// What is known of one frame beside its own bytes; valid until the next frame is added.
 struct FrameFacts {
   std::optional<PacketNote> note;
   const ConnectionFacts* connection = nullptr;  ///< of the note
@@ -136,14 +136,14 @@ struct FrameFacts {
   std::vector<const StreamMessage*> parts;  ///< of which this frame carries a segment that is not the last
 };
 
-/// The octets of its message that a packet or a PDU carries: what lies behind the headers of InfiniBand's transport or
+/// The bytes of its message that a packet or a PDU carries: what lies behind the headers of InfiniBand's transport or
 /// of RDMAP, upper layers' headers included. Length 0: none.
-Range message_octets(const HeaderStack& stack);
+Range message_bytes(const HeaderStack& stack);
 
 /// A message put together from the frames that carry it.
 struct Reassembly {
   std::vector<std::uint64_t> frames;  ///< in the message's order
-  std::vector<std::uint8_t> octets;
+  std::vector<std::uint8_t> bytes;
 };
 
 class Session final : public tracking::Sink {
@@ -176,8 +176,8 @@ class Session final : public tracking::Sink {
   [[nodiscard]] std::uint64_t now_called(std::uint64_t id, bool& swapped) const;
   /// Whether the frame's TCP segment is iWARP's, though no PDU may end in it.
   [[nodiscard]] bool is_iwarp(std::uint64_t frame) const;
-  /// Octets that were not kept for want of room (SessionOptions::kept_octets).
-  [[nodiscard]] std::uint64_t octets_dropped() const { return dropped_; }
+  /// Bytes that were not kept for want of room (SessionOptions::kept_bytes).
+  [[nodiscard]] std::uint64_t bytes_dropped() const { return dropped_; }
 
   /// The message whose last segment the frame carries, put together; false: it carries none, or segments are missing,
   /// or there was no room for them. Messages of one packet need none of this.
@@ -205,7 +205,7 @@ class Session final : public tracking::Sink {
   struct Row {
     std::int64_t related_delay = 0;
     std::uint32_t connection = 0, message = 0, related_frame = 0, relative_psn = 0, outstanding = 0;
-    std::uint32_t outstanding_octets = 0, acknowledged = 0, sent_again_in = 0;
+    std::uint32_t outstanding_bytes = 0, acknowledged = 0, sent_again_in = 0;
     std::uint32_t links = none, saved = none, segment = none;
     std::uint16_t reads = 0, credits = 0;
     std::uint8_t read_limit = 0;
@@ -216,7 +216,7 @@ class Session final : public tracking::Sink {
   };
   /// A packet's part of a message that has several.
   struct Segment {
-    const std::uint8_t* octets = nullptr;  ///< nullptr: there was no room
+    const std::uint8_t* bytes = nullptr;  ///< nullptr: there was no room
     std::uint32_t length = 0;
     std::uint32_t previous = 0;  ///< another frame of the same message; 0: none
     Position position = Position::only;
@@ -244,7 +244,7 @@ class Session final : public tracking::Sink {
   /// How far everything had grown at a frame.
   struct Milestone {
     std::uint64_t frame;
-    std::size_t links, events, messages, saved, pdus, layers, findings, notes, segments, stream_messages, octets;
+    std::size_t links, events, messages, saved, pdus, layers, findings, notes, segments, stream_messages, bytes;
   };
   /// A header stack without what was not used of it.
   struct SavedStack {
@@ -258,7 +258,7 @@ class Session final : public tracking::Sink {
   /// A PDU of a byte stream.
   struct SavedPdu {
     SavedStack stack;
-    const std::uint8_t* octets = nullptr;  ///< of one that lies in several frames; nullptr: it lies in its frame
+    const std::uint8_t* bytes = nullptr;  ///< of one that lies in several frames; nullptr: it lies in its frame
     std::uint32_t offset = 0;              ///< in its frame
     std::uint32_t length = 0, wire_length = 0;
     Range in_frame;
@@ -266,7 +266,7 @@ class Session final : public tracking::Sink {
     std::uint16_t markers = 0;
     bool reassembled = false, wrong_marker = false;
   };
-  /// What of a packet its own octets do not tell.
+  /// What of a packet its own bytes do not tell.
   struct Saved {
     SavedStack stack;  ///< its own, where its connection told of more headers
     tracking::UpperEvidence upper;
@@ -293,7 +293,7 @@ class Session final : public tracking::Sink {
   void save(Row& row);
   [[nodiscard]] SavedStack saved_stack(const HeaderStack& stack);
   void restore(const SavedStack& saved, HeaderStack& stack, Bytes bytes, std::uint32_t wire_length) const;
-  const std::uint8_t* keep_octets(Bytes octets);
+  const std::uint8_t* keep_bytes(Bytes bytes);
   void keep_segment(Row& row);
   void keep_stream_segments();
   void forget();
@@ -322,7 +322,7 @@ class Session final : public tracking::Sink {
   Kept<ParseError> findings_;
   Kept<std::string_view> notes_;
   Kept<Segment> segments_;
-  Kept<std::vector<std::uint8_t>> octets_;  ///< of segments and PDUs, in large pieces
+  Kept<std::vector<std::uint8_t>> bytes_;  ///< of segments and PDUs, in large pieces
   mutable Arrangement arrangement_;         ///< the one that was asked for last
   std::size_t violations_seen_ = 0;
   std::vector<const conformance::Violation*> violations_;

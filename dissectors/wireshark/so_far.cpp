@@ -4,7 +4,7 @@
 ///
 ///     wireshark_so_far CAPTURE
 ///
-/// A line a frame: number, connection, end, relative PSN, outstanding, again, related frame, outstanding octets,
+/// A line a frame: number, connection, end, relative PSN, outstanding, again, related frame, outstanding bytes,
 /// packets acknowledged, what a response answers, READs outstanding and allowed, credits (-: none are given); then its
 /// events.
 
@@ -36,7 +36,7 @@ class Hearing final : public tracking::Sink {
     std::snprintf(text, sizeof text, " %llu %c %u %u %d %llu %u %u %s %u %u ",
                   static_cast<unsigned long long>(n.connection), n.end == tracking::End::a ? 'a' : 'b', n.relative_psn,
                   n.outstanding, n.again ? 1 : 0, static_cast<unsigned long long>(n.related_frame),
-                  n.outstanding_octets, n.acknowledged, to_string(n.answered).data(), n.reads,
+                  n.outstanding_bytes, n.acknowledged, to_string(n.answered).data(), n.reads,
                   static_cast<unsigned>(n.read_limit));
     note = text + (n.credits ? std::to_string(*n.credits) : "-");
   }

@@ -70,10 +70,10 @@ tap_packet_status count_endpoints(void* table, packet_info* pinfo, epan_dissect_
   if (!facts.note || !facts.connection) return TAP_PACKET_DONT_REDRAW;
   auto* hash = static_cast<conv_hash_t*>(table);
   hash->flags = flags;
-  const int octets = static_cast<int>(pinfo->fd->pkt_len);
+  const int bytes = static_cast<int>(pinfo->fd->pkt_len);
   const address from = end_of(pinfo, facts, facts.note->end), to = end_of(pinfo, facts, other(facts.note->end));
-  add_endpoint_table_data(hash, &from, 0, TRUE, 1, octets, &info, ENDPOINT_NONE);
-  add_endpoint_table_data(hash, &to, 0, FALSE, 1, octets, &info, ENDPOINT_NONE);
+  add_endpoint_table_data(hash, &from, 0, TRUE, 1, bytes, &info, ENDPOINT_NONE);
+  add_endpoint_table_data(hash, &to, 0, FALSE, 1, bytes, &info, ENDPOINT_NONE);
   return TAP_PACKET_REDRAW;
 }
 
@@ -188,7 +188,7 @@ void tap_payload(packet_info* pinfo, const Current& current) {
   pinfo->srcport = pair->from;
   pinfo->destport = pair->to;
   const auto give = [&](const HeaderStack& stack) {
-    const Range range = message_octets(stack);
+    const Range range = message_bytes(stack);
     if (range.length == 0) return;
     auto* copy = static_cast<guint8*>(wmem_memdup(pinfo->pool, stack.bytes.data() + range.offset, range.length));
     tap_queue_packet(follow_tap, pinfo,

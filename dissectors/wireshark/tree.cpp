@@ -23,7 +23,7 @@ bool is_zero(const Field& field, const std::uint8_t* header) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t b) { return b == 0; });
 }
 
-/// Octets that a tvb holds from `origin` on: stacks count in their own bytes, trees in the tvb.
+/// Bytes that a tvb holds from `origin` on: stacks count in their own bytes, trees in the tvb.
 struct Shown {
   tvbuff_t* tvb;
   Bytes bytes;
@@ -52,9 +52,9 @@ proto_item* add_field(proto_tree* tree, int id, const Field& field, const Shown&
       return proto_tree_add_time(tree, id, tvb, at, length, &time);
     }
     case Display::mac: {
-      std::uint8_t octets[8];
-      store_be(octets, 8, value);
-      return proto_tree_add_ether(tree, id, tvb, at, length, octets + 2);
+      std::uint8_t bytes[8];
+      store_be(bytes, 8, value);
+      return proto_tree_add_ether(tree, id, tvb, at, length, bytes + 2);
     }
     case Display::ipv4: return proto_tree_add_ipv4(tree, id, tvb, at, length, g_htonl(static_cast<guint32>(value)));
     case Display::guid: return proto_tree_add_eui64(tree, id, tvb, at, length, value);

@@ -11,7 +11,7 @@ struct TreeOptions {
   bool lower_layers = false;  ///< the headers below the RDMA transport, too, which Wireshark shows anyway
 };
 
-/// Fills our tree below `item`, the protocol's own line. `tvb` has the frame's octets, those that packet.stack was
+/// Fills our tree below `item`, the protocol's own line. `tvb` has the frame's bytes, those that packet.stack was
 /// decoded from; `item` may be null: then only expert items are told of.
 void show(tvbuff_t* tvb, packet_info* pinfo, proto_item* item, const Session& session, const Packet& packet,
           const FrameFacts& facts, const TreeOptions& options);

@@ -115,11 +115,11 @@ __all__ = [
 # What is the module's; scripts/python-stubs writes it.
 __all__ += [
     "Header", "Frame", "parse", "segment", "HEADERS", "ENUMERATIONS", "Ether", "VLAN", "LinuxSLL", "LinuxSLL2",
-    "NullLoopback", "ERF", "MacControl", "Pause", "PriorityPause", "IPv4", "IPv4Option", "IPv4OptionOctet", "IPv6",
+    "NullLoopback", "ERF", "MacControl", "Pause", "PriorityPause", "IPv4", "IPv4Option", "IPv4OptionByte", "IPv6",
     "IPv6Extension", "IPv6Fragment", "IPv6Authentication", "ARP", "ARPEther", "ARPInfiniband", "ICMP", "ICMPEcho",
     "ICMPv6", "ICMPv6Echo", "RouterSolicitation", "RouterAdvertisement", "NeighbourSolicitation",
     "NeighbourAdvertisement", "NDRedirect", "NDOption", "NDLinkAddress", "NDIPoIBLinkAddress", "UDP", "TCP",
-    "TCPOption", "TCPOptionOctet", "TCPMSS", "TCPWindowScale", "TCPTimestamps", "TCPSackBlock", "VXLAN", "GRE",
+    "TCPOption", "TCPOptionByte", "TCPMSS", "TCPWindowScale", "TCPTimestamps", "TCPSackBlock", "VXLAN", "GRE",
     "ERSPAN2", "ERSPAN3", "LRH", "GRH", "RWH", "BTH", "RDETH", "DETH", "XRCETH", "RETH", "AtomicETH", "AETH",
     "AtomicAckETH", "ImmDt", "IETH", "FETH", "CNP", "DCETH", "MAD", "RMPP", "VendorMAD", "ClassPortInfo", "SMPLID",
     "SMPDirected", "SMPPath", "SMPData", "NodeDescription", "NodeInfo", "SwitchInfo", "GUIDInfo", "PortInfo",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 Path = Union[str, "os.PathLike[str]"]
-Octets = Union[bytes, bytearray, memoryview]
+BytesLike = Union[bytes, bytearray, memoryview]
 
 
 class Interface(NamedTuple):
@@ -28,7 +28,7 @@ class Interface(NamedTuple):
     link: str
     """The link type: ``ethernet``, ``infiniband``, …"""
     snap_length: int
-    """Octets kept of a packet at most; 0: no limit."""
+    """Bytes kept of a packet at most; 0: no limit."""
     filter: str
     """The capture filter, as text."""
     os: str
@@ -81,7 +81,7 @@ class Capture(Closes):
         return self._core.path
 
     def __iter__(self) -> Iterator[_core.Frame]:
-        """Gives the frames, from the first on. Each holds its octets, and is decoded when somebody asks."""
+        """Gives the frames, from the first on. Each holds its bytes, and is decoded when somebody asks."""
         return self.frames()
 
     def frames(self, *, filter: str = "", roce_port: int = 0) -> Iterator[_core.Frame]:
@@ -105,9 +105,9 @@ class Capture(Closes):
         return _core.captured_packets(self._core, filter, roce_port, verify_crcs)
 
     def counts(self, *, filter: str = "", roce_port: int = 0, verify_crcs: bool = True) -> dict[str, Any]:
-        """What the capture consists of: packets and octets by protocol and operation, CRCs judged, findings.
+        """What the capture consists of: packets and bytes by protocol and operation, CRCs judged, findings.
 
-        The keys are those of ``rdmawire dissect --count --json``: packets, octets, first, last, protocols, units, icrc,
+        The keys are those of ``rdmawire dissect --count --json``: packets, bytes, first, last, protocols, units, icrc,
         vcrc, mpa_crc, findings, cut, lost.
         """
         counts: dict[str, Any] = json.loads(self._core.counts(filter, roce_port, verify_crcs))
@@ -151,10 +151,10 @@ def _names(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def open_capture(source: Path | Octets | BinaryIO) -> Capture:
+def open_capture(source: Path | BytesLike | BinaryIO) -> Capture:
     """Opens a capture: pcap or pcapng, plain or compressed with gzip or zstd.
 
-    `source` is a path, ``-`` for standard input, the octets of a file, or a file object open for reading octets (of
+    `source` is a path, ``-`` for standard input, the bytes of a file, or a file object open for reading bytes (of
     which the rest is read into memory). A plain file is mapped, and nothing of it is copied but what you ask for.
 
     Raises CaptureError when there is no capture: missing, empty, of another format.
@@ -165,11 +165,11 @@ def open_capture(source: Path | Octets | BinaryIO) -> Capture:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return Capture(_core.CaptureSource("memory", source))
     if hasattr(source, "read"):
-        octets = source.read()
-        if not isinstance(octets, (bytes, bytearray)):
-            raise UsageError("a capture is read from a file object that gives octets: open it with 'rb'")
-        return Capture(_core.CaptureSource(str(getattr(source, "name", "memory")), octets))
-    raise TypeError(f"a capture is opened from a path, octets or a file object, not {type(source).__name__}")
+        data = source.read()
+        if not isinstance(data, (bytes, bytearray)):
+            raise UsageError("a capture is read from a file object that gives bytes: open it with 'rb'")
+        return Capture(_core.CaptureSource(str(getattr(source, "name", "memory")), data))
+    raise TypeError(f"a capture is opened from a path, bytes or a file object, not {type(source).__name__}")
 
 
 def open_live(
@@ -182,7 +182,7 @@ def open_live(
 ) -> _core.LiveCapture:
     """Captures from a device of libpcap: an iterator of frames, and a context manager.
 
-    `filter` is in libpcap's language, `snap_length` the octets kept of a packet, `promiscuous` takes packets for others
+    `filter` is in libpcap's language, `snap_length` the bytes kept of a packet, `promiscuous` takes packets for others
     too, `immediate` hands packets over at once and not in bunches. ``receive(timeout)`` waits for one frame, ``close()``
     ends the iteration from any thread. :func:`live_devices` names the devices.
 
@@ -228,7 +228,7 @@ class CaptureWriter(Closes):
         wire_length: int | None = None,
         comments: Iterable[str] | None = None,
     ) -> None:
-        """Writes one packet: a Frame, or octets.
+        """Writes one packet: a Frame, or bytes.
 
         What is not given is the frame's own: its time (else now), its link type (else Ethernet), its length on the
         wire, its comments. `interface` is an index that :meth:`add_interface` gave; without it, the first one of the link type, which

@@ -50,7 +50,7 @@ from rdmawire._core import (
     cnp,
     expect,
     nak,
-    octets,
+    pattern_bytes,
     read_response,
     rnr_nak,
     silence,
@@ -90,7 +90,7 @@ __all__ = [
     "nak_remote_access",
     "nak_remote_operational",
     "nak_sequence_error",
-    "octets",
+    "pattern_bytes",
     "preflight",
     "psn",
     "read_response",
@@ -300,7 +300,7 @@ class Finding(NamedTuple):
     what: str
     """"path MTU"."""
     found: str
-    """"1024 octets"."""
+    """"1024 bytes"."""
     advice: str
     """What to do; empty where it passes."""
 

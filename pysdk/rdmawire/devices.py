@@ -96,12 +96,12 @@ class MemoryRegion:
         return self._core.size
 
     def read(self, length: int | None = None, offset: int = 0) -> bytes:
-        """What the memory holds now: ``length`` octets from ``offset`` on, to its end without one."""
+        """What the memory holds now: ``length`` bytes from ``offset`` on, to its end without one."""
         return self._core.read(offset, len(self) - offset if length is None else length)
 
-    def write(self, octets: Any, offset: int = 0) -> None:
-        """Puts octets there, as the device's consumer would."""
-        self._core.write(offset, octets)
+    def write(self, data: Any, offset: int = 0) -> None:
+        """Puts bytes there, as the device's consumer would."""
+        self._core.write(offset, data)
 
     def fill(self, pattern: str = "byte", value: int = 0) -> None:
         """Fills all of it: "byte", each is ``value``; "counter", they count up from it; "random", it is the seed."""
@@ -117,7 +117,7 @@ class MemoryRegion:
 
     def __repr__(self) -> str:
         try:
-            return f"<MemoryRegion {self.addr:#x}, {len(self)} octets, lkey {self.lkey:#x}, rkey {self.rkey:#x}>"
+            return f"<MemoryRegion {self.addr:#x}, {len(self)} bytes, lkey {self.lkey:#x}, rkey {self.rkey:#x}>"
         except _core.ClosedError:
             return "<MemoryRegion (closed)>"
 
@@ -183,7 +183,7 @@ class _QueuePairBase(Closes):
         self.device = device
         #: The registered memory for what reads and writes from afar, of both sides.
         self.mr = MemoryRegion(core.region)
-        #: Receive request n has the octets from n * receive_octets on.
+        #: Receive request n has the bytes from n * receive_bytes on.
         self.inbox = MemoryRegion(core.inbox)
         #: Of its sends and receives.
         self.cq = CompletionQueue(core) if cq is None else cq
@@ -230,9 +230,9 @@ class _QueuePairBase(Closes):
         """Changes exactly these attributes (docs/agent.md, modify_qp): ``modify("err")``, ``modify(min_rnr_timer=1)``."""
         self._core.modify(({} if state is None else {"state": state}) | attributes)
 
-    def region(self, octets: int, access: str | Iterable[str] = ("local_write",)) -> MemoryRegion:
+    def region(self, size: int, access: str | Iterable[str] = ("local_write",)) -> MemoryRegion:
         """Further memory of this queue pair, in its protection domain. ``access``: "local_write", "remote_read", …"""
-        return MemoryRegion(self._core.new_region(octets, _names(access)))
+        return MemoryRegion(self._core.new_region(size, _names(access)))
 
     def window(self, offset: int, length: int, access: str | Iterable[str]) -> MemoryWindow:
         """A memory window of type 2 onto a part of :attr:`mr`, bound through this queue pair."""
@@ -276,7 +276,7 @@ class QueuePair(_QueuePairBase):
 
     @property
     def mtu(self) -> int:
-        """Octets of payload that a packet carries at most."""
+        """Bytes of payload that a packet carries at most."""
         return self._core.mtu
 
     @property
@@ -330,7 +330,7 @@ class QueuePair(_QueuePairBase):
         flags: str | Iterable[str] = ("signaled",),
         **more: Any,
     ) -> None:
-        """Posts a send request at the device: ``length`` octets of :attr:`mr` from ``offset`` on.
+        """Posts a send request at the device: ``length`` bytes of :attr:`mr` from ``offset`` on.
 
         ``opcode`` is "send", "write", "read", "compare_swap", "fetch_add", … (docs/agent.md, post_send, which has the
         members of ``more`` as well: imm, add, compare, swap, …). Writes, reads and atomics name the tester's memory by
@@ -355,7 +355,7 @@ class QueuePair(_QueuePairBase):
 
 
 def _follower(part: Any) -> Any:
-    """The header that comes first in what is put behind a frame; octets as they are."""
+    """The header that comes first in what is put behind a frame; bytes as they are."""
     if isinstance(part, _core.Frame):
         return part.layers[0] if part.layers else None
     return part
@@ -380,7 +380,7 @@ class _OfFollower:
 
 
 class Stream:
-    """The tester's end of a queue pair's stream: what it says, FPDU by FPDU or octet by octet, and what it hears.
+    """The tester's end of a queue pair's stream: what it says, FPDU by FPDU or byte by byte, and what it hears.
 
     ``stream >> frame`` says, ``stream << a_terminate(0, 1, 2)`` waits for what is expected (:mod:`rdmawire.iwarp`), and
     raises DeviceError, kind "failed", where something else comes.
@@ -391,16 +391,16 @@ class Stream:
 
     # What it says.
 
-    def send(self, what: Any, *more: Any, segment_octets: int | None = None) -> None:
-        """Says a Frame that begins with an FPDU, a Stimulus, or octets as they stand; several as one TCP segment.
+    def send(self, what: Any, *more: Any, segment_bytes: int | None = None) -> None:
+        """Says a Frame that begins with an FPDU, a Stimulus, or bytes as they stand; several as one TCP segment.
 
         An FPDU is framed as the stream is: with markers where the device asked for them, its length, pad and CRC
-        computed unless they are given. What does not fit in one TCP segment goes in several; ``segment_octets`` cuts it
+        computed unless they are given. What does not fit in one TCP segment goes in several; ``segment_bytes`` cuts it
         in pieces of so many.
         """
-        if segment_octets is not None:
+        if segment_bytes is not None:
             for one in (what, *more):
-                self._core.in_pieces(one, segment_octets)
+                self._core.in_pieces(one, segment_bytes)
         elif more:
             self._core.together([what, *more])
         else:
@@ -411,7 +411,7 @@ class Stream:
         return self
 
     def fpdu(self, what: Any) -> bytes:
-        """The octets of that FPDU as the next of the stream, markers included: to be changed, and then sent."""
+        """The bytes of that FPDU as the next of the stream, markers included: to be changed, and then sent."""
         return self._core.fpdu(what)
 
     def finish(self) -> None:
@@ -427,7 +427,7 @@ class Stream:
     def receive(self, timeout: float | None = 1.0) -> Heard | Any:  # Any: None, too rare to ask
         """What came next, or None when nothing did for ``timeout`` seconds.
 
-        That is an FPDU, but also the device's MPA frame (kind "setup"), its FIN ("fin"), a reset ("reset"), and octets
+        That is an FPDU, but also the device's MPA frame (kind "setup"), its FIN ("fin"), a reset ("reset"), and bytes
         that are no whole FPDU before the end ("torn"). Behind a reset nothing comes. Other threads go on meanwhile, and
         ctrl-C ends it. With the reference endpoint seconds of virtual time: nobody waits.
         """
@@ -469,7 +469,7 @@ class Stream:
 
     @property
     def mss(self) -> int:
-        """Octets that one of the tester's TCP segments carries at most."""
+        """Bytes that one of the tester's TCP segments carries at most."""
         return self._core.mss
 
     @property
@@ -567,7 +567,7 @@ class StreamQueuePair(_QueuePairBase):
         flags: str | Iterable[str] = ("signaled",),
         **more: Any,
     ) -> None:
-        """Posts a send request at the device: ``length`` octets of :attr:`mr` from ``offset`` on.
+        """Posts a send request at the device: ``length`` bytes of :attr:`mr` from ``offset`` on.
 
         ``opcode`` is "send", "write", "read", … (docs/agent.md, post_send). Writes and reads name the tester's memory by
         ``remote_addr`` (the TO) and ``rkey`` (the STag), which nobody but the tester looks at. Before the tester has said
@@ -665,9 +665,9 @@ class ProtectionDomain(Closes):
         """Its number in the agent's protocol."""
         return self._core.handle
 
-    def region(self, octets: int, access: str | Iterable[str] = ("local_write",)) -> MemoryRegion:
+    def region(self, size: int, access: str | Iterable[str] = ("local_write",)) -> MemoryRegion:
         """Memory in it, all zeros. ``access``: "local_write", "remote_read", …"""
-        return MemoryRegion(self._core.region(octets, _names(access)))
+        return MemoryRegion(self._core.region(size, _names(access)))
 
     def __repr__(self) -> str:
         return "<ProtectionDomain (closed)>" if self.closed else f"<ProtectionDomain {self.handle} of {self.device.name}>"
@@ -750,9 +750,9 @@ class Device(Closes):
     ) -> QueuePair:
         """A queue pair of "rc", "uc" or "ud". ``domain`` and ``cq``: in place of its own.
 
-        Options, as the C++ cases have them: mtu, receives (receive requests that are posted), receive_octets,
-        region_octets, region_access, reads_at_once, own_reads, timeout, retry_cnt, rnr_retry, min_rnr_timer, send_wr,
-        send_ops, inline_octets, completions, shared_receives, qkey, state ("reset", "init", "rtr", "rts"), hop_limit,
+        Options, as the C++ cases have them: mtu, receives (receive requests that are posted), receive_bytes,
+        region_bytes, region_access, reads_at_once, own_reads, timeout, retry_cnt, rnr_retry, min_rnr_timer, send_wr,
+        send_ops, inline_bytes, completions, shared_receives, qkey, state ("reset", "init", "rtr", "rts"), hop_limit,
         traffic_class, over ("ipv4", "ipv6", "vlan", "roce_v1"), notifies, first_psn, device_psn.
         """
         if service not in ("rc", "uc", "ud"):
@@ -788,7 +788,7 @@ class Device(Closes):
         private_data, enhanced (True, or its ird, ord, a, b, c, d); mss (of the device's TCP segments);
         device_private_data, reads_at_once (its IRD), own_reads (its ORD), wishes (of the device's set-up, of the
         reference endpoint alone: revision, markers, crc, enhanced, peer_to_peer, rtr_send, rtr_write, rtr_read, rdmac);
-        receives (receive requests that are posted), receive_octets, region_octets, region_access, send_wr, completions.
+        receives (receive requests that are posted), receive_bytes, region_bytes, region_access, send_wr, completions.
         """
         if access is not None:
             options.setdefault("region_access", ["local_write", *_names(access)])

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "analyze", "tables", "to_parquet"]
 
 _Path = str | os.PathLike[str]
-#: (name, packets, octets, packets lost by the capture, why reading stopped, first packet's, least, greatest time)
+#: (name, packets, bytes, packets lost by the capture, why reading stopped, first packet's, least, greatest time)
 _Survey = tuple[str, int, int, "int | None", str, int, int, int]
-#: Parcels of one share: the octets, or the files that have them.
-_Octets = Sequence["bytes | str"]
+#: Parcels of one share: the bytes, or the files that have them.
+_Bytes = Sequence["bytes | str"]
 #: A share's analysis, and how many packets found no room while it was tracked.
 _Share = tuple[bytes, int]
 #: The frame and the time of a packet; frame 0: there is none.
@@ -75,7 +75,7 @@ def analyze(
     roce_port: int = 0,
     verify_crcs: bool = True,
     shares: int | None = None,
-    portion_octets: int = 64 << 20,
+    portion_bytes: int = 64 << 20,
     scratch: _Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     retries: int = 3,
@@ -91,7 +91,7 @@ def analyze(
     :param connection: only this one. The captures are tracked twice, as on one machine.
     :param shares: how many parts the endpoint pairs are divided into; not given: two for each thread of the cluster,
         and enough for each to have 256 MiB of frames at most (what one pair says stays together, however much).
-    :param portion_octets: of frames that one task divides; larger files are divided by several.
+    :param portion_bytes: of frames that one task divides; larger files are divided by several.
     :param scratch: a directory that all workers share: divided frames are put there, instead of into the workers'
         memory, and removed at the end.
     :param progress: called with the stage ("survey", "divide", with a filter "sift", with a connection "find",
@@ -103,7 +103,7 @@ def analyze(
     """
     asked = _Asked(filter, connection, tuple(ignore), roce_port, verify_crcs)
     paths = [counters] if isinstance(counters, (str, os.PathLike)) else list(counters)
-    with _divided(files, client, asked, begin, end, shares, portion_octets, scratch, progress, retries) as divided:
+    with _divided(files, client, asked, begin, end, shares, portion_bytes, scratch, progress, retries) as divided:
         tracked = [divided.run.submit(_track, *work, asked) for work in divided.shares()]
         results: list[_Share] = divided.run.gather("track", tracked)
         report = _core.merge(results, divided.surveys, begin, end, asked.made(), [os.fspath(path) for path in paths])
@@ -123,7 +123,7 @@ def tables(
     roce_port: int = 0,
     verify_crcs: bool = True,
     shares: int | None = None,
-    portion_octets: int = 64 << 20,
+    portion_bytes: int = 64 << 20,
     scratch: _Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     retries: int = 3,
@@ -133,7 +133,7 @@ def tables(
     The rows are those of ``rdmawire.analyze(...).messages``, ``.events``, ``.connections`` and ``.packets``, with the
     same columns. There they stand in the order in which things became known, which a cluster has not: here messages
     are ordered by their first frame, events and packets by their frame, connections by theirs; what has none comes last.
-    Of packets, time, PSN and octets may be known here where one machine no longer knew them: it remembers 131,072.
+    Of packets, time, PSN and bytes may be known here where one machine no longer knew them: it remembers 131,072.
 
     The options are those of :func:`analyze`. Needs pyarrow, here and on the workers.
 
@@ -142,7 +142,7 @@ def tables(
     wanted = _kinds(kinds)
     pyarrow = _pyarrow()
     asked = _Asked(filter, connection, tuple(ignore), roce_port, verify_crcs)
-    with _divided(files, client, asked, begin, end, shares, portion_octets, scratch, progress, retries) as divided:
+    with _divided(files, client, asked, begin, end, shares, portion_bytes, scratch, progress, retries) as divided:
         if divided.troubles:
             raise CaptureError("\n".join(divided.troubles))
         works = list(divided.shares())
@@ -170,7 +170,7 @@ def to_parquet(
     roce_port: int = 0,
     verify_crcs: bool = True,
     shares: int | None = None,
-    portion_octets: int = 64 << 20,
+    portion_bytes: int = 64 << 20,
     scratch: _Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     retries: int = 3,
@@ -195,7 +195,7 @@ def to_parquet(
         if any(folder.iterdir()):
             raise UsageError(f"to_parquet: {folder} is not empty: rows would be read twice; remove what is there")
     asked = _Asked(filter, connection, tuple(ignore), roce_port, verify_crcs)
-    with _divided(files, client, asked, begin, end, shares, portion_octets, scratch, progress, retries) as divided:
+    with _divided(files, client, asked, begin, end, shares, portion_bytes, scratch, progress, retries) as divided:
         if divided.troubles:
             raise CaptureError("\n".join(divided.troubles))
         tracked = [
@@ -252,7 +252,7 @@ def _divided(
     begin: str,
     end: str,
     shares: int | None,
-    portion_octets: int,
+    portion_bytes: int,
     scratch: _Path | None,
     progress: Callable[[str, int, int], None] | None,
     retries: int,
@@ -262,8 +262,8 @@ def _divided(
         raise UsageError("analyze: there are no files to read")
     if shares is not None and not 1 <= shares <= 65536:
         raise UsageError(f"analyze: {shares} shares; from 1 to 65536 make sense")
-    if portion_octets < 1:
-        raise UsageError(f"analyze: portions of {portion_octets} octets; a portion has at least one")
+    if portion_bytes < 1:
+        raise UsageError(f"analyze: portions of {portion_bytes} bytes; a portion has at least one")
     asked.made()  # what makes no sense is said here, and not by a worker
     _core.check_boundaries(begin, end)
     with contextlib.ExitStack() as stack:
@@ -272,16 +272,16 @@ def _divided(
         surveys, troubles = _order(run.gather("survey", [run.submit(_survey, name) for name in names]))
         if not surveys:
             raise CaptureError(troubles[0])
-        octets = sum(survey[2] for survey in surveys)
+        data = sum(survey[2] for survey in surveys)
         if shares is None:
             threads = sum(run.client.nthreads().values())
-            shares = min(4096, max(2 * max(threads, 1), math.ceil(octets / (256 << 20))))
+            shares = min(4096, max(2 * max(threads, 1), math.ceil(data / (256 << 20))))
         folder = _scratch(scratch, stack)
         cut = []
         before = 0
         for survey in surveys:
             name, packets = survey[0], survey[1]
-            step = max(1, min(packets, portion_octets * packets // max(survey[2], 1)))
+            step = max(1, min(packets, portion_bytes * packets // max(survey[2], 1)))
             for first in range(1, packets + 1, step):
                 portion = (name, first, min(packets, first + step - 1), before)
                 cut.append(run.submit(_divide, portion, shares, begin, end, surveys[0][5], asked, folder))
@@ -436,7 +436,7 @@ def _divide(
 
 
 class _Parcels:
-    """Octets by share, or the files that have them: those that are not empty. And the last packet with a BTH."""
+    """Bytes by share, or the files that have them: those that are not empty. And the last packet with a BTH."""
 
     def __init__(self, parcels: list[bytes], last: _Moment, folder: str | None) -> None:
         self.last = last
@@ -457,7 +457,7 @@ class _Parcels:
         return self._parcels.get(share, b"")
 
     def __sizeof__(self) -> int:
-        """By which Dask plans: the octets, mostly."""
+        """By which Dask plans: the bytes, mostly."""
         return object.__sizeof__(self) + sum(len(parcel) for parcel in self._parcels.values())
 
 
@@ -468,8 +468,8 @@ def _item(parcels: _Parcels, share: int) -> bytes | str:
 @contextlib.contextmanager
 def _opened(parcel: bytes | str) -> Iterator[bytes | mmap.mmap]:
     if isinstance(parcel, str):
-        with open(parcel, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as octets:
-            yield octets
+        with open(parcel, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield data
     else:
         yield parcel
 
@@ -479,14 +479,14 @@ def _sift_share(
 ) -> _Parcels:
     sifter = _core.Sifter(asked.made(), share, shares)
     for parcel in parcels:
-        with _opened(parcel) as octets:
-            sifter.add(octets)
+        with _opened(parcel) as data:
+            sifter.add(data)
     theirs, last = sifter.finish()
     return _Parcels(theirs, last, folder)
 
 
 def _tracked(
-    parcels: _Octets, sifted: _Octets, last: _Moment, ends: _Ends | None, asked: _Asked, rows: str = ""
+    parcels: _Bytes, sifted: _Bytes, last: _Moment, ends: _Ends | None, asked: _Asked, rows: str = ""
 ) -> tuple[_core.Tracker, _Share]:
     tracker = _core.Tracker(asked.made(), rows)
     if ends is not None:
@@ -494,43 +494,43 @@ def _tracked(
     with contextlib.ExitStack() as stack:
         tracker.hear([stack.enter_context(_opened(parcel)) for parcel in sifted])
         for parcel in parcels:
-            with _opened(parcel) as octets:
-                tracker.add(octets)
+            with _opened(parcel) as data:
+                tracker.add(data)
         return tracker, tracker.finish(last)
 
 
-def _track(parcels: _Octets, sifted: _Octets, last: _Moment, ends: _Ends | None, asked: _Asked) -> _Share:
+def _track(parcels: _Bytes, sifted: _Bytes, last: _Moment, ends: _Ends | None, asked: _Asked) -> _Share:
     return _tracked(parcels, sifted, last, ends, asked)[1]
 
 
 def _find(
-    parcels: _Octets, sifted: _Octets, last: _Moment, ends: _Ends | None, asked: _Asked
+    parcels: _Bytes, sifted: _Bytes, last: _Moment, ends: _Ends | None, asked: _Asked
 ) -> _Ends | None:
     return _tracked(parcels, sifted, last, ends, asked)[0].wanted
 
 
 def _rows_of_share(
-    parcels: _Octets, sifted: _Octets, last: _Moment, ends: _Ends | None, asked: _Asked, kind: str
+    parcels: _Bytes, sifted: _Bytes, last: _Moment, ends: _Ends | None, asked: _Asked, kind: str
 ) -> Any:
     tracker = _tracked(parcels, sifted, last, ends, asked, kind)[0]
     return _in_order(_pyarrow().table(Table(tracker.table(kind))), kind)
 
 
 def _rows(
-    parcels: _Octets, sifted: _Octets, last: _Moment, ends: _Ends | None, asked: _Asked, kind: str
+    parcels: _Bytes, sifted: _Bytes, last: _Moment, ends: _Ends | None, asked: _Asked, kind: str
 ) -> bytes:
     pyarrow = _pyarrow()
     table = _rows_of_share(parcels, sifted, last, ends, asked, kind)
     sink = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    octets: bytes = sink.getvalue().to_pybytes()
-    return octets
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def _write_rows(
-    parcels: _Octets,
-    sifted: _Octets,
+    parcels: _Bytes,
+    sifted: _Bytes,
     last: _Moment,
     ends: _Ends | None,
     asked: _Asked,

@@ -14,7 +14,7 @@ expectations each states literally what has to come. Clauses are those of RFC 50
 
 from __future__ import annotations
 
-from rdmawire._core import Silence, Stimulus, octets, silence
+from rdmawire._core import Silence, Stimulus, pattern_bytes, silence
 from rdmawire._core.iwarp import (
     CRC,
     ENHANCED,
@@ -94,7 +94,7 @@ __all__ = [
     "immediate",
     "mpa_reply",
     "mpa_request",
-    "octets",
+    "pattern_bytes",
     "read_request",
     "read_response",
     "response_to",

@@ -23,8 +23,8 @@ class Plots:
         axes = _axes(ax)
         series = self._report["series"]
         seconds = series.step_ns / 1e9
-        times = [i * seconds for i in range(len(series.payload_octets))]
-        axes.step(times, [8 * octets / seconds / 1e9 for octets in series.payload_octets], where="post", label="payload")
+        times = [i * seconds for i in range(len(series.payload_bytes))]
+        axes.step(times, [8 * data / seconds / 1e9 for data in series.payload_bytes], where="post", label="payload")
         for name, label, colour in (("retransmitted", "sent again", "tab:red"), ("ecn_marked", "ECN marked", "tab:orange")):
             marks = [time for time, count in zip(times, series[name]) if count]
             axes.plot(marks, [0] * len(marks), "|", color=colour, markersize=12, label=label if marks else None)
@@ -35,7 +35,7 @@ class Plots:
     def psn(self, connection: int | None = None, ax: Axes | None = None) -> Axes:
         """PSNs of a connection's packets over time, by end; packets that were sent again stand out.
 
-        `connection` is the number of its first frame; without it, the connection with most octets.
+        `connection` is the number of its first frame; without it, the connection with most bytes.
         """
         axes = _axes(ax)
         one = self._connection(connection)

@@ -24,7 +24,7 @@ __all__ = ["PlayedFrame", "ReactiveReport", "ReplayReport", "areplay", "learn_ma
 Captures = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 #: A wire by name, an open one, or several of them.
 Wires = str | Wire | Iterable[str | Wire] | None
-#: What a function that sees each frame says: None or True, as it is; False, not at all; octets or a Frame in its place.
+#: What a function that sees each frame says: None or True, as it is; False, not at all; bytes or a Frame in its place.
 OnFrame = Callable[[PlayedFrame], Any]
 
 USUAL_CAP = 1_000_000_000  # bits a second where someone had to allow the target
@@ -197,14 +197,14 @@ def replay(
     """Plays captures onto a wire, or several, and gives the report. Ctrl-C ends it with KeyboardInterrupt.
 
     ``map``: mapping files and assignments such as "qp:0x11=0x777". ``faults``: rules of docs/faults.md. ``on_frame`` is
-    called with each :class:`PlayedFrame` before it is sent, before faults: None lets it go, False drops it, octets or a
+    called with each :class:`PlayedFrame` before it is sent, before faults: None lets it go, False drops it, bytes or a
     Frame go in its place. ``on_progress`` is called with sent,
-    octets, frames_per_second, … What either raises ends the replay and comes out here. ``dry_run`` sends nothing;
+    pattern_bytes, frames_per_second, … What either raises ends the replay and comes out here. ``dry_run`` sends nothing;
     ``report.differences`` has what would be rewritten. Interfaces that may lead anywhere need ``allow_target``. The first
     capture must be one, else CaptureError; what is wrong later is the report's ``trouble``.
 
     Options are those of the command, with underscores: speed, pps, bps, top, burst, max_gap, spin, preload; loops,
-    pause, continue_psns, ip_step, qp_step; limit, most_octets, seconds, include, exclude, split; unmapped, others, crc,
+    pause, continue_psns, ip_step, qp_step; limit, most_bytes, seconds, include, exclude, split; unmapped, others, crc,
     icrc_mask, hop_limit, dscp, flow_label; snapped, truncate, allow_multicast, rate_cap; fault_seed. Times are seconds.
     """
     return _Prepared(capture, wire, map, faults, on_frame, on_progress, dry_run, allow_target, options).run()
@@ -252,7 +252,7 @@ def replay_reactive(
 ) -> ReactiveReport:
     """Plays one side of a captured connection against a live device, and waits for what it says (docs/replay-reactive.md).
 
-    ``connection``: the capture's n-th, from 1; 0: the one with most octets. ``side``: the end that is played, "a" or
+    ``connection``: the capture's n-th, from 1; 0: the one with most bytes. ``side``: the end that is played, "a" or
     "b"; empty: the one that sent more. ``output``: a capture of what was said.
     """
     if side not in ("", "a", "b"):

@@ -21,7 +21,7 @@ __all__ = ["CheckReport", "Comparison", "Report", "Row", "analyze", "check", "co
 
 File = Union[str, "os.PathLike[str]", Capture]
 Progress = Callable[[int, int, int, str], object]
-"""Takes packets so far, octets of the file done and in all (0: not known), and its name."""
+"""Takes packets so far, bytes of the file done and in all (0: not known), and its name."""
 
 
 class Row(Mapping[str, Any]):
@@ -360,7 +360,7 @@ def analyze(
     `ignore` names evidence for joining not to be used (``cm``, ``text``, ``source-port``); `roce_port` is a further UDP
     port that carries RoCEv2.
 
-    `progress` is called now and then with packets, octets done, octets in all and the file's name; what it raises ends
+    `progress` is called now and then with packets, bytes done, bytes in all and the file's name; what it raises ends
     the work and is raised, as is Ctrl-C. The interpreter's lock is free meanwhile.
 
     Raises CaptureError when no file could be read; ``report.troubles`` names those that could not, of several.

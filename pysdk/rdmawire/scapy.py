@@ -1,6 +1,6 @@
 """To scapy's packets and back, where scapy is installed.
 
-Octets go across, and the time (scapy gives a packet that it makes the time of its making): what scapy has no class for
+Bytes go across, and the time (scapy gives a packet that it makes the time of its making): what scapy has no class for
 is its ``Raw``, and what was automatic in a frame is a value there. scapy is loaded when one of the functions is called, never before.
 """
 

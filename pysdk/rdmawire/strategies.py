@@ -57,15 +57,15 @@ _TEXT = st.characters(min_codepoint=0x20, max_codepoint=0x7E)
 
 def values(of: Field) -> st.SearchStrategy[Any]:
     """What can be set in a field: small numbers first, then what the specification names, the bounds, and any other."""
-    octets = of.width // 8
+    data = of.width // 8
     if of.form == "text":
-        return st.text(_TEXT, max_size=octets)
-    if of.form == "octets":
-        return st.binary(min_size=octets, max_size=octets)
+        return st.text(_TEXT, max_size=data)
+    if of.form == "bytes":
+        return st.binary(min_size=data, max_size=data)
     most = (1 << of.width) - 1
     numbers = st.integers(0, most)
     if of.form != "number":
-        return numbers.map(lambda number: number.to_bytes(octets, "big"))
+        return numbers.map(lambda number: number.to_bytes(data, "big"))
     if of.enumeration is not None:
         named = [member for member in of.enumeration if member <= most]
         return st.sampled_from(named) | numbers if named else numbers
@@ -95,7 +95,7 @@ def headers(*, everything: bool = False) -> st.SearchStrategy[Header]:
 @st.composite
 def _paths(draw: st.DrawFn) -> tuple[Frame, Frame]:
     """Ethernet, IP and UDP from one host to another, and back."""
-    octets = draw(st.tuples(st.integers(1, 254), st.integers(1, 254)).filter(lambda pair: pair[0] != pair[1]))
+    data = draw(st.tuples(st.integers(1, 254), st.integers(1, 254)).filter(lambda pair: pair[0] != pair[1]))
     port = draw(st.integers(0xC000, 0xFFFF))
     v6 = draw(st.booleans())
 
@@ -106,7 +106,7 @@ def _paths(draw: st.DrawFn) -> tuple[Frame, Frame]:
         # RoCEv2 is never cut into fragments. IBTA vol 1, annex A17.
         return ether / IPv4(src=0x0A000000 + a, dst=0x0A000000 + b, df=1) / UDP(src_port=port)
 
-    return path(*octets), path(*reversed(octets))
+    return path(*data), path(*reversed(data))
 
 
 @st.composite
@@ -140,7 +140,7 @@ _RC = ("SEND", "SEND with immediate", "RDMA WRITE", "RDMA WRITE with immediate",
 
 
 @st.composite
-def rc_conversations(draw: st.DrawFn, max_messages: int = 5, max_octets: int = 10_000) -> Conversation:
+def rc_conversations(draw: st.DrawFn, max_messages: int = 5, max_bytes: int = 10_000) -> Conversation:
     """A requester and a responder of reliable connections: SEND, RDMA WRITE, RDMA READ and atomics, at any PSN and path
     MTU, each message acknowledged or answered before the next. IBTA vol 1, 9.7.
     """
@@ -172,7 +172,7 @@ def rc_conversations(draw: st.DrawFn, max_messages: int = 5, max_octets: int = 1
         credits = draw(st.integers(0, 31))
         msn = (msn + 1) % _PSNS
         va, rkey = draw(st.integers(0, (1 << 64) - 1)), draw(st.integers(0, (1 << 32) - 1))
-        octets = draw(st.integers(0, max_octets) | st.sampled_from([mtu - 1, mtu, mtu + 1]).filter(lambda n: n <= max_octets))
+        data = draw(st.integers(0, max_bytes) | st.sampled_from([mtu - 1, mtu, mtu + 1]).filter(lambda n: n <= max_bytes))
         acknowledged = AETH(syndrome=Syndrome.ACK | credits, msn=msn)
         if kind in ("CmpSwap", "FetchAdd"):
             opcode = Opcode.RC_CMPSWAP if kind == "CmpSwap" else Opcode.RC_FETCHADD
@@ -181,33 +181,33 @@ def rc_conversations(draw: st.DrawFn, max_messages: int = 5, max_octets: int = 1
             original = draw(headers_of(AtomicAckETH))
             made.frames.append(respond(Opcode.RC_ATOMIC_ACKNOWLEDGE, psn, acknowledged, original))
         elif kind == "RDMA READ":
-            request(Opcode.RC_RDMA_READ_REQUEST, RETH(va=va, rkey=rkey, length=octets))
+            request(Opcode.RC_RDMA_READ_REQUEST, RETH(va=va, rkey=rkey, length=data))
             answer = respond(Opcode.RC_RDMA_READ_RESPONSE_ONLY, psn, acknowledged)
-            answer.payload = draw(_payloads(octets))
+            answer.payload = draw(_payloads(data))
             packets = _core.segment(answer, mtu)
             made.frames += packets
             count = len(packets)
         else:
             opcode = Opcode.RC_RDMA_WRITE_ONLY if kind.startswith("RDMA WRITE") else Opcode.RC_SEND_ONLY
-            parts: list[Header] = [RETH(va=va, rkey=rkey, length=octets)] if kind.startswith("RDMA WRITE") else []
+            parts: list[Header] = [RETH(va=va, rkey=rkey, length=data)] if kind.startswith("RDMA WRITE") else []
             if kind.endswith("immediate"):
                 opcode = Opcode[opcode.name + "_WITH_IMMEDIATE"]
                 parts.append(draw(headers_of(ImmDt)))
-            count = request(opcode, *parts, payload=draw(_payloads(octets)))
+            count = request(opcode, *parts, payload=draw(_payloads(data)))
             made.frames.append(respond(Opcode.RC_ACKNOWLEDGE, psn + count - 1, acknowledged))
-        made.messages.append(f"{kind} of {8 if kind in ('CmpSwap', 'FetchAdd') else octets} octets")
+        made.messages.append(f"{kind} of {8 if kind in ('CmpSwap', 'FetchAdd') else data} bytes")
         psn = (psn + count) % _PSNS
     return made
 
 
-def _payloads(octets: int) -> st.SearchStrategy[bytes]:
-    """So many octets: few drawn ones, over and over; what a payload says matters to nobody here."""
+def _payloads(data: int) -> st.SearchStrategy[bytes]:
+    """So many bytes: few drawn ones, over and over; what a payload says matters to nobody here."""
     pattern = st.binary(min_size=1, max_size=8)
-    return pattern.map(lambda one: (one * (octets // len(one) + 1))[:octets])
+    return pattern.map(lambda one: (one * (data // len(one) + 1))[:data])
 
 
 @st.composite
-def fpdu_conversations(draw: st.DrawFn, max_messages: int = 5, max_octets: int = 4000) -> Conversation:
+def fpdu_conversations(draw: st.DrawFn, max_messages: int = 5, max_bytes: int = 4000) -> Conversation:
     """What one side of an iWARP connection sends in Full Operation Phase, an FPDU a frame (link "fpdu"), and what the
     other answers to its RDMA Reads: Sends, RDMA Writes and Read Requests in DDP segments of any size. RFC 5040, 5041,
     5044.
@@ -233,16 +233,16 @@ def fpdu_conversations(draw: st.DrawFn, max_messages: int = 5, max_octets: int =
 
     for _ in range(draw(st.integers(1, max_messages))):
         kind = draw(st.sampled_from(["Send", "RDMA Write", "RDMA Read"]))
-        octets = draw(st.integers(0, max_octets))
+        data = draw(st.integers(0, max_bytes))
         stag, to = draw(st.integers(0, (1 << 32) - 1)), draw(st.integers(0, (1 << 64) - 1))
         if kind == "Send":
-            untagged(RDMAPOpcode.SEND, DDPQueueNumber.SEND, payload=draw(_payloads(octets)))
+            untagged(RDMAPOpcode.SEND, DDPQueueNumber.SEND, payload=draw(_payloads(data)))
         elif kind == "RDMA Write":
-            tagged(RDMAPOpcode.RDMA_WRITE, draw(_payloads(octets)), stag, to)
+            tagged(RDMAPOpcode.RDMA_WRITE, draw(_payloads(data)), stag, to)
         else:
             sink, place = draw(st.integers(0, (1 << 32) - 1)), draw(st.integers(0, (1 << 64) - 1))
-            asked = RDMAPReadRequest(sink_stag=sink, sink_to=place, size=octets, src_stag=stag, src_to=to)
+            asked = RDMAPReadRequest(sink_stag=sink, sink_to=place, size=data, src_stag=stag, src_to=to)
             untagged(RDMAPOpcode.RDMA_READ_REQUEST, DDPQueueNumber.RDMA_READ_REQUEST, asked)
-            tagged(RDMAPOpcode.RDMA_READ_RESPONSE, draw(_payloads(octets)), sink, place)
-        made.messages.append(f"{kind} of {octets} octets")
+            tagged(RDMAPOpcode.RDMA_READ_RESPONSE, draw(_payloads(data)), sink, place)
+        made.messages.append(f"{kind} of {data} bytes")
     return made

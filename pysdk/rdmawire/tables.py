@@ -22,7 +22,7 @@ class ColumnInfo(NamedTuple):
 
     name: str
     type: str
-    """NumPy's word for the type; ``text`` and ``octets`` become str and bytes."""
+    """NumPy's word for the type; ``text`` and ``bytes`` become str and bytes."""
     optional: bool
     """Values can be missing."""
     meaning: str
@@ -94,7 +94,7 @@ class Table:
         Columns of which values can be missing are masked arrays (``numpy.ma``), masked where the packet does not have
         the field, whether or not some packet lacks it; the others are plain arrays. Numbers have the smallest unsigned
         type that holds their field, flags are bool, times ``datetime64[ns]`` in UTC, durations ``timedelta64[ns]``.
-        Text and octets are arrays of str and bytes objects, with None where they are missing.
+        Text and bytes are arrays of str and bytes objects, with None where they are missing.
 
         A capture that cannot be read to its end raises CaptureError; with `partial` what could be read is given
         nevertheless.
@@ -147,7 +147,7 @@ def _array(np: Any, kind: str, values: Any, mask: Any, texts: list[str] | None) 
         words = np.empty(len(texts) + 1, dtype=object)  # the last one, None, is what -1 means
         words[:-1] = texts
         array = words[np.frombuffer(values, dtype="<i4")]
-    elif kind == "octets":
+    elif kind == "bytes":
         array = np.empty(len(values), dtype=object)
         array[:] = values
         if missing is not None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Wire", "WireCapabilities", "WireCounters", "open_wire", "wire_pair"]
 
-#: What send() takes: a frame, or octets of one.
+#: What send() takes: a frame, or bytes of one.
 Sendable = Any
 
 
@@ -40,8 +40,8 @@ class WireCapabilities:
     """What a wire is able to do."""
 
     link: str  #: "ethernet", "infiniband", …
-    most_octets: int  #: of a frame, its link header included, a frame check sequence not; 0: no limit
-    least_octets: int  #: shorter frames are refused
+    most_bytes: int  #: of a frame, its link header included, a frame check sequence not; 0: no limit
+    least_bytes: int  #: shorter frames are refused
     batch: int  #: frames that are handed over best in one call
     sends: bool
     receives: bool
@@ -58,9 +58,9 @@ class WireCounters:
     """What a wire counted since it was opened."""
 
     sent: int
-    sent_octets: int
+    sent_bytes: int
     received: int
-    received_octets: int
+    received_bytes: int
     dropped: int  #: arrived, and were lost because receive() came too late
 
 
@@ -110,7 +110,7 @@ class Wire(Closes):
     # Frames.
 
     def send(self, frames: Sendable | Iterable[Sendable], *, at: int = 0, timeout: float | None = 5.0) -> int:
-        """Hands over a frame, octets, or several of them in their order, and gives how many.
+        """Hands over a frame, bytes, or several of them in their order, and gives how many.
 
         ``at``: they leave not before this time of the wire's clock. Where the wire's queue is full it waits up to
         ``timeout`` seconds, and then raises WireError, kind "full"; what went before is in the message.
@@ -291,7 +291,7 @@ def _settle(future: asyncio.Future[None]) -> None:
 
 
 def _listed(frames: Any) -> list[Any]:
-    # What has octets is one frame, even where one could iterate over it. What is nothing of all that goes on as it is:
+    # What has bytes is one frame, even where one could iterate over it. What is nothing of all that goes on as it is:
     # the module says what it wants instead.
     if isinstance(frames, str) or hasattr(frames, "__bytes__"):
         return [frames]
@@ -317,10 +317,10 @@ def open_wire(name: str) -> Wire:
     return Wire(_core._open_wire(name))
 
 
-def wire_pair(name: str = "pair", *, frames: int = 1024, most_octets: int = 65536) -> tuple[Wire, Wire]:
+def wire_pair(name: str = "pair", *, frames: int = 1024, most_bytes: int = 65536) -> tuple[Wire, Wire]:
     """Two ends in this process, in real time: what is sent at one arrives at the other.
 
-    ``frames`` wait in each direction at most; ``most_octets`` is the longest frame.
+    ``frames`` wait in each direction at most; ``most_bytes`` is the longest frame.
     """
-    a, b = _core._wire_pair(name, frames, most_octets)
+    a, b = _core._wire_pair(name, frames, most_bytes)
     return Wire(a), Wire(b)

@@ -171,7 +171,7 @@ void event_cells(Cells& to, const Event& e) {
   to.time_if("time", e.time);
   to.nanoseconds("duration_ns", e.duration);
   to.count("packets", e.packets);
-  to.count("octets", e.octets);
+  to.count("bytes", e.bytes);
   to.number("psn", u32, e.psn);
   to.count("value", e.value);
   to.count("found", e.found);
@@ -180,18 +180,18 @@ void event_cells(Cells& to, const Event& e) {
 void sent_cells(Cells& to, const std::string& prefix, const tracking::Sent& sent) {
   const auto named = [&](std::string_view name) { return prefix + std::string(name); };
   to.count(named("packets"), sent.packets);
-  to.count(named("wire_octets"), sent.wire_octets);
-  to.count(named("payload_octets"), sent.payload_octets);
+  to.count(named("wire_bytes"), sent.wire_bytes);
+  to.count(named("payload_bytes"), sent.payload_bytes);
   to.count(named("requests"), sent.requests);
   to.count(named("responses"), sent.responses);
   for (std::size_t i = 0; i < tracking::message_kinds; ++i)
     to.number(named("messages_") + std::string(to_string(static_cast<tracking::MessageKind>(i))), u32,
               sent.messages[i]);
-  to.count(named("message_octets"), sent.message_octets);
+  to.count(named("message_bytes"), sent.message_bytes);
   to.count(named("messages_completed"), sent.messages_completed);
   to.count(named("messages_refused"), sent.messages_refused);
   to.count(named("packets_again"), sent.packets_again);
-  to.count(named("octets_again"), sent.octets_again);
+  to.count(named("bytes_again"), sent.bytes_again);
   to.number(named("rounds"), u32, sent.rounds);
   to.number(named("lost_in_network"), u32, sent.lost_in_network);
   to.number(named("lost_in_capture"), u32, sent.lost_in_capture);
@@ -246,7 +246,7 @@ void connection_cells(Cells& to, const Connection& c, std::uint64_t formerly) {
 struct Seen {
   std::uint64_t frame = 0;
   std::int64_t time = 0;
-  std::uint32_t psn = 0, octets = 0;
+  std::uint32_t psn = 0, bytes = 0;
   std::uint8_t opcode = 0;
   bool bth = false;
 };
@@ -260,7 +260,7 @@ void packet_cells(Cells& to, std::uint64_t frame, const Seen& seen, const tracki
   to.word("end", v.ends, name_of(note.end));
   to.word_if("operation", v.opcodes, bth && opcode(seen.opcode).known, opcode(seen.opcode).name);
   to.number_if("psn", u32, bth, seen.psn);
-  to.number_if("octets", u32, known, seen.octets);
+  to.number_if("bytes", u32, known, seen.bytes);
   to.number("relative_psn", u32, note.relative_psn);
   to.frame_if("message", note.message);
   to.word_if("requester", v.ends, note.message != 0, name_of(note.requester));
@@ -376,7 +376,7 @@ class AnalysisRows final : public Rows {
     if (state_->thread.joinable()) state_->thread.join();
   }
 
-  tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t octets) override {
+  tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t bytes) override {
     if (process_ != ::getpid())
       return tl::unexpected(std::string("these rows are read by the process that was forked from; begin anew"));
     State& s = *state_;
@@ -384,7 +384,7 @@ class AnalysisRows final : public Rows {
     if (told_) return {};
     s.batch = &batch;
     s.until_rows = most > SIZE_MAX - batch.rows() ? SIZE_MAX : batch.rows() + most;
-    s.until_octets = octets > SIZE_MAX - batch.memory() ? SIZE_MAX : batch.memory() + octets;
+    s.until_bytes = bytes > SIZE_MAX - batch.memory() ? SIZE_MAX : batch.memory() + bytes;
     const std::size_t before = batch.rows();
     if (!s.thread.joinable()) s.thread = std::thread([&s] { s.run(); });
     s.changed.notify_all();
@@ -437,7 +437,7 @@ class AnalysisRows final : public Rows {
     }
     void end_row() override {
       const std::size_t rows = batch->rows();
-      if (rows >= until_rows || (rows % 256 == 0 && batch->memory() >= until_octets)) {
+      if (rows >= until_rows || (rows % 256 == 0 && batch->memory() >= until_bytes)) {
         batch = nullptr;
         changed.notify_all();
       }
@@ -450,7 +450,7 @@ class AnalysisRows final : public Rows {
     std::unique_lock<std::mutex> writing;  ///< the analysing thread's, while it writes a row
     std::condition_variable changed;
     Batch* batch = nullptr;  ///< where rows go; null: nobody reads
-    std::size_t until_rows = 0, until_octets = 0;
+    std::size_t until_rows = 0, until_bytes = 0;
     bool ended = false, abandoned = false;
     std::vector<std::string> troubles;
     std::thread thread;
@@ -482,7 +482,7 @@ class AnalysisTable final : public TableSource {
 class ReadyRows final : public Rows {
  public:
   explicit ReadyRows(std::shared_ptr<Batch> batch) : batch_(std::move(batch)) {}
-  tl::expected<void, std::string> read(Batch& batch, std::size_t /*most*/, std::size_t /*octets*/) override {
+  tl::expected<void, std::string> read(Batch& batch, std::size_t /*most*/, std::size_t /*bytes*/) override {
     if (batch_) batch = std::move(*batch_);
     batch_.reset();
     return {};

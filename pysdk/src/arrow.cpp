@@ -24,7 +24,7 @@ const char* format_of(ColumnType type) {
     case ColumnType::time: return "tsn:UTC";
     case ColumnType::duration: return "tDn";
     case ColumnType::text: return "u";
-    case ColumnType::octets: return "z";
+    case ColumnType::bytes: return "z";
   }
   return "n";
 }
@@ -109,11 +109,11 @@ void begin_array(Array& out, std::unique_ptr<ArrayMemory> memory, std::size_t le
   ++live;
 }
 
-/// One bit a row, the lowest bit first, set where the octet is not zero, or, inverted, where it is.
-std::vector<std::uint8_t> bits_of(const std::vector<std::uint8_t>& octets, bool inverted) {
-  std::vector<std::uint8_t> bits((octets.size() + 7) / 8);
-  for (std::size_t i = 0; i < octets.size(); ++i)
-    bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | ((octets[i] != 0) != inverted ? 1 : 0) << i % 8);
+/// One bit a row, the lowest bit first, set where the byte is not zero, or, inverted, where it is.
+std::vector<std::uint8_t> bits_of(const std::vector<std::uint8_t>& bytes, bool inverted) {
+  std::vector<std::uint8_t> bits((bytes.size() + 7) / 8);
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | ((bytes[i] != 0) != inverted ? 1 : 0) << i % 8);
   return bits;
 }
 
@@ -155,7 +155,7 @@ void export_column(Column& column, const ColumnInfo& info, Array& out) {
       }
       memory->offsets.push_back(static_cast<std::int32_t>(memory->values.size()));
     }
-  } else if (column.type() == ColumnType::octets) {
+  } else if (column.type() == ColumnType::bytes) {
     memory->offsets.reserve(rows + 1);
     memory->offsets.push_back(0);
     for (const std::int64_t end : column.ends()) memory->offsets.push_back(static_cast<std::int32_t>(end));
@@ -207,7 +207,7 @@ int stream_next(Stream* stream, Array* out) {
   return guarded(stream, [&](StreamMemory& memory) {
     if (!memory.rows) return 0;
     Batch batch(memory.infos);
-    const auto read = memory.rows->read(batch, memory.size.rows, memory.size.octets);
+    const auto read = memory.rows->read(batch, memory.size.rows, memory.size.bytes);
     if (!read) {
       memory.error = read.error();
       memory.rows.reset();

@@ -50,7 +50,7 @@ struct Stream {
 /// How large the batches of a stream become.
 struct BatchSize {
   std::size_t rows = 65'536;
-  std::size_t octets = std::size_t{64} << 20;  ///< of memory, about; at least one row
+  std::size_t bytes = std::size_t{64} << 20;  ///< of memory, about; at least one row
 };
 
 /// A struct of the columns, each a child. Columns of words are dictionary-encoded: codes of 32 bits, and all words of

@@ -10,7 +10,7 @@
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/columns_packets.hpp"
 #include "pysdk/src/errors.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {
@@ -20,11 +20,11 @@ bool is_regular(const std::string& path) {
   return path != "-" && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/// Octets of a Python object, which are let go wherever the last reader goes.
-std::shared_ptr<void> hold(const py::object& object, Bytes& octets) {
-  auto* const held = new Octets(object);
-  octets = held->bytes();
-  return {held, [](Octets* gone) {
+/// Bytes of a Python object, which are let go wherever the last reader goes.
+std::shared_ptr<void> hold(const py::object& object, Bytes& bytes) {
+  auto* const held = new ByteVector(object);
+  bytes = held->bytes();
+  return {held, [](ByteVector* gone) {
             if (Py_IsInitialized() == 0) return;
             const py::gil_scoped_acquire lock;
             delete gone;
@@ -42,12 +42,12 @@ class PacketRows final : public Rows {
         reader_(std::move(reader)),
         dissector_(options.dissector) {}
 
-  tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t octets) override {
+  tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t bytes) override {
     const std::size_t begin = batch.rows(), memory = batch.memory();
     for (std::size_t looked = 1; !over_ && batch.rows() - begin < most; ++looked) {
       if (looked % 1024 == 1) {
         if (source_->closed()) return stop(source_->closed_sentence());
-        if (batch.memory() - memory > octets) break;
+        if (batch.memory() - memory > bytes) break;
         if (looked % 65536 == 1 && keep_going && !keep_going()) over_ = true;
       }
       const captures::Next next = reader_.next(record_);
@@ -105,13 +105,13 @@ class PacketTable final : public TableSource {
 
 }  // namespace
 
-std::shared_ptr<CaptureSource> CaptureSource::open(const std::string& path, const py::object& octets) {
+std::shared_ptr<CaptureSource> CaptureSource::open(const std::string& path, const py::object& bytes) {
   std::shared_ptr<CaptureSource> source;
-  if (octets.is_none()) {
+  if (bytes.is_none()) {
     source = std::make_shared<CaptureSource>(path, nullptr, Bytes{});
   } else {
     Bytes bytes;
-    auto memory = hold(octets, bytes);
+    auto memory = hold(bytes, bytes);
     source = std::make_shared<CaptureSource>(path, std::move(memory), bytes);
   }
   // What is no capture says so at once.
@@ -128,8 +128,8 @@ std::shared_ptr<CaptureSource> CaptureSource::open(const std::string& path, cons
   return source;
 }
 
-CaptureSource::CaptureSource(std::string path, std::shared_ptr<void> memory, Bytes octets)
-    : path_(std::move(path)), memory_(std::move(memory)), octets_(octets), again_(memory_ || is_regular(path_)) {
+CaptureSource::CaptureSource(std::string path, std::shared_ptr<void> memory, Bytes bytes)
+    : path_(std::move(path)), memory_(std::move(memory)), bytes_(bytes), again_(memory_ || is_regular(path_)) {
   name_ = path_ == "-" ? "standard input" : path_;
 }
 
@@ -146,7 +146,7 @@ tl::expected<captures::Reader, std::string> CaptureSource::begin() {
     if (opened_) return tl::unexpected(name_ + " is a stream: it can be read once, and was; save it to a file first");
     opened_ = true;
   }
-  auto reader = memory_ ? captures::Reader::from_memory(octets_, name_) : captures::Reader::open(path_);
+  auto reader = memory_ ? captures::Reader::from_memory(bytes_, name_) : captures::Reader::open(path_);
   if (!reader) return tl::unexpected(captures::to_string(reader.error()));
   return std::move(*reader);
 }

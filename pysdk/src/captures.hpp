@@ -1,5 +1,5 @@
 #pragma once
-/// Captures as Python opens them: from a path, from octets in memory, or as a stream that can be read once.
+/// Captures as Python opens them: from a path, from bytes in memory, or as a stream that can be read once.
 
 #include <pybind11/pybind11.h>
 
@@ -23,9 +23,9 @@ namespace py = pybind11;
 /// Where the records of a capture come from. Readers that it gave keep it alive.
 class CaptureSource : public std::enable_shared_from_this<CaptureSource> {
  public:
-  /// Raises CaptureError when there is no capture. `octets`: the file as a whole, else None and `path` counts.
-  static std::shared_ptr<CaptureSource> open(const std::string& path, const py::object& octets);
-  CaptureSource(std::string path, std::shared_ptr<void> memory, Bytes octets);
+  /// Raises CaptureError when there is no capture. `bytes`: the file as a whole, else None and `path` counts.
+  static std::shared_ptr<CaptureSource> open(const std::string& path, const py::object& bytes);
+  CaptureSource(std::string path, std::shared_ptr<void> memory, Bytes bytes);
 
   /// A reader that stands at the beginning. A stream has one only: then the error says so.
   tl::expected<captures::Reader, std::string> begin();
@@ -42,8 +42,8 @@ class CaptureSource : public std::enable_shared_from_this<CaptureSource> {
 
  private:
   std::string path_, name_;
-  std::shared_ptr<void> memory_;  ///< holds octets_; gone with the interpreter's lock
-  Bytes octets_;
+  std::shared_ptr<void> memory_;  ///< holds bytes_; gone with the interpreter's lock
+  Bytes bytes_;
   bool again_ = true;
   std::atomic<bool> closed_{false};
   std::mutex mutex_;
@@ -51,7 +51,7 @@ class CaptureSource : public std::enable_shared_from_this<CaptureSource> {
   bool opened_ = false;                    ///< likewise: there is no second reader
 };
 
-/// How packets are read beside their octets.
+/// How packets are read beside their bytes.
 struct ReadOptions {
   std::shared_ptr<const faces::Filter> filter;  ///< null: all packets
   tracking::DissectorOptions dissector;

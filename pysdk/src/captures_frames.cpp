@@ -28,9 +28,9 @@ using captures::Record;
 /// A dissected packet that owns all it points to.
 class Packet {
  public:
-  Packet(const tracking::Packet& packet, Bytes octets, RecordOrigin origin)
-      : packet_(packet), octets_(octets.begin(), octets.end()), said_(std::move(origin)) {
-    packet_.stack.bytes = octets_;
+  Packet(const tracking::Packet& packet, Bytes bytes, RecordOrigin origin)
+      : packet_(packet), bytes_(bytes.begin(), bytes.end()), said_(std::move(origin)) {
+    packet_.stack.bytes = bytes_;
     packet_.tcp.connection = nullptr;
     for (tracking::Pdu& pdu : packet_.pdus) {
       pdus_.emplace_back(pdu.stack.bytes.begin(), pdu.stack.bytes.end());
@@ -48,7 +48,7 @@ class Packet {
   [[nodiscard]] py::object interface() const { return origin_ ? py::object(origin_[py::int_(0)]) : py::none(); }
   [[nodiscard]] py::object comments() const { return origin_ ? py::object(origin_[py::int_(1)]) : py::tuple(); }
   [[nodiscard]] py::object frame() const {
-    return make_frame(octets_, packet_.link, packet_.stack.wire_length, packet_.time_ns, packet_.number, origin_);
+    return make_frame(bytes_, packet_.link, packet_.stack.wire_length, packet_.time_ns, packet_.number, origin_);
   }
   [[nodiscard]] py::list pdus() const {
     py::list out;
@@ -84,7 +84,7 @@ class Packet {
   }
 
   tracking::Packet packet_;
-  std::vector<std::uint8_t> octets_;
+  std::vector<std::uint8_t> bytes_;
   std::vector<std::vector<std::uint8_t>> pdus_;
   RecordOrigin said_;
   py::object origin_;
@@ -321,7 +321,7 @@ void bind_captured_frames(py::module_& module) {
       .def_property_readonly("comments", &Packet::comments, "What the capture file says of it: a tuple of texts.")
       .def_property_readonly("frame", &Packet::frame, "The packet itself, as a Frame.")
       .def_property_readonly("pdus", &Packet::pdus,
-                             "iWARP: the MPA frames and FPDUs that end in this packet, as Frames of their octets, put "
+                             "iWARP: the MPA frames and FPDUs that end in this packet, as Frames of their bytes, put "
                              "together from as many segments as carried them, without markers.")
       .def_property_readonly(
           "notes",

@@ -42,7 +42,7 @@ class Origins {
   py::object interface_, without_comments_;
 };
 
-/// Text of a file, whatever its octets are.
+/// Text of a file, whatever its bytes are.
 py::object decoded_text(std::string_view text);
 
 }  // namespace rdmawire::python

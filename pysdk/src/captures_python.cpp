@@ -14,7 +14,7 @@
 #include "pysdk/src/columns_python.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/frame.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {
@@ -98,10 +98,10 @@ class CaptureWriter {
 
   void write(const py::object& frame, const std::optional<std::int64_t>& time, std::optional<std::uint32_t> interface,
              const py::object& link, std::uint32_t wire_length, const std::vector<std::string>& comments) {
-    const Octets octets(frame);
+    const ByteVector bytes(frame);
     captures::Record record;
-    record.bytes = octets.bytes();
-    record.wire_length = std::max(wire_length, static_cast<std::uint32_t>(octets.bytes().size()));
+    record.bytes = bytes.bytes();
+    record.wire_length = std::max(wire_length, static_cast<std::uint32_t>(bytes.bytes().size()));
     record.time =
         time ? *time
              : std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -212,11 +212,11 @@ void bind_captures(py::module_& module) {
   using Source = CaptureSource;
   py::class_<Source, std::shared_ptr<Source>>(module, "CaptureSource",
                                               "The C++ side of rdmawire.Capture: where packets are read from.")
-      .def(py::init(&Source::open), py::arg("path"), py::arg("octets") = py::none(),
-           "Opens the file at `path`, or the file whose octets are given.")
+      .def(py::init(&Source::open), py::arg("path"), py::arg("data") = py::none(),
+           "Opens the file at `path`, or the file whose bytes are given.")
       .def_property_readonly("name", &Source::name, "What errors call it.")
       .def_property_readonly("path", &Source::path, "Where it was opened.")
-      .def_property_readonly("in_memory", &Source::in_memory, "Whether it was opened from octets.")
+      .def_property_readonly("in_memory", &Source::in_memory, "Whether it was opened from bytes.")
       .def_property_readonly("again", &Source::again, "Whether it can be read more than once; a stream cannot.")
       .def_property_readonly("closed", &Source::closed, "Whether it was closed.")
       .def("close", &Source::close, "Closes it: whoever still reads it gets ClosedError.")

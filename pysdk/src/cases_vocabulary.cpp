@@ -11,7 +11,7 @@
 #include "pysdk/src/cases.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/frame.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/pair_bindings.hpp"
 #include "pysdk/src/values.hpp"
 
@@ -36,17 +36,17 @@ auto with(const std::shared_ptr<BenchHandle>& handle, const Work& work) {
 
 /// A frame as it stands.
 Stimulus raw(const py::object& frame, const std::string& words) {
-  const Octets octets(frame);
+  const ByteVector bytes(frame);
   Frame made;
-  made.payload.assign(octets.bytes().begin(), octets.bytes().end());
+  made.payload.assign(bytes.bytes().begin(), bytes.bytes().end());
   made.pad.emplace();
   if (!words.empty()) return {std::move(made), words};
-  const HeaderStack stack = decode(octets.bytes());
+  const HeaderStack stack = decode(bytes.bytes());
   const auto bth = stack.get<Bth>();
   const Opcode* op = bth ? &rdmawire::opcode(bth->get<"opcode">()) : nullptr;
-  return {std::move(made), op && op->known ? fmt::format("{}, PSN {} as it stands, {} octets", op->name,
-                                                         bth->get<"psn">(), octets.bytes().size())
-                                           : fmt::format("a frame of {} octets", octets.bytes().size())};
+  return {std::move(made), op && op->known ? fmt::format("{}, PSN {} as it stands, {} bytes", op->name,
+                                                         bth->get<"psn">(), bytes.bytes().size())
+                                           : fmt::format("a frame of {} bytes", bytes.bytes().size())};
 }
 
 /// What the device sent, for Python.
@@ -108,7 +108,7 @@ Operands operands(const PairObject& self, const py::kwargs& given) {
     const auto name = py::cast<std::string>(key);
     try {
       if (name == "payload")
-        made.payload = octets_of(value);
+        made.payload = bytes_of(value);
       else if (name == "offset")
         made.va = self.qp->region.addr() + py::cast<std::uint64_t>(value);
       else if (name == "va")
@@ -181,14 +181,14 @@ void bind_stimulus(py::module_& module) {
       .def(
           "damaged",
           [](const Stimulus& self, const py::function& change, const std::string& words) {
-            const py::bytearray octets(reinterpret_cast<const char*>(self.bytes().data()), self.bytes().size());
-            const py::object given = change(octets);
-            const std::string made = octets_of(given.is_none() ? py::object(octets) : given);
+            const py::bytearray bytes(reinterpret_cast<const char*>(self.bytes().data()), self.bytes().size());
+            const py::object given = change(bytes);
+            const std::string made = bytes_of(given.is_none() ? py::object(bytes) : given);
             return self.damaged([made](std::vector<std::uint8_t>& bytes) { bytes.assign(made.begin(), made.end()); },
                                 words);
           },
           py::arg("change"), py::arg("words"),
-          "Changed after it is encoded: `change` gets the octets as a bytearray; CRCs stay as they were.")
+          "Changed after it is encoded: `change` gets the bytes as a bytearray; CRCs stay as they were.")
       .def_property_readonly(
           "frame", [](const Stimulus& self) { return make_frame(self.bytes(), link_of_first(self.frame())); },
           "As it is sent.")
@@ -229,7 +229,7 @@ void bind_expectation(py::module_& module) {
           "Of its AETH; None where it has none.")
       .def_property_readonly(
           "payload", [](const SeenObject& self) { return to_bytes(self.seen->payload); },
-          "Octets behind the headers, without pad.")
+          "Bytes behind the headers, without pad.")
       .def_property_readonly(
           "text", [](const SeenObject& self) { return self.seen->text(); },
           "As a report calls it: \"NAK PSN sequence error, PSN +0, MSN 3\".")
@@ -241,7 +241,7 @@ void bind_expectation(py::module_& module) {
            "And its AETH has this MSN, counted from the connection's begin.")
       .def(
           "carrying",
-          [](const Expectation& self, const py::object& payload) { return self.carrying(octets_of(payload)); },
+          [](const Expectation& self, const py::object& payload) { return self.carrying(bytes_of(payload)); },
           py::arg("payload"), "And this is its payload.")
       .def(
           "where",
@@ -305,7 +305,7 @@ void bind_expectation(py::module_& module) {
       "a_read",
       [](std::int32_t at, std::uint32_t length, std::uint64_t va) { return conformance::a_read(psn(at), length, va); },
       py::arg("psn"), py::arg("length"), py::arg("va") = conformance::tester_memory,
-      "An RDMA READ Request of the device for so many octets of the tester's memory.");
+      "An RDMA READ Request of the device for so many bytes of the tester's memory.");
   module.def(
       "a_fetch_add", [](std::int32_t at) { return conformance::a_fetch_add(psn(at)); }, py::arg("psn"),
       "A Fetch & Add of the device.");
@@ -314,8 +314,8 @@ void bind_expectation(py::module_& module) {
       "silence", [](double seconds) { return conformance::silence(nanoseconds_of(seconds)); }, py::arg("seconds") = 0.0,
       "Nothing for so long; 0: as long as the device is usually given.");
   module.def(
-      "octets", [](std::size_t count, std::uint8_t seed) { return py::bytes(conformance::octets(count, seed)); },
-      py::arg("count"), py::arg("seed") = 1, "Octets of payload that can be told apart, counting up from `seed`.");
+      "pattern_bytes", [](std::size_t count, std::uint8_t seed) { return py::bytes(conformance::pattern_bytes(count, seed)); },
+      py::arg("count"), py::arg("seed") = 1, "Bytes of payload that can be told apart, counting up from `seed`.");
 }
 
 void bind_pair(py::module_& module) {
@@ -328,9 +328,9 @@ void bind_pair(py::module_& module) {
         name,
         [operation, at_position = position_from(position)](const Pair& self, std::int32_t at,
                                                            const py::object& payload) {
-          const std::string octets = payload.is_none() ? conformance::octets(8) : octets_of(payload);
+          const std::string bytes = payload.is_none() ? conformance::pattern_bytes(8) : bytes_of(payload);
           return self.with([&](Connected& qp, Bench&) {
-            return qp.request(operation, at_position, psn(at), Operands{.payload = octets});
+            return qp.request(operation, at_position, psn(at), Operands{.payload = bytes});
           });
         },
         py::arg("psn"), py::arg("payload") = py::none(), doc);
@@ -338,7 +338,7 @@ void bind_pair(py::module_& module) {
   stimulus("send_first", "first", Operation::send, "A SEND First of the tester.");
   stimulus("send_middle", "middle", Operation::send, "A SEND Middle of the tester.");
   stimulus("send_last", "last", Operation::send, "A SEND Last of the tester.");
-  stimulus("send_only", "only", Operation::send, "A SEND Only of the tester; 8 octets where no payload is given.");
+  stimulus("send_only", "only", Operation::send, "A SEND Only of the tester; 8 bytes where no payload is given.");
   stimulus("write_middle", "middle", Operation::rdma_write, "An RDMA WRITE Middle of the tester.");
   stimulus("write_last", "last", Operation::rdma_write, "An RDMA WRITE Last of the tester.");
 
@@ -378,8 +378,8 @@ void bind_pair(py::module_& module) {
   c.def(
       "datagram",
       [](const Pair& self, std::int32_t at, std::uint32_t qkey, const py::object& payload) {
-        const std::string octets = payload.is_none() ? conformance::octets(8) : octets_of(payload);
-        return self.with([&](Connected& qp, Bench&) { return qp.datagram(psn(at), qkey, octets); });
+        const std::string bytes = payload.is_none() ? conformance::pattern_bytes(8) : bytes_of(payload);
+        return self.with([&](Connected& qp, Bench&) { return qp.datagram(psn(at), qkey, bytes); });
       },
       py::arg("psn"), py::arg("qkey"), py::arg("payload") = py::none(), "A datagram to the device's queue pair.");
   c.def(
@@ -406,9 +406,9 @@ void bind_pair(py::module_& module) {
   c.def(
       "read_response",
       [](const Pair& self, const std::string& position, std::int32_t at, std::uint32_t msn, const py::object& payload) {
-        const std::string octets = octets_of(payload);
+        const std::string bytes = bytes_of(payload);
         const Position where = position_from(position);
-        return self.with([&](Connected& qp, Bench&) { return qp.read_response(where, psn(at), msn, octets); });
+        return self.with([&](Connected& qp, Bench&) { return qp.read_response(where, psn(at), msn, bytes); });
       },
       py::arg("position"), py::arg("psn"), py::arg("msn"), py::arg("payload"), "The tester's RDMA READ Response.");
   c.def(
@@ -471,7 +471,7 @@ void bind_pair(py::module_& module) {
   number(
       "device_first_psn", [](Connected& qp) { return qp.theirs.value(); }, "The device's first PSN, absolute.");
   number(
-      "mtu", [](Connected& qp) { return qp.mtu; }, "Octets of payload that a packet carries at most.");
+      "mtu", [](Connected& qp) { return qp.mtu; }, "Bytes of payload that a packet carries at most.");
   c.def(
       "frame",
       [](const Pair& self, std::uint8_t opcode, std::int32_t at) {

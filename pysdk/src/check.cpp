@@ -34,9 +34,9 @@ py::tuple check(const std::vector<std::string>& files, const std::vector<std::st
   check.monitors.connection = connection;
   check.monitors.trust.everywhere = complete;
   for (const std::string& address : at) {
-    const auto octets = faces::parse_ipv6(address);  // IPv4 is mapped
-    if (!octets) raise(ErrorClass::usage, fmt::format("at: {} is no IPv4 or IPv6 address", address));
-    check.monitors.trust.at.push_back(tracking::PortAddress::of_gid(octets->data()));
+    const auto bytes = faces::parse_ipv6(address);  // IPv4 is mapped
+    if (!bytes) raise(ErrorClass::usage, fmt::format("at: {} is no IPv4 or IPv6 address", address));
+    check.monitors.trust.at.push_back(tracking::PortAddress::of_gid(bytes->data()));
   }
   if (const std::string pattern = check.monitors.rules.choose(rules); !pattern.empty()) {
     const auto near = conformance::nearest_rules(pattern);

@@ -19,7 +19,7 @@ unsigned width_of(ColumnType type) {
     case ColumnType::time:
     case ColumnType::duration: return 8;
     case ColumnType::text:
-    case ColumnType::octets: break;
+    case ColumnType::bytes: break;
   }
   return 0;
 }
@@ -43,7 +43,7 @@ std::int32_t Words::code(std::string_view word) const {
 void Column::add_missing() {
   if (type_ == ColumnType::text)
     codes_.push_back(-1);
-  else if (type_ == ColumnType::octets)
+  else if (type_ == ColumnType::bytes)
     ends_.push_back(static_cast<std::int64_t>(values_.size()));
   else
     values_.resize(values_.size() + width_);

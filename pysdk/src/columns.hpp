@@ -27,7 +27,7 @@ enum class ColumnType : std::uint8_t {
   time,      ///< nanoseconds since 1970, signed
   duration,  ///< nanoseconds, signed
   text,      ///< UTF-8
-  octets,
+  bytes,
 };
 
 /// Finds std::string by std::string_view.
@@ -66,7 +66,7 @@ struct ColumnInfo {
   std::shared_ptr<const Words> words{};
 };
 
-/// Octets that one value of a column of fixed width takes; 0 for text and octets.
+/// Bytes that one value of a column of fixed width takes; 0 for text and bytes.
 unsigned width_of(ColumnType type);
 
 /// One column, row after row.
@@ -91,7 +91,7 @@ class Column {
     std::memcpy(values_.data() + at, &value, width_);  // little endian, as is every machine that this runs on
     present();
   }
-  void add_octets(Bytes value) {
+  void add_bytes(Bytes value) {
     values_.insert(values_.end(), value.begin(), value.end());
     ends_.push_back(static_cast<std::int64_t>(values_.size()));
     present();
@@ -111,19 +111,19 @@ class Column {
     add_code(recent.code);
   }
 
-  /// Fixed width: the values; missing ones are zero. Octets: all of them, one behind the other.
+  /// Fixed width: the values; missing ones are zero. Bytes: all of them, one behind the other.
   [[nodiscard]] std::vector<std::uint8_t>& values() { return values_; }
   [[nodiscard]] const std::vector<std::uint8_t>& values() const { return values_; }
-  /// Octets: where each row's end.
+  /// Bytes: where each row's end.
   [[nodiscard]] const std::vector<std::int64_t>& ends() const { return ends_; }
   /// Text: which of texts() each row has; of a missing one -1.
   [[nodiscard]] std::vector<std::int32_t>& codes() { return codes_; }
   [[nodiscard]] const std::vector<std::int32_t>& codes() const { return codes_; }
   [[nodiscard]] const std::vector<std::string>& texts() const { return words_ ? words_->texts() : texts_; }
-  /// One octet a row, 1 where the value is missing; empty unless the column is optional.
+  /// One byte a row, 1 where the value is missing; empty unless the column is optional.
   [[nodiscard]] std::vector<std::uint8_t>& mask() { return mask_; }
   [[nodiscard]] const std::vector<std::uint8_t>& mask() const { return mask_; }
-  /// Octets of memory that the rows take, about.
+  /// Bytes of memory that the rows take, about.
   [[nodiscard]] std::size_t memory() const;
   /// Ready for the next rows.
   void clear();
@@ -194,9 +194,9 @@ class Rows {
   Rows& operator=(const Rows&) = delete;
   virtual ~Rows() = default;
 
-  /// Adds rows to `batch`, at most `most`, fewer where they take more than `octets` of memory. None: there are no more.
+  /// Adds rows to `batch`, at most `most`, fewer where they take more than `bytes` of memory. None: there are no more.
   /// An error comes alone, after all rows before it; then there are no more.
-  virtual tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t octets) = 0;
+  virtual tl::expected<void, std::string> read(Batch& batch, std::size_t most, std::size_t bytes) = 0;
 
   /// Asked now and then by read(), from its thread, when it is set; false ends the reading as if the rows ended there.
   std::function<bool()> keep_going;

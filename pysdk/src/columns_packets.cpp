@@ -48,9 +48,9 @@ bool is_always_there(const faces::Derived& derived) {
 /// The first place where `field` is there, or without a field the header; nullptr: none.
 const std::uint8_t* find(const tracking::Packet& packet, const HeaderInfo* header, const Field* field) {
   const std::uint8_t* found = nullptr;
-  faces::each_occurrence(packet, header, [&](const std::uint8_t* octets) {
-    if (field && !field->present_in(octets)) return false;
-    found = octets;
+  faces::each_occurrence(packet, header, [&](const std::uint8_t* bytes) {
+    if (field && !field->present_in(bytes)) return false;
+    found = bytes;
     return true;
   });
   return found;
@@ -101,9 +101,9 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
         info.type = ColumnType::time;
         break;
       case FilterType::flag: info.type = ColumnType::boolean; break;
-      case FilterType::octets:
+      case FilterType::bytes:
         made.form = Form::derived;
-        info.type = ColumnType::octets;
+        info.type = ColumnType::bytes;
         break;
       case FilterType::text:
         made.form = Form::derived;
@@ -152,9 +152,9 @@ tl::expected<PacketColumns::Plan, std::string> PacketColumns::plan(const std::st
     case FilterType::flag: info.type = ColumnType::boolean; break;
     case FilterType::number: info.type = type_of_bits(bits); break;
     case FilterType::duration: info.type = ColumnType::duration; break;
-    case FilterType::octets:
-      made.form = Form::octets;
-      info.type = ColumnType::octets;
+    case FilterType::bytes:
+      made.form = Form::bytes;
+      info.type = ColumnType::bytes;
       break;
     default: made.form = Form::text; info.type = ColumnType::text;
   }
@@ -202,7 +202,7 @@ void PacketColumns::add_field(Column& column, const Plan& plan, const tracking::
 
 void PacketColumns::put(Column& column, const Plan& plan, const Field& field, const std::uint8_t* header) {
   switch (plan.form) {
-    case Form::octets: return column.add_octets(field.bytes(header));
+    case Form::bytes: return column.add_bytes(field.bytes(header));
     case Form::name: {
       const std::uint64_t value = field.value(header);
       const Name* const name = field.names->find(value);
@@ -238,7 +238,7 @@ void PacketColumns::add_derived(Column& column, const Plan& plan, const tracking
     const Plan& plan;
   } state{column, plan};
   const bool there = plan.derived->visit(
-      packet, {[](void* to, std::uint64_t number, Bytes octets) {
+      packet, {[](void* to, std::uint64_t number, Bytes bytes) {
                  State& s = *static_cast<State*>(to);
                  switch (s.plan.form) {
                    case Form::there: s.column.add(1); break;
@@ -251,9 +251,9 @@ void PacketColumns::add_derived(Column& column, const Plan& plan, const tracking
                      break;
                    case Form::derived:
                      if (s.column.type() == ColumnType::text)
-                       s.column.add_text({reinterpret_cast<const char*>(octets.data()), octets.size()});
+                       s.column.add_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
                      else
-                       s.column.add_octets(octets);
+                       s.column.add_bytes(bytes);
                      break;
                    default: s.column.add(number);
                  }

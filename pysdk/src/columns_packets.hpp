@@ -39,8 +39,8 @@ class PacketColumns {
     there,    ///< whether there is one at all
     name,     ///< the word of the enumeration
     text,     ///< as people read it
-    octets,   ///< of a header's field
-    derived,  ///< octets or text of something derived
+    bytes,   ///< of a header's field
+    derived,  ///< bytes or text of something derived
   };
   struct Source {
     const HeaderInfo* header = nullptr;

@@ -16,20 +16,20 @@ namespace {
 /// Memory that Python's buffer protocol shows; NumPy takes it without a copy.
 class Memory {
  public:
-  explicit Memory(std::vector<std::uint8_t> octets) : octets_(std::move(octets)) {}
+  explicit Memory(std::vector<std::uint8_t> bytes) : bytes_(std::move(bytes)) {}
   /// The same, of other elements.
-  explicit Memory(const std::vector<std::int32_t>& numbers) : octets_(numbers.size() * sizeof numbers[0]) {
-    if (!numbers.empty()) std::memcpy(octets_.data(), numbers.data(), octets_.size());
+  explicit Memory(const std::vector<std::int32_t>& numbers) : bytes_(numbers.size() * sizeof numbers[0]) {
+    if (!numbers.empty()) std::memcpy(bytes_.data(), numbers.data(), bytes_.size());
   }
   py::buffer_info info() {
-    return {octets_.data(), 1, "B", 1, {static_cast<py::ssize_t>(octets_.size())}, {py::ssize_t{1}}};
+    return {bytes_.data(), 1, "B", 1, {static_cast<py::ssize_t>(bytes_.size())}, {py::ssize_t{1}}};
   }
 
  private:
-  std::vector<std::uint8_t> octets_;
+  std::vector<std::uint8_t> bytes_;
 };
 
-/// NumPy's word for the type; "text" and "octets" become objects.
+/// NumPy's word for the type; "text" and "bytes" become objects.
 const char* word_of(ColumnType type) {
   switch (type) {
     case ColumnType::boolean: return "?";
@@ -41,7 +41,7 @@ const char* word_of(ColumnType type) {
     case ColumnType::time: return "datetime64[ns]";
     case ColumnType::duration: return "timedelta64[ns]";
     case ColumnType::text: return "text";
-    case ColumnType::octets: return "octets";
+    case ColumnType::bytes: return "bytes";
   }
   return "";
 }
@@ -52,7 +52,7 @@ py::object text_of(const std::string& text) {
   return py::reinterpret_steal<py::object>(made);
 }
 
-py::bytes octets_of(const Column& column, std::size_t row) {
+py::bytes bytes_of(const Column& column, std::size_t row) {
   const std::int64_t from = row == 0 ? 0 : column.ends()[row - 1], to = column.ends()[row];
   return {reinterpret_cast<const char*>(column.values().data()) + from, static_cast<std::size_t>(to - from)};
 }
@@ -61,7 +61,7 @@ py::bytes octets_of(const Column& column, std::size_t row) {
 py::object value_of(const Column& column, std::size_t row, const std::vector<py::object>& texts) {
   if (!column.mask().empty() && column.mask()[row] != 0) return py::none();
   if (column.type() == ColumnType::text) return texts[static_cast<std::size_t>(column.codes()[row])];
-  if (column.type() == ColumnType::octets) return octets_of(column, row);
+  if (column.type() == ColumnType::bytes) return bytes_of(column, row);
   const unsigned width = width_of(column.type());
   std::uint64_t value = 0;
   std::memcpy(&value, column.values().data() + row * width, width);
@@ -105,7 +105,7 @@ Batch read_all(const Table& table, std::string& trouble) {
   return batch;
 }
 
-/// (columns by name: type, memory or list of octets, mask or None, texts or None; what ended the reading or None)
+/// (columns by name: type, memory or list of bytes, mask or None, texts or None; what ended the reading or None)
 py::tuple read_columns(const Table& table) {
   std::string trouble;
   Batch batch = read_all(table, trouble);
@@ -118,9 +118,9 @@ py::tuple read_columns(const Table& table) {
     if (column.type() == ColumnType::text) {
       texts = py::cast(texts_of(column));
       values = py::cast(Memory(column.codes()));
-    } else if (column.type() == ColumnType::octets) {
+    } else if (column.type() == ColumnType::bytes) {
       py::list list(column.rows());
-      for (std::size_t row = 0; row < column.rows(); ++row) list[row] = octets_of(column, row);
+      for (std::size_t row = 0; row < column.rows(); ++row) list[row] = bytes_of(column, row);
       values = std::move(list);
     } else {
       values = py::cast(Memory(std::move(column.values())));
@@ -235,7 +235,7 @@ bool signals_are_quiet() {
 }
 
 void bind_columns(py::module_& module) {
-  py::class_<Memory>(module, "Memory", py::buffer_protocol(), "Octets of C++ that Python can see without a copy.")
+  py::class_<Memory>(module, "Memory", py::buffer_protocol(), "Bytes of C++ that Python can see without a copy.")
       .def_buffer(&Memory::info);
   py::class_<RowIterator>(module, "RowIterator", "Gives the rows of a table, one dict each.")
       .def("__iter__", [](RowIterator& self) -> RowIterator& { return self; })
@@ -252,7 +252,7 @@ void bind_columns(py::module_& module) {
                                  info.words ? py::object(py::tuple(py::cast(info.words->texts()))) : py::none()));
             return out;
           },
-          "Of each column its name, its type in NumPy's words (text and octets aside), whether values can be missing, "
+          "Of each column its name, its type in NumPy's words (text and bytes aside), whether values can be missing, "
           "what it means, and of text that is a word of an enumeration all of its words, or None.")
       .def_readonly("name", &Table::name, "What the table holds, and of what.")
       .def("read", &read_columns,

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "conformance/cases/memory_windows.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/values.hpp"
 
 namespace rdmawire::python {
@@ -382,11 +382,11 @@ void bind_device_parts(py::module_& module) {
           py::arg("offset"), py::arg("length"))
       .def(
           "write",
-          [](const Region& self, std::uint64_t offset, const py::object& octets) {
-            const Octets given(octets);
+          [](const Region& self, std::uint64_t offset, const py::object& bytes) {
+            const ByteVector given(bytes);
             self.ask([&](auto& r) { return r.write(offset, given.bytes()); });
           },
-          py::arg("offset"), py::arg("octets"))
+          py::arg("offset"), py::arg("data"))
       .def(
           "fill",
           [](const Region& self, const std::string& pattern, std::uint64_t value) {
@@ -426,12 +426,12 @@ void bind_device_parts(py::module_& module) {
       .def_property_readonly("closed", &Domain::closed)
       .def(
           "region",
-          [](const std::shared_ptr<Domain>& self, std::uint64_t octets, const std::vector<std::string>& access) {
+          [](const std::shared_ptr<Domain>& self, std::uint64_t bytes, const std::vector<std::string>& access) {
             peer::Region* made = self->with(
-                [&](Domain::Made& in) { return &in.regions.emplace_back(in.bench().region(octets, access)); });
+                [&](Domain::Made& in) { return &in.regions.emplace_back(in.bench().region(bytes, access)); });
             return Region{self, nullptr, [made]() -> peer::Region& { return *made; }};
           },
-          py::arg("octets"), py::arg("access"))
+          py::arg("size"), py::arg("access"))
       .def("close", [](Domain& self) {
         if (self.device->of_other_process()) return;
         const py::gil_scoped_release released;
@@ -470,16 +470,16 @@ void bind_queue_pair_parts(py::module_& module) {
           "inbox", [](const QueuePairPointer& self) { return region_of(self, &conformance::DeviceQueuePair::inbox); })
       .def(
           "new_region",
-          [](const QueuePairPointer& self, std::uint64_t octets, const std::vector<std::string>& access) {
+          [](const QueuePairPointer& self, std::uint64_t bytes, const std::vector<std::string>& access) {
             peer::Region* made = self->with_pair([&](Pair& pair, Domain::Made& in) {
-              return &pair.regions.emplace_back(in.bench().region(octets, access));
+              return &pair.regions.emplace_back(in.bench().region(bytes, access));
             });
             return Region{self->domain, self, [made, pair = self->pair]() -> peer::Region& {
                             if (pair->closed) throw Domain::Closed{was_closed};
                             return *made;
                           }};
           },
-          py::arg("octets"), py::arg("access"))
+          py::arg("size"), py::arg("access"))
       .def(
           "bind_window",
           [](const QueuePairPointer& self, std::uint64_t offset, std::uint64_t length,

@@ -11,7 +11,7 @@
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/columns_python.hpp"
 #include "pysdk/src/errors.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {
@@ -29,7 +29,7 @@ SurveyTuple survey(const std::string& file) {
   }();
   if (!result) raise(ErrorClass::capture, result.error());
   const analysis::Input::File& facts = result->facts;
-  return {facts.name,    facts.packets,  facts.octets,       facts.lost_by_capture,
+  return {facts.name,    facts.packets,  facts.bytes,       facts.lost_by_capture,
           facts.trouble, result->begins, result->first_time, result->last_time};
 }
 
@@ -76,10 +76,10 @@ class Sifter {
   Sifter(std::shared_ptr<Asked> asked, unsigned share, unsigned shares)
       : asked_(std::move(asked)), sifter_(asked_->request.run, share, shares) {}
   void add(const py::object& parcel) {
-    const Octets octets(parcel);
+    const ByteVector bytes(parcel);
     const auto added = [&] {
       const py::gil_scoped_release released;
-      return sifter_.add(octets.bytes());
+      return sifter_.add(bytes.bytes());
     }();
     if (!added) raise(ErrorClass::parse, added.error());
   }
@@ -113,7 +113,7 @@ class Tracker {
   void hear(const py::list& sifted) {
     std::vector<Bytes> views;
     for (const py::handle parcel : sifted) {
-      heard_.push_back(std::make_unique<Octets>(py::reinterpret_borrow<py::object>(parcel)));
+      heard_.push_back(std::make_unique<ByteVector>(py::reinterpret_borrow<py::object>(parcel)));
       views.push_back(heard_.back()->bytes());
     }
     open().hear(views);
@@ -124,10 +124,10 @@ class Tracker {
   }
   void add(const py::object& parcel) {
     analysis::ShareTracker& tracker = open();
-    const Octets octets(parcel);
+    const ByteVector bytes(parcel);
     const auto added = [&] {
       const py::gil_scoped_release released;
-      return tracker.add(octets.bytes());
+      return tracker.add(bytes.bytes());
     }();
     if (!added) raise(ErrorClass::parse, added.error());
   }
@@ -160,7 +160,7 @@ class Tracker {
     return *tracker_;
   }
   std::shared_ptr<Asked> asked_;
-  std::vector<std::unique_ptr<Octets>> heard_;
+  std::vector<std::unique_ptr<ByteVector>> heard_;
   std::optional<analysis::ShareTracker> own_;
   std::unique_ptr<ShareRows> rows_;
   analysis::ShareTracker* tracker_ = nullptr;
@@ -179,8 +179,8 @@ std::string merge(const std::vector<std::pair<py::bytes, std::uint64_t>>& shares
   if (asked.request.filter) input.filter = asked.request.filter->text();
   std::uint64_t frames = 0;
   analysis::Overlaps overlaps;
-  for (const auto& [name, packets, octets, lost, trouble, begins, first, last] : surveys) {
-    input.files.push_back({name, packets, octets, packets ? frames + 1 : 0, lost, trouble});
+  for (const auto& [name, packets, bytes, lost, trouble, begins, first, last] : surveys) {
+    input.files.push_back({name, packets, bytes, packets ? frames + 1 : 0, lost, trouble});
     frames += packets;
     if (packets) {
       overlaps.packet(first);
@@ -191,8 +191,8 @@ std::string merge(const std::vector<std::pair<py::bytes, std::uint64_t>>& shares
   std::optional<analysis::Analysis> whole;
   for (const auto& [saved, evicted] : shares) {
     input.evicted_packets += evicted;
-    const Octets octets(saved);
-    auto part = analysis::load(octets.bytes());
+    const ByteVector bytes(saved);
+    auto part = analysis::load(bytes.bytes());
     if (!part) raise(ErrorClass::parse, part.error());
     if (whole)
       whole->merge(*part);
@@ -211,7 +211,7 @@ void bind_distributed(py::module_& module) {
   using namespace pybind11::literals;
   py::module_ part = module.def_submodule("distributed", "What rdmawire.distributed sends through a cluster.");
   part.def("survey", &survey, "file"_a,
-           "Reads a capture once. Gives (name, packets, octets, packets lost by the capture or None, why reading "
+           "Reads a capture once. Gives (name, packets, bytes, packets lost by the capture or None, why reading "
            "stopped, time of the first packet, least time, greatest time); times are nanoseconds since 1970.");
   part.def(
       "check_boundaries",
@@ -241,7 +241,7 @@ void bind_distributed(py::module_& module) {
       .def("narrow_to", &Tracker::narrow_to, "ends"_a, "Counts only packets between the ends of a connection.")
       .def("add", &Tracker::add, "parcel"_a, "Takes the next parcel, in the capture's order.")
       .def("finish", &Tracker::finish, "last"_a,
-           "Gives the share's analysis as octets, and how many packets found no room.")
+           "Gives the share's analysis as bytes, and how many packets found no room.")
       .def_property_readonly("wanted", &Tracker::wanted,
                              "The ends of the connection that was asked for, when it is this share's and finished.")
       .def("table", &Tracker::table, "name"_a, "The rows of the share, when it is finished; they are read once.");

@@ -53,16 +53,16 @@ bool is_part_of(const Field& part, const Field& whole) {
 
 // Every value whose enumerated parts have names, and whose other bits are zero.
 std::vector<Member> composed(const HeaderInfo& header, const Field& whole) {
-  std::vector<std::uint8_t> octets(header.size);
+  std::vector<std::uint8_t> bytes(header.size);
   std::vector<Member> members;
   for (std::uint64_t value = 0; value <= low_mask(whole.width); ++value) {
-    whole.store(octets.data(), value);
+    whole.store(bytes.data(), value);
     Member member{"", value, ""};
     bool named = true;
     std::uint64_t unexplained = value;
     for (const Field& part : header.fields) {
-      if (!is_part_of(part, whole) || part.is_decoded() || !part.present_in(octets.data())) continue;
-      const std::uint64_t number = part.load(octets.data());
+      if (!is_part_of(part, whole) || part.is_decoded() || !part.present_in(bytes.data())) continue;
+      const std::uint64_t number = part.load(bytes.data());
       const unsigned right = (whole.bit + whole.width) - (part.bit + part.width);
       unexplained &= ~(low_mask(part.width) << right);
       if (!part.names) {

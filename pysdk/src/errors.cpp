@@ -32,7 +32,7 @@ void bind_errors(py::module_& module) {
       make(module, "UsageError", "What was asked for cannot be: a name, a value, an order of calls.",
            {base, PyExc_ValueError});
   at(ErrorClass::parse) = make(module, "ParseError",
-                               "Octets that contradict themselves or end too early. Attributes: kind ('truncated', "
+                               "Bytes that contradict themselves or end too early. Attributes: kind ('truncated', "
                                "'malformed', 'unknown', 'limit'), layer, offset, needed, had, what.",
                                {base, PyExc_ValueError});
   at(ErrorClass::capture) =

@@ -15,7 +15,7 @@ namespace py = pybind11;
 enum class ErrorClass : unsigned char {
   base,     ///< Error: anything else
   usage,    ///< UsageError, also a ValueError: what was asked for cannot be
-  parse,    ///< ParseError, also a ValueError: octets that contradict themselves; has layer, offset, needed, had
+  parse,    ///< ParseError, also a ValueError: bytes that contradict themselves; has layer, offset, needed, had
   capture,  ///< CaptureError: a capture file that cannot be read or written
   wire,     ///< WireError, has kind and errno
   device,   ///< DeviceError: what a device or its agent refused or did not do

@@ -9,7 +9,7 @@
 #include "dissectors/faces/value.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/guard.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {
@@ -23,12 +23,12 @@ std::string type_of(PyObject* object) { return Py_TYPE(object)->tp_name; }
 std::string_view wanted(Form form) {
   switch (form) {
     case Form::number: return "an int";
-    case Form::mac: return "a MAC address: '52:54:00:00:00:02', 6 octets, an int";
-    case Form::ipv4: return "an IPv4 address: '10.0.0.2', 4 octets, an int, an IPv4Address";
-    case Form::ipv6: return "an IPv6 address or a GID: 'fe80::2', 16 octets, an int, an IPv6Address";
-    case Form::guid: return "a GUID: '0002:c903:000e:0b72', 8 octets, an int";
-    case Form::text: return "a str, or octets";
-    case Form::octets: return "octets";
+    case Form::mac: return "a MAC address: '52:54:00:00:00:02', 6 bytes, an int";
+    case Form::ipv4: return "an IPv4 address: '10.0.0.2', 4 bytes, an int, an IPv4Address";
+    case Form::ipv6: return "an IPv6 address or a GID: 'fe80::2', 16 bytes, an int, an IPv6Address";
+    case Form::guid: return "a GUID: '0002:c903:000e:0b72', 8 bytes, an int";
+    case Form::text: return "a str, or bytes";
+    case Form::bytes: return "bytes";
   }
   return {};
 }
@@ -64,39 +64,39 @@ void set_number(HeaderValue& value, const Field& f, PyObject* from) {
     value.set(f, number);
     return;
   }
-  // Wider than 64 bits: by its octets.
-  const py::object octets = py::reinterpret_steal<py::object>(
+  // Wider than 64 bits: by its bytes.
+  const py::object bytes = py::reinterpret_steal<py::object>(
       PyObject_CallMethod(from, "to_bytes", "is", static_cast<int>(f.width / 8U), "big"));
-  if (!octets) {
+  if (!bytes) {
     PyErr_Clear();
     does_not_fit(value, f, from);
   }
-  value.set(f, Octets(octets).bytes());
+  value.set(f, ByteVector(bytes).bytes());
 }
 
-void set_octets(HeaderValue& value, const Field& f, Bytes octets) {
+void set_bytes(HeaderValue& value, const Field& f, Bytes bytes) {
   const bool exact = form_of(f) != Form::text;  // text is padded with zeros
-  if (octets.size() > f.width / 8U || (exact && octets.size() != f.width / 8U))
+  if (bytes.size() > f.width / 8U || (exact && bytes.size() != f.width / 8U))
     raise(ErrorClass::usage,
-          fmt::format("{} has {} octets: {} do not fit", name_of(value, f), f.width / 8, octets.size()));
-  value.set(f, octets);
+          fmt::format("{} has {} bytes: {} do not fit", name_of(value, f), f.width / 8, bytes.size()));
+  value.set(f, bytes);
 }
 
 // "52:54:00:00:00:02", "0002:c903:000e:0b72": groups of hexadecimal digits between colons or hyphens.
-bool parse_groups(std::string_view text, std::size_t octets, std::vector<std::uint8_t>& out) {
+bool parse_groups(std::string_view text, std::size_t bytes, std::vector<std::uint8_t>& out) {
   const std::size_t first = std::min(text.find_first_of(":-"), text.size());
   if (first != 2 && first != 4) return false;
   while (true) {
     const std::string_view group = text.substr(0, first);
     if (group.size() != first) return false;
     for (std::size_t i = 0; i < first; i += 2) {
-      std::uint8_t octet = 0;
-      const auto [end, error] = std::from_chars(group.data() + i, group.data() + i + 2, octet, 16);
+      std::uint8_t byte = 0;
+      const auto [end, error] = std::from_chars(group.data() + i, group.data() + i + 2, byte, 16);
       if (error != std::errc() || end != group.data() + i + 2) return false;
-      out.push_back(octet);
+      out.push_back(byte);
     }
     text.remove_prefix(first);
-    if (text.empty()) return out.size() == octets;
+    if (text.empty()) return out.size() == bytes;
     if (text[0] != ':' && text[0] != '-') return false;
     text.remove_prefix(1);
   }
@@ -107,23 +107,23 @@ void set_text(HeaderValue& value, const Field& f, PyObject* from) {
   if (form == Form::text) {
     const py::object encoded =
         py::reinterpret_steal<py::object>(checked(PyUnicode_AsEncodedString(from, "utf-8", "surrogateescape")));
-    return set_octets(value, f, Octets(encoded).bytes());
+    return set_bytes(value, f, ByteVector(encoded).bytes());
   }
   Py_ssize_t size = 0;
   const char* data = PyUnicode_AsUTF8AndSize(from, &size);
   if (!data) throw py::error_already_set();
   const std::string text(data, static_cast<std::size_t>(size));
-  std::vector<std::uint8_t> octets;
+  std::vector<std::uint8_t> bytes;
   bool right = false;
   if (form == Form::ipv4 || form == Form::ipv6) {
-    octets.resize(form == Form::ipv4 ? 4 : 16);
-    right = inet_pton(form == Form::ipv4 ? AF_INET : AF_INET6, text.c_str(), octets.data()) == 1 &&
+    bytes.resize(form == Form::ipv4 ? 4 : 16);
+    right = inet_pton(form == Form::ipv4 ? AF_INET : AF_INET6, text.c_str(), bytes.data()) == 1 &&
             text.size() == std::strlen(text.c_str());
   } else {
-    right = parse_groups(text, f.width / 8U, octets);
+    right = parse_groups(text, f.width / 8U, bytes);
   }
   if (!right) raise(ErrorClass::usage, fmt::format("{} takes {}; '{}' is none", name_of(value, f), wanted(form), text));
-  set_octets(value, f, octets);
+  set_bytes(value, f, bytes);
 }
 
 }  // namespace
@@ -133,11 +133,11 @@ Form form_of(const Field& f) {
   switch (f.display) {
     case Display::mac: return Form::mac;
     case Display::ipv4: return Form::ipv4;
-    case Display::ipv6: return f.width == 128 ? Form::ipv6 : f.is_number() ? Form::number : Form::octets;
+    case Display::ipv6: return f.width == 128 ? Form::ipv6 : f.is_number() ? Form::number : Form::bytes;
     case Display::guid: return Form::guid;
     case Display::text: return Form::text;
-    case Display::bytes: return Form::octets;
-    default: return f.is_number() ? Form::number : Form::octets;
+    case Display::bytes: return Form::bytes;
+    default: return f.is_number() ? Form::number : Form::bytes;
   }
 }
 
@@ -150,20 +150,20 @@ PyObject* to_python(const Field& f, const std::uint8_t* header, const Enumeratio
       if (PyObject* member = enumeration->find(number)) return Py_NewRef(member);
     return PyLong_FromUnsignedLongLong(number);
   }
-  const Bytes octets = f.bytes(header);
-  const auto* characters = reinterpret_cast<const char*>(octets.data());
+  const Bytes bytes = f.bytes(header);
+  const auto* characters = reinterpret_cast<const char*>(bytes.data());
   std::string text;
   switch (form) {
-    case Form::mac: faces::append_mac(text, octets.data()); break;
-    case Form::ipv4: faces::append_ipv4(text, octets.data()); break;
-    case Form::ipv6: faces::append_ipv6(text, octets.data()); break;
-    case Form::guid: faces::append_guid(text, octets.data()); break;
+    case Form::mac: faces::append_mac(text, bytes.data()); break;
+    case Form::ipv4: faces::append_ipv4(text, bytes.data()); break;
+    case Form::ipv6: faces::append_ipv6(text, bytes.data()); break;
+    case Form::guid: faces::append_guid(text, bytes.data()); break;
     case Form::text: {
-      std::size_t size = octets.size();
-      while (size && octets[size - 1] == 0) --size;
+      std::size_t size = bytes.size();
+      while (size && bytes[size - 1] == 0) --size;
       return PyUnicode_DecodeUTF8(characters, static_cast<Py_ssize_t>(size), "surrogateescape");
     }
-    default: return PyBytes_FromStringAndSize(characters, static_cast<Py_ssize_t>(octets.size()));
+    default: return PyBytes_FromStringAndSize(characters, static_cast<Py_ssize_t>(bytes.size()));
   }
   return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }
@@ -171,19 +171,19 @@ PyObject* to_python(const Field& f, const std::uint8_t* header, const Enumeratio
 void set_from_python(HeaderValue& value, const Field& f, PyObject* from) {
   const Form form = form_of(f);
   if (PyLong_Check(from)) {
-    if (form == Form::text || form == Form::octets) wrong_type(value, f, from);
+    if (form == Form::text || form == Form::bytes) wrong_type(value, f, from);
     return set_number(value, f, from);
   }
   if (form == Form::number) return set_number(value, f, from);
   if (PyUnicode_Check(from)) {
-    if (form == Form::octets) wrong_type(value, f, from);
+    if (form == Form::bytes) wrong_type(value, f, from);
     return set_text(value, f, from);
   }
-  if (PyObject_CheckBuffer(from)) return set_octets(value, f, Octets(from).bytes());
+  if (PyObject_CheckBuffer(from)) return set_bytes(value, f, ByteVector(from).bytes());
   // ipaddress.IPv4Address, ipaddress.IPv6Address
   if (form == Form::ipv4 || form == Form::ipv6)
     if (const py::object packed = py::reinterpret_steal<py::object>(PyObject_GetAttrString(from, "packed")))
-      return set_octets(value, f, Octets(packed).bytes());
+      return set_bytes(value, f, ByteVector(packed).bytes());
   PyErr_Clear();
   wrong_type(value, f, from);
 }

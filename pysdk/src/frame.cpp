@@ -17,7 +17,7 @@
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/guard.hpp"
 #include "pysdk/src/objects.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {
@@ -48,8 +48,8 @@ void append(Frame& frame, HeaderValue header) {
   if (frame.payload.empty()) {
     frame /= std::move(header);
   } else {
-    const Bytes octets = header.bytes();
-    frame.payload.insert(frame.payload.end(), octets.begin(), octets.end());
+    const Bytes bytes = header.bytes();
+    frame.payload.insert(frame.payload.end(), bytes.begin(), bytes.end());
   }
 }
 
@@ -73,8 +73,8 @@ bool append(Frame& frame, PyObject* part) {
   } else if (is_frame(part)) {
     append(frame, data_of(part).values());
   } else if (PyObject_CheckBuffer(part)) {
-    const Octets octets(part);
-    frame.payload.insert(frame.payload.end(), octets.bytes().begin(), octets.bytes().end());
+    const ByteVector bytes(part);
+    frame.payload.insert(frame.payload.end(), bytes.bytes().begin(), bytes.bytes().end());
   } else {
     return false;
   }
@@ -94,9 +94,9 @@ Places places_of(FrameData& data) {
   const auto size = static_cast<std::uint32_t>(data.view().size());
   std::uint32_t end = size;
   Places at;
-  const auto cut = [&](std::uint32_t octets) {
-    end -= octets;
-    return Range{end, octets};
+  const auto cut = [&](std::uint32_t bytes) {
+    end -= bytes;
+    return Range{end, bytes};
   };
   at.trailer = cut(static_cast<std::uint32_t>(values.trailer.size()));
   if (values.with_vcrc && has(info<Lrh>)) at.vcrc = cut(2);
@@ -111,7 +111,7 @@ Places places_of(FrameData& data) {
   return at;
 }
 
-PyObject* octets_at(FrameData& data, Range range) {
+PyObject* bytes_at(FrameData& data, Range range) {
   return to_bytes(data.view().subspan(range.offset, range.length)).release().ptr();
 }
 
@@ -177,15 +177,15 @@ PyObject* read_layers(PyObject* self, void*) {
   });
 }
 
-PyObject* read_payload(FrameData& data) { return octets_at(data, places_of(data).payload); }
-PyObject* read_pad(FrameData& data) { return octets_at(data, places_of(data).pad); }
-PyObject* read_trailer(FrameData& data) { return octets_at(data, places_of(data).trailer); }
+PyObject* read_payload(FrameData& data) { return bytes_at(data, places_of(data).payload); }
+PyObject* read_pad(FrameData& data) { return bytes_at(data, places_of(data).pad); }
+PyObject* read_trailer(FrameData& data) { return bytes_at(data, places_of(data).trailer); }
 
 std::vector<std::uint8_t> vector_of(PyObject* from, std::string_view what) {
   if (PyLong_Check(from) || PyUnicode_Check(from))
-    throw py::type_error(fmt::format("a frame's {} is octets, not {}", what, Py_TYPE(from)->tp_name));
-  const Octets octets(from);
-  return {octets.bytes().begin(), octets.bytes().end()};
+    throw py::type_error(fmt::format("a frame's {} is bytes, not {}", what, Py_TYPE(from)->tp_name));
+  const ByteVector bytes(from);
+  return {bytes.bytes().begin(), bytes.bytes().end()};
 }
 
 void set_payload(Frame& frame, PyObject* from) {
@@ -261,10 +261,10 @@ PyObject* read_findings(FrameData& data) {
 PyGetSetDef attributes[] = {
     {"layers", read_layers, nullptr, "The headers from the link up: a tuple. Setting their fields changes the frame.",
      nullptr},
-    {"payload", get<read_payload>, set<set_payload>, "Octets behind the headers, without pad and CRCs.", nullptr},
-    {"pad", get<read_pad>, set<set_pad>, "Octets between payload and CRC. Deleted: as many zeros as are due.", nullptr},
+    {"payload", get<read_payload>, set<set_payload>, "Bytes behind the headers, without pad and CRCs.", nullptr},
+    {"pad", get<read_pad>, set<set_pad>, "Bytes between payload and CRC. Deleted: as many zeros as are due.", nullptr},
     {"icrc", get<read_icrc>, set<set_icrc>,
-     "The invariant CRC, as its octets stand in the frame, first octet highest; None: the frame has none. Deleted: "
+     "The invariant CRC, as its bytes stand in the frame, first byte highest; None: the frame has none. Deleted: "
      "computed.\n"
      "IBTA vol 1, 7.8.1.",
      nullptr},
@@ -273,7 +273,7 @@ PyGetSetDef attributes[] = {
     {"mpa_crc", get<read_mpa_crc>, set<set_mpa_crc>,
      "The CRC of an FPDU; None: the frame has none. Deleted: computed. RFC 5044, 4.4.", nullptr},
     {"trailer", get<read_trailer>, set<set_trailer>,
-     "Octets behind everything: Ethernet padding, a frame check sequence.", nullptr},
+     "Bytes behind everything: Ethernet padding, a frame check sequence.", nullptr},
     {"icrc_status", get<read_icrc_status>, nullptr,
      "'good', 'bad', 'unverifiable' (a cut capture, a fragment), 'absent'.", nullptr},
     {"vcrc_status", get<read_vcrc_status>, nullptr, "Likewise.", nullptr},
@@ -281,15 +281,15 @@ PyGetSetDef attributes[] = {
     {"findings", get<read_findings>, nullptr,
      "What is wrong with the frame as it goes out: a tuple of ParseError, not raised; at most four.", nullptr},
     {"link", get<read_link>, write_link,
-     "Where the first octet stands: 'ethernet', 'infiniband', 'raw_ip', 'linux_sll' …; 'fpdu', 'mpa' or 'bth' for "
-     "octets\n"
+     "Where the first byte stands: 'ethernet', 'infiniband', 'raw_ip', 'linux_sll' …; 'fpdu', 'mpa' or 'bth' for "
+     "bytes\n"
      "that begin with that header.",
      nullptr},
     {"link_type", get<read_link_type>, nullptr, "The number that capture files have for `link`; None: they have none.",
      nullptr},
     {"wire", get<read_wire>, nullptr, "'infiniband', 'roce_v1', 'roce_v2', 'iwarp', or None.", nullptr},
     {"wire_length", get<read_wire_length>, nullptr,
-     "Octets on the wire: more than len(frame) where the capture was cut.", nullptr},
+     "Bytes on the wire: more than len(frame) where the capture was cut.", nullptr},
     {"time_ns", get<read_time>, write_time, "When it was captured: nanoseconds since 1970, or None.", nullptr},
     {"number", get<read_number>, nullptr, "In its capture, from 1; 0: it comes from none.", nullptr},
     {"interface", get<read_interface>, nullptr,
@@ -374,15 +374,15 @@ int truth(PyObject*) { return 1; }
 
 int buffer(PyObject* self, Py_buffer* view, int flags) {
   return guard<int>(-1, [&] {
-    const int result = PyObject_GetBuffer(data_of(self).octets().ptr(), view, flags);
+    const int result = PyObject_GetBuffer(data_of(self).bytes().ptr(), view, flags);
     return result;
   });
 }
 
 // --- methods --------------------------------------------------------------------------------------------------------
 
-PyObject* to_octets(PyObject* self, PyObject*) {
-  return guard([&] { return Py_NewRef(data_of(self).octets().ptr()); });
+PyObject* to_bytes(PyObject* self, PyObject*) {
+  return guard([&] { return Py_NewRef(data_of(self).bytes().ptr()); });
 }
 
 PyObject* copy(PyObject* self, PyObject*) {
@@ -509,7 +509,7 @@ PyObject* represent(PyObject* self) {
       text += i ? " / " : " ";
       text += type_name(data.header(i));
     }
-    return py::str(fmt::format("{}, {} octets>", text, data.view().size())).release().ptr();
+    return py::str(fmt::format("{}, {} bytes>", text, data.view().size())).release().ptr();
   });
 }
 
@@ -522,7 +522,7 @@ py::object origin_of(const py::object& state) {
   return state;
 }
 
-// As captured: its octets. Made or changed: its parts.
+// As captured: its bytes. Made or changed: its parts.
 PyObject* reduce(PyObject* self, PyObject*) {
   return guard([&] {
     FrameData& data = data_of(self);
@@ -530,7 +530,7 @@ PyObject* reduce(PyObject* self, PyObject*) {
     const py::object time = data.time_ns ? py::object(py::int_(*data.time_ns)) : py::none();
     const py::object origin = data.origin ? data.origin : py::none();
     if (data.is_captured())
-      return py::make_tuple(of.attr("_captured"), py::make_tuple(data.octets(), static_cast<unsigned>(data.link),
+      return py::make_tuple(of.attr("_captured"), py::make_tuple(data.bytes(), static_cast<unsigned>(data.link),
                                                                  data.wire_length(), time, data.number, origin))
           .release()
           .ptr();
@@ -555,9 +555,9 @@ PyObject* reduce(PyObject* self, PyObject*) {
 PyObject* restore_captured(PyObject*, PyObject* state) {
   return guard([&] {
     const auto parts = py::reinterpret_borrow<py::tuple>(state);
-    const auto octets = parts[0].cast<py::object>();
-    if (!PyBytes_CheckExact(octets.ptr())) throw py::type_error("a frame's octets are pickled as bytes");
-    FrameData data(py::reinterpret_borrow<py::bytes>(octets), LinkType{parts[1].cast<std::uint16_t>()},
+    const auto bytes = parts[0].cast<py::object>();
+    if (!PyBytes_CheckExact(bytes.ptr())) throw py::type_error("a frame's bytes are pickled as bytes");
+    FrameData data(py::reinterpret_borrow<py::bytes>(bytes), LinkType{parts[1].cast<std::uint16_t>()},
                    parts[2].cast<std::uint32_t>());
     data.time_ns = parts[3].cast<std::optional<std::int64_t>>();
     data.number = parts[4].cast<std::uint64_t>();
@@ -606,7 +606,7 @@ PyObject* make(PyTypeObject*, PyObject* arguments, PyObject* keywords) {
       PyObject* part = PyTuple_GET_ITEM(arguments, i);
       if (!append(values, part))
         throw py::type_error(
-            fmt::format("a frame is made of headers, frames and octets, not of {}", Py_TYPE(part)->tp_name));
+            fmt::format("a frame is made of headers, frames and bytes, not of {}", Py_TYPE(part)->tp_name));
     }
     LinkType link = link_of_first(values);
     std::optional<std::int64_t> time_ns;
@@ -649,7 +649,7 @@ PyCFunction method(Function function) {
 }
 
 PyMethodDef methods[] = {
-    {"__bytes__", to_octets, METH_NOARGS, "The frame as it goes out."},
+    {"__bytes__", to_bytes, METH_NOARGS, "The frame as it goes out."},
     {"__copy__", copy, METH_NOARGS, "The same frame again."},
     {"__deepcopy__", copy, METH_O, "The same frame again."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},
@@ -664,12 +664,12 @@ PyMethodDef methods[] = {
     {"show", method(show), METH_VARARGS | METH_KEYWORDS,
      "show($self, /, *, dump=False)\n--\n\nPrints every layer and field as they go out; dump=True returns the text."},
     {"hexdump", method(hexdump), METH_VARARGS | METH_KEYWORDS,
-     "hexdump($self, /, *, dump=False)\n--\n\nPrints the octets, with the layers marked; dump=True returns the text."},
+     "hexdump($self, /, *, dump=False)\n--\n\nPrints the bytes, with the layers marked; dump=True returns the text."},
     {"summary", summary, METH_NOARGS, "summary($self, /)\n--\n\nOne line, as `rdmawire dissect` prints it."},
     {"to_dict", to_dict, METH_NOARGS,
      "to_dict($self, /)\n--\n\nThe frame with the keys of `rdmawire dissect --json`; what is not known is left out."},
     {"command", command, METH_NOARGS,
-     "command($self, /)\n--\n\nThe Python expression that makes a frame of the same octets."},
+     "command($self, /)\n--\n\nThe Python expression that makes a frame of the same bytes."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -677,10 +677,10 @@ PyType_Slot slots[] = {
     {Py_tp_doc,
      const_cast<char*>(
          "Frame(*parts, payload=b'', pad, icrc, vcrc, mpa_crc, trailer=b'', link, time_ns=None, number=0)\n\n"
-         "A frame of headers, then payload. What is not given is computed when the octets are asked for\n"
+         "A frame of headers, then payload. What is not given is computed when the bytes are asked for\n"
          "(lengths, numbers of what follows, checksums, pad, CRCs); what is given is kept, however wrong. Of a\n"
          "captured frame everything is given.\n\n"
-         "Frames can be changed, so they have no hash. Equal are frames with the same octets on the same link.")},
+         "Frames can be changed, so they have no hash. Equal are frames with the same bytes on the same link.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_new, reinterpret_cast<void*>(make)},
     {Py_tp_methods, methods},
@@ -703,9 +703,9 @@ PyType_Slot slots[] = {
 py::object parse(const py::object& from, const py::object& link_word, bool strict, std::uint32_t wire_length,
                  std::optional<std::int64_t> time_ns, std::uint64_t number) {
   const LinkType link = link_from(link_word);
-  py::bytes octets =
-      PyBytes_CheckExact(from.ptr()) ? py::reinterpret_borrow<py::bytes>(from) : to_bytes(Octets(from).bytes());
-  FrameData data(std::move(octets), link, wire_length);
+  py::bytes bytes =
+      PyBytes_CheckExact(from.ptr()) ? py::reinterpret_borrow<py::bytes>(from) : to_bytes(ByteVector(from).bytes());
+  FrameData data(std::move(bytes), link, wire_length);
   data.time_ns = time_ns;
   data.number = number;
   if (strict && !data.stack().findings().empty()) raise(data.stack().findings().front());
@@ -771,9 +771,9 @@ PyObject* divide(PyObject* left, PyObject* right) {
   });
 }
 
-py::object make_frame(Bytes octets, LinkType link, std::uint32_t wire_length, std::optional<std::int64_t> time_ns,
+py::object make_frame(Bytes bytes, LinkType link, std::uint32_t wire_length, std::optional<std::int64_t> time_ns,
                       std::uint64_t number, py::object origin) {
-  FrameData data(to_bytes(octets), link, wire_length);
+  FrameData data(to_bytes(bytes), link, wire_length);
   data.time_ns = time_ns;
   data.number = number;
   data.origin = std::move(origin);
@@ -788,9 +788,9 @@ py::object make_frame(Frame values, LinkType link) {
 }
 
 bool is_frame(py::handle object) { return is_frame(object.ptr()); }
-Bytes frame_octets(py::handle frame) {
+Bytes frame_bytes(py::handle frame) {
   FrameData& data = data_of(frame.ptr());
-  static_cast<void>(data.octets());  // it goes out: what does not fit is refused
+  static_cast<void>(data.bytes());  // it goes out: what does not fit is refused
   return data.view();
 }
 const HeaderStack& frame_stack(py::handle frame) { return data_of(frame.ptr()).stack(); }
@@ -833,9 +833,9 @@ void bind_frames(py::module_& module) {
   for (const char* all : {"HEADERS", "ENUMERATIONS"})
     for (const py::handle made : module.attr(all)) names.append(made.attr("__name__"));
   module.attr("__all__") = names;
-  module.def("parse", &parse, py::arg("octets"), py::arg("link") = "ethernet", py::kw_only(), py::arg("strict") = false,
+  module.def("parse", &parse, py::arg("data"), py::arg("link") = "ethernet", py::kw_only(), py::arg("strict") = false,
              py::arg("wire_length") = 0, py::arg("time_ns") = py::none(), py::arg("number") = 0,
-             "A frame of these octets. Lenient: what is wrong is in its findings; strict: the first one is raised.");
+             "A frame of these bytes. Lenient: what is wrong is in its findings; strict: the first one is raised.");
   module.def("_let_follow", &let_follow, py::arg("frame"), py::arg("follows"),
              "That frame, from now on the copy that follows(copy, part) gives where a part is put behind it, until its "
              "opcode is set.");

@@ -2,19 +2,19 @@
 
 #include <fmt/format.h>
 
-#include "dissectors/protocol/layer_octets.hpp"
+#include "dissectors/protocol/layer_bytes.hpp"
 #include "dissectors/protocol/registry.hpp"
 #include "pysdk/src/field_value.hpp"
 #include "pysdk/src/guard.hpp"
 #include "pysdk/src/objects.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {
 
-std::string literal(Bytes octets) { return py::repr(to_bytes(octets)); }
+std::string literal(Bytes bytes) { return py::repr(to_bytes(bytes)); }
 
-// The value as people write it, where that gives the same octets again; else the octets.
+// The value as people write it, where that gives the same bytes again; else the bytes.
 std::string literal(const HeaderValue& value, const Attribute& attribute) {
   const Field& f = *attribute.field;
   const py::object object = py::reinterpret_steal<py::object>(checked(
@@ -28,7 +28,7 @@ std::string literal(const HeaderValue& value, const Attribute& attribute) {
     const std::uint64_t number = f.load(value.bytes().data());
     return f.display == Display::hexadecimal ? fmt::format("{:#x}", number) : fmt::format("{}", number);
   }
-  if (form != Form::octets) {
+  if (form != Form::bytes) {
     HeaderValue again(value.header());
     set_from_python(again, f, object.ptr());
     const Bytes a = f.bytes(again.bytes().data()), b = f.bytes(value.bytes().data());
@@ -39,12 +39,12 @@ std::string literal(const HeaderValue& value, const Attribute& attribute) {
 
 bool is_whole(const Attribute& attribute) { return attribute.field && !attribute.field->is_part(); }
 
-// Tries a change that says less; keeps it where the octets stay.
+// Tries a change that says less; keeps it where the bytes stay.
 template <class Change>
-void simplify(Frame& frame, Bytes octets, Change&& change) {
+void simplify(Frame& frame, Bytes bytes, Change&& change) {
   Frame less = frame;
   change(less);
-  if (std::ranges::equal(less.encode(), octets)) frame = std::move(less);
+  if (std::ranges::equal(less.encode(), bytes)) frame = std::move(less);
 }
 
 }  // namespace
@@ -69,34 +69,34 @@ std::string expression_of(const HeaderValue& value) {
 }
 
 std::string command_of(FrameData& data) {
-  const Bytes octets = data.view();
+  const Bytes bytes = data.view();
   Frame frame = data.values();
   for (std::size_t i = 0; i < frame.layers.size(); ++i)
     frame.layers[i] = *HeaderValue::parse(data.header(i), data.layer(i));  // every field given, as it goes out
   // The most at once, then one by one where something is not as it would be computed.
-  simplify(frame, octets, [](Frame& f) {
+  simplify(frame, bytes, [](Frame& f) {
     f.forget_computed();
     for (HeaderValue& layer : f.layers)
       for (const Field& field : layer.header().fields)
         if (field.is_computed) forget(layer, field);
   });
   for (std::size_t i = 0; i < frame.layers.size(); ++i) {
-    simplify(frame, octets, [&](Frame& f) {
+    simplify(frame, bytes, [&](Frame& f) {
       for (const Field& field : f.layers[i].header().fields)
         if (field.is_computed) forget(f.layers[i], field);
     });
     for (const Field& field : frame.layers[i].header().fields)
       if (!field.is_part() && frame.layers[i].given(field))
-        simplify(frame, octets, [&](Frame& f) { forget(f.layers[i], field); });
+        simplify(frame, bytes, [&](Frame& f) { forget(f.layers[i], field); });
   }
-  simplify(frame, octets, [](Frame& f) { f.pad.reset(); });
-  simplify(frame, octets, [](Frame& f) { f.icrc.reset(); });
-  simplify(frame, octets, [](Frame& f) { f.vcrc.reset(); });
-  simplify(frame, octets, [](Frame& f) { f.mpa_crc.reset(); });
+  simplify(frame, bytes, [](Frame& f) { f.pad.reset(); });
+  simplify(frame, bytes, [](Frame& f) { f.icrc.reset(); });
+  simplify(frame, bytes, [](Frame& f) { f.vcrc.reset(); });
+  simplify(frame, bytes, [](Frame& f) { f.mpa_crc.reset(); });
   // Without a BTH there is no ICRC to leave away.
-  simplify(frame, octets, [](Frame& f) { f.with_icrc = true; });
-  simplify(frame, octets, [](Frame& f) { f.with_vcrc = true; });
-  simplify(frame, octets, [](Frame& f) { f.with_mpa_crc = true; });
+  simplify(frame, bytes, [](Frame& f) { f.with_icrc = true; });
+  simplify(frame, bytes, [](Frame& f) { f.with_vcrc = true; });
+  simplify(frame, bytes, [](Frame& f) { f.with_mpa_crc = true; });
 
   std::string text;
   for (const HeaderValue& layer : frame.layers) text += (text.empty() ? "" : " / ") + expression_of(layer);

@@ -9,7 +9,7 @@
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
-#include "dissectors/protocol/layer_octets.hpp"
+#include "dissectors/protocol/layer_bytes.hpp"
 #include "dissectors/protocol/mpa.hpp"
 #include "pysdk/src/errors.hpp"
 
@@ -39,11 +39,11 @@ constexpr LinkType words[] = {
     LinkType::erf,      begins::fpdu,         begins::mpa,          begins::bth,
 };
 
-py::bytes bytes_of(Bytes octets) { return {reinterpret_cast<const char*>(octets.data()), octets.size()}; }
+py::bytes bytes_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-Bytes view_of(const py::bytes& octets) {
-  return {reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(octets.ptr())),
-          static_cast<std::size_t>(PyBytes_GET_SIZE(octets.ptr()))};
+Bytes view_of(const py::bytes& bytes) {
+  return {reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(bytes.ptr())),
+          static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
 }
 
 // py::bytes() is an empty bytes object; this is none.
@@ -73,56 +73,56 @@ LinkType link_of(const HeaderInfo& header) {
   return LinkType::ethernet;
 }
 
-FrameData::FrameData(py::bytes octets, LinkType link_type, std::uint32_t wire_length)
-    : link(link_type), octets_(std::move(octets)) {
-  const auto size = static_cast<std::uint32_t>(view_of(octets_).size());
+FrameData::FrameData(py::bytes bytes, LinkType link_type, std::uint32_t wire_length)
+    : link(link_type), bytes_(std::move(bytes)) {
+  const auto size = static_cast<std::uint32_t>(view_of(bytes_).size());
   missing_ = std::max(wire_length, size) - size;
 }
 
 FrameData::FrameData(Frame values, LinkType link_type)
-    : link(link_type), octets_(no_bytes()), values_(std::make_unique<Frame>(std::move(values))) {}
+    : link(link_type), bytes_(no_bytes()), values_(std::make_unique<Frame>(std::move(values))) {}
 
 FrameData::FrameData(const FrameData& other)
     : link(other.link),
       time_ns(other.time_ns),
       number(other.number),
       origin(other.origin),
-      octets_(other.octets_),
+      bytes_(other.bytes_),
       misfit_(other.misfit_),
       values_(other.values_ ? std::make_unique<Frame>(*other.values_) : nullptr),
       missing_(other.missing_) {}
 
 void FrameData::build() {
-  if (octets_) return;
+  if (bytes_) return;
   const auto built = encode_strictly(*values_);
   misfit_ = built ? std::nullopt : std::optional(built.error());
-  octets_ = built ? bytes_of(*built) : bytes_of(values_->encode());
+  bytes_ = built ? bytes_of(*built) : bytes_of(values_->encode());
 }
 
 void FrameData::refuse_misfit() const {
   if (misfit_) raise(ErrorClass::usage, to_string(*misfit_));
 }
 
-const py::bytes& FrameData::octets() {
+const py::bytes& FrameData::bytes() {
   build();
   refuse_misfit();
-  return octets_;
+  return bytes_;
 }
 
 Bytes FrameData::view() {
   build();
-  return view_of(octets_);
+  return view_of(bytes_);
 }
 
-void FrameData::decode_into(HeaderStack& stack, Bytes octets) const {
-  const auto wire_length = static_cast<std::uint32_t>(octets.size()) + missing_;
-  if (link == begins::fpdu) return decode_fpdu(stack, octets, wire_length);
-  if (link == begins::mpa) return decode_mpa_frame(stack, octets, wire_length);
+void FrameData::decode_into(HeaderStack& stack, Bytes bytes) const {
+  const auto wire_length = static_cast<std::uint32_t>(bytes.size()) + missing_;
+  if (link == begins::fpdu) return decode_fpdu(stack, bytes, wire_length);
+  if (link == begins::mpa) return decode_mpa_frame(stack, bytes, wire_length);
   if (link == begins::bth) {
-    stack = decode_transport(octets, true);
+    stack = decode_transport(bytes, true);
     return;
   }
-  decode(stack, octets, link, wire_length);
+  decode(stack, bytes, link, wire_length);
 }
 
 const HeaderStack& FrameData::stack() {
@@ -137,8 +137,8 @@ const HeaderStack& FrameData::stack() {
 Bytes FrameData::layer(std::size_t i) {
   if (!values_) return stack().bytes_of(stack().layers()[i]);
   std::size_t offset = 0;
-  for (std::size_t k = 0; k < i; ++k) offset += octets_in_packet(values_->layers[k]);
-  return view().subspan(offset, octets_in_packet(values_->layers[i]));
+  for (std::size_t k = 0; k < i; ++k) offset += bytes_in_packet(values_->layers[k]);
+  return view().subspan(offset, bytes_in_packet(values_->layers[i]));
 }
 
 HeaderValue FrameData::layer_value(std::size_t i) {
@@ -157,7 +157,7 @@ Frame& FrameData::change() {
     static_cast<void>(values());
     values_ = std::move(captured_view_);
   }
-  octets_ = no_bytes();
+  bytes_ = no_bytes();
   stack_.reset();
   return *values_;
 }

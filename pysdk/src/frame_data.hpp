@@ -1,5 +1,5 @@
 #pragma once
-/// What a Python Frame holds: octets as they were captured, decoded when somebody asks, or values that somebody has
+/// What a Python Frame holds: bytes as they were captured, decoded when somebody asks, or values that somebody has
 /// changed, encoded when somebody asks.
 
 #include <pybind11/pybind11.h>
@@ -17,7 +17,7 @@ namespace rdmawire::python {
 
 namespace py = pybind11;
 
-/// Where a frame's first octet stands, beyond the link types of captures: what a stream or a transport carries.
+/// Where a frame's first byte stands, beyond the link types of captures: what a stream or a transport carries.
 namespace begins {
 inline constexpr LinkType fpdu{0xfff0};  ///< an FPDU without markers
 inline constexpr LinkType mpa{0xfff1};   ///< an MPA Request or Reply Frame
@@ -39,8 +39,8 @@ class FrameData {
   /// A tuple of the interface and the comments, as the capture has them (captures_origin.hpp); null: there are none.
   py::object origin;
 
-  /// A captured frame. `octets` is an object of type bytes; `wire_length` less than its size: as many.
-  FrameData(py::bytes octets, LinkType link_type, std::uint32_t wire_length);
+  /// A captured frame. `bytes` is an object of type bytes; `wire_length` less than its size: as many.
+  FrameData(py::bytes bytes, LinkType link_type, std::uint32_t wire_length);
   /// A frame made of values.
   FrameData(Frame values, LinkType link_type);
   FrameData(const FrameData& other);
@@ -50,10 +50,10 @@ class FrameData {
   ~FrameData() = default;
 
   /// The frame as it goes out: an object of type bytes. UsageError where a length that is computed does not fit.
-  const py::bytes& octets();
+  const py::bytes& bytes();
   /// The same, to look at: of a length that does not fit it has the low bits.
   [[nodiscard]] Bytes view();
-  /// octets(), decoded.
+  /// bytes(), decoded.
   const HeaderStack& stack();
   [[nodiscard]] std::uint32_t wire_length() { return static_cast<std::uint32_t>(view().size()) + missing_; }
 
@@ -61,7 +61,7 @@ class FrameData {
   [[nodiscard]] const HeaderInfo& header(std::size_t i) {
     return values_ ? values_->layers[i].header() : *stack().layers()[i].header;
   }
-  /// Octets of layer `i` as they go out.
+  /// Bytes of layer `i` as they go out.
   [[nodiscard]] Bytes layer(std::size_t i);
   /// Where field `f` of layer `i` can be read: as it was given, else as it goes out. UsageError for what is computed,
   /// in a frame that cannot go out.
@@ -81,7 +81,7 @@ class FrameData {
   /// The values to change: what was encoded before is forgotten.
   Frame& change();
 
-  /// Reads the octets as that link's from now on; the octets stay.
+  /// Reads the bytes as that link's from now on; the bytes stay.
   void relink(LinkType link_type);
 
   /// CRCs, as the packet holds them, and judged.
@@ -93,16 +93,16 @@ class FrameData {
   [[nodiscard]] tracking::Packet packet();
 
  private:
-  void decode_into(HeaderStack& stack, Bytes octets) const;
+  void decode_into(HeaderStack& stack, Bytes bytes) const;
   void build();
   void refuse_misfit() const;
 
-  py::bytes octets_;                      // null: to be encoded
-  std::optional<Misfit> misfit_;          // of octets_
-  std::unique_ptr<HeaderStack> stack_;    // of octets_
+  py::bytes bytes_;                      // null: to be encoded
+  std::optional<Misfit> misfit_;          // of bytes_
+  std::unique_ptr<HeaderStack> stack_;    // of bytes_
   std::unique_ptr<Frame> values_;         // null: as captured
   std::unique_ptr<Frame> captured_view_;  // of a captured frame, only read
-  std::uint32_t missing_ = 0;             // octets that the capture has not
+  std::uint32_t missing_ = 0;             // bytes that the capture has not
 };
 
 }  // namespace rdmawire::python

@@ -11,7 +11,7 @@
 #include "conformance/fuzzer/report.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/errors.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 

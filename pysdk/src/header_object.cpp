@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "dissectors/protocol/layer_octets.hpp"
+#include "dissectors/protocol/layer_bytes.hpp"
 #include "dissectors/protocol/registry.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/field_value.hpp"
 #include "pysdk/src/guard.hpp"
 #include "pysdk/src/objects.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 namespace {
@@ -53,9 +53,9 @@ void destroy(PyObject* self) {
 std::vector<std::uint8_t> encoded(const HeaderValue& value) {
   Frame alone;
   alone /= value;
-  std::vector<std::uint8_t> octets = alone.encode();
-  octets.resize(octets_in_packet(value));
-  return octets;
+  std::vector<std::uint8_t> bytes = alone.encode();
+  bytes.resize(bytes_in_packet(value));
+  return bytes;
 }
 
 PyObject* get_field(PyObject* self, void* closure) {
@@ -76,9 +76,9 @@ PyObject* get_field(PyObject* self, void* closure) {
 
 void set_tail(HeaderValue& value, const Attribute& attribute, PyObject* from) {
   if (PyLong_Check(from) || PyUnicode_Check(from))
-    throw py::type_error(fmt::format("{}.{} takes octets, not {}", attribute.header->name, attribute.header->tail,
+    throw py::type_error(fmt::format("{}.{} takes bytes, not {}", attribute.header->name, attribute.header->tail,
                                      Py_TYPE(from)->tp_name));
-  value.set_tail(Octets(from).bytes());
+  value.set_tail(ByteVector(from).bytes());
 }
 
 void set(HeaderValue& value, const Attribute& attribute, PyObject* from) {
@@ -169,7 +169,7 @@ PyObject* compare(PyObject* left, PyObject* right, int operation) {
   return guard([&]() -> PyObject* {
     if ((operation != Py_EQ && operation != Py_NE) || !is_header(right)) Py_RETURN_NOTIMPLEMENTED;
     const bool same = as_header(left)->header == as_header(right)->header &&
-                      octets_of(as_header(left)) == octets_of(as_header(right));
+                      bytes_of(as_header(left)) == bytes_of(as_header(right));
     return PyBool_FromLong(same == (operation == Py_EQ));
   });
 }
@@ -178,8 +178,8 @@ PyObject* represent(PyObject* self) {
   return guard([&] { return py::str(expression_of(value_of(as_header(self)))).release().ptr(); });
 }
 
-PyObject* to_octets(PyObject* self, PyObject*) {
-  return guard([&] { return to_bytes(octets_of(as_header(self))).release().ptr(); });
+PyObject* to_bytes(PyObject* self, PyObject*) {
+  return guard([&] { return to_bytes(bytes_of(as_header(self))).release().ptr(); });
 }
 
 PyObject* copy(PyObject* self, PyObject*) {
@@ -187,12 +187,12 @@ PyObject* copy(PyObject* self, PyObject*) {
 }
 
 Py_ssize_t size(PyObject* self) {
-  return guard<Py_ssize_t>(-1, [&] { return static_cast<Py_ssize_t>(octets_of(as_header(self)).size()); });
+  return guard<Py_ssize_t>(-1, [&] { return static_cast<Py_ssize_t>(bytes_of(as_header(self)).size()); });
 }
 
 int truth(PyObject*) { return 1; }
 
-// Pickled as its name, its octets, and which fields are given, as digits.
+// Pickled as its name, its bytes, and which fields are given, as digits.
 PyObject* reduce(PyObject* self, PyObject*) {
   return guard([&] {
     const HeaderValue value = value_of(as_header(self));
@@ -207,11 +207,11 @@ PyObject* restore(PyObject* type, PyObject* state) {
   return guard([&] {
     const HeaderInfo& header = *class_of(reinterpret_cast<PyTypeObject*>(type)).attributes.front().header;
     const auto parts = py::reinterpret_borrow<py::tuple>(state);
-    const Octets octets(parts[0]);
+    const ByteVector bytes(parts[0]);
     const auto given = parts[1].cast<std::string>();
-    const Bytes bytes = octets.bytes();
+    const Bytes bytes = bytes.bytes();
     if (bytes.size() < header.size || given.size() != header.fields.size())
-      raise(ErrorClass::usage, fmt::format("no {} was pickled as {} octets", type_name(header), bytes.size()));
+      raise(ErrorClass::usage, fmt::format("no {} was pickled as {} bytes", type_name(header), bytes.size()));
     HeaderValue value(header);
     if (!header.tail.empty()) value.set_tail(bytes.subspan(header.size));
     std::copy_n(bytes.begin(), header.size, value.mutable_bytes().begin());
@@ -233,7 +233,7 @@ PyObject* restore(PyObject* type, PyObject* state) {
 }
 
 PyMethodDef header_methods[] = {
-    {"__bytes__", to_octets, METH_NOARGS, "The header's octets, as they go out."},
+    {"__bytes__", to_bytes, METH_NOARGS, "The header's bytes, as they go out."},
     {"__copy__", copy, METH_NOARGS, "A header by itself with the same fields."},
     {"__deepcopy__", copy, METH_O, "A header by itself with the same fields."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},
@@ -283,7 +283,7 @@ void make_class(py::module_& module, const HeaderInfo& header) {
   HeaderClass& made = classes()[&header];
   const std::string name(type_name(header));
   made.qualified = "rdmawire." + name;
-  made.doc = fmt::format("{}. {}.\n\nIn filters and JSON: {}; {} octets{}.", header.title, header.section, header.name,
+  made.doc = fmt::format("{}. {}.\n\nIn filters and JSON: {}; {} bytes{}.", header.title, header.section, header.name,
                          header.size, header.tail.empty() ? "" : fmt::format(" and {}", header.tail));
   const auto add = [&](const Field* f, std::string_view called, std::string doc) {
     const std::string attribute = attribute_name(called);
@@ -292,7 +292,7 @@ void make_class(py::module_& module, const HeaderInfo& header) {
     made.attributes.push_back({&header, f, enumeration, attribute, interned, std::move(doc)});
   };
   for (const Field& f : header.fields) add(&f, f.name, describe(header, f, enumeration_of(header, f)));
-  if (!header.tail.empty()) add(nullptr, header.tail, "The variable part: octets behind the header's fixed part.");
+  if (!header.tail.empty()) add(nullptr, header.tail, "The variable part: bytes behind the header's fixed part.");
   for (Attribute& attribute : made.attributes)
     made.getset.push_back({attribute.name.c_str(), get_field, set_field, attribute.doc.c_str(), &attribute});
   made.getset.push_back({nullptr, nullptr, nullptr, nullptr, nullptr});
@@ -355,10 +355,10 @@ HeaderValue value_of(HeaderObject* header) {
   return header->frame ? header->frame->data.layer_value(header->index) : *header->value;
 }
 
-std::vector<std::uint8_t> octets_of(HeaderObject* header) {
+std::vector<std::uint8_t> bytes_of(HeaderObject* header) {
   if (!header->frame) return encoded(*header->value);
-  const Bytes octets = header->frame->data.layer(header->index);
-  return {octets.begin(), octets.end()};
+  const Bytes bytes = header->frame->data.layer(header->index);
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace rdmawire::python

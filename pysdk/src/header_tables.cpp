@@ -30,7 +30,7 @@ std::string_view word(Form form) {
     case Form::ipv6: return "ipv6";
     case Form::guid: return "guid";
     case Form::text: return "text";
-    case Form::octets: return "octets";
+    case Form::bytes: return "bytes";
   }
   return {};
 }
@@ -72,7 +72,7 @@ void bind_header_tables(py::module_& module) {
           "width", [](const Attribute& a) { return a.field->width; }, "In bits.")
       .def_property_readonly(
           "form", [](const Attribute& a) { return text(word(form_of(*a.field))); },
-          "'number', 'mac', 'ipv4', 'ipv6', 'guid', 'text' or 'octets'.")
+          "'number', 'mac', 'ipv4', 'ipv6', 'guid', 'text' or 'bytes'.")
       .def_property_readonly(
           "enumeration",
           [](const Attribute& a) {
@@ -95,7 +95,7 @@ void bind_header_tables(py::module_& module) {
           "read_only", [](const Attribute& a) { return a.field->is_decoded(); },
           "Worked out from the bits: it cannot be set.")
       .def_property_readonly(
-          "little_endian", [](const Attribute& a) { return a.field->little_endian; }, "Octets' order.")
+          "little_endian", [](const Attribute& a) { return a.field->little_endian; }, "Bytes' order.")
       .def("__repr__",
            [](const Attribute& a) { return "<Field " + text(a.header->name) + "." + text(a.field->name) + ">"; });
 
@@ -107,7 +107,7 @@ void bind_header_tables(py::module_& module) {
       .def_property_readonly(
           "section", [](const HeaderInfo& h) { return text(h.section); }, "Where it is specified.")
       .def_property_readonly(
-          "size", [](const HeaderInfo& h) { return h.size; }, "Octets of the fixed part.")
+          "size", [](const HeaderInfo& h) { return h.size; }, "Bytes of the fixed part.")
       .def_property_readonly(
           "tail",
           [](const HeaderInfo& h) -> py::object {
@@ -116,7 +116,7 @@ void bind_header_tables(py::module_& module) {
           "The attribute with the variable part, or None.")
       .def_property_readonly(
           "unit", [](const HeaderInfo& h) { return h.unit ? h.unit : 1; },
-          "The variable part is completed to a multiple of so many octets.")
+          "The variable part is completed to a multiple of so many bytes.")
       .def_property_readonly(
           "fields", [held](const HeaderInfo& h) { return py::tuple(py::cast(fields_of(h), held)); },
           "In the order of the specification; a part behind its whole.")

@@ -63,13 +63,13 @@ PyObject* new_layer(FrameObject* frame, std::size_t index);
 
 /// A copy of a header's value, wherever it stands.
 HeaderValue value_of(HeaderObject* header);
-/// Octets of a header as they go out.
-std::vector<std::uint8_t> octets_of(HeaderObject* header);
+/// Bytes of a header as they go out.
+std::vector<std::uint8_t> bytes_of(HeaderObject* header);
 
-/// a / b, for frames, headers and octets: a new frame. NotImplemented for anything else.
+/// a / b, for frames, headers and bytes: a new frame. NotImplemented for anything else.
 PyObject* divide(PyObject* left, PyObject* right);
 
-/// The Python expression that makes a frame of the same octets.
+/// The Python expression that makes a frame of the same bytes.
 std::string command_of(FrameData& data);
 /// "BTH(opcode=Opcode.RC_ACKNOWLEDGE, psn=5)": what is given, without what is zero anyway.
 std::string expression_of(const HeaderValue& value);

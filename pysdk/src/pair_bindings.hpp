@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "conformance/cases/device_bench.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/stream_bindings.hpp"
 #include "pysdk/src/values.hpp"
 
@@ -70,24 +70,24 @@ void bind_verbs_steps(py::class_<Pair>& c) {
   does(
       "holds",
       [step](const Pair& self, std::uint64_t offset, const py::object& expected) {
-        const std::string octets = octets_of(expected);
-        step(self, [&](DeviceQueuePair& qp) { qp.holds(offset, octets); });
+        const std::string bytes = bytes_of(expected);
+        step(self, [&](DeviceQueuePair& qp) { qp.holds(offset, bytes); });
       },
-      "The region holds these octets, or the case ends.", py::arg("offset"), py::arg("expected"));
+      "The region holds these bytes, or the case ends.", py::arg("offset"), py::arg("expected"));
   does(
       "received",
       [step](const Pair& self, std::uint64_t wr_id, const py::object& expected) {
-        const std::string octets = octets_of(expected);
-        step(self, [&](DeviceQueuePair& qp) { qp.received(wr_id, octets); });
+        const std::string bytes = bytes_of(expected);
+        step(self, [&](DeviceQueuePair& qp) { qp.received(wr_id, bytes); });
       },
-      "The receive request's memory holds these octets, or the case ends.", py::arg("wr_id"), py::arg("expected"));
+      "The receive request's memory holds these bytes, or the case ends.", py::arg("wr_id"), py::arg("expected"));
   does(
       "fill",
       [step](const Pair& self, std::uint64_t offset, const py::object& content) {
-        const std::string octets = octets_of(content);
-        step(self, [&](DeviceQueuePair& qp) { qp.fill(offset, octets); });
+        const std::string bytes = bytes_of(content);
+        step(self, [&](DeviceQueuePair& qp) { qp.fill(offset, bytes); });
       },
-      "Puts octets into the region, as the device's consumer would.", py::arg("offset"), py::arg("octets"));
+      "Puts bytes into the region, as the device's consumer would.", py::arg("offset"), py::arg("data"));
   does(
       "read_memory",
       [](const Pair& self, std::uint64_t offset, std::uint64_t length) {

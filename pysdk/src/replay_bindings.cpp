@@ -13,7 +13,7 @@
 #include "pysdk/src/devices.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/frame.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "pysdk/src/values.hpp"
 #include "pysdk/src/wires_bindings.hpp"
 #include "replay/player/mapping.hpp"
@@ -192,8 +192,8 @@ class Player {
           to(player_.changes.qp_step);
         else if (name == "limit")
           to(player_.most_frames);
-        else if (name == "most_octets")
-          to(player_.most_octets);
+        else if (name == "most_bytes")
+          to(player_.most_bytes);
         else if (name == "seconds")
           player_.most_time = seconds();
         else if (name == "include")
@@ -318,8 +318,8 @@ class Player {
         const py::object answer = on_frame_(played(frame, link()));
         if (answer.is_none() || answer.is(py::bool_(true))) return;
         if (answer.is(py::bool_(false))) return leaves.reset();
-        const Octets octets(answer);
-        leaves->assign(octets.bytes().begin(), octets.bytes().end());
+        const ByteVector bytes(answer);
+        leaves->assign(bytes.bytes().begin(), bytes.bytes().end());
       });
       if (!done) leaves.reset();
       return leaves;
@@ -335,7 +335,7 @@ class Player {
       calls([&] {
         py::dict d;
         d["sent"] = p.sent;
-        d["octets"] = p.octets;
+        d["bytes"] = p.bytes;
         d["loop"] = p.loop;
         d["position"] = p.position;
         d["whole"] = p.whole;

@@ -11,7 +11,7 @@
 
 #include "conformance/cases/iwarp/bench.hpp"
 #include "pysdk/src/errors.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 
@@ -26,16 +26,16 @@ conformance::iwarp::ConnectOptions stream_options(const py::dict& given);
 /// From one to 64 bits of seconds; 0 is the usual patience. Raises for what is no time.
 std::int64_t nanoseconds_of(double seconds);
 
-/// What Python gives to be said on a stream: an FPDU to be framed as the stream is, or octets as they stand.
+/// What Python gives to be said on a stream: an FPDU to be framed as the stream is, or bytes as they stand.
 struct Said {
   std::optional<conformance::Stimulus> fpdu{};
-  conformance::iwarp::Octets octets{};
+  conformance::iwarp::ByteVector bytes{};
   std::string words;
 
-  /// The octets that come next in the stream.
-  [[nodiscard]] conformance::iwarp::Octets next_of(StreamConnected& qp) const { return fpdu ? qp.fpdu(*fpdu) : octets; }
+  /// The bytes that come next in the stream.
+  [[nodiscard]] conformance::iwarp::ByteVector next_of(StreamConnected& qp) const { return fpdu ? qp.fpdu(*fpdu) : bytes; }
 };
-/// A Stimulus, a Frame that begins with an FPDU, or octets. `words`: how a report calls it, in place of our own.
+/// A Stimulus, a Frame that begins with an FPDU, or bytes. `words`: how a report calls it, in place of our own.
 Said said_of(const py::object& what, const std::string& words = {});
 
 /// Does it where TCP is there, and, if `fpdu`, both MPA frames have been; else raises UsageError.
@@ -46,7 +46,7 @@ auto on_stream(const Pair& self, const Work& work, bool fpdu = false) {
     return qp.connected() && (!fpdu || qp.operating()) ? std::optional<Result>(work(qp, bench)) : std::nullopt;
   });
   if (!result)
-    raise(ErrorClass::usage, fpdu ? "the stream is not in Full Operation Phase: set it up, or say octets"
+    raise(ErrorClass::usage, fpdu ? "the stream is not in Full Operation Phase: set it up, or say bytes"
                                   : "the queue pair has no stream: connect TCP by dials() or device_dials()");
   return std::move(*result);
 }
@@ -141,7 +141,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
       [](const Pair& self) {
         return on_stream(self, [](StreamConnected& qp, StreamBench&) { return qp.connection().send_mss(); });
       },
-      "Octets that one TCP segment of the tester's carries at most.");
+      "Bytes that one TCP segment of the tester's carries at most.");
   c.def_property_readonly(
       "connected",
       [](const Pair& self) { return self.with([](StreamConnected& qp, StreamBench&) { return qp.connected(); }); },
@@ -162,12 +162,12 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
     static_cast<void>(on_stream(
         self,
         [&](StreamConnected& qp, StreamBench&) {
-          conformance::iwarp::Octets octets;
+          conformance::iwarp::ByteVector bytes;
           for (const Said& one : all) {
-            const conformance::iwarp::Octets next = one.next_of(qp);
-            octets.insert(octets.end(), next.begin(), next.end());
+            const conformance::iwarp::ByteVector next = one.next_of(qp);
+            bytes.insert(bytes.end(), next.begin(), next.end());
           }
-          return qp.say(octets, words), true;
+          return qp.say(bytes, words), true;
         },
         fpdus));
   };
@@ -175,7 +175,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
       "send",
       [say](const Pair& self, const py::object& what, const std::string& words) { say(self, {said_of(what, words)}); },
       py::arg("what"), py::arg("words") = "",
-      "Says a Stimulus, a Frame that begins with an FPDU, or octets as they stand: as one TCP segment where it fits "
+      "Says a Stimulus, a Frame that begins with an FPDU, or bytes as they stand: as one TCP segment where it fits "
       "one. `words` call it in reports.");
   c.def(
       "together",
@@ -188,7 +188,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
   c.def(
       "in_pieces",
       [](const Pair& self, const py::object& what, std::size_t each, const std::string& words) {
-        if (each == 0) raise(ErrorClass::usage, "each=0: a TCP segment has one octet at least");
+        if (each == 0) raise(ErrorClass::usage, "each=0: a TCP segment has one byte at least");
         const Said said = said_of(what, words);
         static_cast<void>(on_stream(
             self,
@@ -197,7 +197,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
             },
             said.fpdu.has_value()));
       },
-      py::arg("what"), py::arg("each"), py::arg("words") = "", "Says it in TCP segments of so many octets each.");
+      py::arg("what"), py::arg("each"), py::arg("words") = "", "Says it in TCP segments of so many bytes each.");
   c.def(
       "behind_the_end",
       [](const Pair& self, const py::object& what) {
@@ -215,7 +215,7 @@ void bind_stream_steps(py::class_<Pair, Bases...>& c) {
             self, [&](StreamConnected& qp, StreamBench&) { return said.next_of(qp); }, said.fpdu.has_value()));
       },
       py::arg("what"),
-      "The octets of an FPDU as the next of the stream, with its markers: to be changed, and said by send().");
+      "The bytes of an FPDU as the next of the stream, with its markers: to be changed, and said by send().");
   on_tcp(
       "finish", [](StreamConnected& qp, StreamBench&) { qp.finish(); }, "The tester's FIN.");
   on_tcp(

@@ -38,8 +38,8 @@ struct Heard {
   [[nodiscard]] py::object frame() const {
     const bool fpdu = seen->kind == Seen::Kind::fpdu;
     if (!fpdu && seen->kind != Seen::Kind::setup) return py::none();
-    return make_frame(seen->octets, link_from(py::str(fpdu ? "fpdu" : "mpa")),
-                      static_cast<std::uint32_t>(seen->octets.size()), seen->time);
+    return make_frame(seen->bytes, link_from(py::str(fpdu ? "fpdu" : "mpa")),
+                      static_cast<std::uint32_t>(seen->bytes.size()), seen->time);
   }
 };
 
@@ -48,13 +48,13 @@ void bind_heard(py::module_& part) {
                     "One thing that came on a stream, in its order. What a Frame is asked, `heard[DDP]` and `DDP in "
                     "heard`, it is asked too.")
       .def_property_readonly("kind", &Heard::kind,
-                             "\"setup\", an MPA frame; \"fpdu\"; \"torn\", octets that are no whole FPDU before the "
+                             "\"setup\", an MPA frame; \"fpdu\"; \"torn\", bytes that are no whole FPDU before the "
                              "end; \"fin\"; \"reset\".")
       .def_property_readonly("frame", &Heard::frame,
                              "The Frame of an MPA frame or an FPDU, without markers; else None. A CRC is over the "
                              "markers too: crc_good tells of it.")
       .def_property_readonly(
-          "octets", [](const Heard& self) { return to_bytes(self.seen->octets); },
+          "bytes", [](const Heard& self) { return to_bytes(self.seen->bytes); },
           "The MPA frame; of an FPDU from its length field to its CRC, without markers; of \"torn\" what came.")
       .def_property_readonly(
           "time", [](const Heard& self) { return self.seen->time; }, "When it came, nanoseconds of the host's clock.")
@@ -72,13 +72,13 @@ void bind_heard(py::module_& part) {
           [](const Heard& self) {
             return py::bytes(self.seen->kind == Seen::Kind::fpdu ? self.seen->payload() : std::string());
           },
-          "Octets of an FPDU behind its headers.")
+          "Bytes of an FPDU behind its headers.")
       .def_property_readonly(
           "crc_good", [](const Heard& self) { return self.seen->crc_good; },
-          "The FPDU's CRC is that of its octets, markers counted.")
+          "The FPDU's CRC is that of its bytes, markers counted.")
       .def_property_readonly(
           "position", [](const Heard& self) { return self.seen->position; },
-          "Of an FPDU's first octet, in the stream of Full Operation Phase, markers counted.")
+          "Of an FPDU's first byte, in the stream of Full Operation Phase, markers counted.")
       .def_property_readonly(
           "markers",
           [](const Heard& self) {
@@ -88,11 +88,11 @@ void bind_heard(py::module_& part) {
           },
           "Of an FPDU, as they stood: position in the stream, and value.")
       .def_property_readonly(
-          "segment_octets", [](const Heard& self) { return self.seen->segment_octets; },
-          "Octets of the TCP segment that brought an FPDU's first octet.")
+          "segment_bytes", [](const Heard& self) { return self.seen->segment_bytes; },
+          "Bytes of the TCP segment that brought an FPDU's first byte.")
       .def_property_readonly(
           "text", [](const Heard& self) { return self.seen->text(); },
-          "As a report calls it: \"Send, QN 0, MSN 2, MO 0, 16 octets\".")
+          "As a report calls it: \"Send, QN 0, MSN 2, MO 0, 16 bytes\".")
       .def("__getitem__",
            [](const Heard& self, const py::object& layer) {
              const py::object frame = self.frame();
@@ -104,7 +104,7 @@ void bind_heard(py::module_& part) {
              const py::object frame = self.frame();
              return !frame.is_none() && frame.contains(layer);
            })
-      .def("__bytes__", [](const Heard& self) { return to_bytes(self.seen->octets); })
+      .def("__bytes__", [](const Heard& self) { return to_bytes(self.seen->bytes); })
       .def("__repr__", [](const Heard& self) { return fmt::format("<Heard {}>", self.seen->text()); });
 }
 
@@ -135,7 +135,7 @@ void bind_expectations(py::module_& part) {
   py::class_<E>(part, "Expectation", "What a case waits for on a stream, stated literally from the clause.")
       .def_property_readonly("text", &E::text, "In a report's words.")
       .def(
-          "carrying", [](const E& self, const py::object& payload) { return self.carrying(octets_of(payload)); },
+          "carrying", [](const E& self, const py::object& payload) { return self.carrying(bytes_of(payload)); },
           py::arg("payload"), "And this is its payload.")
       .def(
           "where",
@@ -161,7 +161,7 @@ void bind_expectations(py::module_& part) {
   part.def("a_send", &iwarp::a_send, py::arg("msn"), "A Send with that MSN.");
   part.def("a_write", &iwarp::a_write, py::arg("stag"), py::arg("to"), "An RDMA Write to that STag and TO.");
   part.def("a_read_request", &iwarp::a_read_request, py::arg("msn"), py::arg("size"),
-           "An RDMA Read Request for so many octets.");
+           "An RDMA Read Request for so many bytes.");
   part.def("a_read_response", &iwarp::a_read_response, py::arg("stag"), py::arg("to"),
            "An RDMA Read Response to that STag and TO: the whole, or a segment of it.");
   part.def("an_atomic_response", &iwarp::an_atomic_response, py::arg("msn"), py::arg("id"), py::arg("original"),
@@ -180,7 +180,7 @@ void bind_expectations(py::module_& part) {
 // ---- what is said
 
 std::string payload_of(const py::object& payload) {
-  return payload.is_none() ? conformance::octets(8) : octets_of(payload);
+  return payload.is_none() ? conformance::pattern_bytes(8) : bytes_of(payload);
 }
 
 void bind_headers(py::module_& part) {
@@ -213,7 +213,7 @@ void bind_stimuli(py::module_& part) {
       [](std::uint8_t opcode, std::uint32_t qn, std::uint32_t msn, std::uint32_t mo, const py::object& payload,
          bool last) { return iwarp::untagged(operation(opcode), qn, msn, mo, payload_of(payload), last); },
       py::arg("opcode"), py::arg("qn"), py::arg("msn"), py::arg("mo") = 0, py::arg("payload") = py::none(),
-      py::arg("last") = true, "Any untagged segment of RDMAP version 1; 8 octets where no payload is given.");
+      py::arg("last") = true, "Any untagged segment of RDMAP version 1; 8 bytes where no payload is given.");
   part.def(
       "tagged",
       [](std::uint8_t opcode, std::uint32_t stag, std::uint64_t to, const py::object& payload, bool last) {
@@ -227,7 +227,7 @@ void bind_stimuli(py::module_& part) {
   part.def(
       "send_part",
       [](std::uint32_t msn, std::uint32_t mo, const py::object& payload, bool last) {
-        return iwarp::send_part(msn, mo, octets_of(payload), last);
+        return iwarp::send_part(msn, mo, bytes_of(payload), last);
       },
       py::arg("msn"), py::arg("mo"), py::arg("payload"), py::arg("last"), "A segment of a Send.");
   part.def("send_nowhere", &iwarp::send_nowhere, py::arg("msn"), "A Send to a queue that no stream has.");
@@ -256,7 +256,7 @@ void bind_stimuli(py::module_& part) {
   part.def(
       "write_part",
       [](std::uint32_t stag, std::uint64_t to, const py::object& payload, bool last) {
-        return iwarp::write_part(stag, to, octets_of(payload), last);
+        return iwarp::write_part(stag, to, bytes_of(payload), last);
       },
       py::arg("stag"), py::arg("to"), py::arg("payload"), py::arg("last"), "A segment of an RDMA Write.");
   part.def(
@@ -275,16 +275,16 @@ void bind_stimuli(py::module_& part) {
   part.def(
       "read_response",
       [](std::uint32_t stag, std::uint64_t to, const py::object& payload, bool last) {
-        return iwarp::read_response(stag, to, octets_of(payload), last);
+        return iwarp::read_response(stag, to, bytes_of(payload), last);
       },
       py::arg("stag"), py::arg("to"), py::arg("payload"), py::arg("last") = true, "An RDMA Read Response.");
   part.def(
       "response_to",
       [](const Heard& request, const py::object& payload, std::uint64_t offset, bool last) {
-        return iwarp::response_to(*request.seen, octets_of(payload), offset, last);
+        return iwarp::response_to(*request.seen, bytes_of(payload), offset, last);
       },
       py::arg("request"), py::arg("payload"), py::arg("offset") = 0, py::arg("last") = true,
-      "What answers the device's RDMA Read Request: these octets, to where it asked for them and `offset` on.");
+      "What answers the device's RDMA Read Request: these bytes, to where it asked for them and `offset` on.");
   part.def(
       "immediate",
       [](std::uint32_t msn, std::uint64_t data, bool solicited) { return iwarp::immediate(msn, data, solicited); },
@@ -313,13 +313,13 @@ void bind_stimuli(py::module_& part) {
     part.def(
         name,
         [key](std::uint8_t flags, std::uint8_t revision, const py::object& private_data, int told) {
-          return to_bytes(iwarp::mpa_frame(key, flags, revision, octets_of(private_data), told));
+          return to_bytes(iwarp::mpa_frame(key, flags, revision, bytes_of(private_data), told));
         },
         py::arg("flags") = iwarp::mpa_flag::crc, py::arg("revision") = 1, py::arg("private_data") = py::bytes(),
         py::arg("told") = -1, doc);
   };
   frame("mpa_request", mpa::request_key,
-        "The octets of an MPA Request Frame of these flags and revision. `told`: its PD_Length, where that is not "
+        "The bytes of an MPA Request Frame of these flags and revision. `told`: its PD_Length, where that is not "
         "what follows.");
   frame("mpa_reply", mpa::reply_key, "The same of an MPA Reply Frame.");
   part.def(
@@ -329,7 +329,7 @@ void bind_stimuli(py::module_& part) {
       },
       py::arg("ird") = iwarp::Enhanced{}.ird, py::arg("ord") = iwarp::Enhanced{}.ord, py::arg("a") = false,
       py::arg("b") = false, py::arg("c") = false, py::arg("d") = false,
-      "The four octets before the private data of an enhanced frame, with the control flags A to D. RFC 6581, 9.");
+      "The four bytes before the private data of an enhanced frame, with the control flags A to D. RFC 6581, 9.");
   part.attr("MARKERS") = iwarp::mpa_flag::markers;
   part.attr("CRC") = iwarp::mpa_flag::crc;
   part.attr("REJECT") = iwarp::mpa_flag::reject;
@@ -373,7 +373,7 @@ void bind_case_stream(py::module_& part) {
       [](const CaseStream& self, std::uint64_t offset) {
         return self.with([&](auto& qp, auto&) { return qp.to(offset); });
       },
-      py::arg("offset") = 0, "The TO of one of the region's octets.");
+      py::arg("offset") = 0, "The TO of one of the region's bytes.");
   const auto posts = [&c](const char* name, auto work, const char* doc) {
     c.def(
         name,
@@ -385,7 +385,7 @@ void bind_case_stream(py::module_& part) {
   posts(
       "device_sends",
       [](StreamConnected& qp, auto id, auto length, auto offset) { qp.device_sends(id, length, offset); },
-      "The device posts a Send of octets of the region.");
+      "The device posts a Send of bytes of the region.");
   posts(
       "device_writes",
       [](StreamConnected& qp, auto id, auto length, auto offset) { qp.device_writes(id, length, offset); },
@@ -514,9 +514,9 @@ Options stream_options(const py::dict& given) {
       {"markers", to(&Options::markers)},
       {"crc", to(&Options::crc)},
       {"enhanced", [](Options& o, const py::handle& v) { o.enhanced = enhanced_from(v); }},
-      {"private_data", [](Options& o, const py::handle& v) { o.private_data = octets_of(v); }},
+      {"private_data", [](Options& o, const py::handle& v) { o.private_data = bytes_of(v); }},
       {"mss", to(&Options::mss)},
-      {"device_private_data", [](Options& o, const py::handle& v) { o.device_private_data = octets_of(v); }},
+      {"device_private_data", [](Options& o, const py::handle& v) { o.device_private_data = bytes_of(v); }},
       {"reads_at_once", to(&Options::reads_at_once)},
       {"own_reads", to(&Options::own_reads)},
       {"wishes",
@@ -524,8 +524,8 @@ Options stream_options(const py::dict& given) {
          if (!v.is_none()) o.wishes = wishes_from(py::cast<py::dict>(v));
        }},
       {"receives", to(&Options::receives)},
-      {"receive_octets", to(&Options::receive_octets)},
-      {"region_octets", to(&Options::region_octets)},
+      {"receive_bytes", to(&Options::receive_bytes)},
+      {"region_bytes", to(&Options::region_bytes)},
       {"region_access", to(&Options::region_access)},
       {"send_wr", to(&Options::send_wr)},
       {"completions", to(&Options::completions)},
@@ -548,14 +548,14 @@ Said said_of(const py::object& what, const std::string& words) {
     return {.fpdu = std::move(stimulus), .words = std::move(text)};
   }
   if (is_frame(what) && link_word(frame_link(what)) == "fpdu") {
-    const Bytes octets = frame_octets(what);
-    Seen as_seen{.octets = {octets.begin(), octets.end()}};
+    const Bytes bytes = frame_bytes(what);
+    Seen as_seen{.bytes = {bytes.begin(), bytes.end()}};
     std::string text = words.empty() ? as_seen.text() : words;
     return {.fpdu = Stimulus(frame_values(what), text), .words = std::move(text)};
   }
-  const Octets octets(what);
-  return {.octets = {octets.bytes().begin(), octets.bytes().end()},
-          .words = words.empty() ? fmt::format("{} octets as they stand", octets.bytes().size()) : words};
+  const ByteVector bytes(what);
+  return {.bytes = {bytes.bytes().begin(), bytes.bytes().end()},
+          .words = words.empty() ? fmt::format("{} bytes as they stand", bytes.bytes().size()) : words};
 }
 
 py::object stream_bench_object(std::shared_ptr<BenchHandle> handle) {

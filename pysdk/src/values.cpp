@@ -7,7 +7,7 @@
 #include <map>
 
 #include "pysdk/src/errors.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 
 namespace rdmawire::python {
 
@@ -52,9 +52,9 @@ nlohmann::json to_json(const py::object& value) {
   return parsed;
 }
 
-std::string octets_of(py::handle object) {
-  const Octets octets(object);
-  return {reinterpret_cast<const char*>(octets.bytes().data()), octets.bytes().size()};
+std::string bytes_of(py::handle object) {
+  const ByteVector bytes(object);
+  return {reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size()};
 }
 
 namespace {
@@ -78,8 +78,8 @@ const std::map<std::string, Setter>& setters() {
   static const std::map<std::string, Setter> all = {
       {"mtu", to(&ConnectOptions::mtu)},
       {"receives", to(&ConnectOptions::receives)},
-      {"receive_octets", to(&ConnectOptions::receive_octets)},
-      {"region_octets", to(&ConnectOptions::region_octets)},
+      {"receive_bytes", to(&ConnectOptions::receive_bytes)},
+      {"region_bytes", to(&ConnectOptions::region_bytes)},
       {"region_access", to(&ConnectOptions::region_access)},
       {"access", to(&ConnectOptions::access)},
       {"reads_at_once", to(&ConnectOptions::reads_at_once)},
@@ -89,7 +89,7 @@ const std::map<std::string, Setter>& setters() {
       {"rnr_retry", to(&ConnectOptions::rnr_retry)},
       {"min_rnr_timer", to(&ConnectOptions::min_rnr_timer)},
       {"send_wr", to(&ConnectOptions::send_wr)},
-      {"inline_octets", to(&ConnectOptions::inline_octets)},
+      {"inline_bytes", to(&ConnectOptions::inline_bytes)},
       {"send_ops", to(&ConnectOptions::send_ops)},
       {"send_sge", to(&ConnectOptions::send_sge)},
       {"completions", to(&ConnectOptions::completions)},

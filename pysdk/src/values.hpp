@@ -18,8 +18,8 @@ py::object from_json(const nlohmann::json& value);
 /// Raises UsageError for what JSON cannot say.
 nlohmann::json to_json(const py::object& value);
 
-/// Octets as cases have them, of whatever has octets.
-std::string octets_of(py::handle object);
+/// Bytes as cases have them, of whatever has bytes.
+std::string bytes_of(py::handle object);
 
 /// Options of Bench::connect() by name; raises UsageError, which lists them, for a name that there is not.
 conformance::ConnectOptions connect_options(const py::dict& given);

@@ -18,7 +18,7 @@ namespace py = pybind11;
 /// second; what either raises sets `stop`, and is raised by rethrow() when the work has ended.
 class Watched {
  public:
-  /// `callback` is None, or takes packets, octets done, octets in all (0: not known) and the file's name.
+  /// `callback` is None, or takes packets, bytes done, bytes in all (0: not known) and the file's name.
   explicit Watched(py::object callback) : callback_(std::move(callback)) {}
 
   std::atomic<bool> stop{false};

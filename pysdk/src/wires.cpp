@@ -18,14 +18,14 @@ using replay::WireResult;
 constexpr std::int64_t moment = 100'000'000;      // between two looks for signals, nanoseconds
 constexpr std::int64_t short_moment = 5'000'000;  // where others wait for the wire meanwhile
 
-bool is_for(Bytes octets, std::uint32_t dest_qp) {
-  const HeaderStack stack = decode(octets);
+bool is_for(Bytes bytes, std::uint32_t dest_qp) {
+  const HeaderStack stack = decode(bytes);
   const auto bth = stack.get<Bth>();
   return bth && bth->get<"dest_qp">() == dest_qp;
 }
 
 bool wants(const Arrival& arrival, const Wanted& wanted) {
-  return (wanted.own || !arrival.own) && (!wanted.dest_qp || is_for(arrival.octets, *wanted.dest_qp));
+  return (wanted.own || !arrival.own) && (!wanted.dest_qp || is_for(arrival.bytes, *wanted.dest_qp));
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ std::optional<Arrival> SharedWire::from_kept(const Wanted& wanted) {
 
 std::optional<Arrival> SharedWire::sieve(const replay::Received& received, const Wanted& wanted) {
   note(received.time, received.own, received.frame);
-  Arrival arrival{{received.frame.begin(), received.frame.end()}, received.time, received.wire_octets, received.own};
+  Arrival arrival{{received.frame.begin(), received.frame.end()}, received.time, received.wire_bytes, received.own};
   if (wants(arrival, wanted)) return arrival;
   if (wanted.dest_qp && !arrival.own) {
     if (kept_.size() >= most_kept) kept_.pop_front();
@@ -170,15 +170,15 @@ WireResult<int> SharedWire::descriptor() {
   return wire->capabilities().virtual_time ? -1 : wire->descriptor();
 }
 
-void SharedWire::note(std::int64_t time, bool sent, Bytes octets) {
+void SharedWire::note(std::int64_t time, bool sent, Bytes bytes) {
   if (most_recorded_ == 0) return;
   if (recorded_.size() >= most_recorded_) recorded_.pop_front();
-  recorded_.push_back({time, sent, {octets.begin(), octets.end()}});
+  recorded_.push_back({time, sent, {bytes.begin(), bytes.end()}});
 }
 
-void SharedWire::keep(std::int64_t time, bool sent, Bytes octets) {
+void SharedWire::keep(std::int64_t time, bool sent, Bytes bytes) {
   const std::lock_guard lock(mutex_);
-  note(time, sent, octets);
+  note(time, sent, bytes);
 }
 
 void SharedWire::record(std::size_t most) {

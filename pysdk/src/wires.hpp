@@ -16,11 +16,11 @@
 
 namespace rdmawire::python {
 
-/// A frame that arrived, with octets of its own.
+/// A frame that arrived, with bytes of its own.
 struct Arrival {
-  std::vector<std::uint8_t> octets;
+  std::vector<std::uint8_t> bytes;
   std::int64_t time = 0;
-  std::uint32_t wire_octets = 0;
+  std::uint32_t wire_bytes = 0;
   bool own = false;
 };
 
@@ -28,7 +28,7 @@ struct Arrival {
 struct Recorded {
   std::int64_t time = 0;
   bool sent = false;
-  std::vector<std::uint8_t> octets;
+  std::vector<std::uint8_t> bytes;
 };
 
 /// Which of the frames that arrive somebody wants.
@@ -79,7 +79,7 @@ class SharedWire {
   /// forgotten.
   void record(std::size_t most);
   /// Something passed by another way.
-  void keep(std::int64_t time, bool sent, Bytes octets);
+  void keep(std::int64_t time, bool sent, Bytes bytes);
   [[nodiscard]] std::vector<Recorded> recorded() const;
   /// As long as it is held nobody else uses the wire: who does waits.
   [[nodiscard]] std::unique_lock<std::mutex> exclusive() { return std::unique_lock(mutex_); }
@@ -91,7 +91,7 @@ class SharedWire {
   std::optional<Arrival> from_kept(const Wanted& wanted);
   /// Nothing: it is kept for others, or wanted by nobody.
   std::optional<Arrival> sieve(const replay::Received& received, const Wanted& wanted);
-  void note(std::int64_t time, bool sent, Bytes octets);
+  void note(std::int64_t time, bool sent, Bytes bytes);
 
   const pid_t process_ = ::getpid();
   std::shared_ptr<replay::Wire> own_;  ///< where the wire belongs to nobody else

@@ -11,7 +11,7 @@
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/frame.hpp"
-#include "pysdk/src/octets.hpp"
+#include "pysdk/src/bytes.hpp"
 #include "replay/wires/pair.hpp"
 
 namespace rdmawire::python {
@@ -65,7 +65,7 @@ struct WireObject {
       SharedWire::Step step = without_lock([&] { return wire->receive(deadline, {dest_qp, own}); });
       if (step.arrival) {
         const Arrival& came = *step.arrival;
-        return make_frame(came.octets, link(), came.wire_octets, came.time, 0);
+        return make_frame(came.bytes, link(), came.wire_bytes, came.time, 0);
       }
       if (step.over) return py::none();
       if (const auto lost = wire->lost()) {
@@ -78,11 +78,11 @@ struct WireObject {
   }
 
   [[nodiscard]] std::size_t send(const py::list& frames, std::int64_t at, const py::object& timeout) const {
-    std::vector<std::unique_ptr<Octets>> octets;
+    std::vector<std::unique_ptr<ByteVector>> bytes;
     std::vector<replay::Outgoing> outgoing;
     for (const py::handle frame : frames) {
-      octets.push_back(std::make_unique<Octets>(frame));
-      outgoing.push_back({octets.back()->bytes(), at});
+      bytes.push_back(std::make_unique<ByteVector>(frame));
+      outgoing.push_back({bytes.back()->bytes(), at});
     }
     const std::int64_t deadline = deadline_of(now(), timeout);
     std::size_t sent = 0;
@@ -120,8 +120,8 @@ struct WireObject {
     const auto c = without_lock([&] { return wire->capabilities(); });
     py::dict d;
     d["link"] = faces::link_name(c.link);
-    d["most_octets"] = c.most_octets;
-    d["least_octets"] = c.least_octets;
+    d["most_bytes"] = c.most_bytes;
+    d["least_bytes"] = c.least_bytes;
     d["batch"] = c.batch;
     d["sends"] = c.sends;
     d["receives"] = c.receives;
@@ -137,9 +137,9 @@ struct WireObject {
     const auto c = without_lock([&] { return wire->counters(); });
     py::dict d;
     d["sent"] = c.sent;
-    d["sent_octets"] = c.sent_octets;
+    d["sent_bytes"] = c.sent_bytes;
     d["received"] = c.received;
-    d["received_octets"] = c.received_octets;
+    d["received_bytes"] = c.received_bytes;
     d["dropped"] = c.dropped;
     return d;
   }
@@ -158,10 +158,10 @@ class FrameFilter {
  public:
   FrameFilter(const std::string& text, LinkType link) : filter_(compile(text)), link_(link) {}
   bool matches(const py::object& frame) {
-    const Octets octets(frame);
+    const ByteVector bytes(frame);
     packet_.number = ++number_;
     packet_.link = link_;
-    dissector_.dissect(packet_, octets.bytes(), static_cast<std::uint32_t>(octets.bytes().size()));
+    dissector_.dissect(packet_, bytes.bytes(), static_cast<std::uint32_t>(bytes.bytes().size()));
     return filter_.matches(packet_);
   }
 
@@ -205,9 +205,9 @@ std::uint64_t save(const std::string& path, const std::vector<std::pair<std::str
   for (const Place& place : order) {
     const Recorded& one = all[place.wire][place.index];
     captures::Record record;
-    record.bytes = one.octets;
+    record.bytes = one.bytes;
     record.time = std::max<std::int64_t>(0, one.time);
-    record.wire_length = static_cast<std::uint32_t>(one.octets.size());
+    record.wire_length = static_cast<std::uint32_t>(one.bytes.size());
     record.interface = static_cast<std::uint32_t>(place.wire);
     const std::array<std::string_view, 1> comment{one.sent ? "sent" : "received"};
     if (const auto written = writer->write(record, comment); !written) failed(written.error());
@@ -269,7 +269,7 @@ void bind_wires(py::module_& module) {
       .def("recorded", [](const WireObject& self) {
         py::list all;
         for (const Recorded& one : self.wire->recorded())
-          all.append(py::make_tuple(one.time, one.sent, to_bytes(one.octets)));
+          all.append(py::make_tuple(one.time, one.sent, to_bytes(one.bytes)));
         return all;
       });
   module.def(
@@ -280,12 +280,12 @@ void bind_wires(py::module_& module) {
       py::arg("name"));
   module.def(
       "_wire_pair",
-      [](const std::string& name, std::size_t frames, std::uint32_t most_octets) {
-        auto [a, b] = replay::make_wire_pair({name, frames, most_octets});
+      [](const std::string& name, std::size_t frames, std::uint32_t most_bytes) {
+        auto [a, b] = replay::make_wire_pair({name, frames, most_bytes});
         return py::make_tuple(wire_object(std::make_shared<SharedWire>(std::move(a))),
                               wire_object(std::make_shared<SharedWire>(std::move(b))));
       },
-      py::arg("name"), py::arg("frames"), py::arg("most_octets"));
+      py::arg("name"), py::arg("frames"), py::arg("most_bytes"));
   module.def(
       "_save_recorded",
       [](const std::string& path, const py::dict& wires, const std::vector<std::string>& comments) {

@@ -226,11 +226,11 @@ def test_parquet_of_a_cut_capture_has_the_rows_before(tmp_path):
 def test_parquet_of_a_capture_larger_than_memory(tmp_path):
     """An address space that holds the libraries and the mapped file, and much less of rows than the table has."""
     file = tmp_path / "large.pcap"
-    octets = RPING.read_bytes()
+    data = RPING.read_bytes()
     with file.open("wb") as out:
-        out.write(octets[:24])
+        out.write(data[:24])
         for _ in range(2000):
-            out.write(octets[24:])
+            out.write(data[24:])
     code = f"""
 import resource
 import pyarrow.parquet
@@ -265,8 +265,8 @@ def test_reading_again_and_again_keeps_memory():
 
 def test_batches_are_read_when_they_are_asked_for(tmp_path):
     file = tmp_path / "x.pcap"
-    octets = RPING.read_bytes()
-    file.write_bytes(octets[:24] + octets[24:] * 200)
+    data = RPING.read_bytes()
+    file.write_bytes(data[:24] + data[24:] * 200)
     started = time.monotonic()
     first = pyarrow.RecordBatchReader.from_stream(rdmawire.open_capture(file).table(NAMES, batch_rows=10))
     first.read_next_batch()

@@ -44,7 +44,7 @@ def case_changing(bench):
 
 def case_of_iwarp(bench):
     qp = bench.connect(receives=1)
-    qp.send(iwarp.write(qp.stag, qp.to(), iwarp.octets(16)))
+    qp.send(iwarp.write(qp.stag, qp.to(), iwarp.pattern_bytes(16)))
     raises()
 
 

@@ -63,7 +63,7 @@ def test_a_filter_takes_the_frames_that_match():
 
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview], ids=lambda kind: kind.__name__)
-def test_octets_are_a_capture(make):
+def test_bytes_are_a_capture(make):
     assert list(rdmawire.open_capture(make(RPING.read_bytes()))) == list(rdmawire.open_capture(RPING))
 
 
@@ -74,12 +74,12 @@ def test_a_file_object_is_a_capture():
         rdmawire.open_capture(file)
 
 
-def test_octets_that_are_read_cannot_change_their_size():
-    octets = bytearray(RPING.read_bytes())
-    frames = iter(rdmawire.open_capture(octets))
+def test_bytes_that_are_read_cannot_change_their_size():
+    data = bytearray(RPING.read_bytes())
+    frames = iter(rdmawire.open_capture(data))
     next(frames)
     with pytest.raises(BufferError):
-        octets.clear()
+        data.clear()
 
 
 def test_a_stream_is_read_once(tmp_path):
@@ -188,13 +188,13 @@ def test_hostile_files_never_crash():
     chance = random.Random(7)
     for path in SAMPLES:
         for _ in range(3):
-            octets = bytearray(path.read_bytes()[:20_000])
+            data = bytearray(path.read_bytes()[:20_000])
             for _ in range(chance.randrange(40)):
-                octets[chance.randrange(len(octets))] = chance.randrange(256)
-            files.append(bytes(octets[: chance.randrange(len(octets))]))
-    for octets in files:
+                data[chance.randrange(len(data))] = chance.randrange(256)
+            files.append(bytes(data[: chance.randrange(len(data))]))
+    for data in files:
         try:
-            capture = rdmawire.open_capture(octets)
+            capture = rdmawire.open_capture(data)
             capture.facts()
         except rdmawire.CaptureError:
             continue
@@ -324,7 +324,7 @@ def test_what_cannot_be_written_says_why(tmp_path):
         ("x.pcapng", {"interface": 3}, "interface 3 where 1 were described"),
         ("x.pcapng", {"time_ns": -1}, "a time before 1970"),
         ("x.pcap", {"time_ns": 4_400_000_000 * 10**9}, "after 2106"),
-        ("x.pcap", {"frame": bytes(400_000)}, "exceeds the 262144 octets"),
+        ("x.pcap", {"frame": bytes(400_000)}, "exceeds the 262144 bytes"),
         ("x.pcap", {"link": "infiniband"}, "a pcap file holds one"),
     ],
 )
@@ -380,11 +380,11 @@ def test_devices_that_are_not_there_and_wrong_filters():
                                   "capture.columns(['bth.psn'])"])
 def test_ctrl_c_ends_it(tmp_path, what):
     file = tmp_path / "x.pcap"
-    octets = RPING.read_bytes()
+    data = RPING.read_bytes()
     with file.open("wb") as out:
-        out.write(octets[:24])
+        out.write(data[:24])
         for _ in range(1000):
-            out.write(octets[24:])
+            out.write(data[24:])
     code = f"import numpy, rdmawire\ncapture = rdmawire.open_capture({str(file)!r})\nprint(1, flush=True)\nwhile True: {what}"
     python_path = str(Path(rdmawire.__path__[0]).parent)
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,

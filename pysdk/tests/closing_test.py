@@ -74,7 +74,7 @@ ANSWERS = {
     "Wire": {"name", "record", "save"},
 }
 #: Arguments to try, where a method takes some.
-VALUES = (1, "x", b"octets", ["x"], None)
+VALUES = (1, "x", b"bytes", ["x"], None)
 
 
 def test_every_class_that_closes_is_known():
@@ -198,7 +198,7 @@ def test_a_fork_leaves_the_parents_streams_alone():
 
         def child():
             for work in (
-                lambda: qp.stream.send(b"octets"),
+                lambda: qp.stream.send(b"bytes"),
                 lambda: qp.stream.receive(timeout=0),
                 lambda: qp.mr.read(1),
                 lambda: qp.state,

@@ -19,7 +19,7 @@ from rdmawire.conformance import (
     nak,
     nak_remote_access,
     nak_sequence_error,
-    octets,
+    pattern_bytes,
     psn,
     remote_access_error,
     sequence_error,
@@ -92,7 +92,7 @@ def test_a_case_in_python_passes_like_the_others():
     report = conformance.certify(only=three_missing, seed=3)
     assert report.counts == {"pass": 1}
     steps = report[three_missing]["steps"]
-    assert [s["text"] for s in steps if s["kind"] == "sent"] == ["RC SEND Only, PSN +3, 8 octets", "RC SEND Only, PSN +0, 8 octets"]
+    assert [s["text"] for s in steps if s["kind"] == "sent"] == ["RC SEND Only, PSN +3, 8 bytes", "RC SEND Only, PSN +0, 8 bytes"]
     assert "NAK PSN sequence error, PSN +0, MSN 0" in [s["text"] for s in steps if s["kind"] == "received"]
     assert [case.python for case in conformance.cases(three_missing)] == [True]
     assert {case.id for case in conformance.cases("RSP-009")} >= {RULE}
@@ -110,13 +110,13 @@ def raw_frames(bench):
 @conformance.case(OURS, variant="python: the whole vocabulary")
 def vocabulary(bench):
     qp = bench.rc(receives=4, mtu=256)
-    bench >> qp.send_first(psn(0), octets(256)) >> qp.send_last(psn(1), b"end!")
+    bench >> qp.send_first(psn(0), pattern_bytes(256)) >> qp.send_last(psn(1), b"end!")
     bench << conformance.acknowledged(psn(1)).msn(1)
     qp.completes(0)
-    qp.received(0, octets(256) + b"end!")
+    qp.received(0, pattern_bytes(256) + b"end!")
     bench >> qp.write_only(psn(2), offset=16, payload=b"four") >> qp.read(psn(3), offset=16, length=4)
     bench << ack(psn(2))
-    bench << conformance.read_response("only", psn(3)).carrying(b"four").where("of four octets", lambda s: len(s.payload) == 4)
+    bench << conformance.read_response("only", psn(3)).carrying(b"four").where("of four bytes", lambda s: len(s.payload) == 4)
     qp.holds(16, b"four")
     qp.fill(0, bytes(7) + b"\x05")
     bench >> qp.fetch_add(psn(4), add=2)
@@ -128,7 +128,7 @@ def vocabulary(bench):
     qp.completes(9)
     bench >> qp.send_only(psn(5)).changed(lambda frame: setattr(frame[BTH], "tver", 1), "with TVer 1")
     bench << silence()
-    bench >> qp.send_only(psn(5)).damaged(lambda octets: octets.__setitem__(-1, octets[-1] ^ 1), "with a wrong ICRC")
+    bench >> qp.send_only(psn(5)).damaged(lambda data: data.__setitem__(-1, data[-1] ^ 1), "with a wrong ICRC")
     bench << silence(0.01)
     assert bench.next(0.01) is None
     assert bench.counters()["rx_packets"] > 0

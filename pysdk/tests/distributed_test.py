@@ -32,7 +32,7 @@ def test_equals_one_machine_exactly(client):
     assert rdmawire.distributed.analyze(SAMPLES, client).to_dict() == alone
 
 
-@pytest.mark.parametrize("options", [{"shares": 1}, {"shares": 13, "portion_octets": 100_000}])
+@pytest.mark.parametrize("options", [{"shares": 1}, {"shares": 13, "portion_bytes": 100_000}])
 def test_shares_and_portions_change_nothing(client, options):
     files = [name for name in SAMPLES if "loss" in name]
     assert rdmawire.distributed.analyze(files, client, **options).to_dict() == rdmawire.analyze(files).to_dict()
@@ -65,7 +65,7 @@ def test_boundaries_are_the_whole_captures(client):
 def test_filters_equal_one_machine_exactly(client, filter):
     """Those that ask a packet alone, and those that ask what its connection is, each portion cut small."""
     alone = rdmawire.analyze(SAMPLES, filter=filter).to_dict()
-    report = rdmawire.distributed.analyze(SAMPLES, client, filter=filter, shares=5, portion_octets=200_000)
+    report = rdmawire.distributed.analyze(SAMPLES, client, filter=filter, shares=5, portion_bytes=200_000)
     assert report.to_dict() == alone
     assert 0 < alone["summary"]["packets"] and alone["input"]["filter"]
 
@@ -82,7 +82,7 @@ def test_one_connection_equals_one_machine_exactly(client, name, filter):
     number = largest_connection(files)
     alone = rdmawire.analyze(files, connection=number, filter=filter).to_dict()
     report = rdmawire.distributed.analyze(
-        files, client, connection=number, filter=filter, shares=4, portion_octets=100_000
+        files, client, connection=number, filter=filter, shares=4, portion_bytes=100_000
     )
     assert report.to_dict() == alone and alone["summary"]["connections"] == 1
 
@@ -114,7 +114,7 @@ def on_one_machine(report, kind):
 @pytest.mark.parametrize("options", [{}, {"filter": "not aeth"}, {"begin": "frame:300", "end": "frame:9000"}])
 def test_tables_equal_one_machine_exactly(client, options):
     report = rdmawire.analyze(SAMPLES, **options)
-    tables = rdmawire.distributed.tables(SAMPLES, client, shares=5, portion_octets=200_000, **options)
+    tables = rdmawire.distributed.tables(SAMPLES, client, shares=5, portion_bytes=200_000, **options)
     assert list(tables) == ["messages", "events", "connections", "packets"]
     for kind, table in tables.items():
         alone = on_one_machine(report, kind)
@@ -207,7 +207,7 @@ def test_a_lost_worker_is_made_up_for(client):
             killed.append(pid)
             os.kill(pid, signal.SIGKILL)
 
-    report = rdmawire.distributed.analyze(files, client, shares=6, portion_octets=100_000, progress=kill_one)
+    report = rdmawire.distributed.analyze(files, client, shares=6, portion_bytes=100_000, progress=kill_one)
     assert killed
     assert report.to_dict() == alone
     # The next test has two workers again.

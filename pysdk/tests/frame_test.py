@@ -51,7 +51,7 @@ def test_a_frame_is_built_with_everything_that_was_not_given():
     assert bytes(write_only()) == WRITE_ONLY
 
 
-def test_a_frame_that_was_parsed_is_its_octets():
+def test_a_frame_that_was_parsed_is_its_bytes():
     frame = parse(WRITE_ONLY)
     assert bytes(frame) == WRITE_ONLY
     assert bytes(memoryview(frame)) == WRITE_ONLY
@@ -68,10 +68,10 @@ def test_a_frame_that_was_parsed_is_its_octets():
 
 @pytest.mark.parametrize("length", range(17))
 def test_what_begins_with_the_bth_may_end_with_it(length):
-    octets = bytes(BTH(opcode=Opcode.RC_SEND_ONLY, dest_qp=17, psn=5)) + bytes(4)
-    frame = parse(octets[:length], "bth")
+    data = bytes(BTH(opcode=Opcode.RC_SEND_ONLY, dest_qp=17, psn=5)) + bytes(4)
+    frame = parse(data[:length], "bth")
     assert (BTH in frame) == (length >= 12)
-    assert bytes(frame) == octets[:length]
+    assert bytes(frame) == data[:length]
     if length >= 12:
         assert (frame[BTH].dest_qp, frame[BTH].psn) == (17, 5)
 
@@ -119,7 +119,7 @@ def test_a_computed_length_that_does_not_fit_is_an_error(frame, field):
 
 def test_what_does_not_fit_can_be_looked_at_and_mended():
     frame = Ether() / IPv4() / UDP() / BTH(opcode=4, psn=7) / bytes(70_000)
-    assert repr(frame) == "<Frame Ether / IPv4 / UDP / BTH, 70058 octets>"
+    assert repr(frame) == "<Frame Ether / IPv4 / UDP / BTH, 70058 bytes>"
     assert (frame[BTH].psn, frame[IPv4].ttl, len(frame.payload)) == (7, 64, 70_000)
     assert copy.copy(frame) == frame and "payload" in frame.show(dump=True)
     assert eval(frame.command(), vars(rdmawire)) == frame
@@ -139,10 +139,10 @@ def test_a_length_that_does_not_fit_can_be_given():
 
 def test_an_fpdu_shows_its_crc_and_what_it_is():
     frame = FPDU() / DDP(tagged=1) / RDMAP() / DDPTagged(stag=7) / b"data!"
-    assert "28 octets  fpdu  iwarp" in frame.show(dump=True)
+    assert "28 bytes  fpdu  iwarp" in frame.show(dump=True)
     assert "CRC good" in frame.summary()
     frame.mpa_crc = 1
-    assert "bad: the packet's octets give" in frame.show(dump=True)
+    assert "bad: the packet's bytes give" in frame.show(dump=True)
     assert frame.hexdump(dump=True).rstrip().endswith("pad crc")
     assert "CRC bad" in frame.summary()
 
@@ -175,10 +175,10 @@ def test_the_syndrome_is_an_enumeration_of_its_parts():
         (lambda: BTH(5), TypeError, "takes its fields by name"),
         (lambda: BTH(number=5), TypeError, "no field 'number'"),
         (lambda: IPv4(dst="10.0.0.256"), rdmawire.UsageError, "'10.0.0.256' is none"),
-        (lambda: IPv6(dst=b"123"), rdmawire.UsageError, "16 octets"),
+        (lambda: IPv6(dst=b"123"), rdmawire.UsageError, "16 bytes"),
         (lambda: setattr(AETH(), "syndrome_wait", 1), AttributeError, "worked out from syndrome"),
         (lambda: Header(), TypeError, "make one of BTH"),
-        (lambda: parse(5), TypeError, "octets are wanted"),
+        (lambda: parse(5), TypeError, "bytes are wanted"),
         (lambda: parse(b"", link="token ring"), rdmawire.UsageError, "no link type"),
         (lambda: parse(WRITE_ONLY)[AETH], IndexError, "the frame has no AETH: it has Ether, IPv4, UDP, BTH, RETH"),
         (lambda: write_only() / 5, TypeError, "unsupported operand"),

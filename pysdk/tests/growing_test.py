@@ -13,19 +13,19 @@ import pytest
 import rdmawire
 from sample_captures import RPING, SAMPLES, said
 
-OCTETS = RPING.read_bytes()
+BYTES = RPING.read_bytes()
 
 
 @pytest.fixture
 def growing(tmp_path):
     path = tmp_path / "growing.pcap"
-    path.write_bytes(OCTETS[:9000])
+    path.write_bytes(BYTES[:9000])
     return path
 
 
-def grow(path, octets):
+def grow(path, data):
     with path.open("ab") as file:
-        file.write(octets)
+        file.write(data)
 
 
 def whole(report):
@@ -37,9 +37,9 @@ def test_a_file_that_grows_gives_in_the_end_what_the_whole_file_gives(growing):
     with rdmawire.follow(growing, every=0.1, idle=1.0) as following:
         reports = iter(following)
         first = next(reports)
-        grow(growing, OCTETS[9000:20000])
+        grow(growing, BYTES[9000:20000])
         second = next(reports)
-        grow(growing, OCTETS[20000:])
+        grow(growing, BYTES[20000:])
         *_, last = reports
     assert 0 < first.summary.packets < second.summary.packets < last.summary.packets
     assert whole(last) == whole(rdmawire.analyze(RPING))
@@ -49,7 +49,7 @@ def test_a_file_that_grows_gives_in_the_end_what_the_whole_file_gives(growing):
 
 
 def test_options_are_those_of_analyze(growing):
-    grow(growing, OCTETS[9000:])
+    grow(growing, BYTES[9000:])
     options = {"filter": "not aeth", "ignore": ["cm"], "verify_crcs": False}
     [report] = rdmawire.follow(growing, every=5, seconds=0.3, **options)
     assert whole(report) == whole(rdmawire.analyze(RPING, **options))
@@ -161,7 +161,7 @@ def test_counts_are_those_of_dissect():
     counted = rdmawire.open_capture(RPING).counts(filter="aeth", verify_crcs=False)
     assert counted == json.loads(said("dissect", "--count", "--json", "--filter", "aeth", "--no-crc", RPING))
     with pytest.raises(rdmawire.CaptureError, match="stopped after"):
-        rdmawire.open_capture(OCTETS[:5000]).counts()
+        rdmawire.open_capture(BYTES[:5000]).counts()
     with rdmawire.open_capture(RPING) as capture:
         pass
     with pytest.raises(rdmawire.ClosedError):

@@ -130,7 +130,7 @@ def test_steps_of_iwarp_are_changed_and_judged_in_python():
         return {**step, "msn": 77} if step["do"] == "segment" else None
 
     def oracle(step, frames, states):
-        assert all(isinstance(octets, bytes) for octets in frames)
+        assert all(isinstance(data, bytes) for data in frames)
         return "msn 77" if step.get("msn") == 77 and states[step.get("at", 0)] != "RTS" else None
 
     with fuzz.Session("reference:iwarp", seed=1, mutator=mutator, oracle=oracle, stop_at_first=True) as session:

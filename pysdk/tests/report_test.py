@@ -175,10 +175,10 @@ def test_hostile_files_never_crash(tmp_path):
     file = tmp_path / "x.pcap"
     for path in [path for path in SAMPLES if path.suffix in (".pcap", ".pcapng")]:
         for _ in range(3):
-            octets = bytearray(path.read_bytes()[:60_000])
+            data = bytearray(path.read_bytes()[:60_000])
             for _ in range(chance.randrange(300)):
-                octets[chance.randrange(24, len(octets))] = chance.randrange(256)
-            file.write_bytes(octets[: chance.randrange(len(octets) // 2, len(octets))])
+                data[chance.randrange(24, len(data))] = chance.randrange(256)
+            file.write_bytes(data[: chance.randrange(len(data) // 2, len(data))])
             report, checked = rdmawire.analyze(file), rdmawire.check(file)
             assert str(report) and str(checked) and report._repr_html_() and checked.to_html() and report.to_html()
             for table in (report.messages, report.events, report.connections, report.packets):
@@ -333,11 +333,11 @@ def test_reports_and_tables_leak_nothing():
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     file = tmp_path_factory.mktemp("large") / "large.pcap"
-    octets = RPING.read_bytes()
+    data = RPING.read_bytes()
     with file.open("wb") as out:
-        out.write(octets[:24])
+        out.write(data[:24])
         for _ in range(400):
-            out.write(octets[24:])
+            out.write(data[24:])
     return file
 
 
@@ -405,7 +405,7 @@ def test_plots_show_the_reports_numbers(tmp_path):
     report = rdmawire.analyze(LOSS)
     axes = report.plot.throughput()
     series = report["series"]
-    assert axes.get_lines()[0].get_ydata()[0] == pytest.approx(8 * series.payload_octets[0] / series.step_ns)
+    assert axes.get_lines()[0].get_ydata()[0] == pytest.approx(8 * series.payload_bytes[0] / series.step_ns)
     axes = report.plot.psn()
     first = report["connections"][0].connection
     points = sum(len(line.get_xdata()) for line in axes.get_lines())

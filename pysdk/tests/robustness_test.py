@@ -1,4 +1,4 @@
-"""What must not crash, leak or mix up: every captured frame there and back, octets of chance, threads, fork, lifetimes."""
+"""What must not crash, leak or mix up: every captured frame there and back, bytes of chance, threads, fork, lifetimes."""
 
 import copy
 import gc
@@ -32,23 +32,23 @@ def everything(frame):
 @pytest.mark.parametrize("name", samples.FILES)
 def test_captured_frames_there_and_back(name):
     every = 1 if os.environ.get("RDMAWIRE_FULL") else 25
-    for octets, link, wire_length in samples.frames(name)[::every]:
-        frame = parse(octets, link, wire_length=wire_length)
+    for data, link, wire_length in samples.frames(name)[::every]:
+        frame = parse(data, link, wire_length=wire_length)
         everything(frame)
-        assert bytes(frame) == octets
+        assert bytes(frame) == data
         command = frame.command()
-        assert bytes(eval(command, NAMES)) == octets, command
+        assert bytes(eval(command, NAMES)) == data, command
         assert pickle.loads(pickle.dumps(frame)) == frame
-        # Opened: every field given, the same octets.
+        # Opened: every field given, the same bytes.
         opened = frame.copy()
         for layer in opened.layers:
             for field in header_table(type(layer)).fields:
                 if not field.read_only and getattr(layer, field.attribute) is not None:
                     setattr(layer, field.attribute, getattr(layer, field.attribute))
-        assert bytes(opened) == octets
+        assert bytes(opened) == data
         assert opened.payload == frame.payload and opened.icrc == frame.icrc and opened.trailer == frame.trailer
         if frame.icrc_status == "good":
-            assert bytes(opened.recompute()) == octets or not rdmawire_can_recompute(frame)
+            assert bytes(opened.recompute()) == data or not rdmawire_can_recompute(frame)
 
 
 def rdmawire_can_recompute(frame):
@@ -56,21 +56,21 @@ def rdmawire_can_recompute(frame):
     return not (UDP in frame and frame[UDP].checksum) and not frame.trailer
 
 
-def test_octets_of_chance():
+def test_bytes_of_chance():
     rng = random.Random(2026)
-    seeds = [octets for octets, link, _ in samples.all_frames() if link == 1][::40]
+    seeds = [data for data, link, _ in samples.all_frames() if link == 1][::40]
     links = ["ethernet", "infiniband", "raw_ip", "linux_sll", "linux_sll2", "erf", "null_loopback", "fpdu", "mpa", "bth", 147]
     for i in range(6000 if os.environ.get("RDMAWIRE_FULL") else 1500):
-        octets = bytearray(rng.choice(seeds)) if i % 3 else bytearray(rng.randbytes(rng.randrange(200)))
+        data = bytearray(rng.choice(seeds)) if i % 3 else bytearray(rng.randbytes(rng.randrange(200)))
         for _ in range(rng.randrange(6)):
-            if octets:
-                octets[rng.randrange(min(len(octets), 80))] = rng.getrandbits(8)
+            if data:
+                data[rng.randrange(min(len(data), 80))] = rng.getrandbits(8)
         if i % 5 == 0:
-            octets = octets[: rng.randrange(len(octets) + 1)]
-        frame = parse(octets, rng.choice(links) if i % 2 else "ethernet")
+            data = data[: rng.randrange(len(data) + 1)]
+        frame = parse(data, rng.choice(links) if i % 2 else "ethernet")
         everything(frame)
-        assert bytes(frame) == octets
-        assert bytes(eval(frame.command(), NAMES)) == octets
+        assert bytes(frame) == data
+        assert bytes(eval(frame.command(), NAMES)) == data
         for layer in frame.layers:
             field = rng.choice(header_table(type(layer)).fields)
             if not field.read_only and field.form == "number":
@@ -103,8 +103,8 @@ def test_every_field_of_every_header(header):
             with pytest.raises(AttributeError, match="worked out"):
                 setattr(made, field.attribute, 1)
             continue
-        octets = rng.randbytes((field.width + 7) // 8)
-        value = int.from_bytes(octets) >> (-field.width % 8) if field.form == "number" else octets
+        data = rng.randbytes((field.width + 7) // 8)
+        value = int.from_bytes(data) >> (-field.width % 8) if field.form == "number" else data
         setattr(made, field.attribute, value)
         got = getattr(made, field.attribute)
         if got is None:
@@ -166,14 +166,14 @@ def test_nothing_leaks():
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - high < 4096  # KiB
 
 
-def test_octets_and_headers_outlive_their_frame():
+def test_bytes_and_headers_outlive_their_frame():
     frame = parse(samples.frames("rping.pcap")[0][0])
-    octets, view, header, layers = bytes(frame), memoryview(frame), frame[0], frame.layers
+    pattern_bytes, view, header, layers = bytes(frame), memoryview(frame), frame[0], frame.layers
     frame[0].dst = "00:00:00:00:00:09"
-    assert bytes(view) == octets  # the frame as it was when the view was taken
+    assert bytes(view) == data  # the frame as it was when the view was taken
     del frame
     gc.collect()
-    assert header.dst == "00:00:00:00:00:09" and layers[0] == header and bytes(view) == octets
+    assert header.dst == "00:00:00:00:00:09" and layers[0] == header and bytes(view) == data
 
 
 def test_threads():

@@ -13,7 +13,7 @@ RPING = ROOT / "captures/samples/rping.pcap"
 LOSS = ROOT / "captures/samples/rc-pingpong-loss.pcap.gz"
 SIW = ROOT / "captures/samples/siw-rping.pcap"
 CUT_TO = 3000
-"""So many octets of RPING end inside a record."""
+"""So many bytes of RPING end inside a record."""
 
 
 def said(*arguments, expected=(0, 1)):

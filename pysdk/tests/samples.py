@@ -15,16 +15,16 @@ FILES = sorted(path.name for path in SAMPLES.iterdir() if ".pcap" in path.name)
 
 @functools.cache
 def frames(name):
-    """(octets, link type's number, octets on the wire) of each frame of a sample."""
+    """(bytes, link type's number, bytes on the wire) of each frame of a sample."""
     path = SAMPLES / name
-    octets = path.read_bytes()
+    content = path.read_bytes()
     if path.suffix == ".gz":
-        octets = gzip.decompress(octets)
+        content = gzip.decompress(content)
     elif path.suffix == ".zst":
-        octets = subprocess.run(["zstd", "-dc", path], check=True, capture_output=True).stdout
-    if octets[:4] == b"\x0a\x0d\x0d\x0a":
-        return [(data, meta.linktype, meta.wirelen) for data, meta in RawPcapNgReader(io.BytesIO(octets))]
-    reader = RawPcapReader(io.BytesIO(octets))
+        content = subprocess.run(["zstd", "-dc", path], check=True, capture_output=True).stdout
+    if content[:4] == b"\x0a\x0d\x0d\x0a":
+        return [(data, meta.linktype, meta.wirelen) for data, meta in RawPcapNgReader(io.BytesIO(content))]
+    reader = RawPcapReader(io.BytesIO(content))
     return [(data, reader.linktype, meta.wirelen) for data, meta in reader]
 
 

@@ -1,4 +1,4 @@
-"""Against scapy, the second opinion: the same values of every header that it knows, the same octets of what is built."""
+"""Against scapy, the second opinion: the same values of every header that it knows, the same bytes of what is built."""
 
 import itertools
 import os
@@ -134,10 +134,10 @@ def compare(frame, packet):
 def test_every_field_of_the_samples_is_what_scapy_reads():
     count = 0
     every = 1 if os.environ.get("RDMAWIRE_FULL") else 4
-    for octets, link, wire_length in itertools.islice(samples.all_frames(), 0, None, every):
-        if link != 1 or len(octets) != wire_length:
+    for data, link, wire_length in itertools.islice(samples.all_frames(), 0, None, every):
+        if link != 1 or len(data) != wire_length:
             continue
-        frame = parse(octets)
+        frame = parse(data)
         if frame.findings or any(type(h).__name__ == "MAD" for h in frame.layers):
             continue
         count += compare(frame, to_scapy(frame))
@@ -157,7 +157,7 @@ def random_header(header, rng):
 
 @pytest.mark.parametrize("opcode", KNOWN, ids=lambda opcode: opcode.name)
 @pytest.mark.parametrize("version", [4, 6])
-def test_a_frame_of_each_kind_builds_to_the_same_octets(opcode, version):
+def test_a_frame_of_each_kind_builds_to_the_same_bytes(opcode, version):
     rng = random.Random(opcode * 10 + version)
     for size in (0, 1, 2, 3, 64, 1024):
         row = opcode_row(opcode)
@@ -194,7 +194,7 @@ def test_a_frame_of_each_kind_builds_to_the_same_octets(opcode, version):
         compare(frame, to_scapy(frame))
 
 
-def test_tcp_and_its_checksum_build_to_the_same_octets():
+def test_tcp_and_its_checksum_build_to_the_same_bytes():
     rng = random.Random(9)
     for theirs, ours in [
         (scapy.IP(src="10.0.0.1", dst="10.0.0.2", id=1), IPv4(src="10.0.0.1", dst="10.0.0.2", identification=1)),
@@ -223,7 +223,7 @@ def test_there_and_back():
     assert from_scapy(scapy.IPv6(dst="fe80::2"))[IPv6].dst == "fe80::2"
     ulpdu = rdmawire.FPDU() / rdmawire.DDP() / b"data"
     assert bytes(to_scapy(ulpdu)) == bytes(ulpdu)
-    for wrong in (lambda: to_scapy(b"octets"), lambda: from_scapy(b"octets")):
+    for wrong in (lambda: to_scapy(b"bytes"), lambda: from_scapy(b"bytes")):
         with pytest.raises(TypeError, match="not bytes"):
             wrong()
 

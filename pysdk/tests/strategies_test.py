@@ -94,7 +94,7 @@ def test_fpdus_are_whole_and_right(conversation):
 def test_what_fails_is_shrunk_to_a_short_command():
     frame = find(roce_frames(), lambda frame: AETH in frame)
     assert len(frame.command()) < 330
-    conversation = find(rc_conversations(max_messages=2, max_octets=1500), lambda c: any(f[BTH].opcode == Opcode.RC_RDMA_WRITE_LAST for f in c.frames))
+    conversation = find(rc_conversations(max_messages=2, max_bytes=1500), lambda c: any(f[BTH].opcode == Opcode.RC_RDMA_WRITE_LAST for f in c.frames))
     assert len(conversation.frames) <= 4, conversation
 
 

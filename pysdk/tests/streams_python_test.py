@@ -31,7 +31,7 @@ from rdmawire.iwarp import (
     a_send,
     a_terminate,
     any_terminate,
-    octets,
+    pattern_bytes,
     read_request,
     response_to,
     send,
@@ -140,11 +140,11 @@ def test_a_set_up_step_by_step(device):
 
 
 def test_markers_and_pieces(device):
-    with device.stream(markers=True, wishes={"markers": True}, receives=2, region_octets=4096) as qp:
-        qp.stream.send(qp.frame() / octets(900), segment_octets=100)
+    with device.stream(markers=True, wishes={"markers": True}, receives=2, region_bytes=4096) as qp:
+        qp.stream.send(qp.frame() / pattern_bytes(900), segment_bytes=100)
         assert qp.cq.wait().byte_len == 900
-        assert qp.inbox.read(900) == octets(900)
-        assert len(qp.stream.fpdu(send(9, octets(900)))) > 900 + 2 + 18 + 4  # with a marker in it
+        assert qp.inbox.read(900) == pattern_bytes(900)
+        assert len(qp.stream.fpdu(send(9, pattern_bytes(900)))) > 900 + 2 + 18 + 4  # with a marker in it
         qp.stream.send(read_request(1, qp.stag, qp.mr.addr, size=2000))
         heard = list(qp.stream.sniff(timeout=0.01))
         assert heard and all(one.crc_good for one in heard)
@@ -236,7 +236,7 @@ def test_what_does_not_fit_is_said(device):
         with pytest.raises((TypeError, UsageError)):
             qp.stream.send(3)
         with pytest.raises(UsageError):
-            qp.stream.send(b"x", segment_octets=0)
+            qp.stream.send(b"x", segment_bytes=0)
         with pytest.raises(UsageError):
             qp.stream.receive(timeout=-1)
 
@@ -321,7 +321,7 @@ RULE = "ddp.data-sink.error.later-dropped"
 @conformance.case(RULE, variant="python: a Write with the error")
 def a_write_with_the_error(bench):
     qp = bench.connect(receives=1)
-    qp.together([iwarp.send_nowhere(1), write(qp.stag, qp.to(), octets(16))])
+    qp.together([iwarp.send_nowhere(1), write(qp.stag, qp.to(), pattern_bytes(16))])
     qp.refuses(any_terminate())
     qp.holds(0, bytes(16))
     qp.fail_or_are_flushed(0, 0)
@@ -329,7 +329,7 @@ def a_write_with_the_error(bench):
 
 @conformance.case(RULE, variant="python: with frames")
 def with_frames(bench):
-    qp = bench.connect(receives=1, region_octets=64)
+    qp = bench.connect(receives=1, region_bytes=64)
     qp >> FPDU() / DDP(last=1, dv=1) / RDMAP(rv=1, opcode=RDMAPOpcode.SEND) / DDPUntagged(qn=7, msn=1) / b"data"
     heard = qp.wait(iwarp.expect("a Terminate of DDP", lambda seen: seen[Terminate].layer == 1))
     assert heard[Terminate].etype == 2
@@ -376,7 +376,7 @@ def test_deviations_of_cases_in_python():
     report = conformance.certify(only=[wrong, asserts], seed=1)
     result = report[wrong]
     assert result.verdict == "fail-wrong-code" and "layer 0, type 0" in result.expected
-    assert "Send, MSN 1, 8 octets, on QN 7" in [s["text"] for s in result.steps if s["kind"] == "sent"]
+    assert "Send, MSN 1, 8 bytes, on QN 7" in [s["text"] for s in result.steps if s["kind"] == "sent"]
     assert report[asserts].verdict == "fail" and report[asserts].expected == "heard is not None"
 
 

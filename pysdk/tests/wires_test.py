@@ -18,7 +18,7 @@ def frame(number: int = 0):
     return Ether(dst="02:00:00:00:00:02", src="02:00:00:00:00:01") / IPv4() / UDP() / BTH(psn=number) / b"data"
 
 
-def test_frames_octets_and_lists_arrive_in_their_order():
+def test_frames_bytes_and_lists_arrive_in_their_order():
     a, b = wire_pair()
     with a, b:
         assert a.send(frame(1)) == 1

@@ -196,9 +196,9 @@ FrameCoordinates Coordinator::State::of_tcp(const FlowKey& ports, const HeaderSt
     at.connection = halves.put(flow, ++connections);
   }
   at.sequence = direction->next + (data - direction->next_number);
-  at.octets = stack.payload.length;
-  if (at.octets == 0) return at;
-  const std::int64_t end = at.sequence + at.octets;
+  at.bytes = stack.payload.length;
+  if (at.bytes == 0) return at;
+  const std::int64_t end = at.sequence + at.bytes;
   auto& recent = direction->recent;
   auto segment = std::upper_bound(recent.begin(), recent.end(), at.sequence,
                                   [](std::int64_t begin, const TcpDirection::Segment& s) { return begin < s.begin; });
@@ -217,7 +217,7 @@ FrameCoordinates Coordinator::State::of_tcp(const FlowKey& ports, const HeaderSt
   }
   if (end > direction->next) {
     direction->next = end;
-    direction->next_number = data + at.octets;
+    direction->next_number = data + at.bytes;
   }
   at.segment = segment->number;
   at.transmission = ++segment->transmissions;
@@ -255,9 +255,9 @@ std::string to_string(const FrameCoordinates& at) {
                          at.kind == FrameCoordinates::Kind::request ? "request" : "answer", at.psn, at.transmission,
                          at.message, at.packet);
     case FrameCoordinates::Kind::tcp:
-      return at.octets == 0 ? fmt::format("connection {}, TCP seq {:+} without data", at.connection, at.sequence)
-                            : fmt::format("connection {}, TCP segment {} seq {:+}, {} octets, try {}", at.connection,
-                                          at.segment, at.sequence, at.octets, at.transmission);
+      return at.bytes == 0 ? fmt::format("connection {}, TCP seq {:+} without data", at.connection, at.sequence)
+                            : fmt::format("connection {}, TCP segment {} seq {:+}, {} bytes, try {}", at.connection,
+                                          at.segment, at.sequence, at.bytes, at.transmission);
   }
   return {};
 }

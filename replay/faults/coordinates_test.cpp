@@ -91,7 +91,7 @@ TEST(Coordinator, TcpSegmentsByNumberAndSequence) {
   EXPECT_EQ(c.kind, Kind::tcp);
   EXPECT_EQ(c.sequence, 0);
   EXPECT_EQ(c.segment, 1U);
-  EXPECT_EQ(c.octets, 100U);
+  EXPECT_EQ(c.bytes, 100U);
   EXPECT_EQ(at(tcp(false, 77, 0)).connection, 1U);
   EXPECT_EQ(at(tcp(true, 1100, 50)).segment, 2U);
   EXPECT_EQ(at(tcp(true, 1150, 50)).segment, 3U);

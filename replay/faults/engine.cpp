@@ -41,8 +41,8 @@ constexpr std::int64_t later(std::int64_t time, std::int64_t by) {
 }
 
 bool is_at(const FaultEndpoint& end, std::uint32_t side, const HeaderStack& stack, bool source) {
-  const auto same = [&](std::uint32_t offset, std::size_t octets) {
-    return std::equal(end.address.begin(), end.address.begin() + static_cast<std::ptrdiff_t>(octets),
+  const auto same = [&](std::uint32_t offset, std::size_t bytes) {
+    return std::equal(end.address.begin(), end.address.begin() + static_cast<std::ptrdiff_t>(bytes),
                       stack.bytes.begin() + offset);
   };
   switch (end.kind) {
@@ -137,9 +137,9 @@ Frame answering(const HeaderStack& stack) {
     for (const auto& [from, to] : {std::pair("src", "dst"), std::pair("sgid", "dgid")}) {
       const Field *a = header.header().find(from), *b = header.header().find(to);
       if (!a || !b) continue;
-      const Bytes octets = header.bytes();
-      const std::vector<std::uint8_t> first(a->bytes(octets.data()).begin(), a->bytes(octets.data()).end());
-      const std::vector<std::uint8_t> second(b->bytes(octets.data()).begin(), b->bytes(octets.data()).end());
+      const Bytes bytes = header.bytes();
+      const std::vector<std::uint8_t> first(a->bytes(bytes.data()).begin(), a->bytes(bytes.data()).end());
+      const std::vector<std::uint8_t> second(b->bytes(bytes.data()).begin(), b->bytes(bytes.data()).end());
       header.set(*a, Bytes(second));
       header.set(*b, Bytes(first));
     }
@@ -213,7 +213,7 @@ struct FaultEngine::State {
     }
     return frame.encode();
   }
-  std::deque<std::vector<std::uint8_t>> injected;  // of this call: their octets are being used
+  std::deque<std::vector<std::uint8_t>> injected;  // of this call: their bytes are being used
 
   struct Held {
     std::vector<std::uint8_t> bytes;
@@ -240,7 +240,7 @@ struct FaultEngine::State {
   std::int64_t first_time = 0;
   std::int64_t now = 0;
   std::list<Held> held;           // oldest first
-  std::list<Held> let_go;         // of this call: their octets are being used
+  std::list<Held> let_go;         // of this call: their bytes are being used
   std::vector<std::uint8_t> own;  // a changed frame
   std::deque<FaultLogEntry> log;
   std::uint64_t log_forgotten = 0;
@@ -291,7 +291,7 @@ bool FaultEngine::State::picks(const FaultRule& rule, const HeaderStack& stack, 
   }
   const Kind wanted = rule.answers ? Kind::answer : Kind::request;
   if ((rule.answers || rule.requests || rule.psn || rule.message || rule.packet) && at.kind != wanted) return false;
-  if ((rule.segment || rule.sequence) && (at.kind != Kind::tcp || at.octets == 0)) return false;
+  if ((rule.segment || rule.sequence) && (at.kind != Kind::tcp || at.bytes == 0)) return false;
   if (rule.transmission) {
     if (at.transmission == 0 || (at.kind != wanted && at.kind != Kind::tcp)) return false;
     if (!rule.transmission->holds(at.transmission)) return false;
@@ -301,8 +301,8 @@ bool FaultEngine::State::picks(const FaultRule& rule, const HeaderStack& stack, 
   if (rule.message && !rule.message->holds(at.message)) return false;
   if (rule.packet && !rule.packet->holds(at.packet)) return false;
   if (rule.segment && !rule.segment->holds(at.segment)) return false;
-  // A segment is meant when one of its octets is.
-  if (rule.sequence && (at.sequence > rule.sequence->to || at.sequence + at.octets <= rule.sequence->from))
+  // A segment is meant when one of its bytes is.
+  if (rule.sequence && (at.sequence > rule.sequence->to || at.sequence + at.bytes <= rule.sequence->from))
     return false;
   if (rule.after && time - first_time < *rule.after) return false;
   if (rule.before && time - first_time >= *rule.before) return false;
@@ -418,8 +418,8 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
       }
       case FaultAction::Kind::truncate: {
         done = frame.size() > action.count;
-        what = done ? fmt::format("cut from {} to {} octets", frame.size(), action.count)
-                    : fmt::format("not cut: it has {} octets", frame.size());
+        what = done ? fmt::format("cut from {} to {} bytes", frame.size(), action.count)
+                    : fmt::format("not cut: it has {} bytes", frame.size());
         if (done) {
           change().resize(action.count);
           frame = s.own;
@@ -439,18 +439,18 @@ const FaultOutcome& FaultEngine::arrived(Bytes bytes, std::int64_t time, std::ui
         const auto size = static_cast<std::uint32_t>(frame.size());  // an earlier rule may have cut it
         region.length = region.offset >= size ? 0 : std::min(region.length, size - region.offset);
         if (action.bits > 0 && region.length > 0) {
-          std::vector<std::uint8_t>& octets = change();
+          std::vector<std::uint8_t>& bytes = change();
           const auto chosen = choose(action.bits, std::uint64_t{region.length} * 8, s.randoms[i]);
           for (const std::uint64_t bit : chosen)
-            octets[region.offset + bit / 8] ^= static_cast<std::uint8_t>(0x80U >> bit % 8);
+            bytes[region.offset + bit / 8] ^= static_cast<std::uint8_t>(0x80U >> bit % 8);
           what = fmt::format("{} random bits of the {} turned over", chosen.size(), name_of(action.region));
-        } else if (action.bits == 0 && action.octet < region.length) {
-          change()[region.offset + action.octet] ^= action.mask;
-          what = fmt::format("octet {} of the {} turned over by {:#04x}", action.octet, name_of(action.region),
+        } else if (action.bits == 0 && action.byte < region.length) {
+          change()[region.offset + action.byte] ^= action.mask;
+          what = fmt::format("byte {} of the {} turned over by {:#04x}", action.byte, name_of(action.region),
                              action.mask);
         } else {
           done = false;
-          what = fmt::format("not corrupted: its {} has {} octets", name_of(action.region), region.length);
+          what = fmt::format("not corrupted: its {} has {} bytes", name_of(action.region), region.length);
         }
         break;
       }

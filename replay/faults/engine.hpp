@@ -22,7 +22,7 @@ struct FaultLogEntry {
   std::uint32_t rule = 0;   ///< index in the program
   bool done = false;        ///< false: picked, but it could not be done; `what` says why
   FrameCoordinates coordinates;
-  std::string what;  ///< "dropped", "octet 60 turned over by 0x01"
+  std::string what;  ///< "dropped", "byte 60 turned over by 0x01"
 };
 /// "frame 214 from a (connection 1, request psn +3, …): dropped by rule 1: drop psn +3 try 1 from a"
 std::string to_string(const FaultLogEntry& entry, const FaultProgram& program);

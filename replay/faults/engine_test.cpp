@@ -118,10 +118,10 @@ TEST(FaultEngine, CorruptionIsSeenByTheIcrcUnlessItIsMended) {
     return check_icrc(decode(out.leaving[0].bytes)).status;
   };
   EXPECT_EQ(status("corrupt payload"), CrcCheck::Status::bad);
-  EXPECT_EQ(status("corrupt payload octet 7 mask 0xff fix icrc"), CrcCheck::Status::good);
-  EXPECT_EQ(status("corrupt icrc octet 3"), CrcCheck::Status::bad);
-  EXPECT_EQ(status("corrupt header octet 11"), CrcCheck::Status::bad);
-  EXPECT_EQ(status("corrupt header octet 11 fix all"), CrcCheck::Status::good);
+  EXPECT_EQ(status("corrupt payload byte 7 mask 0xff fix icrc"), CrcCheck::Status::good);
+  EXPECT_EQ(status("corrupt icrc byte 3"), CrcCheck::Status::bad);
+  EXPECT_EQ(status("corrupt header byte 11"), CrcCheck::Status::bad);
+  EXPECT_EQ(status("corrupt header byte 11 fix all"), CrcCheck::Status::good);
   EXPECT_EQ(status("corrupt payload random bits 64"), CrcCheck::Status::bad);
   EXPECT_EQ(status("mark ce"), CrcCheck::Status::good);
   EXPECT_EQ(status("mark not-ect"), CrcCheck::Status::good);
@@ -174,15 +174,15 @@ TEST(FaultEngine, ByAddressAndFilter) {
 // What several rules do to one frame, one after the other.
 TEST(FaultEngine, RulesAddUp) {
   FaultEngine engine = engine_of(
-      "corrupt octet 0 mask 0x10\ncorrupt octet 0 mask 0x20\ntruncate 20\n"
-      "corrupt octet 20\nduplicate 2\ndelay 1us\ndelay 2us");
+      "corrupt byte 0 mask 0x10\ncorrupt byte 0 mask 0x20\ntruncate 20\n"
+      "corrupt byte 20\nduplicate 2\ndelay 1us\ndelay 2us");
   const std::vector<std::uint8_t> frame(60, 0);
   const FaultOutcome& out = engine.arrived(frame, 1, 0);
   ASSERT_EQ(out.leaving.size(), 3U);
   EXPECT_EQ(out.leaving[2].bytes.size(), 20U);
   EXPECT_EQ(out.leaving[2].bytes[0], 0x30);
   EXPECT_EQ(out.leaving[2].time, 3001);
-  EXPECT_THAT(out.faults, HasSubstr("not corrupted: its frame has 20 octets by rule 4"));
+  EXPECT_THAT(out.faults, HasSubstr("not corrupted: its frame has 20 bytes by rule 4"));
 }
 
 TEST(FaultEngine, ChanceHasASeed) {

@@ -1,4 +1,4 @@
-// A program, a zero octet, then frames, each behind its length (one octet) and its side: the program compiles or gives
+// A program, a zero byte, then frames, each behind its length (one byte) and its side: the program compiles or gives
 // an error that can be shown, and the engine keeps its promises.
 
 #include <algorithm>
@@ -28,12 +28,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   };
   const std::uint8_t* at = end + (end != data + size);
   while (data + size - at >= 2) {
-    const std::size_t octets = std::min<std::size_t>(at[0], static_cast<std::size_t>(data + size - at) - 2);
+    const std::size_t bytes = std::min<std::size_t>(at[0], static_cast<std::size_t>(data + size - at) - 2);
     now += at[1] * 1000;
-    check(engine.arrived({at + 2, octets}, now, at[1] % 3));
-    at += 2 + octets;
+    check(engine.arrived({at + 2, bytes}, now, at[1] % 3));
+    at += 2 + bytes;
     if (engine.log().size() > 16) std::abort();
-    if (const std::int64_t wakes = engine.wakes(); wakes != FaultEngine::never && octets % 5 == 0) {
+    if (const std::int64_t wakes = engine.wakes(); wakes != FaultEngine::never && bytes % 5 == 0) {
       now = std::max(now, wakes);
       check(engine.due(now));
       if (engine.wakes() <= now) std::abort();

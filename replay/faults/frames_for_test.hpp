@@ -39,14 +39,14 @@ inline std::vector<std::uint8_t> packet(bool from_a, std::uint8_t opcode, std::u
 inline std::vector<std::uint8_t> request(std::uint32_t psn) { return packet(true, op::send_only, psn); }
 inline std::vector<std::uint8_t> answer(std::uint32_t psn) { return packet(false, op::acknowledge, psn); }
 
-inline std::vector<std::uint8_t> tcp(bool from_a, std::uint32_t seq, std::size_t octets, bool syn = false) {
+inline std::vector<std::uint8_t> tcp(bool from_a, std::uint32_t seq, std::size_t bytes, bool syn = false) {
   Frame frame = between(from_a) / Value<Tcp>()
                                       .set<"src_port">(from_a ? 40'000 : 7471)
                                       .set<"dst_port">(from_a ? 7471 : 40'000)
                                       .set<"seq">(seq)
                                       .set<"syn">(syn)
                                       .set<"ack">(1);
-  frame.payload.assign(octets, 0x5a);
+  frame.payload.assign(bytes, 0x5a);
   return frame.encode();
 }
 

@@ -22,9 +22,9 @@ void mend_ipv4(MutableBytes frame, const Layer& layer) {
 }
 
 // The pseudo header of TCP and UDP. RFC 9293, 3.1; RFC 8200, 8.1.
-std::uint32_t pseudo_header(MutableBytes frame, const Layer& network, std::uint8_t protocol, std::uint32_t octets) {
+std::uint32_t pseudo_header(MutableBytes frame, const Layer& network, std::uint8_t protocol, std::uint32_t bytes) {
   const bool ipv6 = network.header == &info<Ipv6>;
-  std::uint32_t sum = protocol + (octets >> 16) + (octets & 0xffff);
+  std::uint32_t sum = protocol + (bytes >> 16) + (bytes & 0xffff);
   const std::uint32_t from = network.offset + (ipv6 ? 8 : 12), to = network.offset + (ipv6 ? 40 : 20);
   for (std::uint32_t at = from; at < to; at += 2) sum += static_cast<std::uint32_t>(load_be<2>(frame.data() + at));
   return sum;
@@ -94,13 +94,13 @@ bool mend_transport_checksum(MutableBytes frame, const HeaderStack& stack) {
                                     ? network.offset + load_be<2>(frame.data() + network.offset + 2)
                                     : network.offset + Ipv6::size + load_be<2>(frame.data() + network.offset + 4);
     if (total > frame.size() || total < layer.offset + layer.length) return false;
-    const auto octets = static_cast<std::uint32_t>(total - layer.offset);
+    const auto bytes = static_cast<std::uint32_t>(total - layer.offset);
     const std::uint32_t at = layer.offset + (tcp ? 16 : 6);
     if (!tcp && load_be<2>(frame.data() + at) == 0) return false;  // none was sent
     store_be(frame.data() + at, 2, 0);
     const std::uint8_t protocol = tcp ? ip_protocol::tcp : ip_protocol::udp;
     std::uint16_t sum =
-        internet_checksum(frame.subspan(layer.offset, octets), pseudo_header(frame, network, protocol, octets));
+        internet_checksum(frame.subspan(layer.offset, bytes), pseudo_header(frame, network, protocol, bytes));
     if (!tcp && sum == 0) sum = 0xffff;
     store_be(frame.data() + at, 2, sum);
     return true;

@@ -1,5 +1,5 @@
 #pragma once
-/// Changes to the octets of a frame, and what has to be computed again after them.
+/// Changes to the bytes of a frame, and what has to be computed again after them.
 
 #include "dissectors/protocol/stack.hpp"
 

@@ -55,7 +55,7 @@ class FaultCompiler {
   tl::expected<FaultProgram, FaultError> compile() {
     if (text_.size() > FaultProgram::max_length) {
       return tl::unexpected(
-          FaultError{1, 0, 0, fmt::format("the program is longer than {} octets", FaultProgram::max_length)});
+          FaultError{1, 0, 0, fmt::format("the program is longer than {} bytes", FaultProgram::max_length)});
     }
     std::size_t number = 0;
     for (std::size_t begin = 0; begin <= text_.size();) {
@@ -178,9 +178,9 @@ class FaultCompiler {
   }
   static bool mac(std::string_view text, std::array<std::uint8_t, 16>& out) {
     for (std::size_t i = 0; i < 6; ++i) {
-      const std::string_view octet = text.substr(i * 3, 2);
-      const auto [end, bad] = std::from_chars(octet.data(), octet.data() + 2, out[i], 16);
-      if (bad != std::errc() || end != octet.data() + 2 || (i < 5 && text[i * 3 + 2] != ':')) return false;
+      const std::string_view byte = text.substr(i * 3, 2);
+      const auto [end, bad] = std::from_chars(byte.data(), byte.data() + 2, out[i], 16);
+      if (bad != std::errc() || end != byte.data() + 2 || (i < 5 && text[i * 3 + 2] != ':')) return false;
     }
     return true;
   }
@@ -239,7 +239,7 @@ class FaultCompiler {
     }
     if (word.text == "truncate") {
       action.kind = Kind::truncate;
-      return small_number(action.count, 14, 65'535, "how many octets stay") && fixes(action);
+      return small_number(action.count, 14, 65'535, "how many bytes stay") && fixes(action);
     }
     if (word.text == "mark") {
       action.kind = Kind::mark;
@@ -333,9 +333,9 @@ class FaultCompiler {
       action.region = Region::icrc;
     else
       named = accept("frame");
-    if (accept("octet")) {
+    if (accept("byte")) {
       named = true;
-      if (!small_number(action.octet, 0, 65'535, "an octet")) return false;
+      if (!small_number(action.byte, 0, 65'535, "a byte")) return false;
       if (accept("mask")) {
         std::uint32_t mask = 0;
         if (!small_number(mask, 1, 255, "a mask")) return false;
@@ -354,7 +354,7 @@ class FaultCompiler {
     if (!named)
       return fail(
           what,
-          "corrupt takes a field as bth.psn, or payload, header, icrc or frame, then octet N, mask 0xNN or random "
+          "corrupt takes a field as bth.psn, or payload, header, icrc or frame, then byte N, mask 0xNN or random "
           "bits N");
     return fixes(action);
   }

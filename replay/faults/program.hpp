@@ -27,8 +27,8 @@ namespace rdmawire::replay {
 /// What is wrong with a program, and where.
 struct FaultError {
   std::size_t line = 1;      ///< from 1
-  std::size_t position = 0;  ///< octets from the line's begin
-  std::size_t length = 0;    ///< octets; 0: between two characters, or at the end
+  std::size_t position = 0;  ///< bytes from the line's begin
+  std::size_t length = 0;    ///< bytes; 0: between two characters, or at the end
   std::string message;       ///< one sentence: what was found, what was expected
 };
 /// "line 2:", the line, carets below the place, the message.
@@ -48,11 +48,11 @@ struct FaultAction {
 
   Kind kind = Kind::drop;
   std::int64_t time = 0;    ///< delay: how long; hold: how long at most; nanoseconds
-  std::uint32_t count = 0;  ///< hold: frames that pass; duplicate: further copies; truncate: octets that stay
+  std::uint32_t count = 0;  ///< hold: frames that pass; duplicate: further copies; truncate: bytes that stay
   Region region = Region::frame;
-  std::uint32_t octet = 0;   ///< corrupt: of the region
+  std::uint32_t byte = 0;   ///< corrupt: of the region
   std::uint8_t mask = 0x01;  ///< corrupt: what is turned over in it
-  std::uint32_t bits = 0;    ///< corrupt: so many random bits of the region, instead; 0: octet and mask
+  std::uint32_t bits = 0;    ///< corrupt: so many random bits of the region, instead; 0: byte and mask
   FieldRef field{};          ///< corrupt: region field, the innermost header's
   std::uint64_t value =
       0;  ///< corrupt of a field: what is turned over in it (its low 64 bits) or, with `set`, put there
@@ -68,7 +68,7 @@ struct FaultEndpoint {
   enum class Kind : std::uint8_t { side, mac, ipv4, ipv6 };
   Kind kind = Kind::side;
   std::uint32_t side = 0;                  ///< 0: a
-  std::array<std::uint8_t, 16> address{};  ///< 4, 6 or 16 octets
+  std::array<std::uint8_t, 16> address{};  ///< 4, 6 or 16 bytes
 };
 
 /// One line.
@@ -92,7 +92,7 @@ struct FaultRule {
 
 class FaultProgram {
  public:
-  static constexpr std::size_t max_length = 1 << 16;  ///< octets of a program
+  static constexpr std::size_t max_length = 1 << 16;  ///< bytes of a program
   static constexpr std::size_t max_rules = 256;
 
   FaultProgram() = default;

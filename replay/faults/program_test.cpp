@@ -18,7 +18,7 @@ TEST(FaultProgram, ActionsAndSelectors) {
       "  delay 1.5ms every 10\r\n"
       "hold 3 within 20ms connection 2\n"
       "duplicate 2 message 4 packet 2..3\n"
-      "corrupt payload octet 60 mask 0x80 fix icrc fix ip nth 7\n"
+      "corrupt payload byte 60 mask 0x80 fix icrc fix ip nth 7\n"
       "corrupt random bits 2 probability 1%\n"
       "mark ce answers first 5\n"
       "truncate 60 segment 3.. seq +0..+99\n"
@@ -31,7 +31,7 @@ TEST(FaultProgram, ActionsAndSelectors) {
       "  delay 1.5ms every 10\r\n"
       "hold 3 within 20ms connection 2\n"
       "duplicate 2 message 4 packet 2..3\n"
-      "corrupt payload octet 60 mask 0x80 fix icrc fix ip nth 7\n"
+      "corrupt payload byte 60 mask 0x80 fix icrc fix ip nth 7\n"
       "corrupt random bits 2 probability 1%\n"
       "mark ce answers first 5\n"
       "truncate 60 segment 3.. seq +0..+99\n"
@@ -53,7 +53,7 @@ TEST(FaultProgram, ActionsAndSelectors) {
   EXPECT_EQ(rules[3].action.count, 2U);
   EXPECT_EQ(rules[3].packet->to, 3);
   EXPECT_EQ(rules[4].action.region, FaultAction::Region::payload);
-  EXPECT_EQ(rules[4].action.octet, 60U);
+  EXPECT_EQ(rules[4].action.byte, 60U);
   EXPECT_EQ(rules[4].action.mask, 0x80);
   EXPECT_TRUE(rules[4].action.fix_icrc && rules[4].action.fix_ip && !rules[4].action.fix_transport);
   EXPECT_EQ(rules[5].action.bits, 2U);
@@ -106,7 +106,7 @@ TEST(FaultProgram, WhatCannotBeMeantIsAnError) {
                            "drop answers requests",
                            "corrupt",
                            "corrupt mask 0",
-                           "corrupt octet 70000",
+                           "corrupt byte 70000",
                            "corrupt random 3",
                            "corrupt payload fix everything",
                            "corrupt bth.nothing",

@@ -22,21 +22,21 @@ constexpr std::uint8_t on_link = 255;
 
 bool is_group(MacAddress mac) { return mac >> 40 & 1; }
 bool is_unspecified(const IpAddress& address) {
-  return std::all_of(address.octets.begin(), address.octets.end(), [](std::uint8_t octet) { return octet == 0; });
+  return std::all_of(address.bytes.begin(), address.bytes.end(), [](std::uint8_t byte) { return byte == 0; });
 }
-std::uint32_t number_of(const IpAddress& v4) { return static_cast<std::uint32_t>(load_be<4>(v4.octets.data())); }
+std::uint32_t number_of(const IpAddress& v4) { return static_cast<std::uint32_t>(load_be<4>(v4.bytes.data())); }
 
 // RFC 4291, 2.7.1
 IpAddress solicited_node(const IpAddress& target) {
   IpAddress group{true, {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01, 0xff}};
-  std::copy(target.octets.begin() + 13, target.octets.end(), group.octets.begin() + 13);
+  std::copy(target.bytes.begin() + 13, target.bytes.end(), group.bytes.begin() + 13);
   return group;
 }
 const IpAddress all_nodes{true, {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01}};
 // RFC 2464, 7
-MacAddress mac_of_group(const IpAddress& group) { return 0x333300000000 | load_be<4>(group.octets.data() + 12); }
-bool is_group(const IpAddress& v6) { return v6.octets[0] == 0xff; }
-bool is_link_local(const IpAddress& v6) { return v6.octets[0] == 0xfe && (v6.octets[1] & 0xc0) == 0x80; }
+MacAddress mac_of_group(const IpAddress& group) { return 0x333300000000 | load_be<4>(group.bytes.data() + 12); }
+bool is_group(const IpAddress& v6) { return v6.bytes[0] == 0xff; }
+bool is_link_local(const IpAddress& v6) { return v6.bytes[0] == 0xfe && (v6.bytes[1] & 0xc0) == 0x80; }
 
 // An answer goes the way that the question came: with its VLAN tags.
 Frame link_header(MacAddress to, MacAddress from, const HeaderStack* question) {
@@ -119,24 +119,24 @@ bool checksum_holds(const HeaderStack& stack, const Layer& message, bool v6) {
 
 IpAddress IpAddress::v4(std::uint32_t address) {
   IpAddress made;
-  store_be(made.octets.data(), 4, address);
+  store_be(made.bytes.data(), 4, address);
   return made;
 }
 IpAddress IpAddress::of_v6(Bytes sixteen) {
   IpAddress made{true, {}};
-  std::copy_n(sixteen.begin(), 16, made.octets.begin());
+  std::copy_n(sixteen.begin(), 16, made.bytes.begin());
   return made;
 }
 std::optional<IpAddress> IpAddress::parse(const std::string& text) {
   IpAddress made;
-  if (inet_pton(AF_INET, text.c_str(), made.octets.data()) == 1) return made;
+  if (inet_pton(AF_INET, text.c_str(), made.bytes.data()) == 1) return made;
   made.v6 = true;
-  if (inet_pton(AF_INET6, text.c_str(), made.octets.data()) == 1) return made;
+  if (inet_pton(AF_INET6, text.c_str(), made.bytes.data()) == 1) return made;
   return std::nullopt;
 }
 std::string to_string(const IpAddress& address) {
   char text[INET6_ADDRSTRLEN];
-  return inet_ntop(address.v6 ? AF_INET6 : AF_INET, address.octets.data(), text, sizeof text);
+  return inet_ntop(address.v6 ? AF_INET6 : AF_INET, address.bytes.data(), text, sizeof text);
 }
 std::string mac_text(MacAddress mac) {
   std::string text;
@@ -146,9 +146,9 @@ std::string mac_text(MacAddress mac) {
 }
 IpAddress link_local(MacAddress mac) {
   IpAddress address{true, {0xfe, 0x80}};
-  store_be(address.octets.data() + 8, 3, mac >> 24 ^ 0x020000);
-  store_be(address.octets.data() + 11, 2, 0xfffe);
-  store_be(address.octets.data() + 13, 3, mac & 0xffffff);
+  store_be(address.bytes.data() + 8, 3, mac >> 24 ^ 0x020000);
+  store_be(address.bytes.data() + 11, 2, 0xfffe);
+  store_be(address.bytes.data() + 13, 3, mac & 0xffffff);
   return address;
 }
 
@@ -234,13 +234,13 @@ bool Host::takes(Bytes bytes, std::int64_t /*time*/, StationOutput& output) {
   const Layer* icmp = stack.find(info<Icmpv6>);
   if (!icmp || !checksum_holds(stack, *icmp, true)) return false;
   const View<Ipv6> ip(bytes.data() + network.offset);
-  const auto source_octets = ip.get<"src">(), destination_octets = ip.get<"dst">();
-  const IpAddress source = IpAddress::of_v6(source_octets), destination = IpAddress::of_v6(destination_octets);
+  const auto source_bytes = ip.get<"src">(), destination_bytes = ip.get<"dst">();
+  const IpAddress source = IpAddress::of_v6(source_bytes), destination = IpAddress::of_v6(destination_bytes);
   const View<Icmpv6> message(bytes.data() + icmp->offset);
 
   if (const auto solicitation = stack.get<NeighbourSolicitation>()) {
-    const auto target_octets = solicitation->get<"target">();
-    const IpAddress target = IpAddress::of_v6(target_octets);
+    const auto target_bytes = solicitation->get<"target">();
+    const IpAddress target = IpAddress::of_v6(target_bytes);
     if (ip.get<"hop_limit">() != on_link || message.get<"code">() != 0 || is_group(target)) return true;
     const bool probe = is_unspecified(source);
     const auto source_link = link_address(stack, nd_option::source);
@@ -255,12 +255,12 @@ bool Host::takes(Bytes bytes, std::int64_t /*time*/, StationOutput& output) {
     return true;
   }
   if (const auto told = stack.get<NeighbourAdvertisement>()) {
-    const auto target_octets = told->get<"target">();
+    const auto target_bytes = told->get<"target">();
     if (ip.get<"hop_limit">() != on_link || message.get<"code">() != 0) return true;
     if (const auto mac = link_address(stack, nd_option::target))
-      learn(IpAddress::of_v6(target_octets), *mac, false);
+      learn(IpAddress::of_v6(target_bytes), *mac, false);
     else if (told->get<"solicited">())
-      learn(IpAddress::of_v6(target_octets), from, false);
+      learn(IpAddress::of_v6(target_bytes), from, false);
     return true;
   }
   if (message.get<"type">() == icmpv6_type::echo_request && stack.find(info<Icmpv6Echo>) && options_.answers_ping) {

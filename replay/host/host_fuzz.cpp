@@ -1,4 +1,4 @@
-// Frames, each behind its length (one octet), to a host: it answers at most one frame to each, from its own MAC, and
+// Frames, each behind its length (one byte), to a host: it answers at most one frame to each, from its own MAC, and
 // remembers no more than it may.
 
 #include <algorithm>
@@ -12,13 +12,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       {.mac = 0x020000000001, .addresses = {IpAddress::v4(0x0a000001), *IpAddress::parse("fd00::1")}, .neighbours = 4});
   std::int64_t now = 0;
   for (std::size_t at = 0; at < size;) {
-    const std::size_t octets = std::min<std::size_t>(data[at], size - at - 1);
+    const std::size_t bytes = std::min<std::size_t>(data[at], size - at - 1);
     StationOutput output;
-    (void)host.takes({data + at + 1, octets}, ++now, output);
+    (void)host.takes({data + at + 1, bytes}, ++now, output);
     if (output.frames.size() > 1) std::abort();
     for (const auto& frame : output.frames)
       if (frame.bytes.size() < 42 || rdmawire::load_be(frame.bytes.data() + 6, 6) != 0x020000000001) std::abort();
-    at += 1 + octets;
+    at += 1 + bytes;
   }
   return 0;
 }

@@ -38,9 +38,9 @@ std::vector<std::vector<std::uint8_t>> answers(Host& host, std::string_view ques
   for (auto& frame : output.frames) frames.push_back(std::move(frame.bytes));
   return frames;
 }
-std::string changed(std::string_view hex, std::size_t octet, std::uint8_t value) {
+std::string changed(std::string_view hex, std::size_t byte, std::uint8_t value) {
   auto bytes = from_hex(hex);
-  bytes[octet] = value;
+  bytes[byte] = value;
   std::string text;
   for (const std::uint8_t b : bytes) text += fmt::format("{:02x}", b);
   return text;

@@ -11,12 +11,12 @@ using namespace rdmawire::peer;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::size_t piece = data[0] % 64 + 1;
-  std::string_view octets(reinterpret_cast<const char*>(data + 1), size - 1);
+  std::string_view bytes(reinterpret_cast<const char*>(data + 1), size - 1);
   LineBuffer lines;
-  while (!octets.empty()) {
-    const std::size_t taken = std::min(piece, octets.size());
-    if (lines.append(octets.substr(0, taken)) != LineBuffer::State::ok) return 0;
-    octets.remove_prefix(taken);
+  while (!bytes.empty()) {
+    const std::size_t taken = std::min(piece, bytes.size());
+    if (lines.append(bytes.substr(0, taken)) != LineBuffer::State::ok) return 0;
+    bytes.remove_prefix(taken);
     while (const auto line = lines.next()) {
       const auto message = parse_message(*line);
       if (!message) {

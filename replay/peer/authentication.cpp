@@ -28,7 +28,7 @@ PeerResult<std::string> read_secret(const std::string& path) {
                                      fmt::format("the agent's secret: {} cannot be read", path)));
   if (secret.size() > most)
     return tl::unexpected(peer_error(PeerError::Kind::usage, EFBIG,
-                                     fmt::format("the agent's secret: {} is longer than {} octets", path, most)));
+                                     fmt::format("the agent's secret: {} is longer than {} bytes", path, most)));
   secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
   if (secret.empty())
     return tl::unexpected(
@@ -37,11 +37,11 @@ PeerResult<std::string> read_secret(const std::string& path) {
 }
 
 std::string prove(std::string_view secret, std::string_view challenge) {
-  const auto octets = [](std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); };
+  const auto bytes = [](std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); };
   crypto_auth_hmacsha256_state state;
   std::array<unsigned char, crypto_auth_hmacsha256_BYTES> proof{};
-  crypto_auth_hmacsha256_init(&state, octets(secret), secret.size());
-  crypto_auth_hmacsha256_update(&state, octets(challenge), challenge.size());
+  crypto_auth_hmacsha256_init(&state, bytes(secret), secret.size());
+  crypto_auth_hmacsha256_update(&state, bytes(challenge), challenge.size());
   crypto_auth_hmacsha256_final(&state, proof.data());
   sodium_memzero(&state, sizeof state);
   return to_hex({reinterpret_cast<const char*>(proof.data()), proof.size()});

@@ -87,7 +87,7 @@ PeerResult<Descriptor> open_unix(const std::string& address, std::string_view pa
   to.sun_family = AF_UNIX;
   if (path.empty()) return misspelt(address, "the path is missing");
   if (path.size() >= sizeof to.sun_path)
-    return misspelt(address, fmt::format("a path of a socket has at most {} octets", sizeof to.sun_path - 1));
+    return misspelt(address, fmt::format("a path of a socket has at most {} bytes", sizeof to.sun_path - 1));
   std::copy(path.begin(), path.end(), to.sun_path);
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int number =

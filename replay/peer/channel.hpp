@@ -1,5 +1,5 @@
 #pragma once
-/// The ways to an agent: a descriptor that carries octets both ways.
+/// The ways to an agent: a descriptor that carries bytes both ways.
 
 #include <chrono>
 #include <string>

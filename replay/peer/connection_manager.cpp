@@ -10,7 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-std::string hex(Bytes octets) { return to_hex({reinterpret_cast<const char*>(octets.data()), octets.size()}); }
+std::string hex(Bytes bytes) { return to_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()}); }
 
 json arguments_of(const CmParameters& parameters) {
   json arguments = {{"rnr_retry_count", parameters.rnr_retry_count}, {"flow_control", parameters.flow_control}};

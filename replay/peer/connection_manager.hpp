@@ -18,7 +18,7 @@ namespace rdmawire::peer {
 
 /// What a connection is asked for with, or accepted. IBTA vol 1, 12.7; "as much as both can" where nothing is given.
 struct CmParameters {
-  Octets private_data = {};
+  ByteVector private_data = {};
   std::optional<std::uint8_t> responder_resources = {}, initiator_depth = {};
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
   bool flow_control = false;
@@ -27,7 +27,7 @@ struct CmParameters {
 /// What the CM tells: an event of type "established", "rejected", "failed", …
 struct CmEvent {
   std::string type = {};
-  Octets private_data = {};  ///< padded with zeros to the length of its field
+  ByteVector private_data = {};  ///< padded with zeros to the length of its field
   int number = 0;            ///< errno, when something failed on this side or on the way
   std::string name = {};     ///< its symbol
   int reason = 0;            ///< of "rejected", of the other end; IBTA vol 1, 12.6.7.2

@@ -80,7 +80,7 @@ class Reader {
     }
     return list;
   }
-  std::vector<std::uint8_t> octets(const char* name) {
+  std::vector<std::uint8_t> bytes(const char* name) {
     const auto read = from_hex(text(name));
     if (!read) return missing<std::vector<std::uint8_t>>(name);
     return {read->begin(), read->end()};

@@ -8,26 +8,26 @@ namespace rdmawire::peer {
 
 using nlohmann::json;
 
-LineBuffer::State LineBuffer::append(std::string_view octets) {
+LineBuffer::State LineBuffer::append(std::string_view bytes) {
   if (begin_ > 0) {
-    octets_.erase(0, begin_);
+    bytes_.erase(0, begin_);
     searched_ -= begin_;
     begin_ = 0;
   }
   // Lines that are whole may be many; only what has no end yet is held to the limit.
-  octets_ += octets;
-  const std::size_t last_end = octets_.rfind('\n');
-  const std::size_t open = octets_.size() - (last_end == std::string::npos ? 0 : last_end + 1);
-  return open > most_line_octets ? State::overlong : State::ok;
+  bytes_ += bytes;
+  const std::size_t last_end = bytes_.rfind('\n');
+  const std::size_t open = bytes_.size() - (last_end == std::string::npos ? 0 : last_end + 1);
+  return open > most_line_bytes ? State::overlong : State::ok;
 }
 
 std::optional<std::string_view> LineBuffer::next() {
-  const std::size_t end = octets_.find('\n', searched_);
+  const std::size_t end = bytes_.find('\n', searched_);
   if (end == std::string::npos) {
-    searched_ = octets_.size();
+    searched_ = bytes_.size();
     return std::nullopt;
   }
-  std::string_view line(octets_.data() + begin_, end - begin_);
+  std::string_view line(bytes_.data() + begin_, end - begin_);
   begin_ = searched_ = end + 1;
   if (line.ends_with('\r')) line.remove_suffix(1);
   return line;
@@ -92,14 +92,14 @@ tl::expected<Message, std::string> parse_message(std::string_view line) {
   return Answer{std::move(*id), refused(std::move(*read))};
 }
 
-std::string to_hex(std::string_view octets) {
+std::string to_hex(std::string_view bytes) {
   static constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
-  text.reserve(octets.size() * 2);
-  for (const char c : octets) {
-    const auto octet = static_cast<unsigned char>(c);
-    text += digits[octet >> 4];
-    text += digits[octet & 15];
+  text.reserve(bytes.size() * 2);
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
   }
   return text;
 }
@@ -112,14 +112,14 @@ std::optional<std::string> from_hex(std::string_view text) {
     if (c >= 'A' && c <= 'F') return c - 'A' + 10;
     return -1;
   };
-  std::string octets;
-  octets.reserve(text.size() / 2);
+  std::string bytes;
+  bytes.reserve(text.size() / 2);
   for (std::size_t i = 0; i < text.size(); i += 2) {
     const int high = digit(text[i]), low = digit(text[i + 1]);
     if (high < 0 || low < 0) return std::nullopt;
-    octets += static_cast<char>(high << 4 | low);
+    bytes += static_cast<char>(high << 4 | low);
   }
-  return octets;
+  return bytes;
 }
 
 }  // namespace rdmawire::peer

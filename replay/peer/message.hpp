@@ -1,5 +1,5 @@
 #pragma once
-/// What an agent says, from octets to values: docs/agent.md, "Framing".
+/// What an agent says, from bytes to values: docs/agent.md, "Framing".
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -13,22 +13,22 @@
 namespace rdmawire::peer {
 
 /// A line is at most so long, its end not counted.
-inline constexpr std::size_t most_line_octets = std::size_t{4} << 20;
+inline constexpr std::size_t most_line_bytes = std::size_t{4} << 20;
 /// Objects and lists within each other. More is refused: a value so deep has no meaning here.
 inline constexpr int most_depth = 32;
 
-/// Octets as they come, whole lines out. Its memory is bounded by the longest line.
+/// Bytes as they come, whole lines out. Its memory is bounded by the longest line.
 class LineBuffer {
  public:
   enum class State : std::uint8_t { ok, overlong };
 
-  /// Takes octets until a line is too long: that cannot be mended, and nothing after it is taken.
-  State append(std::string_view octets);
-  /// The next whole line without its end ("\n" or "\r\n"), until the next call. Nothing: more octets are needed.
+  /// Takes bytes until a line is too long: that cannot be mended, and nothing after it is taken.
+  State append(std::string_view bytes);
+  /// The next whole line without its end ("\n" or "\r\n"), until the next call. Nothing: more bytes are needed.
   std::optional<std::string_view> next();
 
  private:
-  std::string octets_;
+  std::string bytes_;
   std::size_t begin_ = 0;     // of what next() has not given
   std::size_t searched_ = 0;  // no line ends before
 };
@@ -50,8 +50,8 @@ using Message = std::variant<Answer, Event>;
 /// One line. An error says what is wrong with it.
 tl::expected<Message, std::string> parse_message(std::string_view line);
 
-/// Octets as the protocol writes them: two hexadecimal digits each.
-std::string to_hex(std::string_view octets);
+/// Bytes as the protocol writes them: two hexadecimal digits each.
+std::string to_hex(std::string_view bytes);
 /// Nothing when it is no such text. Capital digits are read, too.
 std::optional<std::string> from_hex(std::string_view text);
 

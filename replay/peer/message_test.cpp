@@ -58,7 +58,7 @@ TEST(ParseMessage, refuses_what_is_deeper_than_any_answer) {
   EXPECT_THAT(why_not(std::string(2'000'000, '[')), HasSubstr("within each other"));
 }
 
-TEST(LineBuffer, gives_lines_however_the_octets_were_cut) {
+TEST(LineBuffer, gives_lines_however_the_bytes_were_cut) {
   LineBuffer lines;
   EXPECT_EQ(lines.append("on"), LineBuffer::State::ok);
   EXPECT_EQ(lines.next(), std::nullopt);
@@ -73,11 +73,11 @@ TEST(LineBuffer, gives_lines_however_the_octets_were_cut) {
 
 TEST(LineBuffer, does_not_grow_beyond_the_longest_line) {
   LineBuffer lines;
-  EXPECT_EQ(lines.append(std::string(most_line_octets, 'x')), LineBuffer::State::ok);
+  EXPECT_EQ(lines.append(std::string(most_line_bytes, 'x')), LineBuffer::State::ok);
   EXPECT_EQ(lines.append("x"), LineBuffer::State::overlong);
 }
 
-TEST(Hex, is_two_digits_an_octet) {
+TEST(Hex, is_two_digits_an_byte) {
   EXPECT_EQ(to_hex(std::string_view("\x00\xab\x7f", 3)), "00ab7f");
   EXPECT_EQ(from_hex("00aB7f"), std::string("\x00\xab\x7f", 3));
   EXPECT_EQ(from_hex(""), "");

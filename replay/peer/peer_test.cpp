@@ -72,7 +72,7 @@ TEST(Peer, says_hello_asks_and_says_goodbye) {
 TEST(Peer, takes_over_a_channel_that_still_holds_another_session) {
   Played agent([](Stub& stub) {
     const std::string id = stub.hello();
-    stub.say_octets("0,\"result\":{}}\n{\"id\":4,\"result\":{}}\n{\"event\":\"async\",\"type\":\"port_active\"}\n");
+    stub.say_bytes("0,\"result\":{}}\n{\"id\":4,\"result\":{}}\n{\"event\":\"async\",\"type\":\"port_active\"}\n");
     stub.say(R"({"id":null,"error":{"errno":74,"name":"EBADMSG","message":"no JSON"}})");
     stub.say(fmt::format(R"({{"id":{},"result":{{"protocol":1}}}})", id));
     stub.farewell();
@@ -227,12 +227,12 @@ TEST(Peer, a_lost_agent_ends_every_waiting) {
   EXPECT_EQ(peer->call("again").error().kind, PeerError::Kind::lost);
 }
 
-/// What a session ends with when its agent says `octets`.
-std::string after(const std::string& octets) {
+/// What a session ends with when its agent says `bytes`.
+std::string after(const std::string& bytes) {
   Played agent([&](Stub& stub) {
     stub.greet();
     stub.expect(R"({"id":1,"do":"query"})");
-    stub.say_octets(octets);
+    stub.say_bytes(bytes);
     while (stub.next()) {
     }
   });
@@ -251,7 +251,7 @@ TEST(Peer, what_breaks_the_protocol_ends_the_session) {
             broken + "it could not read a line of ours: no JSON object (EBADMSG) (EPROTO)");
   EXPECT_EQ(after("{\"event\":\"ended\",\"why\":\"no line came for 15000 ms\"}\n"),
             "query: the agent ended the session: no line came for 15000 ms (ECONNRESET)");
-  EXPECT_EQ(after(std::string(most_line_octets + 70'000, 'x')), broken + "a line of more than 4194304 octets (EPROTO)");
+  EXPECT_EQ(after(std::string(most_line_bytes + 70'000, 'x')), broken + "a line of more than 4194304 bytes (EPROTO)");
 }
 
 TEST(Peer, what_cannot_be_asked_is_not_sent) {
@@ -265,7 +265,7 @@ TEST(Peer, what_cannot_be_asked_is_not_sent) {
   EXPECT_EQ(peer->call("list", json::array()).error().number, EINVAL);
   EXPECT_EQ(peer->call("named", {{"id", 1}}).error().message, "named: no argument can be called \"id\" or \"do\"");
   EXPECT_EQ(peer->call("text", {{"name", "\xff"}}).error().number, EILSEQ);
-  EXPECT_EQ(peer->call("long", {{"data", std::string(most_line_octets, '0')}}).error().number, EMSGSIZE);
+  EXPECT_EQ(peer->call("long", {{"data", std::string(most_line_bytes, '0')}}).error().number, EMSGSIZE);
   EXPECT_TRUE(peer->call("fine"));
 }
 
@@ -314,7 +314,7 @@ TEST(Peer, a_silent_agent_is_lost) {
   const auto answer = peer->call("query", nullptr, 1h);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().kind, PeerError::Kind::lost);
-  EXPECT_THAT(answer.error().message, HasSubstr("query: the agent is silent: no octet from it for "));
+  EXPECT_THAT(answer.error().message, HasSubstr("query: the agent is silent: no byte from it for "));
 }
 
 TEST(Peer, an_agent_that_never_greets_is_an_error) {
@@ -340,7 +340,7 @@ TEST(Peer, connects_by_address) {
   EXPECT_THAT(failed("tcp:127.0.0.1:1"), HasSubstr("no agent answers there: Connection refused (ECONNREFUSED)"));
   EXPECT_THAT(failed("tcp:localhost"), HasSubstr("host or port is missing"));
   EXPECT_THAT(failed("localhost:1234"), HasSubstr("an agent is tcp:HOST:PORT, unix:PATH or serial:PATH (EINVAL)"));
-  EXPECT_THAT(failed("unix:" + std::string(200, 'x')), HasSubstr("has at most 107 octets"));
+  EXPECT_THAT(failed("unix:" + std::string(200, 'x')), HasSubstr("has at most 107 bytes"));
 
   const std::string path = (std::filesystem::temp_directory_path() / fmt::format("rdmawire-{}", ::getpid())).string();
   const Descriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -50,7 +50,7 @@ struct Connection {
   std::string address = {};   ///< of the other end, IPv4 or IPv6; or a GID as text
   std::uint32_t psn = 0;      ///< with which the other end begins: the first that we expect
   std::uint32_t own_psn = 0;  ///< with which we begin
-  std::uint32_t mtu = 1024;   ///< octets
+  std::uint32_t mtu = 1024;   ///< bytes
   std::uint8_t timeout = 14;  ///< 4.096 µs times two to the power of it; 0: never. IBTA vol 1, 9.7.6.1.3
   std::uint8_t retry_cnt = 7, rnr_retry = 7;
   std::uint8_t min_rnr_timer = 12;                         ///< code of 0.64 ms; IBTA vol 1, 9.7.5.2.8

@@ -23,8 +23,8 @@ namespace {
 
 constexpr int protocol = 1;
 constexpr std::size_t most_questions = 4096;
-constexpr std::size_t most_outgoing_octets = std::size_t{64} << 20;
-constexpr std::size_t most_held_octets = std::size_t{128} << 20;
+constexpr std::size_t most_outgoing_bytes = std::size_t{64} << 20;
+constexpr std::size_t most_held_bytes = std::size_t{128} << 20;
 constexpr milliseconds farewell{1000};
 constexpr milliseconds least_silence{10}, most_silence{86'400'000};  // what the agent takes
 
@@ -56,9 +56,9 @@ PeerResult<std::string> compose(const json& id, std::string_view command, const 
     } else {
       line += '}';
     }
-    if (line.size() > most_line_octets)
+    if (line.size() > most_line_bytes)
       return unusable(EMSGSIZE,
-                      fmt::format("{} octets are more than a line can have, {}", line.size(), most_line_octets));
+                      fmt::format("{} bytes are more than a line can have, {}", line.size(), most_line_bytes));
     return line + '\n';
   } catch (const json::exception&) {
     return unusable(EILSEQ, "an argument's text is no UTF-8");
@@ -134,9 +134,9 @@ PeerResult<void> Session::prove_secret() {
                                      "hello: the agent wants a secret to be proven; name the file that holds it"));
   const auto secret = read_secret(options_.secret_file);
   if (!secret) return tl::unexpected(secret.error());
-  const auto octets = challenge->is_string() ? from_hex(challenge->get_ref<const std::string&>()) : std::nullopt;
-  if (!octets) return tl::unexpected(broken("hello: its challenge is no hexadecimal text"));
-  const auto proven = call("authenticate", {{"response", prove(*secret, *octets)}});
+  const auto bytes = challenge->is_string() ? from_hex(challenge->get_ref<const std::string&>()) : std::nullopt;
+  if (!bytes) return tl::unexpected(broken("hello: its challenge is no hexadecimal text"));
+  const auto proven = call("authenticate", {{"response", prove(*secret, *bytes)}});
   if (!proven) return tl::unexpected(proven.error());
   return {};
 }
@@ -190,7 +190,7 @@ PeerResult<std::optional<Event>> Session::next_event(Deadline deadline, const Pe
       seen = event->serial;
       if (filter && !filter(event->event)) continue;
       std::optional<Event> taken = std::move(event->event);
-      held_octets_ -= event->octets;
+      held_bytes_ -= event->bytes;
       events_.erase(event);
       show_readiness();
       return taken;
@@ -256,10 +256,10 @@ PeerResult<std::uint64_t> Session::ask(std::string_view command, const json& arg
 
 PeerResult<void> Session::write_line(std::string line) {
   if (lost_) return tl::unexpected(*lost_);
-  if (outgoing_.size() + line.size() > most_outgoing_octets)
+  if (outgoing_.size() + line.size() > most_outgoing_bytes)
     return tl::unexpected(
         peer_error(PeerError::Kind::usage, ENOBUFS,
-                   fmt::format("{} octets wait to be sent: the agent does not read them", outgoing_.size())));
+                   fmt::format("{} bytes wait to be sent: the agent does not read them", outgoing_.size())));
   outgoing_ += line;
   wake();
   return {};
@@ -283,7 +283,7 @@ PeerResult<json> Session::wait(std::unique_lock<std::mutex>& lock, Questions::it
 
 PeerResult<json> Session::take(Questions::iterator question) {
   PeerResult<json> answer = std::move(*question->second.answer);
-  held_octets_ -= question->second.octets;
+  held_bytes_ -= question->second.bytes;
   if (question->second.wanted == Wanted::by_collect) --collectable_;
   questions_.erase(question);
   show_readiness();
@@ -312,7 +312,7 @@ void Session::hear(std::string_view line) {
   }
 }
 
-void Session::hear(Answer answer, std::size_t octets) {
+void Session::hear(Answer answer, std::size_t bytes) {
   if (!greeted_) {
     if (hello_id_.empty() || answer.id != hello_id_) return;
     greeted_ = true;
@@ -338,21 +338,21 @@ void Session::hear(Answer answer, std::size_t octets) {
     case Wanted::by_call: break;
     case Wanted::by_collect: ++collectable_; break;
   }
-  if (held_octets_ + octets > most_held_octets) {
+  if (held_bytes_ + bytes > most_held_bytes) {
     answer.result = tl::unexpected(
         peer_error(PeerError::Kind::usage, ENOBUFS,
-                   fmt::format("{}: its answer was dropped: {} octets of answers and events wait to be taken",
-                               asked.command, held_octets_)));
-    octets = 0;
+                   fmt::format("{}: its answer was dropped: {} bytes of answers and events wait to be taken",
+                               asked.command, held_bytes_)));
+    bytes = 0;
   }
   asked.answer = std::move(answer.result);
-  asked.octets = octets;
-  held_octets_ += octets;
+  asked.bytes = bytes;
+  held_bytes_ += bytes;
   show_readiness();
   changed_.notify_all();
 }
 
-void Session::hear(Event event, std::size_t octets) {
+void Session::hear(Event event, std::size_t bytes) {
   if (event.name == "ended") {
     const auto why = event.body.find("why");
     return lose(peer_error(PeerError::Kind::lost, ECONNRESET,
@@ -360,17 +360,17 @@ void Session::hear(Event event, std::size_t octets) {
                                                                   ? why->get<std::string>()
                                                                   : std::string("it does not say why"))));
   }
-  while (!events_.empty() && (events_.size() >= options_.most_events || held_octets_ + octets > most_held_octets)) {
-    held_octets_ -= events_.front().octets;
+  while (!events_.empty() && (events_.size() >= options_.most_events || held_bytes_ + bytes > most_held_bytes)) {
+    held_bytes_ -= events_.front().bytes;
     events_.pop_front();
     ++dropped_events_;
   }
-  if (options_.most_events == 0 || held_octets_ + octets > most_held_octets) {
+  if (options_.most_events == 0 || held_bytes_ + bytes > most_held_bytes) {
     ++dropped_events_;
     return;
   }
-  held_octets_ += octets;
-  events_.push_back({std::move(event), octets, ++last_serial_});
+  held_bytes_ += bytes;
+  events_.push_back({std::move(event), bytes, ++last_serial_});
   show_readiness();
   changed_.notify_all();
 }
@@ -416,8 +416,8 @@ void Session::run() {
 }
 
 bool Session::read_some() {
-  std::array<char, std::size_t{64} << 10> octets;
-  const ssize_t got = ::read(stream_.get(), octets.data(), octets.size());
+  std::array<char, std::size_t{64} << 10> bytes;
+  const ssize_t got = ::read(stream_.get(), bytes.data(), bytes.size());
   const int number = errno;
   if (got < 0 && (number == EAGAIN || number == EINTR)) return true;
 
@@ -429,14 +429,14 @@ bool Session::read_some() {
     return false;
   }
   last_heard_ = Clock::now();
-  const auto state = lines_.append({octets.data(), static_cast<std::size_t>(got)});
+  const auto state = lines_.append({bytes.data(), static_cast<std::size_t>(got)});
   while (!lost_) {
     const auto line = lines_.next();
     if (!line) break;
     hear(*line);
   }
   if (state == LineBuffer::State::overlong)
-    lose(broken(fmt::format("a line of more than {} octets", most_line_octets)));
+    lose(broken(fmt::format("a line of more than {} bytes", most_line_bytes)));
   return !lost_;
 }
 
@@ -468,7 +468,7 @@ milliseconds Session::keep_alive() {
       heartbeat_asked_ = now;
     } else if (now - std::max(last_heard_, heartbeat_asked_) > options_.silence) {
       lose(peer_error(PeerError::Kind::lost, ETIMEDOUT,
-                      fmt::format("the agent is silent: no octet from it for {} ms, a heartbeat is not answered",
+                      fmt::format("the agent is silent: no byte from it for {} ms, a heartbeat is not answered",
                                   since(std::max(last_heard_, heartbeat_asked_)).count())));
     }
   }

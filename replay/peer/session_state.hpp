@@ -49,11 +49,11 @@ class Session {
     std::string command;
     Wanted wanted = Wanted::by_call;
     std::optional<PeerResult<nlohmann::json>> answer;
-    std::size_t octets = 0;  // of the answer's line
+    std::size_t bytes = 0;  // of the answer's line
   };
   struct HeldEvent {
     Event event;
-    std::size_t octets = 0;
+    std::size_t bytes = 0;
     std::uint64_t serial = 0;
   };
   using Questions = std::map<std::uint64_t, Question>;
@@ -67,8 +67,8 @@ class Session {
   PeerResult<nlohmann::json> take(Questions::iterator question);
   void lose(PeerError error);
   void hear(std::string_view line);
-  void hear(Answer answer, std::size_t octets);
-  void hear(Event event, std::size_t octets);
+  void hear(Answer answer, std::size_t bytes);
+  void hear(Event event, std::size_t bytes);
   void show_readiness();
   void wake();
 
@@ -90,7 +90,7 @@ class Session {
   Questions questions_;
   std::uint64_t last_number_ = 0;
   std::deque<HeldEvent> events_;
-  std::size_t held_octets_ = 0;    // of answers and events that nobody took yet
+  std::size_t held_bytes_ = 0;    // of answers and events that nobody took yet
   std::uint64_t last_serial_ = 0;  // of events
   std::uint64_t dropped_events_ = 0;
   std::uint64_t collectable_ = 0;  // answers that wait for collect()

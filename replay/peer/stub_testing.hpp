@@ -23,21 +23,21 @@ class Stub {
  public:
   explicit Stub(Descriptor stream) : stream_(std::move(stream)) {}
 
-  void say_octets(std::string_view octets) {
-    while (!octets.empty()) {
-      const ssize_t put = ::send(stream_.get(), octets.data(), octets.size(), MSG_NOSIGNAL);
+  void say_bytes(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t put = ::send(stream_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (put <= 0) return;
-      octets.remove_prefix(static_cast<std::size_t>(put));
+      bytes.remove_prefix(static_cast<std::size_t>(put));
     }
   }
-  void say(const std::string& line) { say_octets(line + "\n"); }
+  void say(const std::string& line) { say_bytes(line + "\n"); }
 
   /// The next line, without its end; nothing when the connection ended.
   std::optional<std::string> next() {
     for (;;) {
-      if (const auto end = octets_.find('\n'); end != std::string::npos) {
-        std::string line = octets_.substr(0, end);
-        octets_.erase(0, end + 1);
+      if (const auto end = bytes_.find('\n'); end != std::string::npos) {
+        std::string line = bytes_.substr(0, end);
+        bytes_.erase(0, end + 1);
         return line;
       }
       pollfd wait{stream_.get(), POLLIN, 0};
@@ -48,7 +48,7 @@ class Stub {
       std::array<char, 4096> some{};
       const ssize_t got = ::recv(stream_.get(), some.data(), some.size(), 0);
       if (got <= 0) return std::nullopt;
-      octets_.append(some.data(), static_cast<std::size_t>(got));
+      bytes_.append(some.data(), static_cast<std::size_t>(got));
     }
   }
   void expect(const std::string& line) { EXPECT_EQ(next(), line); }
@@ -84,7 +84,7 @@ class Stub {
 
  private:
   Descriptor stream_;
-  std::string octets_;
+  std::string bytes_;
 };
 
 /// A socket pair: ours, and an agent that a thread plays by `script`.

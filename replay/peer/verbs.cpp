@@ -14,15 +14,15 @@ using nlohmann::json;
 namespace {
 
 /// Of a region, in one line as hexadecimal text, with room for the rest of the line.
-constexpr std::uint64_t most_octets = 1'900'000;
+constexpr std::uint64_t most_bytes = 1'900'000;
 
 std::optional<std::array<std::uint8_t, 16>> read_gid(const std::string& text) {
   std::array<std::uint8_t, 16> gid{};
   return inet_pton(AF_INET6, text.c_str(), gid.data()) == 1 ? std::optional(gid) : std::nullopt;
 }
 bool link_local(const Gid& gid) {
-  const auto octets = read_gid(gid.text);
-  return octets && (*octets)[0] == 0xfe && (*octets)[1] == 0x80;
+  const auto bytes = read_gid(gid.text);
+  return bytes && (*bytes)[0] == 0xfe && (*bytes)[1] == 0x80;
 }
 constexpr std::string_view mapped = "::ffff:";
 
@@ -128,14 +128,14 @@ std::string Device::address() const {
 std::array<std::uint8_t, 6> Device::mac() const {
   if (iwarp() && !ports_.at(0).gids.empty()) {
     // Its one GID is the address, and zeros.
-    const auto octets = read_gid(ports_[0].gids[0].text);
-    if (octets) return {(*octets)[0], (*octets)[1], (*octets)[2], (*octets)[3], (*octets)[4], (*octets)[5]};
+    const auto bytes = read_gid(ports_[0].gids[0].text);
+    if (bytes) return {(*bytes)[0], (*bytes)[1], (*bytes)[2], (*bytes)[3], (*bytes)[4], (*bytes)[5]};
   }
   for (const Gid& gid : ports_.at(0).gids) {
-    const auto octets = read_gid(gid.text);
-    if (!octets || !link_local(gid) || (*octets)[11] != 0xff || (*octets)[12] != 0xfe) continue;
+    const auto bytes = read_gid(gid.text);
+    if (!bytes || !link_local(gid) || (*bytes)[11] != 0xff || (*bytes)[12] != 0xfe) continue;
     // RFC 4291, appendix A: EUI-64 with the universal bit turned over.
-    const auto& o = *octets;
+    const auto& o = *bytes;
     return {static_cast<std::uint8_t>(o[8] ^ 2), o[9], o[10], o[13], o[14], o[15]};
   }
   return {};
@@ -235,29 +235,29 @@ PeerResult<Region> ProtectionDomain::region(std::uint64_t length, const Names& a
   return region;
 }
 
-PeerResult<Octets> Region::read(std::uint64_t offset, std::uint64_t length) const {
-  Octets all;
+PeerResult<ByteVector> Region::read(std::uint64_t offset, std::uint64_t length) const {
+  ByteVector all;
   do {
-    const std::uint64_t piece = std::min(length - all.size(), most_octets);
+    const std::uint64_t piece = std::min(length - all.size(), most_bytes);
     const auto result = ask("read", "mr", {{"offset", offset + all.size()}, {"length", piece}});
     if (!result) return tl::unexpected(result.error());
     Reader reader(*result);
-    const Octets octets = reader.octets("octets");
-    if (reader.wrong() || octets.size() != piece) return unreadable("read", "\"octets\"");
-    all.insert(all.end(), octets.begin(), octets.end());
+    const ByteVector bytes = reader.bytes("bytes");
+    if (reader.wrong() || bytes.size() != piece) return unreadable("read", "\"bytes\"");
+    all.insert(all.end(), bytes.begin(), bytes.end());
   } while (all.size() < length);
   return all;
 }
 
-PeerResult<void> Region::write(std::uint64_t offset, Bytes octets) const {
+PeerResult<void> Region::write(std::uint64_t offset, Bytes bytes) const {
   do {
-    const Bytes piece = octets.first(std::min<std::size_t>(octets.size(), most_octets));
+    const Bytes piece = bytes.first(std::min<std::size_t>(bytes.size(), most_bytes));
     const auto text = to_hex({reinterpret_cast<const char*>(piece.data()), piece.size()});
-    const auto result = ask("write", "mr", {{"offset", offset}, {"octets", text}});
+    const auto result = ask("write", "mr", {{"offset", offset}, {"bytes", text}});
     if (!result) return tl::unexpected(result.error());
     offset += piece.size();
-    octets = octets.subspan(piece.size());
-  } while (!octets.empty());
+    bytes = bytes.subspan(piece.size());
+  } while (!bytes.empty());
   return {};
 }
 

@@ -27,7 +27,7 @@
 // ProtectionDomain and QueuePair are in queue_pair.hpp.
 namespace rdmawire::peer {
 
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 using Names = std::vector<std::string>;
 
 /// One entry of a port's table.
@@ -44,7 +44,7 @@ struct Port {
   std::string state = {};                     ///< "active"
   std::string link_layer = {};                ///< "ethernet", "infiniband"
   std::string netdev = {};                    ///< empty: none
-  std::uint32_t active_mtu = 0, max_mtu = 0;  ///< octets
+  std::uint32_t active_mtu = 0, max_mtu = 0;  ///< bytes
   std::uint16_t lid = 0;
   std::vector<Gid> gids = {};
 };
@@ -150,14 +150,14 @@ class Region : public Handle {
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] std::uint32_t lkey() const { return lkey_; }
   [[nodiscard]] std::uint32_t rkey() const { return rkey_; }
-  /// For a work request: `length` octets from `offset` on.
+  /// For a work request: `length` bytes from `offset` on.
   [[nodiscard]] Piece piece(std::uint64_t offset, std::uint32_t length) const {
     return {addr_ + offset, length, lkey_, handle(), offset};
   }
 
-  /// Any number of octets: what is more than a line can carry goes in several.
-  [[nodiscard]] PeerResult<Octets> read(std::uint64_t offset, std::uint64_t length) const;
-  [[nodiscard]] PeerResult<void> write(std::uint64_t offset, Bytes octets) const;
+  /// Any number of bytes: what is more than a line can carry goes in several.
+  [[nodiscard]] PeerResult<ByteVector> read(std::uint64_t offset, std::uint64_t length) const;
+  [[nodiscard]] PeerResult<void> write(std::uint64_t offset, Bytes bytes) const;
   /// `pattern`: "byte" (each is `value`), "counter" (they count up from it), "random" (it is the seed).
   [[nodiscard]] PeerResult<void> fill(const std::string& pattern, std::uint64_t value) const;
   /// CRC-32 as of zlib.
@@ -175,7 +175,7 @@ class MemoryWindow : public Handle {
  public:
   /// Changes with bind().
   [[nodiscard]] std::uint32_t rkey() const { return rkey_; }
-  /// Binds a window of type 1 to `length` octets of the region: work of the queue pair's, with a completion when
+  /// Binds a window of type 1 to `length` bytes of the region: work of the queue pair's, with a completion when
   /// `signaled`. Gives the new rkey.
   PeerResult<std::uint32_t> bind(const QueuePair& qp, const Region& region, std::uint64_t offset, std::uint64_t length,
                                  const Names& access, bool signaled = false);

@@ -283,24 +283,24 @@ TEST(QueuePair, posts_what_its_opcode_has) {
       });
 }
 
-TEST(Region, moves_its_octets_in_pieces_that_fit_a_line) {
+TEST(Region, moves_its_bytes_in_pieces_that_fit_a_line) {
   const std::string much(1'900'000, 'a');
   with_queue_pair(
       [&](Making& making) {
         making.expect(R"("do":"register","access":["local_write"],"length":2000000,"pd":2)",
                       R"({"mr":5,"addr":0,"length":2000000,"lkey":7,"rkey":8})");
-        making.expect(R"("do":"write","mr":5,"octets":")" + to_hex(much) + R"(","offset":10)", R"({"length":1900000})");
-        making.expect(R"("do":"write","mr":5,"octets":"6161","offset":1900010)", R"({"length":2})");
-        making.expect(R"("do":"read","length":1900000,"mr":5,"offset":0)", R"({"octets":")" + to_hex(much) + "\"}");
-        making.expect(R"("do":"read","length":1,"mr":5,"offset":1900000)", R"({"octets":"62"})");
+        making.expect(R"("do":"write","mr":5,"bytes":")" + to_hex(much) + R"(","offset":10)", R"({"length":1900000})");
+        making.expect(R"("do":"write","mr":5,"bytes":"6161","offset":1900010)", R"({"length":2})");
+        making.expect(R"("do":"read","length":1900000,"mr":5,"offset":0)", R"({"bytes":")" + to_hex(much) + "\"}");
+        making.expect(R"("do":"read","length":1,"mr":5,"offset":1900000)", R"({"bytes":"62"})");
         making.expect(R"("do":"checksum","length":100,"mr":5,"offset":3)", R"({"crc32":3735928559,"length":100})");
         making.expect(R"("do":"fill","mr":5,"pattern":"counter","value":1)", R"({"length":2000000})");
-        making.expect(R"("do":"read","length":4,"mr":5,"offset":0)", R"({"octets":"0102"})");
+        making.expect(R"("do":"read","length":4,"mr":5,"offset":0)", R"({"bytes":"0102"})");
       },
       [](Peer&, const ProtectionDomain& pd, const CompletionQueue&, const QueuePair&) {
         const auto memory = pd.region(2'000'000).value();
-        ASSERT_TRUE(memory.write(10, Octets(1'900'002, 'a')));
-        const Octets read = memory.read(0, 1'900'001).value();
+        ASSERT_TRUE(memory.write(10, ByteVector(1'900'002, 'a')));
+        const ByteVector read = memory.read(0, 1'900'001).value();
         EXPECT_EQ(read.size(), 1'900'001);
         EXPECT_EQ(read.back(), 'b');
         EXPECT_EQ(memory.checksum(3, 100).value(), 0xdeadbeef);
@@ -338,7 +338,7 @@ TEST(ConnectionManager, asks_waits_and_answers) {
   {
     const auto request = listener.request(5s).value();
     EXPECT_THAT(request.request().private_data, ElementsAre('h', 'i'));
-    ASSERT_TRUE(request.reject(Octets{'n', 'o'}));
+    ASSERT_TRUE(request.reject(ByteVector{'n', 'o'}));
     const auto established = caller.wait_established(5s);
     ASSERT_FALSE(established);
     EXPECT_EQ(established.error().message, "instead of established the CM told of rejected, reason 28");

@@ -7,10 +7,10 @@
 namespace rdmawire::replay {
 namespace {
 
-// The octets lie in the other processor's cache: they come while other things are done.
-void prefetch(Bytes octets) {
+// The bytes lie in the other processor's cache: they come while other things are done.
+void prefetch(Bytes bytes) {
   constexpr std::size_t line = 64;
-  for (std::size_t at = 0; at < octets.size(); at += line) __builtin_prefetch(octets.data() + at, 0, 2);
+  for (std::size_t at = 0; at < bytes.size(); at += line) __builtin_prefetch(bytes.data() + at, 0, 2);
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ void Ahead::fill(Batch& batch) {
   std::int64_t hungry_since = 0;
   try {
     std::unique_ptr<Slot> slot;
-    for (std::size_t octets = 0; batch.count < most_frames && octets < most_octets && !stop_;) {
+    for (std::size_t bytes = 0; batch.count < most_frames && bytes < most_bytes && !stop_;) {
       // Frames are far apart where most are not chosen, or reading is slow: the sender gets what there is.
       if (batch.count > 0 && hungry_.load(std::memory_order_relaxed)) {
         const std::int64_t now = wire_clock::now();
@@ -58,7 +58,7 @@ void Ahead::fill(Batch& batch) {
         batch.last = true;
         break;
       }
-      octets += slot->octets.size();
+      bytes += slot->bytes.size();
       batch.slots[batch.count++] = std::move(slot);
     }
   } catch (...) {
@@ -122,7 +122,7 @@ std::unique_ptr<Slot> Ahead::next() {
       Batch& current = batch(reading_);
       if (at_ < current.count) {
         tally_ = &current.tallies[at_];
-        prefetch(current.slots[at_]->octets);
+        prefetch(current.slots[at_]->bytes);
         return std::move(current.slots[at_++]);
       }
       if (current.last) {

@@ -15,8 +15,8 @@
 
 namespace rdmawire::replay {
 
-/// Runs a feeder ahead of the one who sends, by no more than `batches` times `most_frames` frames or `most_octets`
-/// octets. Where the thread gets no processor the sender does its work, rather than wait. The frames, their order and
+/// Runs a feeder ahead of the one who sends, by no more than `batches` times `most_frames` frames or `most_bytes`
+/// bytes. Where the thread gets no processor the sender does its work, rather than wait. The frames, their order and
 /// what is told of them are those of the feeder alone: of what it counted, only what it had counted with the last frame
 /// that next() gave is told.
 class Ahead {
@@ -39,7 +39,7 @@ class Ahead {
 
  private:
   static constexpr std::uint64_t batches = 8;
-  static constexpr std::size_t most_frames = 128, most_octets = 256 << 10;  // of a batch
+  static constexpr std::size_t most_frames = 128, most_bytes = 256 << 10;  // of a batch
   static constexpr std::int64_t most_age = 100'000;                         // of one that the sender waits for
   struct Batch {
     std::vector<std::unique_ptr<Slot>> slots;

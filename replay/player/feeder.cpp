@@ -186,21 +186,21 @@ void Feeder::process() {
   packet_.number = number;
   packet_.time_ns = record_.time;
   packet_.link = record_.link;
-  Bytes octets = record_.bytes;
+  Bytes bytes = record_.bytes;
   const bool snapped = record_.bytes.size() < record_.wire_length;
   bool padded = false;
   if (snapped && options_.snapped == PlayerOptions::Snapped::pad) {
-    padded_.assign(octets.begin(), octets.end());
+    padded_.assign(bytes.begin(), bytes.end());
     padded_.resize(record_.wire_length);
     mend_icrc(padded_, decode(padded_, record_.link));
-    octets = padded_;
+    bytes = padded_;
     padded = true;
   }
   if (dissects_)
-    dissector_->dissect(packet_, octets, padded ? static_cast<std::uint32_t>(octets.size()) : record_.wire_length);
+    dissector_->dissect(packet_, bytes, padded ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length);
   else
-    decode(packet_.stack, octets, record_.link,
-           padded ? static_cast<std::uint32_t>(octets.size()) : record_.wire_length);
+    decode(packet_.stack, bytes, record_.link,
+           padded ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length);
 
   // What was not chosen takes part in nothing, not even in the schedule.
   if ((options_.include && !options_.include->matches(packet_)) ||
@@ -214,15 +214,15 @@ void Feeder::process() {
     schedule_.emplace(options_.pace, anchor);
     if (options_.pace.kind == Pace::Kind::top) nominal_.emplace(Pace{}, anchor);
   }
-  const std::int64_t time = schedule_->next(record_.time, static_cast<std::uint32_t>(octets.size()));
+  const std::int64_t time = schedule_->next(record_.time, static_cast<std::uint32_t>(bytes.size()));
   const std::int64_t nominal =
-      nominal_ ? nominal_->next(record_.time, static_cast<std::uint32_t>(octets.size())) : time;
+      nominal_ ? nominal_->next(record_.time, static_cast<std::uint32_t>(bytes.size())) : time;
   coming_ = nominal;
-  emit(octets, snapped && !padded, padded, nominal);
+  emit(bytes, snapped && !padded, padded, nominal);
   more_ = advance();
 }
 
-void Feeder::emit(Bytes octets, bool snapped, bool padded, std::int64_t nominal) {
+void Feeder::emit(Bytes bytes, bool snapped, bool padded, std::int64_t nominal) {
   if (resegmenter_.needed()) {
     const HeaderStack captured = packet_.stack;
     if (const auto place = rewriter_.find(captured, packet_.number)) {
@@ -237,7 +237,7 @@ void Feeder::emit(Bytes octets, bool snapped, bool padded, std::int64_t nominal)
       }
     }
   }
-  if (auto slot = shape(octets, snapped, packet_.stack)) leave(std::move(slot), padded, nominal);
+  if (auto slot = shape(bytes, snapped, packet_.stack)) leave(std::move(slot), padded, nominal);
 }
 
 void Feeder::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal) {
@@ -253,7 +253,7 @@ void Feeder::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal
   if (faults_->wakes() <= fault_time_) take(faults_->due(fault_time_));
   engine_slots_[faults_->frames() + 1] = {slot->lane, slot->connection, slot->from, slot->number};
   if (engine_slots_.size() > most_engine_slots) engine_slots_.erase(engine_slots_.begin());
-  take(faults_->arrived(slot->octets, fault_time_, side_of(*slot)));
+  take(faults_->arrived(slot->bytes, fault_time_, side_of(*slot)));
   recycle(std::move(slot));
 }
 
@@ -261,26 +261,26 @@ std::uint32_t Feeder::side_of(const Slot& slot) const {
   return wires_.size() > 1 ? slot.lane : static_cast<std::uint32_t>(slot.from);
 }
 
-std::unique_ptr<Slot> Feeder::shape(Bytes octets, bool snapped, const HeaderStack& captured) {
+std::unique_ptr<Slot> Feeder::shape(Bytes bytes, bool snapped, const HeaderStack& captured) {
   auto slot = make_slot();
   Rewritten rewritten;
-  slot->octets.resize(octets.size() + Rewriter::growth);
+  slot->bytes.resize(bytes.size() + Rewriter::growth);
   if (rewrites_) {
-    rewritten = dissects_ ? rewriter_.rewrite(packet_, slot->octets)
-                          : rewriter_.rewrite(packet_.stack, slot->octets, packet_.number);
+    rewritten = dissects_ ? rewriter_.rewrite(packet_, slot->bytes)
+                          : rewriter_.rewrite(packet_.stack, slot->bytes, packet_.number);
     for (const tracking::Pdu& pdu : packet_.pdus) tally_.divided_pdus += dissects_ && pdu.reassembled;
   } else {
-    std::copy(octets.begin(), octets.end(), slot->octets.begin());
-    rewritten.frame = Bytes(slot->octets).first(octets.size());
+    std::copy(bytes.begin(), bytes.end(), slot->bytes.begin());
+    rewritten.frame = Bytes(slot->bytes).first(bytes.size());
   }
   bool leaves = check(rewritten, *slot, snapped);
   if (options_.on_frame)
-    options_.on_frame({packet_.number, tally_.loop, captured, leaves ? Bytes(slot->octets) : Bytes(), rewritten});
+    options_.on_frame({packet_.number, tally_.loop, captured, leaves ? Bytes(slot->bytes) : Bytes(), rewritten});
   if (leaves && options_.edit) {
-    auto edited = options_.edit({packet_.number, tally_.loop, captured, slot->octets, rewritten});
+    auto edited = options_.edit({packet_.number, tally_.loop, captured, slot->bytes, rewritten});
     if (!edited) skip(Skip::excluded);
     leaves = edited.has_value();
-    if (edited) slot->octets = std::move(*edited);
+    if (edited) slot->bytes = std::move(*edited);
   }
   if (leaves) return slot;
   recycle(std::move(slot));
@@ -296,7 +296,7 @@ bool Feeder::check(const Rewritten& rewritten, Slot& slot, bool snapped) {
     skip(Skip::unmapped, who_sent());
     return false;
   }
-  slot.octets.resize(rewritten.frame.size());
+  slot.bytes.resize(rewritten.frame.size());
   slot.connection = rewritten.connection;
   slot.from = rewritten.from;
   const std::optional<End> side = rewritten.connection != Rewritten::none ? std::optional(rewritten.from)
@@ -311,21 +311,21 @@ bool Feeder::check(const Rewritten& rewritten, Slot& slot, bool snapped) {
     slot.lane = static_cast<std::uint32_t>(std::min(source_.file(), wires_.size() - 1));
   }
   if (snapped && options_.snapped == PlayerOptions::Snapped::refuse)
-    return skip(Skip::snapped, fmt::format("{} of {} octets", record_.bytes.size(), record_.wire_length)), false;
+    return skip(Skip::snapped, fmt::format("{} of {} bytes", record_.bytes.size(), record_.wire_length)), false;
   const WireCapabilities& wire = wires_[slot.lane]->capabilities();
   if (record_.link != wire.link)
     return skip(Skip::link,
                 fmt::format("{}, and the wire has {}", faces::link_name(record_.link), faces::link_name(wire.link))),
            false;
-  if (wire.most_octets && slot.octets.size() > wire.most_octets) {
+  if (wire.most_bytes && slot.bytes.size() > wire.most_bytes) {
     if (!options_.truncate)
       return skip(Skip::too_long,
-                  fmt::format("{} octets, and the wire takes {}", slot.octets.size(), wire.most_octets)),
+                  fmt::format("{} bytes, and the wire takes {}", slot.bytes.size(), wire.most_bytes)),
              false;
-    slot.octets.resize(wire.most_octets);
+    slot.bytes.resize(wire.most_bytes);
     ++tally_.truncated;
   }
-  if (!options_.allow_groups && record_.link == LinkType::ethernet && !slot.octets.empty() && (slot.octets[0] & 1))
+  if (!options_.allow_groups && record_.link == LinkType::ethernet && !slot.bytes.empty() && (slot.bytes[0] & 1))
     return skip(Skip::group), false;
   tally_.rewritten += rewrites_ && rewritten.outcome == Rewritten::Outcome::rewritten;
   return true;
@@ -342,7 +342,7 @@ std::string Feeder::who_sent() const {
 void Feeder::take(const FaultOutcome& outcome) {
   for (const FaultedFrame& leaving : outcome.leaving) {
     auto slot = make_slot();
-    slot->octets.assign(leaving.bytes.begin(), leaving.bytes.end());
+    slot->bytes.assign(leaving.bytes.begin(), leaving.bytes.end());
     slot->time = leaving.time;
     slot->order = slots_++;
     const auto known = engine_slots_.find(leaving.frame);

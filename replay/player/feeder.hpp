@@ -16,7 +16,7 @@ namespace rdmawire::replay {
 
 /// A frame that is ready to leave.
 struct Slot {
-  std::vector<std::uint8_t> octets;
+  std::vector<std::uint8_t> bytes;
   std::int64_t time = 0;  ///< of its schedule
   std::uint64_t order = 0;
   std::uint64_t number = 0;
@@ -31,7 +31,7 @@ struct Tally {
   std::uint64_t truncated = 0, padded = 0, rewritten = 0, divided_pdus = 0;
   std::array<std::uint64_t, skips> skipped{};
   std::vector<FaultCount> faults;         ///< by rule
-  std::uint64_t position = 0, whole = 0;  ///< of the captures' octets, as in PlayProgress
+  std::uint64_t position = 0, whole = 0;  ///< of the captures' bytes, as in PlayProgress
 };
 
 /// Which end of its connections a host is: by its MAC or, where both ends have the same, its address.
@@ -90,9 +90,9 @@ class Feeder {
   [[nodiscard]] std::uint32_t side_of(const Slot& slot) const;
 
   /// The frame as it is to leave, before faults; nullptr: it is not sent.
-  std::unique_ptr<Slot> shape(Bytes octets, bool snapped, const HeaderStack& captured);
+  std::unique_ptr<Slot> shape(Bytes bytes, bool snapped, const HeaderStack& captured);
   /// One frame of its own, or what its message became at another path MTU.
-  void emit(Bytes octets, bool snapped, bool padded, std::int64_t nominal);
+  void emit(Bytes bytes, bool snapped, bool padded, std::int64_t nominal);
   void leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal);
 
   bool check(const Rewritten& rewritten, Slot& slot, bool snapped);

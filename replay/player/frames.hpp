@@ -18,14 +18,14 @@ class FrameSource {
 
   /// Opens all files, from their beginnings. An error is one sentence. Standard input ("-") can be begun once.
   tl::expected<void, std::string> begin();
-  /// The next frame; its octets hold until the next call. False: there are no more, or error() says why.
+  /// The next frame; its bytes hold until the next call. False: there are no more, or error() says why.
   bool next(captures::Record& record);
   [[nodiscard]] std::size_t file() const { return current_; }        ///< index of the file that the frame came from
   [[nodiscard]] std::uint64_t number() const { return number_; }     ///< of the frame
   [[nodiscard]] const std::string& error() const { return error_; }  ///< empty: none
   [[nodiscard]] bool seekable() const;
   [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
-  /// Octets read and to be read in all, for progress; in all 0: not known.
+  /// Bytes read and to be read in all, for progress; in all 0: not known.
   [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> position() const;
 
  private:

@@ -34,13 +34,13 @@ tl::expected<std::string, std::string> text_of_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::string text;
   if (in) {
-    text.resize(most_map_octets + 1);
+    text.resize(most_map_bytes + 1);
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(in.gcount()));
   }
   if (!in.is_open() || in.bad()) return tl::unexpected(path + ": it cannot be read");
-  if (text.size() > most_map_octets)
-    return tl::unexpected(fmt::format("{}: it has more than {} octets", path, most_map_octets));
+  if (text.size() > most_map_bytes)
+    return tl::unexpected(fmt::format("{}: it has more than {} bytes", path, most_map_bytes));
   return text;
 }
 

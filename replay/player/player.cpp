@@ -22,7 +22,7 @@ class Player {
     for (std::size_t i = 0; i < wires.size(); ++i) {
       report_.lanes[i].wire = wires[i]->name();
       counted_before_.push_back(wires[i]->counters().sent);
-      counted_octets_before_.push_back(wires[i]->counters().sent_octets);
+      counted_bytes_before_.push_back(wires[i]->counters().sent_bytes);
     }
     flows_.resize(options.map.connections.size());
     virtual_ = wires.empty() || wires[0]->capabilities().virtual_time;
@@ -126,14 +126,14 @@ class Player {
     if (!cap_.on()) return wanted;
     const std::int64_t now = wires_[0]->now();
     const std::int64_t at =
-        cap_.allow(wanted == 0 ? now : wanted, static_cast<std::uint32_t>(leaving.slot->octets.size()));
+        cap_.allow(wanted == 0 ? now : wanted, static_cast<std::uint32_t>(leaving.slot->bytes.size()));
     return wanted == 0 && at <= now ? 0 : at;
   }
 
   /// A limit was reached.
   [[nodiscard]] bool enough(const Leaving& leaving) const {
     if (options_.most_frames && taken_ >= options_.most_frames) return true;
-    if (options_.most_octets && taken_octets_ + leaving.slot->octets.size() > options_.most_octets) return true;
+    if (options_.most_bytes && taken_bytes_ + leaving.slot->bytes.size() > options_.most_bytes) return true;
     if (!options_.most_time) return false;
     if ((virtual_ || !top()) && taken_ > 0 && leaving.time - first_time_ >= options_.most_time) return true;
     return !virtual_ && begun_ && wires_[0]->now() - first_sent_ >= options_.most_time;
@@ -153,7 +153,7 @@ class Player {
       if (!leaving.slot && stopped()) report_.interrupted = true;
       if (!leaving.slot || enough(leaving)) break;
       if (taken_++ == 0) first_time_ = leaving.time;
-      taken_octets_ += leaving.slot->octets.size();
+      taken_bytes_ += leaving.slot->bytes.size();
       if (options_.dry) {
         recycle(leaving);
         continue;
@@ -211,7 +211,7 @@ class Player {
     Wire& wire = *wires_[batch_lane_];
     const bool paces = wire.capabilities().paces || virtual_;
     outgoing_.clear();
-    for (const Leaving& leaving : batch_) outgoing_.push_back({leaving.slot->octets, paces ? leaving.due : 0});
+    for (const Leaving& leaving : batch_) outgoing_.push_back({leaving.slot->bytes, paces ? leaving.due : 0});
     std::size_t sent = 0;
     std::int64_t full_since = 0;
     while (sent < outgoing_.size()) {
@@ -279,7 +279,7 @@ class Player {
     for (std::size_t i = from; i < from + count; ++i) {
       const Leaving& leaving = batch_[i];
       const Slot& slot = *leaving.slot;
-      lane.octets += slot.octets.size();
+      lane.bytes += slot.bytes.size();
       if (!begun_) {
         begun_ = true;
         first_sent_ = now;
@@ -289,7 +289,7 @@ class Player {
       if (!virtual_ && leaving.due != 0) report_.lateness.add(now - leaving.due);
       if (slot.connection < flows_.size()) {
         flows_[slot.connection].frames[static_cast<std::size_t>(slot.from)] += 1;
-        flows_[slot.connection].octets[static_cast<std::size_t>(slot.from)] += slot.octets.size();
+        flows_[slot.connection].bytes[static_cast<std::size_t>(slot.from)] += slot.bytes.size();
       }
     }
     lane.frames += count;
@@ -300,7 +300,7 @@ class Player {
     PlayProgress progress;
     for (const auto& lane : report_.lanes) {
       progress.sent += lane.frames;
-      progress.octets += lane.octets;
+      progress.bytes += lane.bytes;
     }
     const Tally& fed = tally();
     progress.loop = options_.preload ? report_.loops : fed.loop;
@@ -308,9 +308,9 @@ class Player {
     progress.whole = fed.whole;
     const auto seconds = static_cast<double>(std::max<std::int64_t>(now - last_progress_, 1)) / 1e9;
     progress.frames_per_second = static_cast<double>(progress.sent - told_sent_) / seconds;
-    progress.bits_per_second = static_cast<double>(progress.octets - told_octets_) * 8 / seconds;
+    progress.bits_per_second = static_cast<double>(progress.bytes - told_bytes_) * 8 / seconds;
     told_sent_ = progress.sent;
-    told_octets_ = progress.octets;
+    told_bytes_ = progress.bytes;
     last_progress_ = now;
     next_progress_ = now + options_.progress_every;
     if (options_.progress) options_.progress(progress);
@@ -330,7 +330,7 @@ class Player {
       // Nothing counts as sent that is not known to have left.
       lane.left = std::min(lane.frames, wires_[i]->counters().sent - counted_before_[i]);
       report_.sent += lane.left;
-      report_.octets += std::min(lane.octets, wires_[i]->counters().sent_octets - counted_octets_before_[i]);
+      report_.bytes += std::min(lane.bytes, wires_[i]->counters().sent_bytes - counted_bytes_before_[i]);
     }
     report_.waited = !virtual_ && !options_.dry;
     report_.timed = report_.waited && !top();
@@ -362,12 +362,12 @@ class Player {
   std::int64_t shift_ = 0;  ///< what was loaded before leaves so much later
   std::int64_t first_sent_ = 0, last_sent_ = 0, first_due_ = 0, last_due_ = 0;
   std::int64_t next_progress_ = Wire::forever, last_progress_ = 0;
-  std::uint64_t told_sent_ = 0, told_octets_ = 0;
-  std::vector<std::uint64_t> counted_before_, counted_octets_before_;
+  std::uint64_t told_sent_ = 0, told_bytes_ = 0;
+  std::vector<std::uint64_t> counted_before_, counted_bytes_before_;
   std::vector<ReplayReport::Flow> flows_;
   std::vector<std::unique_ptr<Slot>> loaded_;
   std::size_t next_loaded_ = 0;
-  std::uint64_t taken_ = 0, taken_octets_ = 0;
+  std::uint64_t taken_ = 0, taken_bytes_ = 0;
   std::int64_t first_time_ = 0;
   std::vector<Leaving> batch_;
   std::vector<Outgoing> outgoing_;

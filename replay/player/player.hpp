@@ -21,8 +21,8 @@ namespace rdmawire::replay {
 
 /// How far the player is.
 struct PlayProgress {
-  std::uint64_t sent = 0, octets = 0, loop = 1;
-  std::uint64_t position = 0, whole = 0;              ///< of the captures' octets; whole 0: not known
+  std::uint64_t sent = 0, bytes = 0, loop = 1;
+  std::uint64_t position = 0, whole = 0;              ///< of the captures' bytes; whole 0: not known
   double frames_per_second = 0, bits_per_second = 0;  ///< since the last one
 };
 
@@ -64,7 +64,7 @@ struct PlayerOptions {
   std::int64_t pause = 0;      ///< between loops
   LoopChanges changes;
   std::optional<faces::Filter> include, exclude;
-  std::uint64_t most_frames = 0, most_octets = 0;  ///< to be sent; 0: no limit
+  std::uint64_t most_frames = 0, most_bytes = 0;  ///< to be sent; 0: no limit
   std::int64_t most_time = 0;                      ///< nanoseconds since the first frame; 0: no limit
 
   enum class Snapped : std::uint8_t { refuse, pad, send } snapped = Snapped::refuse;
@@ -88,7 +88,7 @@ struct PlayerOptions {
   std::function<void(const PlayProgress&)> progress{};  ///< about every `progress_every`
   std::int64_t progress_every = 1'000'000'000;
   std::function<void(const PlayedFrame&)> on_frame{};
-  /// Asked of each frame that is to leave, before faults: the octets that leave in its place; nothing: it does not
+  /// Asked of each frame that is to leave, before faults: the bytes that leave in its place; nothing: it does not
   /// leave, and counts as excluded.
   std::function<std::optional<std::vector<std::uint8_t>>(const PlayedFrame&)> edit{};
   bool dry = false;  ///< everything but sending

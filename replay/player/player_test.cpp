@@ -24,7 +24,7 @@ using captures::testing_support::TemporaryDirectory;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using tracking::testing::sample;
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 namespace frames = rdmawire::replay::testing;
 using frames::op::send_only;
 
@@ -32,7 +32,7 @@ using frames::op::send_only;
 class Recorder : public Wire {
  public:
   struct Entry {
-    Octets frame;
+    ByteVector frame;
     std::int64_t time;
   };
   explicit Recorder(bool real = false) {
@@ -57,7 +57,7 @@ class Recorder : public Wire {
   [[nodiscard]] WireCounters counters() const override {
     WireCounters counters;
     counters.sent = entries.size() - std::min(lost, entries.size());
-    for (std::size_t i = 0; i < counters.sent; ++i) counters.sent_octets += entries[i].frame.size();
+    for (std::size_t i = 0; i < counters.sent; ++i) counters.sent_bytes += entries[i].frame.size();
     return counters;
   }
   void close() override {}
@@ -85,8 +85,8 @@ class PlayerTest : public ::testing::Test {
  protected:
   struct Made {
     std::int64_t time;
-    Octets frame;
-    std::uint32_t wire_octets = 0;  ///< 0: as many as there are
+    ByteVector frame;
+    std::uint32_t wire_bytes = 0;  ///< 0: as many as there are
   };
   std::string capture(const std::string& name, const std::vector<Made>& made) {
     const std::string path = directory_.file(name);
@@ -96,7 +96,7 @@ class PlayerTest : public ::testing::Test {
       captures::Record record;
       record.bytes = m.frame;
       record.time = m.time;
-      record.wire_length = m.wire_octets ? m.wire_octets : static_cast<std::uint32_t>(m.frame.size());
+      record.wire_length = m.wire_bytes ? m.wire_bytes : static_cast<std::uint32_t>(m.frame.size());
       EXPECT_TRUE(writer.write(record));
     }
     EXPECT_TRUE(writer.close());
@@ -203,7 +203,7 @@ TEST_F(PlayerTest, LoadedBeforeItIsTheSame) {
 TEST_F(PlayerTest, LimitsEndIt) {
   PlayerOptions options;
   options.files = {requests(10)};
-  const std::size_t octets = frames::request(100).size();
+  const std::size_t bytes = frames::request(100).size();
   auto sent = [&] {
     Recorder wire;
     return run(options, wire).sent;
@@ -211,9 +211,9 @@ TEST_F(PlayerTest, LimitsEndIt) {
   options.most_frames = 4;
   EXPECT_EQ(sent(), 4U);
   options.most_frames = 0;
-  options.most_octets = 3 * octets + 1;
+  options.most_bytes = 3 * bytes + 1;
   EXPECT_EQ(sent(), 3U);
-  options.most_octets = 0;
+  options.most_bytes = 0;
   options.most_time = 2000;
   EXPECT_EQ(sent(), 2U) << "those of the first two microseconds";
   options.most_time = 0;
@@ -239,9 +239,9 @@ TEST_F(PlayerTest, WhoeverPlaysMayChangeAndDropFrames) {
   options.files = {requests(4)};
   options.edit = [](const PlayedFrame& frame) -> std::optional<std::vector<std::uint8_t>> {
     if (frame.number == 2) return std::nullopt;
-    std::vector<std::uint8_t> octets(frame.frame.begin(), frame.frame.end());
-    if (frame.number == 3) octets.resize(14);
-    return octets;
+    std::vector<std::uint8_t> bytes(frame.frame.begin(), frame.frame.end());
+    if (frame.number == 3) bytes.resize(14);
+    return bytes;
   };
   Recorder wire;
   const ReplayReport report = run(options, wire);
@@ -257,7 +257,7 @@ TEST_F(PlayerTest, WhoeverPlaysIsAskedInItsOwnThread) {
   std::size_t others = 0;
   options.edit = [&, here = std::this_thread::get_id()](const PlayedFrame& frame) {
     others += std::this_thread::get_id() != here;
-    return std::optional(Octets(frame.frame.begin(), frame.frame.end()));
+    return std::optional(ByteVector(frame.frame.begin(), frame.frame.end()));
   };
   Recorder wire(true);
   EXPECT_EQ(run(options, wire).sent, 4U);
@@ -273,7 +273,7 @@ TEST_F(PlayerTest, WhenTheWireIsUnpluggedTheReportSaysWhatWasSent) {
   const ReplayReport report = run(options, wire);
   EXPECT_EQ(report.trouble, "recorder: unplugged");
   EXPECT_EQ(report.sent, 6U);
-  EXPECT_EQ(report.octets, 6 * frames::request(100).size());
+  EXPECT_EQ(report.bytes, 6 * frames::request(100).size());
   ASSERT_EQ(report.flows.size(), 1U);
   EXPECT_EQ(report.flows[0].frames[0], 6U);
   EXPECT_THAT(to_text(report), HasSubstr("sent 6 frames"));
@@ -352,7 +352,7 @@ TEST_F(PlayerTest, MadeReadyAheadByAnotherThreadItIsTheSame) {
   const std::vector<std::function<void(PlayerOptions&, Recorder&)>> ways = {
       [](PlayerOptions&, Recorder&) {},
       [](PlayerOptions& o, Recorder&) { o.most_frames = 1777; },
-      [](PlayerOptions& o, Recorder&) { o.most_octets = 100'000; },
+      [](PlayerOptions& o, Recorder&) { o.most_bytes = 100'000; },
       [](PlayerOptions& o, Recorder&) {
         o.changes.psns = {{700, 0}};
       },
@@ -363,7 +363,7 @@ TEST_F(PlayerTest, MadeReadyAheadByAnotherThreadItIsTheSame) {
         wire.down_after = 1001;
       },
       [](PlayerOptions&, Recorder& wire) { wire.down_after = 6; },
-      [](PlayerOptions&, Recorder& wire) { wire.capabilities_.most_octets = 60; },
+      [](PlayerOptions&, Recorder& wire) { wire.capabilities_.most_bytes = 60; },
       [](PlayerOptions& o, Recorder&) {
         o.pace = {Pace::Kind::packets, 200'000};
       },
@@ -470,7 +470,7 @@ TEST_F(PlayerTest, ACaptureThatBreaksOffPlaysWhatCanBeRead) {
 }
 
 TEST_F(PlayerTest, SnappedFramesAreRefusedPaddedOrSent) {
-  Octets cut = frames::request(100);
+  ByteVector cut = frames::request(100);
   const auto whole = static_cast<std::uint32_t>(cut.size());
   cut.resize(whole - 6);
   PlayerOptions options;
@@ -497,18 +497,18 @@ TEST_F(PlayerTest, FramesTooLongForTheWireAreRefusedOrCut) {
   PlayerOptions options;
   options.files = {requests(2)};
   Recorder narrow;
-  narrow.capabilities_.most_octets = 60;
+  narrow.capabilities_.most_bytes = 60;
   const ReplayReport report = run(options, narrow);
   EXPECT_EQ(report.sent, 0U);
   EXPECT_EQ(report.skip(Skip::too_long).frames, 2U);
-  EXPECT_EQ(report.skip(Skip::too_long).example, "66 octets, and the wire takes 60");
+  EXPECT_EQ(report.skip(Skip::too_long).example, "66 bytes, and the wire takes 60");
   options.truncate = true;
   EXPECT_EQ(run(options, narrow).truncated, 2U);
   EXPECT_EQ(narrow.entries[0].frame.size(), 60U);
 }
 
 TEST_F(PlayerTest, GroupsAreSentOnlyWhenAllowed) {
-  Octets broadcast = frames::request(100);
+  ByteVector broadcast = frames::request(100);
   std::fill_n(broadcast.begin(), 6, std::uint8_t{0xff});
   PlayerOptions options;
   options.files = {capture("group.pcapng", {{begin, broadcast}, {begin + 1, frames::request(101)}})};
@@ -643,7 +643,7 @@ class SamplePlayer : public ::testing::TestWithParam<std::string> {
   TemporaryDirectory directory_;
 };
 
-TEST_P(SamplePlayer, FromFileToFileWithoutRewriteOctetsAndTimesAreIdentical) {
+TEST_P(SamplePlayer, FromFileToFileWithoutRewriteBytesAndTimesAreIdentical) {
   const std::string path = sample(GetParam()), copy = directory_.file("copy.pcapng");
   auto wire = open_wire("file:" + copy).value();
   PlayerOptions options;
@@ -711,12 +711,12 @@ INSTANTIATE_TEST_SUITE_P(Captures, SamplePlayer, ::testing::ValuesIn(samples()),
 TEST(ReplayReport, TheJsonHoldsWhatTheTextSays) {
   ReplayReport report;
   report.sent = 5;
-  report.octets = 500;
+  report.bytes = 500;
   report.timed = report.waited = true;
   report.requested = 1'000'000;
   report.achieved = 1'000'500;
   report.lateness.add(500);
-  report.skip(Skip::snapped) = {2, 7, "64 of 1082 octets"};
+  report.skip(Skip::snapped) = {2, 7, "64 of 1082 bytes"};
   report.trouble = "packet:x: gone";
   report.faults.push_back({"drop nth 1", {1, 1, 0}});
   report.chance = true;

@@ -32,10 +32,10 @@ std::string about(std::uint64_t nanoseconds) {
 double per_second(std::uint64_t amount, std::int64_t nanoseconds) {
   return nanoseconds > 0 ? static_cast<double>(amount) * 1e9 / static_cast<double>(nanoseconds) : 0;
 }
-std::string rate(std::uint64_t frames, std::uint64_t octets, std::int64_t nanoseconds) {
+std::string rate(std::uint64_t frames, std::uint64_t bytes, std::int64_t nanoseconds) {
   return fmt::format("{} ({:.0f} frames/s, {:.3f} Mbit/s)",
                      about(static_cast<std::uint64_t>(std::max<std::int64_t>(nanoseconds, 0))),
-                     per_second(frames, nanoseconds), per_second(octets * 8, nanoseconds) / 1e6);
+                     per_second(frames, nanoseconds), per_second(bytes * 8, nanoseconds) / 1e6);
 }
 
 }  // namespace
@@ -51,22 +51,22 @@ std::uint64_t ReplayReport::unable() const {
 }
 
 std::string to_text(const ReplayReport& r) {
-  std::string out = fmt::format("sent {} frames, {} octets", r.sent, r.octets);
+  std::string out = fmt::format("sent {} frames, {} bytes", r.sent, r.bytes);
   if (r.loops > 1) out += fmt::format(", in {} loops", r.loops);
   if (r.interrupted) out += "; interrupted";
   out += '\n';
   if (!r.trouble.empty()) out += "trouble    " + r.trouble + '\n';
   if (r.timed && r.sent > 0) {
-    out += "requested  " + rate(r.sent, r.octets, r.requested) + '\n';
-    out += "achieved   " + rate(r.sent, r.octets, r.achieved) + '\n';
+    out += "requested  " + rate(r.sent, r.bytes, r.requested) + '\n';
+    out += "achieved   " + rate(r.sent, r.bytes, r.achieved) + '\n';
     out += fmt::format("lateness   p50 {}, p99 {}, max {}\n", about(r.lateness.quantile(500)),
                        about(r.lateness.quantile(990)), about(r.lateness.max()));
   } else if (r.waited && r.sent > 0) {
-    out += "achieved   " + rate(r.sent, r.octets, r.achieved) + '\n';
+    out += "achieved   " + rate(r.sent, r.bytes, r.achieved) + '\n';
   }
   if (r.lanes.size() > 1)
     for (const auto& lane : r.lanes)
-      out += fmt::format("wire       {}: {} frames, {} octets\n", lane.wire, lane.frames, lane.octets);
+      out += fmt::format("wire       {}: {} frames, {} bytes\n", lane.wire, lane.frames, lane.bytes);
   for (const auto& lane : r.lanes)
     if (lane.left != lane.frames)
       out += fmt::format("lost       {}: of {} frames that it took, {} have left\n", lane.wire, lane.frames, lane.left);
@@ -98,7 +98,7 @@ std::string to_json(const ReplayReport& r) {
   using nlohmann::ordered_json;
   ordered_json json;
   json["rdmawire"] = "replay 1";
-  json["sent"] = {{"frames", r.sent}, {"octets", r.octets}};
+  json["sent"] = {{"frames", r.sent}, {"bytes", r.bytes}};
   json["read"] = r.read;
   json["loops"] = r.loops;
   json["interrupted"] = r.interrupted;
@@ -106,7 +106,7 @@ std::string to_json(const ReplayReport& r) {
   auto side = [&](std::int64_t nanoseconds) {
     return ordered_json{{"nanoseconds", nanoseconds},
                         {"frames_per_second", per_second(r.sent, nanoseconds)},
-                        {"bits_per_second", per_second(r.octets * 8, nanoseconds)}};
+                        {"bits_per_second", per_second(r.bytes * 8, nanoseconds)}};
   };
   json["requested"] = r.timed ? side(r.requested) : ordered_json(nullptr);
   json["achieved"] = r.waited ? side(r.achieved) : ordered_json(nullptr);
@@ -130,13 +130,13 @@ std::string to_json(const ReplayReport& r) {
   json["wires"] = ordered_json::array();
   for (const auto& lane : r.lanes)
     json["wires"].push_back(
-        {{"wire", lane.wire}, {"frames", lane.frames}, {"octets", lane.octets}, {"left", lane.left}});
+        {{"wire", lane.wire}, {"frames", lane.frames}, {"bytes", lane.bytes}, {"left", lane.left}});
   json["connections"] = ordered_json::array();
   for (const auto& flow : r.flows)
     json["connections"].push_back({{"name", flow.name},
                                    {"ends", flow.who},
                                    {"frames", {flow.frames[0], flow.frames[1]}},
-                                   {"octets", {flow.octets[0], flow.octets[1]}}});
+                                   {"bytes", {flow.bytes[0], flow.bytes[1]}}});
   json["faults"] = ordered_json::array();
   for (const auto& rule : r.faults)
     json["faults"].push_back({{"rule", rule.text},

@@ -15,7 +15,7 @@ namespace rdmawire::replay {
 enum class Skip : std::uint8_t {
   excluded,  ///< the filters, or PlayerOptions::edit, did not choose it
   snapped,   ///< the capture has only its beginning
-  too_long,  ///< the wire does not take so many octets
+  too_long,  ///< the wire does not take so many bytes
   group,     ///< its destination is a group, and that was not allowed
   unmapped,  ///< its connection, or its hosts, are in no mapping
   link,      ///< it is of another link layer than the wire's frames
@@ -36,11 +36,11 @@ struct ReplayReport {
   };
   struct Flow {
     std::string name, who;
-    std::array<std::uint64_t, 2> frames{}, octets{};  ///< sent, by end
+    std::array<std::uint64_t, 2> frames{}, bytes{};  ///< sent, by end
   };
   struct Lane {
     std::string wire;
-    std::uint64_t frames = 0, octets = 0;  ///< handed over to it
+    std::uint64_t frames = 0, bytes = 0;  ///< handed over to it
     std::uint64_t left = 0;                ///< of these, what it says has left
   };
   struct Rule {
@@ -49,7 +49,7 @@ struct ReplayReport {
   };
 
   std::uint64_t read = 0;                  ///< frames taken from the captures, over all loops
-  std::uint64_t sent = 0, octets = 0;      ///< handed over, and said to have left
+  std::uint64_t sent = 0, bytes = 0;      ///< handed over, and said to have left
   std::uint64_t loops = 0;                 ///< that were begun
   std::int64_t requested = 0;              ///< from the first frame's time to the last one's, as scheduled; nanoseconds
   std::int64_t achieved = 0;               ///< likewise, as handed over

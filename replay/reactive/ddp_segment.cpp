@@ -7,12 +7,12 @@
 namespace rdmawire::replay::reactive {
 namespace {
 
-constexpr std::size_t control_octets = Ddp::size + Rdmap::size;
+constexpr std::size_t control_bytes = Ddp::size + Rdmap::size;
 
 }  // namespace
 
 std::optional<DdpSegment> DdpSegment::of(Bytes ulpdu) {
-  if (ulpdu.size() < control_octets) return std::nullopt;
+  if (ulpdu.size() < control_bytes) return std::nullopt;
   DdpSegment segment;
   const View<Ddp> ddp(ulpdu.data());
   const RdmapOpcode& row = rdmap_opcode(View<Rdmap>(ulpdu.data() + Ddp::size).get<"opcode">());
@@ -20,14 +20,14 @@ std::optional<DdpSegment> DdpSegment::of(Bytes ulpdu) {
   segment.operation = static_cast<RdmapOperation>(row.value);
   segment.tagged = ddp.get<"tagged">() != 0;
   segment.last = ddp.get<"last">() != 0;
-  std::size_t headers = control_octets + (segment.tagged ? DdpTagged::size : DdpUntagged::size);
+  std::size_t headers = control_bytes + (segment.tagged ? DdpTagged::size : DdpUntagged::size);
   if (ulpdu.size() < headers) return std::nullopt;
   if (segment.tagged) {
-    const View<DdpTagged> view(ulpdu.data() + control_octets);
+    const View<DdpTagged> view(ulpdu.data() + control_bytes);
     segment.stag = view.get<"stag">();
     segment.to = view.get<"to">();
   } else {
-    const View<DdpUntagged> view(ulpdu.data() + control_octets);
+    const View<DdpUntagged> view(ulpdu.data() + control_bytes);
     segment.stag = view.get<"invalidate_stag">();
     segment.queue = view.get<"qn">();
     segment.msn = view.get<"msn">();
@@ -60,17 +60,17 @@ std::string words_of(const DdpSegment& segment) {
   if (segment.operation == RdmapOperation::terminate)
     return fmt::format("{}, layer {}, type {}, code {:#x}", name, segment.layer, segment.type, segment.code);
   if (segment.operation == RdmapOperation::read_request)
-    return fmt::format("{} of {} octets at STag {:#x}, TO {:#x}", name, segment.size, segment.source_stag,
+    return fmt::format("{} of {} bytes at STag {:#x}, TO {:#x}", name, segment.size, segment.source_stag,
                        segment.source_to);
   if (segment.tagged)
-    return fmt::format("{}, {} octets to STag {:#x}, TO {:#x}", name, segment.payload.size(), segment.stag, segment.to);
-  return fmt::format("{}, MSN {}, MO {}, {} octets", name, segment.msn, segment.offset, segment.payload.size());
+    return fmt::format("{}, {} bytes to STag {:#x}, TO {:#x}", name, segment.payload.size(), segment.stag, segment.to);
+  return fmt::format("{}, MSN {}, MO {}, {} bytes", name, segment.msn, segment.offset, segment.payload.size());
 }
 
 void aim(MutableBytes ulpdu, std::uint32_t stag, std::uint64_t to) {
-  if (ulpdu.size() < control_octets + DdpTagged::size) return;
-  store_be(ulpdu.data() + control_octets, 4, stag);
-  store_be(ulpdu.data() + control_octets + 4, 8, to);
+  if (ulpdu.size() < control_bytes + DdpTagged::size) return;
+  store_be(ulpdu.data() + control_bytes, 4, stag);
+  store_be(ulpdu.data() + control_bytes + 4, 8, to);
 }
 
 std::optional<tracking::MessageKind> kind_of(const DdpSegment& segment) {

@@ -27,7 +27,7 @@ struct DdpSegment {
   static std::optional<DdpSegment> of(Bytes ulpdu);
 };
 
-/// "RDMA Write, 1408 octets to STag 0x1, TO 0x10", "Terminate, layer 1, type 2, code 0x3"
+/// "RDMA Write, 1408 bytes to STag 0x1, TO 0x10", "Terminate, layer 1, type 2, code 0x3"
 std::string words_of(const DdpSegment& segment);
 
 /// Lets a tagged segment name another buffer, in place.

@@ -23,7 +23,7 @@ std::uint64_t get(Frame& frame, std::string_view field) {
 }
 
 Frame frame_of(const CapturedPacket& packet) {
-  Frame frame = Frame::of(decode(packet.octets));
+  Frame frame = Frame::of(decode(packet.bytes));
   frame.forget_computed();
   frame.trailer.clear();
   return frame;
@@ -45,12 +45,12 @@ HeaderValue aeth(std::uint8_t syndrome, std::uint32_t msn) {
 Encoder::Encoder(const Exchange& exchange, FlowMap map)
     : exchange_(exchange), rewriter_(std::move(map), {.crc = CrcPolicy::recompute}) {}
 
-Octets Encoder::captured_form(const Saying& saying) const {
+ByteVector Encoder::captured_form(const Saying& saying) const {
   const Requests &ours = exchange_.ours, &theirs = exchange_.theirs;
   if (saying.kind == Saying::Kind::request) {
     const Message& message = ours.messages[saying.message];
     const CapturedPacket& packet = message.packets[saying.packet];
-    if (saying.skip == 0 && !packet.t.op->invalidate) return packet.octets;
+    if (saying.skip == 0 && !packet.t.op->invalidate) return packet.bytes;
     if (packet.t.op->invalidate) {
       // The device's region is no memory window, nor was it registered by a work request: nobody else can invalidate
       // it.
@@ -63,10 +63,10 @@ Octets Encoder::captured_form(const Saying& saying) const {
     }
     // The rest of a READ: a request of its own. IBTA vol 1, 9.7.5.1.
     Frame frame = frame_of(packet);
-    const std::uint32_t octets = saying.skip * exchange_.mtu;
+    const std::uint32_t bytes = saying.skip * exchange_.mtu;
     set<Bth>(frame, "psn", (ours.first + saying.psn).value());
-    set<Reth>(frame, "va", message.remote_address + octets);
-    set<Reth>(frame, "length", message.length - octets);
+    set<Reth>(frame, "va", message.remote_address + bytes);
+    set<Reth>(frame, "length", message.length - bytes);
     return frame.encode();
   }
   const std::uint32_t psn = (theirs.first + saying.psn).value();
@@ -98,14 +98,14 @@ Octets Encoder::captured_form(const Saying& saying) const {
   return frame.encode();
 }
 
-tl::expected<Octets, std::string> Encoder::encode(const Saying& saying) const {
-  const Octets captured = captured_form(saying);
-  Octets room(captured.size() + Rewriter::growth);
+tl::expected<ByteVector, std::string> Encoder::encode(const Saying& saying) const {
+  const ByteVector captured = captured_form(saying);
+  ByteVector room(captured.size() + Rewriter::growth);
   const Rewritten rewritten = rewriter_.rewrite(decode(captured), room, exchange_.connection.first_frame);
   if (rewritten.outcome != Rewritten::Outcome::rewritten)
     return tl::unexpected(fmt::format("frame {} of the capture cannot be rewritten: {}", saying.captured_frame,
                                       rewritten.why.empty() ? "it is not in the mapping" : rewritten.why));
-  return Octets(rewritten.frame.begin(), rewritten.frame.end());
+  return ByteVector(rewritten.frame.begin(), rewritten.frame.end());
 }
 
 }  // namespace rdmawire::replay::reactive

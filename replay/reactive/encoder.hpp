@@ -17,10 +17,10 @@ class Encoder {
   Encoder(const Exchange& exchange, FlowMap map);
 
   /// The frame, or why it cannot be made.
-  tl::expected<Octets, std::string> encode(const Saying& saying) const;
+  tl::expected<ByteVector, std::string> encode(const Saying& saying) const;
 
  private:
-  [[nodiscard]] Octets captured_form(const Saying& saying) const;
+  [[nodiscard]] ByteVector captured_form(const Saying& saying) const;
 
   const Exchange& exchange_;
   Rewriter rewriter_;

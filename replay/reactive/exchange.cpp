@@ -48,7 +48,7 @@ constexpr std::uint32_t most_psns = Psn::half - 1;
 
 /// What an end sent, reads as what they asked for.
 std::uint64_t weight(const Connection& connection, End end) {
-  return connection.by(end).message_octets + connection.by(end).requests;
+  return connection.by(end).message_bytes + connection.by(end).requests;
 }
 
 std::optional<MessageKind> kind_of(Operation operation) {
@@ -84,7 +84,7 @@ class Builder {
     MappedConnection connection;
     connection.mtu = {exchange.connection.mtu, options.mtu};
     resegmenter_.emplace(FlowMap{{connection}, {}});
-    exchange.notes.push_back(fmt::format("messages are cut anew: the capture's packets hold {} octets, these {}",
+    exchange.notes.push_back(fmt::format("messages are cut anew: the capture's packets hold {} bytes, these {}",
                                          exchange.connection.mtu, options.mtu));
   }
 
@@ -97,13 +97,13 @@ class Builder {
     if (packet.link != LinkType::ethernet)
       return wrong(fmt::format("frame {} is not of Ethernet; only such captures can be played", t.frame));
     if (packet.stack.cut)
-      return wrong(fmt::format("frame {} was cut by the capture ({} of {} octets); whole packets are needed", t.frame,
+      return wrong(fmt::format("frame {} was cut by the capture ({} of {} bytes); whole packets are needed", t.frame,
                                packet.stack.bytes.size(), packet.stack.wire_length));
     if (t.crc_bad || t.truncated) return {};  // the responder dropped it; it was sent again
-    octets_ += packet.stack.bytes.size();
-    if (octets_ > options_.most_octets)
-      return wrong(fmt::format("the connection's packets are more than {} octets; play a part of the capture",
-                               options_.most_octets));
+    bytes_ += packet.stack.bytes.size();
+    if (bytes_ > options_.most_bytes)
+      return wrong(fmt::format("the connection's packets are more than {} bytes; play a part of the capture",
+                               options_.most_bytes));
     if (!resegmenter_) return take(*from, packet, t);
     const End end = *from == 0 ? exchange_.side : tracking::other(exchange_.side);
     Resegmenter::Result cut = resegmenter_->take(packet.stack, {0, end});
@@ -111,7 +111,7 @@ class Builder {
     tracking::Packet made;
     made.number = packet.number;
     made.time_ns = packet.time_ns;
-    for (const Octets& frame : cut.frames) {
+    for (const ByteVector& frame : cut.frames) {
       made.stack = decode(frame);
       TransportPacket of_it;
       if (!tracking::read_transport_packet(made, of_it)) continue;
@@ -123,7 +123,7 @@ class Builder {
   Result<void> finish() {
     infer_mtu();
     if (!machines::is_path_mtu(exchange_.mtu))
-      return wrong(fmt::format("packets within messages hold {} octets, which no path MTU allows", exchange_.mtu));
+      return wrong(fmt::format("packets within messages hold {} bytes, which no path MTU allows", exchange_.mtu));
     Requests* const directions[] = {&exchange_.ours, &exchange_.theirs};
     for (std::size_t i = 0; i < 2; ++i)
       if (auto built = build(i, *directions[i]); !built) return built;
@@ -143,8 +143,8 @@ class Builder {
 
  private:
   Result<void> take(std::size_t from, const tracking::Packet& packet, const TransportPacket& t) {
-    CapturedPacket captured{.octets = {packet.stack.bytes.begin(), packet.stack.bytes.end()}, .t = t};
-    if (captured.t.payload_at + captured.t.payload > captured.octets.size()) return {};
+    CapturedPacket captured{.bytes = {packet.stack.bytes.begin(), packet.stack.bytes.end()}, .t = t};
+    if (captured.t.payload_at + captured.t.payload > captured.bytes.size()) return {};
     if (from == 0 && !exchange_.model) exchange_.model = captured;
     if (t.op->operation == Operation::congestion_notification) {
       halves_[from].acknowledgements.push_back({.frame = t.frame, .psn = 0, .syndrome = 0, .msn = 0, .cnp = true});
@@ -330,7 +330,7 @@ class Builder {
       message.original = answer.t.operand;
     }
     if (message.is_read() && message.has_answer && message.payload.size() != message.length)
-      return wrong(fmt::format("the READ of frame {} asks for {} octets, and its responses in the capture hold {}",
+      return wrong(fmt::format("the READ of frame {} asks for {} bytes, and its responses in the capture hold {}",
                                message.first_frame, message.length, message.payload.size()));
     return message;
   }
@@ -359,7 +359,7 @@ class Builder {
   const ExchangeOptions& options_;
   tracking::ConnectionEnd ends_[2];
   Half halves_[2];
-  std::size_t octets_ = 0;
+  std::size_t bytes_ = 0;
   std::optional<Resegmenter> resegmenter_;
 };
 
@@ -409,9 +409,9 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
     std::uint64_t most = 0;
     for (std::size_t i = 0; i < connections->size(); ++i) {
       const Connection& one = (*connections)[i];
-      const std::uint64_t octets = weight(one, End::a) + weight(one, End::b);
-      if (!can_be_played(one) || (chosen != 0 && octets <= most)) continue;
-      most = octets;
+      const std::uint64_t bytes = weight(one, End::a) + weight(one, End::b);
+      if (!can_be_played(one) || (chosen != 0 && bytes <= most)) continue;
+      most = bytes;
       chosen = i + 1;
     }
     if (chosen == 0)
@@ -427,7 +427,7 @@ Result<Exchange> read_exchange(const std::string& file, const ExchangeOptions& o
   exchange.side = options.side.value_or(
       weight(exchange.connection, End::b) > weight(exchange.connection, End::a) ? End::b : End::a);
   if (exchange.is_iwarp()) {
-    if (auto read = detail::read_streams(file, options.most_octets, exchange); !read)
+    if (auto read = detail::read_streams(file, options.most_bytes, exchange); !read)
       return tl::unexpected(ExchangeError{read.error().usage, file + ": " + read.error().message});
     return exchange;
   }

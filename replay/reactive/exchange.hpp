@@ -15,26 +15,26 @@
 
 namespace rdmawire::replay::reactive {
 
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 
 /// A packet of the capture, whole; of iWARP a DDP segment (a ULPDU of MPA), and of `t` the frame in which it ends.
 struct CapturedPacket {
-  Octets octets;                ///< from Ethernet on
+  ByteVector bytes;                ///< from Ethernet on
   tracking::TransportPacket t;  ///< what it says; `t.frame` is its number in the capture
-  [[nodiscard]] Bytes payload() const { return Bytes(octets).subspan(t.payload_at, t.payload); }
+  [[nodiscard]] Bytes payload() const { return Bytes(bytes).subspan(t.payload_at, t.payload); }
 };
 
 /// A request of one end, with what carries it and, of a READ or an atomic, what answered it.
 struct Message {
   tracking::MessageKind kind = tracking::MessageKind::send;
-  Octets payload;  ///< sent or written; of a READ what was read
+  ByteVector payload;  ///< sent or written; of a READ what was read
   bool has_immediate = false, has_invalidate = false, solicited = false;
   std::uint64_t immediate = 0;  ///< 32 bits; iWARP: 64 (RFC 7306, 6)
   std::uint32_t invalidated_key = 0;
   bool has_remote = false;
   std::uint64_t remote_address = 0;
   std::uint32_t key = 0;                          ///< rkey or STag
-  std::uint32_t length = 0;                       ///< octets: sent, written, asked for
+  std::uint32_t length = 0;                       ///< bytes: sent, written, asked for
   std::uint64_t operand = 0, compare = 0;         ///< of an atomic
   std::uint64_t original = 0;                     ///< what an atomic's answer said
   bool refused = false;                           ///< by a NAK other than a sequence error
@@ -84,7 +84,7 @@ struct Requests {
 /// How a stream of iWARP was set up: the MPA frames, whole. RFC 5044, 7.1.1.
 struct MpaSetup {
   bool ours_initiates = false;
-  Octets request, reply;
+  ByteVector request, reply;
 };
 
 /// One connection of a capture, seen from one of its ends.
@@ -92,7 +92,7 @@ struct Exchange {
   tracking::Connection connection;
   std::uint32_t number = 0;  ///< the capture's n-th connection, from 1
   tracking::End side = tracking::End::a;
-  std::uint32_t mtu = 0;                ///< octets of payload a packet
+  std::uint32_t mtu = 0;                ///< bytes of payload a packet
   Requests ours, theirs;                ///< requests of the captured side that is played; of its peer
   std::vector<std::string> notes;       ///< what of the capture cannot be played, and was left out
   std::optional<CapturedPacket> model;  ///< a packet of ours, for what has to be made
@@ -104,10 +104,10 @@ struct Exchange {
 };
 
 struct ExchangeOptions {
-  std::uint32_t connection = 0;         ///< the capture's n-th, from 1; 0: the one with most octets
+  std::uint32_t connection = 0;         ///< the capture's n-th, from 1; 0: the one with most bytes
   std::optional<tracking::End> side{};  ///< which end is played; nothing: the one that asked for or sent more
   std::uint32_t mtu = 0;                ///< path MTU that messages of RC are cut anew for; 0: the capture's
-  std::size_t most_octets = std::size_t{1} << 30;  ///< of packets that are kept
+  std::size_t most_bytes = std::size_t{1} << 30;  ///< of packets that are kept
 };
 
 /// What is wrong with a capture, one sentence.

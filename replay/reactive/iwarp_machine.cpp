@@ -12,7 +12,7 @@ namespace {
 using tracking::MessageKind;
 
 std::string words_of_captured(const CapturedPacket& packet) {
-  const auto segment = DdpSegment::of(packet.octets);
+  const auto segment = DdpSegment::of(packet.bytes);
   return segment ? words_of(*segment) : "a segment";
 }
 
@@ -113,7 +113,7 @@ void IwarpMachine::answer(const DdpSegment& segment, std::uint64_t frame) {
   }
   const Message& read = exchange_.ours.messages[read_indices_[answered_]];
   // The sink is ours, and stays as captured.
-  if (const auto asked = DdpSegment::of(read.packets.front().octets);
+  if (const auto asked = DdpSegment::of(read.packets.front().bytes);
       asked && (segment.stag != asked->sink_stag || segment.to != asked->sink_to + answer_part_.size()))
     divergences_.push_back({false, read.answer_frame, frame,
                             fmt::format("the response goes to STag {:#x}, TO {:#x}", asked->sink_stag,
@@ -125,15 +125,15 @@ void IwarpMachine::answer(const DdpSegment& segment, std::uint64_t frame) {
     const auto differs =
         std::mismatch(answer_part_.begin(), answer_part_.end(), read.payload.begin(), read.payload.end());
     divergences_.push_back(
-        {false, read.answer_frame, frame, fmt::format("{} octets are read", read.payload.size()),
-         fmt::format("{} octets, others from octet {} on", answer_part_.size(), differs.first - answer_part_.begin())});
+        {false, read.answer_frame, frame, fmt::format("{} bytes are read", read.payload.size()),
+         fmt::format("{} bytes, others from byte {} on", answer_part_.size(), differs.first - answer_part_.begin())});
   }
   answer_part_.clear();
   ++answered_;
 }
 
 void IwarpMachine::compare(const Message& message, const DdpSegment& segment, std::uint64_t frame) {
-  const auto captured = DdpSegment::of(message.packets.back().octets);
+  const auto captured = DdpSegment::of(message.packets.back().bytes);
   if (!captured) return;
   const bool same_place = message.is_read()
                               ? segment.source_stag == captured->source_stag &&
@@ -147,7 +147,7 @@ void IwarpMachine::compare(const Message& message, const DdpSegment& segment, st
   if (message.kind == MessageKind::terminate || message.is_read() || part_ == message.payload) return;
   const auto differs = std::mismatch(part_.begin(), part_.end(), message.payload.begin(), message.payload.end());
   diverge(message, words_of(message), frame,
-          fmt::format("{} octets, others from octet {} on", part_.size(), differs.first - part_.begin()));
+          fmt::format("{} bytes, others from byte {} on", part_.size(), differs.first - part_.begin()));
 }
 
 void IwarpMachine::request(const DdpSegment& segment, std::uint64_t frame, StreamActions& actions) {
@@ -166,7 +166,7 @@ void IwarpMachine::request(const DdpSegment& segment, std::uint64_t frame, Strea
   const bool follows =
       segment.tagged ? segment.to == message.remote_address + part_.size() : segment.offset == part_.size();
   if (!follows && segment.operation != RdmapOperation::terminate)
-    diverge(message, fmt::format("{}, from octet {} on", words_of(message), part_.size()), frame, words_of(segment));
+    diverge(message, fmt::format("{}, from byte {} on", words_of(message), part_.size()), frame, words_of(segment));
   part_.insert(part_.end(), segment.payload.begin(), segment.payload.end());
   if (!segment.last) return;
   compare(message, segment, frame);

@@ -68,8 +68,8 @@ class IwarpMachine {
   std::vector<std::size_t> sends_, reads_;  ///< of ours before a message, by its index; one more than there are
   std::vector<std::size_t> read_indices_;   ///< READs of ours
   std::size_t sent_ = 0, received_ = 0, answered_ = 0;
-  Octets part_;  ///< of the message of theirs, or of the answer, that is coming
-  Octets answer_part_;
+  ByteVector part_;  ///< of the message of theirs, or of the answer, that is coming
+  ByteVector answer_part_;
   bool over_ = false;
   std::int64_t progress_at_ = 0;
   std::vector<Divergence> divergences_;

@@ -22,7 +22,7 @@ constexpr std::int64_t a_while = 2'000'000;
 /// What an MPA frame says. RFC 5044, 7.1.1; RFC 6581, 9.
 struct SetUp {
   bool markers = false, crc = false, reject = false, enhanced = false;
-  Octets private_data;  ///< without the enhanced data
+  ByteVector private_data;  ///< without the enhanced data
   std::uint16_t ird = mpa::no_negotiation, ord = mpa::no_negotiation;
 
   static std::optional<SetUp> of(Bytes frame) {
@@ -143,7 +143,7 @@ class StreamPlayer {
     cm_ = std::move(*asked);
     if (auto accepted = cm_.accept(end_.queue_pair(), parameters(*reply)); !accepted)
       return fail("the device's consumer accepts: " + accepted.error().message);
-    const Octets live = setup_frame();
+    const ByteVector live = setup_frame();
     if (!going()) return;
     const auto told = SetUp::of(live);
     if (told->reject) return fail("the device rejects the stream");
@@ -168,11 +168,11 @@ class StreamPlayer {
     if (!accepted) return fail("the device's TCP: " + accepted.error().message);
     if (!*accepted) return fail("the device does not connect TCP");
     connection_ = std::move(*accepted);
-    const Octets live = setup_frame();
+    const ByteVector live = setup_frame();
     if (!going()) return;
     const auto told = SetUp::of(live);
     compare_setup(*request, *told);
-    Octets answer = mpa.reply;
+    ByteVector answer = mpa.reply;
     if (told->enhanced != reply->enhanced) {
       // An enhanced request wants an enhanced reply, and none else does. RFC 6581, 9.
       session_.note("the device's MPA request is of another revision than the captured one; the reply follows it");
@@ -181,7 +181,7 @@ class StreamPlayer {
       header.set<"key">(Bytes(mpa.reply).first(16)).set<"markers">(reply->markers).set<"crc">(reply->crc);
       header.set<"enhanced">(told->enhanced).set<"revision">(View<MpaFrame>(live.data()).get<"revision">());
       HeaderValue value = header;
-      Octets data;
+      ByteVector data;
       if (told->enhanced) data.assign(live.begin() + MpaFrame::size, live.begin() + MpaFrame::size + MpaEnhanced::size);
       data.insert(data.end(), reply->private_data.begin(), reply->private_data.end());
       value.set_tail(data);
@@ -199,7 +199,7 @@ class StreamPlayer {
                                 was.enhanced, is.markers, is.crc, is.enhanced));
     if (was.private_data != is.private_data)
       session_.note(
-          fmt::format("MPA: the private data of the live frame has {} octets, and is not the captured one's "
+          fmt::format("MPA: the private data of the live frame has {} bytes, and is not the captured one's "
                       "of {}",
                       is.private_data.size(), was.private_data.size()));
   }
@@ -212,8 +212,8 @@ class StreamPlayer {
     from_device_ = {.markers = markers_to_us, .crc = to_device.crc};
   }
 
-  bool say(Bytes octets) {
-    auto sent = connection_->send(octets);
+  bool say(Bytes bytes) {
+    auto sent = connection_->send(bytes);
     take_passed();
     if (!sent) fail(sent.error().message);
     return sent.has_value();
@@ -237,21 +237,21 @@ class StreamPlayer {
       return false;
     }
     if (!*arrival) return true;
-    if ((*arrival)->kind != TcpArrival::Kind::octets) {
+    if ((*arrival)->kind != TcpArrival::Kind::bytes) {
       ended_ = (*arrival)->kind == TcpArrival::Kind::fin ? "FIN" : "reset";
       return false;
     }
-    pending_.insert(pending_.end(), (*arrival)->octets.begin(), (*arrival)->octets.end());
+    pending_.insert(pending_.end(), (*arrival)->bytes.begin(), (*arrival)->bytes.end());
     return true;
   }
 
-  Octets setup_frame() {
+  ByteVector setup_frame() {
     const std::int64_t until = patience();
     for (;;) {
       if (pending_.size() >= MpaFrame::size) {
         const std::size_t whole = MpaFrame::size + View<MpaFrame>(pending_.data()).get<"private_data_length">();
         if (pending_.size() >= whole) {
-          Octets frame(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
+          ByteVector frame(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
           pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
           return frame;
         }
@@ -271,17 +271,17 @@ class StreamPlayer {
       if (arrival.state == machines::FpduArrival::State::more) return;
       if (arrival.state == machines::FpduArrival::State::invalid)
         return fail(
-            fmt::format("an FPDU of the device at octet {} of its stream is not one: its CRC or its markers are "
+            fmt::format("an FPDU of the device at byte {} of its stream is not one: its CRC or its markers are "
                         "wrong",
                         position_));
-      Octets room(arrival.octets);
-      const Bytes fpdu = Bytes(pending_).first(arrival.octets);
+      ByteVector room(arrival.bytes);
+      const Bytes fpdu = Bytes(pending_).first(arrival.bytes);
       const Bytes ulpdu = machines::take_ulpdu(fpdu, position_, arrival, from_device_.markers, room);
       const auto segment = DdpSegment::of(ulpdu);
-      if (!segment) return fail(fmt::format("a DDP segment of the device of {} octets cannot be read", ulpdu.size()));
+      if (!segment) return fail(fmt::format("a DDP segment of the device of {} bytes cannot be read", ulpdu.size()));
       const StreamActions actions = machine.heard(*segment, last_frame_, host_.now());
-      pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(arrival.octets));
-      position_ += arrival.octets;
+      pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(arrival.bytes));
+      position_ += arrival.bytes;
       perform(actions);
       if (!going()) return;
     }
@@ -296,14 +296,14 @@ class StreamPlayer {
       const Message& message = requests.messages[saying.message];
       std::uint64_t offset = 0;
       for (const CapturedPacket& segment : saying.answer ? message.answers : message.packets) {
-        Octets ulpdu = segment.octets;
+        ByteVector ulpdu = segment.bytes;
         if (saying.answer) {
           aim(ulpdu, saying.sink_stag, saying.sink_to + offset);
           offset += DdpSegment::of(ulpdu)->payload.size();
         } else {
           rewriter_.rewrite_ulpdu(ulpdu, 0, session_.exchange.side);
         }
-        Octets fpdu;
+        ByteVector fpdu;
         if (!sender_->send(fpdu, ulpdu)) return fail("a DDP segment is longer than an FPDU can be");
         if (!say(fpdu)) return;
       }
@@ -370,8 +370,8 @@ class StreamPlayer {
   std::unique_ptr<TcpConnection> connection_;
   std::optional<MpaSender> sender_;
   machines::FpduModes from_device_{};
-  Octets pending_;
-  std::uint64_t position_ = 0;  ///< of pending_'s first octet, in Full Operation Phase
+  ByteVector pending_;
+  std::uint64_t position_ = 0;  ///< of pending_'s first byte, in Full Operation Phase
   std::uint64_t last_frame_ = 0;
   std::int64_t wake_ = Wire::forever;
   std::string ended_;

@@ -54,14 +54,14 @@ LiveResult<LiveEnd> LiveEnd::make(const LiveDevice& device, const Exchange& exch
   for (const PlannedRegion& planned : plan.regions) {
     auto region = end.pd_.region(planned.expected.size(), access);
     if (!region)
-      return refused(fmt::format("memory of {} octets at the device", planned.expected.size()), region.error());
+      return refused(fmt::format("memory of {} bytes at the device", planned.expected.size()), region.error());
     end.regions_.push_back(std::move(*region));
   }
-  for (const auto& [octets, room] : {std::pair{plan.inbox_octets, &end.inbox_}, {plan.outbox_octets, &end.outbox_}}) {
-    if (octets == 0) continue;
+  for (const auto& [bytes, room] : {std::pair{plan.inbox_bytes, &end.inbox_}, {plan.outbox_bytes, &end.outbox_}}) {
+    if (bytes == 0) continue;
     // Where READs of the peer's go, iWARP wants its peer to be allowed to write.
-    auto region = end.pd_.region(octets, {"local_write", "remote_write"});
-    if (!region) return refused(fmt::format("memory of {} octets at the device", octets), region.error());
+    auto region = end.pd_.region(bytes, {"local_write", "remote_write"});
+    if (!region) return refused(fmt::format("memory of {} bytes at the device", bytes), region.error());
     *room = std::move(*region);
   }
   constexpr std::uint64_t usual_reads = 16;
@@ -94,17 +94,17 @@ LiveResult<LiveEnd> LiveEnd::make(const LiveDevice& device, const Exchange& exch
 }
 
 LiveResult<void> LiveEnd::fill() const {
-  const auto write = [](const peer::Region& region, std::uint64_t offset, Bytes octets) -> LiveResult<void> {
-    const bool zeros = std::all_of(octets.begin(), octets.end(), [](std::uint8_t octet) { return octet == 0; });
+  const auto write = [](const peer::Region& region, std::uint64_t offset, Bytes bytes) -> LiveResult<void> {
+    const bool zeros = std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t byte) { return byte == 0; });
     if (zeros) return {};  // as registered
-    if (auto written = region.write(offset, octets); !written)
+    if (auto written = region.write(offset, bytes); !written)
       return refused("write the device's memory", written.error());
     return {};
   };
   for (std::size_t i = 0; i < regions_.size(); ++i)
     if (auto written = write(regions_[i], 0, plan_->regions[i].initial); !written) return written;
   // What its consumer sends; one write, because each of them asks the agent.
-  Octets outbox(plan_->outbox_octets);
+  ByteVector outbox(plan_->outbox_bytes);
   for (std::size_t i = 0; i < plan_->outbox.size(); ++i) {
     const Message& message = exchange_->theirs.messages[i];
     if (message.is_read() || message.is_atomic()) continue;
@@ -138,7 +138,7 @@ LiveResult<void> LiveEnd::keep_receiving(std::size_t done) {
 }
 
 LiveResult<void> LiveEnd::poke(const Poke& poke) const {
-  if (auto written = regions_[poke.region].write(poke.offset, poke.octets); !written)
+  if (auto written = regions_[poke.region].write(poke.offset, poke.bytes); !written)
     return refused("write the device's memory", written.error());
   return {};
 }
@@ -188,10 +188,10 @@ LiveResult<std::vector<MemoryCheck>> LiveEnd::compare(std::size_t ours, std::siz
       MemoryCheck result{.what = fmt::format("the region of captured key {:#x}", planned.key), .good = true};
       for (std::size_t k = 0; k < planned.expected.size(); ++k) {
         if (!planned.known[k]) continue;
-        ++result.octets;
+        ++result.bytes;
         if (!result.good || (*there)[k] == planned.expected[k]) continue;
         result.good = false;
-        result.difference = fmt::format("octet {} (captured address {:#x}) is {:#04x}, captured {:#04x}", k,
+        result.difference = fmt::format("byte {} (captured address {:#x}) is {:#04x}, captured {:#04x}", k,
                                         planned.base + k, (*there)[k], planned.expected[k]);
       }
       checks.push_back(std::move(result));
@@ -201,22 +201,22 @@ LiveResult<std::vector<MemoryCheck>> LiveEnd::compare(std::size_t ours, std::siz
   // differs.
   for (const bool sent_by_us : {true, false}) {
     const peer::Region& room = sent_by_us ? inbox_ : outbox_;
-    const std::uint64_t octets = sent_by_us ? plan_->inbox_octets : plan_->outbox_octets;
-    if (octets == 0) continue;
-    auto there = room.read(0, octets);
+    const std::uint64_t bytes = sent_by_us ? plan_->inbox_bytes : plan_->outbox_bytes;
+    if (bytes == 0) continue;
+    auto there = room.read(0, bytes);
     if (!there) return refused("read the device's memory", there.error());
     MemoryCheck result{.what = sent_by_us ? "what it received" : "what it sent or read", .good = true};
     const auto look = [&](std::size_t index, const Message& message, const Slot& slot) {
-      Octets expected = message.payload;
-      if (message.is_atomic()) expected = atomic_octets(message.original);
+      ByteVector expected = message.payload;
+      if (message.is_atomic()) expected = atomic_bytes(message.original);
       expected.resize(std::min<std::size_t>(expected.size(), slot.length));
-      result.octets += expected.size();
+      result.bytes += expected.size();
       const auto begin = there->begin() + static_cast<std::ptrdiff_t>(slot.offset);
       const auto differs = std::mismatch(expected.begin(), expected.end(), begin);
       if (differs.first == expected.end() || !result.good) return;
       result.good = false;
       result.difference =
-          fmt::format("message {} ({}, frame {}): octet {} is {:#04x}, captured {:#04x}", index + 1, words_of(message),
+          fmt::format("message {} ({}, frame {}): byte {} is {:#04x}, captured {:#04x}", index + 1, words_of(message),
                       message.first_frame, differs.first - expected.begin(), *differs.second, *differs.first);
     };
     if (sent_by_us) {

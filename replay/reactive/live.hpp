@@ -42,9 +42,9 @@ struct LiveDevice {
 /// A piece of the device's memory, compared with what the capture says of it.
 struct MemoryCheck {
   std::string what{};
-  std::uint64_t octets = 0;  ///< that the capture tells
+  std::uint64_t bytes = 0;  ///< that the capture tells
   bool good = false;
-  std::string difference{};  ///< where the first octet differs
+  std::string difference{};  ///< where the first byte differs
 };
 
 template <class T>

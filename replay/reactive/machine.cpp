@@ -214,7 +214,7 @@ void RoceMachine::take_payload(const Heard& packet, std::size_t index) {
   if (std::equal(was.begin(), was.end(), packet.payload.begin(), packet.payload.end())) return;
   const auto differs = std::mismatch(was.begin(), was.end(), packet.payload.begin(), packet.payload.end());
   diverge({false, captured.t.frame, packet.frame, words_of(captured.t, at + message.first),
-           fmt::format("{}, other octets from octet {} on", words_of(*packet.t, at + message.first),
+           fmt::format("{}, other bytes from byte {} on", words_of(*packet.t, at + message.first),
                        differs.first - was.begin())});
 }
 
@@ -406,7 +406,7 @@ void RoceMachine::compare_request(const Heard& packet, const Message& message, s
       live.address != captured.t.address)
     return told(", with other values in its headers");
   const Bytes was = captured.payload();
-  if (!std::equal(was.begin(), was.end(), packet.payload.begin(), packet.payload.end())) told(", with other octets");
+  if (!std::equal(was.begin(), was.end(), packet.payload.begin(), packet.payload.end())) told(", with other bytes");
 }
 
 void RoceMachine::pass_over(const Heard& packet) {

@@ -18,7 +18,7 @@ using testing::SizeIs;
 constexpr std::int64_t ms = 1'000'000;
 constexpr std::uint8_t ack = 0x1f, nak_sequence = 0x60, nak_access = 0x62;
 
-/// A SEND of so many packets without octets, the last of which asks for an acknowledgement.
+/// A SEND of so many packets without bytes, the last of which asks for an acknowledgement.
 Message send_of(std::uint32_t first, std::uint32_t packets, std::uint64_t frame) {
   Message message;
   message.first = first;
@@ -157,7 +157,7 @@ TEST(RoceMachine, SaysAgainAfterSilenceAndGivesUpInTheEnd) {
   EXPECT_THAT(psns(talk.machine->woken(20 * ms)), ElementsAre(0, 1));
   EXPECT_THAT(talk.machine->woken(30 * ms).sayings, IsEmpty());
   EXPECT_EQ(talk.machine->failure(),
-            "no answer after 3 tries; waited for the answer to our message 1 (SEND of 0 octets, PSN +0); captured: "
+            "no answer after 3 tries; waited for the answer to our message 1 (SEND of 0 bytes, PSN +0); captured: "
             "frame 7: ACK PSN +1 MSN 5");
 }
 
@@ -168,7 +168,7 @@ TEST(RoceMachine, GivesUpWhatThePeerNeverSends) {
   EXPECT_THAT(talk.start().posts, ElementsAre(0));
   talk.machine->woken(100 * ms);
   EXPECT_EQ(talk.machine->failure(),
-            "nothing moved for 100 ms; waited for the peer's message 1 (SEND of 0 octets); captured: frames 11 to 13");
+            "nothing moved for 100 ms; waited for the peer's message 1 (SEND of 0 bytes); captured: frames 11 to 13");
 }
 
 TEST(RoceMachine, NaksAGapOnce) {

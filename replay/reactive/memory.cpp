@@ -12,7 +12,7 @@ using tracking::MessageKind;
 constexpr std::uint64_t page = 4096;
 constexpr std::uint64_t slot_unit = 64;
 
-std::uint64_t rounded(std::uint64_t octets, std::uint64_t unit) { return (octets + unit - 1) / unit * unit; }
+std::uint64_t rounded(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 /// Whether it touches memory of the peer that a key names, and was let.
 bool touches(const Message& message) { return message.has_remote && !message.refused && message.length > 0; }
@@ -28,10 +28,10 @@ std::uint64_t after_atomic(const Message& message, std::uint64_t original) {
   return original == message.compare ? message.operand : original;
 }
 
-Octets atomic_octets(std::uint64_t value) {
-  Octets octets(8);
-  for (std::size_t i = 0; i < octets.size(); ++i) octets[i] = static_cast<std::uint8_t>(value >> (8 * i));
-  return octets;
+ByteVector atomic_bytes(std::uint64_t value) {
+  ByteVector bytes(8);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(value >> (8 * i));
+  return bytes;
 }
 
 std::optional<std::size_t> MemoryPlan::poke_of(std::size_t message) const {
@@ -41,12 +41,12 @@ std::optional<std::size_t> MemoryPlan::poke_of(std::size_t message) const {
   return static_cast<std::size_t>(found - pokes.begin());
 }
 
-tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std::uint64_t most_octets) {
+tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std::uint64_t most_bytes) {
   MemoryPlan plan;
-  std::uint64_t octets = 0;
+  std::uint64_t bytes = 0;
   const auto too_much = [&](const std::string& what) {
     return tl::unexpected(
-        fmt::format("{}: more than {} octets of the device's memory; play a smaller part", what, most_octets));
+        fmt::format("{}: more than {} bytes of the device's memory; play a smaller part", what, most_bytes));
   };
   std::map<std::uint32_t, Extent> extents;
   for (const Message& message : exchange.ours.messages) {
@@ -60,10 +60,10 @@ tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std:
   }
   for (const auto& [key, extent] : extents) {
     const std::uint64_t size = rounded(extent.to - extent.from, page);
-    if (size > most_octets - octets) return too_much(fmt::format("the region with key {:#x}", key));
-    octets += size;
+    if (size > most_bytes - bytes) return too_much(fmt::format("the region with key {:#x}", key));
+    bytes += size;
     plan.regions.push_back(
-        {.key = key, .base = extent.from, .initial = Octets(size), .expected = Octets(size), .known = {}});
+        {.key = key, .base = extent.from, .initial = ByteVector(size), .expected = ByteVector(size), .known = {}});
     plan.regions.back().known.resize(size);
   }
 
@@ -71,8 +71,8 @@ tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std:
     const Message& message = exchange.ours.messages[i];
     if (message.takes_receive() && !message.refused) {
       const std::uint32_t length = message.kind == MessageKind::send ? message.length : 0;
-      plan.inbox[i] = {plan.inbox_octets, length};
-      plan.inbox_octets += rounded(std::max<std::uint64_t>(length, 1), slot_unit);
+      plan.inbox[i] = {plan.inbox_bytes, length};
+      plan.inbox_bytes += rounded(std::max<std::uint64_t>(length, 1), slot_unit);
     }
     if (!touches(message)) continue;
     const auto found = std::find_if(plan.regions.begin(), plan.regions.end(),
@@ -87,7 +87,7 @@ tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std:
       continue;
     }
     if (!message.has_answer) continue;
-    const Octets there = message.is_atomic() ? atomic_octets(message.original) : message.payload;
+    const ByteVector there = message.is_atomic() ? atomic_bytes(message.original) : message.payload;
     bool poked = false;
     for (std::size_t k = 0; k < there.size(); ++k) {
       if (!region.known[offset + k]) region.initial[offset + k] = region.expected[offset + k] = there[k];
@@ -99,15 +99,15 @@ tl::expected<MemoryPlan, std::string> plan_memory(const Exchange& exchange, std:
       std::copy(there.begin(), there.end(), region.expected.begin() + static_cast<std::ptrdiff_t>(offset));
     }
     if (message.is_atomic()) {
-      const Octets left = atomic_octets(after_atomic(message, message.original));
+      const ByteVector left = atomic_bytes(after_atomic(message, message.original));
       std::copy(left.begin(), left.end(), region.expected.begin() + static_cast<std::ptrdiff_t>(offset));
     }
   }
   for (const Message& message : exchange.theirs.messages) {
-    plan.outbox.push_back({plan.outbox_octets, message.length});
-    plan.outbox_octets += rounded(std::max<std::uint64_t>(message.length, 1), slot_unit);
+    plan.outbox.push_back({plan.outbox_bytes, message.length});
+    plan.outbox_bytes += rounded(std::max<std::uint64_t>(message.length, 1), slot_unit);
   }
-  if (plan.inbox_octets > most_octets - octets || plan.outbox_octets > most_octets - octets - plan.inbox_octets)
+  if (plan.inbox_bytes > most_bytes - bytes || plan.outbox_bytes > most_bytes - bytes - plan.inbox_bytes)
     return too_much("what is received and sent");
   return plan;
 }

@@ -35,9 +35,9 @@ inline std::string over_uc(const std::string& capture) {
     frame.find(info<Bth>)->set(*info<Bth>.find("ack_request"), 0);
     frame.forget_computed();
     frame.trailer.clear();
-    const Octets octets = frame.encode();
-    record.bytes = octets;
-    record.wire_length = static_cast<std::uint32_t>(octets.size());
+    const ByteVector bytes = frame.encode();
+    record.bytes = bytes;
+    record.wire_length = static_cast<std::uint32_t>(bytes.size());
     record.interface = 0;
     record.options = {};
     EXPECT_TRUE(writer.write(record));

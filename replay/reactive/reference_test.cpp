@@ -168,7 +168,7 @@ TEST(Divergence, OfThePeersOwnRequests) {
   EXPECT_FALSE(report.good());
   EXPECT_THAT(
       texts(report.divergences),
-      testing::HasSubstr("RC SEND First PSN +0, 1024 octets; live: frame 10: RC SEND First PSN +0, 512 octets"));
+      testing::HasSubstr("RC SEND First PSN +0, 1024 bytes; live: frame 10: RC SEND First PSN +0, 512 bytes"));
 }
 
 /// A wire that dies after so many frames were sent: it says so, or swallows what it gets.
@@ -211,7 +211,7 @@ TEST(Death, OfTheDeviceIsSilence) {
   const Report report = play(exchange, device, {});
   EXPECT_THAT(report.failure,
               testing::HasSubstr("no answer after 8 tries; waited for the answer to our message 3 (SEND "
-                                 "of 8192 octets, PSN +16); captured: frame"));
+                                 "of 8192 bytes, PSN +16); captured: frame"));
   EXPECT_EQ(report.ours.begun, 3U);
   EXPECT_EQ(report.ours.done, 2U);
 }
@@ -245,7 +245,7 @@ TEST(Streams, OfAPeerThatDeviatesAreToldFrameAgainstFrame) {
   ASSERT_FALSE(report.divergences.empty());
   EXPECT_THAT(to_string(report.divergences[0]),
               testing::MatchesRegex("captured: frame [0-9]+: the response goes to STag 0x[0-9a-f]+, TO 0x[0-9a-f]+; "
-                                    "live: frame [0-9]+: RDMA Read Response, [0-9]+ octets to STag 0x[0-9a-f]+, TO "
+                                    "live: frame [0-9]+: RDMA Read Response, [0-9]+ bytes to STag 0x[0-9a-f]+, TO "
                                     "0x[0-9a-f]+"));
 }
 
@@ -358,11 +358,11 @@ TEST(PathMtu, OfTheLiveEndCutsMessagesAnew) {
         EXPECT_EQ(report.ours.done, report.ours.all);
         EXPECT_EQ(report.theirs.done, report.theirs.all);
       }
-  // 50 times 8192 octets at 4096, and an ACK for each message of the peer.
+  // 50 times 8192 bytes at 4096, and an ACK for each message of the peer.
   EXPECT_EQ(played("rc-pingpong.pcap.gz", {.side = a, .mtu = 4096}).sent_frames, 150U);
 }
 
-// Captures with octets turned over: an exchange that can be played, or a sentence.
+// Captures with bytes turned over: an exchange that can be played, or a sentence.
 TEST(Hostile, CapturesGiveAnExchangeOrAnError) {
   for (const char* name : {"rping.pcap", "siw-rping.pcap", "rc-atomic.pcap"}) {
     std::ifstream in(sample(name), std::ios::binary);
@@ -373,7 +373,7 @@ TEST(Hostile, CapturesGiveAnExchangeOrAnError) {
     for (int round = 0; round < 60; ++round) {
       std::string changed = original;
       for (int i = 0; i < 40; ++i) {
-        // Headers are where it hurts; most octets are payload.
+        // Headers are where it hurts; most bytes are payload.
         constexpr std::size_t file_header = 24;
         const std::size_t at = file_header + random() % (changed.size() - file_header);
         changed[at] = static_cast<char>(random());

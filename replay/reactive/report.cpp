@@ -61,8 +61,8 @@ std::string text_of(const Report& report) {
   else if (report.interrupted)
     text += "interrupted\n";
   text += fmt::format("played  {}, {}\n", played(report.ours, "our side"), played(report.theirs, "the peer"));
-  text += fmt::format("sent    {}, {} octets; {} again; received {}\n", counted(report.sent_frames, "frame", "frames"),
-                      report.sent_octets, report.counts.again, counted(report.received_frames, "frame", "frames"));
+  text += fmt::format("sent    {}, {} bytes; {} again; received {}\n", counted(report.sent_frames, "frame", "frames"),
+                      report.sent_bytes, report.counts.again, counted(report.received_frames, "frame", "frames"));
   list(text, "faults", report.faults);
   std::vector<std::string> deviations, recoveries;
   for (const Divergence& one : report.divergences) (one.note ? recoveries : deviations).push_back(to_string(one));
@@ -71,7 +71,7 @@ std::string text_of(const Report& report) {
   std::vector<std::string> memory;
   for (const MemoryCheck& one : report.memory)
     memory.push_back(fmt::format("{}: {}", one.what,
-                                 one.good ? fmt::format("{} as captured", counted(one.octets, "octet", "octets"))
+                                 one.good ? fmt::format("{} as captured", counted(one.bytes, "byte", "bytes"))
                                           : "otherwise than captured: " + one.difference));
   list(text, "memory", memory);
   std::vector<std::string> errors;
@@ -95,7 +95,7 @@ nlohmann::ordered_json json_of(const Report& report) {
                            {"captured", {{"frame", one.captured_frame}, {"text", one.captured}}},
                            {"live", {{"frame", one.live_frame}, {"text", one.live}}}});
   for (const MemoryCheck& one : report.memory)
-    memory.push_back({{"what", one.what}, {"octets", one.octets}, {"good", one.good}, {"difference", one.difference}});
+    memory.push_back({{"what", one.what}, {"bytes", one.bytes}, {"good", one.good}, {"difference", one.difference}});
   return {{"connection", report.connection},
           {"side", report.side},
           {"device", report.device},
@@ -103,7 +103,7 @@ nlohmann::ordered_json json_of(const Report& report) {
           {"interrupted", report.interrupted},
           {"failure", report.failure},
           {"messages", {{"ours", messages(report.ours)}, {"theirs", messages(report.theirs)}}},
-          {"sent", {{"frames", report.sent_frames}, {"octets", report.sent_octets}, {"again", report.counts.again}}},
+          {"sent", {{"frames", report.sent_frames}, {"bytes", report.sent_bytes}, {"again", report.counts.again}}},
           {"received", {{"frames", report.received_frames}}},
           {"recoveries", report.counts.recoveries},
           {"rnr_waits", report.counts.rnr_waits},

@@ -23,7 +23,7 @@ struct Report {
     std::size_t all = 0, begun = 0, done = 0;
   };
   Messages ours, theirs;
-  std::uint64_t sent_frames = 0, sent_octets = 0, received_frames = 0;  ///< handed over; of the connection
+  std::uint64_t sent_frames = 0, sent_bytes = 0, received_frames = 0;  ///< handed over; of the connection
   RoceMachine::Counts counts{};
   std::vector<Divergence> divergences;
   std::uint64_t divergences_left_out = 0;

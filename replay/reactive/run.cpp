@@ -23,7 +23,7 @@ constexpr std::uint32_t our_sides = 0, their_side = 1;  // of the faults' langua
 /// What leaves or is told at a later time.
 struct Later {
   std::uint32_t side = 0;
-  Octets octets;
+  ByteVector bytes;
   std::string comment;
 };
 
@@ -134,7 +134,7 @@ class RocePlayer {
     if (one.side == our_sides)
       sending_.push_back(std::move(one));
     else
-      heard_.push_back(std::move(one.octets));
+      heard_.push_back(std::move(one.bytes));
   }
 
   void let_go() {
@@ -146,7 +146,7 @@ class RocePlayer {
     }
     flush();
     while (!heard_.empty()) {
-      const Octets frame = std::move(heard_.front());
+      const ByteVector frame = std::move(heard_.front());
       heard_.erase(heard_.begin());
       hear(frame);
     }
@@ -156,14 +156,14 @@ class RocePlayer {
     std::size_t at = 0;
     while (at < sending_.size() && session_.report.failure.empty()) {
       std::vector<Outgoing> batch;
-      for (std::size_t i = at; i < sending_.size() && batch.size() < 64; ++i) batch.push_back({sending_[i].octets, 0});
+      for (std::size_t i = at; i < sending_.size() && batch.size() < 64; ++i) batch.push_back({sending_[i].bytes, 0});
       auto sent = wire_.send(batch);
       if (!sent && sent.error().kind != WireError::Kind::full) {
         session_.fail(sent.error().message);
         break;
       }
       const std::size_t taken = sent ? *sent : 0;
-      for (std::size_t i = at; i < at + taken; ++i) session_.sent(sending_[i].octets, wire_.now(), sending_[i].comment);
+      for (std::size_t i = at; i < at + taken; ++i) session_.sent(sending_[i].bytes, wire_.now(), sending_[i].comment);
       at += taken;
       if (taken == batch.size()) continue;
       constexpr std::int64_t patience = 2'000'000'000;
@@ -194,7 +194,7 @@ class RocePlayer {
     dissector_.dissect(packet_, frame, static_cast<std::uint32_t>(frame.size()));
   }
 
-  void hear(const Octets& frame) {
+  void hear(const ByteVector& frame) {
     const std::int64_t now = wire_.now();
     dissect(frame, now);
     tracking::TransportPacket t;
@@ -218,7 +218,7 @@ class RocePlayer {
   std::int64_t wake_ = Wire::forever, begun_waiting_ = 0;
   std::multimap<std::int64_t, Later> later_;
   std::vector<Later> sending_;
-  std::vector<Octets> heard_;
+  std::vector<ByteVector> heard_;
   std::uint64_t live_frame_ = 0;
   tracking::Dissector dissector_;
   tracking::Packet packet_;
@@ -238,8 +238,8 @@ peer::PeerResult<void> connect(const peer::QueuePair& qp, const peer::Connection
 std::uint64_t mac_of(Bytes frame, std::size_t at) { return load_be<6>(frame.data() + at); }
 
 tracking::PortAddress port_of(const IpAddress& address) {
-  if (address.v6) return tracking::PortAddress::of_gid(address.octets.data());
-  return tracking::PortAddress::of_ipv4(static_cast<std::uint32_t>(load_be<4>(address.octets.data())));
+  if (address.v6) return tracking::PortAddress::of_gid(address.bytes.data());
+  return tracking::PortAddress::of_ipv4(static_cast<std::uint32_t>(load_be<4>(address.bytes.data())));
 }
 
 bool is_v6(const tracking::PortAddress& address) {
@@ -260,8 +260,8 @@ FlowMap map_of(const Exchange& exchange, const MemoryPlan& plan, const LiveWay& 
   ours.address = {captured.ends[us].address, port_of(way.our_address)};
   theirs.address = {captured.ends[1 - us].address, port_of(way.device_address)};
   constexpr std::size_t source_mac = 6;
-  ours.mac = {mac_of(exchange.model->octets, source_mac), way.our_mac};
-  theirs.mac = {mac_of(exchange.model->octets, 0), way.device_mac};
+  ours.mac = {mac_of(exchange.model->bytes, source_mac), way.our_mac};
+  theirs.mac = {mac_of(exchange.model->bytes, 0), way.device_mac};
   if (captured.ends[us].qp_known) ours.qp.captured = captured.ends[us].qp;
   ours.qp.live = our_qp;
   theirs.qp = {captured.ends[1 - us].qp, end.queue_pair().qp_num()};
@@ -297,7 +297,7 @@ Report play(const Exchange& exchange, const LiveDevice& device, const RunOptions
   const LiveWay& way = v6 ? *device.ipv6 : device.way;
   if (device.verbs->port().active_mtu != 0 && device.verbs->port().active_mtu < exchange.mtu)
     return session.failed(
-        fmt::format("the capture's packets hold {} octets, and the device's port takes {}; give its "
+        fmt::format("the capture's packets hold {} bytes, and the device's port takes {}; give its "
                     "interface a larger MTU",
                     exchange.mtu, device.verbs->port().active_mtu));
   auto end = LiveEnd::make(device, exchange, session.plan);

@@ -20,7 +20,7 @@ struct RunOptions {
   FaultProgram faults{};                                 ///< side a is what we send, side b what the peer sends
   std::uint64_t seed = 1;                                ///< of the live PSNs, and of faults by chance
   std::string output{};                                  ///< a capture file of what was sent and received; empty: none
-  std::uint64_t most_memory = std::uint64_t{256} << 20;  ///< octets at the device
+  std::uint64_t most_memory = std::uint64_t{256} << 20;  ///< bytes at the device
   const std::atomic<bool>* stop = nullptr;               ///< ends it early, with the report
   std::function<void(const std::string&)> progress{};
 };

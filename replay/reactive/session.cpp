@@ -62,7 +62,7 @@ tl::expected<void, std::string> Session::record() {
 
 void Session::sent(Bytes frame, std::int64_t time, const std::string& comment) {
   ++report.sent_frames;
-  report.sent_octets += frame.size();
+  report.sent_bytes += frame.size();
   if (recorder_) recorder_->add(frame, time, comment);
 }
 
@@ -106,7 +106,7 @@ bool Session::all_completed(const LiveEnd& end, std::size_t theirs) {
     const auto immediate = static_cast<std::uint32_t>(message.immediate);
     if (one.byte_len != message.length || (message.has_immediate && one.imm.value_or(immediate) != immediate))
       report.divergences.push_back({false, message.first_frame, 0, words_of(message),
-                                    fmt::format("it receives {} octets{}", one.byte_len,
+                                    fmt::format("it receives {} bytes{}", one.byte_len,
                                                 message.has_immediate ? " or other immediate data" : "")});
   }
   return true;

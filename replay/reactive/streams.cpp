@@ -21,7 +21,7 @@ bool is_end(const tracking::ConnectionEnd& end, const tracking::Endpoint& endpoi
 
 class StreamBuilder {
  public:
-  StreamBuilder(Exchange& exchange, std::size_t most_octets) : exchange_(exchange), most_octets_(most_octets) {
+  StreamBuilder(Exchange& exchange, std::size_t most_bytes) : exchange_(exchange), most_bytes_(most_bytes) {
     const std::size_t us = static_cast<std::size_t>(exchange.side);
     ends_ = {exchange.connection.ends[us], exchange.connection.ends[1 - us]};
     exchange_.mpa.emplace();
@@ -86,13 +86,13 @@ class StreamBuilder {
     if (bytes.size() < begin + length)
       return wrong(fmt::format("frame {}: its FPDU was cut by the capture; whole packets are needed", frame));
     const Bytes ulpdu = bytes.subspan(begin, length);
-    octets_ += length;
-    if (octets_ > most_octets_)
+    bytes_ += length;
+    if (bytes_ > most_bytes_)
       return wrong(
-          fmt::format("the connection's messages are more than {} octets; play a part of the capture", most_octets_));
+          fmt::format("the connection's messages are more than {} bytes; play a part of the capture", most_bytes_));
     const auto segment = DdpSegment::of(ulpdu);
     if (!segment) return wrong(fmt::format("frame {}: its DDP segment cannot be read", frame));
-    CapturedPacket captured{.octets = {ulpdu.begin(), ulpdu.end()}, .t = {}};
+    CapturedPacket captured{.bytes = {ulpdu.begin(), ulpdu.end()}, .t = {}};
     captured.t.frame = frame;
     if (segment->operation == RdmapOperation::read_response) return answer(from, *segment, std::move(captured));
     return request(from, *segment, std::move(captured));
@@ -148,7 +148,7 @@ class StreamBuilder {
     read.has_answer = true;
     answering_[from].reset();
     if (read.payload.size() != read.length)
-      return wrong(fmt::format("the Read Request of frame {} asks for {} octets, and its response has {}",
+      return wrong(fmt::format("the Read Request of frame {} asks for {} bytes, and its response has {}",
                                read.first_frame, read.length, read.payload.size()));
     return {};
   }
@@ -170,7 +170,7 @@ class StreamBuilder {
   }
 
   Exchange& exchange_;
-  std::size_t most_octets_, octets_ = 0;
+  std::size_t most_bytes_, bytes_ = 0;
   std::array<tracking::ConnectionEnd, 2> ends_;
   std::array<std::optional<Message>, 2> open_;           ///< that is not whole yet, by sender
   std::array<std::size_t, 2> unanswered_{};              ///< messages of the other before this one need no answer
@@ -179,8 +179,8 @@ class StreamBuilder {
 
 }  // namespace
 
-Result<void> read_streams(const std::string& file, std::size_t most_octets, Exchange& exchange) {
-  StreamBuilder builder(exchange, most_octets);
+Result<void> read_streams(const std::string& file, std::size_t most_bytes, Exchange& exchange) {
+  StreamBuilder builder(exchange, most_bytes);
   if (auto read = dissect_file(file, [&](const tracking::Packet& packet) { return builder.add(packet); }); !read)
     return read;
   return builder.finish();

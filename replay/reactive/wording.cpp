@@ -22,14 +22,14 @@ std::string answer_words(std::uint8_t syndrome, std::int64_t psn, std::uint32_t 
 
 std::string words_of(const Message& message) {
   using tracking::MessageKind;
-  const auto octets = captures::analysis::counted(message.length, "octet", "octets");
+  const auto bytes = captures::analysis::counted(message.length, "byte", "bytes");
   switch (message.kind) {
     case MessageKind::compare_swap: return "CmpSwap";
     case MessageKind::fetch_add: return "FetchAdd";
-    case MessageKind::read: return "READ of " + octets;
-    case MessageKind::write: return "WRITE of " + octets;
+    case MessageKind::read: return "READ of " + bytes;
+    case MessageKind::write: return "WRITE of " + bytes;
     case MessageKind::terminate: return "Terminate";
-    default: return "SEND of " + octets;
+    default: return "SEND of " + bytes;
   }
 }
 
@@ -37,7 +37,7 @@ std::string words_of(const tracking::TransportPacket& t, std::int64_t psn) {
   if (t.op->operation == Operation::acknowledge) return answer_words(t.syndrome, psn, t.msn.value());
   if (t.op->operation == Operation::congestion_notification) return "CNP";
   std::string text = fmt::format("{} PSN +{}", t.op->name, psn);
-  if (t.payload != 0) text += ", " + captures::analysis::counted(t.payload, "octet", "octets");
+  if (t.payload != 0) text += ", " + captures::analysis::counted(t.payload, "byte", "bytes");
   return text;
 }
 

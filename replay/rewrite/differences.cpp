@@ -9,11 +9,11 @@ std::string value_of(const Field& field, const std::uint8_t* header) {
   faces::append_value(text, field, header, faces::Hex::shortest);
   return text;
 }
-std::string octets_of(Bytes bytes) {
+std::string bytes_of(Bytes bytes) {
   std::string text;
   if (!bytes.empty()) {
     text = "0x";
-    faces::append_octets(text, bytes);
+    faces::append_bytes(text, bytes);
   }
   return text;
 }
@@ -40,25 +40,25 @@ void compare(std::vector<FieldChange>& out, const HeaderInfo& header, const std:
 }
 
 void tell_layer(std::vector<FieldChange>& out, const HeaderStack& stack, const Layer& layer, bool gone) {
-  std::string octets = octets_of(stack.bytes_of(layer));
-  out.push_back({std::string(layer.header->name), gone ? octets : "", gone ? "" : octets});
+  std::string bytes = bytes_of(stack.bytes_of(layer));
+  out.push_back({std::string(layer.header->name), gone ? bytes : "", gone ? "" : bytes});
 }
 
 void compare_range(std::vector<FieldChange>& out, std::string_view name, Bytes before, Bytes after) {
   if (!std::equal(before.begin(), before.end(), after.begin(), after.end()))
-    out.push_back({std::string(name), octets_of(before), octets_of(after)});
+    out.push_back({std::string(name), bytes_of(before), bytes_of(after)});
 }
 
 void compare_payload(std::vector<FieldChange>& out, Bytes before, Bytes after) {
   if (before.size() != after.size()) {
-    out.push_back({"payload", std::to_string(before.size()) + " octets", std::to_string(after.size()) + " octets"});
+    out.push_back({"payload", std::to_string(before.size()) + " bytes", std::to_string(after.size()) + " bytes"});
     return;
   }
   std::size_t different = 0;
   for (std::size_t i = 0; i < before.size(); ++i) different += before[i] != after[i];
   if (different)
     out.push_back(
-        {"payload", std::to_string(before.size()) + " octets", std::to_string(different) + " of them different"});
+        {"payload", std::to_string(before.size()) + " bytes", std::to_string(different) + " of them different"});
 }
 
 }  // namespace

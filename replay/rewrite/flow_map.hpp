@@ -53,7 +53,7 @@ struct MappedSequence {
 struct MappedRegion {
   Mapped<std::uint32_t> key;
   Mapped<std::uint64_t> base;
-  std::uint64_t length = 0;  ///< octets from the base; 0: not known, all addresses under this key belong to it
+  std::uint64_t length = 0;  ///< bytes from the base; 0: not known, all addresses under this key belong to it
 
   [[nodiscard]] bool holds(std::uint64_t address) const {
     return length == 0 || !base.captured || address - *base.captured < length;
@@ -95,7 +95,7 @@ struct MappedConnection {
   std::array<MappedEnd, 2> ends;  ///< by tracking::End; a sent first, or asked for the connection
   MappedVlan vlan;
   Mapped<std::uint16_t> pkey;
-  Mapped<std::uint32_t> mtu;  ///< path MTU, octets of payload; where the two differ, messages are cut anew
+  Mapped<std::uint32_t> mtu;  ///< path MTU, bytes of payload; where the two differ, messages are cut anew
   /// Its first and its last frame in the capture; 0: not known. Of connections that had the same captured queue pair
   /// numbers one after the other, the one that began last before a frame is meant.
   std::uint64_t first_frame = 0, last_frame = 0;

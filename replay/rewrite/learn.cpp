@@ -43,9 +43,9 @@ struct Span {
 
 struct SeenRegion {
   std::uint64_t from = ~std::uint64_t{0}, end = 0;
-  void add(std::uint64_t address, std::uint64_t octets) {
+  void add(std::uint64_t address, std::uint64_t bytes) {
     from = std::min(from, address);
-    end = std::max(end, address + std::min<std::uint64_t>(octets, ~std::uint64_t{0} - address));
+    end = std::max(end, address + std::min<std::uint64_t>(bytes, ~std::uint64_t{0} - address));
   }
 };
 
@@ -58,8 +58,8 @@ struct SeenEnd {
   std::map<std::uint32_t, SeenRegion> regions;  // by key; of this end's memory
 
   static constexpr std::size_t most_regions = 65'536;
-  void region(std::uint32_t key, std::uint64_t address, std::uint64_t octets) {
-    if (regions.size() < most_regions || regions.contains(key)) regions[key].add(address, octets);
+  void region(std::uint32_t key, std::uint64_t address, std::uint64_t bytes) {
+    if (regions.size() < most_regions || regions.contains(key)) regions[key].add(address, bytes);
   }
 };
 struct Seen {
@@ -105,7 +105,7 @@ struct FlowLearner::State final : tracking::Sink {
 
   void add(const tracking::Packet& packet) {
     ++learnt.frames;
-    learnt.octets += packet.stack.wire_length;
+    learnt.bytes += packet.stack.wire_length;
     learnt.snapped += packet.stack.cut;
     learnt.bad_icrcs += packet.icrc.status == CrcCheck::Status::bad;
     if (learnt.frames == 1) learnt.first_time = packet.time_ns;

@@ -34,7 +34,7 @@ struct Number {
   bool hexadecimal = false;
 };
 constexpr Number qp_number{0xffffff, true}, psn_number{0xffffffff}, msn_number{0xffffff}, word{0xffffffff, true},
-    port{0xffff}, pkey_number{0xffff, true}, address_number{~std::uint64_t{0}, true}, octets{~std::uint64_t{0}};
+    port{0xffff}, pkey_number{0xffff, true}, address_number{~std::uint64_t{0}, true}, bytes{~std::uint64_t{0}};
 
 std::optional<PortAddress> parse_address(std::string_view text) {
   if (text.starts_with("LID ")) {
@@ -179,7 +179,7 @@ class MapReader {
       MappedRegion region;
       mapped(r, here, "key", region.key, as<std::uint32_t>(word));
       mapped(r, here, "base", region.base, as<std::uint64_t>(address_number));
-      if (r.contains("length")) region.length = number(r["length"], here + "/length", octets);
+      if (r.contains("length")) region.length = number(r["length"], here + "/length", bytes);
       if (!region.key.captured) throw Wrong{here + "/key", "the captured key of the region is missing"};
       if (region.base.live && !region.base.captured)
         throw Wrong{here + "/base", "a live base needs the captured one: addresses are moved by their difference"};
@@ -233,8 +233,8 @@ class MapReader {
       const std::string here = at + "/frames";
       if (!frames.is_array() || frames.size() != 2)
         throw Wrong{here, fmt::format("two numbers belong here, not {}", shown(frames))};
-      c.first_frame = number(frames[0], here + "/0", octets);
-      c.last_frame = number(frames[1], here + "/1", octets);
+      c.first_frame = number(frames[0], here + "/0", bytes);
+      c.last_frame = number(frames[1], here + "/1", bytes);
     }
     return c;
   }
@@ -370,8 +370,8 @@ std::string place_of(std::string_view text, std::size_t byte) {
 }  // namespace
 
 tl::expected<FlowMap, std::string> read_flow_map(std::string_view text) {
-  if (text.size() > most_map_octets)
-    return tl::unexpected(fmt::format("it has {} octets; at most {} are read", text.size(), most_map_octets));
+  if (text.size() > most_map_bytes)
+    return tl::unexpected(fmt::format("it has {} bytes; at most {} are read", text.size(), most_map_bytes));
   // Who nests deeper than a map does is not heard out: reading nests as deep as the text.
   constexpr int deepest = 16;
   bool deep = false;

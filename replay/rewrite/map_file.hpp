@@ -10,8 +10,8 @@
 
 namespace rdmawire::replay {
 
-/// Octets of a mapping file that are read.
-inline constexpr std::size_t most_map_octets = 64 << 20;
+/// Bytes of a mapping file that are read.
+inline constexpr std::size_t most_map_bytes = 64 << 20;
 
 /// Reads a mapping file's text. An error is one sentence that begins with the place: "line 7, column 12: …" where it is
 /// no JSON, else a JSON pointer (RFC 6901): "/connections/0/a/qp/live: 16777216 is more than 16777215".

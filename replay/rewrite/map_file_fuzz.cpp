@@ -1,4 +1,4 @@
-// A mapping file, or after a zero octet assignments, one a line: either is understood or gives an error that can be
+// A mapping file, or after a zero byte assignments, one a line: either is understood or gives an error that can be
 // shown, and what was understood is written so that it is understood again.
 
 #include <algorithm>

@@ -15,13 +15,13 @@ namespace {
 
 using Result = Resegmenter::Result;
 
-constexpr std::uint32_t packets_of(std::uint64_t octets, std::uint32_t mtu) {
-  return std::max<std::uint32_t>(1, static_cast<std::uint32_t>((octets + mtu - 1) / mtu));
+constexpr std::uint32_t packets_of(std::uint64_t bytes, std::uint32_t mtu) {
+  return std::max<std::uint32_t>(1, static_cast<std::uint32_t>((bytes + mtu - 1) / mtu));
 }
 
 /// A message as packets being made of it: what was gathered and not sent yet.
 struct Cutter {
-  std::vector<std::uint8_t> octets;
+  std::vector<std::uint8_t> bytes;
   std::uint32_t sent = 0;              ///< packets
   std::vector<HeaderValue> extension;  ///< headers of the first packet, behind its BTH
 
@@ -30,14 +30,14 @@ struct Cutter {
            bool ends) {
     // More than a packet is there: so what is cut off is not the last.
     std::size_t at = 0;
-    while (octets.size() - at > mtu) {
-      out.push_back(packet(stack, Bytes(octets).subspan(at, mtu), first, false));
+    while (bytes.size() - at > mtu) {
+      out.push_back(packet(stack, Bytes(bytes).subspan(at, mtu), first, false));
       at += mtu;
     }
-    octets.erase(octets.begin(), octets.begin() + static_cast<std::ptrdiff_t>(at));
+    bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
     if (!ends) return;
-    out.push_back(packet(stack, octets, first, true));
-    octets.clear();
+    out.push_back(packet(stack, bytes, first, true));
+    bytes.clear();
   }
 
  private:
@@ -86,8 +86,8 @@ struct Piece {
   Psn captured, live;  ///< the first one
   std::uint32_t captured_count = 1;
   std::uint32_t live_count = 1;  ///< of what is known so far
-  std::uint64_t octets = 0;
-  bool cut = false;  ///< its octets are in packets: those of the message, or of the answer to a read request
+  std::uint64_t bytes = 0;
+  bool cut = false;  ///< its bytes are in packets: those of the message, or of the answer to a read request
 
   [[nodiscard]] bool holds(Psn psn) const {
     return psn - captured >= 0 && psn - captured < static_cast<std::int32_t>(captured_count);
@@ -98,7 +98,7 @@ struct Piece {
     if (!cut || index + 1 >= captured_count) return live + (std::int64_t{live_count} - 1);
     return live + (static_cast<std::int64_t>((index + 1) * captured_mtu / live_mtu) - 1);
   }
-  /// The live packet that has the first octet of a captured one.
+  /// The live packet that has the first byte of a captured one.
   [[nodiscard]] Psn beginning(Psn psn, std::uint32_t captured_mtu, std::uint32_t live_mtu) const {
     const auto index = static_cast<std::uint64_t>(psn - captured);
     return live + (cut ? static_cast<std::int64_t>(index * captured_mtu / live_mtu) : 0);
@@ -123,14 +123,14 @@ struct Requests {
 };
 
 std::vector<std::uint8_t> with_psn(const HeaderStack& stack, Psn psn) {
-  std::vector<std::uint8_t> octets(stack.bytes.begin(), stack.bytes.end());
+  std::vector<std::uint8_t> bytes(stack.bytes.begin(), stack.bytes.end());
   const Layer& bth = *stack.find(info<Bth>);
-  detail::field_of<Bth>("psn").store(octets.data() + bth.offset, psn.value());
+  detail::field_of<Bth>("psn").store(bytes.data() + bth.offset, psn.value());
   HeaderStack after = stack;
-  after.bytes = octets;
-  mend_icrc(octets, after);
-  mend_transport_checksum(octets, after);
-  return octets;
+  after.bytes = bytes;
+  mend_icrc(bytes, after);
+  mend_transport_checksum(bytes, after);
+  return bytes;
 }
 
 Result replaced(std::vector<std::vector<std::uint8_t>> frames) {
@@ -167,10 +167,10 @@ struct Resegmenter::State {
       piece.captured = psn;
       piece.live = d.next_live;
       if (op.operation == Operation::rdma_read_request) {
-        piece.octets = stack.get<Reth>()->get<"length">();
+        piece.bytes = stack.get<Reth>()->get<"length">();
         piece.cut = true;
-        piece.captured_count = packets_of(piece.octets, c.captured_mtu);
-        piece.live_count = packets_of(piece.octets, c.live_mtu);
+        piece.captured_count = packets_of(piece.bytes, c.captured_mtu);
+        piece.live_count = packets_of(piece.bytes, c.live_mtu);
         d.next = psn + std::int64_t{piece.captured_count};
       } else if (carries) {
         piece.cut = true;
@@ -190,7 +190,7 @@ struct Resegmenter::State {
     }
     if (!op.begins_message()) ++piece.captured_count;
     const Bytes payload = stack.bytes_of(stack.payload);
-    d.request.octets.insert(d.request.octets.end(), payload.begin(), payload.end());
+    d.request.bytes.insert(d.request.bytes.end(), payload.begin(), payload.end());
     Result result = replaced({});
     d.request.cut(result.frames, stack, c.live_mtu, piece.live, op.ends_message());
     piece.live_count = d.request.sent;
@@ -225,7 +225,7 @@ struct Resegmenter::State {
     }
     d.next_answer = psn + 1;
     const Bytes payload = stack.bytes_of(stack.payload);
-    d.answer.octets.insert(d.answer.octets.end(), payload.begin(), payload.end());
+    d.answer.bytes.insert(d.answer.bytes.end(), payload.begin(), payload.end());
     if (op.ends_message()) {
       d.answer.extension.clear();
       keep_extension(d.answer, stack, op);

@@ -31,7 +31,7 @@ class Resegmenter {
   struct Result {
     enum class Outcome : std::uint8_t {
       untouched,  ///< it is of none of these connections
-      replaced,   ///< by `frames`, in their order: none, while octets are gathered for a longer packet
+      replaced,   ///< by `frames`, in their order: none, while bytes are gathered for a longer packet
       dropped,    ///< `why` says why
     };
     Outcome outcome = Outcome::untouched;

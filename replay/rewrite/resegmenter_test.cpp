@@ -25,11 +25,11 @@ FlowMap map_of(std::uint32_t captured, std::uint32_t live) {
   return {{c}, {}};
 }
 
-/// A SEND of so many octets, counted up, as packets of that MTU.
-std::vector<std::vector<std::uint8_t>> send(std::size_t octets, std::uint32_t mtu, std::uint32_t psn) {
+/// A SEND of so many bytes, counted up, as packets of that MTU.
+std::vector<std::vector<std::uint8_t>> send(std::size_t bytes, std::uint32_t mtu, std::uint32_t psn) {
   Frame frame = between(true) / Value<Udp>() /
                 Value<Bth>().set<"opcode">(0x04).set<"psn">(psn).set<"dest_qp">(0x11).set<"ack_request">(1);
-  for (std::size_t i = 0; i < octets; ++i) frame.payload.push_back(static_cast<std::uint8_t>(i * 7));
+  for (std::size_t i = 0; i < bytes; ++i) frame.payload.push_back(static_cast<std::uint8_t>(i * 7));
   std::vector<std::vector<std::uint8_t>> out;
   for (const Frame& packet : segment(frame, mtu)) out.push_back(packet.encode());
   return out;
@@ -65,10 +65,10 @@ struct Cut {
 class AnyMtu : public ::testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t, std::size_t>> {};
 
 TEST_P(AnyMtu, AMessageIsWhatWouldHaveBeenSentAtThatMtu) {
-  const auto [captured, live, octets] = GetParam();
+  const auto [captured, live, bytes] = GetParam();
   Cut cut(captured, live);
-  for (const auto& frame : send(octets, captured, 0xfffffe)) cut.take(frame, End::a);
-  const auto wanted = send(octets, live, 0xfffffe);
+  for (const auto& frame : send(bytes, captured, 0xfffffe)) cut.take(frame, End::a);
+  const auto wanted = send(bytes, live, 0xfffffe);
   ASSERT_EQ(cut.frames.size(), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(cut.frames[i], wanted[i]) << "packet " << i;
   EXPECT_TRUE(cut.dropped.empty());
@@ -99,14 +99,14 @@ TEST(Resegmenter, AnAcknowledgementCoversWhatItCovered) {
   const HeaderStack stack = decode(nak);
   nak[stack.find(info<Aeth>)->offset] = 0x60;
   cut.take(nak, End::b);
-  EXPECT_THAT(cut.psns(), ElementsAre(103, 111, 104)) << "1024 octets are 4 packets; the NAK asks for octet 1024";
+  EXPECT_THAT(cut.psns(), ElementsAre(103, 111, 104)) << "1024 bytes are 4 packets; the NAK asks for byte 1024";
 }
 
 TEST(Resegmenter, WithALargerMtuAnAcknowledgementOfHalfAPacketAcknowledgesTheOneBefore) {
   Cut cut(256, 1024);
   for (const auto& frame : send(2048, 256, 100)) cut.take(frame, End::a);
   cut.frames.clear();
-  cut.take(answer(104), End::b);  // 1280 octets: one packet of 1024 is covered
+  cut.take(answer(104), End::b);  // 1280 bytes: one packet of 1024 is covered
   cut.take(answer(101), End::b);
   EXPECT_THAT(cut.psns(), ElementsAre(100, 99));
 }
@@ -160,11 +160,11 @@ TEST(Resegmenter, OtherConnectionsAreLeftAlone) {
 // Real traffic at another MTU: the tracker sees the same messages, all answered.
 struct Messages final : tracking::Sink {
   void message(const tracking::Connection&, const tracking::Message& m) override {
-    octets += m.size;
+    bytes += m.size;
     ++count;
     completed += m.outcome == tracking::Outcome::completed;
   }
-  std::uint64_t octets = 0, count = 0, completed = 0;
+  std::uint64_t bytes = 0, count = 0, completed = 0;
 };
 
 TEST(Resegmenter, ARealConnectionHasTheSameMessagesAtAnyMtu) {
@@ -209,7 +209,7 @@ TEST(Resegmenter, ARealConnectionHasTheSameMessagesAtAnyMtu) {
     tracker.finish();
     EXPECT_EQ(after.count, before.count) << mtu;
     EXPECT_EQ(after.completed, before.completed) << mtu;
-    EXPECT_EQ(after.octets, before.octets) << mtu;
+    EXPECT_EQ(after.bytes, before.bytes) << mtu;
     EXPECT_LE(largest, std::max(mtu, 1024U)) << "TCP has segments of its own";
   }
 }

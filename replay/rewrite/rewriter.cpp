@@ -72,7 +72,7 @@ class Patch {
     if (sequence.moves()) store<H, Name>(layer, get<H, Name>(layer) + sequence.offset());
   }
 
-  [[nodiscard]] std::uint32_t from() const { return from_; }  ///< first octet that may have changed
+  [[nodiscard]] std::uint32_t from() const { return from_; }  ///< first byte that may have changed
   [[nodiscard]] std::uint32_t end() const { return end_; }    ///< behind the last one; 0: none
   [[nodiscard]] MutableBytes frame() const { return frame_; }
 
@@ -164,11 +164,11 @@ constexpr std::uint32_t checksum_at = detail::field_of<H>("checksum").bit / 8;
 template <class H>
 constexpr std::uint32_t addresses_at = detail::field_of<H>("src").bit / 8;
 template <class H>
-constexpr std::uint32_t addresses_octets = detail::field_of<H>("dst").width / 4;
+constexpr std::uint32_t addresses_bytes = detail::field_of<H>("dst").width / 4;
 
 Bytes addresses_of(Bytes frame, const Layer& network) {
-  return network.header == &info<Ipv4> ? frame.subspan(network.offset + addresses_at<Ipv4>, addresses_octets<Ipv4>)
-                                       : frame.subspan(network.offset + addresses_at<Ipv6>, addresses_octets<Ipv6>);
+  return network.header == &info<Ipv4> ? frame.subspan(network.offset + addresses_at<Ipv4>, addresses_bytes<Ipv4>)
+                                       : frame.subspan(network.offset + addresses_at<Ipv6>, addresses_bytes<Ipv6>);
 }
 
 bool has_pseudo_header(const Layer& network) { return network.header == &info<Ipv4> || network.header == &info<Ipv6>; }
@@ -468,10 +468,10 @@ void follow_checksum(MutableBytes frame, std::uint32_t header, std::uint32_t bef
 std::uint32_t transport_sum(Bytes frame, const HeaderStack& stack, const Layer& network, std::uint32_t from,
                             std::uint32_t end) {
   std::uint32_t sum = sum_of(addresses_of(frame, network));
-  const std::uint32_t octets =
+  const std::uint32_t bytes =
       std::min<std::uint32_t>((end - from + 1) & ~1U, static_cast<std::uint32_t>(frame.size()) - from);
-  sum += sum_of(frame.subspan(from, octets));
-  if (stack.icrc.length == 4 && stack.icrc.offset >= from + octets) {
+  sum += sum_of(frame.subspan(from, bytes));
+  if (stack.icrc.length == 4 && stack.icrc.offset >= from + bytes) {
     const std::uint16_t icrc = sum_of(frame.subspan(stack.icrc.offset, 4));
     sum += (stack.icrc.offset - from) & 1 ? __builtin_bswap16(icrc) : icrc;
   }
@@ -534,28 +534,28 @@ void Rewriter::Index::retag(Rewritten& result, const HeaderStack& stack, Mutable
       break;
     }
   constexpr std::uint32_t at = detail::field_of<Ethernet>("type").bit / 8;
-  const std::size_t octets = result.frame.size();
+  const std::size_t bytes = result.frame.size();
   if (tag) {
     const std::uint16_t now = View<Vlan>(room.data() + tag->offset).get<"id">();
     if (!vlan.id.of(now)) return;
     if (id != MappedVlan::untagged) return detail::field_of<Vlan>("id").store(room.data() + tag->offset, id);
     if (tag != &stack.layers()[1]) return;
-    std::memmove(room.data() + at, room.data() + at + Vlan::size, octets - at - Vlan::size);
-    result.frame = room.first(octets - Vlan::size);
+    std::memmove(room.data() + at, room.data() + at + Vlan::size, bytes - at - Vlan::size);
+    result.frame = room.first(bytes - Vlan::size);
   } else if (id != MappedVlan::untagged && vlan.id.captured.value_or(MappedVlan::untagged) == MappedVlan::untagged) {
-    std::memmove(room.data() + at + Vlan::size, room.data() + at, octets - at);
+    std::memmove(room.data() + at + Vlan::size, room.data() + at, bytes - at);
     store_be(room.data() + at, 2, ethertype::vlan);
     store_be(room.data() + at + 2, 2, id);
-    result.frame = room.first(octets + Vlan::size);
+    result.frame = room.first(bytes + Vlan::size);
   }
 }
 
 Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes room, std::uint64_t number,
                                    std::span<const tracking::Pdu> pdus) const {
   Rewritten result;
-  const std::size_t octets = stack.bytes.size();
-  std::memcpy(room.data(), stack.bytes.data(), octets);
-  const MutableBytes frame = room.first(octets);
+  const std::size_t bytes = stack.bytes.size();
+  std::memcpy(room.data(), stack.bytes.data(), bytes);
+  const MutableBytes frame = room.first(bytes);
   result.frame = frame;
   Patch patch(frame);
 
@@ -595,7 +595,7 @@ Rewritten Rewriter::Index::rewrite(const HeaderStack& stack, MutableBytes room, 
       if (patch.get<Tcp, "ack">(*tcp)) patch.move<Tcp, "ack_number">(*tcp, receiver.psn);
       for (const tracking::Pdu& pdu : pdus) {
         if (pdu.reassembled || pdu.stack.bytes.data() < stack.bytes.data() ||
-            pdu.stack.bytes.data() + pdu.stack.bytes.size() > stack.bytes.data() + octets)
+            pdu.stack.bytes.data() + pdu.stack.bytes.size() > stack.bytes.data() + bytes)
           continue;
         // Its layers' offsets count from its own beginning.
         const auto at = static_cast<std::size_t>(pdu.stack.bytes.data() - stack.bytes.data());

@@ -16,7 +16,7 @@ namespace rdmawire::replay {
 
 /// What becomes of checksums: IPv4's, UDP's, TCP's, ICRC, VCRC, MPA's CRC.
 enum class CrcPolicy : std::uint8_t {
-  follow,     ///< changed as the octets that they cover: right ones stay right, wrong ones wrong by the same xor
+  follow,     ///< changed as the bytes that they cover: right ones stay right, wrong ones wrong by the same xor
   recompute,  ///< computed anew, in frames that are not changed otherwise, too: all are right afterwards
   keep,       ///< as captured
 };
@@ -26,7 +26,7 @@ enum class Unmapped : std::uint8_t { refuse, keep, drop };
 
 struct RewriteOptions {
   CrcPolicy crc = CrcPolicy::follow;
-  std::uint32_t icrc_mask = 0;           ///< turns over these bits of ICRC and MPA CRC in the end, first octet highest
+  std::uint32_t icrc_mask = 0;           ///< turns over these bits of ICRC and MPA CRC in the end, first byte highest
   Unmapped unmapped = Unmapped::refuse;  ///< frames of RDMA
   Unmapped others = Unmapped::drop;      ///< ARP, ping, TCP that is not iWARP, … of hosts that are not in the map
   std::optional<std::uint8_t> hop_limit{}, dscp{};
@@ -53,14 +53,14 @@ struct Rewritten {
 class Rewriter {
  public:
   using Options = RewriteOptions;
-  static constexpr std::size_t growth = 4;  ///< octets that a frame can gain: a VLAN tag
+  static constexpr std::size_t growth = 4;  ///< bytes that a frame can gain: a VLAN tag
 
   explicit Rewriter(FlowMap map, const Options& options = {});
   Rewriter(Rewriter&&) noexcept;
   Rewriter& operator=(Rewriter&&) noexcept;
   ~Rewriter();
 
-  /// Rewrites a whole Ethernet or InfiniBand frame, decoded. `room` holds stack.bytes.size() + growth octets and may
+  /// Rewrites a whole Ethernet or InfiniBand frame, decoded. `room` holds stack.bytes.size() + growth bytes and may
   /// begin where stack.bytes does. `number` is the frame's in its capture, from 1. Neither allocates (but for `why`)
   /// nor depends on earlier frames.
   Rewritten rewrite(const HeaderStack& stack, MutableBytes room, std::uint64_t number = 1) const;
@@ -95,7 +95,7 @@ struct FieldChange {
   std::string before, after;  ///< as people write its value; empty: it was not there
 };
 /// Fields that differ between a frame and what it became; found by comparing, so nothing is missing. What is not in a
-/// header is told as "payload" with its number of octets.
+/// header is told as "payload" with its number of bytes.
 std::vector<FieldChange> differences(const HeaderStack& before, const HeaderStack& after);
 /// "bth.psn 1595257 → 77"
 std::string to_string(const FieldChange& change);

@@ -1,4 +1,4 @@
-// Octets that choose options and a map, then a frame: whatever the frame is, rewriting it touches nothing beyond it,
+// Bytes that choose options and a map, then a frame: whatever the frame is, rewriting it touches nothing beyond it,
 // keeps its length but for a VLAN tag, and the incremental ICRC is the computed one.
 
 #include <cstdlib>

@@ -207,8 +207,8 @@ TEST(Rewriter, AUdpChecksumFollowsAndNoneStaysNone) {
   Frame frame =
       between(true) / Value<Udp>() / Value<Bth>().set<"opcode">(op::send_only).set<"psn">(1000).set<"dest_qp">(0x11);
   frame.payload = {1, 2, 3, 4};
-  auto octets = frame.encode();
-  EXPECT_EQ(rewrite(Rewriter(map_of(connection())), octets).stack().get<Udp>()->get<"checksum">(), 0U);
+  auto bytes = frame.encode();
+  EXPECT_EQ(rewrite(Rewriter(map_of(connection())), bytes).stack().get<Udp>()->get<"checksum">(), 0U);
 
   // A right checksum, then one that is wrong by one: RFC 768.
   constexpr std::size_t udp = 34, checksum = udp + 6;
@@ -217,15 +217,15 @@ TEST(Rewriter, AUdpChecksumFollowsAndNoneStaysNone) {
     for (std::size_t i = 26; i < 34; i += 2) sum += static_cast<std::uint32_t>(load_be<2>(bytes.data() + i));
     return internet_checksum(bytes.subspan(udp), sum) == 0;
   };
-  for (std::uint32_t value = 1; value < 0x10000 && !right(octets); ++value)
-    store_be(octets.data() + checksum, 2, value);
-  ASSERT_TRUE(right(octets));
-  EXPECT_TRUE(right(rewrite(Rewriter(map_of(connection())), octets).frame));
-  store_be(octets.data() + checksum, 2, load_be<2>(octets.data() + checksum) ^ 1);
-  EXPECT_FALSE(right(rewrite(Rewriter(map_of(connection())), octets).frame));
+  for (std::uint32_t value = 1; value < 0x10000 && !right(bytes); ++value)
+    store_be(bytes.data() + checksum, 2, value);
+  ASSERT_TRUE(right(bytes));
+  EXPECT_TRUE(right(rewrite(Rewriter(map_of(connection())), bytes).frame));
+  store_be(bytes.data() + checksum, 2, load_be<2>(bytes.data() + checksum) ^ 1);
+  EXPECT_FALSE(right(rewrite(Rewriter(map_of(connection())), bytes).frame));
   RewriteOptions options;
   options.crc = CrcPolicy::recompute;
-  EXPECT_TRUE(right(rewrite(Rewriter(map_of(connection()), options), octets).frame));
+  EXPECT_TRUE(right(rewrite(Rewriter(map_of(connection()), options), bytes).frame));
 }
 
 TEST(Rewriter, VlanTagsAreChangedPutInAndTakenAway) {
@@ -274,8 +274,8 @@ TEST(Rewriter, AConnectionRequestNamesTheLiveQueuePairPsnAndAddresses) {
                     .set<"primary_remote_gid.ipv4">(0x0a000003);
   MappedConnection c = connection();
   c.mtu = {1024, 2048};
-  const auto octets = frame.encode();
-  const Result r = rewrite(Rewriter(map_of(c)), octets);
+  const auto bytes = frame.encode();
+  const Result r = rewrite(Rewriter(map_of(c)), bytes);
   ASSERT_EQ(r.rewritten.outcome, Rewritten::Outcome::rewritten);
   const auto req = *r.stack().get<CmReq>();
   EXPECT_EQ(req.get<"local_qpn">(), 0x777U);

@@ -1,5 +1,5 @@
 // Every sample capture, rewritten whole: only what the map names and the checksums change, all CRCs are good, and the
-// map turned round leads back to the same octets.
+// map turned round leads back to the same bytes.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@ std::int64_t rounded(long double nanoseconds) {
 
 Schedule::Schedule(const Pace& pace, std::int64_t anchor) : pace_(pace), anchor_(anchor), latest_(anchor) {}
 
-std::int64_t Schedule::next(std::int64_t time, std::uint32_t octets) {
+std::int64_t Schedule::next(std::int64_t time, std::uint32_t bytes) {
   std::int64_t at = anchor_;
   switch (pace_.kind) {
     case Pace::Kind::captured: {
@@ -35,7 +35,7 @@ std::int64_t Schedule::next(std::int64_t time, std::uint32_t octets) {
     case Pace::Kind::top: at += length(); break;
   }
   ++frames_;
-  octets_ += octets;
+  bytes_ += bytes;
   latest_ = std::max(latest_, at);
   return at;
 }
@@ -45,7 +45,7 @@ std::int64_t Schedule::length() const {
     case Pace::Kind::captured: return latest_ - anchor_;
     case Pace::Kind::packets:
       return rounded(static_cast<long double>(frames_ / pace_.burst * pace_.burst) * (second / pace_.rate));
-    case Pace::Kind::bits: return rounded(static_cast<long double>(octets_) * (8 * second / pace_.rate));
+    case Pace::Kind::bits: return rounded(static_cast<long double>(bytes_) * (8 * second / pace_.rate));
     case Pace::Kind::top: break;
   }
   return 0;
@@ -63,14 +63,14 @@ void Schedule::begin_again(std::int64_t pause) {
 
 RateCap::RateCap(std::uint64_t bits_per_second, std::int64_t burst) : bits_(bits_per_second), burst_(burst) {}
 
-std::int64_t RateCap::allow(std::int64_t time, std::uint32_t octets) {
+std::int64_t RateCap::allow(std::int64_t time, std::uint32_t bytes) {
   if (bits_ == 0) return time;
   if (due_ < time) {
     due_ = time;
     rest_ = 0;
   }
   const std::int64_t at = std::max(time, due_ - burst_);
-  const std::uint64_t cost = std::uint64_t{octets} * 8 * 1'000'000'000 + rest_;
+  const std::uint64_t cost = std::uint64_t{bytes} * 8 * 1'000'000'000 + rest_;
   due_ += static_cast<std::int64_t>(cost / bits_);
   rest_ = cost % bits_;
   return at;

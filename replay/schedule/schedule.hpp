@@ -28,9 +28,9 @@ class Schedule {
   /// The first frame leaves at `anchor`, nanoseconds of the wire's clock.
   Schedule(const Pace& pace, std::int64_t anchor);
 
-  /// When the next frame leaves, which was captured at `time` and has so many octets. Captured times may go back, and
+  /// When the next frame leaves, which was captured at `time` and has so many bytes. Captured times may go back, and
   /// so do then those that it gives. Top speed: the anchor.
-  std::int64_t next(std::int64_t time, std::uint32_t octets);
+  std::int64_t next(std::int64_t time, std::uint32_t bytes);
   /// The capture begins again, `pause` nanoseconds after the last frame (at other paces than the captured one: later
   /// than it would have gone on).
   void begin_again(std::int64_t pause);
@@ -46,7 +46,7 @@ class Schedule {
   std::optional<std::int64_t> first_;  ///< captured time that stands at the anchor
   std::int64_t highest_ = 0;           ///< captured time so far
   std::int64_t cut_ = 0;               ///< of gaps that were too long, in all, in captured time
-  std::uint64_t frames_ = 0, octets_ = 0;
+  std::uint64_t frames_ = 0, bytes_ = 0;
 };
 
 /// Holds back what would be more than so many bits a second; short bursts pass. The generic cell rate algorithm.
@@ -55,7 +55,7 @@ class RateCap {
   /// `bits_per_second` 0: no cap.
   explicit RateCap(std::uint64_t bits_per_second, std::int64_t burst = 10'000'000);
   /// When a frame that is to leave at `time` may.
-  std::int64_t allow(std::int64_t time, std::uint32_t octets);
+  std::int64_t allow(std::int64_t time, std::uint32_t bytes);
   [[nodiscard]] bool on() const { return bits_ != 0; }
 
  private:

@@ -54,7 +54,7 @@ TEST(Schedule, ABurstLeavesTogether) {
 }
 
 TEST(Schedule, BitsPerSecondCountTheFramesBefore) {
-  Pace pace{Pace::Kind::bits, 8e9};  // an octet a nanosecond
+  Pace pace{Pace::Kind::bits, 8e9};  // a byte a nanosecond
   Schedule schedule(pace, anchor);
   EXPECT_EQ(schedule.next(0, 1500), anchor);
   EXPECT_EQ(schedule.next(0, 64), anchor + 1500);
@@ -76,10 +76,10 @@ TEST(Schedule, ALoopBeginsAPauseAfterTheLastFrame) {
 }
 
 TEST(RateCap, HoldsBackWhatIsMoreThanTheRateAndLetsABurstPass) {
-  RateCap cap(8'000'000'000, 3000);  // an octet a nanosecond, 3000 octets in advance
+  RateCap cap(8'000'000'000, 3000);  // a byte a nanosecond, 3000 bytes in advance
   EXPECT_EQ(cap.allow(1'000'000, 1500), 1'000'000);
   EXPECT_EQ(cap.allow(1'000'000, 1500), 1'000'000);
-  EXPECT_EQ(cap.allow(1'000'000, 1500), 1'000'000) << "3000 octets are owed, as many as may be";
+  EXPECT_EQ(cap.allow(1'000'000, 1500), 1'000'000) << "3000 bytes are owed, as many as may be";
   EXPECT_EQ(cap.allow(1'000'000, 1500), 1'001'500);
   EXPECT_EQ(cap.allow(2'000'000, 1500), 2'000'000) << "after a silence the burst is there again";
   EXPECT_FALSE(RateCap(0).on());

@@ -48,14 +48,14 @@ class Stacks {
   /// Whose packet this is, which has the inside address as its source.
   [[nodiscard]] Stack* sender(const IpAddress& source) const {
     const auto found =
-        stacks_.find(static_cast<std::uint16_t>(load_be<2>(source.octets.data() + (source.v6 ? 14 : 2))));
+        stacks_.find(static_cast<std::uint16_t>(load_be<2>(source.bytes.data() + (source.v6 ? 14 : 2))));
     return found == stacks_.end() ? nullptr : found->second;
   }
   /// In 240.0.0.0/4, which nobody has (RFC 1112, 4), and in the addresses of documentation (RFC 3849).
   static IpAddress inside(std::uint16_t number, bool v6) {
     if (!v6) return IpAddress::v4(0xf0000000U | number);
     IpAddress address{true, {0x20, 0x01, 0x0d, 0xb8}};
-    store_be(address.octets.data() + 14, 2, number);
+    store_be(address.bytes.data() + 14, 2, number);
     return address;
   }
   /// Up, with an inside address; packets to it are taken, and what comes from it goes by sender().
@@ -121,10 +121,10 @@ ip_addr_t to_lwip(const IpAddress& address) {
   ip_addr_t made{};
   if (address.v6) {
     made.type = IPADDR_TYPE_V6;
-    std::copy_n(address.octets.begin(), 16, reinterpret_cast<std::uint8_t*>(made.u_addr.ip6.addr));
+    std::copy_n(address.bytes.begin(), 16, reinterpret_cast<std::uint8_t*>(made.u_addr.ip6.addr));
   } else {
     made.type = IPADDR_TYPE_V4;
-    std::copy_n(address.octets.begin(), 4, reinterpret_cast<std::uint8_t*>(&made.u_addr.ip4.addr));
+    std::copy_n(address.bytes.begin(), 4, reinterpret_cast<std::uint8_t*>(&made.u_addr.ip4.addr));
   }
   return made;
 }
@@ -173,8 +173,8 @@ err_t Connection::received(void* self, tcp_pcb* pcb, pbuf* data, err_t /*error*/
   auto& connection = *static_cast<Connection*>(self);
   TcpArrival arrival{.time = connection.stack_.time()};
   if (data != nullptr) {
-    arrival.octets.resize(data->tot_len);
-    pbuf_copy_partial(data, arrival.octets.data(), data->tot_len, 0);
+    arrival.bytes.resize(data->tot_len);
+    pbuf_copy_partial(data, arrival.bytes.data(), data->tot_len, 0);
     pbuf_free(data);
     tcp_set_flags(pcb, TF_ACK_NOW);
   } else {
@@ -294,7 +294,7 @@ void Stack::forget(std::uint16_t port) {
 std::vector<PassedFrame> Stack::take_passed() {
   std::vector<PassedFrame> taken(std::make_move_iterator(passed_.begin()), std::make_move_iterator(passed_.end()));
   passed_.clear();
-  passed_octets_ = 0;
+  passed_bytes_ = 0;
   // What arrived may have waited while something was sent.
   std::stable_sort(taken.begin(), taken.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
   return taken;
@@ -314,10 +314,10 @@ std::optional<MacAddress> Stack::mac_of(const IpAddress& address) const {
 }
 
 void Stack::keep(PassedFrame frame) {
-  passed_octets_ += frame.frame.size();
+  passed_bytes_ += frame.frame.size();
   passed_.push_back(std::move(frame));
-  while (passed_octets_ > options_.passed_octets && !passed_.empty()) {
-    passed_octets_ -= passed_.front().frame.size();
+  while (passed_bytes_ > options_.passed_bytes && !passed_.empty()) {
+    passed_bytes_ -= passed_.front().frame.size();
     passed_.pop_front();
     ++passed_lost_;
   }
@@ -360,7 +360,7 @@ void Stack::arrived(const Received& received) {
   const std::uint16_t type = link.get<"type">();
   const auto tcp = TcpPacket::find(frame.subspan(Ethernet::size));
   if (!tcp || type != (tcp->v6 ? ethertype::ipv6 : ethertype::ipv4)) return;
-  const Bytes packet = frame.subspan(Ethernet::size, tcp->octets);
+  const Bytes packet = frame.subspan(Ethernet::size, tcp->bytes);
   if (tcp->address(packet, End::destination) != options_.address) return;
   const IpAddress from = tcp->address(packet, End::source);
   if (heard_.size() >= most_neighbours) heard_.clear();

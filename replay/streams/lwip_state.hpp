@@ -197,7 +197,7 @@ class Stack {
   std::map<std::uint16_t, std::uint32_t> announced_;  ///< the MSS, by our ports
   std::map<std::uint16_t, ListeningPort> ports_;
   std::deque<PassedFrame> passed_;
-  std::size_t passed_octets_ = 0;
+  std::size_t passed_bytes_ = 0;
   std::uint64_t passed_lost_ = 0;
   std::optional<WireError> failed_, trouble_;
 

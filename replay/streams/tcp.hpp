@@ -28,17 +28,17 @@ struct TcpAddress {
 /// What came next on a connection, in the order of the stream.
 struct TcpArrival {
   enum class Kind : std::uint8_t {
-    octets,  ///< as a segment brought them; what TCP had to wait for, or was told twice, is put right
+    bytes,  ///< as a segment brought them; what TCP had to wait for, or was told twice, is put right
     fin,     ///< the other end sends no more
     reset,   ///< the connection is over: reset, or lost
   };
-  Kind kind = Kind::octets;
+  Kind kind = Kind::bytes;
   std::int64_t time = 0;  ///< of the host's clock
-  std::vector<std::uint8_t> octets{};
+  std::vector<std::uint8_t> bytes{};
 };
 
 struct TcpOptions {
-  std::uint32_t mss = 1460;  ///< that our SYN announces: octets of the other end's segments; at least 88
+  std::uint32_t mss = 1460;  ///< that our SYN announces: bytes of the other end's segments; at least 88
 };
 
 /// Our end of a connection. Not after its host has gone. Destroyed, it is reset unless both halves were closed.
@@ -49,15 +49,15 @@ class TcpConnection {
   TcpConnection& operator=(const TcpConnection&) = delete;
   virtual ~TcpConnection() = default;
 
-  /// Sends these octets as one segment, as soon as the other end's window takes them; more than send_mss() of them as
+  /// Sends these bytes as one segment, as soon as the other end's window takes them; more than send_mss() of them as
   /// several, each but the last full. WireError::Kind::down: the connection is over.
-  virtual WireResult<void> send(Bytes octets) = 0;
+  virtual WireResult<void> send(Bytes bytes) = 0;
   /// Our FIN, behind what was sent. A second one does nothing.
   virtual WireResult<void> close_half() = 0;
-  /// Octets behind our FIN, which no TCP sends: to see what the other end makes of them. WireError::Kind::forbidden:
+  /// Bytes behind our FIN, which no TCP sends: to see what the other end makes of them. WireError::Kind::forbidden:
   /// this TCP cannot; down: nothing was closed yet, or the connection is over.
-  virtual WireResult<void> send_behind_fin(Bytes octets) {
-    static_cast<void>(octets);
+  virtual WireResult<void> send_behind_fin(Bytes bytes) {
+    static_cast<void>(bytes);
     return tl::unexpected(WireError{WireError::Kind::forbidden, 0, "this TCP sends nothing behind its FIN"});
   }
   /// Aborts: an RST leaves, and nothing arrives any more.
@@ -65,7 +65,7 @@ class TcpConnection {
   /// What came next; nothing when nothing did until `deadline` of the host's clock. Behind a reset nothing comes.
   virtual WireResult<std::optional<TcpArrival>> receive(std::int64_t deadline) = 0;
 
-  /// Octets that one of our segments may have: what the other end's SYN announced, or less.
+  /// Bytes that one of our segments may have: what the other end's SYN announced, or less.
   [[nodiscard]] virtual std::uint32_t send_mss() const = 0;
   [[nodiscard]] virtual const TcpAddress& local() const = 0;
   [[nodiscard]] virtual const TcpAddress& remote() const = 0;

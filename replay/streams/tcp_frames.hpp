@@ -20,7 +20,7 @@ struct TcpFrame {
   std::uint16_t window = 0xffff, identification = 0;
   Bytes payload{};
 
-  /// Octets of sequence space.
+  /// Bytes of sequence space.
   [[nodiscard]] std::uint32_t length() const {
     return static_cast<std::uint32_t>(payload.size()) + (syn ? 1 : 0) + (fin ? 1 : 0);
   }

@@ -27,12 +27,12 @@ class ConnectionOverWire final : public TcpConnection {
     connection_.reset();
   }
 
-  WireResult<void> send(Bytes octets) override {
+  WireResult<void> send(Bytes bytes) override {
     do {
-      const Bytes segment = octets.first(std::min<std::size_t>(octets.size(), send_mss()));
+      const Bytes segment = bytes.first(std::min<std::size_t>(bytes.size(), send_mss()));
       if (auto sent = send_segment(segment); !sent) return sent;
-      octets = octets.subspan(segment.size());
-    } while (!octets.empty());
+      bytes = bytes.subspan(segment.size());
+    } while (!bytes.empty());
     return {};
   }
 
@@ -68,7 +68,7 @@ class ConnectionOverWire final : public TcpConnection {
       if (arrivals.empty()) return pcb == nullptr;
       arrival = std::move(arrivals.front());
       arrivals.pop_front();
-      if (pcb != nullptr && !arrival->octets.empty()) tcp_recved(pcb, static_cast<u16_t>(arrival->octets.size()));
+      if (pcb != nullptr && !arrival->bytes.empty()) tcp_recved(pcb, static_cast<u16_t>(arrival->bytes.size()));
       return true;
     });
     if (!waited) return tl::unexpected(waited.error());
@@ -287,11 +287,11 @@ class HostOverWire final : public TcpOverWire {
   WireResult<void> check(const TcpOptions& options) const {
     if (options.mss >= least_mss && options.mss <= most_mss) return {};
     return tl::unexpected(WireError{WireError::Kind::specification, 0,
-                                    fmt::format("{}: an MSS of {} octets cannot be announced; {} to {} can", name(),
+                                    fmt::format("{}: an MSS of {} bytes cannot be announced; {} to {} can", name(),
                                                 options.mss, least_mss, most_mss)});
   }
   static bool is_link_local(const IpAddress& address) {
-    return address.v6 && address.octets[0] == 0xfe && (address.octets[1] & 0xc0) == 0x80;
+    return address.v6 && address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0) == 0x80;
   }
   /// With the core.
   [[nodiscard]] std::string with_trouble_held(std::string text) const {

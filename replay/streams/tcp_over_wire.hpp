@@ -16,14 +16,14 @@ namespace rdmawire::replay {
 struct TcpOverWireOptions {
   MacAddress mac = 0x020000000001;       ///< our own; not of a group
   IpAddress address{};                   ///< our own, which nobody else has on that link; not link-local
-  std::size_t passed_octets = 64 << 20;  ///< that take_passed() keeps at most; beyond that the oldest frames go
+  std::size_t passed_bytes = 64 << 20;  ///< that take_passed() keeps at most; beyond that the oldest frames go
 };
 
 /// It answers ARP, neighbour discovery and ping for its address, and speaks to whoever is on the same link. What lwIP
 /// would decide for itself is not left to it: segments are never joined, no congestion window holds them back (the
 /// other end's window does), everything that arrives is acknowledged at once. It sends no TCP options but MSS and
-/// window scale; its window is 65535 octets a connection, and what receive() has not been asked for fills it. send()
-/// makes segments of at most 1460 octets.
+/// window scale; its window is 65535 bytes a connection, and what receive() has not been asked for fills it. send()
+/// makes segments of at most 1460 bytes.
 ///
 /// A segment that is lost is sent again, as TCP does: after half a second or more. A SYN that nobody answers is sent
 /// again after three seconds. What a wire does not take within 20 ms counts as lost.

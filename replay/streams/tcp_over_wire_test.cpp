@@ -30,14 +30,14 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 using Kind = TcpArrival::Kind;
 
 constexpr std::int64_t second = 1'000'000'000, moment = 200'000'000;
 
 IpAddress address(const char* text) { return *IpAddress::parse(text); }
-Octets counted(std::size_t octets, std::uint8_t from = 0) {
-  Octets made(octets);
+ByteVector counted(std::size_t bytes, std::uint8_t from = 0) {
+  ByteVector made(bytes);
   std::iota(made.begin(), made.end(), from);
   return made;
 }
@@ -75,13 +75,13 @@ class Socket {
     inet_pton(AF_INET, to, &there.sin_addr);
     return ::connect(number(), reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0;
   }
-  void send(const Octets& octets) const {
-    EXPECT_EQ(::send(number(), octets.data(), octets.size(), MSG_NOSIGNAL), static_cast<ssize_t>(octets.size()));
+  void send(const ByteVector& bytes) const {
+    EXPECT_EQ(::send(number(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
-  /// As many as come until there are `octets`, the stream ends or five seconds are over.
-  [[nodiscard]] Octets receive(std::size_t octets) const {
-    Octets all(octets);
-    const ssize_t got = ::recv(number(), all.data(), octets, MSG_WAITALL);
+  /// As many as come until there are `bytes`, the stream ends or five seconds are over.
+  [[nodiscard]] ByteVector receive(std::size_t bytes) const {
+    ByteVector all(bytes);
+    const ssize_t got = ::recv(number(), all.data(), bytes, MSG_WAITALL);
     all.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
     return all;
   }
@@ -172,7 +172,7 @@ class KernelTest : public ::testing::Test {
                                            MacAddress mac = 0x020000000c01) {
     auto wire = open_wire("packet:near");
     EXPECT_TRUE(wire) << wire.error().message;
-    auto made = TcpOverWire::make(std::move(*wire), {.mac = mac, .address = address(own), .passed_octets = passed});
+    auto made = TcpOverWire::make(std::move(*wire), {.mac = mac, .address = address(own), .passed_bytes = passed});
     EXPECT_TRUE(made) << made.error().message;
     return made ? std::move(*made) : nullptr;
   }
@@ -188,13 +188,13 @@ class KernelTest : public ::testing::Test {
     EXPECT_TRUE(arrival && *arrival) << "nothing came";
     return arrival && *arrival ? std::move(**arrival) : TcpArrival{};
   }
-  /// So many octets, of however many arrivals.
-  Octets receive(TcpConnection& connection, std::size_t octets) const {
-    Octets all;
-    while (all.size() < octets) {
+  /// So many bytes, of however many arrivals.
+  ByteVector receive(TcpConnection& connection, std::size_t bytes) const {
+    ByteVector all;
+    while (all.size() < bytes) {
       const TcpArrival arrival = next(connection);
-      if (arrival.octets.empty()) break;
-      all.insert(all.end(), arrival.octets.begin(), arrival.octets.end());
+      if (arrival.bytes.empty()) break;
+      all.insert(all.end(), arrival.bytes.begin(), arrival.bytes.end());
     }
     return all;
   }
@@ -211,10 +211,10 @@ TEST_F(KernelTest, EachSendIsASegment) {
   EXPECT_EQ(ours->remote(), (TcpAddress{address("10.9.0.1"), listener.port()}));
   EXPECT_EQ(ours->local().address, address("10.9.0.200"));
   EXPECT_EQ(ours->send_mss(), 1460);
-  Octets all;
+  ByteVector all;
   std::vector<std::size_t> sizes;
   for (std::size_t i = 0; i < 200; ++i) {
-    const Octets piece = counted(i % 7 == 0 ? 1460 : 1 + i % 3, static_cast<std::uint8_t>(i));
+    const ByteVector piece = counted(i % 7 == 0 ? 1460 : 1 + i % 3, static_cast<std::uint8_t>(i));
     ASSERT_TRUE(ours->send(piece));
     sizes.push_back(piece.size());
     all.insert(all.end(), piece.begin(), piece.end());
@@ -235,11 +235,11 @@ TEST_F(KernelTest, WhatArrivesKeepsItsSegmentsAndIsAcknowledgedAtOnce) {
   ASSERT_TRUE(ours);
   const Socket theirs = listener.accept();
   std::int64_t last = 0;
-  for (std::size_t octets = 1; octets <= 9; ++octets) {
-    theirs.send(counted(octets, 7));
+  for (std::size_t bytes = 1; bytes <= 9; ++bytes) {
+    theirs.send(counted(bytes, 7));
     const TcpArrival arrival = next(*ours);
-    EXPECT_EQ(arrival.kind, Kind::octets);
-    EXPECT_EQ(arrival.octets, counted(octets, 7));
+    EXPECT_EQ(arrival.kind, Kind::bytes);
+    EXPECT_EQ(arrival.bytes, counted(bytes, 7));
     EXPECT_GT(arrival.time, last);
     EXPECT_LE(arrival.time, host_->now());
     last = arrival.time;
@@ -295,7 +295,7 @@ TEST_F(KernelTest, HalvesAreClosedEachForItself) {
     EXPECT_EQ(theirs.at_end(), 0);
     // The other half goes on.
     theirs.send(counted(5));
-    EXPECT_EQ(next(*ours).octets, counted(5));
+    EXPECT_EQ(next(*ours).bytes, counted(5));
     EXPECT_EQ(ours->send(counted(1)).error().kind, WireError::Kind::down);
     theirs.shut();
     EXPECT_EQ(next(*ours).kind, Kind::fin);
@@ -310,7 +310,7 @@ TEST_F(KernelTest, HalvesAreClosedEachForItself) {
     const Socket theirs = listener.accept();
     theirs.send(counted(20));
     theirs.shut();
-    EXPECT_EQ(next(*ours).octets, counted(20));
+    EXPECT_EQ(next(*ours).bytes, counted(20));
     EXPECT_EQ(next(*ours).kind, Kind::fin);
     ASSERT_TRUE(ours->send(counted(3)));
     EXPECT_EQ(theirs.receive(3), counted(3));
@@ -327,7 +327,7 @@ TEST_F(KernelTest, ResetsAreSentAndSeen) {
     ASSERT_TRUE(ours);
     const Socket theirs = listener.accept();
     theirs.send(counted(4));
-    EXPECT_EQ(next(*ours).octets, counted(4));
+    EXPECT_EQ(next(*ours).bytes, counted(4));
     ours->reset();
     EXPECT_EQ(theirs.at_end(), ECONNRESET);
     const std::int64_t before = host_->now();
@@ -341,7 +341,7 @@ TEST_F(KernelTest, ResetsAreSentAndSeen) {
     ASSERT_TRUE(ours);
     Socket theirs = listener.accept();
     theirs.send(counted(4));
-    EXPECT_EQ(next(*ours).octets, counted(4));
+    EXPECT_EQ(next(*ours).bytes, counted(4));
     theirs.reset();
     EXPECT_EQ(next(*ours).kind, Kind::reset);
     EXPECT_EQ(ours->send(counted(1)).error().kind, WireError::Kind::down);
@@ -374,7 +374,7 @@ TEST_F(KernelTest, OthersConnectToUs) {
   ASSERT_TRUE(ours && *ours);
   EXPECT_EQ((*ours)->local(), (TcpAddress{address("10.9.0.200"), *port}));
   EXPECT_EQ((*ours)->remote(), (TcpAddress{address("10.9.0.1"), theirs.port()}));
-  EXPECT_EQ(next(**ours).octets, counted(100));
+  EXPECT_EQ(next(**ours).bytes, counted(100));
   ASSERT_TRUE((*ours)->send(counted(1)));
   EXPECT_EQ(theirs.receive(1), counted(1));
   // Who was not accepted yet is reset when nobody listens any more; who was is not.
@@ -436,7 +436,7 @@ TEST_F(KernelTest, HostsWithTheSameAddressAndPortsAreTwo) {
   auto first = host_->accept(7471, in(5 * second)), second_one = other->accept(7471, in(5 * second));
   ASSERT_TRUE(first && *first && second_one && *second_one);
   to_ours.send(counted(3));
-  EXPECT_EQ(next(**first).octets, counted(3));
+  EXPECT_EQ(next(**first).bytes, counted(3));
   EXPECT_EQ(next(**second_one).kind, Kind::fin);
   // A reset for what nobody knows goes back the way that it came.
   const Socket stray = Socket::make();
@@ -485,11 +485,11 @@ TEST_F(KernelTest, WhatNobodyReceivesFillsTheWindowAndNotMore) {
   const auto ours = connect(listener);
   ASSERT_TRUE(ours);
   const Socket theirs = listener.accept();
-  const Octets much = counted(1 << 20);
+  const ByteVector much = counted(1 << 20);
   auto sending = std::async(std::launch::async, [&] { theirs.send(much); });
   std::this_thread::sleep_for(300ms);
   std::size_t came = 0;
-  for (const std::size_t octets : segments(host_->take_passed(), false)) came += octets;
+  for (const std::size_t bytes : segments(host_->take_passed(), false)) came += bytes;
   EXPECT_LE(came, 2 * 65'535U);
   EXPECT_EQ(receive(*ours, much.size()), much);
   sending.get();
@@ -506,7 +506,7 @@ TEST_F(KernelTest, LossIsMadeUpFor) {
   auto made = host_->connect({address("10.9.0.1"), listener.port()}, {}, in(30 * second));
   ASSERT_TRUE(made) << made.error().message;
   const Socket theirs = listener.accept();
-  const Octets much = counted(100'000);
+  const ByteVector much = counted(100'000);
   auto sending = std::async(std::launch::async, [&] { theirs.send(much); });
   EXPECT_EQ(receive(**made, much.size()), much);
   sending.get();
@@ -524,10 +524,10 @@ TEST_F(KernelTest, WhatPassedIsKeptWithinItsBounds) {
   const Socket theirs = listener.accept();
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(ours->send(counted(1000)));
   EXPECT_EQ(theirs.receive(100'000).size(), 100'000);
-  std::size_t octets = 0;
+  std::size_t bytes = 0;
   const auto passed = host_->take_passed();
-  for (const auto& frame : passed) octets += frame.frame.size();
-  EXPECT_LE(octets, 10'000);
+  for (const auto& frame : passed) bytes += frame.frame.size();
+  EXPECT_LE(bytes, 10'000);
   EXPECT_FALSE(passed.empty());
   EXPECT_GT(host_->passed_lost(), 80);
   EXPECT_TRUE(host_->take_passed().empty());

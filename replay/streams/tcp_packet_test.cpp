@@ -15,7 +15,7 @@ namespace {
 
 using End = TcpPacket::End;
 
-/// A SYN from port 40000 that announces 1460 octets and scales its window, as computed by the encoder.
+/// A SYN from port 40000 that announces 1460 bytes and scales its window, as computed by the encoder.
 std::vector<std::uint8_t> syn(bool v6, const IpAddress& source, const IpAddress& destination) {
   Frame frame = Frame() / Value<Ethernet>();
   HeaderValue ip = v6 ? HeaderValue(Value<Ipv6>().set<"hop_limit">(64)) : HeaderValue(Value<Ipv4>().set<"ttl">(64));
@@ -45,7 +45,7 @@ TEST_P(Packets, KeepTheirChecksumsWhenTheirAddressesChange) {
   const auto tcp = TcpPacket::find(packet);
   ASSERT_TRUE(tcp);
   EXPECT_EQ(tcp->v6, v6);
-  EXPECT_EQ(tcp->octets, packet.size());
+  EXPECT_EQ(tcp->bytes, packet.size());
   EXPECT_EQ(tcp->flags(packet), TcpPacket::syn);
   EXPECT_EQ(tcp->source_port(packet), 40000);
   EXPECT_EQ(tcp->address(packet, End::source), address(one));
@@ -75,7 +75,7 @@ TEST_P(Packets, AnnounceAnotherSegmentSize) {
   const std::size_t option = tcp->transport + Tcp::size;
   tcp->set_announced_mss(packet, 536);
   EXPECT_EQ(load_be<4>(packet.data() + option), 0x02040218U);
-  // The checksum is the one that the encoder computes for these octets.
+  // The checksum is the one that the encoder computes for these bytes.
   auto expected = syn(v6, address(one), address(other));
   const std::uint16_t before = static_cast<std::uint16_t>(load_be<2>(expected.data() + tcp->transport + 16));
   const std::uint16_t after = static_cast<std::uint16_t>(load_be<2>(packet.data() + tcp->transport + 16));
@@ -91,11 +91,11 @@ TEST_P(Packets, AnnounceAnotherSegmentSize) {
 TEST_P(Packets, AreNotFoundInWhatIsCut) {
   const auto [name, v6, one, other, third] = GetParam();
   const auto packet = syn(v6, address(one), address(other));
-  for (std::size_t octets = 0; octets < packet.size(); ++octets)
-    EXPECT_FALSE(TcpPacket::find(Bytes(packet).first(octets))) << octets;
+  for (std::size_t bytes = 0; bytes < packet.size(); ++bytes)
+    EXPECT_FALSE(TcpPacket::find(Bytes(packet).first(bytes))) << bytes;
   auto padded = packet;
   padded.resize(packet.size() + 6);
-  EXPECT_EQ(TcpPacket::find(padded)->octets, packet.size());
+  EXPECT_EQ(TcpPacket::find(padded)->bytes, packet.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Tcp, Packets,

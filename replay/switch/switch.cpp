@@ -181,9 +181,9 @@ class Switch::Fabric {
       learnt_[source] = side;
     }
     const FaultOutcome& outcome = engine_.arrived(received.frame, received.time, side);
-    tap(options_.arrived, received.frame, received.wire_octets, received.time, side, outcome.faults);
+    tap(options_.arrived, received.frame, received.wire_bytes, received.time, side, outcome.faults);
     if (outcome.dropped)
-      tap(options_.passed, received.frame, received.wire_octets, wire_clock::now(), side, outcome.faults);
+      tap(options_.passed, received.frame, received.wire_bytes, wire_clock::now(), side, outcome.faults);
     leave(outcome);
   }
 
@@ -252,13 +252,13 @@ class Switch::Fabric {
     }
   }
 
-  void tap(std::optional<captures::Writer>& writer, Bytes frame, std::uint32_t wire_octets, std::int64_t time,
+  void tap(std::optional<captures::Writer>& writer, Bytes frame, std::uint32_t wire_bytes, std::int64_t time,
            std::uint32_t interface, std::string_view faults) {
     if (!writer) return;
     captures::Record record;
     record.bytes = frame;
     record.time = time;
-    record.wire_length = wire_octets;
+    record.wire_length = wire_bytes;
     record.interface = interface;
     const auto written = faults.empty() ? writer->write(record) : writer->write(record, std::span(&faults, 1));
     if (!written) tap_failed(writer, written.error());

@@ -1,5 +1,5 @@
 // Frames a second through the switch, from one unix wire to another, as between two virtual machines; frames of 1082
-// octets. Sender, switch and receiver are three threads.
+// bytes. Sender, switch and receiver are three threads.
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>

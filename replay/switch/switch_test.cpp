@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 constexpr std::int64_t second = 1'000'000'000;
 constexpr std::uint64_t broadcast = 0xffffffffffff;
 
-std::vector<std::uint8_t> frame_of(std::uint64_t to, std::uint64_t from, std::uint8_t number, std::size_t octets = 64) {
-  std::vector<std::uint8_t> frame(octets, number);
+std::vector<std::uint8_t> frame_of(std::uint64_t to, std::uint64_t from, std::uint8_t number, std::size_t bytes = 64) {
+  std::vector<std::uint8_t> frame(bytes, number);
   store_be(frame.data(), 6, to);
   store_be(frame.data() + 6, 6, from);
   store_be(frame.data() + 12, 2, 0x88b5);
@@ -42,7 +42,7 @@ struct Net {
     std::vector<std::unique_ptr<Wire>> ports;
     for (std::size_t i = 0; i < hosts_count; ++i) {
       auto [port, host] =
-          make_wire_pair({.name = "p" + std::to_string(i), .frames = host_queue, .most_octets = 65'536});
+          make_wire_pair({.name = "p" + std::to_string(i), .frames = host_queue, .most_bytes = 65'536});
       ports.push_back(std::move(port));
       hosts.push_back(std::move(host));
     }
@@ -50,7 +50,7 @@ struct Net {
     EXPECT_TRUE(started);
     fabric = std::move(*started);
   }
-  // Octet 20 of what arrives at a host; -1: nothing, which is certain only behind a frame that follows it.
+  // Byte 20 of what arrives at a host; -1: nothing, which is certain only behind a frame that follows it.
   int next(std::size_t host, std::int64_t within = 5 * second) {
     const auto got = hosts[host]->receive(hosts[host]->now() + within);
     return got && *got ? (*got)->frame[20] : -1;
@@ -158,7 +158,7 @@ TEST(Switch, WhatArrivedAndWhatLeftCanBeRead) {
   options.arrived = captures::Writer::create((directory / "in.pcapng").string()).value();
   options.left = captures::Writer::create((directory / "out.pcapng").string()).value();
   options.passed = captures::Writer::create((directory / "passed.pcapng").string()).value();
-  options.faults = program("drop nth 2\ncorrupt octet 20 mask 0x80 nth 2\nduplicate nth 1");
+  options.faults = program("drop nth 2\ncorrupt byte 20 mask 0x80 nth 2\nduplicate nth 1");
   Net net(2, std::move(options));
   for (std::uint8_t i = 1; i <= 3; ++i) net.send(0, frame_of(broadcast, 0x02, i));
   EXPECT_EQ(net.next(1), 1);
@@ -179,12 +179,12 @@ TEST(Switch, WhatArrivedAndWhatLeftCanBeRead) {
     return seen;
   };
   EXPECT_THAT(read("in.pcapng"), ElementsAre("0:1 sent 2 times by rule 3", "0:2 dropped by rule 1",
-                                             "0:3 octet 20 of the frame turned over by 0x80 by rule 2"));
+                                             "0:3 byte 20 of the frame turned over by 0x80 by rule 2"));
   EXPECT_THAT(read("out.pcapng"), ElementsAre("1:1 sent 2 times by rule 3", "1:1 sent 2 times by rule 3",
-                                              "1:131 octet 20 of the frame turned over by 0x80 by rule 2"));
+                                              "1:131 byte 20 of the frame turned over by 0x80 by rule 2"));
   EXPECT_THAT(read("passed.pcapng"),
               ElementsAre("0:1 sent 2 times by rule 3", "0:1 sent 2 times by rule 3", "0:2 dropped by rule 1",
-                          "0:131 octet 20 of the frame turned over by 0x80 by rule 2"));
+                          "0:131 byte 20 of the frame turned over by 0x80 by rule 2"));
   fs::remove_all(directory);
 }
 
@@ -192,7 +192,7 @@ TEST(Switch, WhatArrivedAndWhatLeftCanBeRead) {
 TEST(Switch, FramesThatWaitInAWireAreNotForgotten) {
   class Burst final : public Wire {
    public:
-    Burst() { capabilities_.most_octets = 100; }
+    Burst() { capabilities_.most_bytes = 100; }
     [[nodiscard]] const std::string& name() const override { return name_; }
     [[nodiscard]] const WireCapabilities& capabilities() const override { return capabilities_; }
     [[nodiscard]] int descriptor() const override { return arrival_.get(); }
@@ -214,7 +214,7 @@ TEST(Switch, FramesThatWaitInAWireAreNotForgotten) {
     std::vector<std::uint8_t> frame_ = frame_of(broadcast, 0x02, 1);
     int left_ = 0;
   };
-  auto [port, host] = make_wire_pair({.name = "p", .frames = 2000, .most_octets = 100});
+  auto [port, host] = make_wire_pair({.name = "p", .frames = 2000, .most_bytes = 100});
   std::vector<std::unique_ptr<Wire>> wires;
   wires.push_back(std::make_unique<Burst>());
   wires.push_back(std::move(port));

@@ -51,7 +51,7 @@ class BackgroundWire final : public ForwardingWire {
   std::atomic<bool> ends_ = false;
   mutable std::mutex mutex_;  // over what follows
   std::deque<Kept> waiting_;
-  std::size_t waiting_octets_ = 0;
+  std::size_t waiting_bytes_ = 0;
   std::optional<WireError> failed_;
   // Counted here: the wire's own counters are its two threads'.
   WireCounters counters_;
@@ -64,7 +64,7 @@ WireResult<std::size_t> BackgroundWire::send(std::span<const Outgoing> frames) {
   if (!sent) return sent;
   const std::scoped_lock lock(mutex_);
   counters_.sent += *sent;
-  for (const Outgoing& frame : frames.first(*sent)) counters_.sent_octets += frame.frame.size();
+  for (const Outgoing& frame : frames.first(*sent)) counters_.sent_bytes += frame.frame.size();
   return sent;
 }
 
@@ -75,12 +75,12 @@ void BackgroundWire::read() {
     const std::scoped_lock lock(mutex_);
     if (!received) {
       failed_ = received.error();
-    } else if (waiting_octets_ + (*received)->frame.size() > options_.most_octets) {
+    } else if (waiting_bytes_ + (*received)->frame.size() > options_.most_bytes) {
       ++counters_.dropped;
       continue;
     } else {
       const Bytes frame = (*received)->frame;
-      waiting_octets_ += frame.size();
+      waiting_bytes_ += frame.size();
       waiting_.push_back({{frame.begin(), frame.end()}, **received});
     }
     eventfd_write(ready_.get(), 1);
@@ -95,10 +95,10 @@ WireResult<std::optional<Received>> BackgroundWire::receive(std::int64_t deadlin
     if (!waiting_.empty()) {
       current_ = std::move(waiting_.front());
       waiting_.pop_front();
-      waiting_octets_ -= current_.bytes.size();
+      waiting_bytes_ -= current_.bytes.size();
       current_.received.frame = current_.bytes;
       ++counters_.received;
-      counters_.received_octets += current_.received.wire_octets;
+      counters_.received_bytes += current_.received.wire_bytes;
       return current_.received;
     }
     if (failed_) return tl::unexpected(*failed_);

@@ -8,8 +8,8 @@ namespace rdmawire::replay {
 
 EmbeddedWire::EmbeddedWire(Station& station, EmbeddedWireOptions options)
     : station_(station), options_(std::move(options)) {
-  capabilities_.most_octets = options_.most_octets;
-  capabilities_.least_octets = 14;
+  capabilities_.most_bytes = options_.most_bytes;
+  capabilities_.least_bytes = 14;
   capabilities_.batch = 64;
   capabilities_.paces = true;
   capabilities_.virtual_time = true;
@@ -20,14 +20,14 @@ WireResult<std::size_t> EmbeddedWire::send(std::span<const Outgoing> frames) {
   std::size_t sent = 0;
   for (const Outgoing& outgoing : frames) {
     if (to_station_.size() >= options_.frames) break;
-    if (outgoing.frame.size() < capabilities_.least_octets || outgoing.frame.size() > capabilities_.most_octets) {
+    if (outgoing.frame.size() < capabilities_.least_bytes || outgoing.frame.size() > capabilities_.most_bytes) {
       if (sent > 0) break;
-      return tl::unexpected(wire_error(WireError::Kind::frame, 0, "{}: a frame of {} octets; it takes {} to {}", name(),
-                                       outgoing.frame.size(), capabilities_.least_octets, capabilities_.most_octets));
+      return tl::unexpected(wire_error(WireError::Kind::frame, 0, "{}: a frame of {} bytes; it takes {} to {}", name(),
+                                       outgoing.frame.size(), capabilities_.least_bytes, capabilities_.most_bytes));
     }
     last_sent_ = std::max({outgoing.time, now_, last_sent_});
     to_station_.push_back({{outgoing.frame.begin(), outgoing.frame.end()}, last_sent_ + options_.delay});
-    counters_.sent_octets += outgoing.frame.size();
+    counters_.sent_bytes += outgoing.frame.size();
     ++sent;
   }
   counters_.sent += sent;
@@ -36,7 +36,7 @@ WireResult<std::size_t> EmbeddedWire::send(std::span<const Outgoing> frames) {
 
 void EmbeddedWire::take(StationOutput& output) {
   for (StationOutput::Frame& frame : output.frames) {
-    if (frame.bytes.size() > options_.most_octets || from_station_.size() >= options_.frames) {
+    if (frame.bytes.size() > options_.most_bytes || from_station_.size() >= options_.frames) {
       ++counters_.dropped;
       continue;
     }
@@ -66,7 +66,7 @@ WireResult<std::optional<Received>> EmbeddedWire::receive(std::int64_t deadline)
       current_ = std::move(from_station_.begin()->second);
       from_station_.erase(from_station_.begin());
       ++counters_.received;
-      counters_.received_octets += current_.size();
+      counters_.received_bytes += current_.size();
       return Received{current_, here, static_cast<std::uint32_t>(current_.size()), false};
     }
     if (there == next) {

@@ -13,7 +13,7 @@ namespace rdmawire::replay {
 struct EmbeddedWireOptions {
   std::string name = "embedded";
   std::int64_t delay = 0;              ///< nanoseconds on the way, in each direction
-  std::uint32_t most_octets = 65'536;  ///< of a frame; a station's longer ones are lost
+  std::uint32_t most_bytes = 65'536;  ///< of a frame; a station's longer ones are lost
   std::size_t frames = 65'536;         ///< that wait in each direction at most
   /// How often the station may be woken without that time goes on: more is an error of the station.
   std::size_t wakes_at_once = 100'000;

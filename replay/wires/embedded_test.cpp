@@ -41,7 +41,7 @@ TEST(EmbeddedWire, TheClockJumpsToTheNextFrame) {
 
 TEST(EmbeddedWire, FramesReachTheStationAtTheirTimeNotBefore) {
   Echo echo;
-  EmbeddedWire wire(echo, {.name = "e", .delay = 500, .most_octets = 1500, .frames = 10, .wakes_at_once = 10});
+  EmbeddedWire wire(echo, {.name = "e", .delay = 500, .most_bytes = 1500, .frames = 10, .wakes_at_once = 10});
   const std::vector<std::uint8_t> frame(14, 1);
   const std::array frames{Outgoing{frame, 5'000'000}, Outgoing{frame, 2}};
   ASSERT_EQ(wire.send(frames).value(), 2U);
@@ -78,7 +78,7 @@ TEST(EmbeddedWire, AStationThatLetsNoTimePassIsAnError) {
 
 TEST(EmbeddedWire, QueuesAreBounded) {
   Echo echo;
-  EmbeddedWire wire(echo, {.name = "e", .delay = 0, .most_octets = 100, .frames = 4, .wakes_at_once = 10});
+  EmbeddedWire wire(echo, {.name = "e", .delay = 0, .most_bytes = 100, .frames = 4, .wakes_at_once = 10});
   const std::vector<std::uint8_t> frame(14, 1);
   const std::vector<Outgoing> ten(10, Outgoing{frame, 0});
   EXPECT_EQ(wire.send(ten).value(), 4U);

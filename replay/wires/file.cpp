@@ -12,7 +12,7 @@ namespace rdmawire::replay {
 namespace {
 
 // More than the writer's snap length would be said to be cut.
-constexpr std::uint32_t most_octets = 262'144;
+constexpr std::uint32_t most_bytes = 262'144;
 // The writer loses no more of what it has taken than it buffers, which is less than this.
 constexpr std::uint64_t most_buffered = 4 << 20;
 
@@ -30,7 +30,7 @@ class FileWire : public Wire {
  public:
   explicit FileWire(const FileWireOptions& options) : name_(name_of(options)) {
     capabilities_.link = options.link;
-    capabilities_.most_octets = most_octets;
+    capabilities_.most_bytes = most_bytes;
     capabilities_.batch = 64;
     capabilities_.paces = true;
     capabilities_.virtual_time = true;
@@ -97,10 +97,10 @@ class WrittenFile final : public FileWire {
  private:
   WireResult<void> write(const Outgoing& frame) {
     const std::int64_t time = frame.time == 0 ? now_ : frame.time;
-    if (frame.frame.size() > most_octets || time < 0)
+    if (frame.frame.size() > most_bytes || time < 0)
       return tl::unexpected(wire_error(WireError::Kind::frame, 0,
-                                       "{}: a frame of {} octets at {} ns; it takes at most {}, from 1970 on", name_,
-                                       frame.frame.size(), time, most_octets));
+                                       "{}: a frame of {} bytes at {} ns; it takes at most {}, from 1970 on", name_,
+                                       frame.frame.size(), time, most_bytes));
     captures::Record record;
     record.bytes = frame.frame;
     record.time = time;
@@ -109,25 +109,25 @@ class WrittenFile final : public FileWire {
     if (auto written = writer_.write(record); !written) return fail(written.error());
     now_ = std::max(now_, time);
     ++counters_.sent;
-    counters_.sent_octets += frame.frame.size();
+    counters_.sent_bytes += frame.frame.size();
     lately_.push_back(record.wire_length);
-    for (lately_octets_ += record.wire_length; lately_octets_ > most_buffered; lately_.pop_front())
-      lately_octets_ -= lately_.front();
+    for (lately_bytes_ += record.wire_length; lately_bytes_ > most_buffered; lately_.pop_front())
+      lately_bytes_ -= lately_.front();
     return {};
   }
 
   // What the writer had taken and could not write was not sent.
   tl::unexpected<WireError> fail(const captures::CaptureError& error) {
     for (; counters_.sent > writer_.records() && !lately_.empty(); --counters_.sent) {
-      counters_.sent_octets -= lately_.back();
+      counters_.sent_bytes -= lately_.back();
       lately_.pop_back();
     }
     return tl::unexpected(failed(error));
   }
 
   captures::Writer writer_;
-  std::deque<std::uint32_t> lately_;  // octets of the frames that were written last
-  std::uint64_t lately_octets_ = 0;
+  std::deque<std::uint32_t> lately_;  // bytes of the frames that were written last
+  std::uint64_t lately_bytes_ = 0;
 };
 
 class ReadFile final : public FileWire {
@@ -165,7 +165,7 @@ class ReadFile final : public FileWire {
     given_ = true;
     now_ = std::max(now_, record_.time);
     ++counters_.received;
-    counters_.received_octets += record_.wire_length;
+    counters_.received_bytes += record_.wire_length;
     return Received{record_.bytes, record_.time, record_.wire_length, false};
   }
 

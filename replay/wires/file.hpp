@@ -16,8 +16,8 @@ struct FileWireOptions {
   std::string name = {};               ///< of the wire; empty: "file:" + path
 };
 
-/// Written, every frame keeps its octets and its time, whether times rise or not; time 0 is the latest so far. now() is
-/// that latest time. A time before 1970 is an error, and so is a disk that is full: flush() tells when the octets have
+/// Written, every frame keeps its bytes and its time, whether times rise or not; time 0 is the latest so far. now() is
+/// that latest time. A time before 1970 is an error, and so is a disk that is full: flush() tells when the bytes have
 /// reached the file. Read, now() advances with receive(); after the last frame it gives WireError::Kind::down.
 WireResult<std::unique_ptr<Wire>> open_file_wire(const FileWireOptions& options);
 WireResult<std::unique_ptr<Wire>> open_file_wire(const WireSpec& spec);

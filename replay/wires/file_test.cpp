@@ -28,7 +28,7 @@ class FileWireTest : public ::testing::Test {
   void TearDown() override { fs::remove_all(directory_); }
   std::string wire(const std::string& file) { return "file:" + (directory_ / file).string(); }
 
-  static std::string octets(const fs::path& path) {
+  static std::string bytes(const fs::path& path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
@@ -38,7 +38,7 @@ class FileWireTest : public ::testing::Test {
 constexpr std::array<std::uint8_t, 3> abc{'a', 'b', 'c'};
 constexpr std::array<std::uint8_t, 1> d{'d'};
 
-TEST_F(FileWireTest, OctetsAndTimesAreWrittenAsGiven) {
+TEST_F(FileWireTest, BytesAndTimesAreWrittenAsGiven) {
   const auto opened = open_wire(wire("x.pcap"));
   ASSERT_TRUE(opened) << opened.error().message;
   Wire& out = **opened;
@@ -50,14 +50,14 @@ TEST_F(FileWireTest, OctetsAndTimesAreWrittenAsGiven) {
   EXPECT_EQ(out.now(), 1'700'000'001'000'000'000);
   EXPECT_TRUE(out.flush(0).value());
   EXPECT_EQ(out.counters().sent, 4U);
-  EXPECT_EQ(out.counters().sent_octets, 8U);
+  EXPECT_EQ(out.counters().sent_bytes, 8U);
   out.close();
   EXPECT_EQ(out.send(frames).error().kind, WireError::Kind::closed);
 
-  const std::string file = octets(directory_ / "x.pcap");
+  const std::string file = bytes(directory_ / "x.pcap");
   ASSERT_EQ(file.size(), 24U + 4 * 16 + 8);
   EXPECT_EQ(file.substr(0, 4), "\x4d\x3c\xb2\xa1");
-  // 1'700'000'000 s and 123'456'789 ns, 3 octets of 3.
+  // 1'700'000'000 s and 123'456'789 ns, 3 bytes of 3.
   EXPECT_EQ(file.substr(24, 19), std::string("\x00\xf1\x53\x65\x15\xcd\x5b\x07\x03\x00\x00\x00\x03\x00\x00\x00"
                                              "abc",
                                              19));
@@ -156,7 +156,7 @@ TEST_F(FileWireTest, WhatTheDiskDidNotTakeWasNotSent) {
   ASSERT_FALSE(flushed);
   EXPECT_THAT(flushed.error().message, HasSubstr("stopped after 10 packets"));
   EXPECT_EQ((*out)->counters().sent, 10U);
-  EXPECT_EQ((*out)->counters().sent_octets, 1000U);
+  EXPECT_EQ((*out)->counters().sent_bytes, 1000U);
   EXPECT_EQ(fs::file_size(directory_ / "x.pcap"), 24U + 10 * 116);
 }
 

@@ -111,13 +111,13 @@ WireResult<void> Interface::check_link() {
   return {};
 }
 
-std::size_t Interface::most_octets(Bytes frame, std::size_t most) {
+std::size_t Interface::most_bytes(Bytes frame, std::size_t most) {
   const std::uint64_t type = frame.size() >= Ethernet::size ? load_be<2>(frame.data() + 12) : 0;
   return type == ETH_P_8021Q || type == ETH_P_8021AD ? most : most - Vlan::size;
 }
 
 WireError Interface::wrong_length(Bytes frame, std::size_t least, std::size_t most, std::string_view of) const {
-  return wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} octets; it takes {} to {} ({})", wire_,
+  return wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} bytes; it takes {} to {} ({})", wire_,
                     frame.size(), least, most, of);
 }
 

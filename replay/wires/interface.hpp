@@ -18,7 +18,7 @@ class Interface {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] unsigned index() const { return index_; }
-  /// Octets above the link header.
+  /// Bytes above the link header.
   [[nodiscard]] std::uint32_t mtu() const { return mtu_; }
   /// Of the line; 0: not known.
   [[nodiscard]] std::uint64_t bits_per_second() const;
@@ -29,9 +29,9 @@ class Interface {
   /// It is up and has a carrier: the kernel takes frames for a line without one, and drops them. Looked at once a
   /// millisecond.
   [[nodiscard]] WireResult<void> check_link();
-  /// Most octets that this very frame may have: of `most`, the last four are for a VLAN tag alone.
-  static std::size_t most_octets(Bytes frame, std::size_t most);
-  /// A frame that is not of `least` to `most` octets; `of` says where these come from.
+  /// Most bytes that this very frame may have: of `most`, the last four are for a VLAN tag alone.
+  static std::size_t most_bytes(Bytes frame, std::size_t most);
+  /// A frame that is not of `least` to `most` bytes; `of` says where these come from.
   [[nodiscard]] WireError wrong_length(Bytes frame, std::size_t least, std::size_t most, std::string_view of) const;
   /// It still exists; asked anew each time.
   [[nodiscard]] bool is_there() const;

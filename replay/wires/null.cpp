@@ -13,7 +13,7 @@ class NullWire final : public Wire {
  public:
   explicit NullWire(const NullWireOptions& options) : name_(options.name) {
     capabilities_.link = options.link;
-    capabilities_.most_octets = std::numeric_limits<std::uint32_t>::max();
+    capabilities_.most_bytes = std::numeric_limits<std::uint32_t>::max();
     capabilities_.batch = batch;
     capabilities_.receives = false;
   }
@@ -26,7 +26,7 @@ class NullWire final : public Wire {
   WireResult<std::size_t> send(std::span<const Outgoing> frames) override {
     if (closed_) return tl::unexpected(closed_error(name_));
     return send_when_due(frames, batch, [this](std::span<const Outgoing> run) -> WireResult<std::size_t> {
-      for (const Outgoing& frame : run) counters_.sent_octets += frame.frame.size();
+      for (const Outgoing& frame : run) counters_.sent_bytes += frame.frame.size();
       counters_.sent += run.size();
       return run.size();
     });

@@ -11,13 +11,13 @@ TEST(NullWire, TakesEverythingAtItsTimeAndGivesNothing) {
   const auto opened = open_wire("null");
   ASSERT_TRUE(opened);
   Wire& wire = **opened;
-  const std::array<std::uint8_t, 9> octets{};
+  const std::array<std::uint8_t, 9> bytes{};
   const std::int64_t due = wire.now() + 3'000'000;
-  const std::array<Outgoing, 3> frames{{{octets, 0}, {octets, due}, {{}, due}}};
+  const std::array<Outgoing, 3> frames{{{bytes, 0}, {bytes, due}, {{}, due}}};
   EXPECT_EQ(wire.send(frames).value(), 3U);
   EXPECT_GE(wire.now(), due);
   EXPECT_EQ(wire.counters().sent, 3U);
-  EXPECT_EQ(wire.counters().sent_octets, 18U);
+  EXPECT_EQ(wire.counters().sent_bytes, 18U);
   EXPECT_FALSE(wire.receive(0).value());
   EXPECT_EQ(wire.receive(Wire::forever).error().kind, WireError::Kind::unsupported);
   wire.close();

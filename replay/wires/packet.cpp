@@ -25,18 +25,18 @@ namespace rdmawire::replay {
 namespace {
 
 constexpr std::size_t batch = 64;
-constexpr std::uint32_t tag_octets = Vlan::size;
+constexpr std::uint32_t tag_bytes = Vlan::size;
 // The longest that the kernel joins, with a link header and the tag that is put back before it.
-constexpr std::uint32_t slot_octets = 65'536 + 64;
-constexpr int buffer_octets = 8 << 20;
+constexpr std::uint32_t slot_bytes = 65'536 + 64;
+constexpr int buffer_bytes = 8 << 20;
 
 // What stands before each frame, in both directions: what was left to the device (struct virtio_net_hdr; its header
 // in the kernel is no C++).
 struct Offload {
   std::uint8_t flags = 0;  ///< 1: a checksum is to be computed
   std::uint8_t joined = 0;
-  std::uint16_t header_octets = 0;
-  std::uint16_t segment_octets = 0;
+  std::uint16_t header_bytes = 0;
+  std::uint16_t segment_bytes = 0;
   std::uint16_t checksum_from = 0;
   std::uint16_t checksum_offset = 0;
 };
@@ -79,7 +79,7 @@ class PacketWire final : public Wire {
   std::optional<std::int64_t> device_clock_;  ///< to be added to the device's times
 
   struct Slot {
-    std::uint32_t offset = 0, octets = 0, wire_octets = 0;
+    std::uint32_t offset = 0, bytes = 0, wire_bytes = 0;
     std::int64_t time = 0;
     bool own = false;
   };
@@ -97,9 +97,9 @@ WireResult<void> PacketWire::describe(const PacketWireOptions& options) {
   if (!interface) return tl::unexpected(interface.error());
   interface_ = std::move(*interface);
   if (auto kind = interface_.check_ethernet(); !kind) return kind;
-  capabilities_.most_octets =
-      std::min(interface_.mtu() + static_cast<std::uint32_t>(Ethernet::size) + tag_octets, slot_octets - tag_octets);
-  capabilities_.least_octets = Ethernet::size;
+  capabilities_.most_bytes =
+      std::min(interface_.mtu() + static_cast<std::uint32_t>(Ethernet::size) + tag_bytes, slot_bytes - tag_bytes);
+  capabilities_.least_bytes = Ethernet::size;
   capabilities_.batch = batch;
   capabilities_.receives = options.receive;
   capabilities_.sees_own = options.receive && !options.incoming;
@@ -150,8 +150,8 @@ WireResult<void> PacketWire::set_up(const PacketWireOptions& options) {
   if (options.receive)
     if (auto r = ask_for_times(options); !r) return r;
   for (const auto& [forced, plain] : {std::pair{SO_RCVBUFFORCE, SO_RCVBUF}, std::pair{SO_SNDBUFFORCE, SO_SNDBUF}})
-    if (setsockopt(socket, SOL_SOCKET, forced, &buffer_octets, sizeof buffer_octets) != 0)
-      setsockopt(socket, SOL_SOCKET, plain, &buffer_octets, sizeof buffer_octets);
+    if (setsockopt(socket, SOL_SOCKET, forced, &buffer_bytes, sizeof buffer_bytes) != 0)
+      setsockopt(socket, SOL_SOCKET, plain, &buffer_bytes, sizeof buffer_bytes);
 
   const auto index = static_cast<int>(interface_.index());
   if (options.promiscuous && options.receive) {
@@ -179,7 +179,7 @@ WireResult<std::unique_ptr<Wire>> PacketWire::open(const PacketWireOptions& opti
   if (!wire->socket_) return tl::unexpected(wire->failed("opening a packet socket", errno));
   if (auto ready = wire->set_up(options); !ready) return tl::unexpected(ready.error());
   if (auto link = wire->interface_.check_link(); !link) return tl::unexpected(link.error());
-  if (options.receive) wire->room_.resize(batch * slot_octets);
+  if (options.receive) wire->room_.resize(batch * slot_bytes);
   return std::unique_ptr<Wire>(std::move(wire));
 }
 
@@ -191,10 +191,10 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
   std::size_t count = 0;
   for (; count < frames.size(); ++count) {
     const Bytes frame = frames[count].frame;
-    const std::size_t most = Interface::most_octets(frame, capabilities_.most_octets);
-    if (frame.size() < capabilities_.least_octets || frame.size() > most) {
+    const std::size_t most = Interface::most_bytes(frame, capabilities_.most_bytes);
+    if (frame.size() < capabilities_.least_bytes || frame.size() > most) {
       if (count > 0) break;
-      return tl::unexpected(interface_.wrong_length(frame, capabilities_.least_octets, most,
+      return tl::unexpected(interface_.wrong_length(frame, capabilities_.least_bytes, most,
                                                     "the interface's MTU and the Ethernet header"));
     }
     pieces[count] = {iovec{const_cast<Offload*>(&nothing_left), sizeof nothing_left},
@@ -208,11 +208,11 @@ WireResult<std::size_t> PacketWire::hand_over(std::span<const Outgoing> frames) 
     if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR) return 0;
     if (errno == EMSGSIZE)
       return tl::unexpected(wire_error(WireError::Kind::frame, errno,
-                                       "{}: a frame of {} octets is longer than the interface takes", name_,
+                                       "{}: a frame of {} bytes is longer than the interface takes", name_,
                                        frames.front().frame.size()));
     return tl::unexpected(failed("sending", errno));
   }
-  for (int i = 0; i < sent; ++i) counters_.sent_octets += frames[static_cast<std::size_t>(i)].frame.size();
+  for (int i = 0; i < sent; ++i) counters_.sent_bytes += frames[static_cast<std::size_t>(i)].frame.size();
   counters_.sent += static_cast<std::uint64_t>(sent);
   return static_cast<std::size_t>(sent);
 }
@@ -231,9 +231,9 @@ void PacketWire::take(std::size_t slot, const msghdr& message, std::uint32_t len
                       std::int64_t shift) {
   Slot& frame = slots_[slot];
   const auto header = static_cast<std::uint32_t>(sizeof(Offload));
-  frame.offset = static_cast<std::uint32_t>(slot) * slot_octets + tag_octets;
-  frame.wire_octets = length > header ? length - header : 0;
-  frame.octets = std::min(frame.wire_octets, slot_octets - tag_octets);
+  frame.offset = static_cast<std::uint32_t>(slot) * slot_bytes + tag_bytes;
+  frame.wire_bytes = length > header ? length - header : 0;
+  frame.bytes = std::min(frame.wire_bytes, slot_bytes - tag_bytes);
   frame.own = senders_[slot].sll_pkttype == PACKET_OUTGOING;
   frame.time = now;
   std::uint8_t* bytes = room_.data() + frame.offset;
@@ -241,9 +241,9 @@ void PacketWire::take(std::size_t slot, const msghdr& message, std::uint32_t len
   const Offload& offload = offloads_[slot];
   if (offload.flags & needs_checksum) {
     const std::uint32_t from = offload.checksum_from, at = from + offload.checksum_offset;
-    if (from <= frame.octets && at + 2 <= frame.octets) {
+    if (from <= frame.bytes && at + 2 <= frame.bytes) {
       // The field holds the pseudo header's sum.
-      const std::uint16_t sum = internet_checksum(Bytes(bytes + from, frame.octets - from));
+      const std::uint16_t sum = internet_checksum(Bytes(bytes + from, frame.bytes - from));
       store_be(bytes + at, 2, sum == 0 ? 0xffff : sum);
     }
   }
@@ -252,13 +252,13 @@ void PacketWire::take(std::size_t slot, const msghdr& message, std::uint32_t len
     if (c->cmsg_level == SOL_PACKET && c->cmsg_type == PACKET_AUXDATA) {
       tpacket_auxdata aux;
       std::memcpy(&aux, CMSG_DATA(c), sizeof aux);
-      if (!(aux.tp_status & TP_STATUS_VLAN_VALID) || frame.octets < 12) continue;
-      std::memmove(bytes - tag_octets, bytes, 12);
+      if (!(aux.tp_status & TP_STATUS_VLAN_VALID) || frame.bytes < 12) continue;
+      std::memmove(bytes - tag_bytes, bytes, 12);
       store_be(bytes + 8, 2, aux.tp_status & TP_STATUS_VLAN_TPID_VALID ? aux.tp_vlan_tpid : ETH_P_8021Q);
       store_be(bytes + 10, 2, aux.tp_vlan_tci);
-      frame.offset -= tag_octets;
-      frame.octets += tag_octets;
-      frame.wire_octets += tag_octets;
+      frame.offset -= tag_bytes;
+      frame.bytes += tag_bytes;
+      frame.wire_bytes += tag_bytes;
     } else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPING) {
       std::array<timespec, 3> stamps;  // of the kernel, unused, of the device
       std::memcpy(stamps.data(), CMSG_DATA(c), sizeof stamps);
@@ -272,7 +272,7 @@ void PacketWire::take(std::size_t slot, const msghdr& message, std::uint32_t len
   }
   last_time_ = frame.time = std::max(frame.time, last_time_);
   ++counters_.received;
-  counters_.received_octets += frame.wire_octets;
+  counters_.received_bytes += frame.wire_bytes;
 }
 
 WireResult<std::optional<Received>> PacketWire::receive(std::int64_t deadline) {
@@ -282,12 +282,12 @@ WireResult<std::optional<Received>> PacketWire::receive(std::int64_t deadline) {
     std::array<mmsghdr, batch> messages{};
     std::array<std::array<iovec, 2>, batch> pieces;
     struct alignas(cmsghdr) Control {
-      std::array<char, CMSG_SPACE(sizeof(tpacket_auxdata)) + CMSG_SPACE(3 * sizeof(timespec)) + 64> octets;
+      std::array<char, CMSG_SPACE(sizeof(tpacket_auxdata)) + CMSG_SPACE(3 * sizeof(timespec)) + 64> bytes;
     };
     std::array<Control, batch> controls;
     for (std::size_t i = 0; i < batch; ++i) {
       pieces[i] = {iovec{&offloads_[i], sizeof offloads_[i]},
-                   iovec{room_.data() + i * slot_octets + tag_octets, slot_octets - tag_octets}};
+                   iovec{room_.data() + i * slot_bytes + tag_bytes, slot_bytes - tag_bytes}};
       msghdr& message = messages[i].msg_hdr;
       message.msg_iov = pieces[i].data();
       message.msg_iovlen = 2;
@@ -310,7 +310,7 @@ WireResult<std::optional<Received>> PacketWire::receive(std::int64_t deadline) {
     for (std::size_t i = 0; i < count_; ++i) take(i, messages[i].msg_hdr, messages[i].msg_len, now, shift);
   }
   const Slot& frame = slots_[next_++];
-  return Received{Bytes(room_).subspan(frame.offset, frame.octets), frame.time, frame.wire_octets, frame.own};
+  return Received{Bytes(room_).subspan(frame.offset, frame.bytes), frame.time, frame.wire_bytes, frame.own};
 }
 
 WireCounters PacketWire::counters() const {

@@ -89,8 +89,8 @@ class PairEnd final : public Wire {
         most_frames_(std::max<std::size_t>(1, options.frames)),
         out_(std::move(out)),
         in_(std::move(in)) {
-    capabilities_.most_octets = options.most_octets;
-    capabilities_.least_octets = 14;
+    capabilities_.most_bytes = options.most_bytes;
+    capabilities_.least_bytes = 14;
     capabilities_.batch = 64;
     capabilities_.paces = true;
   }
@@ -111,17 +111,17 @@ class PairEnd final : public Wire {
     std::size_t sent = 0;
     for (const Outgoing& outgoing : frames) {
       if (out_->queue.size() >= most_frames_) break;
-      if (outgoing.frame.size() < capabilities_.least_octets || outgoing.frame.size() > capabilities_.most_octets) {
+      if (outgoing.frame.size() < capabilities_.least_bytes || outgoing.frame.size() > capabilities_.most_bytes) {
         if (sent > 0) break;
-        return tl::unexpected(wire_error(WireError::Kind::frame, 0, "{}: a frame of {} octets; it takes {} to {}",
-                                         name_, outgoing.frame.size(), capabilities_.least_octets,
-                                         capabilities_.most_octets));
+        return tl::unexpected(wire_error(WireError::Kind::frame, 0, "{}: a frame of {} bytes; it takes {} to {}",
+                                         name_, outgoing.frame.size(), capabilities_.least_bytes,
+                                         capabilities_.most_bytes));
       }
       // Frames leave in their order: one waits for those before it.
       last_ = std::max({outgoing.time, now, last_});
       out_->queue.push_back({{outgoing.frame.begin(), outgoing.frame.end()}, last_});
       if (out_->queue.size() == 1) out_->ring(now);
-      counters_.sent_octets += outgoing.frame.size();
+      counters_.sent_bytes += outgoing.frame.size();
       ++sent;
     }
     counters_.sent += sent;
@@ -152,7 +152,7 @@ class PairEnd final : public Wire {
           in_->ring(now);
           in_->taken.notify_one();
           ++counters_.received;
-          counters_.received_octets += current_.frame.size();
+          counters_.received_bytes += current_.frame.size();
           return Received{current_.frame, current_.time, static_cast<std::uint32_t>(current_.frame.size()), false};
         }
         if (in_->queue.empty() && in_->sender_closed)

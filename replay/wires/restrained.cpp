@@ -7,7 +7,7 @@
 namespace rdmawire::replay {
 namespace {
 
-constexpr std::size_t address_octets = 6;
+constexpr std::size_t address_bytes = 6;
 constexpr std::uint64_t group_bit = 1ULL << 40;
 
 }  // namespace
@@ -19,8 +19,8 @@ RestrainedWire::RestrainedWire(Wire& next, Restraint restraint)
 }
 
 bool RestrainedWire::may_go(Bytes frame) const {
-  if (frame.size() < address_octets) return true;  // the wire itself says what is wrong with it
-  const std::uint64_t destination = load_be(frame.data(), address_octets);
+  if (frame.size() < address_bytes) return true;  // the wire itself says what is wrong with it
+  const std::uint64_t destination = load_be(frame.data(), address_bytes);
   if ((destination & group_bit) != 0) return restraint_.groups;
   const auto& allowed = restraint_.destinations;
   return allowed.empty() || std::find(allowed.begin(), allowed.end(), destination) != allowed.end();
@@ -42,7 +42,7 @@ WireResult<std::size_t> RestrainedWire::send(std::span<const Outgoing> frames) {
     due_after.push_back(due);
   }
   if (spaced.empty() && !frames.empty()) {
-    const std::uint64_t destination = load_be(frames.front().frame.data(), address_octets);
+    const std::uint64_t destination = load_be(frames.front().frame.data(), address_bytes);
     return tl::unexpected(
         WireError{WireError::Kind::forbidden, 0,
                   fmt::format("{}: a frame to {:012x} was not sent: {}", name(), destination,

@@ -8,9 +8,9 @@ namespace rdmawire::replay {
 namespace {
 
 TEST(SendWhenDue, FramesOfOneTimeGoTogetherAndNoneBeforeItsTime) {
-  const std::vector<std::uint8_t> octets(60, 1);
+  const std::vector<std::uint8_t> bytes(60, 1);
   const std::int64_t begin = wire_clock::now();
-  std::vector<Outgoing> frames(5, Outgoing{octets, 0});
+  std::vector<Outgoing> frames(5, Outgoing{bytes, 0});
   frames[3].time = begin + 3'000'000;
   frames[4].time = begin + 6'000'000;
   std::vector<std::pair<std::size_t, std::int64_t>> runs;
@@ -27,8 +27,8 @@ TEST(SendWhenDue, FramesOfOneTimeGoTogetherAndNoneBeforeItsTime) {
 }
 
 TEST(SendWhenDue, AnErrorAfterTheFirstIsTheNextCalls) {
-  const std::vector<std::uint8_t> octets(60, 1);
-  const std::vector<Outgoing> frames(4, Outgoing{octets, 0});
+  const std::vector<std::uint8_t> bytes(60, 1);
+  const std::vector<Outgoing> frames(4, Outgoing{bytes, 0});
   int calls = 0;
   const auto failing = [&](std::span<const Outgoing> run) -> WireResult<std::size_t> {
     if (calls++ == 1) return tl::unexpected(WireError{WireError::Kind::down, 0, "down"});

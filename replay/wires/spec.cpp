@@ -21,8 +21,8 @@ WireError specification_error(std::string_view text, std::string_view what) {
 WireResult<WireSpec> WireSpec::parse(std::string_view text) {
   const auto wrong = [&](std::string_view what) { return tl::unexpected(specification_error(text, what)); };
   if (text.empty()) return wrong("the name is empty; a wire is written KIND:ADDRESS, as packet:eth0 or unix:/run/x");
-  if (text.size() > max_length) return wrong(fmt::format("the name is longer than {} octets", max_length));
-  if (text.find('\0') != std::string_view::npos) return wrong("the name holds a zero octet");
+  if (text.size() > max_length) return wrong(fmt::format("the name is longer than {} bytes", max_length));
+  if (text.find('\0') != std::string_view::npos) return wrong("the name holds a zero byte");
   // What has no address may leave the colon away.
   const bool bare = text == "null" || text.starts_with("null,");
   const std::size_t colon = bare ? 3 : text.find(':');

@@ -14,7 +14,7 @@ namespace rdmawire::replay {
 /// KIND:ADDRESS[,OPTION[=VALUE]]… A comma or a backslash of an address or a value is written with a backslash before
 /// it. null alone has no address: "null", "null,link=ip".
 struct WireSpec {
-  static constexpr std::size_t max_length = 4096;  ///< octets of the text
+  static constexpr std::size_t max_length = 4096;  ///< bytes of the text
 
   struct Option {
     std::string name;

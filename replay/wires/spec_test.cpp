@@ -45,7 +45,7 @@ TEST(WireSpec, WhatIsWrongIsSaidWithWhatThereIs) {
   EXPECT_THAT(message_of("unix:/x,local"), HasSubstr("local needs a value"));
   EXPECT_THAT(message_of("unix:/x,mode=0999"), HasSubstr("octal"));
   EXPECT_THAT(message_of("unix:/x\\"), HasSubstr("backslash at the end"));
-  EXPECT_THAT(message_of(std::string("unix:/x\0y", 9)), HasSubstr("zero octet"));
+  EXPECT_THAT(message_of(std::string("unix:/x\0y", 9)), HasSubstr("zero byte"));
   EXPECT_THAT(message_of(std::string(5000, 'u')), HasSubstr("longer than 4096"));
 }
 

@@ -67,7 +67,7 @@ until [ $(wc -l < /proc/net/packet) -ge 2 ]; do :; done; sleep 1
 raw_ethernet_bw -d near --client -E 02:00:00:00:00:02 -B 02:00:00:00:00:01 -n 2000 -s 512
 wait $server""")
                 self.assertEqual(done.returncode, 0, done.stdout)
-                # Both ends count 2000 of 512 octets.
+                # Both ends count 2000 of 512 bytes.
                 self.assertEqual(len(re.findall(r"^ 512 +2000 ", done.stdout, re.M)), 2, done.stdout)
 
     def rdma_core(self, *which):
@@ -80,8 +80,8 @@ wait $server""")
             tests.mkdir()
             for file in PEERS.iterdir():
                 packed = file.suffix == ".gz"
-                octets = gzip.decompress(file.read_bytes()) if packed else file.read_bytes()
-                (tests / (file.stem if packed else file.name)).write_bytes(octets)
+                data = gzip.decompress(file.read_bytes()) if packed else file.read_bytes()
+                (tests / (file.stem if packed else file.name)).write_bytes(data)
             chosen = " ".join(f"-k {name}" for name in which)
             done = in_namespace(f"cd {folder} && {PYTHON} tests/run_tests.py --dev near -v {chosen}",
                                 STAND_IN_LOOPBACK="1")

@@ -19,13 +19,13 @@ namespace rdmawire::replay {
 namespace {
 
 constexpr std::size_t batch = 32;
-constexpr int buffer_octets = 4 << 20;
+constexpr int buffer_bytes = 4 << 20;
 constexpr std::size_t longest_path = sizeof(sockaddr_un{}.sun_path) - 1;
 
 WireResult<sockaddr_un> address_of(const std::string& name, const std::string& path) {
   if (path.size() > longest_path)
     return tl::unexpected(wire_error(WireError::Kind::specification, ENAMETOOLONG,
-                                     "{}: the path {} has {} octets, and a unix socket's can have {}; use a shorter "
+                                     "{}: the path {} has {} bytes, and a unix socket's can have {}; use a shorter "
                                      "directory or a path relative to it",
                                      name, path, path.size(), longest_path));
   sockaddr_un address{};
@@ -77,7 +77,7 @@ class UnixWire final : public Wire {
   struct stat file_ {};
 
   struct Waiting {
-    std::uint32_t octets = 0, wire_octets = 0;
+    std::uint32_t bytes = 0, wire_bytes = 0;
     std::int64_t time = 0;
   };
   std::vector<std::uint8_t> room_;
@@ -136,8 +136,8 @@ WireResult<std::unique_ptr<Wire>> UnixWire::open(const UnixWireOptions& options)
   wire->remote_ = *remote_address;
   wire->local_ = *local_address;
   wire->local_path_ = local;
-  wire->capabilities_.most_octets = options.most_octets;
-  wire->capabilities_.least_octets = 14;
+  wire->capabilities_.most_bytes = options.most_bytes;
+  wire->capabilities_.least_bytes = 14;
   wire->capabilities_.batch = batch;
   if (auto listening = wire->listen(options.mode); !listening) {
     // The file was not ours, or was not made.
@@ -146,9 +146,9 @@ WireResult<std::unique_ptr<Wire>> UnixWire::open(const UnixWireOptions& options)
   const int on = 1;
   setsockopt(wire->in_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
   // Rooms beyond the system's limit are for those who may; without, it is the limit.
-  if (setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &buffer_octets, sizeof buffer_octets) != 0)
-    setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUF, &buffer_octets, sizeof buffer_octets);
-  wire->room_.resize(batch * options.most_octets);
+  if (setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &buffer_bytes, sizeof buffer_bytes) != 0)
+    setsockopt(wire->in_.get(), SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
+  wire->room_.resize(batch * options.most_bytes);
   return std::unique_ptr<Wire>(std::move(wire));
 }
 
@@ -164,8 +164,8 @@ WireResult<void> UnixWire::reach() {
   if (!out_)
     return tl::unexpected(
         wire_error(WireError::Kind::system, errno, "{}: making a socket: {}", name_, errno_text(errno)));
-  if (setsockopt(out_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &buffer_octets, sizeof buffer_octets) != 0)
-    setsockopt(out_.get(), SOL_SOCKET, SO_SNDBUF, &buffer_octets, sizeof buffer_octets);
+  if (setsockopt(out_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof buffer_bytes) != 0)
+    setsockopt(out_.get(), SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
   const int number = connect_to(out_.get(), remote_);
   if (number == 0) {
     reached_ = true;
@@ -187,10 +187,10 @@ WireResult<std::size_t> UnixWire::hand_over(std::span<const Outgoing> frames) {
   std::size_t count = 0;
   for (; count < frames.size(); ++count) {
     const Bytes frame = frames[count].frame;
-    if (frame.size() < capabilities_.least_octets || frame.size() > capabilities_.most_octets) {
+    if (frame.size() < capabilities_.least_bytes || frame.size() > capabilities_.most_bytes) {
       if (count > 0) break;
-      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} octets; it takes {} to {}",
-                                       name_, frame.size(), capabilities_.least_octets, capabilities_.most_octets));
+      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} bytes; it takes {} to {}",
+                                       name_, frame.size(), capabilities_.least_bytes, capabilities_.most_bytes));
     }
     pieces[count] = {const_cast<std::uint8_t*>(frame.data()), frame.size()};
     messages[count].msg_hdr.msg_iov = &pieces[count];
@@ -201,7 +201,7 @@ WireResult<std::size_t> UnixWire::hand_over(std::span<const Outgoing> frames) {
     if (auto reached = reach(); !reached) return tl::unexpected(reached.error());
     const int sent = sendmmsg(out_.get(), messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
-      for (int i = 0; i < sent; ++i) counters_.sent_octets += frames[static_cast<std::size_t>(i)].frame.size();
+      for (int i = 0; i < sent; ++i) counters_.sent_bytes += frames[static_cast<std::size_t>(i)].frame.size();
       counters_.sent += static_cast<std::uint64_t>(sent);
       return static_cast<std::size_t>(sent);
     }
@@ -213,7 +213,7 @@ WireResult<std::size_t> UnixWire::hand_over(std::span<const Outgoing> frames) {
       return tl::unexpected(gone(number));
     }
     return tl::unexpected(wire_error(number == EMSGSIZE ? WireError::Kind::frame : WireError::Kind::system, number,
-                                     "{}: sending {} octets to {}: {}", name_, frames.front().frame.size(),
+                                     "{}: sending {} bytes to {}: {}", name_, frames.front().frame.size(),
                                      remote_path_, errno_text(number)));
   }
 }
@@ -230,11 +230,11 @@ WireResult<std::optional<Received>> UnixWire::receive(std::int64_t deadline) {
     std::array<mmsghdr, batch> messages{};
     std::array<iovec, batch> pieces;
     struct alignas(cmsghdr) Control {
-      std::array<char, CMSG_SPACE(sizeof(timespec))> octets;
+      std::array<char, CMSG_SPACE(sizeof(timespec))> bytes;
     };
     std::array<Control, batch> controls;
     for (std::size_t i = 0; i < batch; ++i) {
-      pieces[i] = {room_.data() + i * capabilities_.most_octets, capabilities_.most_octets};
+      pieces[i] = {room_.data() + i * capabilities_.most_bytes, capabilities_.most_bytes};
       messages[i].msg_hdr.msg_iov = &pieces[i];
       messages[i].msg_hdr.msg_iovlen = 1;
       messages[i].msg_hdr.msg_control = &controls[i];
@@ -255,8 +255,8 @@ WireResult<std::optional<Received>> UnixWire::receive(std::int64_t deadline) {
     const std::int64_t now = wire_clock::now(), shift = wire_clock::minus_realtime();
     for (std::size_t i = 0; i < count_; ++i) {
       Waiting& frame = waiting_[i];
-      frame.wire_octets = messages[i].msg_len;
-      frame.octets = std::min(frame.wire_octets, capabilities_.most_octets);
+      frame.wire_bytes = messages[i].msg_len;
+      frame.bytes = std::min(frame.wire_bytes, capabilities_.most_bytes);
       frame.time = now;
       for (cmsghdr* c = CMSG_FIRSTHDR(&messages[i].msg_hdr); c; c = CMSG_NXTHDR(&messages[i].msg_hdr, c))
         if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPNS) {
@@ -266,12 +266,12 @@ WireResult<std::optional<Received>> UnixWire::receive(std::int64_t deadline) {
         }
       last_time_ = frame.time = std::max(frame.time, last_time_);
       ++counters_.received;
-      counters_.received_octets += frame.wire_octets;
+      counters_.received_bytes += frame.wire_bytes;
     }
   }
   const Waiting& frame = waiting_[next_];
-  return Received{Bytes(room_).subspan(next_++ * capabilities_.most_octets, frame.octets), frame.time,
-                  frame.wire_octets, false};
+  return Received{Bytes(room_).subspan(next_++ * capabilities_.most_bytes, frame.bytes), frame.time,
+                  frame.wire_bytes, false};
 }
 
 void UnixWire::close() {

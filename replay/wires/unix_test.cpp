@@ -75,14 +75,14 @@ TEST_F(UnixWireTest, FramesGoBothWays) {
   const auto got = wire->receive(soon(*wire));
   ASSERT_TRUE(got && *got);
   EXPECT_EQ(std::vector<std::uint8_t>((*got)->frame.begin(), (*got)->frame.end()), in);
-  EXPECT_EQ((*got)->wire_octets, 70U);
+  EXPECT_EQ((*got)->wire_bytes, 70U);
   EXPECT_FALSE((*got)->own);
   EXPECT_GE((*got)->time, before - 1'000'000);
   EXPECT_LE((*got)->time, wire->now());
   const WireCounters counters = wire->counters();
   EXPECT_EQ(counters.sent, 1U);
-  EXPECT_EQ(counters.sent_octets, 60U);
-  EXPECT_EQ(counters.received_octets, 70U);
+  EXPECT_EQ(counters.sent_bytes, 60U);
+  EXPECT_EQ(counters.received_bytes, 70U);
 }
 
 TEST_F(UnixWireTest, FramesOf64KiBAndOfTheLeastLength) {
@@ -99,20 +99,20 @@ TEST_F(UnixWireTest, FramesOf64KiBAndOfTheLeastLength) {
   const auto too_long = wire->send(frame);
   ASSERT_FALSE(too_long);
   EXPECT_EQ(too_long.error().kind, WireError::Kind::frame);
-  EXPECT_THAT(too_long.error().message, HasSubstr("65537 octets; it takes 14 to 65536"));
+  EXPECT_THAT(too_long.error().message, HasSubstr("65537 bytes; it takes 14 to 65536"));
   EXPECT_FALSE(wire->send(Bytes(frame).first(13)));
   EXPECT_TRUE(wire->send(Bytes(frame).first(14)));
 }
 
 TEST_F(UnixWireTest, ALongerFrameIsCutAndSaysHowLongItWas) {
   const Descriptor guest = machine();
-  auto opened = open_unix_wire({.path = path_, .local = {}, .mode = 0600, .most_octets = 100, .name = {}});
+  auto opened = open_unix_wire({.path = path_, .local = {}, .mode = 0600, .most_bytes = 100, .name = {}});
   ASSERT_TRUE(opened);
   ASSERT_EQ(machine_sends(guest, std::vector<std::uint8_t>(300, 1)), 300);
   const auto got = (*opened)->receive(soon(**opened));
   ASSERT_TRUE(got && *got);
   EXPECT_EQ((*got)->frame.size(), 100U);
-  EXPECT_EQ((*got)->wire_octets, 300U);
+  EXPECT_EQ((*got)->wire_bytes, 300U);
 }
 
 TEST_F(UnixWireTest, NothingAtTheOtherEndIsDownAndItsReturnIsFound) {

@@ -50,9 +50,9 @@ WireResult<void> VerbsWire::find(const VerbsWireOptions& options) {
       capabilities_.bits_per_second = interface->bits_per_second();
     }
   }
-  capabilities_.most_octets =
-      options.most_octets ? options.most_octets : mtu + static_cast<std::uint32_t>(Ethernet::size + Vlan::size);
-  capabilities_.least_octets = Ethernet::size;
+  capabilities_.most_bytes =
+      options.most_bytes ? options.most_bytes : mtu + static_cast<std::uint32_t>(Ethernet::size + Vlan::size);
+  capabilities_.least_bytes = Ethernet::size;
   capabilities_.batch = batch;
   capabilities_.receives = options.receive != VerbsWireOptions::Receive::nothing;
   // Sniffers of devices that offload RDMA see both directions.
@@ -104,7 +104,7 @@ WireResult<void> VerbsWire::make_queues(const VerbsWireOptions& options) {
   ibv_context* const context = device_.context.get();
   send_depth_ = std::max<std::uint32_t>(2, options.send_depth);
   signal_every_ = std::clamp<std::uint32_t>(options.signal_every, 1, send_depth_ / 2);
-  inline_octets_ = options.inline_octets;
+  inline_bytes_ = options.inline_bytes;
   lengths_.resize(send_depth_);
   if (capabilities_.receives)
     for (std::uint64_t slot = 0; slot < std::max<std::uint32_t>(1, options.receive_depth); ++slot)
@@ -123,15 +123,15 @@ WireResult<void> VerbsWire::make_queues(const VerbsWireOptions& options) {
   if (auto made = make_receive_queue(options.hardware_time && capabilities_.receives); !made) return made;
 
   bool requests = options.requests;
-  const Sizes sizes{send_depth_, static_cast<std::uint32_t>(free_.size()), inline_octets_};
+  const Sizes sizes{send_depth_, static_cast<std::uint32_t>(free_.size()), inline_bytes_};
   pair_ = make_queue_pair(context, domain_.get(), send_queue_.get(), receive_queue_.get(), sizes, requests);
   if (!pair_) return tl::unexpected(no_raw_packets(name_, device_, errno));
   if (requests) requests_ = ibv_qp_to_qp_ex(pair_.get());
 
   const auto registered = [&](Slots& slots, Region& region, std::size_t count, int access) -> WireResult<void> {
-    slots = Slots(count, capabilities_.most_octets);
+    slots = Slots(count, capabilities_.most_bytes);
     if (!slots) return tl::unexpected(failed(name_, "taking memory for frames", errno));
-    region.reset(ibv_reg_mr(domain_.get(), slots.at(0), slots.octets(), access));
+    region.reset(ibv_reg_mr(domain_.get(), slots.at(0), slots.bytes(), access));
     if (!region) return tl::unexpected(failed(name_, "registering memory for frames", errno));
     return {};
   };
@@ -157,7 +157,7 @@ WireResult<void> VerbsWire::limit_rate(const VerbsWireOptions& options) {
 WireResult<void> VerbsWire::start(const VerbsWireOptions& options) {
   if (options.rate != 0)
     if (auto possible = limit_rate(options); !possible) return possible;
-  const bool simple_rate = options.rate != 0 && !options.burst_octets && !options.typical_octets;
+  const bool simple_rate = options.rate != 0 && !options.burst_bytes && !options.typical_bytes;
   const auto modify = [&](ibv_qp_state state, int mask, std::string_view doing) -> WireResult<void> {
     ibv_qp_attr attributes{};
     attributes.qp_state = state;
@@ -173,8 +173,8 @@ WireResult<void> VerbsWire::start(const VerbsWireOptions& options) {
   if (options.rate != 0 && !simple_rate) {
     ibv_qp_rate_limit_attr limit{};
     limit.rate_limit = static_cast<std::uint32_t>(options.rate / 1000);
-    limit.max_burst_sz = options.burst_octets;
-    limit.typical_pkt_sz = options.typical_octets;
+    limit.max_burst_sz = options.burst_bytes;
+    limit.typical_pkt_sz = options.typical_bytes;
     if (const int number = ibv_modify_qp_rate_limit(pair_.get(), &limit))
       return tl::unexpected(failed(name_, "limiting the rate", number));
   }

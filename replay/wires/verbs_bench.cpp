@@ -1,5 +1,5 @@
 // What the verbs: wire costs above a null wire, frame by frame: the stand-in's posting and polling do nothing but
-// count. Frames of 1082 octets, as a RoCEv2 packet of 1024 octets of payload has, and of 64. Needs root.
+// count. Frames of 1082 bytes, as a RoCEv2 packet of 1024 bytes of payload has, and of 64. Needs root.
 
 #include <benchmark/benchmark.h>
 
@@ -14,10 +14,10 @@ namespace {
 
 void run(benchmark::State& state, Wire& wire) {
   // As a player has them: preloaded, more of them than a cache holds lines for.
-  const std::size_t octets = static_cast<std::size_t>(state.range(0));
-  const std::vector<std::uint8_t> room(octets * 64, 0x5a);
+  const std::size_t bytes = static_cast<std::size_t>(state.range(0));
+  const std::vector<std::uint8_t> room(bytes * 64, 0x5a);
   std::vector<Outgoing> frames;
-  for (std::size_t i = 0; i < 64; ++i) frames.push_back({Bytes(room).subspan(i * octets, octets), 0});
+  for (std::size_t i = 0; i < 64; ++i) frames.push_back({Bytes(room).subspan(i * bytes, bytes), 0});
   std::int64_t total = 0;
   for (auto _ : state) {
     const auto sent = wire.send(frames);
@@ -32,15 +32,15 @@ void run(benchmark::State& state, Wire& wire) {
 void null(benchmark::State& state) { run(state, *make_null_wire()); }
 BENCHMARK(null)->Arg(64)->Arg(1082);
 
-void verbs(benchmark::State& state, bool requests, std::uint32_t inline_octets) {
+void verbs(benchmark::State& state, bool requests, std::uint32_t inline_bytes) {
   setenv("STAND_IN_DEVICES", "lo", 1);
   setenv("STAND_IN_NOOP", "1", 1);
   VerbsWireOptions options;
   options.device = "lo";
   options.receive = VerbsWireOptions::Receive::nothing;
-  options.most_octets = 1518;
+  options.most_bytes = 1518;
   options.requests = requests;
-  options.inline_octets = inline_octets;
+  options.inline_bytes = inline_bytes;
   const auto wire = open_verbs_wire(options);
   if (!wire) return state.SkipWithError(wire.error().message.c_str());
   run(state, **wire);

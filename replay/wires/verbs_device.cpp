@@ -112,7 +112,7 @@ QueuePair make_queue_pair(ibv_context* context, ibv_pd* domain, ibv_cq* send, ib
   ibv_qp_init_attr_ex attributes{};
   attributes.send_cq = send;
   attributes.recv_cq = receive;
-  attributes.cap = {sizes.send, sizes.receive, 1, 1, sizes.inline_octets};
+  attributes.cap = {sizes.send, sizes.receive, 1, 1, sizes.inline_bytes};
   attributes.qp_type = IBV_QPT_RAW_PACKET;
   attributes.pd = domain;
   attributes.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;

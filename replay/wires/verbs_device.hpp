@@ -38,7 +38,7 @@ using Flow = std::unique_ptr<ibv_flow, ReturnFlow>;
 class Slots {
  public:
   Slots() = default;
-  Slots(std::size_t count, std::size_t octets) : each_((octets + 63) / 64 * 64), all_(each_ * count) {
+  Slots(std::size_t count, std::size_t bytes) : each_((bytes + 63) / 64 * 64), all_(each_ * count) {
     void* const at = mmap(nullptr, all_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     begin_ = at == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(at);
   }
@@ -53,7 +53,7 @@ class Slots {
     if (begin_) munmap(begin_, all_);
   }
   [[nodiscard]] std::uint8_t* at(std::size_t slot) const { return begin_ + slot * each_; }
-  [[nodiscard]] std::size_t octets() const { return all_; }
+  [[nodiscard]] std::size_t bytes() const { return all_; }
   explicit operator bool() const { return begin_ != nullptr; }
 
  private:
@@ -98,7 +98,7 @@ WireResult<void> check_link_layer(const std::string& name, const Device& device)
 WireError no_raw_packets(const std::string& name, const Device& device, int number);
 
 struct Sizes {
-  std::uint32_t send = 1, receive = 1, inline_octets = 0;
+  std::uint32_t send = 1, receive = 1, inline_bytes = 0;
 };
 
 /// With ibv_wr_* when `requests` is set and the device offers them; clears it otherwise. errno says why none was made.

@@ -17,19 +17,19 @@ WireResult<VerbsSteering> steering_of(const WireSpec& spec) {
   VerbsSteering steering;
   const auto wrong = [&](std::string_view what) { return tl::unexpected(specification_error(spec.text, what)); };
   if (const auto mac = spec.value("mac")) {
-    std::array<unsigned, 6> octets{};
+    std::array<unsigned, 6> bytes{};
     int end = 0;
-    if (std::sscanf(mac->c_str(), "%2x:%2x:%2x:%2x:%2x:%2x%n", &octets[0], &octets[1], &octets[2], &octets[3],
-                    &octets[4], &octets[5], &end) != 6 ||
+    if (std::sscanf(mac->c_str(), "%2x:%2x:%2x:%2x:%2x:%2x%n", &bytes[0], &bytes[1], &bytes[2], &bytes[3],
+                    &bytes[4], &bytes[5], &end) != 6 ||
         static_cast<std::size_t>(end) != mac->size())
       return wrong(fmt::format("mac={}: a MAC address is written 02:00:00:00:00:01", *mac));
     steering.mac.emplace();
-    std::transform(octets.begin(), octets.end(), steering.mac->begin(),
-                   [](unsigned octet) { return static_cast<std::uint8_t>(octet); });
+    std::transform(bytes.begin(), bytes.end(), steering.mac->begin(),
+                   [](unsigned byte) { return static_cast<std::uint8_t>(byte); });
   }
   if (const auto ip = spec.value("ip")) {
-    for (const auto& [family, octets] : {std::pair{AF_INET, 4U}, std::pair{AF_INET6, 16U}}) {
-      steering.ip.resize(octets);
+    for (const auto& [family, bytes] : {std::pair{AF_INET, 4U}, std::pair{AF_INET6, 16U}}) {
+      steering.ip.resize(bytes);
       if (inet_pton(family, ip->c_str(), steering.ip.data()) == 1) break;
       steering.ip.clear();
     }
@@ -46,11 +46,11 @@ WireResult<VerbsSteering> steering_of(const WireSpec& spec) {
 }  // namespace
 
 WireResult<VerbsWireOptions> verbs_options(const WireSpec& spec) {
-  if (auto known = spec.check({{"burst", true, "octets that may leave at once under rate"},
+  if (auto known = spec.check({{"burst", true, "bytes that may leave at once under rate"},
                                {"depth", true, "frames that may be on their way"},
                                {"ethertype", true, "receive frames of this EtherType"},
                                {"hwtime", false, "the device stamps what arrives"},
-                               {"inline", true, "frames up to so many octets are posted in line"},
+                               {"inline", true, "frames up to so many bytes are posted in line"},
                                {"ip", true, "receive frames to this address"},
                                {"mac", true, "receive frames to this address"},
                                {"mtu", true, "of the port; its interface's otherwise"},
@@ -60,7 +60,7 @@ WireResult<VerbsWireOptions> verbs_options(const WireSpec& spec) {
                                {"receive", true, "buffers for what arrives"},
                                {"rest", false, "receive what nobody else was given"},
                                {"signal", true, "of how many frames one is completed aloud"},
-                               {"typical", true, "octets of a frame, for rate"},
+                               {"typical", true, "bytes of a frame, for rate"},
                                {"udp", true, "receive frames to this port"}});
       !known)
     return tl::unexpected(known.error());
@@ -85,12 +85,12 @@ WireResult<VerbsWireOptions> verbs_options(const WireSpec& spec) {
   };
   std::uint32_t mtu = 0;
   for (const auto& given :
-       {number("burst", options.burst_octets, 1, 1U << 30), number("depth", options.send_depth, 2, 1U << 20),
-        number("inline", options.inline_octets, 14, 1024), number("mtu", mtu, 68, 65'535),
+       {number("burst", options.burst_bytes, 1, 1U << 30), number("depth", options.send_depth, 2, 1U << 20),
+        number("inline", options.inline_bytes, 14, 1024), number("mtu", mtu, 68, 65'535),
         number("rate", options.rate, 1000, 1'000'000'000'000), number("receive", options.receive_depth, 1, 1U << 20),
-        number("signal", options.signal_every, 1, 1U << 20), number("typical", options.typical_octets, 14, 65'535)})
+        number("signal", options.signal_every, 1, 1U << 20), number("typical", options.typical_bytes, 14, 65'535)})
     if (!given) return tl::unexpected(given.error());
-  if (mtu) options.most_octets = mtu + static_cast<std::uint32_t>(Ethernet::size + Vlan::size);
+  if (mtu) options.most_bytes = mtu + static_cast<std::uint32_t>(Ethernet::size + Vlan::size);
   options.requests = !spec.has("post");
   options.hardware_time = spec.has("hwtime");
   if ((spec.has("burst") || spec.has("typical")) && !spec.has("rate")) return wrong("burst and typical go with rate");

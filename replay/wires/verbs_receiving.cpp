@@ -23,7 +23,7 @@ WireResult<void> VerbsWire::give_buffers() {
     const std::size_t count = std::min(batch, free_.size());
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t slot = free_[free_.size() - count + i];
-      pieces[i] = {reinterpret_cast<std::uintptr_t>(receive_slots_.at(slot)), capabilities_.most_octets,
+      pieces[i] = {reinterpret_cast<std::uintptr_t>(receive_slots_.at(slot)), capabilities_.most_bytes,
                    receive_region_->lkey};
       posts[i].wr_id = slot;
       posts[i].next = i + 1 < count ? &posts[i + 1] : nullptr;
@@ -49,9 +49,9 @@ std::int64_t VerbsWire::time_of(std::uint64_t stamp, std::int64_t now) {
   return time + *device_clock_;
 }
 
-void VerbsWire::arrived(std::uint64_t slot, std::uint32_t octets, std::int64_t time) {
+void VerbsWire::arrived(std::uint64_t slot, std::uint32_t bytes, std::int64_t time) {
   last_time_ = std::max(last_time_, time);
-  arrived_[count_++] = {slot, octets, last_time_};
+  arrived_[count_++] = {slot, bytes, last_time_};
 }
 
 // Takes what has arrived, up to a batch; gives how many entries the queue had.
@@ -59,9 +59,9 @@ int VerbsWire::poll_received() {
   next_ = count_ = 0;
   const auto wrong = [this](ibv_wc_status status) {
     receive_failed_ = wire_error(status == IBV_WC_LOC_LEN_ERR ? WireError::Kind::frame : WireError::Kind::system, 0,
-                                 "{}: receiving: {}; frames may have {} octets (mtu=… says otherwise); the queue pair "
+                                 "{}: receiving: {}; frames may have {} bytes (mtu=… says otherwise); the queue pair "
                                  "is lost, open the wire anew",
-                                 name_, ibv_wc_status_str(status), capabilities_.most_octets);
+                                 name_, ibv_wc_status_str(status), capabilities_.most_bytes);
   };
   if (!stamped_) {
     std::array<ibv_wc, batch> completions;
@@ -128,8 +128,8 @@ WireResult<std::optional<Received>> VerbsWire::receive(std::int64_t deadline) {
   }
   const Arrived& frame = arrived_[next_++];
   ++counters_.received;
-  counters_.received_octets += frame.octets;
-  return Received{Bytes(receive_slots_.at(frame.slot), frame.octets), frame.time, frame.octets, false};
+  counters_.received_bytes += frame.bytes;
+  return Received{Bytes(receive_slots_.at(frame.slot), frame.bytes), frame.time, frame.bytes, false};
 }
 
 }  // namespace rdmawire::replay::rdma

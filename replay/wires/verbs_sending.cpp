@@ -19,7 +19,7 @@ constexpr std::int64_t pause = 5'000;  // between two looks at a completion queu
 void VerbsWire::reap() {
   const auto count_until = [this](std::uint64_t end) {
     counters_.sent += end - done_;
-    for (; done_ < end; ++done_) counters_.sent_octets += lengths_[done_ % send_depth_];
+    for (; done_ < end; ++done_) counters_.sent_bytes += lengths_[done_ % send_depth_];
   };
   std::array<ibv_wc, 16> completions;
   for (;;) {
@@ -90,24 +90,24 @@ WireResult<std::size_t> VerbsWire::hand_over(std::span<const Outgoing> frames) {
   std::uint32_t unsignalled = unsignalled_;
   for (; count < most; ++count) {
     const Bytes frame = frames[count].frame;
-    if (frame.size() < capabilities_.least_octets || frame.size() > capabilities_.most_octets) {
+    if (frame.size() < capabilities_.least_bytes || frame.size() > capabilities_.most_bytes) {
       if (count > 0) break;
-      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} octets; it takes {} to {}",
-                                       name_, frame.size(), capabilities_.least_octets, capabilities_.most_octets));
+      return tl::unexpected(wire_error(WireError::Kind::frame, EMSGSIZE, "{}: a frame of {} bytes; it takes {} to {}",
+                                       name_, frame.size(), capabilities_.least_bytes, capabilities_.most_bytes));
     }
     const std::uint64_t number = posted_ + count;
     const std::size_t slot = number % send_depth_;
     std::uint8_t* const at = send_slots_.at(slot);
     std::memcpy(at, frame.data(), frame.size());
-    const auto octets = static_cast<std::uint32_t>(frame.size());
-    lengths_[slot] = octets;
-    pieces_[count] = {reinterpret_cast<std::uintptr_t>(at), octets, lkey};
+    const auto bytes = static_cast<std::uint32_t>(frame.size());
+    lengths_[slot] = bytes;
+    pieces_[count] = {reinterpret_cast<std::uintptr_t>(at), bytes, lkey};
     ibv_send_wr& post = posts_[count];
     post.wr_id = number;
     post.sg_list = &pieces_[count];
     post.num_sge = 1;
     post.opcode = IBV_WR_SEND;
-    post.send_flags = octets <= inline_octets_ ? static_cast<unsigned>(IBV_SEND_INLINE) : 0U;
+    post.send_flags = bytes <= inline_bytes_ ? static_cast<unsigned>(IBV_SEND_INLINE) : 0U;
     if (++unsignalled >= signal_every_) {
       post.send_flags |= IBV_SEND_SIGNALED;
       unsignalled = 0;
@@ -124,7 +124,7 @@ WireResult<std::size_t> VerbsWire::hand_over(std::span<const Outgoing> frames) {
   if (number == 0 || number == ENOMEM || taken > 0) return taken;
   if (number == EINVAL)
     return tl::unexpected(wire_error(WireError::Kind::frame, number,
-                                     "{}: posting a frame of {} octets: {}; some devices demand the first octets of a "
+                                     "{}: posting a frame of {} bytes: {}; some devices demand the first bytes of a "
                                      "frame in line: inline=…",
                                      name_, frames.front().frame.size(), errno_text(number)));
   return tl::unexpected(failed(name_, "posting frames", number));

@@ -68,7 +68,7 @@ TEST_F(VerbsWireTest, FramesGoBothWaysInBatchesOnEitherWayOfPosting) {
     }
     ASSERT_TRUE(near->flush(near->now() + second).value());
     EXPECT_EQ(near->counters().sent, 200U);
-    EXPECT_EQ(near->counters().sent_octets, 200U * 60 + 7 * 199 * 200 / 2);
+    EXPECT_EQ(near->counters().sent_bytes, 200U * 60 + 7 * 199 * 200 / 2);
     for (const auto& frame : frames) ASSERT_EQ(next(*far), frame) << how;
     EXPECT_EQ(far->counters().received, 200U);
     ASSERT_TRUE(far->send(frame_of(1514, 9)));
@@ -270,7 +270,7 @@ TEST_F(VerbsWireTest, ACompletionWithErrorEndsTheWireAndOnlyWhatLeftIsCounted) {
     EXPECT_THAT(flushed.error().message,
                 AllOf(HasSubstr("frame 37 was not sent, nor any after it"), HasSubstr("0x5a")));
     EXPECT_EQ(near->counters().sent, 36U);
-    EXPECT_EQ(near->counters().sent_octets, 3600U);
+    EXPECT_EQ(near->counters().sent_bytes, 3600U);
     EXPECT_EQ(near->send(frames).error().message, flushed.error().message);
     EXPECT_EQ(near->writable(0).value_or(true), true);
     unsetenv("STAND_IN_COMPLETION");
@@ -279,7 +279,7 @@ TEST_F(VerbsWireTest, ACompletionWithErrorEndsTheWireAndOnlyWhatLeftIsCounted) {
 
 TEST_F(VerbsWireTest, AFrameThatCannotBeSent) {
   const auto near = open("verbs:near");
-  EXPECT_EQ(near->capabilities().most_octets, 1518U);
+  EXPECT_EQ(near->capabilities().most_bytes, 1518U);
   EXPECT_EQ(near->send(frame_of(1519, 1)).error().kind, WireError::Kind::frame);
   EXPECT_EQ(near->send(std::vector<std::uint8_t>(13)).error().kind, WireError::Kind::frame);
   set("L2_INLINE", "18");
@@ -299,7 +299,7 @@ TEST_F(VerbsWireTest, AFrameLongerThanTheBuffersEndsReceiving) {
   const auto got = far->receive(far->now() + 5 * second);
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().kind, WireError::Kind::frame);
-  EXPECT_THAT(got.error().message, HasSubstr("frames may have 118 octets"));
+  EXPECT_THAT(got.error().message, HasSubstr("frames may have 118 bytes"));
 }
 
 TEST_F(VerbsWireTest, ADeviceThatGoesAway) {

@@ -55,7 +55,7 @@ class VerbsWire final : public Wire {
   // verbs_receiving.cpp
   WireResult<void> give_buffers();
   int poll_received();
-  void arrived(std::uint64_t slot, std::uint32_t octets, std::int64_t time);
+  void arrived(std::uint64_t slot, std::uint32_t bytes, std::int64_t time);
   [[nodiscard]] std::int64_t time_of(std::uint64_t stamp, std::int64_t now);
 
   std::string name_;
@@ -76,7 +76,7 @@ class VerbsWire final : public Wire {
   ibv_cq_ex* stamped_ = nullptr;
 
   // Sending. A request's number is how many were posted before it.
-  std::uint32_t send_depth_ = 0, signal_every_ = 0, inline_octets_ = 0, unsignalled_ = 0;
+  std::uint32_t send_depth_ = 0, signal_every_ = 0, inline_bytes_ = 0, unsignalled_ = 0;
   std::uint64_t posted_ = 0, done_ = 0;
   std::vector<std::uint32_t> lengths_;  // of the frame in each slot
   std::array<ibv_send_wr, batch> posts_{};
@@ -88,7 +88,7 @@ class VerbsWire final : public Wire {
   // Receiving.
   struct Arrived {
     std::uint64_t slot = 0;
-    std::uint32_t octets = 0;
+    std::uint32_t bytes = 0;
     std::int64_t time = 0;
   };
   std::array<Arrived, batch> arrived_;

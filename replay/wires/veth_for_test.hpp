@@ -21,8 +21,8 @@ namespace rdmawire::replay::testing {
 constexpr std::int64_t second = 1'000'000'000;
 
 /// A frame whose EtherType no stack answers, unless said otherwise.
-inline std::vector<std::uint8_t> frame_of(std::size_t octets, std::uint8_t value, std::uint16_t type = 0x88b5) {
-  std::vector<std::uint8_t> frame(octets, value);
+inline std::vector<std::uint8_t> frame_of(std::size_t bytes, std::uint8_t value, std::uint16_t type = 0x88b5) {
+  std::vector<std::uint8_t> frame(bytes, value);
   store_be(frame.data(), 6, 0x02000000'0001);
   store_be(frame.data() + 6, 6, 0x02000000'0002);
   store_be(frame.data() + 12, 2, type);

@@ -40,8 +40,8 @@ using WireResult = tl::expected<T, WireError>;
 /// What a wire is able to do.
 struct WireCapabilities {
   LinkType link = LinkType::ethernet;
-  std::uint32_t most_octets = 0;   ///< of a frame, its link header included, a frame check sequence not
-  std::uint32_t least_octets = 0;  ///< shorter ones are refused; 14 on Ethernet
+  std::uint32_t most_bytes = 0;   ///< of a frame, its link header included, a frame check sequence not
+  std::uint32_t least_bytes = 0;  ///< shorter ones are refused; 14 on Ethernet
   std::uint32_t batch = 1;         ///< frames that one call of send() hands over best
   bool sends = true;
   bool receives = true;
@@ -63,7 +63,7 @@ struct Outgoing {
 struct Received {
   Bytes frame;                    ///< until the next call of receive() or close()
   std::int64_t time = 0;          ///< of the wire's clock
-  std::uint32_t wire_octets = 0;  ///< as long it was; more than frame.size() when it had to be cut
+  std::uint32_t wire_bytes = 0;  ///< as long it was; more than frame.size() when it had to be cut
   bool own = false;               ///< it was sent by this machine
 };
 
@@ -71,8 +71,8 @@ struct Received {
 struct WireCounters {
   /// What left: a device's wire counts what the device completed, which may be less than send() handed over until
   /// flush().
-  std::uint64_t sent = 0, sent_octets = 0;
-  std::uint64_t received = 0, received_octets = 0;
+  std::uint64_t sent = 0, sent_bytes = 0;
+  std::uint64_t received = 0, received_bytes = 0;
   std::uint64_t dropped = 0;  ///< arrived, and were lost before receive() because it came too late
 };
 

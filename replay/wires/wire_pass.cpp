@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   if (const auto left = (*wire)->flush(begin + 600'000'000'000); !left) return complain(left.error().message);
   const double seconds = static_cast<double>(replay::wire_clock::now() - begin) / 1e9;
   const auto counters = (*wire)->counters();
-  fmt::print("{{\"wire\": \"{}\", \"how\": \"{}\", \"frames\": {}, \"octets\": {}, \"seconds\": {:.6f}}}\n", argv[1],
-             (*wire)->capabilities().how, counters.sent, counters.sent_octets, seconds);
+  fmt::print("{{\"wire\": \"{}\", \"how\": \"{}\", \"frames\": {}, \"bytes\": {}, \"seconds\": {:.6f}}}\n", argv[1],
+             (*wire)->capabilities().how, counters.sent, counters.sent_bytes, seconds);
   return 0;
 }

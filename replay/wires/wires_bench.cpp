@@ -1,5 +1,5 @@
-// Frames a second from one end to the other, in one thread: what the wire itself costs. Frames of 1082 octets, as a
-// RoCEv2 packet of 1024 octets of payload has.
+// Frames a second from one end to the other, in one thread: what the wire itself costs. Frames of 1082 bytes, as a
+// RoCEv2 packet of 1024 bytes of payload has.
 
 #include <benchmark/benchmark.h>
 #include <sys/socket.h>

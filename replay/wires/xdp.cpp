@@ -23,7 +23,7 @@
 namespace rdmawire::replay {
 namespace {
 
-constexpr std::uint32_t chunk_octets = 4096;
+constexpr std::uint32_t chunk_bytes = 4096;
 constexpr std::uint32_t most_pieces = 16;  // of a frame; the kernel takes 17
 constexpr std::int64_t pause = 5'000;      // between two looks at a ring
 constexpr std::int64_t linger = 1'000'000'000;
@@ -43,14 +43,14 @@ class Ring {
   Ring& operator=(const Ring&) = delete;
   ~Ring() { release(); }
   void release() {
-    if (map_ != MAP_FAILED) munmap(map_, octets_);
+    if (map_ != MAP_FAILED) munmap(map_, bytes_);
     map_ = MAP_FAILED;
   }
 
   /// Whether it could be mapped.
   bool map(int socket, const xdp_ring_offset& offsets, std::uint32_t entries, off_t page) {
-    octets_ = offsets.desc + entries * sizeof(Entry);
-    map_ = mmap(nullptr, octets_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, socket, page);
+    bytes_ = offsets.desc + entries * sizeof(Entry);
+    map_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, socket, page);
     if (map_ == MAP_FAILED) return false;
     auto* const at = static_cast<std::uint8_t*>(map_);
     producer_ = reinterpret_cast<std::uint32_t*>(at + offsets.producer);
@@ -81,7 +81,7 @@ class Ring {
 
  private:
   void* map_ = MAP_FAILED;
-  std::size_t octets_ = 0;
+  std::size_t bytes_ = 0;
   std::uint32_t *producer_ = nullptr, *consumer_ = nullptr, *flags_ = nullptr;
   Entry* entries_ = nullptr;
   std::uint32_t count_ = 0, written_ = 0, read_ = 0;
@@ -94,19 +94,19 @@ class Chunks {
   Chunks(const Chunks&) = delete;
   Chunks& operator=(const Chunks&) = delete;
   ~Chunks() {
-    if (begin_ != MAP_FAILED) munmap(begin_, octets_);
+    if (begin_ != MAP_FAILED) munmap(begin_, bytes_);
   }
   bool make(std::size_t count) {
-    octets_ = count * chunk_octets;
-    begin_ = mmap(nullptr, octets_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    bytes_ = count * chunk_bytes;
+    begin_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     return begin_ != MAP_FAILED;
   }
   [[nodiscard]] std::uint8_t* at(std::uint64_t offset) const { return static_cast<std::uint8_t*>(begin_) + offset; }
-  [[nodiscard]] std::size_t octets() const { return octets_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
   void* begin_ = MAP_FAILED;
-  std::size_t octets_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 class XdpWire final : public Wire {
@@ -126,7 +126,7 @@ class XdpWire final : public Wire {
   }
   WireResult<bool> writable(std::int64_t deadline) override {
     return wait_until(deadline, [this] {
-      return free_.size() >= pieces_of(capabilities_.most_octets) && to_send_.room() >= most_pieces;
+      return free_.size() >= pieces_of(capabilities_.most_bytes) && to_send_.room() >= most_pieces;
     });
   }
   WireResult<bool> flush(std::int64_t deadline) override {
@@ -154,8 +154,8 @@ class XdpWire final : public Wire {
     received_.release();
     socket_ = {};
   }
-  static std::uint32_t pieces_of(std::size_t octets) {
-    return std::max<std::uint32_t>(1, static_cast<std::uint32_t>((octets + chunk_octets - 1) / chunk_octets));
+  static std::uint32_t pieces_of(std::size_t bytes) {
+    return std::max<std::uint32_t>(1, static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes));
   }
 
   std::string name_;
@@ -194,8 +194,8 @@ WireResult<void> XdpWire::set_up(const XdpWireOptions& options, std::uint16_t fl
   };
   xdp_umem_reg memory{};
   memory.addr = reinterpret_cast<std::uintptr_t>(chunks_.at(0));
-  memory.len = chunks_.octets();
-  memory.chunk_size = chunk_octets;
+  memory.len = chunks_.bytes();
+  memory.chunk_size = chunk_bytes;
   if (auto r = set(XDP_UMEM_REG, memory, "sharing memory for frames (ulimit -l)"); !r) return r;
   for (const int ring : {XDP_UMEM_FILL_RING, XDP_UMEM_COMPLETION_RING, XDP_RX_RING, XDP_TX_RING})
     if (auto r = set(ring, frames_, "making the rings"); !r) return r;
@@ -241,7 +241,7 @@ WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
 
   // What is wanted most first: with frames of several pieces where the MTU asks for them, and without copies.
   const std::uint32_t whole = wire->interface_.mtu() + static_cast<std::uint32_t>(Ethernet::size + Vlan::size);
-  const bool pieces = whole > chunk_octets;
+  const bool pieces = whole > chunk_bytes;
   using Mode = XdpWireOptions::Mode;
   std::vector<std::uint16_t> ways;
   for (const std::uint16_t in : {use_pieces, std::uint16_t{0}})
@@ -273,8 +273,8 @@ WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
   }
 
   WireCapabilities& able = wire->capabilities_;
-  able.most_octets = std::min(whole, flags & use_pieces ? most_pieces * chunk_octets : chunk_octets);
-  able.least_octets = Ethernet::size;
+  able.most_bytes = std::min(whole, flags & use_pieces ? most_pieces * chunk_bytes : chunk_bytes);
+  able.least_bytes = Ethernet::size;
   able.batch = std::clamp<std::uint32_t>(options.batch, 1, wire->frames_ / 2);
   able.receives = options.receive;
   able.bits_per_second = wire->interface_.bits_per_second();
@@ -285,10 +285,10 @@ WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
   setsockopt(wire->socket_.get(), SOL_XDP, most_at_once, &at_once, sizeof at_once);
 
   wire->lengths_.resize(wire->frames_);
-  for (std::uint64_t chunk = wire->frames_; chunk > 0; --chunk) wire->free_.push_back((chunk - 1) * chunk_octets);
+  for (std::uint64_t chunk = wire->frames_; chunk > 0; --chunk) wire->free_.push_back((chunk - 1) * chunk_bytes);
   if (options.receive) {
     for (std::uint64_t chunk = 0; chunk < wire->frames_; ++chunk)
-      wire->held_.push_back((wire->frames_ + chunk) * chunk_octets);
+      wire->held_.push_back((wire->frames_ + chunk) * chunk_bytes);
     wire->refill();
     auto program = XdpProgram::attach(wire->interface_, options.queue, wire->socket_.get());
     if (!program) return tl::unexpected(program.error());
@@ -302,12 +302,12 @@ WireResult<std::unique_ptr<Wire>> XdpWire::open(const XdpWireOptions& options) {
 void XdpWire::drain() {
   const std::uint32_t count = completed_.available();
   for (std::uint32_t i = 0; i < count; ++i) {
-    const std::uint64_t chunk = completed_.read() / chunk_octets;
-    if (const std::uint32_t octets = lengths_[chunk]) {
+    const std::uint64_t chunk = completed_.read() / chunk_bytes;
+    if (const std::uint32_t bytes = lengths_[chunk]) {
       ++counters_.sent;
-      counters_.sent_octets += octets;
+      counters_.sent_bytes += bytes;
     }
-    free_.push_back(chunk * chunk_octets);
+    free_.push_back(chunk * chunk_bytes);
   }
   if (count > 0) completed_.give_back();
 }
@@ -331,24 +331,24 @@ WireResult<std::size_t> XdpWire::hand_over(std::span<const Outgoing> frames) {
   std::size_t count = 0;
   for (; count < frames.size(); ++count) {
     const Bytes frame = frames[count].frame;
-    const std::size_t able = capabilities_.most_octets;
-    const std::size_t most = able == chunk_octets ? able : Interface::most_octets(frame, able);
-    if (frame.size() < capabilities_.least_octets || frame.size() > most) {
+    const std::size_t able = capabilities_.most_bytes;
+    const std::size_t most = able == chunk_bytes ? able : Interface::most_bytes(frame, able);
+    if (frame.size() < capabilities_.least_bytes || frame.size() > most) {
       if (count > 0) break;
       return tl::unexpected(interface_.wrong_length(
-          frame, capabilities_.least_octets, most,
+          frame, capabilities_.least_bytes, most,
           "the interface's MTU and the Ethernet header, and what the kernel sends in one piece"));
     }
     const std::uint32_t pieces = pieces_of(frame.size());
     if (free_.size() < pieces || to_send_.room() < pieces) break;
-    for (std::size_t from = 0; from < frame.size(); from += chunk_octets) {
-      const auto octets = static_cast<std::uint32_t>(std::min<std::size_t>(chunk_octets, frame.size() - from));
-      const bool last = from + octets == frame.size();
+    for (std::size_t from = 0; from < frame.size(); from += chunk_bytes) {
+      const auto bytes = static_cast<std::uint32_t>(std::min<std::size_t>(chunk_bytes, frame.size() - from));
+      const bool last = from + bytes == frame.size();
       const std::uint64_t chunk = free_.back();
       free_.pop_back();
-      std::memcpy(chunks_.at(chunk), frame.data() + from, octets);
-      lengths_[chunk / chunk_octets] = last ? static_cast<std::uint32_t>(frame.size()) : 0;
-      to_send_.write() = {chunk, octets, last ? 0 : more_pieces};
+      std::memcpy(chunks_.at(chunk), frame.data() + from, bytes);
+      lengths_[chunk / chunk_bytes] = last ? static_cast<std::uint32_t>(frame.size()) : 0;
+      to_send_.write() = {chunk, bytes, last ? 0 : more_pieces};
     }
   }
   if (count > 0) to_send_.publish();
@@ -374,7 +374,7 @@ WireResult<bool> XdpWire::wait_until(std::int64_t deadline, Ready ready) {
 // Gives the chunks of the last frame to the kernel again. It has room for all there are.
 void XdpWire::refill() {
   if (held_.empty()) return;
-  for (const std::uint64_t chunk : held_) to_fill_.write() = chunk / chunk_octets * chunk_octets;
+  for (const std::uint64_t chunk : held_) to_fill_.write() = chunk / chunk_bytes * chunk_bytes;
   to_fill_.publish();
   held_.clear();
 }
@@ -408,7 +408,7 @@ WireResult<std::optional<Received>> XdpWire::receive(std::int64_t deadline) {
     }
     if (more) continue;
     ++counters_.received;
-    counters_.received_octets += frame.size();
+    counters_.received_bytes += frame.size();
     return Received{frame, now(), static_cast<std::uint32_t>(frame.size()), false};
   }
 }

@@ -26,7 +26,7 @@ struct XdpWireOptions {
 };
 
 /// Receiving attaches an XDP program to the interface, which goes with the wire, however the process ends. counters()
-/// count what the kernel gave back as done. Frames of more than 4096 octets need Linux 6.6.
+/// count what the kernel gave back as done. Frames of more than 4096 bytes need Linux 6.6.
 WireResult<std::unique_ptr<Wire>> open_xdp_wire(const XdpWireOptions& options);
 /// xdp:INTERFACE. What the text asks for; whether there is such an interface shows when it is opened.
 WireResult<XdpWireOptions> xdp_options(const WireSpec& spec);

@@ -43,7 +43,7 @@ TEST_F(XdpWireTest, FramesGoBothWaysInBatches) {
       ASSERT_TRUE(near->flush(near->now() + second).value());
     }
     EXPECT_EQ(near->counters().sent, 200U);
-    EXPECT_EQ(near->counters().sent_octets, 200U * 60 + 7 * 199 * 200 / 2);
+    EXPECT_EQ(near->counters().sent_bytes, 200U * 60 + 7 * 199 * 200 / 2);
     EXPECT_EQ(far->counters().received, 200U);
     EXPECT_EQ(far->counters().dropped, 0U);
     ASSERT_TRUE(far->send(frame_of(1514, 3)));
@@ -55,17 +55,17 @@ TEST_F(XdpWireTest, FramesGoBothWaysInBatches) {
 TEST_F(XdpWireTest, FramesLongerThanAPage) {
   ASSERT_TRUE(spaces_->run("ip link set near mtu 9000 && ip link set far mtu 9000"));
   const auto near = open("xdp:near,noreceive"), far = open("packet:far");
-  if (near->capabilities().most_octets == 4096) GTEST_SKIP() << "needs Linux 6.6";
-  EXPECT_EQ(near->capabilities().most_octets, 9018U);
-  for (const std::size_t octets : {4096U, 4097U, 4170U, 8192U, 9014U}) {
-    ASSERT_TRUE(near->send(frame_of(octets, 5)));
+  if (near->capabilities().most_bytes == 4096) GTEST_SKIP() << "needs Linux 6.6";
+  EXPECT_EQ(near->capabilities().most_bytes, 9018U);
+  for (const std::size_t bytes : {4096U, 4097U, 4170U, 8192U, 9014U}) {
+    ASSERT_TRUE(near->send(frame_of(bytes, 5)));
     const auto got = next(*far);
-    ASSERT_TRUE(got) << octets;
-    EXPECT_EQ(copy(*got), frame_of(octets, 5));
+    ASSERT_TRUE(got) << bytes;
+    EXPECT_EQ(copy(*got), frame_of(bytes, 5));
   }
   ASSERT_TRUE(near->flush(near->now() + second).value());
   EXPECT_EQ(near->counters().sent, 5U);
-  EXPECT_EQ(near->counters().sent_octets, 4096U + 4097 + 4170 + 8192 + 9014);
+  EXPECT_EQ(near->counters().sent_bytes, 4096U + 4097 + 4170 + 8192 + 9014);
   EXPECT_EQ(near->send(frame_of(9015, 5)).error().kind, WireError::Kind::frame);
   near->close();
   const auto long_ones = open("xdp:near");

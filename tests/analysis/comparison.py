@@ -13,7 +13,7 @@ from truth import infiniband, iwarp, packets
 
 ROOT = Path(__file__).resolve().parents[2]
 RDMAWIRE = os.environ.get("RDMAWIRE", str(ROOT / "build" / "dev" / "bin" / "rdmawire"))
-COUNTS = ("packets", "payload_octets", "requests", "responses", "message_octets", "packets_again", "rounds", "acks",
+COUNTS = ("packets", "payload_bytes", "requests", "responses", "message_bytes", "packets_again", "rounds", "acks",
           "rnr_naks", "cnps", "ecn_capable", "ecn_marked")  # fmt: skip
 
 
@@ -92,8 +92,8 @@ def differences_of_connections(frames, said):
             expected = {"messages": dict(mine.messages)}
             found = {"messages": _counted(theirs.get("messages", {}))}
             if is_stream:
-                expected["message_octets"] = mine.message_octets
-                found["message_octets"] = theirs.get("message_octets", 0)
+                expected["message_bytes"] = mine.message_bytes
+                found["message_bytes"] = theirs.get("message_bytes", 0)
             else:
                 expected |= {count: getattr(mine, count) for count in COUNTS} | {"naks": dict(mine.naks)}
                 found |= {count: theirs.get(count, 0) or 0 for count in COUNTS} | {"naks": _counted(theirs.get("naks", {}))}

@@ -10,7 +10,7 @@ from synthesise import cases, joining, scoring
 from synthesise.running import SEED
 
 COLUMNS = ("kind", "cause", "severity", "connection", "end", "frame", "last_frame", "origin_frame", "cause_frame", "time",
-           "duration_ns", "packets", "octets", "psn", "value", "found")
+           "duration_ns", "packets", "bytes", "psn", "value", "found")
 
 
 def perfect(manifest):

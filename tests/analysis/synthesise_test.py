@@ -1,4 +1,4 @@
-"""The synthesiser by itself: its octets against real captures and tshark, its story against what the frames show."""
+"""The synthesiser by itself: its bytes against real captures and tshark, its story against what the frames show."""
 
 import collections
 import gzip
@@ -66,7 +66,7 @@ def test_a_packet_is_built_as_a_real_one_was():
             int.from_bytes(bth[9:12], "big"), struct.unpack_from("!H", frame, at)[0], b"", content, bool(flags >> 7),
             bool(flags >> 6 & 1), bool(ask), pkey, bool(becn >> 6 & 1), struct.unpack_from("!H", frame, 18)[0] if v4 else 0,
             frame[15] if v4 else frame[14] << 4 & 0xF0 | frame[15] >> 4, frame[22] if v4 else frame[21])
-        made = packet.octets()
+        made = packet.bytes()
         if v4 or frame[15:18] == made[15:18] and frame[at + 6:at + 8] == b"\0\0":  # else flow label or UDP checksum
             assert made == frame
             built += 1
@@ -75,7 +75,7 @@ def test_a_packet_is_built_as_a_real_one_was():
 
 def test_icrc_leaves_unmasked_what_it_is_told_to():
     a, b = wire.Host(b"\x02\0\0\0\0\1", bytes((10, 0, 0, 1))), wire.Host(b"\x02\0\0\0\0\2", bytes((10, 0, 0, 2)))
-    frame = wire.Roce(a, b, wire.SEND_ONLY, 17, 5, payload=b"abcd", ttl=64).octets()
+    frame = wire.Roce(a, b, wire.SEND_ONLY, 17, 5, payload=b"abcd", ttl=64).bytes()
     hop = bytearray(frame)
     hop[22] -= 1
     hop = wire.with_ip_checksum(bytes(hop))

@@ -37,7 +37,7 @@ def connections_of(capture):
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
-def test_messages_hold_all_octets_that_were_sent_for_the_first_time(capture):
+def test_messages_hold_all_bytes_that_were_sent_for_the_first_time(capture):
     frames = frames_of(capture)
     sent = packets.infiniband_packets(frames)
     for connection in infiniband.connections(frames, sent):
@@ -80,10 +80,10 @@ def test_iwarp_messages_are_whole_and_reads_are_answered(capture):
             messages = stream.messages[end]
             assert all(message.whole for message in messages)
             asked = sum(message.size for message in messages if message.kind == "read")
-            if "iwarp_rdma_read" not in capture.name:  # its stack writes the read request's numbers low octet first
-                assert stream.sent[other].response_octets == asked
-            direct = stream.sent[end].message_octets - asked
-            assert stream.sent[end].payload_octets == direct + stream.sent[end].response_octets
+            if "iwarp_rdma_read" not in capture.name:  # its stack writes the read request's numbers low byte first
+                assert stream.sent[other].response_bytes == asked
+            direct = stream.sent[end].message_bytes - asked
+            assert stream.sent[end].payload_bytes == direct + stream.sent[end].response_bytes
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
@@ -241,7 +241,7 @@ def test_analyze_gives_each_retransmission_its_cause(said, capture):
     assert comparison.differences_of_retransmissions(frames_of(capture), said(capture), WHY.get(capture.name, {})) == []
 
 
-# An old stack that writes its read request low octet first (so that the response goes where nobody asked for it), and
+# An old stack that writes its read request low byte first (so that the response goes where nobody asked for it), and
 # counts one MSN over all queues.
 THERE = {"shared/public/realjimmy__sample-captures__iwarp_rdma_read.pcap":
          [("msn_jump", 12), ("unsolicited_response", 14), ("msn_jump", 15)]}  # fmt: skip

@@ -28,6 +28,6 @@ int main() {
   if (!bth) return 1;
   const bool good = check_icrc(stack).status == CrcCheck::Status::good;
   std::cout << "consumer: " << opcode(bth->get<"opcode">()).name << " to QP " << bth->get<"dest_qp">() << ", PSN "
-            << bth->get<"psn">() << ", " << stack.payload.length << " octets, ICRC " << (good ? "good" : "bad") << '\n';
+            << bth->get<"psn">() << ", " << stack.payload.length << " bytes, ICRC " << (good ? "good" : "bad") << '\n';
   return good && bth->get<"psn">() == 0xabcdef && stack.payload.length == 5 ? 0 : 1;
 }

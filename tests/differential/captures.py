@@ -22,7 +22,7 @@ class Capture:
 
 
 def content_of(path):
-    """The octets of a capture, without its compression."""
+    """The bytes of a capture, without its compression."""
     if path.suffix == ".gz":
         return gzip.decompress(path.read_bytes())
     if path.suffix == ".zst":
@@ -63,18 +63,18 @@ class Frame:
     seconds: int
     fraction: int
     wire_length: int
-    octets: bytearray
+    data: bytearray
 
 
 def read_pcap(path):
     """(link type, frames) of a classic little-endian pcap, compressed or not."""
-    octets = content_of(path)
-    magic, _, _, _, _, _, link = struct.unpack_from("<IHHiIII", octets)
+    data = content_of(path)
+    magic, _, _, _, _, _, link = struct.unpack_from("<IHHiIII", data)
     assert magic == 0xA1B2C3D4, f"{path} is not a little-endian pcap with microseconds"
     frames, at = [], 24
-    while at < len(octets):
-        seconds, fraction, captured, wire = struct.unpack_from("<IIII", octets, at)
-        frames.append(Frame(seconds, fraction, wire, bytearray(octets[at + 16 : at + 16 + captured])))
+    while at < len(data):
+        seconds, fraction, captured, wire = struct.unpack_from("<IIII", data, at)
+        frames.append(Frame(seconds, fraction, wire, bytearray(data[at + 16 : at + 16 + captured])))
         at += 16 + captured
     return link, frames
 
@@ -83,5 +83,5 @@ def write_pcap(path, link, frames):
     with open(path, "wb") as out:
         out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, link))
         for frame in frames:
-            out.write(struct.pack("<IIII", frame.seconds, frame.fraction, len(frame.octets), frame.wire_length))
-            out.write(frame.octets)
+            out.write(struct.pack("<IIII", frame.seconds, frame.fraction, len(frame.data), frame.wire_length))
+            out.write(frame.data)

@@ -8,7 +8,7 @@ import pytest
 
 import programs
 from captures import SAMPLES, SHARED, WITHOUT_SHARED, Frame, all_captures, capture_named, read_pcap, write_pcap
-from octets import ipv4, mac_header, tcp
+from data import ipv4, mac_header, tcp
 from programs import dissect
 
 # Middleboxes have overwritten its UDP source ports: see facts_test.py.
@@ -42,12 +42,12 @@ def test_every_undamaged_roce_and_infiniband_frame_is_good():
     assert counted["vcrc"] == (170 if SHARED.is_dir() else 0)
 
 
-# Fields that change on the way are not covered: offsets from the header's first octet.
+# Fields that change on the way are not covered: offsets from the header's first byte.
 UNCOVERED = {"ip": {1, 8, 10, 11}, "ipv6": {1, 2, 3, 7}, "udp": {6, 7}, "bth": {4}}
 
 
 def covered(packet):
-    """Offsets whose octets the ICRC covers, and that do not decide how the packet is read."""
+    """Offsets whose bytes the ICRC covers, and that do not decide how the packet is read."""
     (bth,) = layers(packet, "bth")
     network = (layers(packet, "ip") + layers(packet, "ipv6") + layers(packet, "grh"))[-1]
     addresses = range(network["offset"] + network["length"] - (8 if network["protocol"] == "ip" else 32),
@@ -58,13 +58,13 @@ def covered(packet):
 
 @pytest.mark.parametrize("name", ["rping.pcap", "rc-write-ipv6.pcap", "ucmatose.pcap", "linlinw5-uc-pingpong.pcap",
                                   "rc-atomic.pcap", "ud-pingpong.pcap"])
-def test_one_damaged_octet_makes_exactly_that_frame_bad(tmp_path, name):
+def test_one_damaged_byte_makes_exactly_that_frame_bad(tmp_path, name):
     chance = random.Random(5)
     link, frames = read_pcap(SAMPLES / name)
     damaged = set()
     for packet, frame in zip(dissect(SAMPLES / name), frames, strict=True):
         if "icrc" in packet and chance.random() < 0.5:
-            frame.octets[chance.choice(covered(packet))] ^= 1 << chance.randrange(8)
+            frame.data[chance.choice(covered(packet))] ^= 1 << chance.randrange(8)
             damaged.add(packet["frame"])
     write_pcap(tmp_path / "x.pcap", link, frames)
     assert damaged
@@ -79,7 +79,7 @@ def test_what_changes_on_the_way_does_not_make_it_bad(tmp_path, name):
         for header, offsets in UNCOVERED.items():
             for layer in layers(packet, header) if "icrc" in packet else ():
                 for offset in offsets:
-                    frame.octets[layer["offset"] + offset] = chance.randrange(256)
+                    frame.data[layer["offset"] + offset] = chance.randrange(256)
     write_pcap(tmp_path / "x.pcap", link, frames)
     statuses = [p["icrc"]["status"] for p in dissect(tmp_path / "x.pcap") if "icrc" in p]
     assert statuses and set(statuses) == {"good"}
@@ -94,11 +94,11 @@ def _vectors():
 def test_published_frames_verify(tmp_path, vector):
     if vector.get("skip"):
         pytest.skip(WITHOUT_SHARED)
-    if "masked" in vector:  # a local packet from its LRH on, without CRCs; the VCRC's two octets are not judged here
-        link, octets = INFINIBAND, bytearray.fromhex(vector["masked"] + vector["icrc_wire"] + "0000")
+    if "masked" in vector:  # a local packet from its LRH on, without CRCs; the VCRC's two bytes are not judged here
+        link, data = INFINIBAND, bytearray.fromhex(vector["masked"] + vector["icrc_wire"] + "0000")
     else:
-        link, octets = ETHERNET, bytearray.fromhex(vector["frame"])
-    write_pcap(tmp_path / "x.pcap", link, [Frame(0, 0, len(octets), octets)])
+        link, data = ETHERNET, bytearray.fromhex(vector["frame"])
+    write_pcap(tmp_path / "x.pcap", link, [Frame(0, 0, len(data), data)])
     (packet,) = dissect(tmp_path / "x.pcap")
     assert packet["icrc"] == {"value": "0x" + vector["icrc_wire"], "status": "good"}
 
@@ -107,16 +107,16 @@ def test_published_frames_verify(tmp_path, vector):
 # MPA.
 
 _CRC32C = []
-for _octet in range(256):
+for _byte in range(256):
     for _ in range(8):
-        _octet = _octet >> 1 ^ 0x82F63B78 if _octet & 1 else _octet >> 1
-    _CRC32C.append(_octet)
+        _byte = _byte >> 1 ^ 0x82F63B78 if _byte & 1 else _byte >> 1
+    _CRC32C.append(_byte)
 
 
-def crc32c(octets):
+def crc32c(data):
     crc = 0xFFFFFFFF
-    for octet in octets:
-        crc = crc >> 8 ^ _CRC32C[(crc ^ octet) & 0xFF]
+    for byte in data:
+        crc = crc >> 8 ^ _CRC32C[(crc ^ byte) & 0xFF]
     return crc ^ 0xFFFFFFFF
 
 
@@ -129,9 +129,9 @@ def with_crcs(path):
             assert not pdu["reassembled"], "choose a capture whose FPDUs keep to their segments"
             begin, end = pdu["offset"], pdu["offset"] + pdu["length"]
             if pdu["layers"][0]["protocol"] == "mpa":
-                frame.octets[begin + 16] |= 0x40
+                frame.data[begin + 16] |= 0x40
             else:
-                frame.octets[end - 4 : end] = struct.pack("<I", crc32c(frame.octets[begin : end - 4]))
+                frame.data[end - 4 : end] = struct.pack("<I", crc32c(frame.data[begin : end - 4]))
                 fpdus.setdefault(packet["frame"], []).append((begin, pdu["length"]))
     return link, frames, fpdus
 
@@ -140,7 +140,7 @@ def crc_statuses(packet):
     return [pdu["crc"]["status"] for pdu in packet.get("pdus", ()) if pdu["layers"][0]["protocol"] == "fpdu"]
 
 
-def test_mpa_crcs_are_good_and_one_damaged_octet_makes_exactly_that_fpdu_bad(tmp_path):
+def test_mpa_crcs_are_good_and_one_damaged_byte_makes_exactly_that_fpdu_bad(tmp_path):
     link, frames, fpdus = with_crcs(SAMPLES / "siw-rping.pcap")
     write_pcap(tmp_path / "good.pcap", link, frames)
     for packet in dissect(tmp_path / "good.pcap"):
@@ -151,7 +151,7 @@ def test_mpa_crcs_are_good_and_one_damaged_octet_makes_exactly_that_fpdu_bad(tmp
         for index, (begin, length) in enumerate(places):
             if length > 24 and chance.random() < 0.5:
                 # Behind the headers: a damaged length or opcode would change what comes after it.
-                frames[number - 1].octets[begin + chance.randrange(20, length)] ^= 1 << chance.randrange(8)
+                frames[number - 1].data[begin + chance.randrange(20, length)] ^= 1 << chance.randrange(8)
                 damaged.setdefault(number, set()).add(index)
     write_pcap(tmp_path / "bad.pcap", link, frames)
     assert sum(map(len, damaged.values())) > 20
@@ -186,7 +186,7 @@ class Side:
         return Frame(1, 0, len(frame), bytearray(frame))
 
     def fpdu(self, ulpdu, markers):
-        """With its CRC; a marker stands at every 512th octet of the stream and points back to the FPDU's length."""
+        """With its CRC; a marker stands at every 512th byte of the stream and points back to the FPDU's length."""
         content = struct.pack(">H", len(ulpdu)) + ulpdu
         content += b"\0" * (-len(content) % 4)
         out, length_at = bytearray(), 0
@@ -219,11 +219,11 @@ def test_mpa_crcs_with_and_without_markers(tmp_path, markers):
     for number in range(40):
         # Sends on queue 0: tagged 0, last 1, version 1; RDMAP version 1, opcode Send.
         ulpdu = bytes([0x41, 0x43]) + struct.pack(">IIII", 0, 0, number + 1, 0) + chance.randbytes(chance.randrange(1400))
-        octets = bytearray(client.fpdu(ulpdu, markers))
+        data = bytearray(client.fpdu(ulpdu, markers))
         bad = len(ulpdu) > 40 and chance.random() < 0.3
         if bad:
-            octets[-5] ^= 0x20  # before the CRC: pad, data or a marker
-        frames.append(client.segment(bytes(octets)))
+            data[-5] ^= 0x20  # before the CRC: pad, data or a marker
+        frames.append(client.segment(bytes(data)))
         expected.append("bad" if bad else "good")
     write_pcap(tmp_path / "x.pcap", ETHERNET, frames)
     packets = dissect(tmp_path / "x.pcap")

@@ -37,20 +37,20 @@ def changed(tmp_path, source, change):
 
 def mend_ip_checksum(frame, packet):
     at = layer(packet, "ip")["offset"]
-    frame.octets[at + 10 : at + 12] = b"\0\0"
-    total = sum(struct.unpack(">10H", frame.octets[at : at + 20]))
+    frame.data[at + 10 : at + 12] = b"\0\0"
+    total = sum(struct.unpack(">10H", frame.data[at : at + 20]))
     total = (total & 0xFFFF) + (total >> 16)
-    frame.octets[at + 10 : at + 12] = struct.pack(">H", ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF)
+    frame.data[at + 10 : at + 12] = struct.pack(">H", ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF)
 
 
 def test_1_the_lrh_is_masked_whole_with_a_grh_and_only_its_lane_without(tmp_path):
     source = shared("magnate3__linux-riscv-dev__ib2.pcap")
 
     def other_lid(_, frame, packet):
-        frame.octets[layer(packet, "lrh")["offset"] + 3] ^= 1
+        frame.data[layer(packet, "lrh")["offset"] + 3] ^= 1
 
     def other_lane(_, frame, packet):
-        frame.octets[layer(packet, "lrh")["offset"]] ^= 0x10
+        frame.data[layer(packet, "lrh")["offset"]] ^= 0x10
 
     seen = set()
     for packet in changed(tmp_path, source, other_lid):
@@ -75,8 +75,8 @@ def test_2_an_overwritten_source_port_is_found_whatever_it_was(tmp_path):
     def overwrite(number, frame, packet):
         if "icrc" in packet:
             at = layer(packet, "udp")["offset"]
-            original[number] = int.from_bytes(frame.octets[at : at + 2], "big")
-            frame.octets[at : at + 2] = struct.pack(">H", 4791)
+            original[number] = int.from_bytes(frame.data[at : at + 2], "big")
+            frame.data[at : at + 2] = struct.pack(">H", 4791)
 
     for packet in changed(tmp_path, SAMPLES / "rping.pcap", overwrite):
         if "icrc" in packet:
@@ -119,7 +119,7 @@ def test_5_a_tcp_keep_alive_brings_no_fpdu_and_harms_none(tmp_path):
     link, frames = read_pcap(SAMPLES / "siw-rping.pcap")
     before = dissect(SAMPLES / "siw-rping.pcap")
     with_data = [p["frame"] for p in before if p.get("pdus") and p["pdus"][0]["layers"][0]["protocol"] == "fpdu"]
-    # After every tenth segment its sender repeats that segment's last octet.
+    # After every tenth segment its sender repeats that segment's last byte.
     repeated = with_data[5::10]
     out, inserted = [], set()
     for number, (frame, packet) in enumerate(zip(frames, before, strict=True), 1):
@@ -129,9 +129,9 @@ def test_5_a_tcp_keep_alive_brings_no_fpdu_and_harms_none(tmp_path):
         ip, tcp = layer(packet, "ip"), layer(packet, "tcp")
         begin = tcp["offset"] + tcp["length"]
         end = ip["offset"] + ip["fields"]["total_length"]
-        again = Frame(frame.seconds, frame.fraction, begin + 1, copy.copy(frame.octets[:begin]) + frame.octets[end - 1 : end])
-        struct.pack_into(">H", again.octets, ip["offset"] + 2, begin + 1 - ip["offset"])
-        struct.pack_into(">I", again.octets, tcp["offset"] + 4, (tcp["fields"]["seq"] + end - begin - 1) % 2**32)
+        again = Frame(frame.seconds, frame.fraction, begin + 1, copy.copy(frame.data[:begin]) + frame.data[end - 1 : end])
+        struct.pack_into(">H", again.data, ip["offset"] + 2, begin + 1 - ip["offset"])
+        struct.pack_into(">I", again.data, tcp["offset"] + 4, (tcp["fields"]["seq"] + end - begin - 1) % 2**32)
         out.append(again)
         inserted.add(len(out))
     write_pcap(tmp_path / "x.pcap", link, out)
@@ -169,8 +169,8 @@ def test_6_each_interfaces_time_resolution_counts(tmp_path, resolution, ticks):
 def test_7_a_snapped_packet_is_known_by_its_ip_length_though_the_record_says_whole(tmp_path):
     def snap(_, frame, packet):
         if layer(packet, "bth"):
-            del frame.octets[60:]
-            frame.wire_length = len(frame.octets)
+            del frame.data[60:]
+            frame.wire_length = len(frame.data)
 
     snapped = 0
     for packet in changed(tmp_path, SAMPLES / "rping.pcap", snap):
@@ -188,7 +188,7 @@ def test_8_data_and_acknowledgements_may_differ_in_dscp(tmp_path):
     def mark(_, frame, packet):
         bth = layer(packet, "bth")
         if bth and bth["fields"]["opcode"] != 17:
-            frame.octets[layer(packet, "ip")["offset"] + 1] = 26 << 2
+            frame.data[layer(packet, "ip")["offset"] + 1] = 26 << 2
             mend_ip_checksum(frame, packet)
 
     source = SAMPLES / "nvme-over-rdma.pcap.zst"

@@ -1,4 +1,4 @@
-"""Headers that no capture here has, made octet by octet: tunnels, tags, options and extension headers."""
+"""Headers that no capture here has, made byte by byte: tunnels, tags, options and extension headers."""
 
 import random
 import struct
@@ -8,7 +8,7 @@ import pytest
 import differences
 import programs
 from captures import SAMPLES, Capture, Frame, read_pcap, write_pcap
-from octets import ipv4, ipv6, mac_header, tcp, udp
+from data import ipv4, ipv6, mac_header, tcp, udp
 
 ETHERNET, SLL, SLL2 = 1, 113, 276
 OPCODES = [*range(0x00, 0x15), 0x16, 0x17, *range(0x20, 0x2C), 0x64, 0x65]  # of RC, UC and UD
@@ -23,7 +23,7 @@ def _needs():
 def roce_frame():
     """A whole RC SEND Only of a real capture: Ethernet, IPv4, UDP, BTH."""
     _, frames = read_pcap(SAMPLES / "rping.pcap")
-    return bytes(frames[17].octets)
+    return bytes(frames[17].data)
 
 
 def frame_numbers(text):
@@ -33,7 +33,7 @@ def frame_numbers(text):
 
 
 def made():
-    """(what, link type, octets) of every frame."""
+    """(what, link type, bytes) of every frame."""
     inner = roce_frame()
     inside = inner[14:]  # from its IPv4 header on
     behind_ip = inside[20:]
@@ -70,7 +70,7 @@ def made():
     ]
     # The transport's headers with random values: each opcode of RC, UC and UD, behind IPv4 and UDP.
     chance = random.Random(11)
-    without_payload = {0x0C: 16, 0x11: 4, 0x12: 12, 0x13: 28, 0x14: 28}  # octets of their extension headers
+    without_payload = {0x0C: 16, 0x11: 4, 0x12: 12, 0x13: 28, 0x14: 28}  # bytes of their extension headers
     for opcode in OPCODES:
         bth = struct.pack(">BBHII", opcode, 0x80, 0x8001, 0x00ABCDEF, 0x80000000 | chance.randrange(1 << 24))
         behind = chance.randbytes(without_payload.get(opcode, 64)) + bytes(4)
@@ -84,7 +84,7 @@ OTHERWISE = {
     **{("802.1ad and 802.1Q", f"vlan.{field}"): "other names" for field in ("dei", "etype", "id", "priority")},
     # Nothing follows an end of options (RFC 9293, 3.1); tshark goes on.
     ("TCP options of every kind", "tcp.option_kind"): "goes on",
-    # A first fragment ends before its datagram does; tshark takes its last four octets for the ICRC.
+    # A first fragment ends before its datagram does; tshark takes its last four bytes for the ICRC.
     ("IPv6 first fragment", "infiniband.invariant.crc"): "not there",
     # The packet has the value once; tshark has one name for the header and its field.
     **{(f"opcode {opcode:#04x}", "infiniband.immdt"): "shown twice" for opcode in
@@ -95,8 +95,8 @@ OTHERWISE = {
 
 @pytest.mark.parametrize("link", [ETHERNET, SLL, SLL2])
 def test_made_frames_are_read_alike(tmp_path, link):
-    frames = [(what, octets) for what, of, octets in made() if of == link]
-    write_pcap(tmp_path / "x.pcap", link, [Frame(1, 0, len(octets), bytearray(octets)) for _, octets in frames])
+    frames = [(what, data) for what, of, data in made() if of == link]
+    write_pcap(tmp_path / "x.pcap", link, [Frame(1, 0, len(data), bytearray(data)) for _, data in frames])
     comparison = differences.compare(Capture("made", tmp_path / "x.pcap"))
     assert comparison.frames == comparison.tshark_frames == len(frames)
     found = {(frames[number - 1][0], d.field): str(d)

@@ -1,4 +1,4 @@
-"""Headers below RDMA's, octet by octet, with a valid IPv4 checksum and no others."""
+"""Headers below RDMA's, byte by byte, with a valid IPv4 checksum and no others."""
 
 import struct
 

@@ -107,7 +107,7 @@ def canonical(value, display, tshark_type=None):
         return int(Decimal(text) * 1_000_000_000)
     if display in _NUMBERS:
         return int(text, 16 if tshark_type == "FT_BYTES" else 0)
-    if display in ("MAC address", "GUID", "octets"):
+    if display in ("MAC address", "GUID", "bytes"):
         if text.startswith("0x"):  # a number to tshark: as many digits as a GUID has, or as it wrote
             return f"{int(text, 16):0{16 if display == 'GUID' else len(text) - 2}x}"
         return _hex_digits(text)

@@ -27,7 +27,7 @@ if LAB and (BUILT / "rdmawire").exists():
     import rdmawire
     from rdmawire import AETH, RETH, DDPTagged, MPAFrame, Opcode, RDMAPOpcode, Syndrome, conformance
     from rdmawire.conformance import ack, nak_sequence_error, psn, silence
-    from rdmawire.iwarp import a_refusal, octets, read_request, send, send_nowhere, write
+    from rdmawire.iwarp import a_refusal, data, read_request, send, send_nowhere, write
 
 
 def programs():
@@ -174,7 +174,7 @@ def test_a_case_in_python_on_a_siw_that_is_open(siw, tmp_path):
     @conformance.case("ddp.data-sink.error.later-dropped", variant="in the lab, from Python")
     def later(bench):
         qp = bench.connect(receives=1)
-        qp.together([send_nowhere(1), write(qp.stag, qp.to(), octets(16))])
+        qp.together([send_nowhere(1), write(qp.stag, qp.to(), pattern_bytes(16))])
         qp.wait(a_refusal())
         qp.holds(0, bytes(16))
 

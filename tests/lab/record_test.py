@@ -26,8 +26,8 @@ pytestmark = pytest.mark.skipif(not pathlib.Path(RDMAWIRE).exists(), reason=f"ne
 needs_lab = pytest.mark.skipif(not LAB, reason="needs RDMAWIRE_LAB=1: it boots virtual machines")
 
 DROPS = "fault=drop requests nth 30,fault=drop requests nth 90,fault=drop answers nth 3"
-CHANGES = ("fault=mark ce requests every 10,fault=corrupt payload octet 5 mask 0x01 requests nth 40,"
-           "fault=duplicate requests nth 21,fault=corrupt icrc octet 0 mask 0x80 requests nth 100")  # fmt: skip
+CHANGES = ("fault=mark ce requests every 10,fault=corrupt payload byte 5 mask 0x01 requests nth 40,"
+           "fault=duplicate requests nth 21,fault=corrupt icrc byte 0 mask 0x80 requests nth 100")  # fmt: skip
 TCP = "fault=drop segment 30 try 1 from b,fault=duplicate segment 60 from b,fault=mark ce segment 70 from b"
 PART = [
     "rping", "nvme,siw", "write,ipv6,vlan=7,mtu=9000", f"write,{CHANGES}", f"write-cm,siw,{TCP}",

@@ -41,7 +41,7 @@ class Frame:
     stream: tuple  # who speaks to whom: requests and answers of a queue pair are two
     kind: str      # "request", "answer", "datagram", "tcp"
     at: int        # PSN, or TCP sequence number
-    length: int    # PSNs or octets
+    length: int    # PSNs or bytes
     name: str
     comment: str
     nak: int | None
@@ -215,9 +215,9 @@ def score(path):
     told = set()
     for row in of["lost_in_network"]:
         begin, count = int(row["psn"] or 0), max(1, int(row["packets"] or 1))
-        octets = int(row["octets"] or 0)
+        data = int(row["bytes"] or 0)
         meant = [f for f in gone if f.number <= int(row["frame"]) and
-                 0 <= ahead(f.at, begin, 32 if f.kind == "tcp" else 24) < (max(octets, 1) if f.kind == "tcp" else count)]
+                 0 <= ahead(f.at, begin, 32 if f.kind == "tcp" else 24) < (max(data, 1) if f.kind == "tcp" else count)]
         told |= {f.at for f in meant}
         if meant if row["cause"] == "after_capture" else begin in left_out:
             result.right["lost_in_network"] += 1

@@ -79,14 +79,14 @@ def test_a_case_shows_its_clause_its_ladder_and_its_frames(browser, broken):
     assert "A second <b>NAK</b>" in text  # as text, not as HTML
     frames = [step for step in case["steps"] if "frame" in step]
     assert page.script(f"return document.getElementById('case-{GAP}').querySelectorAll('.step button').length") == len(frames)
-    # By keyboard: the frame opens, with its headers and its octets.
+    # By keyboard: the frame opens, with its headers and its bytes.
     opened = page.script("""
         const button = document.getElementById(arguments[0]).querySelector(".step button");
         button.focus();
         button.click();
         const body = button.closest("li").querySelector(".opened");
         return [document.activeElement === button, body.querySelector(".layers").textContent,
-                [...body.querySelectorAll(".hex i")].map(octet => octet.textContent).join("")]""", f"case-{GAP}")
+                [...body.querySelectorAll(".hex i")].map(byte => byte.textContent).join("")]""", f"case-{GAP}")
     assert opened[0] and "bth" in opened[1] and "ICRC" in opened[1] and opened[2] == frames[0]["frame"]
     link = page.script(f"return document.querySelector('#body-' + CSS.escape('{GAP}') + ' a').getAttribute('href')")
     assert (folder / link).is_file()

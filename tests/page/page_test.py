@@ -105,8 +105,8 @@ def test_points_are_the_packets_of_the_connection(real, browser, tmp_path):
     page = Page(browser, path)
     details = json.loads(page.browser.execute_async_script("""
         const done = arguments[0], text = document.getElementById("details-data").textContent.trim();
-        const octets = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
-        new Response(new Blob([octets]).stream().pipeThrough(new DecompressionStream("gzip"))).text().then(done)"""))
+        const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+        new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text().then(done)"""))
     run(BIN / "rdmawire", "analyze", SAMPLES / name, "--csv", tmp_path, "--csv-packets")
     head, *rows = [line.split(",") for line in (tmp_path / "packets.csv").read_text().splitlines()]
     column = head.index
@@ -117,7 +117,7 @@ def test_points_are_the_packets_of_the_connection(real, browser, tmp_path):
     assert [(point[4], point[3], point[2] == 1) for point in plot["points"]] == sorted(expected)
     sent = report["connections"][0]["sent"]
     for at, end in enumerate("ab"):
-        assert sum(plot["series"][f"octets_{end}"]) == sent[end]["payload_octets"]
+        assert sum(plot["series"][f"bytes_{end}"]) == sent[end]["payload_bytes"]
         assert sum(plot["series"][f"messages_{end}"]) == sum(sent[end]["messages"].values())
         assert sum(point[1] == at and point[2] == 1 for point in plot["points"]) == sent[end]["packets_again"]
 

@@ -67,11 +67,11 @@ class Maker:
         payload = packets * r.choice([64, 1024, 4096])
         again = r.choice([0, 0, 0, 0, 0, 1, 3, packets // 20])
         return {
-            "packets": packets, "wire_octets": payload + packets * 70, "payload_octets": payload,
+            "packets": packets, "wire_bytes": payload + packets * 70, "payload_bytes": payload,
             "requests": packets * 3 // 4, "responses": packets // 4,
             "messages": {"send": packets // 8, "write": packets // 9, "read": packets // 40},
-            "message_octets": payload, "messages_completed": packets // 5, "messages_refused": 0,
-            "packets_again": again, "octets_again": again * 1024, "rounds": min(again, 4),
+            "message_bytes": payload, "messages_completed": packets // 5, "messages_refused": 0,
+            "packets_again": again, "bytes_again": again * 1024, "rounds": min(again, 4),
             "lost_in_network": min(again, 2), "lost_in_capture": 0, "out_of_order": 0, "duplicates": 0,
             "acks": packets // 4, "rnr_naks": 0, "naks": [min(again, 4), 0, 0, 0, 0], "cnps": r.choice([0, 0, 0, 2]),
             "ecn_capable": packets, "ecn_marked": packets // 50, "crc_bad": 0, "truncated": 0,
@@ -107,7 +107,7 @@ class Maker:
         return {
             "rank": rank, "severity": severity, "kind": name, "cause": cause, "connection": row["connection"],
             "end": "a", "who": f"QP {a['qp']:#x} → {b['qp']:#x}  {a['address']} → {b['address']}", "title": title,
-            "count": count, "packets": count * 9, "octets": count * 9216, "cost_ns": int(count * r.uniform(2e5, 7e7)),
+            "count": count, "packets": count * 9, "bytes": count * 9216, "cost_ns": int(count * r.uniform(2e5, 7e7)),
             "first_frame": frames[0], "last_frame": frames[-1], "first_time": time_text(first),
             "last_time": time_text(first + r.randrange(self.duration // 2)), "frames": frames,
             "share": round(r.uniform(0.0005, 0.09), 4), "meaning": meaning, "next": following,
@@ -139,7 +139,7 @@ class Maker:
         busy = lambda at: 0.53 < at / steps < 0.66
         packets = [int(value * step / 1000 * 11) for value in load]
         return {
-            "start": time_text(0), "step_ns": step, "payload_octets": [int(value * step * 11.5) for value in load],
+            "start": time_text(0), "step_ns": step, "payload_bytes": [int(value * step * 11.5) for value in load],
             "packets": packets, "messages": [value // 9 for value in packets],
             "retransmitted": [self.random.randrange(40, 400) if busy(at) else int(self.random.random() < 0.05)
                               for at in range(steps)],
@@ -166,51 +166,51 @@ class Maker:
         r, rows = self.random, self.connections
         totals = [sent for row in rows for sent in row["sent"].values()]
         total = lambda name: sum(sent[name] for sent in totals)
-        packets, octets = total("packets"), total("wire_octets")
+        packets, data = total("packets"), total("wire_bytes")
         severities = [finding["severity"] for finding in self.findings]
         hosts = sorted({row[end]["address"] for row in rows for end in "ab"})
         pairs = {}
         for row in rows:
             pair = pairs.setdefault((row["a"]["address"], row["b"]["address"]), [0, 0, 0, 0])
-            for at, value in enumerate((row["sent"]["a"]["packets"], row["sent"]["a"]["wire_octets"],
-                                        row["sent"]["a"]["payload_octets"], 1)):
+            for at, value in enumerate((row["sent"]["a"]["packets"], row["sent"]["a"]["wire_bytes"],
+                                        row["sent"]["a"]["payload_bytes"], 1)):
                 pair[at] += value
         events = {kind: int(r.paretovariate(0.5)) % 4000 for kind in EVENTS} if self.findings else {}
         return {
             "schema": "rdmawire.analysis/1", "program": "rdmawire 0.1.0",
-            "input": {"files": [{"name": "leaf3-port17.pcapng", "packets": packets * 2 // 3, "octets": octets * 2 // 3,
+            "input": {"files": [{"name": "leaf3-port17.pcapng", "packets": packets * 2 // 3, "bytes": data * 2 // 3,
                                  "first_frame": 1, "lost_by_capture": 0},
                                 {"name": "leaf3-port17.1.pcapng", "packets": packets - packets * 2 // 3,
-                                 "octets": octets - octets * 2 // 3, "first_frame": packets * 2 // 3 + 1,
+                                 "bytes": data - data * 2 // 3, "first_frame": packets * 2 // 3 + 1,
                                  "lost_by_capture": 12 if self.findings else 0}],
                       "filter": None, "from": None, "to": None, "exact": True,
                       "evicted": {"connections": 0, "packets": 0}},
-            "summary": {"packets": packets, "octets": octets, "first_time": time_text(0),
+            "summary": {"packets": packets, "bytes": data, "first_time": time_text(0),
                         "last_time": time_text(self.duration), "duration_ns": self.duration,
                         "wires": {"roce_v2": packets}, "connections": len(rows),
-                        "messages": total("messages_completed"), "message_octets": total("message_octets"),
+                        "messages": total("messages_completed"), "message_bytes": total("message_bytes"),
                         "retransmitted_packets": total("packets_again"), "events": events,
                         "findings": {name: severities.count(name) for name in ("error", "warning", "info")}},
             "findings": self.findings, "connections": rows, "flows": list(self.flows()),
-            "operations": [{"operation": name, "messages": 90000 - at * 17000, "octets": (90000 - at * 17000) * 9000,
+            "operations": [{"operation": name, "messages": 90000 - at * 17000, "bytes": (90000 - at * 17000) * 9000,
                             "completed": 90000 - at * 17000 - at, "refused": at, "size_min": 8, "size_max": 1 << 20,
                             "sizes": [{"from": 1 << bit, "to": (2 << bit) - 1, "messages": 1000 * bit}
                                       for bit in range(3, 9)]} for at, name in enumerate(MESSAGES)],
             "latency": list(self.latency()),
-            "retransmissions": {cause: {"rounds": 31 * at, "packets": 287 * at, "octets": 290000 * at,
+            "retransmissions": {cause: {"rounds": 31 * at, "packets": 287 * at, "bytes": 290000 * at,
                                         "duration_ns": 61000000 * at}
                                 for at, cause in enumerate(("sequence_error_nak", "timeout", "rnr"), 1)},
             "naks": {"psn_sequence_error": 211, "remote_access_error": 3},
             "regions": [{"responder": r.choice(hosts), "key": f"0x{r.getrandbits(32):x}",
                          "address_from": f"0x{0x55d0c0de0000 + at * 65536:x}",
-                         "address_to": f"0x{0x55d0c0de0000 + at * 65536 + 65535:x}", "read_octets": r.randrange(10**9),
-                         "written_octets": r.randrange(10**9), "atomics": r.randrange(9), "refused": 0,
+                         "address_to": f"0x{0x55d0c0de0000 + at * 65536 + 65535:x}", "read_bytes": r.randrange(10**9),
+                         "written_bytes": r.randrange(10**9), "atomics": r.randrange(9), "refused": 0,
                          "messages": r.randrange(10**5)} for at in range(min(500, self.count))],
-            "talkers": [{"from": a, "to": b, "packets": value[0], "octets": value[1], "payload_octets": value[2],
+            "talkers": [{"from": a, "to": b, "packets": value[0], "bytes": value[1], "payload_bytes": value[2],
                          "queue_pairs": value[3], "source_ports": value[3]} for (a, b), value in pairs.items()][:500],
             "endpoints": [{"address": host, "queue_pairs": sum(row[end]["address"] == host for row in rows for end in "ab"),
-                           "sent_packets": r.randrange(10**6), "sent_octets": r.randrange(10**9),
-                           "received_packets": r.randrange(10**6), "received_octets": r.randrange(10**9)}
+                           "sent_packets": r.randrange(10**6), "sent_bytes": r.randrange(10**9),
+                           "received_packets": r.randrange(10**6), "received_bytes": r.randrange(10**9)}
                           for host in hosts],
             "crc_errors": [{"from": hosts[0], "to": hosts[1], "count": 7, "cause": "payload", "first_frame": 4711}],
             "congestion": {"ecn_capable": packets, "ecn_marked": total("ecn_marked"), "cnps": total("cnps"),
@@ -220,12 +220,12 @@ class Maker:
             "pauses": [{"source": "0c:42:a1:00:00:01", "priority": 3, "frames": 812, "pause_ns": 5300000,
                         "first_frame": 90}],
             "incast": [{"receiver": hosts[0], "time": time_text(6600000000), "window_ns": 100000, "senders": 7,
-                        "octets": 1400000}],
+                        "bytes": 1400000}],
             "series": self.series(),
             "events": [{"kind": r.choice(EVENTS), "cause": "unknown", "severity": r.choice(["warning", "info", "note"]),
                         "connection": row["connection"], "end": "a", "frame": at * 91 + 5, "last_frame": at * 91 + 9,
                         "origin_frame": at * 91 + 1, "cause_frame": at * 91 + 3, "time": time_text(at * 20000000),
-                        "duration_ns": r.randrange(10**8), "packets": r.randrange(1, 40), "octets": 4096, "psn": at,
+                        "duration_ns": r.randrange(10**8), "packets": r.randrange(1, 40), "bytes": 4096, "psn": at,
                         "value": 0, "found": 0} for at, row in enumerate(r.choices(rows, k=500))],
         } if rows else self.empty()  # fmt: skip
 
@@ -233,10 +233,10 @@ class Maker:
         """The report of a capture without RDMA."""
         return {
             "schema": "rdmawire.analysis/1", "program": "rdmawire 0.1.0",
-            "input": {"files": [{"name": "web.pcap", "packets": 812, "octets": 90210, "first_frame": 1,
+            "input": {"files": [{"name": "web.pcap", "packets": 812, "bytes": 90210, "first_frame": 1,
                                  "lost_by_capture": None}], "exact": True},
-            "summary": {"packets": 812, "octets": 90210, "first_time": time_text(0), "last_time": time_text(SECOND),
-                        "duration_ns": SECOND, "wires": {}, "connections": 0, "messages": 0, "message_octets": 0,
+            "summary": {"packets": 812, "bytes": 90210, "first_time": time_text(0), "last_time": time_text(SECOND),
+                        "duration_ns": SECOND, "wires": {}, "connections": 0, "messages": 0, "message_bytes": 0,
                         "retransmitted_packets": 0, "events": {}, "findings": {"error": 0, "warning": 0, "info": 0}},
             "findings": [], "connections": [], "flows": [], "operations": [], "latency": [], "regions": [],
         }  # fmt: skip
@@ -278,8 +278,8 @@ class Maker:
             plots.append({
                 "connection": row["connection"], "sampled": at == 0, "points": self.points(20000 if at < 3 else 1500),
                 "series": {"start": time_text(0), "step_ns": step_ns,
-                           "octets_a": [int(value * step_ns * 3) for value in load],
-                           "octets_b": [int(value * step_ns * 0.2) for value in load],
+                           "bytes_a": [int(value * step_ns * 3) for value in load],
+                           "bytes_b": [int(value * step_ns * 0.2) for value in load],
                            "messages_a": [int(value * 900) for value in load], "messages_b": [0] * steps},
             })  # fmt: skip
         return {
@@ -295,7 +295,7 @@ class Maker:
             frames.append({
                 "frame": finding["first_frame"] + at, "time": time_text(time), "from": "b" if answer else "a",
                 "text": "Acknowledge, NAK PSN sequence error, psn 0x14" if at == 11 else f"Acknowledge psn {psn:#x}, msn 3"
-                if answer else f"RDMA WRITE {'First' if at == 0 else 'Middle'} psn {psn:#x}, 1024 octets",
+                if answer else f"RDMA WRITE {'First' if at == 0 else 'Middle'} psn {psn:#x}, 1024 bytes",
                 "mark": "cause" if at == 11 else "event" if at == 12 else "again" if 12 < at < 19 else "",
             })  # fmt: skip
             time += self.random.randrange(400, 3000) if at != 11 else 61000

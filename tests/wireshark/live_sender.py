@@ -14,12 +14,12 @@ from pathlib import Path
 
 
 def frames_of(capture):
-    octets = Path(capture).read_bytes()
-    order = "<" if struct.unpack("<I", octets[:4])[0] in (0xA1B2C3D4, 0xA1B23C4D) else ">"
+    data = Path(capture).read_bytes()
+    order = "<" if struct.unpack("<I", data[:4])[0] in (0xA1B2C3D4, 0xA1B23C4D) else ">"
     at = 24
-    while at < len(octets):
-        length = struct.unpack(order + "I", octets[at + 8:at + 12])[0]
-        yield octets[at + 16:at + 16 + length]
+    while at < len(data):
+        length = struct.unpack(order + "I", data[at + 8:at + 12])[0]
+        yield data[at + 16:at + 16 + length]
         at += 16 + length
 
 

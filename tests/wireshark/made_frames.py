@@ -1,4 +1,4 @@
-"""Frames made octet by octet, and what the plugin says of them."""
+"""Frames made byte by byte, and what the plugin says of them."""
 
 import struct
 import zlib
@@ -10,8 +10,8 @@ MACS = bytes.fromhex("525400000003" "525400000002")
 A, B = bytes([10, 0, 0, 2]), bytes([10, 0, 0, 3])
 
 
-def checksum(octets):
-    total = sum(struct.unpack(f">{len(octets) // 2}H", octets))
+def checksum(data):
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
@@ -24,7 +24,7 @@ def ipv4(protocol, payload, source=A, destination=B, tos=0):
 
 
 def with_icrc(frame):
-    """A RoCEv2 frame over IPv4, without options or VLAN, with its last four octets as its ICRC: IBTA vol 1, A17.3.3."""
+    """A RoCEv2 frame over IPv4, without options or VLAN, with its last four bytes as its ICRC: IBTA vol 1, A17.3.3."""
     masked = bytearray(b"\xff" * 8 + frame[14:-4])
     for at in (8 + 1, 8 + 8, 8 + 10, 8 + 11, 8 + 26, 8 + 27, 8 + 28 + 4):
         masked[at] = 0xFF

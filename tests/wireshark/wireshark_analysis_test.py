@@ -183,7 +183,7 @@ def events_of(tree):
             shown(event, "event.connection", ""), "ab"[int(shown(event, "event.end"))],
             shown(event, "event.frame", ""), shown(event, "event.last_frame", ""),
             shown(event, "event.origin_frame", ""), shown(event, "event.cause_frame", ""),
-            str(ns(shown(event, "event.duration"))), shown(event, "event.packets"), shown(event, "event.octets"),
+            str(ns(shown(event, "event.duration"))), shown(event, "event.packets"), shown(event, "event.bytes"),
             shown(event, "event.psn"), shown(event, "event.value"), shown(event, "event.found"))
 
 
@@ -197,7 +197,7 @@ def test_events(capture, tables_of, trees_of):
             said[event] += 1
     wanted = Counter(
         tuple(row[key] for key in ("kind", "cause", "severity", "connection", "end", "frame", "last_frame",
-                                   "origin_frame", "cause_frame", "duration_ns", "packets", "octets", "psn", "value",
+                                   "origin_frame", "cause_frame", "duration_ns", "packets", "bytes", "psn", "value",
                                    "found"))
         for row in tables.events)
     assert said == wanted
@@ -220,7 +220,7 @@ def test_rounds_of_going_back(capture, tables_of, trees_of):
             end = shown(tree, "analysis.sender")
             key = (shown(tree, "analysis.connection"), "ab"[int(end)], element.get("show"))
             told = tuple(direct(element, "analysis.go_back_n." + name) for name in (
-                "begins_in", "ends_in", "goes_back_to", "packets", "octets", "cause_frame")) + (
+                "begins_in", "ends_in", "goes_back_to", "packets", "bytes", "cause_frame")) + (
                 word(element, "analysis.go_back_n.cause"), ns(direct(element, "analysis.go_back_n.time")))
             assert said.setdefault(key, told) == told, f"frame {frame}"
             assert int(told[0]) <= frame <= int(told[1])
@@ -228,7 +228,7 @@ def test_rounds_of_going_back(capture, tables_of, trees_of):
             if first:
                 assert shown(trees[int(first)], "analysis.sent_again_in"), f"frame {frame}, first in {first}"
     assert sorted(said.values()) == sorted(
-        (row["frame"], row["last_frame"], row["origin_frame"], row["packets"], row["octets"], row["cause_frame"],
+        (row["frame"], row["last_frame"], row["origin_frame"], row["packets"], row["bytes"], row["cause_frame"],
          row["cause"], int(row["duration_ns"])) for row in rounds)
     if capture.name.startswith("rc-pingpong-loss"):
         assert len(rounds) == 18
@@ -343,7 +343,7 @@ def test_one_pass_says_what_was_known_then(capture):
                                     "ab"[int(direct(analysis, "analysis.sender"))],
                                     direct(analysis, "analysis.relative_psn"),
                                     direct(analysis, "analysis.outstanding"), str(int(again)), related,
-                                    direct(analysis, "analysis.outstanding_octets") or "0",
+                                    direct(analysis, "analysis.outstanding_bytes") or "0",
                                     direct(analysis, "analysis.acknowledges") or "0", answered,
                                     direct(analysis, "analysis.reads_outstanding") or "0",
                                     direct(analysis, "analysis.reads_allowed") or "0",

@@ -17,12 +17,12 @@ A_QP, B_QP = 0x11, 0x22
 SEND_ONLY, WRITE_FIRST, WRITE_LAST, READ_REQUEST, READ_FIRST, READ_LAST, ACK = 4, 6, 8, 12, 13, 15, 17
 
 
-def from_a(opcode, psn, octets=b"", headers=b""):
-    return roce(bth(opcode, B_QP, psn) + headers + octets, source=A, destination=B)
+def from_a(opcode, psn, data=b"", headers=b""):
+    return roce(bth(opcode, B_QP, psn) + headers + data, source=A, destination=B)
 
 
-def from_b(opcode, psn, octets=b"", headers=b""):
-    return roce(bth(opcode, A_QP, psn) + headers + octets, port=49193, source=B, destination=A)
+def from_b(opcode, psn, data=b"", headers=b""):
+    return roce(bth(opcode, A_QP, psn) + headers + data, port=49193, source=B, destination=A)
 
 
 def reth(length):
@@ -49,7 +49,7 @@ EXCHANGE = [
     from_a(WRITE_LAST, 101, bytes(500)),                          # 12: again, though it was acknowledged
     from_a(SEND_ONLY, 102, bytes(100)),                           # 13
 ]
-# Frame: packets and octets in flight, packets it acknowledges, messages it completes, READs outstanding, credits left.
+# Frame: packets and bytes in flight, packets it acknowledges, messages it completes, READs outstanding, credits left.
 WINDOW = {
     1: ("1", "1024", "", "", "", ""), 2: ("2", "1524", "", "", "", ""), 3: ("3", "1624", "", "", "", ""),
     4: ("0", "", "3", "2", "", "4"), 5: ("2", "", "", "", "1", "3"), 6: ("2", "", "", "", "1", "3"),
@@ -67,7 +67,7 @@ def analysis(packet, *names):
 
 def test_the_window(see):  # noqa: F811
     packets = see(EXCHANGE, "-2")
-    said = {number: analysis(packets[number - 1], "outstanding", "outstanding_octets", "acknowledges", "completes",
+    said = {number: analysis(packets[number - 1], "outstanding", "outstanding_bytes", "acknowledges", "completes",
                              "reads_outstanding", "credits") for number in WINDOW}
     assert said == WINDOW
 
@@ -82,7 +82,7 @@ def test_acknowledgements_of_other_packets(see):  # noqa: F811
 def test_a_packet_and_where_it_is_sent_again(see):  # noqa: F811
     packets = see(EXCHANGE, "-2")
     round_of = ("first_sent_in", "go_back_n", "go_back_n.begins_in", "go_back_n.ends_in", "go_back_n.goes_back_to",
-                "go_back_n.packets", "go_back_n.octets")
+                "go_back_n.packets", "go_back_n.bytes")
     assert analysis(packets[11], *round_of) == ("2", "1", "12", "13", "2", "2", "600")
     assert analysis(packets[12], *round_of) == ("3", "1", "12", "13", "2", "2", "600")
     assert [analysis(packets[number - 1], "sent_again_in") for number in (2, 3, 8)] == [("12",), ("13",), ("",)]

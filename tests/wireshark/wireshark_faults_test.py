@@ -1,5 +1,5 @@
-"""What the built-in dissectors of Wireshark 4.0 get wrong or lack (../shared/WIRESHARK.md): a frame made for each, octet
-by octet, decoded rightly by ours, beside theirs and in their place."""
+"""What the built-in dissectors of Wireshark 4.0 get wrong or lack (../shared/WIRESHARK.md): a frame made for each, byte
+by byte, decoded rightly by ours, beside theirs and in their place."""
 
 import struct
 
@@ -98,7 +98,7 @@ def test_flush_and_atomic_write(see):
 
 
 def test_padding_is_no_payload(see):
-    """Two pad octets behind 42 of payload: the built-in hands all on."""
+    """Two pad bytes behind 42 of payload: the built-in hands all on."""
     frame = roce(bth(4, pad=2) + b"a" * 42 + b"\0\0")
 
     def data_length(packet):
@@ -168,24 +168,24 @@ class Stream:
 
     def fpdu(self, *ulpdus):
         """A segment with an FPDU each; the CRC is there, zero."""
-        octets = b""
+        data = b""
         for ulpdu in ulpdus:
             fpdu = struct.pack(">H", len(ulpdu)) + ulpdu
-            octets += fpdu + bytes(-len(fpdu) % 4) + bytes(4)
-        self.send(A, octets)
+            data += fpdu + bytes(-len(fpdu) % 4) + bytes(4)
+        self.send(A, data)
 
 
-def send(msn, offset, octets, last=False):
+def send(msn, offset, data, last=False):
     """A segment of a Send: RFC 5040, 4.3, with DDP's untagged header, RFC 5041, 4.2."""
-    return bytes([0x41 if last else 0x01, 0x43]) + struct.pack(">IIII", 0, 0, msn, offset) + octets
+    return bytes([0x41 if last else 0x01, 0x43]) + struct.pack(">IIII", 0, 0, msn, offset) + data
 
 
-def write(stag, offset, octets, last=False):
-    return bytes([0xC1 if last else 0x81, 0x40]) + struct.pack(">IQ", stag, offset) + octets
+def write(stag, offset, data, last=False):
+    return bytes([0xC1 if last else 0x81, 0x40]) + struct.pack(">IQ", stag, offset) + data
 
 
 def test_immediate_data_of_iwarp(see):
-    """RFC 7306, 6: opcode 8, eight octets on queue 0."""
+    """RFC 7306, 6: opcode 8, eight bytes on queue 0."""
     stream = Stream().set_up()
     stream.fpdu(bytes([0x41, 0x48]) + struct.pack(">IIII", 0, 0, 1, 0) + b"12345678")
     packets = see(stream.frames)

@@ -41,7 +41,7 @@ def test_conversations_are_the_connections():
 
 def test_endpoints_are_the_queue_pairs():
     lines = [line.split() for line in table(LOSS, "endpoints,rdmawire").splitlines() if " QP 0x" in line]
-    # Packets, octets; of these sent; received. As `rdmawire analyze` counts them: 506 + 509 packets.
+    # Packets, bytes; of these sent; received. As `rdmawire analyze` counts them: 506 + 509 packets.
     assert [line[:3] + line[3:] for line in lines] == [
         ["10.0.0.3", "QP", "0x000011", "1015", "954410", "506", "475072", "509", "479338"],
         ["10.0.0.2", "QP", "0x000011", "1015", "954410", "509", "479338", "506", "475072"]]
@@ -72,7 +72,7 @@ def test_follow_gives_what_both_ends_sent():
 
 @pytest.mark.parametrize("capture", [path for path in ALL if path.name.startswith("rc-")], ids=lambda path: path.name)
 def test_messages_are_put_together(capture):
-    """From the octets of their packets, in the order of PSNs, at the frame that makes them whole."""
+    """From the bytes of their packets, in the order of PSNs, at the frame that makes them whole."""
     frames = rows(capture, "frame.number", "rdmawire.reassembled.data", "rdmawire.segment",
                   "rdmawire.reassembled.length")
     payload = {}
@@ -85,8 +85,8 @@ def test_messages_are_put_together(capture):
         if udp is None or "icrc" not in packet:
             continue
         pad = packet.get("pad", {"length": 0})["length"]
-        octets = bytes.fromhex(raw[str(packet["frame"])])
-        payload[packet["frame"]] = octets[begin - udp["offset"] - 8:len(octets) - 4 - pad]
+        content = bytes.fromhex(raw[str(packet["frame"])])
+        payload[packet["frame"]] = content[begin - udp["offset"] - 8:len(content) - 4 - pad]
     whole = 0
     for _, data, segments, length in frames:
         if not data:
@@ -227,9 +227,9 @@ def test_follow_has_both_ends_of_iwarp():
 def test_from_standard_input():
     """Where nothing can be read twice, as in a live capture: one pass."""
     home = with_plugin()
-    octets = home.place(LOSS).read_bytes()
+    content = home.place(LOSS).read_bytes()
     fields = ("-T", "fields", "-e", "frame.number", "-e", "rdmawire.analysis.relative_psn", "-e", "rdmawire.event")
-    piped = home.run("tshark", "-n", "-r", "-", *fields, input=octets).stdout
+    piped = home.run("tshark", "-n", "-r", "-", *fields, input=content).stdout
     assert piped == home.tshark("-n", "-r", home.place(LOSS), *fields).stdout
     assert b"\n34\t1\tnak" in piped
 

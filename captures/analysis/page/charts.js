@@ -112,7 +112,7 @@ function series_window(series) {
 function show_traffic() {
   const place = document.getElementById("traffic");
   const series = object(data.report.series);
-  const count = Math.max(0, ...["payload_octets", "packets", "messages"].map(name => list(series[name]).length));
+  const count = Math.max(0, ...["payload_bytes", "packets", "messages"].map(name => list(series[name]).length));
   if (!count) return;
   place.hidden = false;
   const {start, step} = series_window(series);
@@ -130,7 +130,7 @@ function show_traffic() {
               ["retransmitted", "ecn_marked", "cnps"].some(has) &&
                   plot_place("trouble", "Packets sent again, marked by ECN, and CNPs over time", 160, "Sent again, ECN marks, CNPs")));
   draw("throughput", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "bit/s", x_title: false,
-    sets: [{label: "payload", colour: "--accent", fill: "origin", data: steps(series.payload_octets, start, step, value => per_second(value * 8))}]})}), linked);
+    sets: [{label: "payload", colour: "--accent", fill: "origin", data: steps(series.payload_bytes, start, step, value => per_second(value * 8))}]})}), linked);
   draw("rates", () => ({zoom_bounds: {x: [from, to]}, configuration: line_configuration({from, to, unit: "/s", x_title: !document.getElementById("canvas-trouble"),
     sets: [{label: "packets", colour: "--accent", data: steps(series.packets, start, step, per_second)},
            {label: "messages", colour: "--second", data: steps(series.messages, start, step, per_second)}]})}), linked);

@@ -70,14 +70,14 @@ function psn_plot(row, requester) {
       interaction: {mode: "nearest", intersect: true},
       scales: {
         x: seconds_axis(...zoom_bounds.x),
-        y: {min: zoom_bounds.y[0], max: zoom_bounds.y[1], title: {display: true, text: iwarp ? `octets of ${a}'s stream` : `PSN from ${a}'s first request`}, grid: {color: style("--grid")},
+        y: {min: zoom_bounds.y[0], max: zoom_bounds.y[1], title: {display: true, text: iwarp ? `bytes of ${a}'s stream` : `PSN from ${a}'s first request`}, grid: {color: style("--grid")},
             ticks: {precision: 0, callback: value => value >= 0 && Number.isInteger(value) ? integer.format(value) : ""}, afterFit: scale => { scale.width = 84; }},
       },
       plugins: {
         tooltip: {callbacks: {
           title: items => items.length ? `frame ${items[0].raw.frame}` : "",
           label: item => ` ${label_of(item.dataset.kind)} by ${requests.has(item.dataset.kind) ? a : b}`,
-          afterLabel: item => [known(item.raw.psn) ? iwarp ? `up to octet ${integer.format(item.raw.psn)}` : `PSN ${integer.format(item.raw.psn)}, relative` : "no PSN", `at ${duration(Math.round(item.raw.x * 1e9))}`, known(item.raw.length) ? `${integer.format(item.raw.length)} octets` : ""].filter(Boolean).map(text => `   ${text}`),
+          afterLabel: item => [known(item.raw.psn) ? iwarp ? `up to byte ${integer.format(item.raw.psn)}` : `PSN ${integer.format(item.raw.psn)}, relative` : "no PSN", `at ${duration(Math.round(item.raw.x * 1e9))}`, known(item.raw.length) ? `${integer.format(item.raw.length)} bytes` : ""].filter(Boolean).map(text => `   ${text}`),
         }},
       },
     },
@@ -107,7 +107,7 @@ function flattened(value, prefix = "", into = {}) {
 function connection_rate(row) {
   const series = object(row.series);
   const {start, step} = series_window(series);
-  const sets = [["octets_a", "sent by a", "--accent"], ["octets_b", "sent by b", "--second"]].filter(([name]) => list(series[name]).some(Boolean)).map(
+  const sets = [["bytes_a", "sent by a", "--accent"], ["bytes_b", "sent by b", "--second"]].filter(([name]) => list(series[name]).some(Boolean)).map(
       ([name, label, colour]) => ({label, colour, data: steps(series[name], start, step, value => value * 8e9 / step)}));
   const count = Math.max(1, ...sets.map(set => set.data.length));
   const range = [start / 1e9, (start + Math.max(1, count - 1) * step) / 1e9];
@@ -157,7 +157,7 @@ function show_connection(id) {
   }
   const series = kept && object(kept.series);
   const has = (...names) => series && names.some(name => list(series[name]).some(Boolean));
-  if (has("octets_a", "octets_b")) plots.push(plot_place("connection-rate", `Throughput of connection ${id} over time`, 180, "Throughput", zoom_buttons("connection-rate")));
+  if (has("bytes_a", "bytes_b")) plots.push(plot_place("connection-rate", `Throughput of connection ${id} over time`, 180, "Throughput", zoom_buttons("connection-rate")));
   if (has("messages_a", "messages_b")) plots.push(plot_place("connection-messages", `Messages a second of connection ${id} over time`, 180, "Messages", zoom_buttons("connection-messages")));
   const counters = sent_table(row);
   body.replaceChildren(...[

@@ -37,12 +37,12 @@ function show_summary() {
       cards.push(count_card(label, large ? scaled(summary[name], "") : integer.format(summary[name]), String(summary[name]), note));
     }
   };
-  number("Packets", "packets", known(summary.octets) && `${octets(summary.octets)} on the wire`);
+  number("Packets", "packets", known(summary.bytes) && `${bytes(summary.bytes)} on the wire`);
   if (known(summary.duration_ns)) cards.push(count_card("Duration", duration(summary.duration_ns), String(summary.duration_ns)));
   number("Connections", "connections");
-  number("Messages", "messages", known(summary.message_octets) && `${octets(summary.message_octets)} of payload`);
-  if (known(summary.message_octets) && summary.duration_ns > 0) {
-    cards.push(count_card("Mean throughput", scaled(summary.message_octets * 8e9 / summary.duration_ns, "bit/s"), null, "payload"));
+  number("Messages", "messages", known(summary.message_bytes) && `${bytes(summary.message_bytes)} of payload`);
+  if (known(summary.message_bytes) && summary.duration_ns > 0) {
+    cards.push(count_card("Mean throughput", scaled(summary.message_bytes * 8e9 / summary.duration_ns, "bit/s"), null, "payload"));
   }
   const tcp = object(summary.events).tcp_retransmission;
   number("Sent again", "retransmitted_packets", tcp ? plural(tcp, "TCP retransmission") : summary.retransmitted_packets > 0 && `${(100 * summary.retransmitted_packets / summary.packets).toPrecision(2)} % of packets`);
@@ -56,7 +56,7 @@ function show_summary() {
   }
   const wires = Object.entries(object(summary.wires)).filter(([, packets]) => packets);
   const facts = [
-    [files.length === 1 ? "File" : "Files", files.slice(0, 8).map(file => element("span", {class: "file"}, element("code", {}, file.name ?? "?"), known(file.packets) && ` ${plural(file.packets, "packet")}, ${octets(file.octets || 0)}`))
+    [files.length === 1 ? "File" : "Files", files.slice(0, 8).map(file => element("span", {class: "file"}, element("code", {}, file.name ?? "?"), known(file.packets) && ` ${plural(file.packets, "packet")}, ${bytes(file.bytes || 0)}`))
         .concat(files.length > 8 ? [`and ${files.length - 8} more`] : [])],
     ["From", known(summary.first_time) && date(summary.first_time)],
     ["To", known(summary.last_time) && date(summary.last_time)],
@@ -147,7 +147,7 @@ function finding_article(finding) {
       element("span", {class: "what"}, element("span", {class: "title"}, finding.title ?? words(finding.kind)), known(finding.who) && element("span", {class: "who"}, finding.who)),
       element("span", {class: "metrics"},
               known(finding.count) && metric(integer.format(finding.count), "×"),
-              finding.octets > 0 && metric(octets(finding.octets), ""),
+              finding.bytes > 0 && metric(bytes(finding.bytes), ""),
               finding.cost_ns > 0 && metric(duration(finding.cost_ns), "lost")));
   const article = element("article", {class: `finding ${severity}`, id, "data-rank": finding.rank}, element("h3", {}, button), body);
   button.addEventListener("click", () => open_finding(article, finding, body.hidden));

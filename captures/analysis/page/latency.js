@@ -51,7 +51,7 @@ function distributions_of(rows) {
     buckets: [...counts].sort(([left], [right]) => left - right).map(([at, count]) => [2 ** (at / 8), 2 ** ((at + 1) / 8), count])}));
 }
 
-const size_text = row => known(row.size_from) ? row.size_from === row.size_to || !known(row.size_to) ? octets(row.size_from) : `${octets(row.size_from)} – ${octets(row.size_to)}` : "";
+const size_text = row => known(row.size_from) ? row.size_from === row.size_to || !known(row.size_to) ? bytes(row.size_from) : `${bytes(row.size_from)} – ${bytes(row.size_to)}` : "";
 
 function percentile_plot(rows) {
   const names = rows.map(row => [words(row.operation), size_text(row)].filter(Boolean).join(" "));

@@ -48,7 +48,7 @@ std::string carried(std::string_view page, std::string_view id) {
   return text;
 }
 
-TEST(Page, CarriesBothTextsOctetForOctet) {
+TEST(Page, CarriesBothTextsByteForByte) {
   std::string report = R"({"summary": {"packets": 3}, "hostile": "</script><script>alert(1)</script> {{details}} é"})";
   report += std::string(1, '\0');
   std::string details = "[";

@@ -2,22 +2,22 @@
 
 /** Columns in the report's order; what a row has beyond these follows. A "-" before a name: not shown at first. */
 const table_columns = {
-  connections: "connection service wire a.address a.qp b.address b.qp confidence mtu sent.a.packets sent.b.packets sent.a.payload_octets sent.b.payload_octets sent.a.packets_again sent.b.packets_again first_time -joined_by -mtu_negotiated -upper -service_port -first_frame -last_frame -last_time -opened_frame -closed_frame -replaced",
+  connections: "connection service wire a.address a.qp b.address b.qp confidence mtu sent.a.packets sent.b.packets sent.a.payload_bytes sent.b.payload_bytes sent.a.packets_again sent.b.packets_again first_time -joined_by -mtu_negotiated -upper -service_port -first_frame -last_frame -last_time -opened_frame -closed_frame -replaced",
   flows: "connection from ip_src ip_dst ip_dscp src_qp dest_qp frames_tx frames_rx frames_retransmitted frame_sequence_error nak_tx nak_rx ecn_ce_rx cnp_tx cnp_rx message_complete_rx message_fail flow_completion_time latency_max",
-  operations: "operation messages octets completed refused size_min size_max sizes",
+  operations: "operation messages bytes completed refused size_min size_max sizes",
   latency: "operation size_from size_to phase count min_ns p50_ns p90_ns p99_ns p999_ns max_ns",
-  retransmissions: "cause rounds packets octets duration_ns",
+  retransmissions: "cause rounds packets bytes duration_ns",
   naks: "code count",
-  regions: "responder key address_from address_to read_octets written_octets atomics refused messages",
-  talkers: "from to packets octets payload_octets queue_pairs source_ports",
-  endpoints: "address queue_pairs sent_packets sent_octets received_packets received_octets",
+  regions: "responder key address_from address_to read_bytes written_bytes atomics refused messages",
+  talkers: "from to packets bytes payload_bytes queue_pairs source_ports",
+  endpoints: "address queue_pairs sent_packets sent_bytes received_packets received_bytes",
   congestion: "dscp ecn kind packets",
   pauses: "source priority frames pause_ns first_frame",
-  incast: "receiver time window_ns senders octets",
+  incast: "receiver time window_ns senders bytes",
   crc_errors: "from to count cause first_frame",
-  events: "kind cause severity connection end frame last_frame origin_frame cause_frame time duration_ns packets octets psn value found",
+  events: "kind cause severity connection end frame last_frame origin_frame cause_frame time duration_ns packets bytes psn value found",
   counters: "name before after difference in_capture says",
-  files: "name packets octets first_frame lost_by_capture",
+  files: "name packets bytes first_frame lost_by_capture",
 };
 const most_columns = 80;
 

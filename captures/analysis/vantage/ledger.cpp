@@ -29,11 +29,11 @@ std::string_view to_string(Fate fate) {
   return names[static_cast<std::size_t>(fate)];
 }
 
-void Tally::add(const FramePair& pair, std::int64_t time, std::uint32_t unit, std::uint32_t octets_of_packet) {
+void Tally::add(const FramePair& pair, std::int64_t time, std::uint32_t unit, std::uint32_t bytes_of_packet) {
   first_time = packets ? std::min(first_time, time) : time;
   last_time = packets ? std::max(last_time, time) : time;
   ++packets;
-  octets += octets_of_packet;
+  bytes += bytes_of_packet;
   // Verdicts come late, so the first are not the first to come.
   const auto later = [](const FramePair& a, const FramePair& b) {
     return std::pair(a.before ? a.before : a.behind, a.behind) < std::pair(b.before ? b.before : b.behind, b.behind);
@@ -108,7 +108,7 @@ bool Ledger::was_capturing(std::size_t capture, std::int64_t time, std::size_t o
 
 void Ledger::settle(std::uint32_t unit, const Pending& pending, Fate fate, bool named) {
   Tally& tally = hops_[pending.hop].of(fate);
-  tally.add({pending.frame, 0}, pending.time, unit, pending.octets);
+  tally.add({pending.frame, 0}, pending.time, unit, pending.bytes);
   tally.named += named;
   --pending_;
 }
@@ -128,8 +128,8 @@ void Ledger::hear_again(std::uint32_t unit, const Copy& copy, std::int64_t time)
       return true;
     }
     if (p.role == Role::segment) {
-      // Another segmentation is possible: any octet of it that comes again tells.
-      if (copy.octets == 0 || ahead(p.role, copy.psn + copy.octets, p.psn) <= 0 ||
+      // Another segmentation is possible: any byte of it that comes again tells.
+      if (copy.bytes == 0 || ahead(p.role, copy.psn + copy.bytes, p.psn) <= 0 ||
           ahead(p.role, p.psn + p.length, copy.psn) <= 0)
         return false;
     } else if (p.psn != copy.psn) {
@@ -201,7 +201,7 @@ void Ledger::remember(Unit& unit, const Transmission& transmission) {
   Sent& sent = unit.recent[first.psn % recent_of_unit];
   if (sent.psn != first.psn) sent = {};
   sent.psn = first.psn;
-  sent.octets = first.octets;
+  sent.bytes = first.bytes;
   sent.anywhere = transmission.first();
   for (const Copy& copy : transmission.seen()) {
     if (copy.capture == unit.way->points.front()) sent.frame = copy.frame;
@@ -245,7 +245,7 @@ void Ledger::look_at_edges(std::uint32_t unit, std::uint32_t psn, std::int64_t t
     edge = edges_.end() - 1;
   }
   const FramePair pair = came_by ? FramePair{missed.frame_at_last, 0} : FramePair{0, before.frame};
-  edge->tally.add(pair, came_by ? missed.at_last : before.anywhere, unit, came_by ? missed.octets : 0);
+  edge->tally.add(pair, came_by ? missed.at_last : before.anywhere, unit, came_by ? missed.bytes : 0);
 }
 
 void Ledger::compare(std::uint32_t unit, const Copy& before, const Copy& behind, bool adjacent) {
@@ -254,9 +254,9 @@ void Ledger::compare(std::uint32_t unit, const Copy& before, const Copy& behind,
   if (!found) return;
   Hop& h = *found;
   ++h.seen;
-  h.octets += before.octets;
+  h.bytes += before.bytes;
   const FramePair pair{before.frame, behind.frame};
-  const auto note = [&](Fate fate) { h.of(fate).add(pair, before.aligned, unit, before.octets); };
+  const auto note = [&](Fate fate) { h.of(fate).add(pair, before.aligned, unit, before.bytes); };
   const std::uint8_t ecn_before = before.traffic_class & 3, ecn_behind = behind.traffic_class & 3;
   h.capable += ecn_before == 1 || ecn_before == 2;
   if (ecn_before != marked && ecn_behind == marked) note(Fate::marked);
@@ -309,7 +309,7 @@ void Ledger::take(const Transmission& transmission) {
   if (!transmission.doubled) {
     if (!row.pending.empty()) hear_again(unit, first, time);
     if (first.acknowledges) hear_answer(first, time);
-    if (first.role != Role::datagram && (first.role != Role::segment || first.octets)) {
+    if (first.role != Role::datagram && (first.role != Role::segment || first.bytes)) {
       if (!row.began || ahead(first.role, first.psn, row.furthest) > 0) {
         row.began = true;
         row.furthest = first.psn;
@@ -343,7 +343,7 @@ void Ledger::take(const Transmission& transmission) {
       const Fate fate = transmission.doubled                 ? Fate::duplicated
                         : copy.icrc == CrcCheck::Status::bad ? Fate::damaged
                                                              : Fate::missed_before;
-      h->of(fate).add({0, copy.frame}, copy.aligned, unit, copy.octets);
+      h->of(fate).add({0, copy.frame}, copy.aligned, unit, copy.bytes);
       if (fate != Fate::missed_before) break;
     }
     if (before) compare(unit, *before, copy, adjacent);
@@ -361,15 +361,15 @@ void Ledger::take(const Transmission& transmission) {
     if (!h) return;
     const auto index = static_cast<std::uint32_t>(h - hops_.data());
     if (transmission.doubled) {
-      h->of(Fate::captured_twice).add({before->frame, 0}, before->aligned, unit, before->octets);
+      h->of(Fate::captured_twice).add({before->frame, 0}, before->aligned, unit, before->bytes);
       return;
     }
     const bool can_be_proved = first.role == Role::request || first.role == Role::response ||
-                               first.role == Role::acknowledge || (first.role == Role::segment && first.octets);
+                               first.role == Role::acknowledge || (first.role == Role::segment && first.bytes);
     if (!can_be_proved || pending_ >= most_pending) {
       if (can_be_proved) ++left_out_;
       h->of(known_there ? Fate::missing : Fate::elsewhere)
-          .add({before->frame, 0}, before->aligned, unit, before->octets);
+          .add({before->frame, 0}, before->aligned, unit, before->bytes);
       return;
     }
     if (row.pending.size() == most_pending_of_unit) {
@@ -377,7 +377,7 @@ void Ledger::take(const Transmission& transmission) {
       row.pending.erase(row.pending.begin());
       settle(unit, oldest, Fate::missing);
     }
-    row.pending.push_back({first.psn, first.octets, time, index, before->frame, first.octets, first.role});
+    row.pending.push_back({first.psn, first.bytes, time, index, before->frame, first.bytes, first.role});
     ++pending_;
     return;
   }

@@ -44,13 +44,13 @@ struct FramePair {
 /// How often something happened, to whom most, and where it can be looked up.
 struct Tally {
   static constexpr std::size_t frames_kept = 10, units_kept = 8;
-  std::uint64_t packets = 0, octets = 0;
+  std::uint64_t packets = 0, bytes = 0;
   std::uint64_t named = 0;                                     ///< of lost ones: those that the receiver named in a NAK
   std::int64_t first_time = 0, last_time = 0;                  ///< by the reference's clock
   std::vector<FramePair> frames;                               ///< the first ones
   std::vector<std::pair<std::uint32_t, std::uint64_t>> units;  ///< flows with most of them, and how many; about
 
-  void add(const FramePair& pair, std::int64_t time, std::uint32_t unit, std::uint32_t octets_of_packet);
+  void add(const FramePair& pair, std::int64_t time, std::uint32_t unit, std::uint32_t bytes_of_packet);
 };
 
 struct Hop {
@@ -58,7 +58,7 @@ struct Hop {
   std::size_t before = 0, behind = 0;  ///< captures
   bool plain_tcp = false;              ///< TCP that no capture showed to be iWARP
   bool adjacent = true;                ///< false: some point between the two missed these packets
-  std::uint64_t seen = 0, octets = 0;  ///< packets at both ends, and their payload
+  std::uint64_t seen = 0, bytes = 0;  ///< packets at both ends, and their payload
   std::uint64_t capable = 0;           ///< of these, ECN-capable and not marked before the hop
   std::array<Tally, fates> tallies;
   /// Delays less the shortest one, nanoseconds. What the samples of the first reading said to be shortest is `base`;
@@ -111,11 +111,11 @@ class Ledger final : public Matcher::Taker {
                                recent_of_unit = 512, most_with_recent = 1U << 14, most_edges = 4096;
   /// A packet that was not seen at the next point of its way.
   struct Pending {
-    std::uint32_t psn = 0, length = 0;  ///< length: of TCP, octets
+    std::uint32_t psn = 0, length = 0;  ///< length: of TCP, bytes
     std::int64_t time = 0;
     std::uint32_t hop = 0;
     std::uint64_t frame = 0;
-    std::uint32_t octets = 0;
+    std::uint32_t bytes = 0;
     Role role = Role::datagram;
   };
   struct Overtaken {
@@ -126,7 +126,7 @@ class Ledger final : public Matcher::Taker {
   struct Sent {
     static constexpr std::uint32_t nothing = UINT32_MAX;
     std::uint32_t psn = nothing;
-    std::uint32_t octets = 0;
+    std::uint32_t bytes = 0;
     std::int64_t anywhere = INT64_MIN, at_last = INT64_MIN;  ///< nanoseconds
     std::uint64_t frame = 0, frame_at_last = 0;              ///< frame: at the first point, 0 when not seen there
   };

@@ -20,7 +20,7 @@ struct Copy {
   std::int64_t aligned = 0;  ///< nanoseconds, by the reference's clock
   std::uint64_t frame = 0;
   std::uint32_t unit = 0;  ///< the flow, as Units numbers it
-  std::uint32_t psn = 0, acknowledged = 0, octets = 0;
+  std::uint32_t psn = 0, acknowledged = 0, bytes = 0;
   std::uint32_t next = 0;  ///< Matcher's
   std::uint16_t source_port = 0;
   std::uint8_t capture = 0;

@@ -222,7 +222,7 @@ class Report {
                 {"name", names_[i]},
                 {"file", s.name},
                 {"packets", s.packets},
-                {"octets", s.octets},
+                {"bytes", s.bytes},
                 {"rdma", s.rdma},
                 {"tcp", s.tcp},
                 {"first_time", s.packets ? Json(seconds(s.first_time)) : Json()},
@@ -304,7 +304,7 @@ class Report {
       const Tally& tally = h.tallies[i];
       if (tally.packets == 0) continue;
       fates_of_packets[std::string(to_string(static_cast<Fate>(i)))] = {{"packets", tally.packets},
-                                                                        {"octets", tally.octets},
+                                                                        {"bytes", tally.bytes},
                                                                         {"first_time", seconds(tally.first_time)},
                                                                         {"last_time", seconds(tally.last_time)},
                                                                         {"frames", frames_of(tally)}};
@@ -329,7 +329,7 @@ class Report {
                 {"adjacent", h.adjacent},
                 {"traffic", h.plain_tcp ? "tcp" : "rdma"},
                 {"seen", h.seen},
-                {"octets", h.octets},
+                {"bytes", h.bytes},
                 {"ecn_capable", h.capable},
                 {"hops_least", h.ttl_least <= h.ttl_most ? Json(h.ttl_least) : Json()},
                 {"hops_most", h.ttl_least <= h.ttl_most ? Json(h.ttl_most) : Json()},
@@ -517,8 +517,8 @@ class Report {
       f.who = "this comparison";
       f.packets = c_.unidentified;
       f.title = fmt::format("{} cut too short to be recognised", counted(c_.unidentified, "packet", "packets"));
-      f.meaning = "the captures keep too few octets of these packets: neither headers nor ICRC are whole";
-      f.next = "capture at least 128 octets of each packet";
+      f.meaning = "the captures keep too few bytes of these packets: neither headers nor ICRC are whole";
+      f.next = "capture at least 128 bytes of each packet";
       findings_.push_back(std::move(f));
     }
   }

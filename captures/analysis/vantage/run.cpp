@@ -181,7 +181,7 @@ Comparison run(const RunOptions& options) {
       copy.unit = *unit;
       copy.psn = s.psn;
       copy.acknowledged = s.acknowledged;
-      copy.octets = s.octets;
+      copy.bytes = s.bytes;
       copy.source_port = s.source_port;
       copy.capture = static_cast<std::uint8_t>(head.capture);
       copy.icrc = s.icrc;

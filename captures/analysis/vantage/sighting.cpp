@@ -18,13 +18,13 @@ class Hash {
     const Wide product = static_cast<Wide>(state_ ^ word ^ 0x9e3779b97f4a7c15) * 0xd6e8feb86659fd93;
     state_ = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64) ^ state_ << 1;
   }
-  void add(Bytes octets) {
-    while (octets.size() >= 8) {
-      add(load_be<8>(octets.data()));
-      octets = octets.subspan(8);
+  void add(Bytes bytes) {
+    while (bytes.size() >= 8) {
+      add(load_be<8>(bytes.data()));
+      bytes = bytes.subspan(8);
     }
-    std::uint64_t rest = octets.size();
-    for (const std::uint8_t octet : octets) rest = rest << 8 | octet;
+    std::uint64_t rest = bytes.size();
+    for (const std::uint8_t byte : bytes) rest = rest << 8 | byte;
     add(rest);
   }
   void add(const PortAddress& address) {
@@ -85,7 +85,7 @@ bool sight_tcp(Sighting& s, const HeaderStack& stack, IdentityBy by) {
   s.acknowledges = tcp.get<"ack">();
   s.acknowledged = tcp.get<"ack_number">();
   // SYN and FIN take a place in the sequence and are sent again like data.
-  s.octets = (end > begin ? end - begin : 0) + tcp.get<"syn">() + tcp.get<"fin">();
+  s.bytes = (end > begin ? end - begin : 0) + tcp.get<"syn">() + tcp.get<"fin">();
   s.syndrome = 0;
   s.read_request = false;
   s.role = Role::segment;
@@ -96,7 +96,7 @@ bool sight_tcp(Sighting& s, const HeaderStack& stack, IdentityBy by) {
   hash.add(s.flow.to);
   hash.add(s.flow.number << 8 | stack.bytes[layer.offset + 13]);
   hash.add(std::uint64_t{s.psn} << 32 | (s.acknowledges ? s.acknowledged : 0));
-  hash.add(s.octets);
+  hash.add(s.bytes);
   if (begin > layer.offset + Tcp::size && begin <= stack.bytes.size())
     hash.add(stack.bytes.subspan(layer.offset + Tcp::size, begin - layer.offset - Tcp::size));
   if (by == IdentityBy::icrc) {
@@ -133,7 +133,7 @@ bool sight(Sighting& s, const tracking::Packet& packet, IdentityBy by) {
   if (!tracking::read_transport_packet(packet, t)) return false;
   s.flow = t.key_of_flow();
   s.psn = t.psn.value();
-  s.octets = t.payload;
+  s.bytes = t.payload;
   s.icrc = packet.icrc.status;
   s.source_port = t.source_port;
   s.acknowledged = 0;
@@ -149,12 +149,12 @@ bool sight(Sighting& s, const tracking::Packet& packet, IdentityBy by) {
 
   const std::uint32_t at = layers[stack.transport].offset;
   Hash hash;
-  // The fifth octet of the BTH is reserved but for FECN and BECN, which switches may set: the ICRC leaves it out too.
+  // The fifth byte of the BTH is reserved but for FECN and BECN, which switches may set: the ICRC leaves it out too.
   std::uint8_t bth[Bth::size];
   std::memcpy(bth, stack.bytes.data() + at, sizeof bth);
   bth[4] = 0;
   hash.add(Bytes(bth));
-  const std::size_t headers = std::min<std::size_t>(t.op->header_octets, stack.bytes.size() - at - Bth::size);
+  const std::size_t headers = std::min<std::size_t>(t.op->header_bytes, stack.bytes.size() - at - Bth::size);
   hash.add(stack.bytes.subspan(at + Bth::size, headers));
   hash.add(t.payload);
   if (by == IdentityBy::icrc) {

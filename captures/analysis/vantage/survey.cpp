@@ -74,7 +74,7 @@ std::optional<Survey> survey(const std::string& file, const ReadOptions& options
   Next next = reader->next(record);
   for (; next == Next::record; next = reader->next(record)) {
     ++s.packets;
-    s.octets += record.bytes.size();
+    s.bytes += record.bytes.size();
     const std::int64_t time = sane_time(record.time);
     if (s.packets == 1) s.first_time = s.last_time = time;
     s.first_time = std::min(s.first_time, time);

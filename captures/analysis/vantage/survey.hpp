@@ -67,7 +67,7 @@ struct Survey {
 
   std::string name;
   std::uint64_t packets = 0, rdma = 0, tcp = 0;                         ///< tcp: not known to be iWARP
-  std::uint64_t octets = 0;                                             ///< of packets, as captured
+  std::uint64_t bytes = 0;                                             ///< of packets, as captured
   std::int64_t first_time = 0, last_time = 0;                           ///< nanoseconds, by its clock
   bool nanoseconds = false;                                             ///< times are finer than microseconds
   std::uint64_t cut = 0;                                                ///< RDMA packets without their ICRC
@@ -90,7 +90,7 @@ struct ReadOptions {
   DecodeOptions decode;
   const faces::Filter* filter = nullptr;  ///< packets that do not match are as if not captured
   bool verify_crcs = true;
-  /// Now and then: packets so far, octets of this file done and in all (0: not known), its name.
+  /// Now and then: packets so far, bytes of this file done and in all (0: not known), its name.
   std::function<void(std::uint64_t, std::uint64_t, std::uint64_t, const std::string&)> progress;
   const std::atomic<bool>* stop = nullptr;  ///< ends the reading early, as if the captures ended there
 

@@ -18,7 +18,7 @@ using analysis::duration;
 using analysis::duration_text;
 using analysis::Json;
 using analysis::number;
-using analysis::octets_text;
+using analysis::bytes_text;
 using analysis::word;
 using faces::Ink;
 
@@ -191,7 +191,7 @@ class Printer : analysis::TextPage {
          {"to", Column::left},
          {"hop", Column::left},
          {"at both"},
-         {"octets", Column::right, 5},
+         {"bytes", Column::right, 5},
          {"lost"},
          {"missing"},
          {"missed before"},
@@ -214,7 +214,7 @@ class Printer : analysis::TextPage {
           };
           auto row = begin_row(hop);
           row.push_back(fmt::format("{}", number(hop.at("seen"))));
-          row.push_back(octets_text(hop.at("octets")));
+          row.push_back(bytes_text(hop.at("bytes")));
           row.push_back(fate({"lost"}));
           row.push_back(fate({"missing"}));
           row.push_back(fate({"missed_before"}));

@@ -500,7 +500,7 @@ TEST_F(Vantage, WhatTheLastCaptureMissedArrivedAllTheSame) {
 }
 
 TEST_F(Vantage, LossesAndMissesAreToldApart) {
-  // Retransmissions with identical octets, while captures miss packets too.
+  // Retransmissions with identical bytes, while captures miss packets too.
   std::uint64_t lost = 0, found_lost = 0, off = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Setting s = with_bad_clocks({});

@@ -86,8 +86,8 @@ Event* tell(Id* id, rdma_cm_event_type type, int status = 0, const void* data = 
   event->event.status = status;
   event->of = id;
   if (length > 0) {
-    const auto* octets = static_cast<const std::uint8_t*>(data);
-    event->data.assign(octets, octets + length);
+    const auto* bytes = static_cast<const std::uint8_t*>(data);
+    event->data.assign(bytes, bytes + length);
   }
   event->event.param.conn.private_data = event->data.empty() ? nullptr : event->data.data();
   event->event.param.conn.private_data_len = static_cast<std::uint8_t>(event->data.size());

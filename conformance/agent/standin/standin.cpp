@@ -119,7 +119,7 @@ struct Qp {
   bool extended = false;
   std::uint32_t rkey = 0;
   std::uint64_t remote = 0;
-  std::uint8_t octets[8] = {};
+  std::uint8_t bytes[8] = {};
 };
 
 std::set<Context*> contexts;
@@ -171,11 +171,11 @@ void complete(ibv_cq* theirs, const ibv_wc& wc, bool solicited) {
 
 // ---- data
 
-std::uint8_t* octets_at(Mr* mr, std::uint64_t addr) {
+std::uint8_t* bytes_at(Mr* mr, std::uint64_t addr) {
   return static_cast<std::uint8_t*>(mr->mr.addr) + (addr - mr->iova);
 }
 
-/// The region of a key, when it holds these octets; remote keys want rights.
+/// The region of a key, when it holds these bytes; remote keys want rights.
 Mr* region(std::uint32_t key, std::uint64_t addr, std::uint64_t length, unsigned access) {
   for (Mr* mr : mrs) {
     if (mr->mr.lkey != key) continue;
@@ -192,24 +192,24 @@ bool gather(const ibv_sge* sges, int count, bool is_inline, std::vector<std::uin
     if (!is_inline) {
       Mr* mr = region(sges[i].lkey, sges[i].addr, sges[i].length, 0);
       if (mr == nullptr) return false;
-      from = octets_at(mr, sges[i].addr);
+      from = bytes_at(mr, sges[i].addr);
     }
     into.insert(into.end(), from, from + sges[i].length);
   }
   return true;
 }
 
-/// What lies in the entries takes the octets as far as it has room.
-bool scatter(const ibv_sge* sges, std::size_t count, const std::vector<std::uint8_t>& octets) {
+/// What lies in the entries takes the bytes as far as it has room.
+bool scatter(const ibv_sge* sges, std::size_t count, const std::vector<std::uint8_t>& bytes) {
   std::size_t done = 0;
-  for (std::size_t i = 0; i < count && done < octets.size(); ++i) {
-    const std::size_t length = std::min<std::size_t>(sges[i].length, octets.size() - done);
+  for (std::size_t i = 0; i < count && done < bytes.size(); ++i) {
+    const std::size_t length = std::min<std::size_t>(sges[i].length, bytes.size() - done);
     Mr* mr = region(sges[i].lkey, sges[i].addr, length, IBV_ACCESS_LOCAL_WRITE);
     if (mr == nullptr) return false;
-    std::memcpy(octets_at(mr, sges[i].addr), octets.data() + done, length);
+    std::memcpy(bytes_at(mr, sges[i].addr), bytes.data() + done, length);
     done += length;
   }
-  return done == octets.size();
+  return done == bytes.size();
 }
 
 void to_error(Qp* qp) {
@@ -232,7 +232,7 @@ Qp* find_qp(std::uint32_t number) {
 }
 
 /// A message (or an immediate alone) arrives. What the requester is told.
-ibv_wc_status arrive(Qp* at, const std::vector<std::uint8_t>& octets, const ibv_send_wr& wr, bool is_write,
+ibv_wc_status arrive(Qp* at, const std::vector<std::uint8_t>& bytes, const ibv_send_wr& wr, bool is_write,
                      std::uint32_t from) {
   auto* srq = at->qp.qp_base.srq != nullptr ? ours(at->qp.qp_base.srq) : nullptr;
   auto& receives = srq != nullptr ? srq->receives : at->receives;
@@ -249,7 +249,7 @@ ibv_wc_status arrive(Qp* at, const std::vector<std::uint8_t>& octets, const ibv_
   ibv_wc wc{};
   wc.wr_id = receive.wr_id;
   wc.opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
-  wc.byte_len = static_cast<std::uint32_t>(octets.size());
+  wc.byte_len = static_cast<std::uint32_t>(bytes.size());
   wc.qp_num = at->qp.qp_base.qp_num;
   wc.src_qp = from;
   if (wr.opcode == IBV_WR_SEND_WITH_IMM || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
@@ -260,7 +260,7 @@ ibv_wc_status arrive(Qp* at, const std::vector<std::uint8_t>& octets, const ibv_
     wc.wc_flags |= IBV_WC_WITH_INV;
     wc.invalidated_rkey = wr.invalidate_rkey;
   }
-  std::vector<std::uint8_t> all = octets;
+  std::vector<std::uint8_t> all = bytes;
   if (at->qp.qp_base.qp_type == IBV_QPT_UD) {
     all.insert(all.begin(), 40, 0);
     wc.byte_len += 40;
@@ -305,42 +305,42 @@ ibv_wc_status execute(Qp* qp, const ibv_send_wr& wr, std::uint32_t& length) {
   const bool reachable = peer != nullptr && (peer->attr.qp_state == IBV_QPS_RTR || peer->attr.qp_state == IBV_QPS_RTS);
   if (!reachable) return is_ud ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR;
 
-  std::vector<std::uint8_t> octets;
+  std::vector<std::uint8_t> bytes;
   const std::uint32_t own = qp->qp.qp_base.qp_num;
   if (wr.opcode == IBV_WR_RDMA_READ) {
     for (std::size_t i = 0; i < count; ++i) length += wr.sg_list[i].length;
     Mr* from = region(wr.wr.rdma.rkey, wr.wr.rdma.remote_addr, length, IBV_ACCESS_REMOTE_READ);
     if (from == nullptr) return IBV_WC_REM_ACCESS_ERR;
-    const auto* begin = octets_at(from, wr.wr.rdma.remote_addr);
-    octets.assign(begin, begin + length);
-    return scatter(wr.sg_list, count, octets) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
+    const auto* begin = bytes_at(from, wr.wr.rdma.remote_addr);
+    bytes.assign(begin, begin + length);
+    return scatter(wr.sg_list, count, bytes) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
   }
   if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
     Mr* at = region(wr.wr.atomic.rkey, wr.wr.atomic.remote_addr, 8, IBV_ACCESS_REMOTE_ATOMIC);
     if (at == nullptr) return IBV_WC_REM_ACCESS_ERR;
     if (wr.wr.atomic.remote_addr % 8 != 0) return IBV_WC_REM_INV_REQ_ERR;
     std::uint64_t value = 0;
-    std::memcpy(&value, octets_at(at, wr.wr.atomic.remote_addr), 8);
-    octets.resize(8);
-    std::memcpy(octets.data(), &value, 8);
+    std::memcpy(&value, bytes_at(at, wr.wr.atomic.remote_addr), 8);
+    bytes.resize(8);
+    std::memcpy(bytes.data(), &value, 8);
     if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
       value += wr.wr.atomic.compare_add;
     } else if (value == wr.wr.atomic.compare_add) {
       value = wr.wr.atomic.swap;
     }
-    std::memcpy(octets_at(at, wr.wr.atomic.remote_addr), &value, 8);
+    std::memcpy(bytes_at(at, wr.wr.atomic.remote_addr), &value, 8);
     length = 8;
-    return scatter(wr.sg_list, count, octets) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
+    return scatter(wr.sg_list, count, bytes) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
   }
-  if (!gather(wr.sg_list, wr.num_sge, (wr.send_flags & IBV_SEND_INLINE) != 0, octets)) return IBV_WC_LOC_PROT_ERR;
-  length = static_cast<std::uint32_t>(octets.size());
+  if (!gather(wr.sg_list, wr.num_sge, (wr.send_flags & IBV_SEND_INLINE) != 0, bytes)) return IBV_WC_LOC_PROT_ERR;
+  length = static_cast<std::uint32_t>(bytes.size());
   if (wr.opcode == IBV_WR_RDMA_WRITE || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
     Mr* into = region(wr.wr.rdma.rkey, wr.wr.rdma.remote_addr, length, IBV_ACCESS_REMOTE_WRITE);
     if (into == nullptr) return IBV_WC_REM_ACCESS_ERR;
-    if (length != 0) std::memcpy(octets_at(into, wr.wr.rdma.remote_addr), octets.data(), length);
-    return wr.opcode == IBV_WR_RDMA_WRITE ? IBV_WC_SUCCESS : arrive(peer, octets, wr, true, own);
+    if (length != 0) std::memcpy(bytes_at(into, wr.wr.rdma.remote_addr), bytes.data(), length);
+    return wr.opcode == IBV_WR_RDMA_WRITE ? IBV_WC_SUCCESS : arrive(peer, bytes, wr, true, own);
   }
-  const ibv_wc_status status = arrive(peer, octets, wr, false, own);
+  const ibv_wc_status status = arrive(peer, bytes, wr, false, own);
   return is_ud ? IBV_WC_SUCCESS : status;  // nobody tells a sender of datagrams
 }
 
@@ -543,17 +543,17 @@ int get_srq_num(ibv_srq* srq, std::uint32_t* number) {
 }
 
 void wr_start(ibv_qp_ex*) {}
-void wr_atomic_write(ibv_qp_ex* theirs, std::uint32_t rkey, std::uint64_t remote, const void* octets) {
+void wr_atomic_write(ibv_qp_ex* theirs, std::uint32_t rkey, std::uint64_t remote, const void* bytes) {
   const Lock lock;
   Qp* qp = ours(&theirs->qp_base);
   qp->rkey = rkey;
   qp->remote = remote;
-  std::memcpy(qp->octets, octets, sizeof qp->octets);
+  std::memcpy(qp->bytes, bytes, sizeof qp->bytes);
 }
 int wr_complete(ibv_qp_ex* theirs) {
   const Lock lock;
   Qp* qp = ours(&theirs->qp_base);
-  ibv_sge sge{reinterpret_cast<std::uintptr_t>(qp->octets), sizeof qp->octets, 0};
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(qp->bytes), sizeof qp->bytes, 0};
   ibv_send_wr wr{};
   wr.wr_id = theirs->wr_id;
   wr.opcode = IBV_WR_RDMA_WRITE;

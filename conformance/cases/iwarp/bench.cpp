@@ -95,10 +95,10 @@ Connected& IwarpBench::make(const ConnectOptions& options) {
     if (options.notifies) channel = &channels_.emplace_back(take(verbs.completion_channel(), "a completion channel"));
     made.cq = take(verbs.completion_queue(options.completions, channel), "a completion queue");
   }
-  made.region = region(options.region_octets, options.region_access, options.domain);
+  made.region = region(options.region_bytes, options.region_access, options.domain);
   constexpr std::uint32_t receive_wr = 64;
-  const std::uint64_t inbox_octets = std::max<std::uint64_t>(std::uint64_t{receive_wr} * options.receive_octets, 64);
-  made.inbox = take(domain(options.domain).region(inbox_octets, {"local_write"}), "memory for receive requests");
+  const std::uint64_t inbox_bytes = std::max<std::uint64_t>(std::uint64_t{receive_wr} * options.receive_bytes, 64);
+  made.inbox = take(domain(options.domain).region(inbox_bytes, {"local_write"}), "memory for receive requests");
   made.qp =
       take(domain(options.domain)
                .queue_pair({.send_cq = &made.completions(), .max_send_wr = options.send_wr, .max_recv_wr = receive_wr}),
@@ -108,7 +108,7 @@ Connected& IwarpBench::make(const ConnectOptions& options) {
   return made;
 }
 
-Octets IwarpBench::frame_of(const ConnectOptions& options) {
+ByteVector IwarpBench::frame_of(const ConnectOptions& options) {
   const std::string data = (options.enhanced ? enhanced_data(*options.enhanced) : "") + options.private_data;
   const std::uint8_t revision = options.enhanced ? 2 : options.revision;
   return mpa_frame(options.device_initiates ? mpa::reply_key : mpa::request_key, flags_of(options), revision, data);
@@ -144,11 +144,11 @@ void IwarpBench::device_dials(Connected& from) {
 
 void IwarpBench::answers(Connected& of) {
   of.setup = of.wait(a_request());
-  const View<MpaFrame> asked(of.setup->octets.data());
+  const View<MpaFrame> asked(of.setup->bytes.data());
   if (asked.get<"enhanced">() != 0 && asked.get<"revision">() >= 2 && !of.options.enhanced) {
-    require(of.setup->octets.size() >= MpaFrame::size + MpaEnhanced::size, "four octets of enhanced data at least",
+    require(of.setup->bytes.size() >= MpaFrame::size + MpaEnhanced::size, "four bytes of enhanced data at least",
             of.setup->text());
-    const View<MpaEnhanced> data(of.setup->octets.data() + MpaFrame::size);
+    const View<MpaEnhanced> data(of.setup->bytes.data() + MpaFrame::size);
     const bool a = data.get<"peer_to_peer">() != 0;
     of.options.enhanced = Enhanced{.ird = static_cast<std::uint16_t>(data.get<"ord">()),
                                    .ord = static_cast<std::uint16_t>(data.get<"ird">()),
@@ -167,7 +167,7 @@ void IwarpBench::accepts(Connected& of) {
 
 void IwarpBench::operates(Connected& of) {
   if (!of.setup) of.setup = of.wait(of.options.device_initiates ? a_request() : a_reply());
-  const View<MpaFrame> theirs(of.setup->octets.data());
+  const View<MpaFrame> theirs(of.setup->bytes.data());
   if (!of.options.device_initiates) require(theirs.get<"reject">() == 0, "a reply that accepts", of.setup->text());
   const bool crc = of.options.crc || theirs.get<"crc">() != 0;
   of.operate({.markers = theirs.get<"markers">() != 0, .crc = crc}, {.markers = of.options.markers, .crc = crc});

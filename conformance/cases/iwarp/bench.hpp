@@ -33,8 +33,8 @@ struct ConnectOptions {
   std::optional<MpaWishes> wishes{};  ///< of the device's set-up; where it cannot be chosen, the case is unsupported
   // The queue pair
   std::uint32_t receives = 0;           ///< receive requests that are posted before the stream is there
-  std::uint32_t receive_octets = 1024;  ///< each of them holds
-  std::uint64_t region_octets = 8192;
+  std::uint32_t receive_bytes = 1024;  ///< each of them holds
+  std::uint64_t region_bytes = 8192;
   peer::Names region_access = {"local_write", "remote_write", "remote_read", "remote_atomic"};
   std::uint32_t send_wr = 32;
   std::uint32_t completions = 256;                   ///< that its queue holds
@@ -45,8 +45,8 @@ struct ConnectOptions {
 
 /// An STag that no device has.
 inline constexpr std::uint32_t nobodys_stag = 0xdeadbe00;
-/// What no octet was placed in.
-inline std::string untouched(std::size_t octets = 64) { return std::string(octets, '\0'); }
+/// What no byte was placed in.
+inline std::string untouched(std::size_t bytes = 64) { return std::string(bytes, '\0'); }
 
 /// The tester's memory that the device's requests name. Nothing looks at it but the tester.
 inline constexpr std::uint64_t tester_memory = 0x10000;
@@ -55,22 +55,22 @@ inline constexpr std::uint32_t tester_stag = 0x4321;
 /// A queue pair of the device and the tester's end of its stream.
 struct Connected : DeviceQueuePair, Stream {
   Connected(DeviceBench& bench, Story& story, replay::TcpHost& host, const ConnectOptions& how)
-      : DeviceQueuePair(bench, how.receive_octets), Stream(story, host), options(how), bench_(&bench) {}
+      : DeviceQueuePair(bench, how.receive_bytes), Stream(story, host), options(how), bench_(&bench) {}
 
   ConnectOptions options;
   peer::Listener listener;    ///< of the device, where it waits
   peer::CmConnection cm;      ///< once the device's consumer has it
   std::optional<Seen> setup;  ///< the device's MPA frame
 
-  /// "region", in a Write or Read of the tester: its STag, and the TO of one of its octets.
+  /// "region", in a Write or Read of the tester: its STag, and the TO of one of its bytes.
   [[nodiscard]] std::uint32_t stag() const { return region.rkey(); }
   [[nodiscard]] std::uint64_t to(std::uint64_t offset = 0) const { return region.addr() + offset; }
 
-  // What the device is to send, octets of the region from `offset` on.
+  // What the device is to send, bytes of the region from `offset` on.
   void device_sends(std::uint64_t wr_id, std::uint32_t length = 8, std::uint64_t offset = 0,
                     const peer::Names& flags = {"signaled"});
   void device_writes(std::uint64_t wr_id, std::uint32_t length = 8, std::uint64_t offset = 0);
-  /// READs `length` octets of the tester's memory into the region.
+  /// READs `length` bytes of the tester's memory into the region.
   void device_reads(std::uint64_t wr_id, std::uint32_t length = 8, std::uint64_t offset = 0,
                     const peer::Names& flags = {"signaled"});
   /// The tester's first FPDU, behind which the device may send: an RDMA Write of nothing, which takes nothing. RFC
@@ -92,7 +92,7 @@ struct Connected : DeviceQueuePair, Stream {
   DeviceBench* bench_;
 };
 
-/// What answers the device's RDMA Read Request: these octets, to where it asked for them and `offset` on.
+/// What answers the device's RDMA Read Request: these bytes, to where it asked for them and `offset` on.
 Stimulus response_to(const Seen& request, const std::string& payload, std::uint64_t offset = 0, bool last = true);
 
 class IwarpBench : public Story, public DeviceBench {
@@ -116,7 +116,7 @@ class IwarpBench : public Story, public DeviceBench {
   /// The device asks the tester for a stream, and TCP is connected.
   void device_dials(Connected& from);
   /// The tester's MPA frame as the options have it.
-  [[nodiscard]] static Octets frame_of(const ConnectOptions& options);
+  [[nodiscard]] static ByteVector frame_of(const ConnectOptions& options);
   /// Waits for the device's request, and says the options' reply to it: to an enhanced one, where they do not say
   /// otherwise, an enhanced one that grants what was asked for.
   void answers(Connected& of);

@@ -9,7 +9,7 @@ namespace {
 // 7.1: what follows is dropped in silence, while one message may still be sent: the Terminate.
 void a_write_with_the_error(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp.together({send_nowhere(1), write(qp.stag(), qp.to(), octets(16))});
+  qp.together({send_nowhere(1), write(qp.stag(), qp.to(), pattern_bytes(16))});
   qp.refuses(any_terminate());
   qp.holds(0, untouched());
   qp.fail_or_are_flushed(0, 0);
@@ -18,7 +18,7 @@ void a_write_behind_the_terminate(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> send_nowhere(1);
   qp << any_terminate();
-  qp >> write(qp.stag(), qp.to(), octets(16));
+  qp >> write(qp.stag(), qp.to(), pattern_bytes(16));
   qp << the_end();
   qp.ends();
   qp.holds(0, untouched());
@@ -26,7 +26,7 @@ void a_write_behind_the_terminate(IwarpBench& bench) {
 }
 void a_send_with_the_error(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp.together({write(nobodys_stag, 0, octets(8)), send(1, octets(16))});
+  qp.together({write(nobodys_stag, 0, pattern_bytes(8)), send(1, pattern_bytes(16))});
   qp.refuses(any_terminate());
   qp.fail_or_are_flushed(0, 0);
   qp.received(0, untouched());
@@ -40,12 +40,12 @@ void a_read_with_the_error(IwarpBench& bench) {
 // What came before the error is placed and delivered, though.
 void what_came_before(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
-  qp.together({write(qp.stag(), qp.to(), octets(16)), send(1, octets(8)), send_nowhere(2),
-               write(qp.stag(), qp.to(16), octets(16))});
+  qp.together({write(qp.stag(), qp.to(), pattern_bytes(16)), send(1, pattern_bytes(8)), send_nowhere(2),
+               write(qp.stag(), qp.to(16), pattern_bytes(16))});
   qp.refuses(any_terminate());
   qp.completes(0);
   qp.fail_or_are_flushed(1, 1);
-  qp.holds(0, octets(16) + untouched(16));
+  qp.holds(0, pattern_bytes(16) + untouched(16));
 }
 
 // 6.2.1, 6.2.2: a reset, or a Terminate while it can be sent; not a close as of a stream that is over. What becomes of
@@ -58,7 +58,7 @@ void is_aborted(IwarpBench& bench, Connected& qp) {
 }
 void inside_a_send(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
-  qp >> send_part(1, 0, octets(16), false);
+  qp >> send_part(1, 0, pattern_bytes(16), false);
   qp.finish();
   is_aborted(bench, qp);
   qp.fails_or_is_flushed(0);
@@ -66,7 +66,7 @@ void inside_a_send(IwarpBench& bench) {
 }
 void inside_a_write(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> write_part(qp.stag(), qp.to(), octets(16), false);
+  qp >> write_part(qp.stag(), qp.to(), pattern_bytes(16), false);
   qp.finish();
   is_aborted(bench, qp);
   qp.fail_or_are_flushed(0, 0);
@@ -76,7 +76,7 @@ void inside_a_response(IwarpBench& bench) {
   qp.opens();
   qp.device_reads(7, 32);
   const Seen request = qp.wait(a_read_request(1, 32));
-  qp >> response_to(request, octets(16), 0, false);
+  qp >> response_to(request, pattern_bytes(16), 0, false);
   qp.finish();
   is_aborted(bench, qp);
   qp.fails_or_is_flushed(7);
@@ -85,7 +85,7 @@ void inside_a_response(IwarpBench& bench) {
 // Between messages it is none: nothing aborts, and what was delivered stays so.
 void between_messages(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
-  qp >> send(1, octets(16));
+  qp >> send(1, pattern_bytes(16));
   qp.completes(0);
   qp.finish();
   qp << a_fin();
@@ -93,7 +93,7 @@ void between_messages(IwarpBench& bench) {
   qp.fail_or_are_flushed(1, 1);
 }
 
-// 6.2.1. The device's half is still open: it answers an RDMA Read that is longer than a window. No TCP has such octets
+// 6.2.1. The device's half is still open: it answers an RDMA Read that is longer than a window. No TCP has such bytes
 // to give: they are put to the device where it can be done.
 void data_behind_a_close(IwarpBench& bench, const Stimulus& late, Connected& qp) {
   qp >> read_request(1, {.size = 1U << 20, .source_stag = qp.stag(), .source_to = qp.to()});
@@ -110,12 +110,12 @@ void data_behind_a_close(IwarpBench& bench, const Stimulus& late, Connected& qp)
   qp.fail_or_are_flushed(0, 0);
 }
 void a_write_behind_a_close(IwarpBench& bench) {
-  Connected& qp = bench.connect({.receives = 1, .region_octets = 1U << 20});
-  data_behind_a_close(bench, write(qp.stag(), qp.to(), octets(16)), qp);
+  Connected& qp = bench.connect({.receives = 1, .region_bytes = 1U << 20});
+  data_behind_a_close(bench, write(qp.stag(), qp.to(), pattern_bytes(16)), qp);
 }
 void a_send_behind_a_close(IwarpBench& bench) {
-  Connected& qp = bench.connect({.receives = 1, .region_octets = 1U << 20});
-  data_behind_a_close(bench, send(1, octets(16)), qp);
+  Connected& qp = bench.connect({.receives = 1, .region_bytes = 1U << 20});
+  data_behind_a_close(bench, send(1, pattern_bytes(16)), qp);
 }
 
 }  // namespace

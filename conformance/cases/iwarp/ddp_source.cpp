@@ -13,17 +13,17 @@ namespace {
 
 using enum RdmapOperation;
 
-constexpr std::uint32_t whole = 6000;  ///< octets of a message of several segments
+constexpr std::uint32_t whole = 6000;  ///< bytes of a message of several segments
 constexpr std::uint32_t invalidates = 0x13570;
 
-/// Segments of that opcode until so many octets have come, whatever their flags say. One of none is one.
-std::vector<Seen> segments_of(Connected& qp, RdmapOperation operation, std::uint64_t octets) {
+/// Segments of that opcode until so many bytes have come, whatever their flags say. One of none is one.
+std::vector<Seen> segments_of(Connected& qp, RdmapOperation operation, std::uint64_t bytes) {
   std::vector<Seen> all;
   std::uint64_t come = 0;
   do {
     all.push_back(qp.wait(an(operation)));
     come += all.back().payload().size();
-  } while (come < octets);
+  } while (come < bytes);
   return all;
 }
 std::string payload_of(const std::vector<Seen>& segments) {
@@ -32,29 +32,29 @@ std::string payload_of(const std::vector<Seen>& segments) {
   return all;
 }
 
-/// A message of the device of so many octets, and its segments.
+/// A message of the device of so many bytes, and its segments.
 using Message = std::vector<Seen> (*)(Connected&, std::uint32_t);
-std::vector<Seen> a_send_of(Connected& qp, std::uint32_t octets) {
-  qp.device_sends(0, octets);
-  return segments_of(qp, RdmapOperation::send, octets);
+std::vector<Seen> a_send_of(Connected& qp, std::uint32_t bytes) {
+  qp.device_sends(0, bytes);
+  return segments_of(qp, RdmapOperation::send, bytes);
 }
-std::vector<Seen> a_send_with_invalidate_of(Connected& qp, std::uint32_t octets) {
-  qp.post({.opcode = "send_inv", .wr_id = 0, .sges = {qp.piece(0, octets)}, .invalidate_rkey = invalidates});
-  return segments_of(qp, RdmapOperation::send_invalidate, octets);
+std::vector<Seen> a_send_with_invalidate_of(Connected& qp, std::uint32_t bytes) {
+  qp.post({.opcode = "send_inv", .wr_id = 0, .sges = {qp.piece(0, bytes)}, .invalidate_rkey = invalidates});
+  return segments_of(qp, RdmapOperation::send_invalidate, bytes);
 }
-std::vector<Seen> a_write_of(Connected& qp, std::uint32_t octets) {
-  qp.device_writes(0, octets);
-  return segments_of(qp, rdma_write, octets);
+std::vector<Seen> a_write_of(Connected& qp, std::uint32_t bytes) {
+  qp.device_writes(0, bytes);
+  return segments_of(qp, rdma_write, bytes);
 }
-std::vector<Seen> a_response_of(Connected& qp, std::uint32_t octets) {
-  qp >> iwarp::read_request(1, {.size = octets, .source_stag = qp.stag(), .source_to = qp.to()});
-  return segments_of(qp, RdmapOperation::read_response, octets);
+std::vector<Seen> a_response_of(Connected& qp, std::uint32_t bytes) {
+  qp >> iwarp::read_request(1, {.size = bytes, .source_stag = qp.stag(), .source_to = qp.to()});
+  return segments_of(qp, RdmapOperation::read_response, bytes);
 }
 
-/// A stream on which the device may send, its region full of octets that can be told apart.
+/// A stream on which the device may send, its region full of bytes that can be told apart.
 Connected& ready(IwarpBench& bench, const ConnectOptions& options = {}) {
   Connected& qp = bench.connect(options);
-  qp.fill(0, octets(options.region_octets));
+  qp.fill(0, pattern_bytes(options.region_bytes));
   qp.opens();
   return qp;
 }
@@ -68,9 +68,9 @@ Connected& ready_with_markers(IwarpBench& bench, ConnectOptions options = {}) {
   }
 }
 /// A message of several segments.
-std::vector<Seen> several(IwarpBench& bench, Connected& qp, Message message, std::uint32_t octets_of = whole) {
-  std::vector<Seen> segments = message(qp, octets_of);
-  bench.require(payload_of(segments) == octets(octets_of), "the octets of the device's memory", "others");
+std::vector<Seen> several(IwarpBench& bench, Connected& qp, Message message, std::uint32_t bytes_of = whole) {
+  std::vector<Seen> segments = message(qp, bytes_of);
+  bench.require(payload_of(segments) == pattern_bytes(bytes_of), "the bytes of the device's memory", "others");
   bench.require(segments.size() > 1, "several segments", fmt::format("{}", segments.size()));
   return segments;
 }
@@ -113,7 +113,7 @@ void the_same_version(IwarpBench& bench) {
                   fmt::format("{} in: {}", one.get<Ddp, "dv">().value_or(9), one.text()));
 }
 
-// 4.1: the last one alone says so; 4.2 and 4.3: all carry the same octets of the ULP, and name the same buffer.
+// 4.1: the last one alone says so; 4.2 and 4.3: all carry the same bytes of the ULP, and name the same buffer.
 template <class H, FixedString Name>
 void all_have(IwarpBench& bench, const std::vector<Seen>& segments, const char* what) {
   const auto first = segments.front().get<H, Name>();
@@ -173,7 +173,7 @@ void offsets_with_markers(IwarpBench& bench) {
   tagged_offsets(bench, several(bench, qp, a_write_of), tester_memory);
 }
 
-// 4.3: octets of the message before the segment.
+// 4.3: bytes of the message before the segment.
 void message_offsets(IwarpBench& bench, const ConnectOptions& options) {
   Connected& qp = ready(bench, options);
   std::uint64_t before = 0;
@@ -210,11 +210,11 @@ void reads_count_by_themselves(IwarpBench& bench) {
     qp << a_send(msn);
     qp.device_reads(0x100 + msn);
     const Seen request = qp.wait(a_read_request(msn, 8));
-    qp >> response_to(request, octets(8));
+    qp >> response_to(request, pattern_bytes(8));
   }
 }
 
-/// RFC 5044, 4.5: what a DDP segment may have in TCP segments of so many octets; the device's may be smaller.
+/// RFC 5044, 4.5: what a DDP segment may have in TCP segments of so many bytes; the device's may be smaller.
 std::uint32_t mulpdu(std::uint32_t emss, bool markers) {
   return emss - (6 + (markers ? 4 * ((emss + 511) / 512) : 0) + emss % 4);
 }
@@ -223,8 +223,8 @@ void within_mulpdu(IwarpBench& bench, const ConnectOptions& options) {
   const std::uint32_t most = mulpdu(options.mss, options.markers);
   for (const Message message : {a_send_of, a_write_of, a_response_of})
     for (const Seen& one : several(bench, qp, message))
-      bench.require(one.ulpdu_octets() <= most, fmt::format("at most {} octets of a DDP segment", most),
-                    fmt::format("{} in: {}", one.ulpdu_octets(), one.text()));
+      bench.require(one.ulpdu_bytes() <= most, fmt::format("at most {} bytes of a DDP segment", most),
+                    fmt::format("{} in: {}", one.ulpdu_bytes(), one.text()));
 }
 void of_1460(IwarpBench& bench) { within_mulpdu(bench, {}); }
 void of_1459(IwarpBench& bench) { within_mulpdu(bench, {.mss = 1459}); }
@@ -237,7 +237,7 @@ void one_segment(IwarpBench& bench, Message message) {
   Connected& qp = ready(bench);
   const auto segments = message(qp, 0);
   bench.require(segments.front().payload().empty() && segments.front().get<Ddp, "last">() == 1,
-                "a segment of no octets, the last", segments.front().text());
+                "a segment of no bytes, the last", segments.front().text());
   qp << silence();
 }
 void a_send_of_nothing(IwarpBench& bench) { one_segment(bench, a_send_of); }
@@ -247,34 +247,34 @@ void a_response_of_nothing(IwarpBench& bench) { one_segment(bench, a_response_of
 // 5.3: sent in the order in which they were posted. Where the device may send from the first on they wait for nobody.
 void sends_in_order(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  qp.fill(0, octets(64));
+  qp.fill(0, pattern_bytes(64));
   for (std::uint32_t i = 0; i < 4; ++i) qp.device_sends(i, 8 + i, 8 * i);
   qp.opens();
-  for (std::uint32_t i = 0; i < 4; ++i) qp << a_send(i + 1).carrying(octets(64).substr(8 * i, 8 + i));
+  for (std::uint32_t i = 0; i < 4; ++i) qp << a_send(i + 1).carrying(pattern_bytes(64).substr(8 * i, 8 + i));
   for (std::uint32_t i = 0; i < 4; ++i) qp.completes(i);
 }
 void sends_and_writes_in_order(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  qp.fill(0, octets(4096));
+  qp.fill(0, pattern_bytes(4096));
   qp.device_writes(0, 4000);
   qp.device_sends(1, 8);
   qp.device_writes(2, 16);
   qp.device_sends(3, 3000);
   qp.opens();
-  bench.require(payload_of(qp.message(rdma_write)) == octets(4000), "the RDMA Write that was posted first", "others");
-  qp << a_send(1).carrying(octets(8)) << a_write(tester_stag, tester_memory).carrying(octets(16));
-  bench.require(payload_of(qp.message(RdmapOperation::send)) == octets(3000), "the Send that was posted last",
+  bench.require(payload_of(qp.message(rdma_write)) == pattern_bytes(4000), "the RDMA Write that was posted first", "others");
+  qp << a_send(1).carrying(pattern_bytes(8)) << a_write(tester_stag, tester_memory).carrying(pattern_bytes(16));
+  bench.require(payload_of(qp.message(RdmapOperation::send)) == pattern_bytes(3000), "the Send that was posted last",
                 "others");
 }
 // 5.4: delivered in it, each once.
 void delivered_in_order(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 5});
-  qp.together({iwarp::send(1, octets(8)), send_part(2, 0, octets(16), false), send_part(2, 16, octets(8, 0x11), true),
-               iwarp::send(3, ""), iwarp::send(4, octets(12, 0x50))});
+  qp.together({iwarp::send(1, pattern_bytes(8)), send_part(2, 0, pattern_bytes(16), false), send_part(2, 16, pattern_bytes(8, 0x11), true),
+               iwarp::send(3, ""), iwarp::send(4, pattern_bytes(12, 0x50))});
   for (const std::uint64_t wr_id : {0U, 1U, 2U, 3U}) qp.completes(wr_id);
-  qp.received(0, octets(8));
-  qp.received(1, octets(24));
-  qp.received(3, octets(12, 0x50));
+  qp.received(0, pattern_bytes(8));
+  qp.received(1, pattern_bytes(24));
+  qp.received(3, pattern_bytes(12, 0x50));
   qp.completes_nothing();
 }
 
@@ -350,11 +350,11 @@ std::span<const Case> ddp_source_cases() {
        .run = offsets_with_markers},
       {.rule = "ddp.data-source.tagged.offset", .variant = "RDMA Read Response", .run = offsets_of_a_response},
       {.rule = "ddp.data-source.untagged.offset",
-       .variant = "segments of 1460 octets",
+       .variant = "segments of 1460 bytes",
        .role = requester,
        .run = offsets_of_a_send},
       {.rule = "ddp.data-source.untagged.offset",
-       .variant = "segments of 536 octets",
+       .variant = "segments of 536 bytes",
        .role = requester,
        .run = offsets_of_a_send_in_small_segments},
       {.rule = "ddp.data-source.msn.counts", .variant = "queue 0", .role = requester, .run = sends_count},

@@ -1,4 +1,4 @@
-/// Tagged buffers: RFC 5041, 4.2 (the header), 5.2 (messages of no octets), 7.1 (what a receiver checks), 7.2 (its
+/// Tagged buffers: RFC 5041, 4.2 (the header), 5.2 (messages of no bytes), 7.1 (what a receiver checks), 7.2 (its
 /// errors), 8.2 (whose STags are whose).
 
 #include "conformance/cases/files.hpp"
@@ -9,26 +9,26 @@ namespace {
 
 constexpr std::uint64_t end = 8192;  // of the usual region
 
-/// One receive waits; this ends the stream with that Terminate, and the region's octets from `offset` on stay zero.
+/// One receive waits; this ends the stream with that Terminate, and the region's bytes from `offset` on stay zero.
 void refused(Connected& qp, const Stimulus& bad, const Expectation& terminate, std::uint64_t offset = 0,
-             std::size_t octets = 64) {
+             std::size_t bytes = 64) {
   qp >> bad;
   qp.refuses(terminate);
-  qp.holds(offset, untouched(octets));
+  qp.holds(offset, untouched(bytes));
   qp.fail_or_are_flushed(0, 0);
 }
 /// It was good, and what follows it is, too.
 void accepted(Connected& qp) {
-  qp >> send(1, octets(16));
+  qp >> send(1, pattern_bytes(16));
   qp.completes(0);
-  qp.received(0, octets(16));
+  qp.received(0, pattern_bytes(16));
   qp << silence();
 }
 
 // Layer 1, type 1, code 4.
 void version(IwarpBench& bench, unsigned dv) {
   Connected& qp = bench.connect({.receives = 1});
-  refused(qp, write(qp.stag(), qp.to(), octets(16)).with<Ddp, "dv">(dv, "of another DDP version"),
+  refused(qp, write(qp.stag(), qp.to(), pattern_bytes(16)).with<Ddp, "dv">(dv, "of another DDP version"),
           a_terminate(1, 1, 0x04));
 }
 void version_0(IwarpBench& bench) { version(bench, 0); }
@@ -36,8 +36,8 @@ void version_2(IwarpBench& bench) { version(bench, 2); }
 void version_3(IwarpBench& bench) { version(bench, 3); }
 void version_of_a_later_segment(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> write_part(qp.stag(), qp.to(), octets(16), false);
-  refused(qp, write_part(qp.stag(), qp.to(16), octets(16), true).with<Ddp, "dv">(0, "of another DDP version"),
+  qp >> write_part(qp.stag(), qp.to(), pattern_bytes(16), false);
+  refused(qp, write_part(qp.stag(), qp.to(16), pattern_bytes(16), true).with<Ddp, "dv">(0, "of another DDP version"),
           a_terminate(1, 1, 0x04), 16);
 }
 void version_of_nothing(IwarpBench& bench) {
@@ -45,7 +45,7 @@ void version_of_nothing(IwarpBench& bench) {
   refused(qp, write(qp.stag(), qp.to(), "").with<Ddp, "dv">(2, "of another DDP version"), a_terminate(1, 1, 0x04));
 }
 
-// 5.2: of a message of no octets STag and TO are not looked at.
+// 5.2: of a message of no bytes STag and TO are not looked at.
 void nothing_to_nobodys_stag(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> write(nobodys_stag, 0x1234, "");
@@ -76,19 +76,19 @@ void nothing_in_another_domain(IwarpBench& bench) {
 // Layer 1, type 1, code 0.
 void an_unknown_stag(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  refused(qp, write(nobodys_stag, qp.to(), octets(16)), a_terminate(1, 1, 0x00));
+  refused(qp, write(nobodys_stag, qp.to(), pattern_bytes(16)), a_terminate(1, 1, 0x00));
 }
 void stag_0(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  refused(qp, write(0, qp.to(), octets(16)), a_terminate(1, 1, 0x00));
+  refused(qp, write(0, qp.to(), pattern_bytes(16)), a_terminate(1, 1, 0x00));
 }
 void another_key_of_the_stag(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  refused(qp, write(qp.stag() ^ 1, qp.to(), octets(16)), a_terminate(1, 1, 0x00));
+  refused(qp, write(qp.stag() ^ 1, qp.to(), pattern_bytes(16)), a_terminate(1, 1, 0x00));
 }
 void another_index_of_the_stag(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  refused(qp, write(qp.stag() ^ 0x80000000, qp.to(), octets(16)), a_terminate(1, 1, 0x00));
+  refused(qp, write(qp.stag() ^ 0x80000000, qp.to(), pattern_bytes(16)), a_terminate(1, 1, 0x00));
 }
 void a_stag_that_is_gone(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
@@ -96,38 +96,38 @@ void a_stag_that_is_gone(IwarpBench& bench) {
   const std::uint32_t stag = gone.rkey();
   const std::uint64_t to = gone.addr();
   bench.take(gone.release(), "the region deregistered");
-  refused(qp, write(stag, to, octets(16)), a_terminate(1, 1, 0x00));
+  refused(qp, write(stag, to, pattern_bytes(16)), a_terminate(1, 1, 0x00));
 }
 void an_unknown_stag_in_a_later_segment(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> write_part(qp.stag(), qp.to(), octets(16), false);
-  refused(qp, write_part(nobodys_stag, qp.to(16), octets(16), true), a_terminate(1, 1, 0x00), 16);
+  qp >> write_part(qp.stag(), qp.to(), pattern_bytes(16), false);
+  refused(qp, write_part(nobodys_stag, qp.to(16), pattern_bytes(16), true), a_terminate(1, 1, 0x00), 16);
 }
 
 // Layer 1, type 1, code 2.
 void another_domain(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   const peer::Region foreign = bench.region(4096, {"local_write", "remote_write"}, 1);
-  refused(qp, write(foreign.rkey(), foreign.addr(), octets(16)), a_terminate(1, 1, 0x02));
+  refused(qp, write(foreign.rkey(), foreign.addr(), pattern_bytes(16)), a_terminate(1, 1, 0x02));
   bench.holds(foreign, 0, untouched(64));
 }
 // The other domain has a stream of its own, on which that STag is good.
 void another_domains_stream(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   Connected& other = bench.connect({.receives = 1, .domain = 1});
-  refused(qp, write(other.stag(), other.to(), octets(16)), a_terminate(1, 1, 0x02));
+  refused(qp, write(other.stag(), other.to(), pattern_bytes(16)), a_terminate(1, 1, 0x02));
   other.holds(0, untouched(64));
-  other >> write(other.stag(), other.to(), octets(16));
+  other >> write(other.stag(), other.to(), pattern_bytes(16));
   accepted(other);
-  other.holds(0, octets(16));
+  other.holds(0, pattern_bytes(16));
 }
 // Streams of one protection domain share its STags.
 void the_same_domain(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   Connected& other = bench.connect({.receives = 1});
-  qp >> write(other.stag(), other.to(), octets(16));
+  qp >> write(other.stag(), other.to(), pattern_bytes(16));
   accepted(qp);
-  other.holds(0, octets(16));
+  other.holds(0, pattern_bytes(16));
 }
 // A window of type 2B is of the stream that it was bound through.
 void another_streams_window(IwarpBench& bench) {
@@ -136,57 +136,57 @@ void another_streams_window(IwarpBench& bench) {
       bench.connect({.receives = 1, .region_access = {"local_write", "remote_write", "remote_read", "mw_bind"}});
   other.opens();
   const BoundWindow bound = bench.bind_window(other, 0, 64, {"remote_write"});
-  refused(qp, write(bound.rkey, other.to(), octets(16)), a_terminate(1, 1, 0x02));
+  refused(qp, write(bound.rkey, other.to(), pattern_bytes(16)), a_terminate(1, 1, 0x02));
   other.holds(0, untouched(64));
 }
 
 // Layer 1, type 1, code 1. What crosses a bound is not placed at all: 7.1 has it checked before.
 void below_the_base(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  refused(qp, write(qp.stag(), qp.to() - 8, octets(8)), a_terminate(1, 1, 0x01));
+  refused(qp, write(qp.stag(), qp.to() - 8, pattern_bytes(8)), a_terminate(1, 1, 0x01));
 }
 void across_the_base(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  refused(qp, write(qp.stag(), qp.to() - 1, octets(8)), a_terminate(1, 1, 0x01));
+  refused(qp, write(qp.stag(), qp.to() - 1, pattern_bytes(8)), a_terminate(1, 1, 0x01));
 }
 void behind_the_end(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  refused(qp, write(qp.stag(), qp.to(end), octets(8)), a_terminate(1, 1, 0x01), end - 64);
+  refused(qp, write(qp.stag(), qp.to(end), pattern_bytes(8)), a_terminate(1, 1, 0x01), end - 64);
 }
 void far_behind_the_end(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  refused(qp, write(qp.stag(), qp.to(std::uint64_t{1} << 40), octets(8)), a_terminate(1, 1, 0x01), end - 64);
+  refused(qp, write(qp.stag(), qp.to(std::uint64_t{1} << 40), pattern_bytes(8)), a_terminate(1, 1, 0x01), end - 64);
 }
 void across_the_end_by_one(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  refused(qp, write(qp.stag(), qp.to(end - 7), octets(8)), a_terminate(1, 1, 0x01), end - 64);
+  refused(qp, write(qp.stag(), qp.to(end - 7), pattern_bytes(8)), a_terminate(1, 1, 0x01), end - 64);
 }
 void across_an_odd_end(IwarpBench& bench) {
-  Connected& qp = bench.connect({.receives = 1, .region_octets = 4099});
-  refused(qp, write(qp.stag(), qp.to(4096), octets(4)), a_terminate(1, 1, 0x01), 4099 - 64);
+  Connected& qp = bench.connect({.receives = 1, .region_bytes = 4099});
+  refused(qp, write(qp.stag(), qp.to(4096), pattern_bytes(4)), a_terminate(1, 1, 0x01), 4099 - 64);
 }
 void across_the_end_in_a_later_segment(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> write_part(qp.stag(), qp.to(end - 32), octets(16), false);
-  refused(qp, write_part(qp.stag(), qp.to(end - 16), octets(17), true), a_terminate(1, 1, 0x01), end - 16, 16);
-  qp.holds(end - 32, octets(16));
+  qp >> write_part(qp.stag(), qp.to(end - 32), pattern_bytes(16), false);
+  refused(qp, write_part(qp.stag(), qp.to(end - 16), pattern_bytes(17), true), a_terminate(1, 1, 0x01), end - 16, 16);
+  qp.holds(end - 32, pattern_bytes(16));
 }
 void to_the_ends(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> write(qp.stag(), qp.to(), octets(16)) >> write(qp.stag(), qp.to(end - 16), octets(16, 0x40));
+  qp >> write(qp.stag(), qp.to(), pattern_bytes(16)) >> write(qp.stag(), qp.to(end - 16), pattern_bytes(16, 0x40));
   accepted(qp);
-  qp.holds(0, octets(16));
-  qp.holds(end - 16, octets(16, 0x40));
+  qp.holds(0, pattern_bytes(16));
+  qp.holds(end - 16, pattern_bytes(16, 0x40));
 }
 
 // Layer 1, type 1, code 3. That the TO is out of bounds as well is so of every such segment.
 void around_the_end_of_all(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  refused(qp, write(qp.stag(), ~std::uint64_t{0} - 3, octets(16)), a_terminate(1, 1, 0x03));
+  refused(qp, write(qp.stag(), ~std::uint64_t{0} - 3, pattern_bytes(16)), a_terminate(1, 1, 0x03));
 }
 void around_into_the_buffer(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  refused(qp, write(qp.stag(), ~std::uint64_t{0}, octets(1200)), a_terminate(1, 1, 0x03));
+  refused(qp, write(qp.stag(), ~std::uint64_t{0}, pattern_bytes(1200)), a_terminate(1, 1, 0x03));
 }
 
 }  // namespace
@@ -197,7 +197,7 @@ std::span<const Case> ddp_tagged_cases() {
       {.rule = "ddp.data-sink.version.tagged", .variant = "2", .run = version_2},
       {.rule = "ddp.data-sink.version.tagged", .variant = "3", .run = version_3},
       {.rule = "ddp.data-sink.version.tagged", .variant = "last segment", .run = version_of_a_later_segment},
-      {.rule = "ddp.data-sink.version.tagged", .variant = "no octets", .run = version_of_nothing},
+      {.rule = "ddp.data-sink.version.tagged", .variant = "no bytes", .run = version_of_nothing},
       {.rule = "ddp.data-sink.length.zero-stag-unchecked", .variant = "unknown STag", .run = nothing_to_nobodys_stag},
       {.rule = "ddp.data-sink.length.zero-stag-unchecked", .variant = "STag 0", .run = nothing_to_stag_0},
       {.rule = "ddp.data-sink.length.zero-stag-unchecked", .variant = "out of bounds", .run = nothing_behind_the_end},
@@ -235,11 +235,11 @@ std::span<const Case> ddp_tagged_cases() {
       {.rule = "ddp.data-sink.access.bounds", .variant = "last segment", .run = across_the_end_in_a_later_segment},
       {.rule = "ddp.data-sink.access.bounds", .variant = "to both ends", .run = to_the_ends},
       {.rule = "ddp.data-sink.access.to-wrap",
-       .variant = "16 octets",
+       .variant = "16 bytes",
        .run = around_the_end_of_all,
        .possible_problems = "the TO is out of bounds as well, which is another code"},
       {.rule = "ddp.data-sink.access.to-wrap",
-       .variant = "the last octet of all, and more",
+       .variant = "the last byte of all, and more",
        .run = around_into_the_buffer,
        .possible_problems = "the TO is out of bounds as well, which is another code"},
   };

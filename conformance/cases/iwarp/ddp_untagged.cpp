@@ -30,7 +30,7 @@ void reserved_bits_of_sends(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 5});
   std::uint32_t msn = 1;
   for (const unsigned bits : {1U, 2U, 4U, 8U, 15U}) {
-    const std::string payload = octets(16, static_cast<std::uint8_t>(0x10 * msn));
+    const std::string payload = pattern_bytes(16, static_cast<std::uint8_t>(0x10 * msn));
     qp >> send(msn, payload).with<Ddp, "reserved">(bits, "with reserved bits of DDP");
     qp.completes(msn - 1);
     qp.received(msn - 1, payload);
@@ -42,21 +42,21 @@ void reserved_bits_of_writes(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   std::uint64_t offset = 0;
   for (const unsigned bits : {1U, 2U, 4U, 8U, 15U}) {
-    qp >> write(qp.stag(), qp.to(offset), octets(8, static_cast<std::uint8_t>(bits)))
+    qp >> write(qp.stag(), qp.to(offset), pattern_bytes(8, static_cast<std::uint8_t>(bits)))
               .with<Ddp, "reserved">(bits, "with reserved bits of DDP");
     offset += 8;
   }
   qp >> send(1);
   qp.completes(0);
-  qp.holds(0, octets(8, 1) + octets(8, 2) + octets(8, 4) + octets(8, 8) + octets(8, 15));
+  qp.holds(0, pattern_bytes(8, 1) + pattern_bytes(8, 2) + pattern_bytes(8, 4) + pattern_bytes(8, 8) + pattern_bytes(8, 15));
   qp << silence();
 }
 void reserved_bits_of_a_read_request(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  qp.fill(0, octets(8));
+  qp.fill(0, pattern_bytes(8));
   qp >> read_request(1, {.source_stag = qp.stag(), .source_to = qp.to()})
             .with<Ddp, "reserved">(15, "with reserved bits of DDP");
-  qp << an(RdmapOperation::read_response).carrying(octets(8));
+  qp << an(RdmapOperation::read_response).carrying(pattern_bytes(8));
 }
 
 // Layer 1, type 2, code 6.
@@ -68,8 +68,8 @@ void version_2(IwarpBench& bench) { version(bench, 2); }
 void version_3(IwarpBench& bench) { version(bench, 3); }
 void version_of_a_later_segment(IwarpBench& bench) {
   refused(bench,
-          {send_part(1, 0, octets(16), false),
-           send_part(1, 16, octets(16), true).with<Ddp, "dv">(0, "of another DDP version")},
+          {send_part(1, 0, pattern_bytes(16), false),
+           send_part(1, 16, pattern_bytes(16), true).with<Ddp, "dv">(0, "of another DDP version")},
           a_terminate(1, 2, 0x06));
 }
 void version_of_a_read_request(IwarpBench& bench) {
@@ -95,16 +95,16 @@ void none_posted(IwarpBench& bench) {
 }
 void one_more_than_posted(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> send(1, octets(16));
+  qp >> send(1, pattern_bytes(16));
   qp.completes(0);
-  qp >> send(2, octets(16, 0x40));
+  qp >> send(2, pattern_bytes(16, 0x40));
   qp.refuses(a_terminate(1, 2, 0x02));
-  qp.received(0, octets(16));
+  qp.received(0, pattern_bytes(16));
   qp.completes_nothing();
 }
 void none_posted_for_the_first_of_several(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  qp >> send_part(1, 0, octets(16), false);
+  qp >> send_part(1, 0, pattern_bytes(16), false);
   qp.refuses(a_terminate(1, 2, 0x02));
 }
 
@@ -114,16 +114,16 @@ void an_msn_much_too_far(IwarpBench& bench) { refused_untouched(bench, send(0x80
 void msn_0(IwarpBench& bench) { refused_untouched(bench, send(0), a_terminate(1, 2, 0x03)); }
 void an_msn_again(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
-  qp >> send(1, octets(16));
+  qp >> send(1, pattern_bytes(16));
   qp.completes(0);
-  qp >> send(1, octets(16, 0x40));
+  qp >> send(1, pattern_bytes(16, 0x40));
   qp.refuses(a_terminate(1, 2, 0x03));
   qp.fail_or_are_flushed(1, 1);
-  qp.received(0, octets(16));
+  qp.received(0, pattern_bytes(16));
   qp.received(1, untouched());
 }
 void another_msn_inside_a_message(IwarpBench& bench) {
-  refused(bench, {send_part(1, 0, octets(16), false), send_part(3, 16, octets(16), true)}, a_terminate(1, 2, 0x03));
+  refused(bench, {send_part(1, 0, pattern_bytes(16), false), send_part(3, 16, pattern_bytes(16), true)}, a_terminate(1, 2, 0x03));
 }
 void a_read_request_too_far(IwarpBench& bench) {
   Connected& qp = bench.connect();
@@ -144,59 +144,59 @@ void an_msn_left_out(IwarpBench& bench) {
 
 // Layer 1, type 2, code 4.
 void an_mo_behind_the_buffer(IwarpBench& bench) {
-  refused_untouched(bench, send_part(1, 2048, octets(8), true), a_terminate(1, 2, 0x04));
+  refused_untouched(bench, send_part(1, 2048, pattern_bytes(8), true), a_terminate(1, 2, 0x04));
 }
 void the_last_mo(IwarpBench& bench) {
-  refused_untouched(bench, send_part(1, 0xfffffffc, octets(8), true), a_terminate(1, 2, 0x04));
+  refused_untouched(bench, send_part(1, 0xfffffffc, pattern_bytes(8), true), a_terminate(1, 2, 0x04));
 }
 void an_mo_at_the_begin(IwarpBench& bench) {
-  refused_untouched(bench, send_part(1, 4, octets(8), true), a_terminate(1, 2, 0x04));
+  refused_untouched(bench, send_part(1, 4, pattern_bytes(8), true), a_terminate(1, 2, 0x04));
 }
 void an_mo_that_skips(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> send_part(1, 0, octets(16), false) >> send_part(1, 24, octets(16), true);
+  qp >> send_part(1, 0, pattern_bytes(16), false) >> send_part(1, 24, pattern_bytes(16), true);
   qp.refuses(a_terminate(1, 2, 0x04));
   qp.fails_or_is_flushed(0);
 }
 void an_mo_that_goes_back(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> send_part(1, 0, octets(16), false) >> send_part(1, 8, octets(16), true);
+  qp >> send_part(1, 0, pattern_bytes(16), false) >> send_part(1, 8, pattern_bytes(16), true);
   qp.refuses(a_terminate(1, 2, 0x04));
   qp.fails_or_is_flushed(0);
 }
 
 // Layer 1, type 2, code 5; what lies behind the buffer is the next one's.
 void too_long(IwarpBench& bench, const std::vector<Stimulus>& message) {
-  Connected& qp = bench.connect({.receives = 2, .receive_octets = 128});
+  Connected& qp = bench.connect({.receives = 2, .receive_bytes = 128});
   for (const Stimulus& segment : message) qp >> segment;
   qp.refuses(a_terminate(1, 2, 0x05));
   qp.fails_or_is_flushed(0);
   qp.fail_or_are_flushed(1, 1);
   qp.received(1, untouched());
 }
-void one_octet_too_long(IwarpBench& bench) { too_long(bench, {send(1, octets(129))}); }
-void much_too_long(IwarpBench& bench) { too_long(bench, {send(1, octets(1200))}); }
+void one_byte_too_long(IwarpBench& bench) { too_long(bench, {send(1, pattern_bytes(129))}); }
+void much_too_long(IwarpBench& bench) { too_long(bench, {send(1, pattern_bytes(1200))}); }
 void too_long_in_its_last_segment(IwarpBench& bench) {
-  too_long(bench, {send_part(1, 0, octets(128), false), send_part(1, 128, octets(1), true)});
+  too_long(bench, {send_part(1, 0, pattern_bytes(128), false), send_part(1, 128, pattern_bytes(1), true)});
 }
 void too_long_in_a_middle_segment(IwarpBench& bench) {
-  too_long(bench, {send_part(1, 0, octets(100), false), send_part(1, 100, octets(100), false)});
+  too_long(bench, {send_part(1, 0, pattern_bytes(100), false), send_part(1, 100, pattern_bytes(100), false)});
 }
 void as_long_as_the_buffer(IwarpBench& bench) {
-  Connected& qp = bench.connect({.receives = 2, .receive_octets = 128});
-  qp >> send(1, octets(128)) >> send_part(2, 0, octets(64), false) >> send_part(2, 64, octets(64), true);
+  Connected& qp = bench.connect({.receives = 2, .receive_bytes = 128});
+  qp >> send(1, pattern_bytes(128)) >> send_part(2, 0, pattern_bytes(64), false) >> send_part(2, 64, pattern_bytes(64), true);
   qp.completes(0);
   qp.completes(1);
-  qp.received(0, octets(128));
-  qp.received(1, octets(64) + octets(64));
+  qp.received(0, pattern_bytes(128));
+  qp.received(1, pattern_bytes(64) + pattern_bytes(64));
 }
 
-// 7.1 checks segments of some octets: one of none is delivered whatever its MO is.
+// 7.1 checks segments of some bytes: one of none is delivered whatever its MO is.
 void nothing_at_the_begin(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
   qp >> send(1, "");
   const peer::Completion completion = qp.completes(0);
-  bench.require(completion.byte_len == 0, "a message of 0 octets", fmt::format("{} octets", completion.byte_len));
+  bench.require(completion.byte_len == 0, "a message of 0 bytes", fmt::format("{} bytes", completion.byte_len));
   qp >> send(2);
   qp.completes(1);
 }
@@ -211,10 +211,10 @@ void nothing_behind_the_buffer(IwarpBench& bench) {
 }
 void nothing_as_the_last(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> send_part(1, 0, octets(16), false) >> send_part(1, 16, "", true);
+  qp >> send_part(1, 0, pattern_bytes(16), false) >> send_part(1, 16, "", true);
   const peer::Completion completion = qp.completes(0);
-  bench.require(completion.byte_len == 16, "a message of 16 octets", fmt::format("{} octets", completion.byte_len));
-  qp.received(0, octets(16));
+  bench.require(completion.byte_len == 16, "a message of 16 bytes", fmt::format("{} bytes", completion.byte_len));
+  qp.received(0, pattern_bytes(16));
 }
 
 /// Whether the device refuses what was said: by a Terminate, or by ending TCP. Then the receive was not delivered.
@@ -235,17 +235,17 @@ void out_of_order(IwarpBench& bench, const std::vector<Stimulus>& segments, cons
     if (i + 1 < segments.size()) qp.completes_nothing();
   }
   const peer::Completion completion = qp.completes(0);
-  bench.require(completion.byte_len == payload.size(), fmt::format("a message of {} octets", payload.size()),
-                fmt::format("{} octets", completion.byte_len));
+  bench.require(completion.byte_len == payload.size(), fmt::format("a message of {} bytes", payload.size()),
+                fmt::format("{} bytes", completion.byte_len));
   qp.received(0, payload);
 }
 void two_segments_swapped(IwarpBench& bench) {
-  const std::string payload = octets(32);
+  const std::string payload = pattern_bytes(32);
   out_of_order(bench, {send_part(1, 16, payload.substr(16), true), send_part(1, 0, payload.substr(0, 16), false)},
                payload);
 }
 void the_middle_comes_late(IwarpBench& bench) {
-  const std::string payload = octets(48);
+  const std::string payload = pattern_bytes(48);
   out_of_order(bench,
                {send_part(1, 0, payload.substr(0, 16), false), send_part(1, 32, payload.substr(32), true),
                 send_part(1, 16, payload.substr(16, 16), false)},
@@ -255,22 +255,22 @@ void the_middle_comes_late(IwarpBench& bench) {
 // A Send and an RDMA Write whose segments take turns are both whole.
 void a_write_inside_a_send(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> send_part(1, 0, octets(16), false) >> write_part(qp.stag(), qp.to(), octets(16, 0x40), false);
-  qp >> send_part(1, 16, octets(16, 0x11), false) >> write_part(qp.stag(), qp.to(16), octets(16, 0x50), true);
-  qp >> send_part(1, 32, octets(16, 0x21), true);
+  qp >> send_part(1, 0, pattern_bytes(16), false) >> write_part(qp.stag(), qp.to(), pattern_bytes(16, 0x40), false);
+  qp >> send_part(1, 16, pattern_bytes(16, 0x11), false) >> write_part(qp.stag(), qp.to(16), pattern_bytes(16, 0x50), true);
+  qp >> send_part(1, 32, pattern_bytes(16, 0x21), true);
   qp.completes(0);
-  qp.received(0, octets(48));
-  qp.holds(0, octets(32, 0x40));
+  qp.received(0, pattern_bytes(48));
+  qp.holds(0, pattern_bytes(32, 0x40));
   qp << silence();
 }
 void a_send_inside_a_write(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
-  qp >> write_part(qp.stag(), qp.to(), octets(16), false) >> send(1, octets(24, 0x40));
-  qp >> write_part(qp.stag(), qp.to(16), octets(16, 0x11), true) >> send(2);
+  qp >> write_part(qp.stag(), qp.to(), pattern_bytes(16), false) >> send(1, pattern_bytes(24, 0x40));
+  qp >> write_part(qp.stag(), qp.to(16), pattern_bytes(16, 0x11), true) >> send(2);
   qp.completes(0);
   qp.completes(1);
-  qp.received(0, octets(24, 0x40));
-  qp.holds(0, octets(32));
+  qp.received(0, pattern_bytes(24, 0x40));
+  qp.holds(0, pattern_bytes(32));
   qp << silence();
 }
 void a_response_inside_a_send(IwarpBench& bench) {
@@ -278,12 +278,12 @@ void a_response_inside_a_send(IwarpBench& bench) {
   qp.opens();
   qp.device_reads(7, 32);
   const Seen request = qp.wait(a_read_request(1, 32));
-  qp >> send_part(1, 0, octets(16), false) >> response_to(request, octets(16, 0x60), 0, false);
-  qp >> send_part(1, 16, octets(16, 0x11), true) >> response_to(request, octets(16, 0x70), 16, true);
+  qp >> send_part(1, 0, pattern_bytes(16), false) >> response_to(request, pattern_bytes(16, 0x60), 0, false);
+  qp >> send_part(1, 16, pattern_bytes(16, 0x11), true) >> response_to(request, pattern_bytes(16, 0x70), 16, true);
   qp.completes(0);
   qp.completes(7);
-  qp.received(0, octets(32));
-  qp.holds(0, octets(32, 0x60));
+  qp.received(0, pattern_bytes(32));
+  qp.holds(0, pattern_bytes(32, 0x60));
 }
 
 }  // namespace
@@ -319,9 +319,9 @@ std::span<const Case> ddp_untagged_cases() {
       {.rule = "ddp.data-sink.offset.invalid", .variant = "behind the buffer", .run = an_mo_behind_the_buffer},
       {.rule = "ddp.data-sink.offset.invalid", .variant = "2^32 - 4", .run = the_last_mo},
       {.rule = "ddp.data-sink.offset.invalid", .variant = "first segment", .run = an_mo_at_the_begin},
-      {.rule = "ddp.data-sink.offset.invalid", .variant = "skips octets", .run = an_mo_that_skips},
+      {.rule = "ddp.data-sink.offset.invalid", .variant = "skips bytes", .run = an_mo_that_skips},
       {.rule = "ddp.data-sink.offset.invalid", .variant = "goes back", .run = an_mo_that_goes_back},
-      {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "by one octet", .run = one_octet_too_long},
+      {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "by one byte", .run = one_byte_too_long},
       {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "by far", .run = much_too_long},
       {.rule = "ddp.data-sink.length.buffer-too-small", .variant = "last segment", .run = too_long_in_its_last_segment},
       {.rule = "ddp.data-sink.length.buffer-too-small",

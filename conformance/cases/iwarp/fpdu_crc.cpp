@@ -14,26 +14,26 @@ namespace {
 constexpr std::string_view optimised_tcp =
     "An optimised TCP may drop the segment in place of a report, and wait for it again: RFC 5044, 8.";
 
-void append(Octets& to, const Octets& more) { to.insert(to.end(), more.begin(), more.end()); }
+void append(ByteVector& to, const ByteVector& more) { to.insert(to.end(), more.begin(), more.end()); }
 
 Stimulus flipped(const Stimulus& of, std::size_t at, const std::string& where) {
-  return of.damaged([at](Octets& octets) { octets.at(at) ^= 0x10; }, "a bit flipped in " + where);
+  return of.damaged([at](ByteVector& bytes) { bytes.at(at) ^= 0x10; }, "a bit flipped in " + where);
 }
 Stimulus flipped_crc(const Stimulus& of) {
-  return of.damaged([](Octets& octets) { octets.back() ^= 0x01; }, "a bit flipped in the CRC");
+  return of.damaged([](ByteVector& bytes) { bytes.back() ^= 0x01; }, "a bit flipped in the CRC");
 }
 
 // What the device sends
 
-// A Send of 24 octets of zeros, MSN 1. With the first marker it is figure 5 of RFC 5044, with another one figure 6.
+// A Send of 24 bytes of zeros, MSN 1. With the first marker it is figure 5 of RFC 5044, with another one figure 6.
 constexpr std::uint8_t send_of_zeros[] = {0x00, 0x2a, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0};
 
-void require_octets(IwarpBench& bench, const Connected& qp, std::size_t from, const Octets& expected,
+void require_bytes(IwarpBench& bench, const Connected& qp, std::size_t from, const ByteVector& expected,
                     const std::string& what) {
-  const Octets& heard = qp.heard_octets();
+  const ByteVector& heard = qp.heard_bytes();
   bench.require(heard.size() >= from + expected.size() &&
                     std::equal(expected.begin(), expected.end(), heard.begin() + static_cast<std::ptrdiff_t>(from)),
-                what, "other octets");
+                what, "other bytes");
 }
 void without_markers(IwarpBench& bench, const ConnectOptions& options) {
   Connected& qp = bench.connect(options);
@@ -41,10 +41,10 @@ void without_markers(IwarpBench& bench, const ConnectOptions& options) {
   qp.opens();
   qp.device_sends(1, 24);
   qp << a_send(1);
-  Octets expected(std::begin(send_of_zeros), std::end(send_of_zeros));
-  append(expected, Octets(24));
+  ByteVector expected(std::begin(send_of_zeros), std::end(send_of_zeros));
+  append(expected, ByteVector(24));
   append(expected, {0xb7, 0x24, 0x3e, 0xc3});
-  require_octets(bench, qp, 0, expected, "a Send of 24 zeros, with the CRC b7 24 3e c3");
+  require_bytes(bench, qp, 0, expected, "a Send of 24 zeros, with the CRC b7 24 3e c3");
 }
 void a_responders_crc(IwarpBench& bench) { without_markers(bench, {}); }
 void an_initiators_crc(IwarpBench& bench) { without_markers(bench, {.device_initiates = true}); }
@@ -54,25 +54,25 @@ void figure_5(IwarpBench& bench) {
   qp.opens();
   qp.device_sends(1, 24);
   qp << a_send(1);
-  Octets expected{0, 0, 0, 0};
-  append(expected, Octets(std::begin(send_of_zeros), std::end(send_of_zeros)));
-  append(expected, Octets(24));
+  ByteVector expected{0, 0, 0, 0};
+  append(expected, ByteVector(std::begin(send_of_zeros), std::end(send_of_zeros)));
+  append(expected, ByteVector(24));
   append(expected, {0x52, 0x23, 0x99, 0x83});
-  require_octets(bench, qp, 0, expected, "the FPDU of figure 5, with the CRC 52 23 99 83");
+  require_bytes(bench, qp, 0, expected, "the FPDU of figure 5, with the CRC 52 23 99 83");
 }
 void figure_6(IwarpBench& bench) {
   Connected& qp = connect_with_markers(bench);
-  qp.fill(0, octets(464) + std::string(24, '\0'));
+  qp.fill(0, pattern_bytes(464) + std::string(24, '\0'));
   qp.opens();
-  qp.device_sends(1, 464);  // with its marker 492 octets
+  qp.device_sends(1, 464);  // with its marker 492 bytes
   qp.device_sends(2, 24, 464);
   qp << a_send(1) << a_send(2);
-  Octets expected(std::begin(send_of_zeros), std::end(send_of_zeros));
+  ByteVector expected(std::begin(send_of_zeros), std::end(send_of_zeros));
   expected[15] = 2;
   append(expected, {0, 0, 0, 0x14});
-  append(expected, Octets(24));
+  append(expected, ByteVector(24));
   append(expected, {0x84, 0x92, 0x58, 0x98});
-  require_octets(bench, qp, 492, expected, "the FPDU of figure 6, with the CRC 84 92 58 98");
+  require_bytes(bench, qp, 492, expected, "the FPDU of figure 6, with the CRC 84 92 58 98");
 }
 void a_crc_behind_a_pad(IwarpBench& bench) {
   Connected& qp = bench.connect();
@@ -80,7 +80,7 @@ void a_crc_behind_a_pad(IwarpBench& bench) {
   qp.opens();
   qp.device_sends(1, 5);
   qp << a_send(1);
-  require_octets(bench, qp, 0, {0x00, 0x17, 0x41, 0x43, 0,   0,   0,   0,   0,   0, 0, 0, 0,    0,    0,    1,
+  require_bytes(bench, qp, 0, {0x00, 0x17, 0x41, 0x43, 0,   0,   0,   0,   0,   0, 0, 0, 0,    0,    0,    1,
                                 0,    0,    0,    0,    'h', 'e', 'l', 'l', 'o', 0, 0, 0, 0xb9, 0x90, 0xb1, 0x0c},
                  "a Send of \"hello\", with the CRC b9 90 b1 0c");
 }
@@ -94,43 +94,43 @@ void is_not_delivered(IwarpBench& bench, const ConnectOptions& options, const St
   Connected& qp = bench.connect(with_receives);
   // A responder may tell nothing before it has received an FPDU. 7.1.2 rule 4
   if (!options.device_initiates) qp.opens();
-  Octets stream = qp.fpdu(bad);
+  ByteVector stream = qp.fpdu(bad);
   append(stream, qp.fpdu(send(2)));
   qp.say(stream, bad.text() + ", and Send, MSN 2, in one TCP segment");
   qp << a_terminate(2, 0, 0x02) << the_end();
   delivers_nothing(bench, qp);
 }
 void in_the_payload(IwarpBench& bench) {
-  is_not_delivered(bench, {}, flipped(send(1, octets(40)), 2 + 18 + 7, "the payload"));
+  is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(40)), 2 + 18 + 7, "the payload"));
 }
-void in_the_last_octet_of_the_payload(IwarpBench& bench) {
-  is_not_delivered(bench, {}, flipped(send(1, octets(40)), 2 + 18 + 39, "the last octet of the payload"));
+void in_the_last_byte_of_the_payload(IwarpBench& bench) {
+  is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(40)), 2 + 18 + 39, "the last byte of the payload"));
 }
 void in_the_ddp_header(IwarpBench& bench) {
-  is_not_delivered(bench, {}, flipped(send(1, octets(40)), 2 + 9, "the queue number"));
+  is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(40)), 2 + 9, "the queue number"));
 }
 void in_the_control_field(IwarpBench& bench) {
-  is_not_delivered(bench, {}, flipped(send(1, octets(40)), 2, "the control field"));
+  is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(40)), 2, "the control field"));
 }
-// 16 octets less: the FPDU seems to end earlier.
-void in_the_length(IwarpBench& bench) { is_not_delivered(bench, {}, flipped(send(1, octets(40)), 1, "the length")); }
+// 16 bytes less: the FPDU seems to end earlier.
+void in_the_length(IwarpBench& bench) { is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(40)), 1, "the length")); }
 void in_the_pad(IwarpBench& bench) {
-  is_not_delivered(bench, {}, flipped(send(1, octets(41)), 2 + 18 + 41, "the pad"));
+  is_not_delivered(bench, {}, flipped(send(1, pattern_bytes(41)), 2 + 18 + 41, "the pad"));
 }
-void in_the_crc(IwarpBench& bench) { is_not_delivered(bench, {}, flipped_crc(send(1, octets(40)))); }
+void in_the_crc(IwarpBench& bench) { is_not_delivered(bench, {}, flipped_crc(send(1, pattern_bytes(40)))); }
 void to_an_initiator(IwarpBench& bench) {
-  is_not_delivered(bench, {.device_initiates = true}, flipped_crc(send(1, octets(40))));
+  is_not_delivered(bench, {.device_initiates = true}, flipped_crc(send(1, pattern_bytes(40))));
 }
-// CRC32c with its octets the other way round.
+// CRC32c with its bytes the other way round.
 void the_other_order(IwarpBench& bench) {
-  const Stimulus turned = send(1, octets(40))
-                              .damaged([](Octets& octets) { std::reverse(octets.end() - 4, octets.end()); },
-                                       "with the octets of its CRC in the other order");
+  const Stimulus turned = send(1, pattern_bytes(40))
+                              .damaged([](ByteVector& bytes) { std::reverse(bytes.end() - 4, bytes.end()); },
+                                       "with the bytes of its CRC in the other order");
   is_not_delivered(bench, {}, turned);
 }
 void behind_a_good_one(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 3});
-  Octets stream = qp.fpdu(send(1));
+  ByteVector stream = qp.fpdu(send(1));
   append(stream, qp.fpdu(flipped_crc(send(2))));
   append(stream, qp.fpdu(send(3)));
   qp.say(stream, "Sends, MSN 1 to 3, in one TCP segment, a bit flipped in the CRC of the second");
@@ -140,7 +140,7 @@ void behind_a_good_one(IwarpBench& bench) {
 }
 void the_last_segment_of_a_message(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> send_part(1, 0, octets(100), false) >> flipped_crc(send_part(1, 100, octets(50), true));
+  qp >> send_part(1, 0, pattern_bytes(100), false) >> flipped_crc(send_part(1, 100, pattern_bytes(50), true));
   qp << a_terminate(2, 0, 0x02) << the_end();
   delivers_nothing(bench, qp);
 }
@@ -149,8 +149,8 @@ void in_a_marker(IwarpBench& bench) {
   wish_if_possible(bench, {.markers = true});
   Connected& qp = bench.connect({.receives = 1});
   with_markers(*qp.setup);
-  qp.opens();  // 24 octets with the first marker
-  qp >> flipped(send(1, octets(600)), 512 - 24, "the reserved octets of its marker");
+  qp.opens();  // 24 bytes with the first marker
+  qp >> flipped(send(1, pattern_bytes(600)), 512 - 24, "the reserved bytes of its marker");
   qp << a_terminate(2, 0, 0x02) << the_end();
   delivers_nothing(bench, qp);
 }
@@ -158,31 +158,31 @@ void in_a_marker(IwarpBench& bench) {
 // 6: checked before DDP has it.
 void changes_no_memory(IwarpBench& bench, std::uint32_t at, bool in_crc) {
   Connected& qp = bench.connect({.receives = 1});
-  qp.fill(0, octets(512, 0x11));
-  Stimulus bad = write(qp.stag(), qp.to(at), octets(200, 0x77));
+  qp.fill(0, pattern_bytes(512, 0x11));
+  Stimulus bad = write(qp.stag(), qp.to(at), pattern_bytes(200, 0x77));
   bad = in_crc ? flipped_crc(bad) : flipped(bad, 2 + 14 + 100, "the payload");
   qp >> bad;
   ends_with_an_error(qp);
-  qp.holds(0, octets(512, 0x11));
+  qp.holds(0, pattern_bytes(512, 0x11));
 }
 void a_write_with_a_flipped_payload(IwarpBench& bench) { changes_no_memory(bench, 0, false); }
 void a_write_with_a_flipped_crc(IwarpBench& bench) { changes_no_memory(bench, 100, true); }
 void a_later_segment_of_a_write(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp.fill(0, octets(512, 0x11));
-  qp >> write_part(qp.stag(), qp.to(), octets(100, 0x77), false);
-  qp >> flipped_crc(write_part(qp.stag(), qp.to(100), octets(100, 0x99), true));
+  qp.fill(0, pattern_bytes(512, 0x11));
+  qp >> write_part(qp.stag(), qp.to(), pattern_bytes(100, 0x77), false);
+  qp >> flipped_crc(write_part(qp.stag(), qp.to(100), pattern_bytes(100, 0x99), true));
   ends_with_an_error(qp);
-  qp.holds(100, octets(512, 0x11).substr(100));
+  qp.holds(100, pattern_bytes(512, 0x11).substr(100));
 }
 // It comes in two TCP segments: what is placed early was not checked.
 void a_write_in_two_segments(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp.fill(0, octets(512, 0x11));
-  qp.say_in_pieces(qp.fpdu(flipped_crc(write(qp.stag(), qp.to(), octets(200, 0x77)))), 120,
+  qp.fill(0, pattern_bytes(512, 0x11));
+  qp.say_in_pieces(qp.fpdu(flipped_crc(write(qp.stag(), qp.to(), pattern_bytes(200, 0x77)))), 120,
                    "an RDMA Write, a bit flipped in the CRC");
   ends_with_an_error(qp);
-  qp.holds(0, octets(512, 0x11));
+  qp.holds(0, pattern_bytes(512, 0x11));
 }
 
 // 4.1, 7.1.1 (C): the field is there, whatever is in it.
@@ -193,31 +193,31 @@ void any_crc_is_taken(IwarpBench& bench, bool device_initiates) {
   wish_if_possible(bench, {.crc = false});
   Connected& qp = bench.connect({.device_initiates = device_initiates, .crc = false, .receives = 3});
   without_crc(*qp.setup);
-  qp >> with_crc(send(1, octets(21)), 0xdeadbeef) >> with_crc(write(qp.stag(), qp.to(), octets(99)), 0x01020304) >>
-      with_crc(send(2, octets(22)), 0xffffffff) >> with_crc(send(3, octets(23)), 0);
+  qp >> with_crc(send(1, pattern_bytes(21)), 0xdeadbeef) >> with_crc(write(qp.stag(), qp.to(), pattern_bytes(99)), 0x01020304) >>
+      with_crc(send(2, pattern_bytes(22)), 0xffffffff) >> with_crc(send(3, pattern_bytes(23)), 0);
   for (const std::uint64_t receive : {0, 1, 2}) qp.completes(receive);
-  qp.received(0, octets(21));
-  qp.received(1, octets(22));
-  qp.received(2, octets(23));
-  qp.holds(0, octets(99));
+  qp.received(0, pattern_bytes(21));
+  qp.received(1, pattern_bytes(22));
+  qp.received(2, pattern_bytes(23));
+  qp.holds(0, pattern_bytes(99));
 }
 void any_crc_to_a_responder(IwarpBench& bench) { any_crc_is_taken(bench, false); }
 void any_crc_to_an_initiator(IwarpBench& bench) { any_crc_is_taken(bench, true); }
 
-// 4.1: "ignored by the receiver (except for CRC checking)". Pads of 3, 2 and 1 octets.
+// 4.1: "ignored by the receiver (except for CRC checking)". Pads of 3, 2 and 1 bytes.
 void any_pad_is_taken(IwarpBench& bench, bool crc) {
   if (!crc) wish_if_possible(bench, {.crc = false});
   Connected& qp = bench.connect({.crc = crc, .receives = 3});
   if (!crc) without_crc(*qp.setup);
   for (std::uint32_t msn = 1; msn <= 3; ++msn) {
     const std::uint32_t pad = 4 - msn;
-    qp >> send(msn, octets(msn)).changed([pad](Frame& frame) { frame.pad = Octets(pad, 0xff); }, "with a pad of ones");
+    qp >> send(msn, pattern_bytes(msn)).changed([pad](Frame& frame) { frame.pad = ByteVector(pad, 0xff); }, "with a pad of ones");
   }
   for (const std::uint64_t receive : {0, 1, 2}) {
     const peer::Completion completion = qp.completes(receive);
-    bench.require(completion.byte_len == receive + 1, fmt::format("{} octets", receive + 1),
+    bench.require(completion.byte_len == receive + 1, fmt::format("{} bytes", receive + 1),
                   fmt::format("{}", completion.byte_len));
-    qp.received(receive, octets(receive + 1));
+    qp.received(receive, pattern_bytes(receive + 1));
   }
 }
 void a_pad_of_ones(IwarpBench& bench) { any_pad_is_taken(bench, true); }
@@ -241,9 +241,9 @@ void behind_a_marker_that_disagrees(IwarpBench& bench) {
   wish_if_possible(bench, {.markers = true});
   Connected& qp = bench.connect({.receives = 2});
   with_markers(*qp.setup);
-  qp >> send(1, octets(484));  // 512 octets with its marker
+  qp >> send(1, pattern_bytes(484));  // 512 bytes with its marker
   qp.completes(0);
-  Octets fpdu = qp.fpdu(send(2));
+  ByteVector fpdu = qp.fpdu(send(2));
   fpdu[3] = 0x10;
   const std::uint32_t crc = compute_mpa_crc(Bytes(fpdu).first(fpdu.size() - 4));
   store_be(fpdu.data() + fpdu.size() - 4, 4, crc);
@@ -265,8 +265,8 @@ std::span<const Case> fpdu_crc_cases() {
        .run = in_the_payload,
        .possible_problems = optimised_tcp},
       {.rule = "fpdu.receiver.crc.wrong",
-       .variant = "in the last octet of the payload",
-       .run = in_the_last_octet_of_the_payload,
+       .variant = "in the last byte of the payload",
+       .run = in_the_last_byte_of_the_payload,
        .possible_problems = optimised_tcp},
       {.rule = "fpdu.receiver.crc.wrong",
        .variant = "in the DDP header",
@@ -289,7 +289,7 @@ std::span<const Case> fpdu_crc_cases() {
        .run = in_the_crc,
        .possible_problems = optimised_tcp},
       {.rule = "fpdu.receiver.crc.wrong",
-       .variant = "the other order of octets",
+       .variant = "the other order of bytes",
        .run = the_other_order,
        .possible_problems = optimised_tcp},
       {.rule = "fpdu.receiver.crc.wrong",

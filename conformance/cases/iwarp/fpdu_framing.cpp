@@ -12,9 +12,9 @@
 namespace rdmawire::conformance::iwarp {
 namespace {
 
-void append(Octets& to, const Octets& more) { to.insert(to.end(), more.begin(), more.end()); }
+void append(ByteVector& to, const ByteVector& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-// 4.1. The pad makes the FPDU a multiple of four; a Send's DDP header has 18 octets, an RDMA Write's 14.
+// 4.1. The pad makes the FPDU a multiple of four; a Send's DDP header has 18 bytes, an RDMA Write's 14.
 struct Format {
   std::uint32_t payload;
   std::uint16_t ulpdu_length;
@@ -24,21 +24,21 @@ constexpr Format sends[] = {{1, 19, 28}, {2, 20, 28}, {3, 21, 28}, {4, 22, 28}, 
 constexpr Format writes[] = {{1, 15, 24}, {2, 16, 24}, {3, 17, 24}, {4, 18, 24}, {5, 19, 28}};
 
 void has_the_format(IwarpBench& bench, const Connected& qp, const Seen& seen, const Format& expected) {
-  const Octets whole(qp.heard_octets().begin() + static_cast<std::ptrdiff_t>(seen.position),
-                     qp.heard_octets().begin() + static_cast<std::ptrdiff_t>(seen.end));
+  const ByteVector whole(qp.heard_bytes().begin() + static_cast<std::ptrdiff_t>(seen.position),
+                     qp.heard_bytes().begin() + static_cast<std::ptrdiff_t>(seen.end));
   const std::uint32_t length = whole[0] * 256U + whole[1];
   bench.require(length == expected.ulpdu_length && whole.size() == expected.whole,
-                fmt::format("ULPDU_Length {}, {} octets with pad and CRC", expected.ulpdu_length, expected.whole),
-                fmt::format("ULPDU_Length {}, {} octets", length, whole.size()));
+                fmt::format("ULPDU_Length {}, {} bytes with pad and CRC", expected.ulpdu_length, expected.whole),
+                fmt::format("ULPDU_Length {}, {} bytes", length, whole.size()));
   const bool zero = std::all_of(whole.begin() + 2 + expected.ulpdu_length, whole.end() - 4,
-                                [](std::uint8_t octet) { return octet == 0; });
+                                [](std::uint8_t byte) { return byte == 0; });
   bench.require(zero, "a pad of zeros", "others");
 }
 void the_device_sends_them(IwarpBench& bench, const ConnectOptions& options, std::span<const Format> formats,
                            RdmapOperation operation) {
   Connected& qp = bench.connect(options);
   if (!options.crc) without_crc(*qp.setup);
-  qp.fill(0, octets(16, 0xa5));
+  qp.fill(0, pattern_bytes(16, 0xa5));
   qp.opens();
   std::uint64_t wr_id = 0;
   for (const Format& each : formats) {
@@ -61,56 +61,56 @@ void sends_without_crc_have_the_format(IwarpBench& bench) {
 
 // 5 and 6: where the segments of TCP end says nothing.
 
-void divided_at_every_octet(IwarpBench& bench, const ConnectOptions& options) {
+void divided_at_every_byte(IwarpBench& bench, const ConnectOptions& options) {
   constexpr std::size_t whole = 36;  // 2, 18, 9 of payload, 3 of pad, 4
   ConnectOptions with_receives = options;
   with_receives.receives = whole;
   Connected& qp = bench.connect(with_receives);
   for (std::size_t at = 1; at < whole; ++at) {
     const auto msn = static_cast<std::uint32_t>(at);
-    const std::string payload = octets(9, static_cast<std::uint8_t>(at));
-    const Octets fpdu = qp.fpdu(send(msn, payload));
+    const std::string payload = pattern_bytes(9, static_cast<std::uint8_t>(at));
+    const ByteVector fpdu = qp.fpdu(send(msn, payload));
     const auto middle = fpdu.begin() + static_cast<std::ptrdiff_t>(at);
-    qp.say({fpdu.begin(), middle}, fmt::format("the first {} octets of Send, MSN {}", at, msn));
+    qp.say({fpdu.begin(), middle}, fmt::format("the first {} bytes of Send, MSN {}", at, msn));
     qp.say({middle, fpdu.end()}, "the others");
     qp.completes(at - 1);
     qp.received(at - 1, payload);
   }
 }
-void in_two_segments(IwarpBench& bench) { divided_at_every_octet(bench, {}); }
-void in_two_segments_to_an_initiator(IwarpBench& bench) { divided_at_every_octet(bench, {.device_initiates = true}); }
+void in_two_segments(IwarpBench& bench) { divided_at_every_byte(bench, {}); }
+void in_two_segments_to_an_initiator(IwarpBench& bench) { divided_at_every_byte(bench, {.device_initiates = true}); }
 
-// So many Sends of so many octets, as one stream in TCP segments of `each` octets.
+// So many Sends of so many bytes, as one stream in TCP segments of `each` bytes.
 void a_stream_in_pieces(IwarpBench& bench, std::uint32_t count, std::uint32_t payload, std::size_t each) {
-  Connected& qp = bench.connect({.receives = count, .receive_octets = 1400});
-  Octets stream;
+  Connected& qp = bench.connect({.receives = count, .receive_bytes = 1400});
+  ByteVector stream;
   for (std::uint32_t msn = 1; msn <= count; ++msn)
-    append(stream, qp.fpdu(send(msn, octets(payload, static_cast<std::uint8_t>(msn)))));
-  qp.say_in_pieces(stream, each, fmt::format("{} Sends of {} octets", count, payload));
+    append(stream, qp.fpdu(send(msn, pattern_bytes(payload, static_cast<std::uint8_t>(msn)))));
+  qp.say_in_pieces(stream, each, fmt::format("{} Sends of {} bytes", count, payload));
   for (std::uint32_t i = 0; i < count; ++i) {
     qp.completes(i);
-    qp.received(i, octets(payload, static_cast<std::uint8_t>(i + 1)));
+    qp.received(i, pattern_bytes(payload, static_cast<std::uint8_t>(i + 1)));
   }
 }
-void octet_by_octet(IwarpBench& bench) { a_stream_in_pieces(bench, 3, 41, 1); }
+void byte_by_byte(IwarpBench& bench) { a_stream_in_pieces(bench, 3, 41, 1); }
 void many_in_one_segment(IwarpBench& bench) { a_stream_in_pieces(bench, 30, 10, 1448); }
-void seven_octets_a_segment(IwarpBench& bench) { a_stream_in_pieces(bench, 12, 33, 7); }
+void seven_bytes_a_segment(IwarpBench& bench) { a_stream_in_pieces(bench, 12, 33, 7); }
 void segments_that_end_anywhere(IwarpBench& bench) { a_stream_in_pieces(bench, 20, 333, 1001); }
 void longer_than_a_segment(IwarpBench& bench) { a_stream_in_pieces(bench, 4, 1400, 500); }
 void a_length_in_two_segments(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
-  Octets stream = qp.fpdu(send(1));
+  ByteVector stream = qp.fpdu(send(1));
   const auto first_end = static_cast<std::ptrdiff_t>(stream.size());
   append(stream, qp.fpdu(send(2)));
-  qp.say({stream.begin(), stream.begin() + first_end + 1}, "Send, MSN 1, and an octet of the next length");
+  qp.say({stream.begin(), stream.begin() + first_end + 1}, "Send, MSN 1, and a byte of the next length");
   qp.completes(0);
   qp.say({stream.begin() + first_end + 1, stream.end()}, "the rest of Send, MSN 2");
   qp.completes(1);
 }
 void a_write_in_pieces(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  const std::string whole = octets(3000);
-  Octets stream = qp.fpdu(write_part(qp.stag(), qp.to(), whole.substr(0, 1400), false));
+  const std::string whole = pattern_bytes(3000);
+  ByteVector stream = qp.fpdu(write_part(qp.stag(), qp.to(), whole.substr(0, 1400), false));
   append(stream, qp.fpdu(write_part(qp.stag(), qp.to(1400), whole.substr(1400, 1400), false)));
   append(stream, qp.fpdu(write_part(qp.stag(), qp.to(2800), whole.substr(2800), true)));
   append(stream, qp.fpdu(send(1)));
@@ -118,73 +118,73 @@ void a_write_in_pieces(IwarpBench& bench) {
   qp.completes(0);
   qp.holds(0, whole);
 }
-// Markers are where they are in the stream of octets.
+// Markers are where they are in the stream of bytes.
 void markers_in_pieces(IwarpBench& bench, std::size_t each) {
   wish_if_possible(bench, {.markers = true});
   Connected& qp = bench.connect({.receives = 3});
   with_markers(*qp.setup);
-  Octets stream;
-  for (std::uint32_t msn = 1; msn <= 3; ++msn) append(stream, qp.fpdu(send(msn, octets(700, msn & 0xffU))));
+  ByteVector stream;
+  for (std::uint32_t msn = 1; msn <= 3; ++msn) append(stream, qp.fpdu(send(msn, pattern_bytes(700, msn & 0xffU))));
   qp.say_in_pieces(stream, each, "three Sends with markers");
   for (std::uint32_t i = 0; i < 3; ++i) {
     qp.completes(i);
-    qp.received(i, octets(700, (i + 1) & 0xffU));
+    qp.received(i, pattern_bytes(700, (i + 1) & 0xffU));
   }
 }
-void markers_octet_by_octet(IwarpBench& bench) { markers_in_pieces(bench, 1); }
+void markers_byte_by_byte(IwarpBench& bench) { markers_in_pieces(bench, 1); }
 void segments_that_end_inside_of_markers(IwarpBench& bench) { markers_in_pieces(bench, 514); }
 
-// A ULPDU that ends early. 5041, 4.4: a tagged segment's header has 14 octets, an untagged one's 18.
+// A ULPDU that ends early. 5041, 4.4: a tagged segment's header has 14 bytes, an untagged one's 18.
 
-Stimulus ulpdu(const std::string& octets_of_it, const std::string& text) {
+Stimulus ulpdu(const std::string& bytes_of_it, const std::string& text) {
   Frame frame;
   frame /= Value<Fpdu>();
-  frame.payload.assign(octets_of_it.begin(), octets_of_it.end());
-  return {std::move(frame), fmt::format("{}: a ULPDU of {} octets", text, octets_of_it.size())};
+  frame.payload.assign(bytes_of_it.begin(), bytes_of_it.end());
+  return {std::move(frame), fmt::format("{}: a ULPDU of {} bytes", text, bytes_of_it.size())};
 }
 /// The ULPDU of a whole FPDU without markers.
-std::string ulpdu_of(const Octets& fpdu, std::size_t count) {
+std::string ulpdu_of(const ByteVector& fpdu, std::size_t count) {
   return {fpdu.begin() + 2, fpdu.begin() + 2 + static_cast<std::ptrdiff_t>(count)};
 }
 void ends_the_stream(IwarpBench& bench, bool tagged, std::size_t count) {
   Connected& qp = bench.connect({.receives = 2});
-  qp.fill(0, octets(256, 0x11));
-  // Their octets alone: nothing of these is sent.
+  qp.fill(0, pattern_bytes(256, 0x11));
+  // Their bytes alone: nothing of these is sent.
   MpaSender apart({});
-  Octets whole;
-  const Stimulus segment = tagged ? write(qp.stag(), qp.to(), octets(64, 0x99)) : send(1, octets(64, 0x99));
+  ByteVector whole;
+  const Stimulus segment = tagged ? write(qp.stag(), qp.to(), pattern_bytes(64, 0x99)) : send(1, pattern_bytes(64, 0x99));
   apart.send(whole, segment.frame());
   qp >> ulpdu(ulpdu_of(whole, count), tagged ? "an RDMA Write, cut" : "a Send, cut");
   ends_with_an_error(qp);
   delivers_nothing(bench, qp);
-  qp.holds(0, octets(256, 0x11));
+  qp.holds(0, pattern_bytes(256, 0x11));
 }
 template <bool tagged, std::size_t count>
 void a_header_of(IwarpBench& bench) {
   ends_the_stream(bench, tagged, count);
 }
-// 28 octets of a Read Request are due behind the DDP header.
+// 28 bytes of a Read Request are due behind the DDP header.
 void a_read_request_that_is_cut(IwarpBench& bench) {
   Connected& qp = bench.connect({});
   MpaSender apart({});
-  Octets whole;
+  ByteVector whole;
   apart.send(whole, read_request(1, {.source_stag = qp.stag(), .source_to = qp.to()}).frame());
   qp >> ulpdu(ulpdu_of(whole, 18 + 27), "an RDMA Read Request, cut");
   ends_with_an_error(qp);
 }
 
-void no_octets(IwarpBench& bench) {
+void no_bytes(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> ulpdu("", "nothing");
   ends_with_an_error(qp);
   delivers_nothing(bench, qp);
 }
-void no_octets_between_others(IwarpBench& bench) {
+void no_bytes_between_others(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 2});
-  Octets stream = qp.fpdu(send(1));
+  ByteVector stream = qp.fpdu(send(1));
   append(stream, qp.fpdu(ulpdu("", "nothing")));
   append(stream, qp.fpdu(send(2)));
-  qp.say(stream, "Send, MSN 1, a ULPDU of no octets, and Send, MSN 2");
+  qp.say(stream, "Send, MSN 1, a ULPDU of no bytes, and Send, MSN 2");
   qp.completes(0);
   ends_with_an_error(qp);
   delivers_nothing(bench, qp);
@@ -210,7 +210,7 @@ std::uint32_t longest(Connected& qp, Message message, std::uint64_t wr_id) {
       break;
   }
   std::uint32_t most = 0;
-  for (const Seen& seen : qp.message(operation)) most = std::max(most, seen.ulpdu_octets());
+  for (const Seen& seen : qp.message(operation)) most = std::max(most, seen.ulpdu_bytes());
   return most;
 }
 void is_within(IwarpBench& bench, std::uint32_t mss, bool markers, Message message, std::uint32_t mulpdu) {
@@ -218,7 +218,7 @@ void is_within(IwarpBench& bench, std::uint32_t mss, bool markers, Message messa
   Connected& qp = markers ? connect_with_markers(bench, options) : bench.connect(options);
   qp.opens();
   const std::uint32_t most = longest(qp, message, 1);
-  bench.require(most <= mulpdu, fmt::format("ULPDUs of at most {} octets, with TCP segments of {}", mulpdu, mss),
+  bench.require(most <= mulpdu, fmt::format("ULPDUs of at most {} bytes, with TCP segments of {}", mulpdu, mss),
                 fmt::format("one of {}", most));
   bench.note(fmt::format("the longest has {}", most));
 }
@@ -234,13 +234,13 @@ void among_markers(IwarpBench& bench) {
 // The largest is as large as it may be: DDP "SHOULD provide ULPDUs that are as large as possible".
 void follows(IwarpBench& bench, Connected& qp, std::uint64_t wr_id, std::uint32_t mulpdu) {
   const std::uint32_t most = longest(qp, Message::send, wr_id);
-  bench.require(most == mulpdu, fmt::format("the longest ULPDU of {} octets", mulpdu), fmt::format("{}", most));
+  bench.require(most == mulpdu, fmt::format("the longest ULPDU of {} bytes", mulpdu), fmt::format("{}", most));
 }
-void change_segments(IwarpBench& bench, std::uint32_t octets_of_each) {
+void change_segments(IwarpBench& bench, std::uint32_t bytes_of_each) {
   if (!bench.device().change_segments)
     end_case(Verdict::unsupported, "the size of this device's TCP segments cannot be changed from outside");
-  bench.device().change_segments(octets_of_each);
-  bench.note(fmt::format("the device's TCP segments have {} octets from now on", octets_of_each));
+  bench.device().change_segments(bytes_of_each);
+  bench.note(fmt::format("the device's TCP segments have {} bytes from now on", bytes_of_each));
 }
 void to_fewer_and_back(IwarpBench& bench) {
   Connected& qp = bench.connect();
@@ -279,17 +279,17 @@ std::span<const Case> fpdu_framing_cases() {
        .variant = "without CRCs",
        .run = sends_without_crc_have_the_format},
       {.rule = "fpdu.receiver.stream.any-segmentation",
-       .variant = "two segments, at every octet",
+       .variant = "two segments, at every byte",
        .run = in_two_segments},
       {.rule = "fpdu.receiver.stream.any-segmentation",
-       .variant = "two segments, at every octet, initiator",
+       .variant = "two segments, at every byte, initiator",
        .role = Role::requester,
        .run = in_two_segments_to_an_initiator},
-      {.rule = "fpdu.receiver.stream.any-segmentation", .variant = "an octet a segment", .run = octet_by_octet},
+      {.rule = "fpdu.receiver.stream.any-segmentation", .variant = "a byte a segment", .run = byte_by_byte},
       {.rule = "fpdu.receiver.stream.any-segmentation", .variant = "thirty in one segment", .run = many_in_one_segment},
       {.rule = "fpdu.receiver.stream.any-segmentation",
-       .variant = "seven octets a segment",
-       .run = seven_octets_a_segment},
+       .variant = "seven bytes a segment",
+       .run = seven_bytes_a_segment},
       {.rule = "fpdu.receiver.stream.any-segmentation",
        .variant = "segments that end anywhere",
        .run = segments_that_end_anywhere},
@@ -300,34 +300,34 @@ std::span<const Case> fpdu_framing_cases() {
        .variant = "inside of the length behind another FPDU",
        .run = a_length_in_two_segments},
       {.rule = "fpdu.receiver.stream.any-segmentation",
-       .variant = "an RDMA Write, thirteen octets a segment",
+       .variant = "an RDMA Write, thirteen bytes a segment",
        .run = a_write_in_pieces},
       {.rule = "fpdu.receiver.stream.any-segmentation",
-       .variant = "markers, an octet a segment",
-       .run = markers_octet_by_octet},
+       .variant = "markers, a byte a segment",
+       .run = markers_byte_by_byte},
       {.rule = "fpdu.receiver.stream.any-segmentation",
        .variant = "segments that end inside of markers",
        .run = segments_that_end_inside_of_markers},
-      {.rule = "fpdu.receiver.length.shorter-than-header", .variant = "tagged, 1 octet", .run = a_header_of<true, 1>},
-      {.rule = "fpdu.receiver.length.shorter-than-header", .variant = "tagged, 2 octets", .run = a_header_of<true, 2>},
-      {.rule = "fpdu.receiver.length.shorter-than-header", .variant = "tagged, 6 octets", .run = a_header_of<true, 6>},
+      {.rule = "fpdu.receiver.length.shorter-than-header", .variant = "tagged, 1 byte", .run = a_header_of<true, 1>},
+      {.rule = "fpdu.receiver.length.shorter-than-header", .variant = "tagged, 2 bytes", .run = a_header_of<true, 2>},
+      {.rule = "fpdu.receiver.length.shorter-than-header", .variant = "tagged, 6 bytes", .run = a_header_of<true, 6>},
       {.rule = "fpdu.receiver.length.shorter-than-header",
-       .variant = "tagged, 13 octets",
+       .variant = "tagged, 13 bytes",
        .run = a_header_of<true, 13>},
       {.rule = "fpdu.receiver.length.shorter-than-header",
-       .variant = "untagged, 2 octets",
+       .variant = "untagged, 2 bytes",
        .run = a_header_of<false, 2>},
       {.rule = "fpdu.receiver.length.shorter-than-header",
-       .variant = "untagged, 14 octets",
+       .variant = "untagged, 14 bytes",
        .run = a_header_of<false, 14>},
       {.rule = "fpdu.receiver.length.shorter-than-header",
-       .variant = "untagged, 17 octets",
+       .variant = "untagged, 17 bytes",
        .run = a_header_of<false, 17>},
       {.rule = "fpdu.receiver.length.shorter-than-header",
        .variant = "a Read Request's",
        .run = a_read_request_that_is_cut},
-      {.rule = "fpdu.receiver.length.zero", .variant = "the first FPDU", .run = no_octets},
-      {.rule = "fpdu.receiver.length.zero", .variant = "between others", .run = no_octets_between_others},
+      {.rule = "fpdu.receiver.length.zero", .variant = "the first FPDU", .run = no_bytes},
+      {.rule = "fpdu.receiver.length.zero", .variant = "between others", .run = no_bytes_between_others},
       {.rule = "fpdu.sender.length.within-mulpdu", .variant = "EMSS 1460", .run = without_markers<1460, 1454>},
       {.rule = "fpdu.sender.length.within-mulpdu",
        .variant = "EMSS 1460, Send",
@@ -342,8 +342,8 @@ std::span<const Case> fpdu_framing_cases() {
       {.rule = "fpdu.sender.length.within-mulpdu", .variant = "EMSS 1460, markers", .run = among_markers<1460, 1442>},
       {.rule = "fpdu.sender.length.within-mulpdu", .variant = "EMSS 512, markers", .run = among_markers<512, 502>},
       {.rule = "fpdu.sender.length.within-mulpdu", .variant = "EMSS 513, markers", .run = among_markers<513, 498>},
-      {.rule = "fpdu.sender.length.follows-emss", .variant = "fewer octets, and back", .run = to_fewer_and_back},
-      {.rule = "fpdu.sender.length.follows-emss", .variant = "fewer octets, markers", .run = to_fewer_among_markers},
+      {.rule = "fpdu.sender.length.follows-emss", .variant = "fewer bytes, and back", .run = to_fewer_and_back},
+      {.rule = "fpdu.sender.length.follows-emss", .variant = "fewer bytes, markers", .run = to_fewer_among_markers},
       {.rule = "fpdu.sender.length.follows-emss", .variant = "less than 128", .run = to_less_than_128},
   };
   return cases;

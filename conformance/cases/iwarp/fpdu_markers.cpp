@@ -15,15 +15,15 @@ namespace {
 
 // What the device sends
 
-/// Octets of the device's stream from there on, as they stand.
-Octets heard(const Connected& qp, std::size_t from, std::size_t count) {
-  const Octets& all = qp.heard_octets();
+/// Bytes of the device's stream from there on, as they stand.
+ByteVector heard(const Connected& qp, std::size_t from, std::size_t count) {
+  const ByteVector& all = qp.heard_bytes();
   const auto begin = all.begin() + static_cast<std::ptrdiff_t>(std::min(from, all.size()));
   return {begin, begin + static_cast<std::ptrdiff_t>(std::min(count, all.size() - std::min(from, all.size())))};
 }
-void stands(IwarpBench& bench, const Connected& qp, std::size_t at, const Octets& expected) {
-  const Octets found = heard(qp, at, expected.size());
-  bench.require(found == expected, fmt::format("at octet {} of the stream: {:02x}", at, fmt::join(expected, " ")),
+void stands(IwarpBench& bench, const Connected& qp, std::size_t at, const ByteVector& expected) {
+  const ByteVector found = heard(qp, at, expected.size());
+  bench.require(found == expected, fmt::format("at byte {} of the stream: {:02x}", at, fmt::join(expected, " ")),
                 fmt::format("{:02x}", fmt::join(found, " ")));
 }
 
@@ -36,9 +36,9 @@ void first_a_marker(IwarpBench& bench, const ConnectOptions& options) {
   // The marker, a ULPDU_Length of 26, DDP's and RDMAP's control.
   stands(bench, qp, 0, {0x00, 0x00, 0x00, 0x00, 0x00, 0x1a, 0x41, 0x43});
 }
-void a_responders_first_octets(IwarpBench& bench) { first_a_marker(bench, {}); }
-void an_initiators_first_octets(IwarpBench& bench) { first_a_marker(bench, {.device_initiates = true}); }
-void first_octets_without_crc(IwarpBench& bench) {
+void a_responders_first_bytes(IwarpBench& bench) { first_a_marker(bench, {}); }
+void an_initiators_first_bytes(IwarpBench& bench) { first_a_marker(bench, {.device_initiates = true}); }
+void first_bytes_without_crc(IwarpBench& bench) {
   wish_if_possible(bench, {.crc = false});
   first_a_marker(bench, {.crc = false});
 }
@@ -49,13 +49,13 @@ void is_right(IwarpBench& bench, const Seen& seen) {
     const std::uint64_t length_at = seen.position + (seen.position % 512 == 0 ? 4 : 0);
     const std::uint64_t expected = marker.position < length_at ? 0 : marker.position - length_at;
     bench.require(marker.position % 512 == 0 && marker.value == expected,
-                  fmt::format("a marker {:#010x} at octet {}", expected, marker.position),
+                  fmt::format("a marker {:#010x} at byte {}", expected, marker.position),
                   fmt::format("{:#010x}", marker.value));
   }
 }
-void stand_every_512_octets(IwarpBench& bench, const ConnectOptions& options, std::uint32_t count, std::uint32_t step) {
+void stand_every_512_bytes(IwarpBench& bench, const ConnectOptions& options, std::uint32_t count, std::uint32_t step) {
   Connected& qp = connect_with_markers(bench, options);
-  qp.fill(0, octets(2048));
+  qp.fill(0, pattern_bytes(2048));
   qp.opens();
   std::uint64_t markers = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -67,24 +67,24 @@ void stand_every_512_octets(IwarpBench& bench, const ConnectOptions& options, st
       markers += seen.markers.size();
       payload += seen.payload();
     }
-    bench.require(payload == octets(length), fmt::format("the {} octets that were posted", length), "others");
+    bench.require(payload == pattern_bytes(length), fmt::format("the {} bytes that were posted", length), "others");
     qp.completes(i);
   }
   const std::uint64_t expected = (qp.heard() + 511) / 512;
-  bench.require(markers == expected, fmt::format("{} markers in {} octets", expected, qp.heard()),
+  bench.require(markers == expected, fmt::format("{} markers in {} bytes", expected, qp.heard()),
                 fmt::format("{}", markers));
 }
-void messages_of_many_sizes(IwarpBench& bench) { stand_every_512_octets(bench, {}, 60, 37); }
-void small_messages(IwarpBench& bench) { stand_every_512_octets(bench, {}, 120, 0); }
-void small_segments(IwarpBench& bench) { stand_every_512_octets(bench, {.mss = 200}, 20, 411); }
-void of_an_initiator(IwarpBench& bench) { stand_every_512_octets(bench, {.device_initiates = true}, 30, 101); }
-// Whatever counts the octets with 16 bits starts again here.
-void beyond_65536_octets(IwarpBench& bench) { stand_every_512_octets(bench, {}, 100, 1999); }
+void messages_of_many_sizes(IwarpBench& bench) { stand_every_512_bytes(bench, {}, 60, 37); }
+void small_messages(IwarpBench& bench) { stand_every_512_bytes(bench, {}, 120, 0); }
+void small_segments(IwarpBench& bench) { stand_every_512_bytes(bench, {.mss = 200}, 20, 411); }
+void of_an_initiator(IwarpBench& bench) { stand_every_512_bytes(bench, {.device_initiates = true}, 30, 101); }
+// Whatever counts the bytes with 16 bits starts again here.
+void beyond_65536_bytes(IwarpBench& bench) { stand_every_512_bytes(bench, {}, 100, 1999); }
 
 // 4.3: wherever the first of these ends, each FPDU is one with its own markers.
 void all_point_to_one_length(IwarpBench& bench, std::uint32_t before) {
   Connected& qp = connect_with_markers(bench);
-  qp.fill(0, octets(2000));
+  qp.fill(0, pattern_bytes(2000));
   qp.opens();
   qp.device_sends(1, before);
   qp << a_send(1);
@@ -96,19 +96,19 @@ void all_point_to_one_length(IwarpBench& bench, std::uint32_t before) {
     for (const auto& marker : seen.markers)
       if (marker.value != 0) starts.push_back(marker.position - marker.value);
     bench.require(std::ranges::adjacent_find(starts, std::not_equal_to{}) == starts.end(),
-                  "markers that point to one octet", fmt::format("to {}", fmt::join(starts, ", ")));
+                  "markers that point to one byte", fmt::format("to {}", fmt::join(starts, ", ")));
     most = std::max(most, starts.size());
   }
-  // With an EMSS of 1460 an FPDU of so many octets has two of them at least; a device may make shorter ones.
+  // With an EMSS of 1460 an FPDU of so many bytes has two of them at least; a device may make shorter ones.
   if (most < 2) end_case(Verdict::inconclusive, "no FPDU of the device's had two markers");
 }
 void from_the_streams_beginning(IwarpBench& bench) { all_point_to_one_length(bench, 1); }
 void from_before_a_marker(IwarpBench& bench) { all_point_to_one_length(bench, 470); }
 
-// 4.3, 4.4: of a Send of 484 octets and the first marker 512 octets are made: the next marker stands between.
+// 4.3, 4.4: of a Send of 484 bytes and the first marker 512 bytes are made: the next marker stands between.
 void between_two_fpdus(IwarpBench& bench) {
   Connected& qp = connect_with_markers(bench);
-  qp.fill(0, octets(484) + "rdmawire");
+  qp.fill(0, pattern_bytes(484) + "rdmawire");
   qp.opens();
   qp.device_sends(1, 484);
   qp.device_sends(2, 8, 484);
@@ -120,7 +120,7 @@ void between_two_fpdus(IwarpBench& bench) {
 // Of 488 the pad ends there: the marker stands before the CRC, which covers it.
 void between_pad_and_crc(IwarpBench& bench) {
   Connected& qp = connect_with_markers(bench);
-  qp.fill(0, octets(488));
+  qp.fill(0, pattern_bytes(488));
   qp.opens();
   qp.device_sends(1, 488);
   qp << a_send(1);
@@ -129,12 +129,12 @@ void between_pad_and_crc(IwarpBench& bench) {
 }
 void markers_are_not_counted(IwarpBench& bench) {
   Connected& qp = connect_with_markers(bench);
-  qp.fill(0, octets(600));
+  qp.fill(0, pattern_bytes(600));
   qp.opens();
   qp.device_sends(1, 600);
-  qp << a_send(1).carrying(octets(600));
+  qp << a_send(1).carrying(pattern_bytes(600));
   stands(bench, qp, 4, {0x02, 0x6a});
-  bench.require(qp.heard() == 632, "632 octets: two markers, a length, 618 of ULPDU, a CRC",
+  bench.require(qp.heard() == 632, "632 bytes: two markers, a length, 618 of ULPDU, a CRC",
                 fmt::format("{}", qp.heard()));
 }
 
@@ -146,32 +146,32 @@ Connected& wants_markers(IwarpBench& bench, const ConnectOptions& options) {
   with_markers(*qp.setup);
   return qp;
 }
-/// The FPDU with that marker of it, by its octets in the FPDU, changed, and its CRC made right again.
-Octets with_marker(Octets fpdu, std::size_t at, std::uint32_t value) {
+/// The FPDU with that marker of it, by its bytes in the FPDU, changed, and its CRC made right again.
+ByteVector with_marker(ByteVector fpdu, std::size_t at, std::uint32_t value) {
   store_be(fpdu.data() + at, 4, value);
   store_be(fpdu.data() + fpdu.size() - 4, 4, compute_mpa_crc(Bytes(fpdu).first(fpdu.size() - 4)));
   return fpdu;
 }
-constexpr std::uint32_t opening_octets = 24;  // of opens(), with the first marker
-constexpr std::size_t inside = 512 - opening_octets;
+constexpr std::uint32_t opening_bytes = 24;  // of opens(), with the first marker
+constexpr std::size_t inside = 512 - opening_bytes;
 
 void disagrees(IwarpBench& bench, const ConnectOptions& options, std::uint32_t value) {
   Connected& qp = wants_markers(bench, options);
   qp.opens();
-  qp.say(with_marker(qp.fpdu(send(1, octets(600))), inside, value),
-         fmt::format("Send, MSN 1, 600 octets, with a marker {:#x} in place of {:#x}", value, inside));
+  qp.say(with_marker(qp.fpdu(send(1, pattern_bytes(600))), inside, value),
+         fmt::format("Send, MSN 1, 600 bytes, with a marker {:#x} in place of {:#x}", value, inside));
   qp << a_terminate(2, 0, 0x03) << the_end();
   delivers_nothing(bench, qp);
 }
-void points_four_octets_too_far(IwarpBench& bench) { disagrees(bench, {.receives = 1}, inside + 4); }
+void points_four_bytes_too_far(IwarpBench& bench) { disagrees(bench, {.receives = 1}, inside + 4); }
 void points_to_the_fpdu_before(IwarpBench& bench) {
-  disagrees(bench, {.receives = 1}, static_cast<std::uint32_t>(inside + opening_octets - 4));
+  disagrees(bench, {.receives = 1}, static_cast<std::uint32_t>(inside + opening_bytes - 4));
 }
 void zero_inside_of_an_fpdu(IwarpBench& bench) { disagrees(bench, {.receives = 1}, 0); }
 void to_an_initiator(IwarpBench& bench) { disagrees(bench, {.device_initiates = true, .receives = 1}, inside - 4); }
 void not_zero_between_fpdus(IwarpBench& bench) {
   Connected& qp = wants_markers(bench, {.receives = 2});
-  qp >> send(1, octets(484));
+  qp >> send(1, pattern_bytes(484));
   qp.completes(0);
   qp.say(with_marker(qp.fpdu(send(2)), 0, 0x10), "Send, MSN 2, behind a marker 0x10 in place of 0");
   qp << a_terminate(2, 0, 0x03) << the_end();
@@ -181,28 +181,28 @@ void not_zero_between_fpdus(IwarpBench& bench) {
 void is_taken(IwarpBench& bench, std::uint32_t value) {
   Connected& qp = wants_markers(bench, {.receives = 1});
   qp.opens();
-  qp.say(with_marker(qp.fpdu(send(1, octets(600))), inside, value),
-         fmt::format("Send, MSN 1, 600 octets, with a marker {:#x} in place of {:#x}", value, inside));
+  qp.say(with_marker(qp.fpdu(send(1, pattern_bytes(600))), inside, value),
+         fmt::format("Send, MSN 1, 600 bytes, with a marker {:#x} in place of {:#x}", value, inside));
   qp.completes(0);
-  qp.received(0, octets(600));
+  qp.received(0, pattern_bytes(600));
 }
 void low_bits_of_fpduptr(IwarpBench& bench) { is_taken(bench, inside + 3); }
-void reserved_octets(IwarpBench& bench) { is_taken(bench, 0xffff0000U + inside); }
+void reserved_bytes(IwarpBench& bench) { is_taken(bench, 0xffff0000U + inside); }
 
 // 7.1.1: M of one frame is about the other's stream.
 
-// Which frame has M = 1; both directions carry 1200 octets.
+// Which frame has M = 1; both directions carry 1200 bytes.
 void of_each_direction(IwarpBench& bench, bool device_initiates, bool towards_tester, bool towards_device) {
   wish_if_possible(bench, {.markers = towards_device});
-  ConnectOptions options{.device_initiates = device_initiates, .receives = 1, .receive_octets = 1400};
+  ConnectOptions options{.device_initiates = device_initiates, .receives = 1, .receive_bytes = 1400};
   Connected& qp = towards_tester ? connect_with_markers(bench, options) : bench.connect(options);
   const bool asked = frame_in(*qp.setup).get<"markers">() != 0;
   if (asked != towards_device)
     end_case(Verdict::unsupported, fmt::format("the device's frame has M = {:d}, and cannot be chosen", asked));
-  qp.fill(0, octets(1200));
-  qp >> send(1, octets(1200, 5));
+  qp.fill(0, pattern_bytes(1200));
+  qp >> send(1, pattern_bytes(1200, 5));
   qp.completes(0);
-  qp.received(0, octets(1200, 5));
+  qp.received(0, pattern_bytes(1200, 5));
   qp.device_sends(1, 1200);
   std::size_t markers = 0;
   std::string payload;
@@ -211,7 +211,7 @@ void of_each_direction(IwarpBench& bench, bool device_initiates, bool towards_te
     markers += seen.markers.size();
     payload += seen.payload();
   }
-  bench.require(payload == octets(1200), "the 1200 octets that were posted", "others");
+  bench.require(payload == pattern_bytes(1200), "the 1200 bytes that were posted", "others");
   bench.require(markers == (towards_tester ? 3U : 0U), towards_tester ? "three markers" : "no markers",
                 fmt::format("{}", markers));
 }
@@ -224,20 +224,20 @@ void directions(IwarpBench& bench) {
 
 std::span<const Case> fpdu_markers_cases() {
   static constexpr Case cases[] = {
-      {.rule = "fpdu.sender.markers.first", .variant = "responder", .run = a_responders_first_octets},
+      {.rule = "fpdu.sender.markers.first", .variant = "responder", .run = a_responders_first_bytes},
       {.rule = "fpdu.sender.markers.first",
        .variant = "initiator",
        .role = Role::requester,
-       .run = an_initiators_first_octets},
-      {.rule = "fpdu.sender.markers.first", .variant = "without CRCs", .run = first_octets_without_crc},
+       .run = an_initiators_first_bytes},
+      {.rule = "fpdu.sender.markers.first", .variant = "without CRCs", .run = first_bytes_without_crc},
       {.rule = "fpdu.sender.markers.every-512", .variant = "messages of many sizes", .run = messages_of_many_sizes},
-      {.rule = "fpdu.sender.markers.every-512", .variant = "messages of one octet", .run = small_messages},
-      {.rule = "fpdu.sender.markers.every-512", .variant = "TCP segments of 200 octets", .run = small_segments},
+      {.rule = "fpdu.sender.markers.every-512", .variant = "messages of one byte", .run = small_messages},
+      {.rule = "fpdu.sender.markers.every-512", .variant = "TCP segments of 200 bytes", .run = small_segments},
       {.rule = "fpdu.sender.markers.every-512",
        .variant = "initiator",
        .role = Role::requester,
        .run = of_an_initiator},
-      {.rule = "fpdu.sender.markers.every-512", .variant = "more than 65536 octets", .run = beyond_65536_octets},
+      {.rule = "fpdu.sender.markers.every-512", .variant = "more than 65536 bytes", .run = beyond_65536_bytes},
       {.rule = "fpdu.sender.markers.one-fpdu-one-start",
        .variant = "two of an FPDU",
        .run = from_the_streams_beginning},
@@ -245,7 +245,7 @@ std::span<const Case> fpdu_markers_cases() {
       {.rule = "fpdu.sender.markers.between-fpdus", .variant = "between two FPDUs", .run = between_two_fpdus},
       {.rule = "fpdu.sender.markers.between-fpdus", .variant = "between pad and CRC", .run = between_pad_and_crc},
       {.rule = "fpdu.sender.markers.between-fpdus", .variant = "inside of a ULPDU", .run = markers_are_not_counted},
-      {.rule = "fpdu.receiver.markers.mismatch", .variant = "four octets too far", .run = points_four_octets_too_far},
+      {.rule = "fpdu.receiver.markers.mismatch", .variant = "four bytes too far", .run = points_four_bytes_too_far},
       {.rule = "fpdu.receiver.markers.mismatch", .variant = "the FPDU before", .run = points_to_the_fpdu_before},
       {.rule = "fpdu.receiver.markers.mismatch", .variant = "0 inside of an FPDU", .run = zero_inside_of_an_fpdu},
       {.rule = "fpdu.receiver.markers.mismatch", .variant = "between FPDUs", .run = not_zero_between_fpdus},
@@ -254,7 +254,7 @@ std::span<const Case> fpdu_markers_cases() {
        .role = Role::requester,
        .run = to_an_initiator},
       {.rule = "fpdu.receiver.markers.mismatch", .variant = "the two low bits", .run = low_bits_of_fpduptr},
-      {.rule = "fpdu.receiver.markers.mismatch", .variant = "RESERVED", .run = reserved_octets},
+      {.rule = "fpdu.receiver.markers.mismatch", .variant = "RESERVED", .run = reserved_bytes},
       {.rule = "fpdu.sender.markers.one-direction", .variant = "to the tester", .run = directions<false, true, false>},
       {.rule = "fpdu.sender.markers.one-direction", .variant = "to the device", .run = directions<false, false, true>},
       {.rule = "fpdu.sender.markers.one-direction", .variant = "both", .run = directions<false, true, true>},

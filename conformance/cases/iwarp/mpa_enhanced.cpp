@@ -30,11 +30,11 @@ void with_private_data_of_both(IwarpBench& bench) {
   Connected& qp = dialled(
       bench, {.enhanced = Enhanced{}, .private_data = "hello", .device_private_data = "welcome", .receives = 1});
   agreed(bench, qp);
-  const peer::Octets& told = qp.cm.request().private_data;
+  const peer::ByteVector& told = qp.cm.request().private_data;
   bench.require(std::string(told.begin(), told.end()) == "hello",
-                "the consumer told of its five octets of private data", fmt::format("{} octets", told.size()));
+                "the consumer told of its five bytes of private data", fmt::format("{} bytes", told.size()));
   bench.require(private_data_in(*qp.setup).substr(4) == "welcome",
-                "the consumer's private data behind the four octets of enhanced data", "others");
+                "the consumer's private data behind the four bytes of enhanced data", "others");
   bench.is_told(qp, "established");
   arrives(qp, 1, 0);
 }
@@ -59,12 +59,12 @@ void an_unenhanced_request_of_revision_1(IwarpBench& bench) {
                 "a reply with S 0 and no private data", qp.setup->text());
 }
 
-// 6: four octets at least. Improper frames end TCP; a rejection is as good.
+// 6: four bytes at least. Improper frames end TCP; a rejection is as good.
 template <std::size_t count>
 void enhanced_data_of(IwarpBench& bench) {
   Connected& qp = dialled(bench);
-  qp.say(mpa_request(mpa_flag::crc | mpa_flag::enhanced, 2, octets(count, 0)),
-         fmt::format("an enhanced request with {} octets of private data", count));
+  qp.say(mpa_request(mpa_flag::crc | mpa_flag::enhanced, 2, pattern_bytes(count, 0)),
+         fmt::format("an enhanced request with {} bytes of private data", count));
   const Seen answer = qp.wait({"the end of TCP, or a reply with R 1", [](const Seen& seen) {
                                  const bool ends = seen.kind == Seen::Kind::fin || seen.kind == Seen::Kind::reset;
                                  const bool rejects =
@@ -142,13 +142,13 @@ void the_local_ord_stays(IwarpBench& bench) {
 void the_local_ird_stays(IwarpBench& bench) {
   Connected& qp =
       bench.connect({.enhanced = Enhanced{.ird = not_negotiated, .ord = not_negotiated}, .reads_at_once = 2});
-  qp.fill(0, octets(16));
-  Octets both = qp.fpdu(read_request(1, {.source_stag = qp.stag(), .source_to = qp.to()}));
-  const Octets second = qp.fpdu(read_request(2, {.source_stag = qp.stag(), .source_to = qp.to(8)}));
+  qp.fill(0, pattern_bytes(16));
+  ByteVector both = qp.fpdu(read_request(1, {.source_stag = qp.stag(), .source_to = qp.to()}));
+  const ByteVector second = qp.fpdu(read_request(2, {.source_stag = qp.stag(), .source_to = qp.to(8)}));
   both.insert(both.end(), second.begin(), second.end());
   qp.say(both, "two RDMA Read Requests");
-  qp << an(RdmapOperation::read_response).carrying(octets(16).substr(0, 8))
-     << an(RdmapOperation::read_response).carrying(octets(16).substr(8));
+  qp << an(RdmapOperation::read_response).carrying(pattern_bytes(16).substr(0, 8))
+     << an(RdmapOperation::read_response).carrying(pattern_bytes(16).substr(8));
 }
 
 // The device as an initiator of enhanced set-up, its request there, or the case is unsupported.
@@ -273,7 +273,7 @@ Connected& asking_as_a_peer(IwarpBench& bench, const MpaWishes& wishes, const Co
   return qp;
 }
 bool offers(const Connected& qp, const Enhanced& options) {
-  const View<MpaEnhanced> data(qp.setup->octets.data() + MpaFrame::size);
+  const View<MpaEnhanced> data(qp.setup->bytes.data() + MpaFrame::size);
   return (options.b && data.get<"rtr_send">() != 0) || (options.c && data.get<"rtr_write">() != 0) ||
          (options.d && data.get<"rtr_read">() != 0);
 }
@@ -381,11 +381,11 @@ std::span<const Case> mpa_enhanced_cases() {
       {.rule = "mpa.responder.enhanced.not-unasked",
        .variant = "revision 1",
        .run = an_unenhanced_request_of_revision_1},
-      {.rule = "mpa.receiver.enhanced.too-short", .variant = "no octets", .run = enhanced_data_of<0>},
-      {.rule = "mpa.receiver.enhanced.too-short", .variant = "2 octets", .run = enhanced_data_of<2>},
-      {.rule = "mpa.receiver.enhanced.too-short", .variant = "3 octets", .run = enhanced_data_of<3>},
+      {.rule = "mpa.receiver.enhanced.too-short", .variant = "no bytes", .run = enhanced_data_of<0>},
+      {.rule = "mpa.receiver.enhanced.too-short", .variant = "2 bytes", .run = enhanced_data_of<2>},
+      {.rule = "mpa.receiver.enhanced.too-short", .variant = "3 bytes", .run = enhanced_data_of<3>},
       {.rule = "mpa.receiver.enhanced.too-short",
-       .variant = "no octets, in the reply",
+       .variant = "no bytes, in the reply",
        .role = Role::requester,
        .run = a_reply_without_enhanced_data,
        .caution = Caution::dangerous},

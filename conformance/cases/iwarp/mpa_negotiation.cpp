@@ -12,7 +12,7 @@ namespace rdmawire::conformance::iwarp {
 namespace {
 
 Stimulus with_another_crc(const Stimulus& of) {
-  return of.damaged([](Octets& octets) { octets.back() ^= 0x01; }, "with another CRC");
+  return of.damaged([](ByteVector& bytes) { bytes.back() ^= 0x01; }, "with another CRC");
 }
 Stimulus with_crc(const Stimulus& of, std::uint32_t value) {
   return of.changed([value](Frame& frame) { frame.mpa_crc = value; }, fmt::format("with {:#x} for a CRC", value));
@@ -66,10 +66,10 @@ void a_reply_asks_for_crcs(IwarpBench& bench, const ConnectOptions& options) {
 void a_reply_to_one_that_asks(IwarpBench& bench) { a_reply_asks_for_crcs(bench, {}); }
 void a_reply_to_one_that_does_not(IwarpBench& bench) { a_reply_asks_for_crcs(bench, {.crc = false}); }
 
-// 7.1.1, M. The message has 1200 octets: wherever its FPDUs end, markers are due at 0, 512 and 1024.
+// 7.1.1, M. The message has 1200 bytes: wherever its FPDUs end, markers are due at 0, 512 and 1024.
 std::string sent_by_the_device(IwarpBench& bench, Connected& qp, std::vector<std::uint64_t>& markers) {
   constexpr std::uint32_t length = 1200;
-  qp.fill(0, octets(length));
+  qp.fill(0, pattern_bytes(length));
   qp.opens();
   qp.device_sends(1, length);
   std::string payload;
@@ -77,7 +77,7 @@ std::string sent_by_the_device(IwarpBench& bench, Connected& qp, std::vector<std
     payload += seen.payload();
     for (const auto& marker : seen.markers) markers.push_back(marker.position);
   }
-  bench.require(payload == octets(length), "the message as it was posted", "other octets");
+  bench.require(payload == pattern_bytes(length), "the message as it was posted", "other bytes");
   return payload;
 }
 Connected& connect_for_markers(IwarpBench& bench, const ConnectOptions& options) {
@@ -141,9 +141,9 @@ const std::uint8_t rdmac_flags = mpa_flag::markers | mpa_flag::crc;
 
 void exchanges_version_0(Connected& qp) {
   qp.operate({.markers = true}, {.markers = true});
-  qp >> of_version_0(send(1, octets(600)));
+  qp >> of_version_0(send(1, pattern_bytes(600)));
   qp.completes(0);
-  qp.received(0, octets(600));
+  qp.received(0, pattern_bytes(600));
   qp.device_sends(1, 600);
   qp << a_send(1).where("DV 0, RV 0",
                         [](const Seen& seen) { return seen.get<Ddp, "dv">() == 0 && seen.get<Rdmap, "rv">() == 0; });

@@ -18,7 +18,7 @@ constexpr std::string_view key_of_a_reply = "\x4d\x50\x41\x20\x49\x44\x20\x52\x6
 Seen replied(IwarpBench& bench, Connected& qp) {
   auto seen = qp.next();
   bench.require(seen && seen->kind == Seen::Kind::setup, "a reply", seen ? seen->text() : "nothing");
-  const std::string key(seen->octets.begin(), seen->octets.begin() + 16);
+  const std::string key(seen->bytes.begin(), seen->bytes.begin() + 16);
   bench.require(key == key_of_a_reply, "the key \"MPA ID Rep Frame\"", fmt::format("\"{}\"", key));
   return std::move(*seen);
 }
@@ -45,14 +45,14 @@ void a_reply_that_rejects_has_its_key(IwarpBench& bench) {
 void is_rejected(IwarpBench& bench, const ConnectOptions& options, const std::string& private_data) {
   Connected& qp = dialled(bench, options);
   qp.say(IwarpBench::frame_of(options), "MPA Request Frame");
-  const peer::Octets data(private_data.begin(), private_data.end());
+  const peer::ByteVector data(private_data.begin(), private_data.end());
   bench.take(bench.requested(qp.listener).reject(data), "the device's consumer rejects");
   const Seen reply =
       qp.wait(a_reply().where("R 1", [](const Seen& seen) { return frame_in(seen).get<"reject">() == 1; }));
   const std::size_t enhanced = frame_in(reply).get<"enhanced">() != 0 ? 4 : 0;
   const std::string found = private_data_in(reply);
   bench.require(found.size() >= enhanced && found.substr(enhanced) == private_data,
-                fmt::format("{} octets of private data, the consumer's", private_data.size()), reply.text());
+                fmt::format("{} bytes of private data, the consumer's", private_data.size()), reply.text());
   qp.operate({.crc = options.crc}, {.crc = options.crc});
   qp >> write(0, 0, {});
   for (const Seen& seen : qp.all_until_silence())
@@ -65,7 +65,7 @@ void an_enhanced_rejection(IwarpBench& bench) { is_rejected(bench, {.enhanced = 
 // What an initiator closes on
 
 // The frame of the kind that was asked for, changed.
-Octets frame_to(const Seen& request, std::string_view key, std::uint8_t flags, int revision,
+ByteVector frame_to(const Seen& request, std::string_view key, std::uint8_t flags, int revision,
                 const std::string& private_data, int told = -1) {
   const bool enhanced = frame_in(request).get<"enhanced">() != 0;
   const std::string data = (enhanced ? enhanced_data({}) : "") + private_data;
@@ -76,7 +76,7 @@ Octets frame_to(const Seen& request, std::string_view key, std::uint8_t flags, i
                                                            : 1),
                    data, told < 0 ? -1 : told + (enhanced ? 4 : 0));
 }
-Octets reply_to(const Seen& request, std::uint8_t flags, int revision, const std::string& private_data, int told = -1) {
+ByteVector reply_to(const Seen& request, std::uint8_t flags, int revision, const std::string& private_data, int told = -1) {
   return frame_to(request, mpa::reply_key, flags, revision, private_data, told);
 }
 
@@ -97,7 +97,7 @@ void a_key_is_closed_on(IwarpBench& bench, std::string_view key, const std::stri
   attempt_fails(bench, qp);
 }
 void another_key(IwarpBench& bench) { a_key_is_closed_on(bench, "HTTP/1.0 200 OK\r", "a frame of another protocol"); }
-void a_key_with_another_last_octet(IwarpBench& bench) {
+void a_key_with_another_last_byte(IwarpBench& bench) {
   a_key_is_closed_on(bench, "MPA ID Rep Framf", "a reply whose key ends differently");
 }
 // Both are initiators.
@@ -107,7 +107,7 @@ void a_request_in_place_of_the_reply(IwarpBench& bench) {
 void its_own_request_back(IwarpBench& bench) {
   Connected& qp = asking(bench);
   qp.setup = qp.wait(a_request());
-  qp.say(qp.setup->octets, "its own MPA Request Frame");
+  qp.say(qp.setup->bytes, "its own MPA Request Frame");
   is_given_up(qp);
   attempt_fails(bench, qp);
 }
@@ -121,18 +121,18 @@ void a_reply_is_closed_on(IwarpBench& bench, int revision, const std::string& pr
   attempt_fails(bench, qp);
 }
 void revision_3(IwarpBench& bench) { a_reply_is_closed_on(bench, 3, "", -1, false, "a reply of revision 3"); }
-void private_data_of_513_octets(IwarpBench& bench) {
-  a_reply_is_closed_on(bench, 0, octets(513), -1, false, "a reply with more than 512 octets of private data");
+void private_data_of_513_bytes(IwarpBench& bench) {
+  a_reply_is_closed_on(bench, 0, pattern_bytes(513), -1, false, "a reply with more than 512 bytes of private data");
 }
 void less_private_data_than_told(IwarpBench& bench) {
-  a_reply_is_closed_on(bench, 0, octets(3), 10, true, "a reply with 7 octets less than its PD_Length");
+  a_reply_is_closed_on(bench, 0, pattern_bytes(3), 10, true, "a reply with 7 bytes less than its PD_Length");
 }
 void a_reply_that_stops(IwarpBench& bench) {
   Connected& qp = asking(bench);
   qp.setup = qp.wait(a_request());
-  Octets half = reply_to(*qp.setup, mpa_flag::crc, 0, "");
+  ByteVector half = reply_to(*qp.setup, mpa_flag::crc, 0, "");
   half.resize(18);
-  qp.say(half, "18 octets of a reply");
+  qp.say(half, "18 bytes of a reply");
   static_cast<void>(qp.wait(the_end(), reasonable));
   attempt_fails(bench, qp);
 }
@@ -148,13 +148,13 @@ void reserved_bits_of_a_reply(IwarpBench& bench) {
   arrives(qp, 1, 0);
 }
 void a_reply_with_private_data(IwarpBench& bench, std::size_t count) {
-  Connected& qp = asking(bench, {.private_data = octets(count), .receives = 1});
+  Connected& qp = asking(bench, {.private_data = pattern_bytes(count), .receives = 1});
   bench.answers(qp);
   bench.operates(qp);
   const peer::CmEvent told = bench.is_told(qp, "established");
-  bench.require(std::string(told.private_data.begin(), told.private_data.end()) == octets(count),
-                fmt::format("a consumer that is told the {} octets", count),
-                fmt::format("told of {} octets", told.private_data.size()));
+  bench.require(std::string(told.private_data.begin(), told.private_data.end()) == pattern_bytes(count),
+                fmt::format("a consumer that is told the {} bytes", count),
+                fmt::format("told of {} bytes", told.private_data.size()));
   arrives(qp, 1, 0);
 }
 template <std::size_t count>
@@ -182,10 +182,10 @@ void together_with_its_reply(IwarpBench& bench, const std::string& private_data,
   Connected& qp = asking(bench, {.private_data = private_data, .receives = sends});
   qp.setup = qp.wait(a_request());
   qp.options.enhanced = frame_in(*qp.setup).get<"enhanced">() != 0 ? std::optional<Enhanced>(Enhanced{}) : std::nullopt;
-  Octets together = IwarpBench::frame_of(qp.options);
+  ByteVector together = IwarpBench::frame_of(qp.options);
   bench.operates(qp);
   for (std::uint32_t msn = 1; msn <= sends; ++msn) {
-    const Octets behind = qp.fpdu(send(msn, octets(9, static_cast<std::uint8_t>(msn))));
+    const ByteVector behind = qp.fpdu(send(msn, pattern_bytes(9, static_cast<std::uint8_t>(msn))));
     together.insert(together.end(), behind.begin(), behind.end());
   }
   qp.say(together, fmt::format("MPA Reply Frame, and {} FPDUs in its TCP segment", sends));
@@ -197,7 +197,7 @@ void together_with_its_reply(IwarpBench& bench, const std::string& private_data,
   }
   for (std::uint32_t i = 0; i < sends; ++i) {
     qp.completes(i);
-    qp.received(i, octets(9, static_cast<std::uint8_t>(i + 1)));
+    qp.received(i, pattern_bytes(9, static_cast<std::uint8_t>(i + 1)));
   }
 }
 void an_fpdu_behind_the_reply(IwarpBench& bench) { together_with_its_reply(bench, "", 1); }
@@ -206,11 +206,11 @@ void fpdus_behind_private_data(IwarpBench& bench) { together_with_its_reply(benc
 // 7.1.2 rule 4: the responder waits for the initiator's first FPDU, markers included.
 void waits_for_the_initiator(IwarpBench& bench, const ConnectOptions& options) {
   Connected& qp = options.markers ? connect_with_markers(bench, options) : bench.connect(options);
-  qp.fill(0, octets(64));
+  qp.fill(0, pattern_bytes(64));
   qp.device_sends(7, 64);
   qp << silence();
   qp.opens();
-  qp << a_send(1).carrying(octets(64));
+  qp << a_send(1).carrying(pattern_bytes(64));
   qp.completes(7);
 }
 void work_of_a_responder(IwarpBench& bench) { waits_for_the_initiator(bench, {}); }
@@ -229,9 +229,9 @@ std::span<const Case> mpa_reply_cases() {
        .role = Role::requester,
        .run = another_key},
       {.rule = "mpa.receiver.key.wrong",
-       .variant = "the last octet, in the reply",
+       .variant = "the last byte, in the reply",
        .role = Role::requester,
-       .run = a_key_with_another_last_octet},
+       .run = a_key_with_another_last_byte},
       {.rule = "mpa.initiator.reply.is-a-request",
        .variant = "of the kind that was asked for",
        .role = Role::requester,
@@ -257,21 +257,21 @@ std::span<const Case> mpa_reply_cases() {
        .role = Role::requester,
        .run = a_reply_with_private_data<0>},
       {.rule = "mpa.receiver.private-data.handed-on",
-       .variant = "200 octets, in the reply",
+       .variant = "200 bytes, in the reply",
        .role = Role::requester,
        .run = a_reply_with_private_data<200>},
       {.rule = "mpa.receiver.private-data.handed-on",
-       .variant = "508 octets, in the reply",
+       .variant = "508 bytes, in the reply",
        .role = Role::requester,
        .run = a_reply_with_private_data<508>,
        .caution = Caution::dangerous},
       {.rule = "mpa.receiver.private-data.too-long",
        .variant = "in the reply",
        .role = Role::requester,
-       .run = private_data_of_513_octets,
+       .run = private_data_of_513_bytes,
        .caution = Caution::dangerous},
       {.rule = "mpa.receiver.private-data.length-mismatch",
-       .variant = "fewer octets, then a FIN, in the reply",
+       .variant = "fewer bytes, then a FIN, in the reply",
        .role = Role::requester,
        .run = less_private_data_than_told},
       {.rule = "mpa.responder.reject.reply", .variant = "without private data", .run = a_rejection},

@@ -17,7 +17,7 @@ constexpr std::int64_t reasonable = 45'000'000'000;
 void checked_request(IwarpBench& bench, Connected& qp, const std::string& private_data) {
   const Seen request = qp.wait(a_request());
   const View<MpaFrame> frame = frame_in(request);
-  const std::uint8_t flags = request.octets[16], revision = request.octets[17];
+  const std::uint8_t flags = request.bytes[16], revision = request.bytes[17];
   // M, C, and with revision 2 S, are the device's choice.
   const std::uint8_t zero = revision == 1 ? 0x3f : 0x2f;
   bench.require((flags & zero) == 0, fmt::format("R and every reserved bit 0 ({:#04x} of the flags)", zero),
@@ -26,18 +26,18 @@ void checked_request(IwarpBench& bench, Connected& qp, const std::string& privat
   const bool enhanced = frame.get<"enhanced">() != 0;
   if (enhanced) enhanced_in(bench, request);
   const std::string found = private_data_in(request).substr(enhanced ? 4 : 0);
-  bench.require(found == private_data, fmt::format("the consumer's {} octets of private data", private_data.size()),
+  bench.require(found == private_data, fmt::format("the consumer's {} bytes of private data", private_data.size()),
                 fmt::format("{} others", found.size()));
   // The frame ends where PD_Length says.
   qp << silence();
 }
 void a_request_has_the_format(IwarpBench& bench) { checked_request(bench, asking(bench), ""); }
 void a_request_has_private_data(IwarpBench& bench) {
-  checked_request(bench, asking(bench, {.device_private_data = octets(100)}), octets(100));
+  checked_request(bench, asking(bench, {.device_private_data = pattern_bytes(100)}), pattern_bytes(100));
 }
 // The enhanced data counts: a PD_Length of 256 and more.
 void a_request_has_much_private_data(IwarpBench& bench) {
-  checked_request(bench, asking(bench, {.device_private_data = octets(255)}), octets(255));
+  checked_request(bench, asking(bench, {.device_private_data = pattern_bytes(255)}), pattern_bytes(255));
 }
 // Without enhancements the flags have five reserved bits.
 void a_request_of_revision_1_has_the_format(IwarpBench& bench) {
@@ -48,16 +48,16 @@ void a_request_of_revision_1_has_the_format(IwarpBench& bench) {
 
 // What a responder closes on
 
-void is_closed_on(IwarpBench& bench, const Octets& octets, const std::string& text) {
+void is_closed_on(IwarpBench& bench, const ByteVector& bytes, const std::string& text) {
   Connected& qp = dialled(bench);
-  qp.say(octets, text);
+  qp.say(bytes, text);
   qp << the_end();
   nobody_is_asked(bench, qp);
 }
 void another_key(IwarpBench& bench) {
   is_closed_on(bench, mpa_frame("GET / HTTP/1.0\r\n", mpa_flag::crc, 1), "a frame of another protocol");
 }
-void a_key_with_another_last_octet(IwarpBench& bench) {
+void a_key_with_another_last_byte(IwarpBench& bench) {
   is_closed_on(bench, mpa_frame("MPA ID Req Framf", mpa_flag::crc, 1), "a request whose key ends differently");
 }
 void a_key_with_another_case(IwarpBench& bench) {
@@ -70,18 +70,18 @@ void revision_3(IwarpBench& bench) { is_closed_on(bench, mpa_request(mpa_flag::c
 void revision_255(IwarpBench& bench) {
   is_closed_on(bench, mpa_request(mpa_flag::crc, 255), "a request of revision 255");
 }
-void private_data_of_513_octets(IwarpBench& bench) {
-  is_closed_on(bench, mpa_request(mpa_flag::crc, 1, octets(513)), "a request with 513 octets of private data");
+void private_data_of_513_bytes(IwarpBench& bench) {
+  is_closed_on(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(513)), "a request with 513 bytes of private data");
 }
 // The length is enough to refuse it: what it announces is not waited for.
 void a_private_data_length_of_65535(IwarpBench& bench) {
-  is_closed_on(bench, mpa_request(mpa_flag::crc, 1, octets(512), 65535), "a request with a PD_Length of 65535");
+  is_closed_on(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(512), 65535), "a request with a PD_Length of 65535");
 }
 void less_private_data_than_told(IwarpBench& bench, bool at_once) {
   Connected& qp = dialled(bench);
   // So that the device has begun to wait for the frame.
   if (!at_once) bench.pass(bench.patience().silence);
-  qp.say(mpa_request(mpa_flag::crc, 1, octets(3), 10), "a request with a PD_Length of 10 and 3 octets behind it");
+  qp.say(mpa_request(mpa_flag::crc, 1, pattern_bytes(3), 10), "a request with a PD_Length of 10 and 3 bytes behind it");
   if (!at_once) qp << silence();
   qp.finish();
   qp << the_end();
@@ -92,8 +92,8 @@ void less_and_a_fin_later(IwarpBench& bench) { less_private_data_than_told(bench
 void less_and_a_fin_at_once(IwarpBench& bench) { less_private_data_than_told(bench, true); }
 // Nothing may follow a request before its reply.
 void more_private_data_than_told(IwarpBench& bench) {
-  is_closed_on(bench, mpa_request(mpa_flag::crc, 1, octets(10), 3),
-               "a request with a PD_Length of 3 and 10 octets behind it");
+  is_closed_on(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(10), 3),
+               "a request with a PD_Length of 3 and 10 bytes behind it");
 }
 
 // What a responder gives up
@@ -103,16 +103,16 @@ void silence_in_place_of_the_request(IwarpBench& bench) {
   static_cast<void>(qp.wait(the_end(), reasonable));
   nobody_is_asked(bench, qp);
 }
-void stops_behind(IwarpBench& bench, const Octets& octets, const std::string& text) {
+void stops_behind(IwarpBench& bench, const ByteVector& bytes, const std::string& text) {
   Connected& qp = dialled(bench);
-  qp.say(octets, text);
+  qp.say(bytes, text);
   static_cast<void>(qp.wait(the_end(), reasonable));
   nobody_is_asked(bench, qp);
 }
-void half_a_key(IwarpBench& bench) { stops_behind(bench, {'M', 'P', 'A', ' ', 'I', 'D', ' '}, "7 octets of the key"); }
+void half_a_key(IwarpBench& bench) { stops_behind(bench, {'M', 'P', 'A', ' ', 'I', 'D', ' '}, "7 bytes of the key"); }
 void private_data_that_does_not_come(IwarpBench& bench) {
-  stops_behind(bench, mpa_request(mpa_flag::crc, 1, octets(3), 10),
-               "a request with a PD_Length of 10 and 3 octets behind it");
+  stops_behind(bench, mpa_request(mpa_flag::crc, 1, pattern_bytes(3), 10),
+               "a request with a PD_Length of 10 and 3 bytes behind it");
 }
 
 // What a responder takes
@@ -123,9 +123,9 @@ void accepted(IwarpBench& bench, Connected& qp) {
   bench.is_told(qp, "established");
   arrives(qp, 1, 0);
 }
-void is_accepted(IwarpBench& bench, const Octets& octets, const std::string& text) {
+void is_accepted(IwarpBench& bench, const ByteVector& bytes, const std::string& text) {
   Connected& qp = dialled(bench, {.receives = 1});
-  qp.say(octets, text);
+  qp.say(bytes, text);
   accepted(bench, qp);
 }
 void in_pieces(IwarpBench& bench, const ConnectOptions& options, std::size_t each) {
@@ -135,12 +135,12 @@ void in_pieces(IwarpBench& bench, const ConnectOptions& options, std::size_t eac
   qp.say_in_pieces(IwarpBench::frame_of(options), each, "MPA Request Frame");
   accepted(bench, qp);
 }
-void octet_by_octet(IwarpBench& bench) { in_pieces(bench, {}, 1); }
-void octet_by_octet_with_private_data(IwarpBench& bench) { in_pieces(bench, {.private_data = octets(30)}, 1); }
-void octet_by_octet_enhanced(IwarpBench& bench) {
-  in_pieces(bench, {.enhanced = Enhanced{}, .private_data = octets(3)}, 1);
+void byte_by_byte(IwarpBench& bench) { in_pieces(bench, {}, 1); }
+void byte_by_byte_with_private_data(IwarpBench& bench) { in_pieces(bench, {.private_data = pattern_bytes(30)}, 1); }
+void byte_by_byte_enhanced(IwarpBench& bench) {
+  in_pieces(bench, {.enhanced = Enhanced{}, .private_data = pattern_bytes(3)}, 1);
 }
-void divided_behind_the_fixed_part(IwarpBench& bench) { in_pieces(bench, {.private_data = octets(18)}, 20); }
+void divided_behind_the_fixed_part(IwarpBench& bench) { in_pieces(bench, {.private_data = pattern_bytes(18)}, 20); }
 
 void each_reserved_bit(IwarpBench& bench) {
   for (const std::uint8_t bit : {0x08, 0x04, 0x02, 0x01})
@@ -160,13 +160,13 @@ void an_enhanced_request_with_r(IwarpBench& bench) {
 }
 
 void a_request_with_private_data(IwarpBench& bench, std::size_t count) {
-  Connected& qp = dialled(bench, {.private_data = octets(count), .receives = 1});
-  qp.say(IwarpBench::frame_of(qp.options), fmt::format("MPA Request Frame with {} octets of private data", count));
+  Connected& qp = dialled(bench, {.private_data = pattern_bytes(count), .receives = 1});
+  qp.say(IwarpBench::frame_of(qp.options), fmt::format("MPA Request Frame with {} bytes of private data", count));
   bench.accepts(qp);
-  const peer::Octets& told = qp.cm.request().private_data;
-  bench.require(std::string(told.begin(), told.end()) == octets(count),
-                fmt::format("a consumer that is told the {} octets", count),
-                fmt::format("told of {} octets", told.size()));
+  const peer::ByteVector& told = qp.cm.request().private_data;
+  bench.require(std::string(told.begin(), told.end()) == pattern_bytes(count),
+                fmt::format("a consumer that is told the {} bytes", count),
+                fmt::format("told of {} bytes", told.size()));
   bench.operates(qp);
   bench.is_told(qp, "established");
   arrives(qp, 1, 0);
@@ -189,7 +189,7 @@ std::span<const Case> mpa_request_cases() {
        .role = Role::requester,
        .run = a_request_has_private_data},
       {.rule = "mpa.initiator.request.format",
-       .variant = "with 255 octets of private data",
+       .variant = "with 255 bytes of private data",
        .role = Role::requester,
        .run = a_request_has_much_private_data},
       {.rule = "mpa.initiator.request.format",
@@ -197,16 +197,16 @@ std::span<const Case> mpa_request_cases() {
        .role = Role::requester,
        .run = a_request_of_revision_1_has_the_format},
       {.rule = "mpa.receiver.key.wrong", .variant = "another protocol", .run = another_key},
-      {.rule = "mpa.receiver.key.wrong", .variant = "the last octet", .run = a_key_with_another_last_octet},
+      {.rule = "mpa.receiver.key.wrong", .variant = "the last byte", .run = a_key_with_another_last_byte},
       {.rule = "mpa.receiver.key.wrong", .variant = "upper and lower case", .run = a_key_with_another_case},
       {.rule = "mpa.receiver.key.wrong", .variant = "a reply's", .run = a_reply_in_place_of_the_request},
       {.rule = "mpa.responder.request.never-comes", .run = silence_in_place_of_the_request},
-      {.rule = "mpa.responder.request.octet-by-octet", .variant = "without private data", .run = octet_by_octet},
-      {.rule = "mpa.responder.request.octet-by-octet",
+      {.rule = "mpa.responder.request.byte-by-byte", .variant = "without private data", .run = byte_by_byte},
+      {.rule = "mpa.responder.request.byte-by-byte",
        .variant = "with private data",
-       .run = octet_by_octet_with_private_data},
-      {.rule = "mpa.responder.request.octet-by-octet", .variant = "enhanced", .run = octet_by_octet_enhanced},
-      {.rule = "mpa.responder.request.octet-by-octet",
+       .run = byte_by_byte_with_private_data},
+      {.rule = "mpa.responder.request.byte-by-byte", .variant = "enhanced", .run = byte_by_byte_enhanced},
+      {.rule = "mpa.responder.request.byte-by-byte",
        .variant = "private data in a segment of its own",
        .run = divided_behind_the_fixed_part},
       {.rule = "mpa.receiver.frame.never-ends", .variant = "inside of the key", .run = half_a_key},
@@ -222,24 +222,24 @@ std::span<const Case> mpa_request_cases() {
       {.rule = "mpa.responder.request.reject-bit-unchecked", .variant = "revision 1", .run = a_request_with_r},
       {.rule = "mpa.responder.request.reject-bit-unchecked", .variant = "enhanced", .run = an_enhanced_request_with_r},
       {.rule = "mpa.receiver.private-data.handed-on", .variant = "none", .run = a_request_with_private_data<0>},
-      {.rule = "mpa.receiver.private-data.handed-on", .variant = "1 octet", .run = a_request_with_private_data<1>},
-      {.rule = "mpa.receiver.private-data.handed-on", .variant = "255 octets", .run = a_request_with_private_data<255>},
-      {.rule = "mpa.receiver.private-data.handed-on", .variant = "256 octets", .run = a_request_with_private_data<256>},
-      {.rule = "mpa.receiver.private-data.handed-on", .variant = "257 octets", .run = a_request_with_private_data<257>},
-      {.rule = "mpa.receiver.private-data.handed-on", .variant = "512 octets", .run = a_request_with_private_data<512>},
-      {.rule = "mpa.receiver.private-data.too-long", .variant = "513 octets", .run = private_data_of_513_octets},
+      {.rule = "mpa.receiver.private-data.handed-on", .variant = "1 byte", .run = a_request_with_private_data<1>},
+      {.rule = "mpa.receiver.private-data.handed-on", .variant = "255 bytes", .run = a_request_with_private_data<255>},
+      {.rule = "mpa.receiver.private-data.handed-on", .variant = "256 bytes", .run = a_request_with_private_data<256>},
+      {.rule = "mpa.receiver.private-data.handed-on", .variant = "257 bytes", .run = a_request_with_private_data<257>},
+      {.rule = "mpa.receiver.private-data.handed-on", .variant = "512 bytes", .run = a_request_with_private_data<512>},
+      {.rule = "mpa.receiver.private-data.too-long", .variant = "513 bytes", .run = private_data_of_513_bytes},
       {.rule = "mpa.receiver.private-data.too-long",
        .variant = "a length of 65535",
        .run = a_private_data_length_of_65535},
       {.rule = "mpa.receiver.private-data.length-mismatch",
-       .variant = "fewer octets, then a FIN",
+       .variant = "fewer bytes, then a FIN",
        .run = less_and_a_fin_later},
       {.rule = "mpa.receiver.private-data.length-mismatch",
-       .variant = "fewer octets, with a FIN",
+       .variant = "fewer bytes, with a FIN",
        .run = less_and_a_fin_at_once,
        .caution = Caution::dangerous},
       {.rule = "mpa.receiver.private-data.length-mismatch",
-       .variant = "more octets",
+       .variant = "more bytes",
        .run = more_private_data_than_told},
   };
   return cases;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t registrations = 64;
 
 /// No step between successive STags may be met more than a few times: who has seen some could guess the next. The
-/// lowest octet is the consumer's where a consumer chooses keys, so that the others are looked at.
+/// lowest byte is the consumer's where a consumer chooses keys, so that the others are looked at.
 void are_hard_to_predict(IwarpBench& bench, const std::vector<std::uint32_t>& stags) {
   constexpr int few = 4;
   std::map<std::uint32_t, int> steps;

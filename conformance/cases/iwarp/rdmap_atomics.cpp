@@ -66,10 +66,10 @@ void device_swaps(Connected& qp, std::uint64_t wr_id) {
 }
 Expectation a_request_for(std::uint32_t msn, std::uint8_t operation) {
   return an(RdmapOperation::atomic_request, msn)
-      .where(fmt::format("untagged, on QN 1, of 52 octets, reserved bits 0, operation {}", operation),
+      .where(fmt::format("untagged, on QN 1, of 52 bytes, reserved bits 0, operation {}", operation),
              [operation](const Seen& seen) {
                return seen.get<Ddp, "tagged">() == 0U && seen.get<Ddp, "last">() == 1U &&
-                      seen.get<DdpUntagged, "qn">() == 1U && seen.ulpdu_octets() == 18 + 52 &&
+                      seen.get<DdpUntagged, "qn">() == 1U && seen.ulpdu_bytes() == 18 + 52 &&
                       seen.get<RdmapAtomicRequest, "reserved">() == 0U &&
                       seen.get<RdmapAtomicRequest, "operation">() == operation &&
                       seen.get<RdmapAtomicRequest, "stag">() == tester_stag &&
@@ -99,10 +99,10 @@ void responses_have_their_format(IwarpBench& bench) {
   for (std::uint32_t msn = 1; msn <= 3; ++msn) {
     qp >> atomic_request(msn, on(qp, fetch_add, 1));
     qp << an_atomic_response(msn, 0x77, msn - 1)
-              .where("untagged, on QN 3, the last segment, of 12 octets", [](const Seen& seen) {
+              .where("untagged, on QN 3, the last segment, of 12 bytes", [](const Seen& seen) {
                 return seen.get<Ddp, "tagged">() == 0U && seen.get<Ddp, "last">() == 1U &&
                        seen.get<DdpUntagged, "qn">() == 3U && seen.get<DdpUntagged, "mo">() == 0U &&
-                       seen.ulpdu_octets() == 18 + 12;
+                       seen.ulpdu_bytes() == 18 + 12;
               });
   }
 }
@@ -132,12 +132,12 @@ void adds_64_bits(IwarpBench& bench) {
 void adds_in_fields(IwarpBench& bench) {
   Word word(bench.connect());
   Connected& qp = word.qp();
-  constexpr std::uint64_t two_halves = 0x8000000080000000, octets_each = 0x8080808080808080;
+  constexpr std::uint64_t two_halves = 0x8000000080000000, bytes_each = 0x8080808080808080;
   word.does(0, on(qp, fetch_add, 0x00000001ffffffff, two_halves))
       .does(0x00000001ffffffff, on(qp, fetch_add, 0x0000000000000001, two_halves))
       .does(0x0000000100000000, on(qp, fetch_add, 0xffffffff00000000, two_halves))
-      .does(0x0000000000000000, on(qp, fetch_add, 0xffffffffffffffff, octets_each))
-      .does(0xffffffffffffffff, on(qp, fetch_add, 0x0102030405060708, octets_each));
+      .does(0x0000000000000000, on(qp, fetch_add, 0xffffffffffffffff, bytes_each))
+      .does(0xffffffffffffffff, on(qp, fetch_add, 0x0102030405060708, bytes_each));
   word.is(0x0001020304050607);
 }
 void adds_single_bits(IwarpBench& bench) {
@@ -182,10 +182,10 @@ void unchanged(Connected& qp, const std::string& expected) { qp.holds(0, expecte
 
 void refuses_operation(IwarpBench& bench, std::uint8_t operation) {
   Connected& qp = bench.connect();
-  qp.fill(0, octets(16, 0x40));
+  qp.fill(0, pattern_bytes(16, 0x40));
   qp >> atomic_request(1, on(qp, operation, 1));
   qp << any_terminate() << the_end();
-  unchanged(qp, octets(16, 0x40));
+  unchanged(qp, pattern_bytes(16, 0x40));
 }
 template <std::uint8_t Operation>
 void unknown_operation(IwarpBench& bench) {
@@ -193,12 +193,12 @@ void unknown_operation(IwarpBench& bench) {
 }
 void refuses_offset(IwarpBench& bench, std::uint64_t offset, std::uint8_t operation) {
   Connected& qp = bench.connect();
-  qp.fill(0, octets(32, 0x40));
+  qp.fill(0, pattern_bytes(32, 0x40));
   Atomic atomic = on(qp, operation, 1, operation == compare_swap ? all : 0, 0, 0);
   atomic.to += offset;
   qp >> atomic_request(1, atomic);
   qp << a_terminate(0, 2, 0x07) << the_end();
-  unchanged(qp, octets(32, 0x40));
+  unchanged(qp, pattern_bytes(32, 0x40));
 }
 template <std::uint64_t Offset, std::uint8_t Operation>
 void misaligned(IwarpBench& bench) {
@@ -208,12 +208,12 @@ void misaligned(IwarpBench& bench) {
 Expectation refused(std::uint8_t code) {
   return a_terminate(0, 1, code).where("with no Read Request Header but zeros", [](const Seen& seen) {
     if (seen.get<Terminate, "rdma_header_included">() == 0U) return true;
-    // Twenty-eight octets of nothing say as much. RFC 7306, 8.1.
+    // Twenty-eight bytes of nothing say as much. RFC 7306, 8.1.
     constexpr std::size_t header = 28;
-    const std::size_t end = 2 + seen.ulpdu_octets();
-    return end >= header && std::all_of(seen.octets.begin() + static_cast<std::ptrdiff_t>(end - header),
-                                        seen.octets.begin() + static_cast<std::ptrdiff_t>(end),
-                                        [](std::uint8_t octet) { return octet == 0; });
+    const std::size_t end = 2 + seen.ulpdu_bytes();
+    return end >= header && std::all_of(seen.bytes.begin() + static_cast<std::ptrdiff_t>(end - header),
+                                        seen.bytes.begin() + static_cast<std::ptrdiff_t>(end),
+                                        [](std::uint8_t byte) { return byte == 0; });
   });
 }
 void unknown_stag(IwarpBench& bench) {
@@ -226,16 +226,16 @@ void unknown_stag(IwarpBench& bench) {
 void out_of_bounds(IwarpBench& bench) {
   Connected& qp = bench.connect();
   Atomic atomic = on(qp, fetch_add, 1);
-  atomic.to += qp.options.region_octets;
+  atomic.to += qp.options.region_bytes;
   qp >> atomic_request(1, atomic);
   qp << refused(0x01) << the_end();
 }
 void without_the_right(IwarpBench& bench) {
   Connected& qp = bench.connect({.region_access = {"local_write", "remote_write", "remote_read"}});
-  qp.fill(0, octets(16, 0x40));
+  qp.fill(0, pattern_bytes(16, 0x40));
   qp >> atomic_request(1, on(qp, fetch_add, 1));
   qp << refused(0x02) << the_end();
-  unchanged(qp, octets(16, 0x40));
+  unchanged(qp, pattern_bytes(16, 0x40));
 }
 
 // ---- EXT-015, EXT-016: the depth of reads.
@@ -255,16 +255,16 @@ void own_depth(IwarpBench& bench) {
   const Seen third = qp.wait(an(RdmapOperation::atomic_request, 3));
   qp << silence();
   qp >> read_response(static_cast<std::uint32_t>(*asked[1].get<RdmapReadRequest, "sink_stag">()),
-                      *asked[1].get<RdmapReadRequest, "sink_to">(), octets(8));
+                      *asked[1].get<RdmapReadRequest, "sink_to">(), pattern_bytes(8));
   qp << an(RdmapOperation::read_request, 4);
   qp.completes(1);
   qp.completes(2);
 }
 void responses_in_order(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  Octets together;
+  ByteVector together;
   const auto add = [&](const Stimulus& one) {
-    const Octets fpdu = qp.fpdu(one);
+    const ByteVector fpdu = qp.fpdu(one);
     together.insert(together.end(), fpdu.begin(), fpdu.end());
   };
   add(atomic_request(1, on(qp, fetch_add, 1)));
@@ -273,9 +273,9 @@ void responses_in_order(IwarpBench& bench) {
   add(read_request(4, {.size = 8, .source_stag = qp.stag(), .source_to = qp.to(16), .sink_to = 0x9000}));
   qp.say(together, "an atomic, a Read, an atomic and a Read at once");
   qp << an_atomic_response(1, 0x77, 0);
-  std::size_t octets_read = 0;
-  for (const Seen& part : qp.message(RdmapOperation::read_response)) octets_read += part.payload().size();
-  bench.require(octets_read == 4000, "a response of 4000 octets", fmt::format("{} octets", octets_read));
+  std::size_t bytes_read = 0;
+  for (const Seen& part : qp.message(RdmapOperation::read_response)) bytes_read += part.payload().size();
+  bench.require(bytes_read == 4000, "a response of 4000 bytes", fmt::format("{} bytes", bytes_read));
   qp << an_atomic_response(2, 0x77, 1);
   qp << a_read_response(0x5157, 0x9000);
 }
@@ -284,10 +284,10 @@ void beyond_the_depth(IwarpBench& bench) {
   constexpr std::uint32_t asked = 64;
   Connected& qp =
       bench.connect({.enhanced = Enhanced{.ird = depth, .ord = depth}, .reads_at_once = depth, .own_reads = depth});
-  Octets together;
+  ByteVector together;
   // So many at once that they arrive before the first of them can be answered; a Read of much stands before them.
   const auto add = [&](const Stimulus& one) {
-    const Octets fpdu = qp.fpdu(one);
+    const ByteVector fpdu = qp.fpdu(one);
     together.insert(together.end(), fpdu.begin(), fpdu.end());
   };
   add(read_request(1, {.size = 8192, .source_stag = qp.stag(), .source_to = qp.to()}));
@@ -312,7 +312,7 @@ void beyond_the_depth(IwarpBench& bench) {
 
 void atomic_between_streams(IwarpBench& bench) {
   Connected& first = bench.connect();
-  Connected& second = bench.connect({.region_octets = 64});
+  Connected& second = bench.connect({.region_bytes = 64});
   constexpr std::uint32_t rounds = 16;
   for (std::uint32_t msn = 1; msn <= rounds; ++msn) {
     // Of the first one's region: both streams are of the same protection domain.

@@ -23,14 +23,14 @@ void unknown_opcode(IwarpBench& bench) {
   refuses_opcode(bench, Opcode);
 }
 
-// ---- EXT-002: opcode 8 or 9, untagged, queue 0, one segment, 8 octets.
+// ---- EXT-002: opcode 8 or 9, untagged, queue 0, one segment, 8 bytes.
 
 Expectation an_immediate(RdmapOperation operation, std::uint32_t msn, std::uint64_t data) {
   return an(operation, msn)
-      .where(fmt::format("untagged, on QN 0, the last segment, 8 octets: {:#x}", data), [data](const Seen& seen) {
+      .where(fmt::format("untagged, on QN 0, the last segment, 8 bytes: {:#x}", data), [data](const Seen& seen) {
         return seen.get<Ddp, "tagged">() == 0U && seen.get<Ddp, "last">() == 1U &&
                seen.get<DdpUntagged, "qn">() == 0U && seen.get<DdpUntagged, "mo">() == 0U &&
-               seen.ulpdu_octets() == 18 + 8 && seen.get<RdmapImmediateData, "data">() == data;
+               seen.ulpdu_bytes() == 18 + 8 && seen.get<RdmapImmediateData, "data">() == data;
       });
 }
 void device_sends_immediate(IwarpBench& bench) {
@@ -49,23 +49,23 @@ void device_sends_solicited_immediate(IwarpBench& bench) {
 void device_writes_with_immediate(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.opens();
-  qp.fill(0, octets(32));
+  qp.fill(0, pattern_bytes(32));
   qp.post({.opcode = "write_imm",
            .wr_id = 1,
            .sges = {qp.piece(0, 32)},
            .remote_addr = tester_memory,
            .rkey = tester_stag,
            .imm = 0x77});
-  qp << a_write(tester_stag, tester_memory).carrying(octets(32));
+  qp << a_write(tester_stag, tester_memory).carrying(pattern_bytes(32));
   qp << an_immediate(RdmapOperation::immediate_data, 1, 0x77);
   qp.completes(1);
 }
 
-// ---- EXT-003: not 8 octets long.
+// ---- EXT-003: not 8 bytes long.
 
 void refuses_length(IwarpBench& bench, std::size_t length) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> untagged(RdmapOperation::immediate_data, 0, 1, 0, octets(length));
+  qp >> untagged(RdmapOperation::immediate_data, 0, 1, 0, pattern_bytes(length));
   qp << any_terminate() << the_end();
   qp.fails_or_is_flushed(0);
 }
@@ -78,13 +78,13 @@ void wrong_length(IwarpBench& bench) {
 
 void in_order_with_sends(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 3});
-  qp >> send(1, octets(5, 0x10)) >> immediate(2, 0x0102030405060708) >> send(3, octets(6, 0x20));
-  bench.require(qp.completes(0).byte_len == 5, "5 octets", "another length");
+  qp >> send(1, pattern_bytes(5, 0x10)) >> immediate(2, 0x0102030405060708) >> send(3, pattern_bytes(6, 0x20));
+  bench.require(qp.completes(0).byte_len == 5, "5 bytes", "another length");
   const peer::Completion second = qp.completes(1);
   bench.require(second.imm == 0x05060708U, "immediate data 0x05060708 in the low 32 bits",
                 second.imm ? fmt::format("{:#x}", *second.imm) : "none");
   qp.completes(2);
-  qp.received(2, octets(6, 0x20));
+  qp.received(2, pattern_bytes(6, 0x20));
 }
 void without_a_receive(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
@@ -94,12 +94,12 @@ void without_a_receive(IwarpBench& bench) {
 }
 void behind_a_write(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  Octets both = qp.fpdu(write(qp.stag(), qp.to(100), octets(700, 0x30)));
-  const Octets second = qp.fpdu(immediate(1, 9));
+  ByteVector both = qp.fpdu(write(qp.stag(), qp.to(100), pattern_bytes(700, 0x30)));
+  const ByteVector second = qp.fpdu(immediate(1, 9));
   both.insert(both.end(), second.begin(), second.end());
-  qp.say_in_pieces(both, 100, "an RDMA Write of 700 octets, then Immediate Data");
+  qp.say_in_pieces(both, 100, "an RDMA Write of 700 bytes, then Immediate Data");
   qp.completes(0);
-  qp.holds(100, octets(700, 0x30));
+  qp.holds(100, pattern_bytes(700, 0x30));
 }
 
 // ---- EXT-018: version 1, an Invalidate STag of 0, at which nobody looks.
@@ -129,9 +129,9 @@ void invalidate_stag_is_not_looked_at(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp >> immediate(1, 5).with<DdpUntagged, "invalidate_stag">(qp.stag(), "with the region's STag to invalidate");
   qp.completes(0);
-  qp >> write(qp.stag(), qp.to(), octets(8)) >>
+  qp >> write(qp.stag(), qp.to(), pattern_bytes(8)) >>
       read_request(1, {.size = 8, .source_stag = qp.stag(), .source_to = qp.to()});
-  qp << a_read_response(0x5157, 0x1000).carrying(octets(8));
+  qp << a_read_response(0x5157, 0x1000).carrying(pattern_bytes(8));
 }
 
 }  // namespace
@@ -152,11 +152,11 @@ std::span<const Case> rdmap_immediate_cases() {
        .needs = Need::atomics,
        .run = device_sends_solicited_immediate},
       {.rule = "rdmap.receiver.immediate.length",
-       .variant = "7 octets",
+       .variant = "7 bytes",
        .needs = Need::atomics,
        .run = wrong_length<7>},
       {.rule = "rdmap.receiver.immediate.length",
-       .variant = "9 octets",
+       .variant = "9 bytes",
        .needs = Need::atomics,
        .run = wrong_length<9>},
       {.rule = "rdmap.receiver.immediate.length", .variant = "none", .needs = Need::atomics, .run = wrong_length<0>},

@@ -36,28 +36,28 @@ void with_a_region(IwarpBench& bench, Steps steps) {
 
 /// It is good: what is written there is read.
 void is_good(Connected& qp, const Revocable& at, std::uint32_t read_msn) {
-  qp >> write(at.stag, at.to, octets(16)) >>
+  qp >> write(at.stag, at.to, pattern_bytes(16)) >>
       read_request(read_msn, {.size = 16, .source_stag = at.stag, .source_to = at.to});
-  qp << an(RdmapOperation::read_response).carrying(octets(16));
+  qp << an(RdmapOperation::read_response).carrying(pattern_bytes(16));
 }
 
 // 5.3: it is invalid when the Send is delivered, and the consumer is told which.
 void invalidates(IwarpBench& bench, Connected& qp, const Revocable& at, bool solicited) {
   is_good(qp, at, 1);
-  qp >> (solicited ? send_solicited_invalidate(1, at.stag, octets(8)) : send_invalidate(1, at.stag, octets(8)));
+  qp >> (solicited ? send_solicited_invalidate(1, at.stag, pattern_bytes(8)) : send_invalidate(1, at.stag, pattern_bytes(8)));
   const peer::Completion completion = qp.completes(0);
   bench.require(completion.invalidated_rkey == at.stag, fmt::format("the consumer told of STag {:#x}", at.stag),
                 completion.invalidated_rkey ? fmt::format("{:#x}", *completion.invalidated_rkey) : "of none");
-  qp.received(0, octets(8));
+  qp.received(0, pattern_bytes(8));
 }
 void then_no_write(IwarpBench& bench, Connected& qp, const Revocable& at) {
   invalidates(bench, qp, at, false);
-  qp >> write(at.stag, at.to, octets(16, 0x80));
+  qp >> write(at.stag, at.to, pattern_bytes(16, 0x80));
   qp.refuses(a_terminate(1, 1, 0x00));
 }
 void then_no_write_solicited(IwarpBench& bench, Connected& qp, const Revocable& at) {
   invalidates(bench, qp, at, true);
-  qp >> write(at.stag, at.to, octets(16, 0x80));
+  qp >> write(at.stag, at.to, pattern_bytes(16, 0x80));
   qp.refuses(a_terminate(1, 1, 0x00));
 }
 void then_no_read(IwarpBench& bench, Connected& qp, const Revocable& at) {
@@ -67,7 +67,7 @@ void then_no_read(IwarpBench& bench, Connected& qp, const Revocable& at) {
 }
 // What the Send's segment follows was before it.
 void a_write_before_it(IwarpBench& bench, Connected& qp, const Revocable& at) {
-  qp.together({write(at.stag, at.to, octets(16)), send_invalidate(1, at.stag, octets(8))});
+  qp.together({write(at.stag, at.to, pattern_bytes(16)), send_invalidate(1, at.stag, pattern_bytes(8))});
   const peer::Completion completion = qp.completes(0);
   bench.require(completion.invalidated_rkey == at.stag, "the consumer told of the STag", "of another, or none");
   qp << silence();
@@ -101,9 +101,9 @@ void stag_0(IwarpBench& bench) { refused(bench.connect({.receives = 1}), send_in
 void another_domains_region(IwarpBench& bench) {
   Connected& other = bench.connect({.domain = 1});
   refused(bench.connect({.receives = 1}), send_invalidate(1, other.stag()));
-  other >> write(other.stag(), other.to(), octets(16));
+  other >> write(other.stag(), other.to(), pattern_bytes(16));
   other >> read_request(1, {.size = 16, .source_stag = other.stag(), .source_to = other.to()});
-  other << an(RdmapOperation::read_response).carrying(octets(16));
+  other << an(RdmapOperation::read_response).carrying(pattern_bytes(16));
 }
 // An STag is index and key: what has another key is another one, and nothing becomes of the first.
 void another_key_of_a_region(IwarpBench& bench) {
@@ -151,7 +151,7 @@ void invalidate_locally(Connected& qp, const Revocable& at) {
 void local_then_no_write(IwarpBench& bench, Connected& qp, const Revocable& at) {
   static_cast<void>(bench);
   invalidate_locally(qp, at);
-  qp >> write(at.stag, at.to, octets(16, 0x80));
+  qp >> write(at.stag, at.to, pattern_bytes(16, 0x80));
   qp.refuses(a_terminate(1, 1, 0x00));
 }
 void local_then_no_read(IwarpBench& bench, Connected& qp, const Revocable& at) {
@@ -172,7 +172,7 @@ void deregistered(IwarpBench& bench, bool writes) {
   is_good(qp, at, 1);
   bench.take(region.release(), "the region deregistered");
   if (writes) {
-    qp >> write(at.stag, at.to, octets(16, 0x80));
+    qp >> write(at.stag, at.to, pattern_bytes(16, 0x80));
     qp.refuses(a_terminate(1, 1, 0x00));
   } else {
     qp >> read_request(2, {.size = 16, .source_stag = at.stag, .source_to = at.to});

@@ -20,7 +20,7 @@ void has(IwarpBench& bench, const Seen& seen, const char* what, std::uint64_t wa
 void format_of_a_send(IwarpBench& bench, const char* posted, const peer::Names& flags, unsigned opcode,
                       std::uint32_t invalidates) {
   Connected& qp = bench.connect();
-  qp.fill(0, octets(16));
+  qp.fill(0, pattern_bytes(16));
   qp.opens();
   qp.post({.opcode = posted, .wr_id = 0, .sges = {qp.piece(0, 16)}, .invalidate_rkey = invalidates, .flags = flags});
   const Seen seen = qp.wait({fmt::format("a message of opcode {}", opcode), [opcode](const Seen& one) {
@@ -29,7 +29,7 @@ void format_of_a_send(IwarpBench& bench, const char* posted, const peer::Names& 
   has<Ddp, "tagged">(bench, seen, "tagged flag", 0);
   has<DdpUntagged, "qn">(bench, seen, "QN", 0);
   has<DdpUntagged, "invalidate_stag">(bench, seen, "Invalidate STag", invalidates);
-  bench.require(seen.payload() == octets(16), "the octets that were posted", seen.text());
+  bench.require(seen.payload() == pattern_bytes(16), "the bytes that were posted", seen.text());
 }
 void format_of_a_plain_send(IwarpBench& bench) { format_of_a_send(bench, "send", {"signaled"}, 3, 0); }
 void format_of_a_send_with_invalidate(IwarpBench& bench) {
@@ -40,31 +40,31 @@ void format_of_a_solicited_send_with_invalidate(IwarpBench& bench) {
   format_of_a_send(bench, "send_inv", {"signaled", "solicited"}, 6, 0x13570);
 }
 
-// 4.3: a tagged DDP header, and then the octets. 5.1: its consumer is not told.
+// 4.3: a tagged DDP header, and then the bytes. 5.1: its consumer is not told.
 void format_of_a_write(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  qp.fill(0, octets(40));
+  qp.fill(0, pattern_bytes(40));
   qp.opens();
   qp.device_writes(0, 40);
-  const Seen seen = qp.wait(a_write(tester_stag, tester_memory).carrying(octets(40)));
+  const Seen seen = qp.wait(a_write(tester_stag, tester_memory).carrying(pattern_bytes(40)));
   has<Rdmap, "opcode">(bench, seen, "opcode", 0);
   has<Ddp, "tagged">(bench, seen, "tagged flag", 1);
-  bench.require(seen.ulpdu_octets() == 14 + 40, "a DDP header of 14 octets, and 40 octets",
-                fmt::format("{} octets", seen.ulpdu_octets()));
+  bench.require(seen.ulpdu_bytes() == 14 + 40, "a DDP header of 14 bytes, and 40 bytes",
+                fmt::format("{} bytes", seen.ulpdu_bytes()));
 }
 void writes_are_not_delivered(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> write(qp.stag(), qp.to(), octets(16)) >> write_part(qp.stag(), qp.to(16), octets(16, 0x11), false) >>
-      write_part(qp.stag(), qp.to(32), octets(16, 0x21), true);
+  qp >> write(qp.stag(), qp.to(), pattern_bytes(16)) >> write_part(qp.stag(), qp.to(16), pattern_bytes(16, 0x11), false) >>
+      write_part(qp.stag(), qp.to(32), pattern_bytes(16, 0x21), true);
   qp.completes_nothing();
   qp << silence();
-  qp >> send(1, octets(8));
+  qp >> send(1, pattern_bytes(8));
   qp.completes(0);
-  qp.received(0, octets(8));
-  qp.holds(0, octets(48));
+  qp.received(0, pattern_bytes(8));
+  qp.holds(0, pattern_bytes(48));
 }
 
-// 4.4: 28 octets and no others, on queue 1, in one segment.
+// 4.4: 28 bytes and no others, on queue 1, in one segment.
 void format_of_a_read_request(IwarpBench& bench) {
   Connected& qp = bench.connect();
   qp.opens();
@@ -77,18 +77,18 @@ void format_of_a_read_request(IwarpBench& bench) {
   has<DdpUntagged, "mo">(bench, seen, "MO", 0);
   has<RdmapReadRequest, "src_stag">(bench, seen, "Data Source STag", tester_stag);
   has<RdmapReadRequest, "src_to">(bench, seen, "Data Source TO", tester_memory);
-  bench.require(seen.ulpdu_octets() == 18 + 28, "a DDP header of 18 octets, and 28 octets",
-                fmt::format("{} octets", seen.ulpdu_octets()));
+  bench.require(seen.ulpdu_bytes() == 18 + 28, "a DDP header of 18 bytes, and 28 bytes",
+                fmt::format("{} bytes", seen.ulpdu_bytes()));
   // Where its consumer wants them.
-  qp >> response_to(seen, octets(24));
+  qp >> response_to(seen, pattern_bytes(24));
   qp.completes(0);
-  qp.holds(64, octets(24));
+  qp.holds(64, pattern_bytes(24));
 }
 
-// 4.5, 5.2.2: opcode 2, tagged, to the STag and TO of the request, as many octets as it says.
+// 4.5, 5.2.2: opcode 2, tagged, to the STag and TO of the request, as many bytes as it says.
 void format_of_a_read_response(IwarpBench& bench, std::uint32_t size) {
   Connected& qp = bench.connect();
-  qp.fill(0, octets(8192));
+  qp.fill(0, pattern_bytes(8192));
   constexpr std::uint32_t sink = 0x98765432;
   constexpr std::uint64_t sink_to = 0x1122334455667788;
   qp >> read_request(
@@ -101,8 +101,8 @@ void format_of_a_read_response(IwarpBench& bench, std::uint32_t size) {
     come += seen.payload();
     has<Ddp, "last">(bench, seen, "last flag", come.size() < size ? 0 : 1);
   } while (come.size() < size);
-  bench.require(come == octets(8192).substr(16, size), fmt::format("the {} octets that were asked for", size),
-                fmt::format("{} octets, or others", come.size()));
+  bench.require(come == pattern_bytes(8192).substr(16, size), fmt::format("the {} bytes that were asked for", size),
+                fmt::format("{} bytes, or others", come.size()));
   qp << silence();
 }
 void format_of_a_short_response(IwarpBench& bench) { format_of_a_read_response(bench, 8); }
@@ -142,7 +142,7 @@ void version_of_what_is_sent(IwarpBench& bench) {
   qp.device_reads(2);
   const Seen request = qp.wait(a_read_request(1, 8));
   has<Rdmap, "rv">(bench, request, "RDMAP version", 1);
-  qp >> response_to(request, octets(8));
+  qp >> response_to(request, pattern_bytes(8));
   qp >> read_request(1, {.source_stag = qp.stag(), .source_to = qp.to()});
   has<Rdmap, "rv">(bench, qp.wait(an(RdmapOperation::read_response)), "RDMAP version", 1);
   qp << silence();  // what becomes of a Terminate while a response is being sent is another matter
@@ -157,10 +157,10 @@ void reserved_bits(IwarpBench& bench) {
     qp >> send(bits).with<Rdmap, "reserved">(bits, "with reserved bits of RDMAP");
     qp.completes(bits - 1);
   }
-  qp >> write(qp.stag(), qp.to(), octets(16)).with<Rdmap, "reserved">(3, "with reserved bits of RDMAP");
+  qp >> write(qp.stag(), qp.to(), pattern_bytes(16)).with<Rdmap, "reserved">(3, "with reserved bits of RDMAP");
   qp >> read_request(1, {.size = 16, .source_stag = qp.stag(), .source_to = qp.to()})
             .with<Rdmap, "reserved">(3, "with reserved bits of RDMAP");
-  qp << an(RdmapOperation::read_response).carrying(octets(16));
+  qp << an(RdmapOperation::read_response).carrying(pattern_bytes(16));
 }
 void an_invalidate_stag_that_is_none(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 3});
@@ -173,9 +173,9 @@ void an_invalidate_stag_that_is_none(IwarpBench& bench) {
   qp >> read_request(1, {.source_stag = own, .source_to = qp.to()})
             .with<DdpUntagged, "invalidate_stag">(own, "with an Invalidate STag");
   qp << an(RdmapOperation::read_response).carrying(untouched(8));
-  qp >> write(own, qp.to(), octets(16)) >> send(3);  // it is still good
+  qp >> write(own, qp.to(), pattern_bytes(16)) >> send(3);  // it is still good
   qp.completes(2);
-  qp.holds(0, octets(16));
+  qp.holds(0, pattern_bytes(16));
 }
 
 /// This draws that Terminate, places nothing and completes no receive.
@@ -197,9 +197,9 @@ void version(IwarpBench& bench, unsigned rv, const std::function<Stimulus(const 
 }
 Stimulus some_send(const Connected& qp) {
   static_cast<void>(qp);
-  return send(1, octets(16));
+  return send(1, pattern_bytes(16));
 }
-Stimulus some_write(const Connected& qp) { return write(qp.stag(), qp.to(), octets(16)); }
+Stimulus some_write(const Connected& qp) { return write(qp.stag(), qp.to(), pattern_bytes(16)); }
 Stimulus some_read(const Connected& qp) {
   return read_request(1, {.size = 16, .source_stag = qp.stag(), .source_to = qp.to()});
 }
@@ -229,11 +229,11 @@ void wrong_model(IwarpBench& bench, const std::function<Stimulus(const Connected
   refused(bench, bad, any_terminate());
 }
 void a_tagged_send(IwarpBench& bench) {
-  wrong_model(bench, [](const Connected& qp) { return tagged(RdmapOperation::send, qp.stag(), qp.to(), octets(16)); });
+  wrong_model(bench, [](const Connected& qp) { return tagged(RdmapOperation::send, qp.stag(), qp.to(), pattern_bytes(16)); });
 }
 void a_tagged_read_request(IwarpBench& bench) {
   wrong_model(bench, [](const Connected& qp) {
-    // The header of a request for the region's first octets, behind that of a tagged segment.
+    // The header of a request for the region's first bytes, behind that of a tagged segment.
     std::string header(28, '\0');
     header[0] = 0x51;
     header[15] = 8;
@@ -261,13 +261,13 @@ void a_write_without_the_flag(IwarpBench& bench) {
 void an_untagged_write(IwarpBench& bench) {
   wrong_model(bench, [](const Connected& qp) {
     static_cast<void>(qp);
-    return untagged(RdmapOperation::rdma_write, 0, 1, 0, octets(16));
+    return untagged(RdmapOperation::rdma_write, 0, 1, 0, pattern_bytes(16));
   });
 }
 void an_untagged_read_response(IwarpBench& bench) {
   wrong_model(bench, [](const Connected& qp) {
     static_cast<void>(qp);
-    return untagged(RdmapOperation::read_response, 0, 1, 0, octets(16));
+    return untagged(RdmapOperation::read_response, 0, 1, 0, pattern_bytes(16));
   });
 }
 void a_tagged_terminate(IwarpBench& bench) {
@@ -279,12 +279,12 @@ void a_tagged_terminate(IwarpBench& bench) {
 // 5.3: it takes a receive, and is delivered.
 void a_send_of_nothing(IwarpBench& bench, const Stimulus& empty) {
   Connected& qp = bench.connect({.receives = 2});
-  qp >> empty >> send(2, octets(16));
+  qp >> empty >> send(2, pattern_bytes(16));
   const peer::Completion first = qp.completes(0);
-  bench.require(first.byte_len == 0, "0 octets", fmt::format("{} octets", first.byte_len));
+  bench.require(first.byte_len == 0, "0 bytes", fmt::format("{} bytes", first.byte_len));
   qp.completes(1);
   qp.received(0, untouched());
-  qp.received(1, octets(16));
+  qp.received(1, pattern_bytes(16));
 }
 void a_plain_send_of_nothing(IwarpBench& bench) { a_send_of_nothing(bench, send(1, "")); }
 void a_solicited_send_of_nothing(IwarpBench& bench) { a_send_of_nothing(bench, send_solicited(1, "")); }
@@ -319,8 +319,8 @@ std::span<const Case> rdmap_operations_cases() {
       {.rule = "rdmap.endpoint.write.format", .variant = "sent", .role = requester, .run = format_of_a_write},
       {.rule = "rdmap.endpoint.write.format", .variant = "received", .run = writes_are_not_delivered},
       {.rule = "rdmap.requester.read-request.format", .role = requester, .run = format_of_a_read_request},
-      {.rule = "rdmap.responder.read-response.format", .variant = "8 octets", .run = format_of_a_short_response},
-      {.rule = "rdmap.responder.read-response.format", .variant = "1001 octets", .run = format_of_an_odd_response},
+      {.rule = "rdmap.responder.read-response.format", .variant = "8 bytes", .run = format_of_a_short_response},
+      {.rule = "rdmap.responder.read-response.format", .variant = "1001 bytes", .run = format_of_an_odd_response},
       {.rule = "rdmap.responder.read-response.format", .variant = "several segments", .run = format_of_a_long_response},
       {.rule = "rdmap.sender.terminate.format", .variant = "of DDP", .run = format_of_a_terminate_of_ddp},
       {.rule = "rdmap.sender.terminate.format", .variant = "of RDMAP", .run = format_of_a_terminate_of_rdmap},

@@ -39,12 +39,12 @@ void at_the_last_mo(IwarpBench& bench) { offset(bench, 0xffffffff); }
 void trailing(IwarpBench& bench, std::size_t more) {
   Connected& qp = bench.connect();
   qp >> read_request(1, of(qp)).changed([&](Frame& frame) { frame.payload.assign(more, 0x5a); },
-                                        fmt::format("with {} octets behind it", more));
+                                        fmt::format("with {} bytes behind it", more));
   qp.refuses(any_terminate());
 }
-void one_octet_behind(IwarpBench& bench) { trailing(bench, 1); }
-void four_octets_behind(IwarpBench& bench) { trailing(bench, 4); }
-void many_octets_behind(IwarpBench& bench) { trailing(bench, 200); }
+void one_byte_behind(IwarpBench& bench) { trailing(bench, 1); }
+void four_bytes_behind(IwarpBench& bench) { trailing(bench, 4); }
+void many_bytes_behind(IwarpBench& bench) { trailing(bench, 200); }
 
 // 5.2.1: a response of none, and the source is not looked at.
 void nothing_is_read(IwarpBench& bench, const Read& read, const ConnectOptions& options = {}) {
@@ -53,10 +53,10 @@ void nothing_is_read(IwarpBench& bench, const Read& read, const ConnectOptions& 
   qp << a_read_response(read.sink_stag, read.sink_to).carrying("").where("the last segment", [](const Seen& seen) {
     return seen.get<Ddp, "last">() == 1;
   });
-  qp.fill(0, octets(8));
+  qp.fill(0, pattern_bytes(8));
   if (options.region_access.size() > 1) {
     qp >> read_request(2, of(qp));
-    qp << an(RdmapOperation::read_response).carrying(octets(8));
+    qp << an(RdmapOperation::read_response).carrying(pattern_bytes(8));
   }
 }
 void nothing_of_nobodys_stag(IwarpBench& bench) {
@@ -74,11 +74,11 @@ void nothing_of_another_domain(IwarpBench& bench) {
 // Nor is anything left in it of the one before.
 void nothing_behind_something(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  qp.fill(0, octets(8));
+  qp.fill(0, pattern_bytes(8));
   Read none = of(qp, 0);
   none.sink_stag = 0x6262;
   qp.together({read_request(1, of(qp)), read_request(2, none)});
-  qp << a_read_response(Read().sink_stag, Read().sink_to).carrying(octets(8));
+  qp << a_read_response(Read().sink_stag, Read().sink_to).carrying(pattern_bytes(8));
   qp << a_read_response(none.sink_stag, none.sink_to).carrying("");
 }
 
@@ -157,7 +157,7 @@ void around_the_end_of_all(IwarpBench& bench) {
 // 5.2.2, 5.5 rule 20: the responses are in the order of the requests.
 void answers_in_order(IwarpBench& bench, const std::vector<std::uint32_t>& sizes) {
   Connected& qp = bench.connect();
-  qp.fill(0, octets(8192));
+  qp.fill(0, pattern_bytes(8192));
   std::vector<Stimulus> requests;
   for (std::uint32_t i = 0; i < sizes.size(); ++i) {
     Read read = of(qp, sizes[i], 16 * i);
@@ -170,9 +170,9 @@ void answers_in_order(IwarpBench& bench, const std::vector<std::uint32_t>& sizes
     do {
       come += qp.wait(a_read_response(0x1000 + i, Read().sink_to + come.size())).payload();
     } while (come.size() < sizes[i]);
-    bench.require(come == octets(8192).substr(16 * i, sizes[i]),
-                  fmt::format("the {} octets of request {}", sizes[i], i + 1),
-                  fmt::format("{} octets, or others", come.size()));
+    bench.require(come == pattern_bytes(8192).substr(16 * i, sizes[i]),
+                  fmt::format("the {} bytes of request {}", sizes[i], i + 1),
+                  fmt::format("{} bytes, or others", come.size()));
   }
 }
 void four_short_ones(IwarpBench& bench) { answers_in_order(bench, {8, 8, 8, 8}); }
@@ -181,10 +181,10 @@ void a_long_one_first(IwarpBench& bench) { answers_in_order(bench, {7000, 8, 24,
 /// The depth of what the device's enhanced frame says; where it sent none the case ends.
 template <FixedString Name>
 std::uint32_t replied(Connected& qp) {
-  const View<MpaFrame> frame(qp.setup->octets.data());
-  if (frame.get<"enhanced">() == 0 || qp.setup->octets.size() < MpaFrame::size + MpaEnhanced::size)
+  const View<MpaFrame> frame(qp.setup->bytes.data());
+  if (frame.get<"enhanced">() == 0 || qp.setup->bytes.size() < MpaFrame::size + MpaEnhanced::size)
     end_case(Verdict::unsupported, "the device negotiates no depths: " + qp.setup->text());
-  return static_cast<std::uint32_t>(View<MpaEnhanced>(qp.setup->octets.data() + MpaFrame::size).template get<Name>());
+  return static_cast<std::uint32_t>(View<MpaEnhanced>(qp.setup->bytes.data() + MpaFrame::size).template get<Name>());
 }
 
 // 6.1, RFC 6581, 9.1: more than the IRD are an error; none is lost in silence.
@@ -228,7 +228,7 @@ void within_the_depth(IwarpBench& bench, const ConnectOptions& options, std::uin
   while (asked < posted || !outstanding.empty()) {
     while (asked < posted && outstanding.size() < ord) outstanding.push_back(qp.wait(a_read_request(++asked, 8)));
     if (asked < posted) qp << silence();
-    qp >> response_to(outstanding.front(), octets(8, static_cast<std::uint8_t>(asked)));
+    qp >> response_to(outstanding.front(), pattern_bytes(8, static_cast<std::uint8_t>(asked)));
     outstanding.pop_front();
   }
   for (std::uint32_t i = 0; i < posted; ++i) qp.completes(i);
@@ -251,35 +251,35 @@ void depth_3_as_initiator(IwarpBench& bench) {
 // 5.5 rules 12 and 17.
 void a_write_is_read_back(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  qp.together({write(qp.stag(), qp.to(), octets(32)), read_request(1, of(qp, 32))});
-  qp << an(RdmapOperation::read_response).carrying(octets(32));
+  qp.together({write(qp.stag(), qp.to(), pattern_bytes(32)), read_request(1, of(qp, 32))});
+  qp << an(RdmapOperation::read_response).carrying(pattern_bytes(32));
 }
 void the_last_write_is_read_back(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  qp.fill(0, octets(32, 0x80));
-  qp.together({write(qp.stag(), qp.to(), octets(32)), write_part(qp.stag(), qp.to(), octets(16, 0x50), false),
-               write_part(qp.stag(), qp.to(16), octets(16, 0x60), true), read_request(1, of(qp, 32))});
-  qp << an(RdmapOperation::read_response).carrying(octets(32, 0x50));
+  qp.fill(0, pattern_bytes(32, 0x80));
+  qp.together({write(qp.stag(), qp.to(), pattern_bytes(32)), write_part(qp.stag(), qp.to(), pattern_bytes(16, 0x50), false),
+               write_part(qp.stag(), qp.to(16), pattern_bytes(16, 0x60), true), read_request(1, of(qp, 32))});
+  qp << an(RdmapOperation::read_response).carrying(pattern_bytes(32, 0x50));
 }
 void a_long_write_is_read_back(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  const std::string all = octets(6000);
+  const std::string all = pattern_bytes(6000);
   for (std::size_t at = 0; at < all.size(); at += 1000)
     qp >> write_part(qp.stag(), qp.to(at), all.substr(at, 1000), at + 1000 == all.size());
   qp >> read_request(1, of(qp, 6000));
   std::string come;
   for (const Seen& one : qp.message(RdmapOperation::read_response)) come += one.payload();
-  bench.require(come == all, "the octets that were written", "others");
+  bench.require(come == all, "the bytes that were written", "others");
 }
 
 // 5.5, note to rule 12: without a fence the later RDMA Write may be what is read.
 void a_write_behind_a_read(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  qp.fill(0, octets(32));
-  qp.together({read_request(1, of(qp, 32)), write(qp.stag(), qp.to(), octets(32, 0x80))});
+  qp.fill(0, pattern_bytes(32));
+  qp.together({read_request(1, of(qp, 32)), write(qp.stag(), qp.to(), pattern_bytes(32, 0x80))});
   const std::string come = qp.wait(an(RdmapOperation::read_response)).payload();
-  const bool old = come == octets(32), later = come == octets(32, 0x80);
-  bench.require(come.size() == 32, "32 octets", fmt::format("{}", come.size()));
+  const bool old = come == pattern_bytes(32), later = come == pattern_bytes(32, 0x80);
+  bench.require(come.size() == 32, "32 bytes", fmt::format("{}", come.size()));
   end_case(Verdict::may, old     ? "an RDMA Read returns what was there before the RDMA Write behind it"
                          : later ? "an RDMA Read returns what the RDMA Write behind it has written"
                                  : "an RDMA Read returns something of both");
@@ -308,47 +308,47 @@ void ends_in_error(Connected& qp) {
 void to_memory_that_is_not_open(IwarpBench& bench) {
   const peer::Region other = bench.region(4096, closed);
   auto [qp, request] = own_read(bench);
-  qp >> read_response(other.rkey(), other.addr(), octets(16));
+  qp >> read_response(other.rkey(), other.addr(), pattern_bytes(16));
   ends_in_error(qp);
   bench.holds(other, 0, untouched());
   qp.holds(0, untouched(256));
 }
 void to_an_unknown_stag(IwarpBench& bench) {
   auto [qp, request] = own_read(bench);
-  qp >> read_response(nobodys_stag, qp.to(64), octets(16));
+  qp >> read_response(nobodys_stag, qp.to(64), pattern_bytes(16));
   ends_in_error(qp);
   qp.holds(0, untouched(256));
 }
 void to_another_domain(IwarpBench& bench) {
   const peer::Region foreign = bench.region(4096, {"local_write", "remote_write"}, 1);
   auto [qp, request] = own_read(bench);
-  qp >> read_response(foreign.rkey(), foreign.addr(), octets(16));
+  qp >> read_response(foreign.rkey(), foreign.addr(), pattern_bytes(16));
   ends_in_error(qp);
   bench.holds(foreign, 0, untouched());
   qp.holds(0, untouched(256));
 }
 void to_another_offset(IwarpBench& bench) {
   auto [qp, request] = own_read(bench);
-  qp >> response_to(request, octets(16), 128);
+  qp >> response_to(request, pattern_bytes(16), 128);
   ends_in_error(qp);
   qp.holds(0, untouched(256));
 }
-void one_octet_early(IwarpBench& bench) {
+void one_byte_early(IwarpBench& bench) {
   auto [qp, request] = own_read(bench);
-  qp >> response_to(request, octets(16), ~std::uint64_t{0});
+  qp >> response_to(request, pattern_bytes(16), ~std::uint64_t{0});
   ends_in_error(qp);
   qp.holds(0, untouched(64));
 }
 void to_another_offset_in_a_later_segment(IwarpBench& bench) {
   auto [qp, request] = own_read(bench, 32);
-  qp >> response_to(request, octets(16), 0, false) >> response_to(request, octets(16), 64, true);
+  qp >> response_to(request, pattern_bytes(16), 0, false) >> response_to(request, pattern_bytes(16), 64, true);
   ends_in_error(qp);
   qp.holds(0, untouched(64));
   qp.holds(96, untouched(64));
 }
 void too_short(IwarpBench& bench) {
   auto [qp, request] = own_read(bench);
-  qp >> response_to(request, octets(8));
+  qp >> response_to(request, pattern_bytes(8));
   if (const auto seen = qp.wait_or_silence(a_refusal())) {
     qp.is_refused_by(*seen);
     qp.fails_or_is_flushed(7);
@@ -365,14 +365,14 @@ void too_long(IwarpBench& bench, std::uint32_t size, const std::vector<std::pair
   auto [qp, request] = own_read(bench, size);
   std::uint64_t at = 0;
   for (const auto& [length, last] : segments) {
-    qp >> response_to(request, octets(length), at, last);
+    qp >> response_to(request, pattern_bytes(length), at, last);
     at += length;
   }
   ends_in_error(qp);
   qp.holds(0, untouched(64));
   qp.holds(64 + size, untouched(512));
 }
-void by_one_octet(IwarpBench& bench) { too_long(bench, 16, {{17, true}}); }
+void by_one_byte(IwarpBench& bench) { too_long(bench, 16, {{17, true}}); }
 void by_far(IwarpBench& bench) { too_long(bench, 16, {{1200, true}}); }
 void by_far_and_not_the_last(IwarpBench& bench) { too_long(bench, 16, {{1200, false}}); }
 void by_a_segment_behind_it(IwarpBench& bench) { too_long(bench, 16, {{16, false}, {16, true}}); }
@@ -384,7 +384,7 @@ void where_nothing_was_asked_for(IwarpBench& bench) { too_long(bench, 0, {{16, t
 // 7.1: a Terminate, and nothing is placed.
 void without_a_request(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp >> read_response(qp.stag(), qp.to(), octets(16));
+  qp >> read_response(qp.stag(), qp.to(), pattern_bytes(16));
   qp.refuses(any_terminate());
   qp.holds(0, untouched());
   qp.fail_or_are_flushed(0, 0);
@@ -397,11 +397,11 @@ void of_nothing_without_a_request(IwarpBench& bench) {
 }
 void a_second_response(IwarpBench& bench) {
   auto [qp, request] = own_read(bench);
-  qp >> response_to(request, octets(16));
+  qp >> response_to(request, pattern_bytes(16));
   qp.completes(7);
-  qp >> response_to(request, octets(16, 0x80));
+  qp >> response_to(request, pattern_bytes(16, 0x80));
   qp.refuses(any_terminate());
-  qp.holds(64, octets(16));
+  qp.holds(64, pattern_bytes(16));
   qp.fail_or_are_flushed(0, 0);
 }
 
@@ -415,9 +415,9 @@ std::span<const Case> rdmap_reads_cases() {
       {.rule = "rdmap.responder.read.offset", .variant = "4", .run = at_mo_4},
       {.rule = "rdmap.responder.read.offset", .variant = "28", .run = at_mo_28},
       {.rule = "rdmap.responder.read.offset", .variant = "2^32 - 1", .run = at_the_last_mo},
-      {.rule = "rdmap.responder.read.trailing-octets", .variant = "1", .run = one_octet_behind},
-      {.rule = "rdmap.responder.read.trailing-octets", .variant = "4", .run = four_octets_behind},
-      {.rule = "rdmap.responder.read.trailing-octets", .variant = "200", .run = many_octets_behind},
+      {.rule = "rdmap.responder.read.trailing-bytes", .variant = "1", .run = one_byte_behind},
+      {.rule = "rdmap.responder.read.trailing-bytes", .variant = "4", .run = four_bytes_behind},
+      {.rule = "rdmap.responder.read.trailing-bytes", .variant = "200", .run = many_bytes_behind},
       {.rule = "rdmap.responder.read.zero-length", .variant = "unknown STag", .run = nothing_of_nobodys_stag},
       {.rule = "rdmap.responder.read.zero-length", .variant = "STag 0", .run = nothing_of_stag_0},
       {.rule = "rdmap.responder.read.zero-length", .variant = "into STag 0", .run = nothing_into_stag_0},
@@ -425,7 +425,7 @@ std::span<const Case> rdmap_reads_cases() {
        .variant = "another protection domain",
        .run = nothing_of_another_domain},
       {.rule = "rdmap.responder.read.zero-length",
-       .variant = "behind one of 8 octets",
+       .variant = "behind one of 8 bytes",
        .run = nothing_behind_something},
       {.rule = "rdmap.responder.read.access", .variant = "unknown STag", .run = an_unknown_stag},
       {.rule = "rdmap.responder.read.access", .variant = "lowest bit of the STag", .run = another_key_of_the_stag},
@@ -433,7 +433,7 @@ std::span<const Case> rdmap_reads_cases() {
       {.rule = "rdmap.responder.read.access", .variant = "across the end by one", .run = across_the_end},
       {.rule = "rdmap.responder.read.access", .variant = "behind the end", .run = behind_the_end},
       {.rule = "rdmap.responder.read.access", .variant = "below the base", .run = below_the_base},
-      {.rule = "rdmap.responder.read.access", .variant = "2^32 - 1 octets", .run = longer_than_the_region},
+      {.rule = "rdmap.responder.read.access", .variant = "2^32 - 1 bytes", .run = longer_than_the_region},
       {.rule = "rdmap.responder.read.access", .variant = "without the right", .run = without_the_right},
       {.rule = "rdmap.responder.read.access", .variant = "another protection domain", .run = another_domain},
       {.rule = "rdmap.responder.read.access",
@@ -492,13 +492,13 @@ std::span<const Case> rdmap_reads_cases() {
       {.rule = "rdmap.requester.response.where-it-says",
        .variant = "TO less by one",
        .role = requester,
-       .run = one_octet_early},
+       .run = one_byte_early},
       {.rule = "rdmap.requester.response.where-it-says",
        .variant = "another TO of the last segment",
        .role = requester,
        .run = to_another_offset_in_a_later_segment},
       {.rule = "rdmap.requester.response.where-it-says", .variant = "too short", .role = requester, .run = too_short},
-      {.rule = "rdmap.requester.response.too-long", .variant = "by one octet", .role = requester, .run = by_one_octet},
+      {.rule = "rdmap.requester.response.too-long", .variant = "by one byte", .role = requester, .run = by_one_byte},
       {.rule = "rdmap.requester.response.too-long", .variant = "by far", .role = requester, .run = by_far},
       {.rule = "rdmap.requester.response.too-long",
        .variant = "by far, not the last segment",
@@ -521,7 +521,7 @@ std::span<const Case> rdmap_reads_cases() {
        .role = requester,
        .run = without_a_request},
       {.rule = "rdmap.requester.response.unsolicited",
-       .variant = "no request, no octets",
+       .variant = "no request, no bytes",
        .role = requester,
        .run = of_nothing_without_a_request},
       {.rule = "rdmap.requester.response.unsolicited",

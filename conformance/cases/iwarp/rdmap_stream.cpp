@@ -12,32 +12,32 @@ namespace {
 // 5.5 rule 10: whoever sees the Send sees the RDMA Writes before it.
 void a_write_then_a_send(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  qp.together({write(qp.stag(), qp.to(), octets(64)), send(1)});
+  qp.together({write(qp.stag(), qp.to(), pattern_bytes(64)), send(1)});
   qp.completes(0);
-  qp.holds(0, octets(64));
+  qp.holds(0, pattern_bytes(64));
 }
 void many_writes_then_a_send(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   std::vector<Stimulus> all;
   for (std::uint64_t i = 0; i < 16; ++i)
-    all.push_back(write(qp.stag(), qp.to(32 * i), octets(32, static_cast<std::uint8_t>(i + 1))));
+    all.push_back(write(qp.stag(), qp.to(32 * i), pattern_bytes(32, static_cast<std::uint8_t>(i + 1))));
   all.push_back(send(1, ""));
   qp.together(all);
   qp.completes(0);
-  for (std::uint64_t i = 0; i < 16; ++i) qp.holds(32 * i, octets(32, static_cast<std::uint8_t>(i + 1)));
+  for (std::uint64_t i = 0; i < 16; ++i) qp.holds(32 * i, pattern_bytes(32, static_cast<std::uint8_t>(i + 1)));
 }
 void a_long_write_then_a_send(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  const std::string all = octets(6000);
-  Octets stream;
+  const std::string all = pattern_bytes(6000);
+  ByteVector stream;
   const auto add = [&](const Stimulus& segment) {
-    const Octets one = qp.fpdu(segment);
+    const ByteVector one = qp.fpdu(segment);
     stream.insert(stream.end(), one.begin(), one.end());
   };
   for (std::size_t at = 0; at < all.size(); at += 1200)
     add(write_part(qp.stag(), qp.to(at), all.substr(at, 1200), at + 1200 == all.size()));
   add(send(1));
-  qp.say_in_pieces(stream, 700, "an RDMA Write of 6000 octets, and a Send");
+  qp.say_in_pieces(stream, 700, "an RDMA Write of 6000 bytes, and a Send");
   qp.completes(0);
   qp.holds(0, all);
 }
@@ -77,9 +77,9 @@ void a_read_in_the_middle(IwarpBench& bench) {
   qp << a_send(1);
   qp.completes(0);
   qp.completes_nothing();
-  qp >> response_to(request, octets(16));
+  qp >> response_to(request, pattern_bytes(16));
   qp.completes(1);
-  qp.holds(64, octets(16));
+  qp.holds(64, pattern_bytes(16));
   qp.completes(2);
   qp.completes_nothing();
 }
@@ -88,11 +88,11 @@ void half_a_response(IwarpBench& bench) {
   qp.opens();
   qp.device_reads(0, 32, 64);
   const Seen request = qp.wait(a_read_request(1, 32));
-  qp >> response_to(request, octets(16), 0, false);
+  qp >> response_to(request, pattern_bytes(16), 0, false);
   qp.completes_nothing();
-  qp >> response_to(request, octets(16, 0x11), 16, true);
+  qp >> response_to(request, pattern_bytes(16, 0x11), 16, true);
   qp.completes(0);
-  qp.holds(64, octets(32));
+  qp.holds(64, pattern_bytes(32));
 }
 // The note to rule 12: a consumer that fences has what it posts behind the RDMA Read held back.
 void a_fenced_send(IwarpBench& bench) {
@@ -103,7 +103,7 @@ void a_fenced_send(IwarpBench& bench) {
   const Seen request = qp.wait(a_read_request(1, 16));
   qp << silence();
   qp.completes_nothing();
-  qp >> response_to(request, octets(16));
+  qp >> response_to(request, pattern_bytes(16));
   qp.completes(0);
   qp << a_send(1);
   qp.completes(1);
@@ -115,13 +115,13 @@ void two_reads(IwarpBench& bench) {
   qp.device_reads(1, 16, 64);
   const Seen first = qp.wait(a_read_request(1, 16)), second = qp.wait(a_read_request(2, 16));
   qp.completes_nothing();
-  qp >> response_to(first, octets(16));
+  qp >> response_to(first, pattern_bytes(16));
   qp.completes(0);
   qp.completes_nothing();
-  qp >> response_to(second, octets(16, 0x80));
+  qp >> response_to(second, pattern_bytes(16, 0x80));
   qp.completes(1);
-  qp.holds(0, octets(16));
-  qp.holds(64, octets(16, 0x80));
+  qp.holds(0, pattern_bytes(16));
+  qp.holds(64, pattern_bytes(16, 0x80));
 }
 
 // 5.4: what was posted may come before the Terminate. Behind it nothing does.
@@ -236,7 +236,7 @@ void a_write_then_a_read(IwarpBench& bench) {
   the_first_error(
       bench,
       [](const Connected& qp) {
-        return std::vector{write(nobodys_stag, qp.to(), octets(8)), read_request(1, {.source_stag = nobodys_stag})};
+        return std::vector{write(nobodys_stag, qp.to(), pattern_bytes(8)), read_request(1, {.source_stag = nobodys_stag})};
       },
       a_terminate(1, 1, 0x00));
 }
@@ -260,9 +260,9 @@ void overflow(IwarpBench& bench, Connected& qp) {
   bench.note(end.empty() ? "the stream goes on" : "the stream ends: " + end.front().text());
 }
 void works(Connected& qp, std::uint32_t msn) {
-  qp >> write(qp.stag(), qp.to(), octets(16, static_cast<std::uint8_t>(msn))) >> send(msn, octets(16));
+  qp >> write(qp.stag(), qp.to(), pattern_bytes(16, static_cast<std::uint8_t>(msn))) >> send(msn, pattern_bytes(16));
   qp.completes(msn - 1);
-  qp.holds(0, octets(16, static_cast<std::uint8_t>(msn)));
+  qp.holds(0, pattern_bytes(16, static_cast<std::uint8_t>(msn)));
   qp.device_sends(0x100 + msn);
   qp << a_send(msn);
   qp.completes(0x100 + msn);
@@ -304,8 +304,8 @@ std::span<const Case> rdmap_stream_cases() {
       {.rule = "rdmap.receiver.order.send-after-writes",
        .variant = "several segments",
        .run = a_long_write_then_a_send},
-      {.rule = "rdmap.receiver.send.solicited-event", .variant = "8 octets", .run = an_event_of_a_send},
-      {.rule = "rdmap.receiver.send.solicited-event", .variant = "no octets", .run = an_event_of_a_send_of_nothing},
+      {.rule = "rdmap.receiver.send.solicited-event", .variant = "8 bytes", .run = an_event_of_a_send},
+      {.rule = "rdmap.receiver.send.solicited-event", .variant = "no bytes", .run = an_event_of_a_send_of_nothing},
       {.rule = "rdmap.verbs.completion.in-order",
        .variant = "RDMA Write, RDMA Read, Send",
        .role = requester,

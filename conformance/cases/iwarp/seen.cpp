@@ -15,17 +15,17 @@ std::string terminate_text(const Seen& seen) {
   const auto header = stack.get<Terminate>();
   if (!header) return "Terminate, cut";
   const std::uint8_t* at = header->data();
-  return fmt::format("Terminate, layer {}, type {}, code {:#04x} (octets {:02x} {:02x} {:02x} {:02x})",
+  return fmt::format("Terminate, layer {}, type {}, code {:#04x} (bytes {:02x} {:02x} {:02x} {:02x})",
                      header->get<"layer">(), header->get<"etype">(), header->get<"error_code">(), at[0], at[1], at[2],
                      at[3]);
 }
 
 std::string setup_text(const Seen& seen) {
-  const View<MpaFrame> frame(seen.octets.data());
-  const std::string_view what = MpaFrame::is_request(seen.octets.data()) ? "MPA Request Frame"
-                                : MpaFrame::is_reply(seen.octets.data()) ? "MPA Reply Frame"
+  const View<MpaFrame> frame(seen.bytes.data());
+  const std::string_view what = MpaFrame::is_request(seen.bytes.data()) ? "MPA Request Frame"
+                                : MpaFrame::is_reply(seen.bytes.data()) ? "MPA Reply Frame"
                                                                          : "a frame with neither key of MPA";
-  return fmt::format("{}, revision {}, M {}, C {}, R {}, S {}, {} octets of private data", what,
+  return fmt::format("{}, revision {}, M {}, C {}, R {}, S {}, {} bytes of private data", what,
                      frame.get<"revision">(), frame.get<"markers">(), frame.get<"crc">(), frame.get<"reject">(),
                      frame.get<"enhanced">(), frame.get<"private_data_length">());
 }
@@ -34,7 +34,7 @@ std::string setup_text(const Seen& seen) {
 
 HeaderStack Seen::stack() const {
   HeaderStack decoded;
-  decode_fpdu(decoded, octets);
+  decode_fpdu(decoded, bytes);
   return decoded;
 }
 
@@ -48,7 +48,7 @@ std::string Seen::payload() const {
   return {found.begin(), found.end()};
 }
 
-std::uint32_t Seen::ulpdu_octets() const { return static_cast<std::uint32_t>(load_be<2>(octets.data())); }
+std::uint32_t Seen::ulpdu_bytes() const { return static_cast<std::uint32_t>(load_be<2>(bytes.data())); }
 
 std::optional<Seen> Seen::with_bits_in_order() const {
   const HeaderStack decoded = stack();
@@ -56,7 +56,7 @@ std::optional<Seen> Seen::with_bits_in_order() const {
   if (!header || !is(RdmapOperation::terminate)) return std::nullopt;
   // M, D and R stand in the three lowest bits, which are reserved, or layer and type in each other's place.
   Seen right = *this;
-  std::uint8_t* control = right.octets.data() + (header->data() - octets.data());
+  std::uint8_t* control = right.bytes.data() + (header->data() - bytes.data());
   control[0] = static_cast<std::uint8_t>(control[0] << 4 | control[0] >> 4);
   control[2] = static_cast<std::uint8_t>((control[2] & 1) << 7 | (control[2] & 2) << 5 | (control[2] & 4) << 3);
   return right;
@@ -65,14 +65,14 @@ std::optional<Seen> Seen::with_bits_in_order() const {
 std::string Seen::text() const {
   switch (kind) {
     case Kind::setup: return setup_text(*this);
-    case Kind::torn: return fmt::format("{} octets that are no whole frame", octets.size());
+    case Kind::torn: return fmt::format("{} bytes that are no whole frame", bytes.size());
     case Kind::fin: return "FIN";
     case Kind::reset: return "a reset of TCP";
     case Kind::fpdu: break;
   }
   const HeaderStack decoded = stack();
   const auto rdmap = decoded.get<Rdmap>();
-  std::string text = !rdmap ? fmt::format("an FPDU of {} octets that holds no DDP segment", octets.size())
+  std::string text = !rdmap ? fmt::format("an FPDU of {} bytes that holds no DDP segment", bytes.size())
                      : is(RdmapOperation::terminate) ? terminate_text(*this)
                                                      : name_of(rdmap->get<"opcode">());
   if (const auto untagged = decoded.get<DdpUntagged>())
@@ -80,16 +80,16 @@ std::string Seen::text() const {
   if (const auto tagged = decoded.get<DdpTagged>())
     text += fmt::format(", STag {:#x}, TO {:#x}", tagged->get<"stag">(), tagged->get<"to">());
   if (const auto read = decoded.get<RdmapReadRequest>(); read && is(RdmapOperation::read_request))
-    text += fmt::format(", of {} octets at STag {:#x}, TO {:#x}", read->get<"size">(), read->get<"src_stag">(),
+    text += fmt::format(", of {} bytes at STag {:#x}, TO {:#x}", read->get<"size">(), read->get<"src_stag">(),
                         read->get<"src_to">());
-  if (const auto octets_of_payload = decoded.bytes_of(decoded.payload).size(); octets_of_payload != 0)
-    text += fmt::format(", {} octets", octets_of_payload);
+  if (const auto bytes_of_payload = decoded.bytes_of(decoded.payload).size(); bytes_of_payload != 0)
+    text += fmt::format(", {} bytes", bytes_of_payload);
   if (!crc_good) text += ", with a bad CRC";
   return text;
 }
 
 Expectation Expectation::carrying(const std::string& payload) const {
-  return where(fmt::format("with the {} octets expected", payload.size()),
+  return where(fmt::format("with the {} bytes expected", payload.size()),
                [payload](const Seen& seen) { return seen.payload() == payload; });
 }
 
@@ -120,7 +120,7 @@ Expectation a_read_response(std::uint32_t stag, std::uint64_t offset) {
   return to(an(RdmapOperation::read_response), stag, offset);
 }
 Expectation a_read_request(std::uint32_t msn, std::uint32_t size) {
-  return an(RdmapOperation::read_request, msn).where(fmt::format("of {} octets", size), [size](const Seen& seen) {
+  return an(RdmapOperation::read_request, msn).where(fmt::format("of {} bytes", size), [size](const Seen& seen) {
     return seen.get<RdmapReadRequest, "size">() == size;
   });
 }
@@ -151,7 +151,7 @@ Expectation of_kind(Seen::Kind kind, const std::string& text) {
 }
 Expectation a_setup(const std::string& text, bool (*is_that)(const std::uint8_t*)) {
   return {text, [is_that](const Seen& seen) {
-            return seen.kind == Seen::Kind::setup && is_that(seen.octets.data()) ? Match::yes : Match::no;
+            return seen.kind == Seen::Kind::setup && is_that(seen.bytes.data()) ? Match::yes : Match::no;
           }};
 }
 

@@ -29,7 +29,7 @@ Stimulus untagged(RdmapOperation operation, std::uint32_t qn, std::uint32_t msn,
   frame.payload.assign(payload.begin(), payload.end());
   std::string text = fmt::format("{}, MSN {}", name_of(operation), msn);
   if (mo != 0) text += fmt::format(", MO {}", mo);
-  if (!payload.empty()) text += fmt::format(", {} octets", payload.size());
+  if (!payload.empty()) text += fmt::format(", {} bytes", payload.size());
   if (!last) text += ", not the last";
   return {std::move(frame), std::move(text)};
 }
@@ -37,7 +37,7 @@ Stimulus untagged(RdmapOperation operation, std::uint32_t qn, std::uint32_t msn,
 Stimulus tagged(RdmapOperation operation, std::uint32_t stag, std::uint64_t to, const std::string& payload, bool last) {
   Frame frame = control(operation, true, last) / Value<DdpTagged>().set<"stag">(stag).set<"to">(to);
   frame.payload.assign(payload.begin(), payload.end());
-  return {std::move(frame), fmt::format("{}, {} octets to STag {:#x}, TO {:#x}{}", name_of(operation), payload.size(),
+  return {std::move(frame), fmt::format("{}, {} bytes to STag {:#x}, TO {:#x}{}", name_of(operation), payload.size(),
                                         stag, to, last ? "" : ", not the last")};
 }
 
@@ -74,7 +74,7 @@ Stimulus read_request(std::uint32_t msn, const Read& read) {
                          .set<"size">(read.size)
                          .set<"src_stag">(read.source_stag)
                          .set<"src_to">(read.source_to),
-                     fmt::format("of {} octets at STag {:#x}, TO {:#x}", read.size, read.source_stag, read.source_to));
+                     fmt::format("of {} bytes at STag {:#x}, TO {:#x}", read.size, read.source_stag, read.source_to));
 }
 Stimulus read_response(std::uint32_t stag, std::uint64_t to, const std::string& payload, bool last) {
   return tagged(RdmapOperation::read_response, stag, to, payload, last);

@@ -22,14 +22,14 @@ Stimulus untagged(RdmapOperation operation, std::uint32_t qn, std::uint32_t msn,
 Stimulus tagged(RdmapOperation operation, std::uint32_t stag, std::uint64_t to, const std::string& payload,
                 bool last = true);
 
-Stimulus send(std::uint32_t msn, const std::string& payload = octets(8));
+Stimulus send(std::uint32_t msn, const std::string& payload = pattern_bytes(8));
 /// A segment of a Send that is not the whole of it.
 Stimulus send_part(std::uint32_t msn, std::uint32_t mo, const std::string& payload, bool last);
 /// To a queue that no stream has.
 Stimulus send_nowhere(std::uint32_t msn);
-Stimulus send_solicited(std::uint32_t msn, const std::string& payload = octets(8));
-Stimulus send_invalidate(std::uint32_t msn, std::uint32_t stag, const std::string& payload = octets(8));
-Stimulus send_solicited_invalidate(std::uint32_t msn, std::uint32_t stag, const std::string& payload = octets(8));
+Stimulus send_solicited(std::uint32_t msn, const std::string& payload = pattern_bytes(8));
+Stimulus send_invalidate(std::uint32_t msn, std::uint32_t stag, const std::string& payload = pattern_bytes(8));
+Stimulus send_solicited_invalidate(std::uint32_t msn, std::uint32_t stag, const std::string& payload = pattern_bytes(8));
 Stimulus write(std::uint32_t stag, std::uint64_t to, const std::string& payload);
 Stimulus write_part(std::uint32_t stag, std::uint64_t to, const std::string& payload, bool last);
 
@@ -43,7 +43,7 @@ struct Read {
 Stimulus read_request(std::uint32_t msn, const Read& read);
 Stimulus read_response(std::uint32_t stag, std::uint64_t to, const std::string& payload, bool last = true);
 
-/// Eight octets, of RFC 7306, 6.2.
+/// Eight bytes, of RFC 7306, 6.2.
 Stimulus immediate(std::uint32_t msn, std::uint64_t data, bool solicited = false);
 struct Atomic {
   std::uint8_t operation = 0;  ///< 0 FetchAdd, 2 CmpSwap

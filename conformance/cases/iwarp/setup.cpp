@@ -10,8 +10,8 @@ namespace rdmawire::conformance::iwarp {
 View<MpaEnhanced> enhanced_in(IwarpBench& bench, const Seen& setup) {
   const View<MpaFrame> frame = frame_in(setup);
   bench.require(frame.get<"revision">() == 2 && frame.get<"enhanced">() == 1 && frame.get<"private_data_length">() >= 4,
-                "revision 2, S 1, and four octets of enhanced data at least", setup.text());
-  const View<MpaEnhanced> data(setup.octets.data() + MpaFrame::size);
+                "revision 2, S 1, and four bytes of enhanced data at least", setup.text());
+  const View<MpaEnhanced> data(setup.bytes.data() + MpaFrame::size);
   bench.note(fmt::format("enhanced data: A {}, B {}, IRD {}, C {}, D {}, ORD {}", data.get<"peer_to_peer">(),
                          data.get<"rtr_send">(), data.get<"ird">(), data.get<"rtr_write">(), data.get<"rtr_read">(),
                          data.get<"ord">()));
@@ -19,7 +19,7 @@ View<MpaEnhanced> enhanced_in(IwarpBench& bench, const Seen& setup) {
 }
 
 std::string private_data_in(const Seen& setup) {
-  return {setup.octets.begin() + static_cast<std::ptrdiff_t>(MpaFrame::size), setup.octets.end()};
+  return {setup.bytes.begin() + static_cast<std::ptrdiff_t>(MpaFrame::size), setup.bytes.end()};
 }
 
 Connected& dialled(IwarpBench& bench, const ConnectOptions& options) {
@@ -69,7 +69,7 @@ peer::CmEvent attempt_fails(IwarpBench& bench, const Connected& qp) {
 }
 
 void arrives(Connected& qp, std::uint32_t msn, std::uint64_t receive) {
-  const std::string payload = octets(24, static_cast<std::uint8_t>(msn));
+  const std::string payload = pattern_bytes(24, static_cast<std::uint8_t>(msn));
   qp >> send(msn, payload);
   qp.completes(receive);
   qp.received(receive, payload);

@@ -9,7 +9,7 @@
 namespace rdmawire::conformance::iwarp {
 
 /// The fixed part of a set-up frame that came.
-inline View<MpaFrame> frame_in(const Seen& setup) { return View<MpaFrame>(setup.octets.data()); }
+inline View<MpaFrame> frame_in(const Seen& setup) { return View<MpaFrame>(setup.bytes.data()); }
 /// The enhanced data of one that has it, else the case ends. RFC 6581, 9.
 View<MpaEnhanced> enhanced_in(IwarpBench& bench, const Seen& setup);
 /// The private data of one, enhanced data included.

@@ -22,16 +22,16 @@ std::string tcp_text(Bytes frame) {
   flag(tcp->get<"syn">() != 0, "SYN");
   flag(tcp->get<"fin">() != 0, "FIN");
   flag(tcp->get<"rst">() != 0, "RST");
-  const std::size_t octets = stack.bytes_of(stack.payload).size();
-  if (octets != 0) flags += fmt::format(", {} octets", octets);
+  const std::size_t bytes = stack.bytes_of(stack.payload).size();
+  if (bytes != 0) flags += fmt::format(", {} bytes", bytes);
   return "TCP" + (flags.empty() ? " ACK" : flags);
 }
 
 }  // namespace
 
-Octets mpa_frame(std::string_view key, std::uint8_t flags, std::uint8_t revision, const std::string& private_data,
+ByteVector mpa_frame(std::string_view key, std::uint8_t flags, std::uint8_t revision, const std::string& private_data,
                  int told) {
-  Octets frame(key.begin(), key.end());
+  ByteVector frame(key.begin(), key.end());
   const std::size_t length = told < 0 ? private_data.size() : static_cast<std::size_t>(told);
   frame.insert(frame.end(),
                {flags, revision, static_cast<std::uint8_t>(length >> 8), static_cast<std::uint8_t>(length)});
@@ -51,7 +51,7 @@ void Stream::operate(const Framing& to_device, const Framing& from_device) {
   sender_.emplace(MpaSender::Modes{.markers = to_device.markers, .crc = to_device.crc});
   from_device_ = from_device;
   operating_ = true;
-  operates_from_ = arrived_octets_ - pending_.size();
+  operates_from_ = arrived_bytes_ - pending_.size();
   heard_ = pending_;
   read();
 }
@@ -71,11 +71,11 @@ void Stream::sent(const replay::WireResult<void>& result) {
   end_case(forbidden ? Verdict::unsupported : Verdict::error, "the tester could not send: " + result.error().message);
 }
 
-Octets Stream::fpdu(const Stimulus& segment) {
-  Octets octets;
-  sender_->send(octets, segment.frame());
-  segment.damage(octets);
-  return octets;
+ByteVector Stream::fpdu(const Stimulus& segment) {
+  ByteVector bytes;
+  sender_->send(bytes, segment.frame());
+  segment.damage(bytes);
+  return bytes;
 }
 
 Stream& Stream::operator>>(const Stimulus& segment) {
@@ -84,24 +84,24 @@ Stream& Stream::operator>>(const Stimulus& segment) {
 }
 
 void Stream::together(const std::vector<Stimulus>& segments) {
-  Octets all;
+  ByteVector all;
   std::string text;
   for (const Stimulus& segment : segments) {
-    const Octets one = fpdu(segment);
+    const ByteVector one = fpdu(segment);
     all.insert(all.end(), one.begin(), one.end());
     text += (text.empty() ? "" : "; ") + segment.text();
   }
   say(all, fmt::format("together: {}", text));
 }
 
-void Stream::say(const Octets& octets, const std::string& text) {
+void Stream::say(const ByteVector& bytes, const std::string& text) {
   story_.record(Step::Kind::sent, text);
-  sent(connection_->send(octets));
+  sent(connection_->send(bytes));
 }
 
-void Stream::say_in_pieces(const Octets& octets, std::size_t each, const std::string& text) {
-  story_.record(Step::Kind::sent, fmt::format("{}, in TCP segments of {} octets", text, each));
-  for (Bytes left = octets; !left.empty(); left = left.subspan(std::min(left.size(), each)))
+void Stream::say_in_pieces(const ByteVector& bytes, std::size_t each, const std::string& text) {
+  story_.record(Step::Kind::sent, fmt::format("{}, in TCP segments of {} bytes", text, each));
+  for (Bytes left = bytes; !left.empty(); left = left.subspan(std::min(left.size(), each)))
     sent(connection_->send(left.first(std::min(left.size(), each))));
 }
 
@@ -111,9 +111,9 @@ void Stream::finish() {
 }
 
 void Stream::behind_the_end(const Stimulus& segment) {
-  const Octets octets = fpdu(segment);
+  const ByteVector bytes = fpdu(segment);
   story_.record(Step::Kind::sent, segment.text() + ", behind the FIN");
-  sent(connection_->send_behind_fin(octets));
+  sent(connection_->send_behind_fin(bytes));
 }
 
 void Stream::reset() {
@@ -135,17 +135,17 @@ void Stream::hear(std::int64_t until) {
 }
 
 void Stream::arrived(replay::TcpArrival arrival) {
-  if (arrival.kind == replay::TcpArrival::Kind::octets) {
-    arrivals_.push_back({arrived_octets_, static_cast<std::uint32_t>(arrival.octets.size()), arrival.time});
-    arrived_octets_ += arrival.octets.size();
-    pending_.insert(pending_.end(), arrival.octets.begin(), arrival.octets.end());
+  if (arrival.kind == replay::TcpArrival::Kind::bytes) {
+    arrivals_.push_back({arrived_bytes_, static_cast<std::uint32_t>(arrival.bytes.size()), arrival.time});
+    arrived_bytes_ += arrival.bytes.size();
+    pending_.insert(pending_.end(), arrival.bytes.begin(), arrival.bytes.end());
     if (operating_) {
-      heard_.insert(heard_.end(), arrival.octets.begin(), arrival.octets.end());
-      segments_.push_back(arrivals_.back().octets);
+      heard_.insert(heard_.end(), arrival.bytes.begin(), arrival.bytes.end());
+      segments_.push_back(arrivals_.back().bytes);
     }
     return read();
   }
-  if (!pending_.empty()) tell({.kind = Seen::Kind::torn, .time = arrival.time, .octets = std::move(pending_)});
+  if (!pending_.empty()) tell({.kind = Seen::Kind::torn, .time = arrival.time, .bytes = std::move(pending_)});
   pending_.clear();
   const bool reset = arrival.kind == replay::TcpArrival::Kind::reset;
   tell({.kind = reset ? Seen::Kind::reset : Seen::Kind::fin, .time = arrival.time});
@@ -167,7 +167,7 @@ bool Stream::read_setup() {
   const std::size_t whole = MpaFrame::size + View<MpaFrame>(pending_.data()).get<"private_data_length">();
   if (pending_.size() < whole) return false;
   Seen seen{.kind = Seen::Kind::setup, .time = arrivals_.back().time};
-  seen.octets.assign(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
+  seen.bytes.assign(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
   tell(std::move(seen));
   // What follows is framed as the case will say, once it has read this.
@@ -175,14 +175,14 @@ bool Stream::read_setup() {
 }
 
 bool Stream::read_fpdu() {
-  const auto span = [&](std::uint64_t octets) {
-    return from_device_.markers ? MarkerGrid::span(position_, octets) : octets;
+  const auto span = [&](std::uint64_t bytes) {
+    return from_device_.markers ? MarkerGrid::span(position_, bytes) : bytes;
   };
   if (pending_.size() < span(Fpdu::size)) return false;
   const bool marker_first = from_device_.markers && MarkerGrid::to_next(position_) == 0;
-  const std::uint8_t* length_at = pending_.data() + (marker_first ? mpa::marker_octets : 0);
+  const std::uint8_t* length_at = pending_.data() + (marker_first ? mpa::marker_bytes : 0);
   const auto length = static_cast<std::uint32_t>(load_be<2>(length_at));
-  const std::uint64_t whole = span(mpa::fpdu_octets(length));
+  const std::uint64_t whole = span(mpa::fpdu_bytes(length));
   if (pending_.size() < whole) return false;
   const Bytes raw = Bytes(pending_).first(whole);
   Seen seen;
@@ -191,18 +191,18 @@ bool Stream::read_fpdu() {
   for (std::size_t at = 0; at < raw.size();) {
     if (from_device_.markers && MarkerGrid::to_next(position_ + at) == 0) {
       seen.markers.push_back({position_ + at, static_cast<std::uint32_t>(load_be<4>(raw.data() + at))});
-      at += mpa::marker_octets;
+      at += mpa::marker_bytes;
     } else {
-      seen.octets.push_back(raw[at++]);
+      seen.bytes.push_back(raw[at++]);
     }
   }
-  const Bytes covered = raw.first(raw.size() - mpa::crc_octets);
+  const Bytes covered = raw.first(raw.size() - mpa::crc_bytes);
   seen.crc_good = !from_device_.crc || compute_mpa_crc(covered) == load_be<4>(raw.data() + covered.size());
   const std::uint64_t last = operates_from_ + seen.end - 1, first = operates_from_ + seen.position;
   for (const Arrived& one : arrivals_) {
     if (one.at <= first) {
       seen.segment_at = one.at - std::min(one.at, operates_from_);
-      seen.segment_octets = one.octets;
+      seen.segment_bytes = one.bytes;
     }
     if (one.at <= last) seen.time = one.time;
   }
@@ -215,9 +215,9 @@ bool Stream::read_fpdu() {
 void Stream::forget() {
   heard_.clear();
   segments_.clear();
-  // Those of which octets are still to be read are needed for the times of what they bring.
-  const std::uint64_t read = arrived_octets_ - pending_.size();
-  std::erase_if(arrivals_, [&](const Arrived& one) { return one.at + one.octets <= read; });
+  // Those of which bytes are still to be read are needed for the times of what they bring.
+  const std::uint64_t read = arrived_bytes_ - pending_.size();
+  std::erase_if(arrivals_, [&](const Arrived& one) { return one.at + one.bytes <= read; });
 }
 
 std::optional<Seen> Stream::next(std::int64_t for_ns) {

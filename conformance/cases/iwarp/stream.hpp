@@ -1,5 +1,5 @@
 #pragma once
-/// The tester's end of a stream: what it says, octet by octet and segment by segment where that matters, and what it
+/// The tester's end of a stream: what it says, byte by byte and segment by segment where that matters, and what it
 /// hears.
 ///
 ///     stream >> send(1, "hello");
@@ -19,7 +19,7 @@
 
 namespace rdmawire::conformance::iwarp {
 
-using Octets = std::vector<std::uint8_t>;
+using ByteVector = std::vector<std::uint8_t>;
 
 /// How FPDUs are framed in one direction.
 struct Framing {
@@ -28,20 +28,20 @@ struct Framing {
 };
 
 /// An MPA frame of literal flags and revision. `told`: its PD_Length, where that is not what follows. RFC 5044, 7.1.1.
-Octets mpa_frame(std::string_view key, std::uint8_t flags, std::uint8_t revision, const std::string& private_data = {},
+ByteVector mpa_frame(std::string_view key, std::uint8_t flags, std::uint8_t revision, const std::string& private_data = {},
                  int told = -1);
-inline Octets mpa_request(std::uint8_t flags, std::uint8_t revision, const std::string& private_data = {},
+inline ByteVector mpa_request(std::uint8_t flags, std::uint8_t revision, const std::string& private_data = {},
                           int told = -1) {
   return mpa_frame(mpa::request_key, flags, revision, private_data, told);
 }
-inline Octets mpa_reply(std::uint8_t flags, std::uint8_t revision, const std::string& private_data = {},
+inline ByteVector mpa_reply(std::uint8_t flags, std::uint8_t revision, const std::string& private_data = {},
                         int told = -1) {
   return mpa_frame(mpa::reply_key, flags, revision, private_data, told);
 }
 namespace mpa_flag {
 inline constexpr std::uint8_t markers = 0x80, crc = 0x40, reject = 0x20, enhanced = 0x10;
 }
-/// The four octets before the private data of an enhanced frame. RFC 6581, 9.
+/// The four bytes before the private data of an enhanced frame. RFC 6581, 9.
 struct Enhanced {
   std::uint16_t ird = 4, ord = 4;
   bool a = false, b = false, c = false, d = false;  ///< control flags
@@ -67,14 +67,14 @@ class Stream {
 
   /// Says an FPDU, as one TCP segment where it fits one.
   Stream& operator>>(const Stimulus& segment);
-  /// The FPDU's octets, as the next of the stream; to be said by say().
-  [[nodiscard]] Octets fpdu(const Stimulus& segment);
+  /// The FPDU's bytes, as the next of the stream; to be said by say().
+  [[nodiscard]] ByteVector fpdu(const Stimulus& segment);
   /// Says these FPDUs as one TCP segment where they fit one.
   void together(const std::vector<Stimulus>& segments);
-  /// Says these octets, whatever they are, as one TCP segment where they fit one.
-  void say(const Octets& octets, const std::string& text);
-  /// In TCP segments of so many octets each.
-  void say_in_pieces(const Octets& octets, std::size_t each, const std::string& text);
+  /// Says these bytes, whatever they are, as one TCP segment where they fit one.
+  void say(const ByteVector& bytes, const std::string& text);
+  /// In TCP segments of so many bytes each.
+  void say_in_pieces(const ByteVector& bytes, std::size_t each, const std::string& text);
   /// Our FIN.
   void finish();
   /// Says an FPDU behind our FIN, where the tester's TCP can; else the case ends.
@@ -96,20 +96,20 @@ class Stream {
   std::optional<Seen> next(std::int64_t for_ns = 0);
   /// What comes until there is silence or the stream's end, which is the last.
   std::vector<Seen> all_until_silence(std::size_t most = 4096);
-  /// Payload octets of a message that comes in segments, each of that opcode, to its last one; all of them right behind
+  /// Payload bytes of a message that comes in segments, each of that opcode, to its last one; all of them right behind
   /// each other.
   std::vector<Seen> message(RdmapOperation operation);
 
   /// What is there is read, and kept for later.
   void hear(std::int64_t until);
-  /// Octets of the device's stream in Full Operation Phase, markers counted, so far.
+  /// Bytes of the device's stream in Full Operation Phase, markers counted, so far.
   [[nodiscard]] std::uint64_t heard() const { return position_; }
-  /// Every octet that the device said in Full Operation Phase, as it stood.
-  [[nodiscard]] const Octets& heard_octets() const { return heard_; }
-  /// Its TCP segments: octets of each.
+  /// Every byte that the device said in Full Operation Phase, as it stood.
+  [[nodiscard]] const ByteVector& heard_bytes() const { return heard_; }
+  /// Its TCP segments: bytes of each.
   [[nodiscard]] const std::vector<std::uint32_t>& segments() const { return segments_; }
   [[nodiscard]] bool operating() const { return operating_; }
-  /// heard_octets() and segments() begin anew: of a stream that goes on for long.
+  /// heard_bytes() and segments() begin anew: of a stream that goes on for long.
   void forget();
 
  private:
@@ -130,17 +130,17 @@ class Stream {
   bool operating_ = false, over_ = false;
   std::optional<MpaSender> sender_;
   Framing from_device_;
-  Octets pending_;              // of the device, not read yet
-  std::uint64_t position_ = 0;  // of pending_'s first octet in Full Operation Phase
-  Octets heard_;
+  ByteVector pending_;              // of the device, not read yet
+  std::uint64_t position_ = 0;  // of pending_'s first byte in Full Operation Phase
+  ByteVector heard_;
   struct Arrived {
     std::uint64_t at = 0;  // in the whole stream
-    std::uint32_t octets = 0;
+    std::uint32_t bytes = 0;
     std::int64_t time = 0;
   };
   std::vector<Arrived> arrivals_;
   std::vector<std::uint32_t> segments_;
-  std::uint64_t arrived_octets_ = 0, operates_from_ = 0;
+  std::uint64_t arrived_bytes_ = 0, operates_from_ = 0;
   std::deque<Seen> seen_;
 };
 

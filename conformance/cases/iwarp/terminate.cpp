@@ -1,4 +1,4 @@
-/// The Terminate message: RFC 5040, 4.8 (its octets), 5.4 (what becomes of it), 6.2.1 and 7.1 (how a stream ends).
+/// The Terminate message: RFC 5040, 4.8 (its bytes), 5.4 (what becomes of it), 6.2.1 and 7.1 (how a stream ends).
 /// Codes of RFC 5040, figure 9; RFC 5041, 7.2; RFC 5044, 8.
 
 #include <fmt/format.h>
@@ -9,20 +9,20 @@
 namespace rdmawire::conformance::iwarp {
 namespace {
 
-constexpr std::size_t ddp_tagged_octets = 14, ddp_untagged_octets = 18, read_request_octets = 28;
+constexpr std::size_t ddp_tagged_bytes = 14, ddp_untagged_bytes = 18, read_request_bytes = 28;
 
-/// What stands behind the four control octets.
+/// What stands behind the four control bytes.
 std::string quoted(const Seen& terminate) {
-  // The length field of MPA, the DDP header, the control octets.
-  constexpr std::size_t begin = 2 + ddp_untagged_octets + 4;
-  const std::size_t end = 2 + terminate.ulpdu_octets();
-  if (terminate.octets.size() < end || end < begin) return {};
-  return {terminate.octets.begin() + begin, terminate.octets.begin() + static_cast<std::ptrdiff_t>(end)};
+  // The length field of MPA, the DDP header, the control bytes.
+  constexpr std::size_t begin = 2 + ddp_untagged_bytes + 4;
+  const std::size_t end = 2 + terminate.ulpdu_bytes();
+  if (terminate.bytes.size() < end || end < begin) return {};
+  return {terminate.bytes.begin() + begin, terminate.bytes.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
-/// Of an FPDU that was said: octets of its DDP segment from the first on.
-std::string segment_of(const Octets& fpdu, std::size_t octets_of_it) {
-  return {fpdu.begin() + 2, fpdu.begin() + 2 + static_cast<std::ptrdiff_t>(octets_of_it)};
+/// Of an FPDU that was said: bytes of its DDP segment from the first on.
+std::string segment_of(const ByteVector& fpdu, std::size_t bytes_of_it) {
+  return {fpdu.begin() + 2, fpdu.begin() + 2 + static_cast<std::ptrdiff_t>(bytes_of_it)};
 }
 
 std::string hex(const std::string& text) {
@@ -33,7 +33,7 @@ std::string hex(const std::string& text) {
 
 /// Says a segment that is wrong, and gives the Terminate that it draws and the FPDU itself.
 struct Drawn {
-  Octets said;
+  ByteVector said;
   Seen terminate;
 };
 Drawn draws(Connected& qp, const Stimulus& wrong, const Expectation& expected) {
@@ -51,16 +51,16 @@ Expectation with_headers(const Expectation& terminate, bool d, bool r) {
   });
 }
 
-/// D and R as they are wanted, and as many octets behind the control octets as they say.
+/// D and R as they are wanted, and as many bytes behind the control bytes as they say.
 void quotes(Connected& qp, IwarpBench& bench, const Stimulus& wrong, const Expectation& terminate, bool d, bool r,
             std::size_t header) {
   const Drawn drawn = draws(qp, wrong, with_headers(terminate, d, r));
-  const std::size_t length = d ? 2 + header : 0, whole = length + (r ? read_request_octets : 0);
-  bench.require(quoted(drawn.terminate).size() >= whole, fmt::format("{} octets of quoted headers", whole),
-                fmt::format("{} octets", quoted(drawn.terminate).size()));
+  const std::size_t length = d ? 2 + header : 0, whole = length + (r ? read_request_bytes : 0);
+  bench.require(quoted(drawn.terminate).size() >= whole, fmt::format("{} bytes of quoted headers", whole),
+                fmt::format("{} bytes", quoted(drawn.terminate).size()));
 }
 
-// ---- TRM-001: octet 0 is layer and type, octet 1 the code, octet 2 begins with M, D and R; the rest is 0.
+// ---- TRM-001: byte 0 is layer and type, byte 1 the code, byte 2 begins with M, D and R; the rest is 0.
 
 void bits_are(IwarpBench& bench, const Stimulus& wrong, std::uint8_t layer_and_type, std::uint8_t code, Connected& qp) {
   qp >> wrong;
@@ -68,8 +68,8 @@ void bits_are(IwarpBench& bench, const Stimulus& wrong, std::uint8_t layer_and_t
   const std::string expected =
       fmt::format("a Terminate that begins with {:02x} {:02x}, and no bit but M, D and R behind", layer_and_type, code);
   bench.require(seen && seen->is(RdmapOperation::terminate), expected, seen ? seen->text() : "nothing");
-  const std::uint8_t* control = seen->octets.data() + 2 + ddp_untagged_octets;
-  const bool right = seen->ulpdu_octets() >= ddp_untagged_octets + 4 && control[0] == layer_and_type &&
+  const std::uint8_t* control = seen->bytes.data() + 2 + ddp_untagged_bytes;
+  const bool right = seen->ulpdu_bytes() >= ddp_untagged_bytes + 4 && control[0] == layer_and_type &&
                      control[1] == code && (control[2] & 0x1f) == 0 && control[3] == 0;
   bench.require(right, expected, seen->text());
 }
@@ -78,7 +78,7 @@ void bits_of_an_untagged_error(IwarpBench& bench) {
 }
 void bits_of_a_tagged_error(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  bits_are(bench, write(qp.stag(), qp.to(qp.options.region_octets), octets(8)), 0x11, 0x01, qp);
+  bits_are(bench, write(qp.stag(), qp.to(qp.options.region_bytes), pattern_bytes(8)), 0x11, 0x01, qp);
 }
 void bits_of_an_error_of_rdmap(IwarpBench& bench) {
   bits_are(bench, send(1).with<Rdmap, "rv">(2, "with RV 2"), 0x02, 0x05, bench.connect({.receives = 1}));
@@ -86,7 +86,7 @@ void bits_of_an_error_of_rdmap(IwarpBench& bench) {
 void bits_of_an_error_of_mpa(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp.opens();
-  const Stimulus bad = send(1).damaged([](Octets& fpdu) { fpdu.back() ^= 1; }, "with a bad CRC");
+  const Stimulus bad = send(1).damaged([](ByteVector& fpdu) { fpdu.back() ^= 1; }, "with a bad CRC");
   bits_are(bench, bad, 0x20, 0x02, qp);
 }
 
@@ -106,8 +106,8 @@ void defined_triples(IwarpBench& bench) {
     qp >> wrong(qp);
     qp << any_terminate().where("of a triple that is defined for this", is_one);
   };
-  provoke([](const Connected& qp) { return write(qp.stag() ^ 0x40000, qp.to(), octets(8)); });
-  provoke([](const Connected& qp) { return write(qp.stag(), qp.to() - 1, octets(8)); });
+  provoke([](const Connected& qp) { return write(qp.stag() ^ 0x40000, qp.to(), pattern_bytes(8)); });
+  provoke([](const Connected& qp) { return write(qp.stag(), qp.to() - 1, pattern_bytes(8)); });
   provoke([](const Connected&) { return send(1).with<DdpUntagged, "qn">(9, "on QN 9"); });
   provoke([](const Connected&) { return send(9); });
   provoke([](const Connected&) { return send(1).with<Rdmap, "rv">(3, "with RV 3"); });
@@ -122,8 +122,8 @@ void quotes_its_segment(IwarpBench& bench, Connected& qp, const Stimulus& wrong,
     return seen.get<Terminate, "ddp_header_included">() == 1U && seen.get<Terminate, "segment_length_valid">() == 1U;
   }));
   const std::string all = quoted(drawn.terminate);
-  bench.require(all.size() >= 2 + header, fmt::format("a length and {} octets of DDP header", header),
-                fmt::format("{} octets", all.size()));
+  bench.require(all.size() >= 2 + header, fmt::format("a length and {} bytes of DDP header", header),
+                fmt::format("{} bytes", all.size()));
   const auto told = static_cast<std::uint32_t>(load_be<2>(reinterpret_cast<const std::uint8_t*>(all.data())));
   const auto length = static_cast<std::uint32_t>(load_be<2>(drawn.said.data()));
   if (!bit_by_bit)
@@ -133,12 +133,12 @@ void quotes_its_segment(IwarpBench& bench, Connected& qp, const Stimulus& wrong,
 }
 void quotes_an_untagged_segment(IwarpBench& bench, bool bit_by_bit) {
   Connected& qp = bench.connect({.receives = 1});
-  quotes_its_segment(bench, qp, send(4, octets(24)), a_terminate(1, 2, 0x03), ddp_untagged_octets, bit_by_bit);
+  quotes_its_segment(bench, qp, send(4, pattern_bytes(24)), a_terminate(1, 2, 0x03), ddp_untagged_bytes, bit_by_bit);
 }
 void quotes_a_tagged_segment(IwarpBench& bench, bool bit_by_bit) {
   Connected& qp = bench.connect();
-  quotes_its_segment(bench, qp, write(qp.stag(), qp.to(qp.options.region_octets) - 4, octets(24)),
-                     a_terminate(1, 1, 0x01), ddp_tagged_octets, bit_by_bit);
+  quotes_its_segment(bench, qp, write(qp.stag(), qp.to(qp.options.region_bytes) - 4, pattern_bytes(24)),
+                     a_terminate(1, 1, 0x01), ddp_tagged_bytes, bit_by_bit);
 }
 void length_of_an_untagged_segment(IwarpBench& bench) { quotes_an_untagged_segment(bench, false); }
 void length_of_a_tagged_segment(IwarpBench& bench) { quotes_a_tagged_segment(bench, false); }
@@ -148,7 +148,7 @@ void header_of_a_tagged_segment(IwarpBench& bench) { quotes_a_tagged_segment(ben
 void header_of_a_read_request(IwarpBench& bench) {
   Connected& qp = bench.connect();
   const Stimulus wrong = read_request(1, {.size = 48, .source_stag = qp.stag() ^ 0x40000, .source_to = qp.to()});
-  quotes_its_segment(bench, qp, wrong, a_terminate(0, 1, 0x00), ddp_untagged_octets, true);
+  quotes_its_segment(bench, qp, wrong, a_terminate(0, 1, 0x00), ddp_untagged_bytes, true);
 }
 
 // ---- TRM-004: with R the Read Request Header, of a protection error of a Read Request.
@@ -161,8 +161,8 @@ void quotes_the_read_request(IwarpBench& bench) {
   Connected& qp = bench.connect();
   const Drawn drawn = draws(qp, read_of_no_stag(qp), with_headers(a_terminate(0, 1, 0x00), true, true));
   const std::string all = quoted(drawn.terminate), right = segment_of(drawn.said, 18 + 28).substr(18);
-  constexpr std::size_t at = 2 + ddp_untagged_octets;
-  bench.require(all.size() >= at + read_request_octets && all.substr(at, read_request_octets) == right,
+  constexpr std::size_t at = 2 + ddp_untagged_bytes;
+  bench.require(all.size() >= at + read_request_bytes && all.substr(at, read_request_bytes) == right,
                 "the Read Request Header " + hex(right), all.size() > at ? hex(all.substr(at)) : "none");
 }
 
@@ -171,7 +171,7 @@ void quotes_the_read_request(IwarpBench& bench) {
 void quotes_what_is_left_of_a_read(IwarpBench& bench) {
   constexpr std::uint32_t size = 4U << 20;
   constexpr std::uint64_t sink = 0x1000;
-  Connected& qp = bench.connect({.region_octets = size});
+  Connected& qp = bench.connect({.region_bytes = size});
   const std::uint64_t source = qp.to();
   qp >> read_request(1, {.size = size, .source_stag = qp.stag(), .source_to = source, .sink_to = sink});
   std::uint64_t answered = qp.wait(a_read_response(0x5157, sink)).payload().size();
@@ -190,8 +190,8 @@ void quotes_what_is_left_of_a_read(IwarpBench& bench) {
     bench.require(a_terminate(0, 1, 0x00).judge(*seen) == Match::yes, "Terminate, layer 0, type 1, code 0x00",
                   seen->text());
     const std::string all = quoted(*seen);
-    constexpr std::size_t at = 2 + ddp_untagged_octets;
-    bench.require(all.size() >= at + read_request_octets, "the Read Request Header", hex(all));
+    constexpr std::size_t at = 2 + ddp_untagged_bytes;
+    bench.require(all.size() >= at + read_request_bytes, "the Read Request Header", hex(all));
     const View<RdmapReadRequest> read(reinterpret_cast<const std::uint8_t*>(all.data() + at));
     bench.require(read.get<"sink_to">() == sink + answered && read.get<"src_to">() == source + answered &&
                       read.get<"size">() == size - answered,
@@ -205,10 +205,10 @@ void quotes_what_is_left_of_a_read(IwarpBench& bench) {
 
 void local_catastrophe_quotes_nothing(IwarpBench& bench) {
   // What a device cannot go on without: its own completion queue overflows.
-  Connected& qp = bench.connect({.receives = 8, .receive_octets = 64, .completions = 1});
+  Connected& qp = bench.connect({.receives = 8, .receive_bytes = 64, .completions = 1});
   const std::uint32_t holds = qp.cq.entries();
   if (holds > 6) end_case(Verdict::inconclusive, fmt::format("the completion queue holds {} at least", holds));
-  for (std::uint32_t msn = 1; msn <= holds + 2; ++msn) qp >> send(msn, octets(4));
+  for (std::uint32_t msn = 1; msn <= holds + 2; ++msn) qp >> send(msn, pattern_bytes(4));
   for (;;) {
     const auto seen = qp.next();
     bench.require(seen.has_value(), "an end of the stream", "nothing");
@@ -222,7 +222,7 @@ void local_catastrophe_quotes_nothing(IwarpBench& bench) {
 
 void read_of_an_unknown_stag(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  quotes(qp, bench, read_of_no_stag(qp), a_terminate(0, 1, 0x00), true, true, ddp_untagged_octets);
+  quotes(qp, bench, read_of_no_stag(qp), a_terminate(0, 1, 0x00), true, true, ddp_untagged_bytes);
 }
 void invalidation_of_an_unknown_stag(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
@@ -233,47 +233,47 @@ void invalidation_of_an_unknown_stag(IwarpBench& bench) {
                                      : seen.is(RdmapOperation::terminate)                     ? Match::wrong_code
                                                                                               : Match::no;
                             }};
-  quotes(qp, bench, send_invalidate(1, qp.stag() ^ 0x40000), refused, true, false, ddp_untagged_octets);
+  quotes(qp, bench, send_invalidate(1, qp.stag() ^ 0x40000), refused, true, false, ddp_untagged_bytes);
 }
 void unexpected_opcode(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   quotes(qp, bench, send(1).with<Rdmap, "opcode">(13, "with opcode 13"), a_terminate(0, 2, 0x06), true, false,
-         ddp_untagged_octets);
+         ddp_untagged_bytes);
 }
 void version_of_a_read_request(IwarpBench& bench) {
   Connected& qp = bench.connect();
   const Stimulus wrong =
       read_request(1, {.source_stag = qp.stag(), .source_to = qp.to()}).with<Rdmap, "rv">(2, "with RV 2");
-  quotes(qp, bench, wrong, a_terminate(0, 2, 0x05), true, false, ddp_untagged_octets);
+  quotes(qp, bench, wrong, a_terminate(0, 2, 0x05), true, false, ddp_untagged_bytes);
 }
 void tagged_error(IwarpBench& bench) {
   Connected& qp = bench.connect();
-  quotes(qp, bench, write(qp.stag() ^ 0x40000, qp.to(), octets(8)), a_terminate(1, 1, 0x00), true, false,
-         ddp_tagged_octets);
+  quotes(qp, bench, write(qp.stag() ^ 0x40000, qp.to(), pattern_bytes(8)), a_terminate(1, 1, 0x00), true, false,
+         ddp_tagged_bytes);
 }
 void untagged_error(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  quotes(qp, bench, send(3), a_terminate(1, 2, 0x03), true, false, ddp_untagged_octets);
+  quotes(qp, bench, send(3), a_terminate(1, 2, 0x03), true, false, ddp_untagged_bytes);
 }
 void error_of_a_read_requests_queue(IwarpBench& bench) {
   Connected& qp = bench.connect();
   const Stimulus wrong = read_request(4, {.source_stag = qp.stag(), .source_to = qp.to()});
-  quotes(qp, bench, wrong, a_terminate(1, 2, 0x03), true, false, ddp_untagged_octets);
+  quotes(qp, bench, wrong, a_terminate(1, 2, 0x03), true, false, ddp_untagged_bytes);
 }
 void bad_crc(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
   qp.opens();
-  const Stimulus bad = send(1).damaged([](Octets& fpdu) { fpdu.back() ^= 1; }, "with a bad CRC");
+  const Stimulus bad = send(1).damaged([](ByteVector& fpdu) { fpdu.back() ^= 1; }, "with a bad CRC");
   const Drawn drawn = draws(qp, bad, with_headers(a_terminate(2, 0, 0x02), false, false));
-  bench.require(quoted(drawn.terminate).empty(), "nothing behind the control octets", hex(quoted(drawn.terminate)));
+  bench.require(quoted(drawn.terminate).empty(), "nothing behind the control bytes", hex(quoted(drawn.terminate)));
 }
 
 // ---- TRM-012: a Write without the right to write.
 
 void write_without_the_right(IwarpBench& bench) {
   Connected& qp = bench.connect({.region_access = {"local_write", "remote_read"}});
-  qp.fill(0, octets(32, 0x30));
-  qp >> write(qp.stag(), qp.to(), octets(8, 0x77));
+  qp.fill(0, pattern_bytes(32, 0x30));
+  qp >> write(qp.stag(), qp.to(), pattern_bytes(8, 0x77));
   const Seen seen = qp.wait(
       {"Terminate, an access rights violation of RDMAP or an error of DDP's tagged buffers", [](const Seen& one) {
          const bool rdmap = a_terminate(0, 1, 0x02).judge(one) == Match::yes;
@@ -281,7 +281,7 @@ void write_without_the_right(IwarpBench& bench) {
                           one.get<Terminate, "etype">() == 1U;
          return rdmap || ddp ? Match::yes : Match::no;
        }});
-  qp.holds(0, octets(32, 0x30));
+  qp.holds(0, pattern_bytes(32, 0x30));
   bench.note("told as " + seen.text());
 }
 
@@ -320,25 +320,25 @@ void terminate_cut(IwarpBench& bench) {
 // ---- TRM-014: behind the message that is being sent.
 
 void at_a_boundary(IwarpBench& bench) {
-  Connected& qp = bench.connect({.receives = 1, .region_octets = 1U << 20});
+  Connected& qp = bench.connect({.receives = 1, .region_bytes = 1U << 20});
   qp >> read_request(1, {.size = 1U << 20, .source_stag = qp.stag(), .source_to = qp.to()});
   // It has begun: an error that comes earlier may be told before the response.
   const Seen first = qp.wait(an(RdmapOperation::read_response));
-  std::uint64_t octets_answered = first.payload().size();
+  std::uint64_t bytes_answered = first.payload().size();
   bool inside = first.get<Ddp, "last">() == 0;
   qp >> send(7);
   for (;;) {
     auto seen = qp.next();
     if (!seen) bench.deviate(Verdict::fail, "a Terminate", "nothing");
     if (seen->is(RdmapOperation::read_response)) {
-      octets_answered += seen->payload().size();
+      bytes_answered += seen->payload().size();
       inside = seen->get<Ddp, "last">() == 0;
       continue;
     }
     bench.require(seen->is(RdmapOperation::terminate), "a Terminate behind the message that is being sent",
                   seen->text());
     bench.require(!inside, "a Terminate at the end of a message",
-                  fmt::format("it came after {} octets of an RDMA Read Response", octets_answered));
+                  fmt::format("it came after {} bytes of an RDMA Read Response", bytes_answered));
     return;
   }
 }
@@ -379,9 +379,9 @@ void closes_gracefully(IwarpBench& bench) {
 }
 void terminates_once(IwarpBench& bench) {
   Connected& qp = bench.connect({.receives = 1});
-  Octets both = qp.fpdu(send(6));
+  ByteVector both = qp.fpdu(send(6));
   for (const Stimulus& next : {send(9), send(1).with<DdpUntagged, "qn">(8, "on QN 8")}) {
-    const Octets more = qp.fpdu(next);
+    const ByteVector more = qp.fpdu(next);
     both.insert(both.end(), more.begin(), more.end());
   }
   qp.say(both, "three Sends, each wrong, at once");
@@ -423,7 +423,7 @@ std::span<const Case> terminate_cases() {
       {.rule = "terminate.receiver.message.malformed", .variant = "QN 0", .run = terminate_on_queue_0},
       {.rule = "terminate.receiver.message.malformed", .variant = "MSN 2", .run = terminate_of_msn_2},
       {.rule = "terminate.receiver.message.malformed", .variant = "MO 4", .run = terminate_from_an_offset},
-      {.rule = "terminate.receiver.message.malformed", .variant = "two octets", .run = terminate_cut},
+      {.rule = "terminate.receiver.message.malformed", .variant = "two bytes", .run = terminate_cut},
       {.rule = "terminate.sender.message.at-boundary", .run = at_a_boundary},
       {.rule = "terminate.receiver.message.buffer-guaranteed",
        .variant = "none posted",

@@ -1,21 +1,21 @@
 // One case: what its rule asks, how it ended, and every step of it, with the frames to be opened.
 
-/** The frame's headers, as tables, and its octets; those of the header that is pointed at are marked. */
+/** The frame's headers, as tables, and its bytes; those of the header that is pointed at are marked. */
 function frame_body(step) {
   const decoded = object(data.frames[step.decoded]);
-  const octets = step.frame.match(/../g) || [];
+  const bytes = step.frame.match(/../g) || [];
   const marks = [];
-  const dump = element("div", {class: "hex", "aria-label": "octets in hexadecimal"});
-  for (let at = 0; at < octets.length; at += 16) {
+  const dump = element("div", {class: "hex", "aria-label": "bytes in hexadecimal"});
+  for (let at = 0; at < bytes.length; at += 16) {
     dump.append(element("span", {class: "at"}, at.toString(16).padStart(4, "0")));
-    const row = element("span", {class: "octets"});
-    octets.slice(at, at + 16).forEach((octet, i) => {
-      marks[at + i] = element("i", {}, octet);
+    const row = element("span", {class: "bytes"});
+    bytes.slice(at, at + 16).forEach((byte, i) => {
+      marks[at + i] = element("i", {}, byte);
       row.append(marks[at + i], " ");
     });
     dump.append(row);
   }
-  const mark = (offset, length, on) => marks.slice(offset, offset + length).forEach(octet => octet.classList.toggle("on", on));
+  const mark = (offset, length, on) => marks.slice(offset, offset + length).forEach(byte => byte.classList.toggle("on", on));
   const layer = one => {
     const rows = Object.entries(object(one.fields)).filter(([name]) => !name.endsWith("_name"));
     const value = ([name, raw]) => {
@@ -24,7 +24,7 @@ function frame_body(step) {
       return known(called) ? `${called}, ${number}` : number;
     };
     const node = element("details", {class: "layer", open: !["eth", "ip", "ipv6", "udp"].includes(one.protocol)},
-        element("summary", {}, element("b", {}, one.protocol), ` ${plural(one.length, "octet")} at ${one.offset}`),
+        element("summary", {}, element("b", {}, one.protocol), ` ${plural(one.length, "byte")} at ${one.offset}`),
         element("table", {class: "plain"}, element("tbody", {}, rows.map(row => element("tr", {}, element("th", {scope: "row"}, row[0]), element("td", {}, value(row)))))));
     for (const [event, on] of [["pointerenter", true], ["pointerleave", false], ["focusin", true], ["focusout", false]]) {
       node.addEventListener(event, () => mark(one.offset, one.length, on));
@@ -32,9 +32,9 @@ function frame_body(step) {
     return node;
   };
   const rest = [
-    decoded.payload && `payload: ${plural(decoded.payload.length, "octet")} at ${decoded.payload.offset}`,
+    decoded.payload && `payload: ${plural(decoded.payload.length, "byte")} at ${decoded.payload.offset}`,
     decoded.icrc && `ICRC ${decoded.icrc.value ?? ""}: ${decoded.icrc.status}`,
-    step.length > octets.length && `the first ${octets.length} of ${step.length} octets; the capture has all`,
+    step.length > bytes.length && `the first ${bytes.length} of ${step.length} bytes; the capture has all`,
   ].filter(Boolean);
   return element("div", {class: "opened"}, element("div", {class: "layers"}, list(decoded.layers).map(layer), rest.map(text => element("p", {class: "hint"}, text))), dump);
 }

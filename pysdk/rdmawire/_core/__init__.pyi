@@ -31,7 +31,7 @@ __all__ = [
     "PriorityPause",
     "IPv4",
     "IPv4Option",
-    "IPv4OptionOctet",
+    "IPv4OptionByte",
     "IPv6",
     "IPv6Extension",
     "IPv6Fragment",
@@ -54,7 +54,7 @@ __all__ = [
     "UDP",
     "TCP",
     "TCPOption",
-    "TCPOptionOctet",
+    "TCPOptionByte",
     "TCPMSS",
     "TCPWindowScale",
     "TCPTimestamps",
@@ -329,7 +329,7 @@ class Header:
 
 @final
 class Frame:
-    """A frame of headers, then payload. What is not given is computed when the octets are asked for"""
+    """A frame of headers, then payload. What is not given is computed when the bytes are asked for"""
 
     __hash__: Any
     def __new__(
@@ -367,9 +367,9 @@ class Frame:
     def vcrc_status(self) -> Literal["good", "bad", "unverifiable", "absent"]: ...
     @property
     def mpa_crc_status(self) -> Literal["good", "bad", "unverifiable", "absent"]: ...
-    payload: _Octets
-    pad: _Octets
-    trailer: _Octets
+    payload: _Bytes
+    pad: _Bytes
+    trailer: _Bytes
     icrc: _Crc
     vcrc: _Crc
     mpa_crc: _Crc
@@ -411,7 +411,7 @@ class Frame:
     def to_dict(self) -> dict[str, Any]: ...
     def command(self) -> str: ...
 
-class _Octets:
+class _Bytes:
     def __get__(self, frame: Frame, owner: Any) -> bytes: ...
     def __set__(self, frame: Frame, value: Buffer) -> None: ...
     def __delete__(self, frame: Frame) -> None: ...
@@ -640,7 +640,7 @@ class IPv4(Header):
 
     version: _int
     header_length: _int
-    header_length_octets: _ReadOnlyint
+    header_length_bytes: _ReadOnlyint
     tos: _int
     tos_dscp: _int
     tos_ecn: _ECNAny
@@ -668,8 +668,8 @@ class IPv4Option(Header):
     def __new__(cls, *, type: SupportsIndex = ..., length: SupportsIndex = ..., data: Buffer = ...) -> Self: ...
 
 @final
-class IPv4OptionOctet(Header):
-    """IPv4 option of one octet. RFC 791, 3.1."""
+class IPv4OptionByte(Header):
+    """IPv4 option of one byte. RFC 791, 3.1."""
 
     type: _IPv4OptionCodeAny
     def __new__(cls, *, type: SupportsIndex = ...) -> Self: ...
@@ -896,7 +896,7 @@ class TCP(Header):
     seq: _int
     ack_number: _int
     data_offset: _int
-    data_offset_octets: _ReadOnlyint
+    data_offset_bytes: _ReadOnlyint
     reserved: _int
     ae: _int
     cwr: _int
@@ -923,8 +923,8 @@ class TCPOption(Header):
     def __new__(cls, *, kind: SupportsIndex = ..., length: SupportsIndex = ..., data: Buffer = ...) -> Self: ...
 
 @final
-class TCPOptionOctet(Header):
-    """TCP option of one octet. RFC 9293, 3.2."""
+class TCPOptionByte(Header):
+    """TCP option of one byte. RFC 9293, 3.2."""
 
     kind: _TCPOptionCodeAny
     def __new__(cls, *, kind: SupportsIndex = ...) -> Self: ...
@@ -1932,9 +1932,9 @@ class PortCounters(Header):
     qp1_dropped: _int
     vl15_dropped: _int
     xmit_data: _int
-    xmit_data_octets: _ReadOnlyint
+    xmit_data_bytes: _ReadOnlyint
     rcv_data: _int
-    rcv_data_octets: _ReadOnlyint
+    rcv_data_bytes: _ReadOnlyint
     xmit_pkts: _int
     rcv_pkts: _int
     xmit_wait: _int
@@ -1949,9 +1949,9 @@ class PortCountersExtended(Header):
     counter_select: _int
     reserved2: _int
     xmit_data: _int
-    xmit_data_octets: _ReadOnlyint
+    xmit_data_bytes: _ReadOnlyint
     rcv_data: _int
-    rcv_data_octets: _ReadOnlyint
+    rcv_data_bytes: _ReadOnlyint
     xmit_pkts: _int
     rcv_pkts: _int
     unicast_xmit_pkts: _int
@@ -4006,7 +4006,7 @@ class Bench:
 
 class CaptureSource:
 
-    def __init__(self, path: str, octets: Any=...) -> None:
+    def __init__(self, path: str, data: Any=...) -> None:
         ...
 
     def close(self) -> None:
@@ -4120,7 +4120,7 @@ class CaseQueuePair:
     def fetch_add(self, psn: int, **kwargs: Any) -> Stimulus:
         ...
 
-    def fill(self, offset: int, octets: Any) -> None:
+    def fill(self, offset: int, data: Any) -> None:
         ...
 
     def flushes(self, first: int, last: int) -> None:
@@ -4718,7 +4718,7 @@ class _Domain:
     def close(self) -> None:
         ...
 
-    def region(self, octets: int, access: list[str]) -> _Region:
+    def region(self, size: int, access: list[str]) -> _Region:
         ...
 
     @property
@@ -4798,7 +4798,7 @@ class _QueuePairPart:
     def modify(self, attributes: dict[Any, Any]) -> None:
         ...
 
-    def new_region(self, octets: int, access: list[str]) -> _Region:
+    def new_region(self, size: int, access: list[str]) -> _Region:
         ...
 
     def poll(self, count: int, timeout: Any) -> list[Any]:
@@ -4893,7 +4893,7 @@ class _Region:
     def release(self) -> None:
         ...
 
-    def write(self, offset: int, octets: Any) -> None:
+    def write(self, offset: int, data: Any) -> None:
         ...
 
     @property
@@ -5131,7 +5131,7 @@ def _rules() -> list[Any]:
 def _save_recorded(path: str, wires: dict[Any, Any], comments: list[str]) -> int:
     ...
 
-def _wire_pair(name: str, frames: int, most_octets: int) -> tuple[Any, ...]:
+def _wire_pair(name: str, frames: int, most_bytes: int) -> tuple[Any, ...]:
     ...
 
 def a_fetch_add(psn: int) -> Expectation:
@@ -5200,13 +5200,13 @@ def live_devices() -> list[Any]:
 def nak(code: int, psn: int) -> Expectation:
     ...
 
-def octets(count: int, seed: int=...) -> bytes:
+def pattern_bytes(count: int, seed: int=...) -> bytes:
     ...
 
 def opcode_row(opcode: int) -> OpcodeRow:
     ...
 
-def parse(octets: Buffer | Frame, link: str | int=..., *, strict: bool=..., wire_length: int=..., time_ns: int | None=..., number: int=...) -> Frame:
+def parse(data: Buffer | Frame, link: str | int=..., *, strict: bool=..., wire_length: int=..., time_ns: int | None=..., number: int=...) -> Frame:
     ...
 
 def read_response(position: str, psn: int) -> Expectation:

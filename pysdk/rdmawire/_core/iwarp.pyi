@@ -58,7 +58,7 @@ class CaseStream:
     def fails_or_is_flushed(self, wr_id: int) -> None:
         ...
 
-    def fill(self, offset: int, octets: Any) -> None:
+    def fill(self, offset: int, data: Any) -> None:
         ...
 
     def finish(self) -> None:
@@ -227,7 +227,7 @@ class Heard:
         ...
 
     @property
-    def octets(self) -> bytes:
+    def bytes(self) -> bytes:
         ...
 
     @property
@@ -243,7 +243,7 @@ class Heard:
         ...
 
     @property
-    def segment_octets(self) -> int:
+    def segment_bytes(self) -> int:
         ...
 
     @property

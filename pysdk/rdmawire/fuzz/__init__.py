@@ -199,7 +199,7 @@ class Frame:
     """To the device; else from it."""
     step: int
     time: int
-    octets: bytes = field(repr=False)
+    data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -446,7 +446,7 @@ def reproduce(script: Script, target: str | None = None, out: TextIO | None = No
         print(f"{number + 1:4}  {text}", file=out)
         for frame in replayed.frames:
             if frame.step == number:
-                print(f"      {'→' if frame.sent else '←'} {len(frame.octets)} octets", file=out)
+                print(f"      {'→' if frame.sent else '←'} {len(frame.data)} bytes", file=out)
     if replayed.alarm is None:
         print(f"{target}: nothing is wrong", file=out)
         return 0

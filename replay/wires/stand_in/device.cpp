@@ -60,13 +60,13 @@ void mac_of(const Context& context, std::uint8_t* mac) {
 void gid_of(const Context& context, ibv_gid* gid) {
   std::uint8_t mac[6];
   mac_of(context, mac);
-  const std::uint8_t octets[16] = {
+  const std::uint8_t bytes[16] = {
       0xfe,   0x80,   0,    0,    0,      0,      0,     0, static_cast<std::uint8_t>(mac[0] ^ 2),
       mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
-  std::memcpy(gid->raw, octets, 16);
+  std::memcpy(gid->raw, bytes, 16);
 }
 
-int query_port(ibv_context* base, std::uint8_t port, ibv_port_attr* attr, std::size_t octets) {
+int query_port(ibv_context* base, std::uint8_t port, ibv_port_attr* attr, std::size_t bytes) {
   Context& context = context_of(base);
   if (const int number = scripted("ibv_query_port")) return number;
   if (port != 1) return refuse(EINVAL, "there is port 1, not %d", port);
@@ -85,7 +85,7 @@ int query_port(ibv_context* base, std::uint8_t port, ibv_port_attr* attr, std::s
   full.active_speed = 4;
   full.link_layer =
       variable("STAND_IN_LINK_LAYER") == "infiniband" ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
-  std::memcpy(attr, &full, std::min(octets, sizeof full));
+  std::memcpy(attr, &full, std::min(bytes, sizeof full));
   return 0;
 }
 
@@ -110,7 +110,7 @@ void fill(Context& context, ibv_device_attr& attr) {
 }
 
 int query_device_ex(ibv_context* base, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
-                    std::size_t octets) {
+                    std::size_t bytes) {
   Context& context = context_of(base);
   if (const int number = scripted("ibv_query_device_ex")) return number;
   if (input && input->comp_mask) return EINVAL;
@@ -128,7 +128,7 @@ int query_device_ex(ibv_context* base, const ibv_query_device_ex_input* input, i
     full.packet_pacing_caps.supported_qpts = 1U << IBV_QPT_RAW_PACKET;
   }
   full.phys_port_cnt_ex = 1;
-  std::memcpy(attr, &full, std::min(octets, sizeof full));
+  std::memcpy(attr, &full, std::min(bytes, sizeof full));
   return 0;
 }
 
@@ -265,9 +265,9 @@ int ibv_query_gid_type(ibv_context*, std::uint8_t, unsigned index, unsigned* typ
   return index == 0 ? 0 : -1;
 }
 int _ibv_query_gid_ex(ibv_context* base, std::uint32_t port, std::uint32_t index, ibv_gid_entry* entry,
-                      std::uint32_t flags, std::size_t octets) {
+                      std::uint32_t flags, std::size_t bytes) {
   if (const int number = scripted("ibv_query_gid_ex")) return number;
-  if (port != 1 || index != 0 || flags || octets < sizeof *entry) return index != 0 ? ENODATA : EINVAL;
+  if (port != 1 || index != 0 || flags || bytes < sizeof *entry) return index != 0 ? ENODATA : EINVAL;
   *entry = {};
   gid_of(context_of(base), &entry->gid);
   entry->port_num = 1;
@@ -276,9 +276,9 @@ int _ibv_query_gid_ex(ibv_context* base, std::uint32_t port, std::uint32_t index
   return 0;
 }
 ssize_t _ibv_query_gid_table(ibv_context* base, ibv_gid_entry* entries, std::size_t most, std::uint32_t flags,
-                             std::size_t octets) {
+                             std::size_t bytes) {
   if (most == 0) return -EINVAL;
-  const int number = _ibv_query_gid_ex(base, 1, 0, entries, flags, octets);
+  const int number = _ibv_query_gid_ex(base, 1, 0, entries, flags, bytes);
   return number ? -number : 1;
 }
 int ibv_query_pkey(ibv_context*, std::uint8_t port, int index, __be16* pkey) {

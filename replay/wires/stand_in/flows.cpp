@@ -13,7 +13,7 @@ namespace stand_in {
 namespace {
 
 struct Form {
-  std::size_t octets;  ///< of the specification
+  std::size_t bytes;  ///< of the specification
   std::size_t value;   ///< where its value begins
   std::size_t filter;  ///< of its value, and of its mask
   int layer;
@@ -41,7 +41,7 @@ const Form* form_of(std::uint32_t type) {
 
 struct Head {
   std::uint32_t type;
-  std::uint16_t octets;
+  std::uint16_t bytes;
 };
 
 int check(const ibv_flow_attr& attr, std::vector<std::vector<std::uint8_t>>& specifications) {
@@ -55,35 +55,35 @@ int check(const ibv_flow_attr& attr, std::vector<std::vector<std::uint8_t>>& spe
   if (attr.num_of_specs == 0) return refuse(EINVAL, "a steered flow without specification");
   const auto* at = reinterpret_cast<const std::uint8_t*>(&attr + 1);
   int layer = 0;
-  std::size_t octets = sizeof attr;
+  std::size_t bytes = sizeof attr;
   for (int i = 0; i < attr.num_of_specs; ++i) {
     Head head{};
     std::memcpy(&head.type, at, 4);
-    std::memcpy(&head.octets, at + 4, 2);
+    std::memcpy(&head.bytes, at + 4, 2);
     const Form* form = form_of(head.type);
     if (!form) return refuse(EOPNOTSUPP, "a flow specification of kind 0x%x", head.type);
-    if (head.octets != form->octets)
-      return refuse(EINVAL, "specification 0x%x says it has %d octets, not %zu", head.type, head.octets, form->octets);
+    if (head.bytes != form->bytes)
+      return refuse(EINVAL, "specification 0x%x says it has %d bytes, not %zu", head.type, head.bytes, form->bytes);
     if (form->layer <= layer) return refuse(EINVAL, "specification 0x%x stands too late", head.type);
     layer = form->layer;
     for (std::size_t o = 0; o < form->filter; ++o)
       if (at[form->value + o] & ~at[form->value + form->filter + o])
         return refuse(EINVAL, "specification 0x%x has a value where its mask has none", head.type);
-    specifications.emplace_back(at, at + head.octets);
-    at += head.octets;
-    octets += head.octets;
+    specifications.emplace_back(at, at + head.bytes);
+    at += head.bytes;
+    bytes += head.bytes;
   }
   // libibverbs' own Python binding gives the attributes' length alone.
-  if (attr.size != octets && attr.size != sizeof attr)
-    return refuse(EINVAL, "a flow says it has %d octets, not %zu", attr.size, octets);
+  if (attr.size != bytes && attr.size != sizeof attr)
+    return refuse(EINVAL, "a flow says it has %d bytes, not %zu", attr.size, bytes);
   return 0;
 }
 
-// Octets of the frame against value and mask.
-bool same(const std::uint8_t* octets, const std::uint8_t* filter, std::size_t filter_octets, std::size_t at,
+// Bytes of the frame against value and mask.
+bool same(const std::uint8_t* bytes, const std::uint8_t* filter, std::size_t filter_bytes, std::size_t at,
           std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
-    if ((octets[i] ^ filter[at + i]) & filter[filter_octets + at + i]) return false;
+    if ((bytes[i] ^ filter[at + i]) & filter[filter_bytes + at + i]) return false;
   return true;
 }
 
@@ -92,7 +92,7 @@ bool matches(const std::vector<std::uint8_t>& specification, const std::vector<s
   std::memcpy(&type, specification.data(), 4);
   const Form& form = *form_of(type);
   const std::uint8_t* filter = specification.data() + form.value;
-  const std::size_t octets = form.filter;
+  const std::size_t bytes = form.filter;
   std::size_t l3 = 14;
   if (frame.size() < l3) return false;
   const bool tagged = frame.size() >= 18 && frame[12] == 0x81 && frame[13] == 0;
@@ -101,23 +101,23 @@ bool matches(const std::vector<std::uint8_t>& specification, const std::vector<s
   const std::uint8_t* const ip = frame.data() + l3;
   if (type == IBV_FLOW_SPEC_ETH) {
     static constexpr std::uint8_t untagged[2]{};
-    return same(frame.data(), filter, octets, 0, 12) && same(ip - 2, filter, octets, 12, 2) &&
-           same(tagged ? frame.data() + 14 : untagged, filter, octets, 14, 2);
+    return same(frame.data(), filter, bytes, 0, 12) && same(ip - 2, filter, bytes, 12, 2) &&
+           same(tagged ? frame.data() + 14 : untagged, filter, bytes, 14, 2);
   }
   const bool four = is(0x08, 0x00) && frame.size() >= l3 + 20, six = is(0x86, 0xdd) && frame.size() >= l3 + 40;
   switch (type) {
     case IBV_FLOW_SPEC_IPV4:
     case IBV_FLOW_SPEC_IPV4_EXT:
-      if (!four || !same(ip + 12, filter, octets, 0, 8)) return false;
-      return type == IBV_FLOW_SPEC_IPV4 || (same(ip + 9, filter, octets, 8, 1) && same(ip + 1, filter, octets, 9, 1) &&
-                                            same(ip + 8, filter, octets, 10, 1));
-    case IBV_FLOW_SPEC_IPV6: return six && same(ip + 8, filter, octets, 0, 32) && same(ip + 6, filter, octets, 36, 1);
+      if (!four || !same(ip + 12, filter, bytes, 0, 8)) return false;
+      return type == IBV_FLOW_SPEC_IPV4 || (same(ip + 9, filter, bytes, 8, 1) && same(ip + 1, filter, bytes, 9, 1) &&
+                                            same(ip + 8, filter, bytes, 10, 1));
+    case IBV_FLOW_SPEC_IPV6: return six && same(ip + 8, filter, bytes, 0, 32) && same(ip + 6, filter, bytes, 36, 1);
     default: break;
   }
   const std::uint8_t protocol = type == IBV_FLOW_SPEC_TCP ? 6 : 17;
   const std::size_t l4 = l3 + (four ? static_cast<std::size_t>(ip[0] & 15) * 4 : 40);
   if ((!four && !six) || frame.size() < l4 + 8 || ip[four ? 9 : 6] != protocol) return false;
-  return same(frame.data() + l4 + 2, filter, octets, 0, 2) && same(frame.data() + l4, filter, octets, 2, 2);
+  return same(frame.data() + l4 + 2, filter, bytes, 0, 2) && same(frame.data() + l4, filter, bytes, 2, 2);
 }
 
 }  // namespace
@@ -149,8 +149,8 @@ ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attr) {
   flow->type = attr->type;
   if (pair.flows.empty()) {
     // What came before is nobody's.
-    char octet = 0;
-    while (recv(pair.socket, &octet, 1, MSG_DONTWAIT) >= 0) {
+    char byte = 0;
+    while (recv(pair.socket, &byte, 1, MSG_DONTWAIT) >= 0) {
     }
   }
   pair.flows.push_back(flow.get());

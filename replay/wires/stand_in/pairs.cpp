@@ -42,7 +42,7 @@ void transmit(QueuePair& pair, const Request& request, std::uint64_t sequence) {
   if (pair.qp_base.state == IBV_QPS_ERR) return fail(pair, IBV_WC_WR_FLUSH_ERR, request.id, sequence);
   if (const ibv_wc_status status = completion_of(++pair.frames); status != IBV_WC_SUCCESS)
     return fail(pair, status, request.id, sequence);
-  while (send(pair.socket, request.octets.data(), request.octets.size(), 0) < 0) {
+  while (send(pair.socket, request.bytes.data(), request.bytes.size(), 0) < 0) {
     if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR) continue;
     Context& context = context_of(pair.qp_base.context);
     if ((errno == ENXIO || errno == ENODEV) && !context.fatal) {
@@ -55,7 +55,7 @@ void transmit(QueuePair& pair, const Request& request, std::uint64_t sequence) {
   Completion completion;
   completion.wc.wr_id = request.id;
   completion.wc.opcode = IBV_WC_SEND;
-  completion.wc.byte_len = static_cast<std::uint32_t>(request.octets.size());
+  completion.wc.byte_len = static_cast<std::uint32_t>(request.bytes.size());
   completion.wc.qp_num = pair.qp_base.qp_num;
   completion.time = realtime();
   completion.pair = &pair;
@@ -72,20 +72,20 @@ int accept(QueuePair& pair, const ibv_send_wr& wr, Request& request) {
   const bool in_line = wr.send_flags & IBV_SEND_INLINE;
   const std::string demanded = variable("STAND_IN_L2_INLINE");
   if (!demanded.empty() && !in_line && wr.sg_list[0].length < static_cast<std::uint32_t>(std::atoi(demanded.c_str())))
-    return refuse(EINVAL, "the first %s octets of a frame are demanded in line, or in one piece", demanded.c_str());
+    return refuse(EINVAL, "the first %s bytes of a frame are demanded in line, or in one piece", demanded.c_str());
   request.id = wr.wr_id;
   request.signalled = pair.all_signalled || (wr.send_flags & IBV_SEND_SIGNALED);
-  request.octets.clear();
+  request.bytes.clear();
   for (int i = 0; i < wr.num_sge; ++i) {
     const ibv_sge& piece = wr.sg_list[i];
     if (!in_line)
       if (const int number = check_memory(pair, piece, false)) return number;
     const auto* from = reinterpret_cast<const std::uint8_t*>(piece.addr);
-    request.octets.insert(request.octets.end(), from, from + piece.length);
+    request.bytes.insert(request.bytes.end(), from, from + piece.length);
   }
-  if (in_line && request.octets.size() > pair.cap.max_inline_data)
-    return refuse(EINVAL, "%zu octets in line; there may be %u", request.octets.size(), pair.cap.max_inline_data);
-  if (request.octets.size() < 14) return refuse(EINVAL, "a frame of %zu octets", request.octets.size());
+  if (in_line && request.bytes.size() > pair.cap.max_inline_data)
+    return refuse(EINVAL, "%zu bytes in line; there may be %u", request.bytes.size(), pair.cap.max_inline_data);
+  if (request.bytes.size() < 14) return refuse(EINVAL, "a frame of %zu bytes", request.bytes.size());
   return 0;
 }
 
@@ -114,7 +114,7 @@ int check_memory(QueuePair& pair, const ibv_sge& piece, bool written) {
   const auto begin = reinterpret_cast<std::uintptr_t>(region.addr);
   if (region.pd != pair.qp_base.pd) return refuse(EINVAL, "lkey 0x%x is of another protection domain", piece.lkey);
   if (piece.addr < begin || piece.length > region.length || piece.addr - begin > region.length - piece.length)
-    return refuse(EINVAL, "%u octets at 0x%llx lie outside of the memory of lkey 0x%x", piece.length,
+    return refuse(EINVAL, "%u bytes at 0x%llx lie outside of the memory of lkey 0x%x", piece.length,
                   static_cast<unsigned long long>(piece.addr), piece.lkey);
   // The handle holds the rights.
   if (written && !(region.handle & IBV_ACCESS_LOCAL_WRITE))
@@ -184,7 +184,7 @@ void pump(QueuePair& pair) {
     const ssize_t got = recvmsg(pair.socket, &message, MSG_DONTWAIT);
     if (got < 0) return;
     if (from.sll_pkttype == PACKET_OUTGOING && variable("STAND_IN_LOOPBACK") != "1") continue;
-    std::size_t begin = 4, octets = static_cast<std::size_t>(got);
+    std::size_t begin = 4, bytes = static_cast<std::size_t>(got);
     for (cmsghdr* c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
       if (c->cmsg_level != SOL_PACKET || c->cmsg_type != PACKET_AUXDATA) continue;
       tpacket_auxdata aux{};
@@ -195,10 +195,10 @@ void pump(QueuePair& pair) {
                                     htons(aux.tp_vlan_tci)};
       std::memcpy(room.data() + 12, tag, 4);
       begin = 0;
-      octets += 4;
+      bytes += 4;
     }
     const std::vector<std::uint8_t> frame(room.begin() + static_cast<long>(begin),
-                                          room.begin() + static_cast<long>(begin + octets));
+                                          room.begin() + static_cast<long>(begin + bytes));
     if (!wanted(pair, frame)) continue;
     const Buffer buffer = std::move(pair.buffers.front());
     pair.buffers.pop_front();
@@ -237,7 +237,7 @@ ibv_qp* create_qp_ex(ibv_context* base, ibv_qp_init_attr_ex* attr) {
   if (!number && (attr->srq || !attr->send_cq || !attr->recv_cq || !attr->pd)) number = EINVAL;
   if (!number && (attr->cap.max_send_wr > 16384 || attr->cap.max_recv_wr > 16384 || attr->cap.max_send_sge > 16 ||
                   attr->cap.max_recv_sge > 16 || attr->cap.max_inline_data > 512))
-    number = refuse(EINVAL, "a queue pair of %u and %u requests, %u octets in line", attr->cap.max_send_wr,
+    number = refuse(EINVAL, "a queue pair of %u and %u requests, %u bytes in line", attr->cap.max_send_wr,
                     attr->cap.max_recv_wr, attr->cap.max_inline_data);
   if (number) {
     errno = number;
@@ -301,18 +301,18 @@ void offer_requests(QueuePair& pair) {
     wr.opcode = IBV_WR_SEND;
     pair_of(qp).requests.push_back(wr);
   };
-  pair.wr_set_sge = [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address, std::uint32_t octets) {
+  pair.wr_set_sge = [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address, std::uint32_t bytes) {
     QueuePair& p = pair_of(qp);
-    p.pieces.push_back({address, octets, key});
+    p.pieces.push_back({address, bytes, key});
     p.requests.back().sg_list = &p.pieces.back();
     p.requests.back().num_sge = 1;
   };
-  pair.wr_set_inline_data = [](ibv_qp_ex* qp, void* address, std::size_t octets) {
+  pair.wr_set_inline_data = [](ibv_qp_ex* qp, void* address, std::size_t bytes) {
     QueuePair& p = pair_of(qp);
     const auto* from = static_cast<const std::uint8_t*>(address);
-    p.inlines.emplace_back(from, from + octets);
+    p.inlines.emplace_back(from, from + bytes);
     p.pieces.push_back(
-        {reinterpret_cast<std::uint64_t>(p.inlines.back().data()), static_cast<std::uint32_t>(octets), 0});
+        {reinterpret_cast<std::uint64_t>(p.inlines.back().data()), static_cast<std::uint32_t>(bytes), 0});
     p.requests.back().sg_list = &p.pieces.back();
     p.requests.back().num_sge = 1;
     p.requests.back().send_flags |= IBV_SEND_INLINE;

@@ -13,7 +13,7 @@
 ///     STAND_IN_PORT          down: the ports are, whatever the interface is
 ///     STAND_IN_WITHOUT       words of: wr (ibv_wr_*), times, wallclock, sniffer, raw
 ///     STAND_IN_RATE          LEAST-MOST: packet pacing, kbit/s
-///     STAND_IN_L2_INLINE     octets of a frame that must be inline or in the first scatter entry
+///     STAND_IN_L2_INLINE     bytes of a frame that must be inline or in the first scatter entry
 ///     STAND_IN_LOOPBACK      1: what one queue pair sends arrives at the other ones of this device, too
 ///     STAND_IN_NOOP          1: posting and polling do nothing but count, so that the costs of their caller show
 
@@ -104,7 +104,7 @@ inline ibv_cq* base_of(Queue& queue) { return ibv_cq_ex_to_cq(&queue); }
 struct Request {
   std::uint64_t id = 0;
   bool signalled = false;
-  std::vector<std::uint8_t> octets;
+  std::vector<std::uint8_t> bytes;
 };
 struct Buffer {
   std::uint64_t id = 0;

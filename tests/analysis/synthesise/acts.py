@@ -393,7 +393,7 @@ def _set(begin_at, new):
 
 
 def damage(c, cause, in_network):
-    """One packet's octets change on the way, so that its ICRC is wrong. In the network: its receiver drops it."""
+    """One packet's bytes change on the way, so that its ICRC is wrong. In the network: its receiver drops it."""
     end, n = begin(c), c.random.randrange(4, 10)
     at, random = c.random.randrange(0, n - 1), c.random
     host = c.hosts[end]
@@ -421,7 +421,7 @@ def damage(c, cause, in_network):
             return frame[:position] + bytes([frame[position] ^ 1 << bit % 8]) + frame[position + 1:]
         if cause == "pad":
             return frame[:-4 - pad] + (garbage * 3)[:pad] + frame[-4:]
-        return frame[:-4] + bytes(octet ^ other for octet, other in zip(frame[-4:], wrong))
+        return frame[:-4] + bytes(byte ^ other for byte, other in zip(frame[-4:], wrong))
 
     random_port, shift, bit = random.randrange(1024, 65536), random.randrange(1, 65536), random.getrandbits(24)
     garbage, wrong = bytes([random.randrange(1, 256)]), struct.pack("!I", random.randrange(1, 1 << 32))

@@ -23,7 +23,7 @@ class Frames:
                 if c.one_direction is not None and t.sender != c.one_direction:
                     t.captures.clear()
                 entries += [(captured.time, number, captured) for captured in t.captures]
-            entries += [(time, number, (octets, sender)) for time, octets, sender in c.extra_frames]
+            entries += [(time, number, (content, sender)) for time, content, sender in c.extra_frames]
         entries = [entry for entry in entries if begin is None or entry[0] >= begin]
         entries.sort(key=lambda entry: entry[:2])  # stable: copies stay behind what they are copies of
         for i, (_, _, what) in enumerate(entries, 1):
@@ -34,16 +34,16 @@ class Frames:
     def __len__(self):
         return len(self.entries)
 
-    def octets(self):
-        """(time, octets) of each frame."""
+    def bytes(self):
+        """(time, bytes) of each frame."""
         for time, number, what in self.entries:
-            yield time, what[0] if isinstance(what, tuple) else self.connections[number].octets(what)
+            yield time, what[0] if isinstance(what, tuple) else self.connections[number].bytes(what)
 
     def write(self, path):
         with open(path, "wb") as file:
             file.write(HEADER)
-            for time, octets in self.octets():
-                file.write(record(time, octets))
+            for time, content in self.bytes():
+                file.write(record(time, content))
 
     def manifest(self, messages=True, **about):
         """The truth; `messages`: with every message of every connection."""
@@ -98,8 +98,8 @@ class Frames:
 HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 1)
 
 
-def record(time, octets):
-    return struct.pack("<IIII", time // 1_000_000_000, time % 1_000_000_000, len(octets), len(octets)) + octets
+def record(time, content):
+    return struct.pack("<IIII", time // 1_000_000_000, time % 1_000_000_000, len(content), len(content)) + content
 
 
 def records(path):

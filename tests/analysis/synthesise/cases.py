@@ -1,4 +1,4 @@
-"""Cases: a connection with a story of acts, drawn by a seed. One seed always gives the same capture, octet for octet."""
+"""Cases: a connection with a story of acts, drawn by a seed. One seed always gives the same capture, byte for byte."""
 
 import random as randoms
 

@@ -589,7 +589,7 @@ class Connection:
         self.source_ports = list(source_ports)
         self.evidence = evidence
         self.identifications = [random.randrange(1 << 16), random.randrange(1 << 16)]
-        self.extra_frames = []     # (time, octets, sender) of the exchange that made the connection, and ended it
+        self.extra_frames = []     # (time, bytes, sender) of the exchange that made the connection, and ended it
         self.told = []             # truth that an act states by itself: truth.py
         self.name = service
         self.clean = False         # nothing is wrong with it
@@ -634,12 +634,12 @@ class Connection:
     def _settled(self):
         return self.network.in_flight == 0 and all(end.at_rest for end in self.ends)
 
-    def octets(self, captured):
+    def bytes(self, captured):
         t = captured.transmission
         manners = self.ends[t.sender].manners
         fields = {"pkey": manners.pkey, "migrated": manners.migrated, "ttl": manners.ttl, **t.flags, **t.overrides}
         headers, payload = fields.pop("headers", t.headers), fields.pop("payload", t.payload)
         opcode, psn = fields.pop("opcode", t.opcode), fields.pop("psn", t.psn)
         frame = wire.Roce(self.hosts[t.sender], self.hosts[1 - t.sender], opcode, t.qp, psn, t.source_port, headers,
-                          payload, identification=t.identification, traffic_class=t.traffic_class, **fields).octets()
+                          payload, identification=t.identification, traffic_class=t.traffic_class, **fields).bytes()
         return captured.change(frame) if captured.change else frame

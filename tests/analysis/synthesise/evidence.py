@@ -5,7 +5,7 @@ from .network import MICROSECOND
 
 
 def connection_manager(c, random, reads=16):
-    """Frames before and after the connection: (time, octets, sender). The active side is end 0. `reads`: as many reads and
+    """Frames before and after the connection: (time, bytes, sender). The active side is end 0. `reads`: as many reads and
     atomics at a time are agreed on, both ways."""
     ids = random.getrandbits(32), random.getrandbits(32)
     transaction, bye = random.getrandbits(40), random.getrandbits(40)
@@ -16,7 +16,7 @@ def connection_manager(c, random, reads=16):
     def frame(sender, mad, psn):
         source, destination = (a, b) if sender == 0 else (b, a)
         return wire.mad_packet(source, destination, mad, psn, 49152 + (ids[0] & 0x3FFF),
-                               random.randrange(1 << 16)).octets()
+                               random.randrange(1 << 16)).bytes()
 
     # A REQ, and a REP, say the PSN that the *other* side shall begin with. IBTA vol 1, 12.7.31.
     opening = [(0, wire.cm_req(a, b, ids, transaction, c.qps[0], c.first_psns[1], mtu, port,
@@ -48,9 +48,9 @@ def text(c, random):
         source, destination = (client, server) if sender == 0 else (server, client)
         ports = (own, port) if sender == 0 else (port, own)
         acknowledgement = numbers[1 - sender] if flags & wire.TCP_ACK else 0
-        octets = wire.tcp(source, destination, *ports, numbers[sender], acknowledgement, flags, payload,
+        data = wire.tcp(source, destination, *ports, numbers[sender], acknowledgement, flags, payload,
                           random.randrange(1 << 16))
-        c.extra_frames.append((at, octets, sender))
+        c.extra_frames.append((at, data, sender))
         numbers[sender] += len(payload) + (1 if flags & (wire.SYN | wire.FIN) else 0)
         at += gap
 

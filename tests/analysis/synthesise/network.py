@@ -62,7 +62,7 @@ class Transmission:
 
 
 class Captured:
-    """A transmission where the capture has it. `change` makes other octets of it, as damage after the sender does."""
+    """A transmission where the capture has it. `change` makes other bytes of it, as damage after the sender does."""
 
     __slots__ = ("time", "transmission", "change", "number", "copy")
 
@@ -80,7 +80,7 @@ class Fate:
     late_after: int = 0       # ns; holds up those behind it: a queue
     copies_captured: int = 0  # further copies that the capture alone has
     copies: int = 0           # further copies that the network makes before the capturing point
-    change: object = None     # octets → octets, on the way before the capturing point
+    change: object = None     # bytes → bytes, on the way before the capturing point
     change_in_capture: object = None  # the same, on the way to the capture only
     refused: str | None = None  # the receiver drops it: bad CRC, wrong P_Key
     mark: bool = False        # a switch before the capturing point marks it: congestion experienced

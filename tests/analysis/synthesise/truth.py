@@ -1,5 +1,5 @@
 """What truly happened on a connection, as events: from what its two ends and the network did, never from the capture's
-octets.
+bytes.
 
 An event is *required* where the capture holds the evidence that tells it from everything else that could have been;
 else it is *allowed*: neither missed when absent nor wrong when reported. The evidence, kind by kind:
@@ -20,18 +20,18 @@ lost_in_network     PSNs that are missing, or captured and not received: a NAK, 
 lost_in_capture     PSNs that the capture does not have, that are acknowledged (answered) and never sent again
 psn_gap             PSNs that are missing where nothing is acknowledged: UC; RC of which one direction was captured
 out_of_order        one packet is captured behind later ones, microseconds late, before any NAK
-duplicate           the very same octets twice, less than a microsecond apart
+duplicate           the very same bytes twice, less than a microsecond apart
 nak, rnr_nak        captured; of rnr_nak `value` is the timer and `found` the time until the sending again
 ghost_acknowledgement  an ACK repeated without a duplicate that would ask for it, much later than a copy would come
 unsolicited_response   an ACK, far beyond everything sent, or data that no read or atomic asks for
 unanswered          requests at the capture's end without any answer, long before the last frame of the capture
 msn_jump            the MSN of an answer, against the messages ended until its PSN
-crc_bad             frame by frame. payload: one bit; pad: octets that are not zero; ip_identification and source_port:
+crc_bad             frame by frame. payload: one bit; pad: bytes that are not zero; ip_identification and source_port:
                     the field, with which put right the ICRC verifies; address: all frames of one host on the
                     connection, whose real address other connections of the capture show; the masks: what the sender
                     sent until now with one field taken into its ICRC as it is (the TTL as it left: 64 or a few more
                     than captured); unknown: the ICRC itself is anything
-truncated           frame by frame: fewer octets than the IP header says, and not snapped
+truncated           frame by frame: fewer bytes than the IP header says, and not snapped
 pkey_mismatch, qkey_mismatch   one packet among many others of the connection
 segmentation, opcode_sequence  a faulty sender's packet; the responder refuses it
 read_limit          the CM's exchange names the limit; the request that goes beyond it

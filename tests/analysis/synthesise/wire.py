@@ -1,4 +1,4 @@
-"""Octets of frames: RoCEv2 over Ethernet and IPv4 or IPv6, the CM's datagrams, and plain TCP.
+"""Bytes of frames: RoCEv2 over Ethernet and IPv4 or IPv6, the CM's datagrams, and plain TCP.
 
 Written from the specifications (IBTA vol 1, chapter 9 and annexes A16 and A17; RFC 791, 768, 8200, 9293) and from
 nothing of the product: what is checked here must not be wrong in the same way twice.
@@ -36,7 +36,7 @@ _LRH_AS_ONES = b"\xff" * 8  # A17.3.3: the LRH that RoCE does not have counts as
 @dataclass(frozen=True)
 class Host:
     mac: bytes
-    address: bytes  # 4 or 16 octets
+    address: bytes  # 4 or 16 bytes
 
     @property
     def text(self):
@@ -66,12 +66,12 @@ class Roce:
     identification: int = 0
     traffic_class: int = 0
     ttl: int = 64
-    pad_octets: bytes | None = None  # None: zeros
+    pad_bytes: bytes | None = None  # None: zeros
     unmasked: frozenset = field(default_factory=frozenset)  # what a faulty sender leaves in its ICRC: icrc()
 
-    def octets(self):
+    def bytes(self):
         pad = -len(self.payload) % 4
-        fill = bytes(pad) if self.pad_octets is None else self.pad_octets[:pad]
+        fill = bytes(pad) if self.pad_bytes is None else self.pad_bytes[:pad]
         bth = struct.pack("!BBHBBHBBH", self.opcode, self.solicited << 7 | self.migrated << 6 | pad << 4, self.pkey,
                           self.becn << 6, self.qp >> 16, self.qp & 0xFFFF, self.ack_request << 7,
                           self.psn >> 16 & 0xFF, self.psn & 0xFFFF)
@@ -93,11 +93,11 @@ def datagram(source, destination, protocol, content, identification=0, traffic_c
             source.address + destination.address + content)
 
 
-def checksum(octets):
+def checksum(data):
     """The Internet's. RFC 1071."""
-    total = sum(struct.unpack(f"!{len(octets) // 2}H", octets[:len(octets) & ~1]))
-    if len(octets) % 2:
-        total += octets[-1] << 8
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data[:len(data) & ~1]))
+    if len(data) % 2:
+        total += data[-1] << 8
     total = (total & 0xFFFF) + (total >> 16)
     return ~(total + (total >> 16)) & 0xFFFF
 
@@ -107,7 +107,7 @@ def ip_header_length(frame):
 
 
 def icrc(frame, unmasked=frozenset()):
-    """The invariant CRC that an untagged RoCEv2 frame ought to hold in its last four octets.
+    """The invariant CRC that an untagged RoCEv2 frame ought to hold in its last four bytes.
 
     `unmasked`: what a faulty sender forgets to take as ones: "ttl", "traffic_class", "ip_checksum", "udp_checksum",
     "bth_reserved". IBTA vol 1, 7.8.1 and A17.3.3.

@@ -40,11 +40,11 @@ class Sent:
     """What one end sent, by the names of the report."""
 
     packets: int = 0
-    payload_octets: int = 0
+    payload_bytes: int = 0
     requests: int = 0
     responses: int = 0
     messages: Counter = dataclasses.field(default_factory=Counter)
-    message_octets: int = 0
+    message_bytes: int = 0
     packets_again: int = 0  # seen before, or of a round that fills what was lost on its first way to the capture
     rounds: int = 0
     acks: int = 0
@@ -174,7 +174,7 @@ def count(packets, mtu, service):
     sent = Sent()
     for packet in packets:
         sent.packets += 1
-        sent.payload_octets += packet.payload or 0
+        sent.payload_bytes += packet.payload or 0
         sent.cnps += packet.service == "cnp"
         sent.ecn_marked += packet.ecn == 3
         sent.ecn_capable += packet.ecn != 0
@@ -189,7 +189,7 @@ def count(packets, mtu, service):
     messages = messages_of(packets, mtu, service) if service != "vendor" else []
     for message in messages:
         sent.messages[message.kind] += 1
-        sent.message_octets += message.size
+        sent.message_bytes += message.size
     rounds = []
     if service in ("rc", "xrc"):
         rounds, again, sent.filled, sent.missing = rounds_and_again(packets, mtu)

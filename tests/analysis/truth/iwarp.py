@@ -8,7 +8,7 @@ from .infiniband import Message
 # RDMAP's opcodes, RFC 5040, 4.3, as messages of who sends them; a read response belongs to the other end's read.
 KINDS = {0: "write", 1: "read", 3: "send", 4: "send", 5: "send", 6: "send", 7: "terminate"}
 READ_RESPONSE = 2
-TAGGED_HEADER, UNTAGGED_HEADER = 14, 18  # octets of DDP and RDMAP in a ULPDU
+TAGGED_HEADER, UNTAGGED_HEADER = 14, 18  # bytes of DDP and RDMAP in a ULPDU
 
 
 @dataclasses.dataclass
@@ -17,7 +17,7 @@ class Fpdu:
     opcode: int
     tagged: bool
     last: bool
-    payload: int  # octets of DDP payload
+    payload: int  # bytes of DDP payload
     queue: int | None
     msn: int | None
     asked: int | None
@@ -26,12 +26,12 @@ class Fpdu:
 @dataclasses.dataclass
 class Sent:
     fpdus: int = 0
-    payload_octets: int = 0
+    payload_bytes: int = 0
     messages: Counter = dataclasses.field(default_factory=Counter)
-    message_octets: int = 0
-    response_octets: int = 0
+    message_bytes: int = 0
+    response_bytes: int = 0
     tcp_retransmissions: list = dataclasses.field(default_factory=list)  # frames that tshark calls so
-    tcp_behind: list = dataclasses.field(default_factory=list)  # frames whose octets stand before others seen earlier
+    tcp_behind: list = dataclasses.field(default_factory=list)  # frames whose bytes stand before others seen earlier
 
 
 @dataclasses.dataclass
@@ -69,7 +69,7 @@ def fpdus(row):
 
 
 def _messages(segments):
-    """The messages of one direction, and the octets of its read responses."""
+    """The messages of one direction, and the bytes of its read responses."""
     messages, open_messages, responses = [], {}, 0
     for fpdu in segments:
         if fpdu.opcode == READ_RESPONSE:
@@ -111,10 +111,10 @@ def streams(frames):
             _begin_earlier(messages[name], mine)
             sent[name] = Sent(
                 fpdus=len(segments),
-                payload_octets=sum(fpdu.payload for fpdu in segments if fpdu.opcode != 1),
+                payload_bytes=sum(fpdu.payload for fpdu in segments if fpdu.opcode != 1),
                 messages=Counter(message.kind for message in messages[name]),
-                message_octets=sum(message.size for message in messages[name]),
-                response_octets=responses,
+                message_bytes=sum(message.size for message in messages[name]),
+                response_bytes=responses,
                 tcp_retransmissions=[int(r["frame.number"][0]) for r in mine if "tcp.analysis.retransmission" in r],
                 tcp_behind=_behind(mine),
             )

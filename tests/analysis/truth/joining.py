@@ -8,7 +8,7 @@ import collections
 import re
 
 CM_CLASS, CM_QP = 7, 1
-# lid:qpn:psn:gid of ibv_*_pingpong; lid:reads:qpn:psn:rkey:address:gid of perftest, the GID in octets.
+# lid:qpn:psn:gid of ibv_*_pingpong; lid:reads:qpn:psn:rkey:address:gid of perftest, the GID in bytes.
 PINGPONG = re.compile(rb"([0-9a-f]{4}):([0-9a-f]{6}):([0-9a-f]{6}):([0-9a-f]{32})\0")
 PERFTEST = re.compile(
     rb"([0-9a-f]{4}):([0-9a-f]{4}):([0-9a-f]{6}):([0-9a-f]{6}):([0-9a-f]{8}):([0-9a-f]{16}):((?:[0-9a-f]{2}:){16})"
@@ -49,10 +49,10 @@ def _source(row):
     return row["ip.src"][0] if "ip.src" in row else row["ipv6.src"][0]
 
 
-def _gid_text(octets):
-    if octets[:12] == bytes(10) + b"\xff\xff":
-        return ".".join(str(octet) for octet in octets[12:])
-    groups = [f"{int.from_bytes(octets[at : at + 2], 'big'):x}" for at in range(0, 16, 2)]
+def _gid_text(data):
+    if data[:12] == bytes(10) + b"\xff\xff":
+        return ".".join(str(byte) for byte in data[12:])
+    groups = [f"{int.from_bytes(data[at : at + 2], 'big'):x}" for at in range(0, 16, 2)]
     text = ":".join(groups)
     longest = max(re.findall(r"(?:^|:)0(?::0)+(?=:|$)", text), key=len, default="")
     return text.replace(longest, ":", 1) if longest else text
@@ -72,11 +72,11 @@ def by_text(frames):
     pairs = []
     for stream in streams.values():
         said = {}
-        for side, octets in stream["sides"].items():
-            ends = [(_gid_text(bytes.fromhex(gid.decode())), int(qp, 16)) for _, qp, _, gid in PINGPONG.findall(octets)]
+        for side, data in stream["sides"].items():
+            ends = [(_gid_text(bytes.fromhex(gid.decode())), int(qp, 16)) for _, qp, _, gid in PINGPONG.findall(data)]
             ends += [
                 (_gid_text(bytes.fromhex(gid.decode().replace(":", ""))), int(qp, 16))
-                for _, _, qp, _, _, _, gid in PERFTEST.findall(octets)
+                for _, _, qp, _, _, _, gid in PERFTEST.findall(data)
             ]
             said[side == stream["client"]] = [end for end in dict.fromkeys(ends) if end[1]]
         pairs += zip(said.get(True, []), said.get(False, []))

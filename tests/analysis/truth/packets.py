@@ -63,7 +63,7 @@ OPERATIONS = {
     20: ("fetch_add", "only"), 22: ("send", "last"), 23: ("send", "only"),
 }  # fmt: skip
 RESPONSES = ("read_response", "acknowledge", "atomic_acknowledge")
-# Octets of the extension headers between BTH and payload, without DETH and XRCETH.
+# Bytes of the extension headers between BTH and payload, without DETH and XRCETH.
 EXTENSIONS = {3: 4, 5: 4, 6: 16, 9: 4, 10: 16, 11: 20, 12: 16, 13: 4, 15: 4, 16: 4, 17: 4, 18: 12, 19: 28, 20: 28,
               22: 4, 23: 4}  # fmt: skip
 SERVICES = {0: "rc", 1: "uc", 3: "ud", 5: "xrc"}  # by the opcode's three high bits; what else there is, is vendors'
@@ -72,7 +72,7 @@ CNP = 0x81
 
 @dataclasses.dataclass(frozen=True)
 class Packet:
-    """A packet with a BTH. `payload` is in octets, without pad; None where the headers are a vendor's."""
+    """A packet with a BTH. `payload` is in bytes, without pad; None where the headers are a vendor's."""
 
     frame: int
     time: float
@@ -87,7 +87,7 @@ class Packet:
     source_qp: int | None  # only UD says it
     psn: int
     payload: int | None
-    asked: int | None  # a read request: octets
+    asked: int | None  # a read request: bytes
     syndrome: int | None
     msn: int | None
 

@@ -12,8 +12,8 @@ def lines(path):
         for end in "ab":
             s = c.sent[end]
             yield (
-                f"    {end} packets {s.packets} payload {s.payload_octets} requests {s.requests} responses {s.responses} "
-                f"messages {dict(s.messages)} {s.message_octets} again {s.packets_again} rounds {s.rounds} "
+                f"    {end} packets {s.packets} payload {s.payload_bytes} requests {s.requests} responses {s.responses} "
+                f"messages {dict(s.messages)} {s.message_bytes} again {s.packets_again} rounds {s.rounds} "
                 f"filled {s.filled} missing {s.missing} acks {s.acks} naks {dict(s.naks)} rnr {s.rnr_naks} "
                 f"cnp {s.cnps} ce {s.ecn_marked}/{s.ecn_capable} unwhole {sum(not m.whole for m in c.messages[end])}"
             )
@@ -24,8 +24,8 @@ def lines(path):
         for end in "ab":
             s = stream.sent[end]
             yield (
-                f"    {end} fpdus {s.fpdus} payload {s.payload_octets} messages {dict(s.messages)} {s.message_octets} "
-                f"read responses {s.response_octets} tcp retransmissions {len(s.tcp_retransmissions)} of {len(s.tcp_behind)} "
+                f"    {end} fpdus {s.fpdus} payload {s.payload_bytes} messages {dict(s.messages)} {s.message_bytes} "
+                f"read responses {s.response_bytes} tcp retransmissions {len(s.tcp_retransmissions)} of {len(s.tcp_behind)} "
                 f"unwhole {sum(not m.whole for m in stream.messages[end])}"
             )
 

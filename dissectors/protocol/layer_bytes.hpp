@@ -7,7 +7,7 @@
 
 namespace rdmawire {
 
-/// Octets that `layer` takes in its packet: more than the value has where encoding completes its last unit.
-std::size_t octets_in_packet(const HeaderValue& layer);
+/// Bytes that `layer` takes in its packet: more than the value has where encoding completes its last unit.
+std::size_t bytes_in_packet(const HeaderValue& layer);
 
 }  // namespace rdmawire
