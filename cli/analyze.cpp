@@ -19,7 +19,7 @@
 
 #include "captures/analysis/csv.hpp"
 #include "captures/analysis/details.hpp"
-#include "captures/analysis/follow.hpp"
+#include "captures/analysis/live_analysis.hpp"
 #include "captures/analysis/page/page.hpp"
 #include "captures/analysis/report.hpp"
 #include "captures/analysis/run.hpp"

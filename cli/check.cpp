@@ -11,7 +11,7 @@
 #include "cli/terminal.hpp"
 #include "conformance/monitors/report.hpp"
 #include "conformance/monitors/run.hpp"
-#include "dissectors/faces/filter_literal.hpp"
+#include "dissectors/output/filter_literal.hpp"
 
 namespace rdmawire::cli {
 namespace {

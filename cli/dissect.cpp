@@ -10,11 +10,11 @@
 #include "cli/command.hpp"
 #include "cli/frames.hpp"
 #include "cli/terminal.hpp"
-#include "dissectors/faces/count.hpp"
-#include "dissectors/faces/filter.hpp"
-#include "dissectors/faces/json.hpp"
-#include "dissectors/faces/line.hpp"
-#include "dissectors/faces/tree.hpp"
+#include "dissectors/output/count.hpp"
+#include "dissectors/output/filter.hpp"
+#include "dissectors/output/json.hpp"
+#include "dissectors/output/line.hpp"
+#include "dissectors/output/tree.hpp"
 #include "dissectors/tracking/dissector.hpp"
 
 namespace rdmawire::cli {

@@ -1,6 +1,6 @@
 /// rdmawire explain: what a header, field, opcode, syndrome, code or rule means.
 
-#include "dissectors/faces/explain.hpp"
+#include "dissectors/output/explain.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -13,7 +13,7 @@
 #include "cli/command.hpp"
 #include "cli/frames.hpp"
 #include "cli/terminal.hpp"
-#include "dissectors/faces/filter.hpp"
+#include "dissectors/output/filter.hpp"
 
 namespace rdmawire::cli {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "captures/analysis/findings.hpp"
 #include "cli/terminal.hpp"
-#include "dissectors/faces/filter_literal.hpp"
+#include "dissectors/output/filter_literal.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "replay/player/mapping.hpp"
 #include "replay/player/targets.hpp"

@@ -13,7 +13,7 @@
 #include "captures/analysis/peek.hpp"
 #include "captures/analysis/report.hpp"
 #include "captures/analysis/run.hpp"
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/value.hpp"
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/ethernet.hpp"
 #include "dissectors/protocol/infiniband.hpp"

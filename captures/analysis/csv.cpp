@@ -11,7 +11,7 @@
 #include <unordered_map>
 
 #include "captures/analysis/report.hpp"
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/value.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/opcode.hpp"
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/value.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/opcode.hpp"
 #include "dissectors/protocol/rdmap.hpp"

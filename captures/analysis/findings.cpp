@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/value.hpp"
 
 namespace rdmawire::captures::analysis {
 namespace {

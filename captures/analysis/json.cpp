@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "captures/analysis/report.hpp"
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/value.hpp"
 #include "dissectors/protocol/time.hpp"
 
 namespace rdmawire::captures::analysis {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "captures/analysis/analysis.hpp"
-#include "captures/analysis/walk.hpp"
-#include "dissectors/faces/filter.hpp"
+#include "captures/analysis/capture_scan.hpp"
+#include "dissectors/output/filter.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/tracker.hpp"
 

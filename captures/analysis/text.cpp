@@ -7,8 +7,8 @@
 
 #include "captures/analysis/report.hpp"
 #include "captures/analysis/text_page.hpp"
-#include "dissectors/faces/ink.hpp"
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/text_style.hpp"
+#include "dissectors/output/value.hpp"
 
 namespace rdmawire::captures::analysis {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "captures/analysis/findings.hpp"
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/value.hpp"
 
 namespace rdmawire::captures::analysis {
 

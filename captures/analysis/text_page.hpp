@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "captures/analysis/report.hpp"
-#include "dissectors/faces/ink.hpp"
+#include "dissectors/output/text_style.hpp"
 
 namespace rdmawire::captures::analysis {
 

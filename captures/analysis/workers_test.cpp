@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "captures/analysis/walk.hpp"
+#include "captures/analysis/capture_scan.hpp"
 
 namespace rdmawire::captures::analysis {
 namespace {

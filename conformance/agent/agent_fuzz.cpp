@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "conformance/agent/conversation.hpp"
-#include "conformance/agent/standin/rdmacm.hpp"
-#include "conformance/agent/standin/standin.hpp"
+#include "conformance/agent/fake_verbs/rdmacm.hpp"
+#include "conformance/agent/fake_verbs/fake_verbs.hpp"
 
 using namespace rdmawire::agent;
 

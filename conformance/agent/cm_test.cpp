@@ -1,6 +1,6 @@
 /// Connections by the RDMA CM, on the stand-ins of librdmacm and libibverbs.
 
-#include "conformance/agent/standin/rdmacm.hpp"
+#include "conformance/agent/fake_verbs/rdmacm.hpp"
 #include "conformance/agent/testing.hpp"
 
 namespace rdmawire::agent {

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "conformance/agent/standin/rdmacm.hpp"
+#include "conformance/agent/fake_verbs/rdmacm.hpp"
 #include "conformance/agent/testing.hpp"
 
 namespace rdmawire::agent {

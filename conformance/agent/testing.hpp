@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "conformance/agent/conversation.hpp"
-#include "conformance/agent/standin/standin.hpp"
+#include "conformance/agent/fake_verbs/fake_verbs.hpp"
 
 namespace rdmawire::agent {
 

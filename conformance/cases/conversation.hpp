@@ -12,7 +12,7 @@
 
 #include "conformance/cases/expectation.hpp"
 #include "conformance/cases/queue_pair.hpp"
-#include "conformance/cases/story.hpp"
+#include "conformance/cases/case_recorder.hpp"
 #include "replay/wires/wire.hpp"
 
 namespace rdmawire::conformance {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "conformance/cases/device_under_test.hpp"
-#include "conformance/cases/story.hpp"
+#include "conformance/cases/case_recorder.hpp"
 #include "replay/peer/connection_manager.hpp"
 
 namespace rdmawire::conformance {

@@ -1,6 +1,6 @@
 #include "conformance/fuzzer/agent_target.hpp"
 
-#include "conformance/device/names.hpp"
+#include "conformance/device/roce/names.hpp"
 #include "conformance/fuzzer/frames.hpp"
 
 namespace rdmawire::fuzzer {

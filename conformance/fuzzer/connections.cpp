@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "conformance/device/cm_messages.hpp"
+#include "conformance/device/roce/cm_messages.hpp"
 #include "conformance/fuzzer/frames.hpp"
 #include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/decode.hpp"

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "conformance/device/addresses.hpp"
+#include "conformance/device/roce/addresses.hpp"
 #include "conformance/fuzzer/script.hpp"
 #include "dissectors/protocol/bits.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "conformance/fuzzer/world.hpp"
+#include "conformance/fuzzer/device_fixture.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/encode.hpp"

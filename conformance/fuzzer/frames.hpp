@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "conformance/device/packet.hpp"
-#include "conformance/device/port.hpp"
+#include "conformance/device/roce/packet.hpp"
+#include "conformance/device/roce/port.hpp"
 #include "conformance/fuzzer/script.hpp"
 #include "dissectors/protocol/stack.hpp"
 

@@ -10,12 +10,12 @@
 #include <string>
 #include <utility>
 
-#include "conformance/device/fault_table.hpp"
-#include "conformance/fuzzer/concern.hpp"
+#include "conformance/device/roce/fault_table.hpp"
+#include "conformance/fuzzer/fault_category.hpp"
 #include "conformance/fuzzer/open.hpp"
 #include "conformance/fuzzer/report.hpp"
 #include "conformance/fuzzer/session.hpp"
-#include "conformance/fuzzer/walk.hpp"
+#include "conformance/fuzzer/step_generator.hpp"
 #include "dissectors/protocol/cm.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "conformance/endpoint/fault_table.hpp"
+#include "conformance/device/iwarp/fault_table.hpp"
 #include "conformance/fuzzer/subject.hpp"
 #include "conformance/rules/rules.hpp"
 #include "dissectors/machines/mpa_framing.hpp"

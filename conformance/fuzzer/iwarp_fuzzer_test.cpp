@@ -5,13 +5,13 @@
 #include <filesystem>
 #include <fstream>
 
-#include "conformance/endpoint/fault_table.hpp"
-#include "conformance/fuzzer/concern.hpp"
+#include "conformance/device/iwarp/fault_table.hpp"
+#include "conformance/fuzzer/fault_category.hpp"
 #include "conformance/fuzzer/iwarp.hpp"
 #include "conformance/fuzzer/open.hpp"
 #include "conformance/fuzzer/report.hpp"
 #include "conformance/fuzzer/session.hpp"
-#include "conformance/fuzzer/walk.hpp"
+#include "conformance/fuzzer/step_generator.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/transport.hpp"

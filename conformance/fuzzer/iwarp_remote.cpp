@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "conformance/device/names.hpp"
+#include "conformance/device/roce/names.hpp"
 #include "conformance/fuzzer/agent_target.hpp"
 #include "conformance/fuzzer/iwarp.hpp"
 #include "dissectors/protocol/rdmap.hpp"

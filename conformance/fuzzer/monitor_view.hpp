@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "conformance/fuzzer/edge_map.hpp"
-#include "conformance/fuzzer/shadow.hpp"
+#include "conformance/fuzzer/reference_model.hpp"
 
 namespace rdmawire::fuzzer {
 

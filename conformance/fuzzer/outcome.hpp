@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "conformance/device/work_request.hpp"
+#include "conformance/device/roce/work_request.hpp"
 #include "dissectors/machines/queue_pair_states.hpp"
 
 namespace rdmawire::fuzzer {

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <thread>
 
-#include "conformance/device/cm_messages.hpp"
-#include "conformance/device/names.hpp"
+#include "conformance/device/roce/cm_messages.hpp"
+#include "conformance/device/roce/names.hpp"
 #include "conformance/fuzzer/agent_target.hpp"
 #include "conformance/fuzzer/iwarp.hpp"
 #include "conformance/fuzzer/layout.hpp"

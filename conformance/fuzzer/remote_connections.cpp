@@ -6,7 +6,7 @@
 #include <chrono>
 #include <random>
 
-#include "conformance/device/cm_messages.hpp"
+#include "conformance/device/roce/cm_messages.hpp"
 
 namespace rdmawire::fuzzer {
 

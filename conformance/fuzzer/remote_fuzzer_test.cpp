@@ -6,7 +6,7 @@
 #include "conformance/fuzzer/remote_connections.hpp"
 #include "conformance/fuzzer/requests.hpp"
 #include "conformance/fuzzer/session.hpp"
-#include "conformance/fuzzer/walk.hpp"
+#include "conformance/fuzzer/step_generator.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/mad.hpp"

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "conformance/device/names.hpp"
-#include "conformance/fuzzer/world_memory.hpp"
+#include "conformance/device/roce/names.hpp"
+#include "conformance/fuzzer/fixture_memory.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/ip.hpp"

@@ -5,9 +5,9 @@
 
 #include "conformance/fuzzer/frames.hpp"
 #include "conformance/fuzzer/requests.hpp"
-#include "conformance/fuzzer/shadow.hpp"
-#include "conformance/fuzzer/walk.hpp"
-#include "conformance/fuzzer/world.hpp"
+#include "conformance/fuzzer/reference_model.hpp"
+#include "conformance/fuzzer/step_generator.hpp"
+#include "conformance/fuzzer/device_fixture.hpp"
 
 namespace rdmawire::fuzzer {
 

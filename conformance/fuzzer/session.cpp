@@ -6,7 +6,7 @@
 #include <chrono>
 #include <fstream>
 
-#include "conformance/fuzzer/rulings.hpp"
+#include "conformance/fuzzer/known_divergences.hpp"
 #include "conformance/fuzzer/saved.hpp"
 
 namespace rdmawire::fuzzer {

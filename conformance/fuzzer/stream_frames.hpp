@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "conformance/fuzzer/shadow.hpp"
+#include "conformance/fuzzer/reference_model.hpp"
 
 namespace rdmawire::fuzzer {
 

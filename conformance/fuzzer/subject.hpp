@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "conformance/device/faults.hpp"
-#include "conformance/device/port.hpp"
-#include "conformance/endpoint/faults.hpp"
+#include "conformance/device/roce/faults.hpp"
+#include "conformance/device/roce/port.hpp"
+#include "conformance/device/iwarp/faults.hpp"
 #include "conformance/fuzzer/edge_map.hpp"
 #include "conformance/fuzzer/known_objects.hpp"
 #include "conformance/fuzzer/outcome.hpp"

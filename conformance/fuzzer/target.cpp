@@ -1,6 +1,6 @@
 #include "conformance/fuzzer/target.hpp"
 
-#include "conformance/device/fault_table.hpp"
+#include "conformance/device/roce/fault_table.hpp"
 #include "conformance/fuzzer/roce.hpp"
 #include "conformance/fuzzer/subject.hpp"
 

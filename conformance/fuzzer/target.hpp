@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "conformance/device/faults.hpp"
+#include "conformance/device/roce/faults.hpp"
 #include "conformance/fuzzer/edge_map.hpp"
-#include "conformance/fuzzer/shadow.hpp"
+#include "conformance/fuzzer/reference_model.hpp"
 #include "conformance/runner/target.hpp"
 
 namespace rdmawire::fuzzer {

@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "conformance/monitors/judge.hpp"
+#include "conformance/monitors/evaluator.hpp"
 #include "dissectors/tracking/cm_message.hpp"
 #include "dissectors/tracking/packet.hpp"
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "conformance/monitors/judge.hpp"
+#include "conformance/monitors/evaluator.hpp"
 
 namespace rdmawire::conformance {
 

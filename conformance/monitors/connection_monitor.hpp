@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "conformance/monitors/congestion_monitor.hpp"
-#include "conformance/monitors/judge.hpp"
+#include "conformance/monitors/evaluator.hpp"
 #include "conformance/monitors/rc_exchange.hpp"
 #include "conformance/monitors/unreliable_monitor.hpp"
 #include "dissectors/tracking/connection.hpp"

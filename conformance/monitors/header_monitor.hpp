@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "conformance/monitors/judge.hpp"
+#include "conformance/monitors/evaluator.hpp"
 #include "dissectors/tracking/packet.hpp"
 
 namespace rdmawire::conformance {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "conformance/monitors/connection_monitor.hpp"
-#include "conformance/monitors/judge.hpp"
+#include "conformance/monitors/evaluator.hpp"
 #include "dissectors/machines/ddp.hpp"
 #include "dissectors/machines/mpa_setup.hpp"
 #include "dissectors/machines/rdmap.hpp"

@@ -11,7 +11,7 @@
 #include "conformance/monitors/connection_monitor.hpp"
 #include "conformance/monitors/header_monitor.hpp"
 #include "conformance/monitors/iwarp_monitor.hpp"
-#include "conformance/monitors/judge.hpp"
+#include "conformance/monitors/evaluator.hpp"
 #include "dissectors/tracking/packet.hpp"
 
 namespace rdmawire::conformance {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "conformance/monitors/judge.hpp"
+#include "conformance/monitors/evaluator.hpp"
 #include "dissectors/machines/rc_responder.hpp"
 #include "dissectors/tracking/ring.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "captures/analysis/findings.hpp"
 #include "conformance/monitors/monitored.hpp"
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/value.hpp"
 #include "dissectors/protocol/syndrome.hpp"
 
 namespace rdmawire::conformance {

@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "captures/analysis/walk.hpp"
+#include "captures/analysis/capture_scan.hpp"
 #include "conformance/monitors/monitors.hpp"
-#include "dissectors/faces/filter.hpp"
+#include "dissectors/output/filter.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "dissectors/tracking/tracker.hpp"
 

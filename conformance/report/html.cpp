@@ -8,7 +8,7 @@
 
 #include "conformance/report/page/template.hpp"
 #include "conformance/report/report.hpp"
-#include "dissectors/faces/json.hpp"
+#include "dissectors/output/json.hpp"
 #include "dissectors/tracking/dissector.hpp"
 
 namespace rdmawire::conformance {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "dissectors/faces/ink.hpp"
+#include "dissectors/output/text_style.hpp"
 
 namespace rdmawire::conformance {
 namespace {

@@ -1,8 +1,8 @@
 #include "conformance/rules/explanation.hpp"
 
 #include "conformance/rules/explain_rules.hpp"
-#include "dissectors/faces/explain.hpp"
-#include "dissectors/faces/explain_events.hpp"
+#include "dissectors/output/explain.hpp"
+#include "dissectors/output/explain_events.hpp"
 
 namespace rdmawire::conformance {
 namespace {

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "conformance/rules/well_formed.hpp"
-#include "dissectors/faces/edit_distance.hpp"
+#include "dissectors/output/edit_distance.hpp"
 
 namespace rdmawire::conformance {
 

@@ -8,7 +8,7 @@
 
 #include "conformance/cases/device_under_test.hpp"
 #include "conformance/cases/transcript.hpp"
-#include "conformance/monitors/judge.hpp"
+#include "conformance/monitors/evaluator.hpp"
 
 namespace rdmawire::conformance {
 

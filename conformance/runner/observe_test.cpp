@@ -103,7 +103,7 @@ TEST(Observe, EveryMonitorHasSomethingToSayOfTheCasesOrTheSamples) {
       if (result.tallies[i].evaluated() != 0) all.tallies[i].add(result.tallies[i]);
   }
   for (const RuleId rule : monitored) {
-    if (rule->services == Services::iwarp) continue;  // conformance/endpoint/fault_monitors_test.cpp holds those
+    if (rule->services == Services::iwarp) continue;  // conformance/device/iwarp/fault_monitors_test.cpp holds those
     EXPECT_EQ(all.tallies.contains(rule.index()), !is_open_monitor(rule->id)) << rule->alias << " " << rule->id;
   }
 }

@@ -7,16 +7,16 @@
 #include <cerrno>
 #include <charconv>
 
-#include "conformance/device/fault_table.hpp"
-#include "conformance/device/reference.hpp"
-#include "conformance/endpoint/fault_table.hpp"
+#include "conformance/device/roce/fault_table.hpp"
+#include "conformance/device/roce/reference.hpp"
+#include "conformance/device/iwarp/fault_table.hpp"
 #include "conformance/lab/guest.hpp"
 #include "conformance/lab/run_directory.hpp"
 #include "conformance/runner/target_iwarp.hpp"
 #include "replay/host/host.hpp"
 #include "replay/streams/tcp_over_wire.hpp"
 #include "replay/wires/background.hpp"
-#include "replay/wires/restrained.hpp"
+#include "replay/wires/limited_wire.hpp"
 
 namespace rdmawire::conformance {
 namespace {

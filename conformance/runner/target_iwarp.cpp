@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "conformance/device/fault_table.hpp"
-#include "conformance/endpoint/fault_table.hpp"
-#include "conformance/endpoint/reference.hpp"
+#include "conformance/device/roce/fault_table.hpp"
+#include "conformance/device/iwarp/fault_table.hpp"
+#include "conformance/device/iwarp/reference.hpp"
 
 namespace rdmawire::conformance {
 namespace {

@@ -10,7 +10,7 @@
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/ip.hpp"
 #include "dissectors/protocol/mad.hpp"
-#include "dissectors/protocol/misfit.hpp"
+#include "dissectors/protocol/field_overflow.hpp"
 #include "dissectors/protocol/mpa.hpp"
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/protocol/tunnel.hpp"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "dissectors/protocol/misfit.hpp"
+#include "dissectors/protocol/field_overflow.hpp"
 
 namespace rdmawire {
 

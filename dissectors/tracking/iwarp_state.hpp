@@ -9,7 +9,7 @@
 
 #include "dissectors/protocol/rdmap.hpp"
 #include "dissectors/tracking/iwarp_tracker.hpp"
-#include "dissectors/tracking/tcp_trouble.hpp"
+#include "dissectors/tracking/tcp_loss_tracker.hpp"
 
 namespace rdmawire::tracking {
 namespace iwarp {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/value.hpp"
 #include "dissectors/wireshark/fields.hpp"
 
 namespace rdmawire::wireshark {

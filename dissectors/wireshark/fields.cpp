@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "dissectors/faces/json.hpp"
+#include "dissectors/output/json.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/registry.hpp"
 #include "dissectors/tracking/connection.hpp"

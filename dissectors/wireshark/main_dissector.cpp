@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "dissectors/faces/json.hpp"
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/json.hpp"
+#include "dissectors/output/value.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/mad.hpp"
 #include "dissectors/protocol/opcode.hpp"

@@ -5,8 +5,8 @@
 #include <array>
 #include <string>
 
-#include "dissectors/faces/json.hpp"
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/json.hpp"
+#include "dissectors/output/value.hpp"
 #include "dissectors/protocol/icrc_cause.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/mac_control.hpp"

@@ -18,7 +18,7 @@
 #include "pysdk/src/captures.hpp"
 #include "pysdk/src/columns_python.hpp"
 #include "pysdk/src/errors.hpp"
-#include "pysdk/src/watched.hpp"
+#include "pysdk/src/interruptible_run.hpp"
 
 namespace rdmawire::python {
 namespace {

@@ -11,12 +11,12 @@
 #include <mutex>
 #include <thread>
 
-#include "captures/analysis/follow.hpp"
+#include "captures/analysis/live_analysis.hpp"
 #include "captures/analysis/vantage/run.hpp"
 #include "pysdk/src/analysis_request.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/errors.hpp"
-#include "pysdk/src/watched.hpp"
+#include "pysdk/src/interruptible_run.hpp"
 
 namespace rdmawire::python {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "captures/analysis/counters.hpp"
 #include "captures/analysis/run.hpp"
-#include "dissectors/faces/filter.hpp"
+#include "dissectors/output/filter.hpp"
 
 namespace rdmawire::python {
 

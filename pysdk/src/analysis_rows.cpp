@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "captures/analysis/findings.hpp"
-#include "dissectors/faces/json.hpp"
+#include "dissectors/output/json.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/opcode.hpp"
 #include "dissectors/protocol/time.hpp"

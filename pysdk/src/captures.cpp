@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "dissectors/faces/json.hpp"
+#include "dissectors/output/json.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/columns_packets.hpp"
 #include "pysdk/src/errors.hpp"

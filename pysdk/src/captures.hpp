@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "captures/io/reader.hpp"
-#include "dissectors/faces/filter.hpp"
+#include "dissectors/output/filter.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "pysdk/src/columns.hpp"
 

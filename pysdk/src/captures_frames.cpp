@@ -8,9 +8,9 @@
 #include <mutex>
 
 #include "captures/io/live.hpp"
-#include "dissectors/faces/json.hpp"
-#include "dissectors/faces/line.hpp"
-#include "dissectors/faces/tree.hpp"
+#include "dissectors/output/json.hpp"
+#include "dissectors/output/line.hpp"
+#include "dissectors/output/tree.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/captures.hpp"
 #include "pysdk/src/captures_origin.hpp"

@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "captures/io/writer.hpp"
-#include "dissectors/faces/count.hpp"
+#include "dissectors/output/count.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/captures.hpp"
 #include "pysdk/src/captures_origin.hpp"

@@ -12,7 +12,7 @@
 #include "conformance/cases/iwarp/bench.hpp"
 #include "conformance/report/assessment.hpp"
 #include "conformance/report/report.hpp"
-#include "pysdk/src/aside.hpp"
+#include "pysdk/src/interruptible.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/cases.hpp"
 #include "pysdk/src/devices.hpp"

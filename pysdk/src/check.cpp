@@ -11,11 +11,11 @@
 #include "conformance/monitors/report.hpp"
 #include "conformance/monitors/run.hpp"
 #include "conformance/rules/explanation.hpp"
-#include "dissectors/faces/filter_literal.hpp"
+#include "dissectors/output/filter_literal.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/captures.hpp"
 #include "pysdk/src/errors.hpp"
-#include "pysdk/src/watched.hpp"
+#include "pysdk/src/interruptible_run.hpp"
 
 namespace rdmawire::python {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "dissectors/faces/filter.hpp"
-#include "dissectors/faces/occurrences.hpp"
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/filter.hpp"
+#include "dissectors/output/occurrences.hpp"
+#include "dissectors/output/value.hpp"
 
 namespace rdmawire::python {
 namespace {

@@ -7,7 +7,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "dissectors/faces/filter_source.hpp"
+#include "dissectors/output/filter_source.hpp"
 #include "dissectors/tracking/packet.hpp"
 #include "pysdk/src/columns.hpp"
 

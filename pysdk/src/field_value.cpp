@@ -6,7 +6,7 @@
 #include <charconv>
 #include <vector>
 
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/value.hpp"
 #include "pysdk/src/errors.hpp"
 #include "pysdk/src/guard.hpp"
 #include "pysdk/src/bytes.hpp"

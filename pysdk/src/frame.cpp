@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "dissectors/faces/json.hpp"
-#include "dissectors/faces/line.hpp"
-#include "dissectors/faces/tree.hpp"
+#include "dissectors/output/json.hpp"
+#include "dissectors/output/line.hpp"
+#include "dissectors/output/tree.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/infiniband.hpp"

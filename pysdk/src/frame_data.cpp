@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "dissectors/faces/json.hpp"
+#include "dissectors/output/json.hpp"
 #include "dissectors/protocol/crc.hpp"
 #include "dissectors/protocol/decode.hpp"
 #include "dissectors/protocol/ethernet.hpp"

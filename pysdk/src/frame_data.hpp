@@ -9,7 +9,7 @@
 #include <string>
 
 #include "dissectors/protocol/encode.hpp"
-#include "dissectors/protocol/misfit.hpp"
+#include "dissectors/protocol/field_overflow.hpp"
 #include "dissectors/protocol/stack.hpp"
 #include "dissectors/tracking/packet.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <exception>
 
-#include "conformance/fuzzer/concern.hpp"
+#include "conformance/fuzzer/fault_category.hpp"
 #include "conformance/fuzzer/open.hpp"
 #include "conformance/fuzzer/report.hpp"
 #include "pysdk/src/bindings.hpp"

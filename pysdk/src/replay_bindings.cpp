@@ -8,7 +8,7 @@
 
 #include "conformance/runner/live_target.hpp"
 #include "dissectors/protocol/decode.hpp"
-#include "pysdk/src/aside.hpp"
+#include "pysdk/src/interruptible.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/devices.hpp"
 #include "pysdk/src/errors.hpp"

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "captures/io/writer.hpp"
-#include "dissectors/faces/filter.hpp"
-#include "dissectors/faces/json.hpp"
+#include "dissectors/output/filter.hpp"
+#include "dissectors/output/json.hpp"
 #include "dissectors/tracking/dissector.hpp"
 #include "pysdk/src/bindings.hpp"
 #include "pysdk/src/errors.hpp"

@@ -14,7 +14,7 @@
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/tracking/address.hpp"
 #include "dissectors/tracking/dissector.hpp"
-#include "replay/faults/mend.hpp"
+#include "replay/faults/recompute_checksums.hpp"
 
 namespace rdmawire::replay {
 namespace {

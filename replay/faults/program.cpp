@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "dissectors/faces/edit_distance.hpp"
+#include "dissectors/output/edit_distance.hpp"
 #include "dissectors/protocol/syndrome.hpp"
 
 namespace rdmawire::replay {

@@ -18,7 +18,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "dissectors/faces/filter.hpp"
+#include "dissectors/output/filter.hpp"
 #include "dissectors/protocol/registry.hpp"
 #include "replay/faults/coordinates.hpp"
 

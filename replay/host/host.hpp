@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "replay/wires/station.hpp"
+#include "replay/wires/simulated_host.hpp"
 #include "replay/wires/wire.hpp"
 
 namespace rdmawire::replay {

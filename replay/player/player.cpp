@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "replay/player/ahead.hpp"
+#include "replay/player/prefetcher.hpp"
 #include "replay/wires/clock.hpp"
 
 namespace rdmawire::replay {

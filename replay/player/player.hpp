@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dissectors/faces/filter.hpp"
+#include "dissectors/output/filter.hpp"
 #include "replay/faults/program.hpp"
 #include "replay/player/frames.hpp"
 #include "replay/player/report.hpp"

@@ -1,4 +1,4 @@
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/value.hpp"
 #include "replay/rewrite/rewriter.hpp"
 
 namespace rdmawire::replay {

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "captures/analysis/findings.hpp"
-#include "dissectors/faces/edit_distance.hpp"
-#include "dissectors/faces/filter_literal.hpp"
-#include "dissectors/faces/json.hpp"
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/edit_distance.hpp"
+#include "dissectors/output/filter_literal.hpp"
+#include "dissectors/output/json.hpp"
+#include "dissectors/output/value.hpp"
 
 namespace rdmawire::replay {
 namespace {

@@ -8,7 +8,7 @@
 #include "dissectors/protocol/encode.hpp"
 #include "dissectors/protocol/infiniband.hpp"
 #include "dissectors/protocol/modular.hpp"
-#include "replay/faults/mend.hpp"
+#include "replay/faults/recompute_checksums.hpp"
 
 namespace rdmawire::replay {
 namespace {

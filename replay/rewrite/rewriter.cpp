@@ -18,7 +18,7 @@
 #include "dissectors/protocol/transport.hpp"
 #include "dissectors/tracking/address.hpp"
 #include "dissectors/tracking/cm_message.hpp"
-#include "replay/faults/mend.hpp"
+#include "replay/faults/recompute_checksums.hpp"
 
 namespace rdmawire::replay {
 namespace {

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "replay/streams/tcp.hpp"
-#include "replay/wires/restrained.hpp"
+#include "replay/wires/limited_wire.hpp"
 
 namespace rdmawire::replay {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "replay/wires/station.hpp"
+#include "replay/wires/simulated_host.hpp"
 #include "replay/wires/wire.hpp"
 
 namespace rdmawire::replay {

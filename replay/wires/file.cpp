@@ -5,7 +5,7 @@
 
 #include "captures/io/reader.hpp"
 #include "captures/io/writer.hpp"
-#include "dissectors/faces/json.hpp"
+#include "dissectors/output/json.hpp"
 #include "replay/wires/error.hpp"
 
 namespace rdmawire::replay {

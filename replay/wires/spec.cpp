@@ -6,7 +6,7 @@
 #include <array>
 #include <charconv>
 
-#include "dissectors/faces/json.hpp"
+#include "dissectors/output/json.hpp"
 
 namespace rdmawire::replay {
 

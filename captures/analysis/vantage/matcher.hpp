@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "captures/analysis/vantage/layout.hpp"
-#include "captures/analysis/vantage/sighting.hpp"
+#include "captures/analysis/vantage/observation.hpp"
 
 namespace rdmawire::captures::vantage {
 

@@ -7,7 +7,7 @@
 
 #include "captures/analysis/findings.hpp"
 #include "captures/analysis/vantage/run.hpp"
-#include "dissectors/faces/value.hpp"
+#include "dissectors/output/value.hpp"
 
 namespace rdmawire::captures::vantage {
 namespace {

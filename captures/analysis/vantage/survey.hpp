@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "captures/analysis/bounded.hpp"
-#include "captures/analysis/vantage/sighting.hpp"
-#include "dissectors/faces/filter.hpp"
+#include "captures/analysis/vantage/observation.hpp"
+#include "dissectors/output/filter.hpp"
 #include "dissectors/protocol/decode.hpp"
 
 namespace rdmawire::captures::vantage {

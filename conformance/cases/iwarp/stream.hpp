@@ -14,7 +14,7 @@
 
 #include "conformance/cases/iwarp/seen.hpp"
 #include "conformance/cases/iwarp/segment.hpp"
-#include "conformance/cases/story.hpp"
+#include "conformance/cases/case_recorder.hpp"
 #include "replay/streams/tcp.hpp"
 
 namespace rdmawire::conformance::iwarp {

@@ -1,0 +1,96 @@
+/// A file that grows gives, in the end, what it gives when it is whole.
+
+#include "captures/analysis/live_analysis.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "source_directory.hpp"
+
+namespace rdmawire::captures::analysis {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+constexpr const char* sample = RDMAWIRE_SOURCE_DIR "/captures/samples/rping.pcap";
+
+class Follow : public testing::Test {
+ protected:
+  Follow()
+      : path_((std::filesystem::path(testing::TempDir()) / ("follow_test." + std::to_string(::getpid()))).string()) {
+    std::ifstream file(sample, std::ios::binary);
+    bytes_.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    std::ofstream(path_, std::ios::binary);
+  }
+  ~Follow() override { std::filesystem::remove(path_); }
+
+  void write(std::size_t from, std::size_t to) {
+    std::ofstream(path_, std::ios::binary | std::ios::app)
+        .write(bytes_.data() + from, static_cast<std::streamsize>(to - from));
+  }
+  bool take(Following& following) { return following.take(Following::Clock::now() + 20ms, stop_); }
+
+  const std::string path_;
+  std::string bytes_;
+  std::atomic<bool> stop_{false};
+  RunOptions options_;
+};
+
+TEST_F(Follow, PiecesGiveWhatTheWholeGives) {
+  auto made = Following::file(path_, options_);
+  ASSERT_TRUE(made) << made.error();
+  Following& following = **made;
+  std::uint64_t before = 0;
+  EXPECT_TRUE(take(following));  // empty, and then half a header
+  std::size_t at = 0;
+  for (const std::size_t to : {std::size_t{10}, bytes_.size() / 3, bytes_.size() / 2 + 7, bytes_.size()}) {
+    write(at, to);
+    at = to;
+    EXPECT_TRUE(take(following));
+    EXPECT_GE(following.packets(), before);
+    before = following.packets();
+    EXPECT_EQ(following.report().at("summary").at("packets"), before);
+  }
+  const RunResult grown = following.finish();
+  options_.files = {path_};
+  const RunResult whole = run(options_);
+  EXPECT_TRUE(grown.troubles.empty());
+  EXPECT_EQ(report_of(grown.analysis, grown.input), report_of(whole.analysis, whole.input));
+}
+
+TEST_F(Follow, EndsWhenItIsToldAndWhenTheFileGoes) {
+  write(0, bytes_.size());
+  auto made = Following::file(path_, options_);
+  ASSERT_TRUE(made);
+  stop_ = true;
+  const auto begun = Following::Clock::now();
+  EXPECT_TRUE((*made)->take(begun + 60s, stop_));
+  EXPECT_LT(Following::Clock::now() - begun, 10s);
+  stop_ = false;
+  EXPECT_TRUE(take(**made));
+  std::filesystem::remove(path_);
+  EXPECT_FALSE(take(**made));
+  EXPECT_THAT((*made)->troubles().at(0), HasSubstr("no longer there"));
+  EXPECT_GT((*made)->finish().analysis.packets, 100U);
+}
+
+TEST_F(Follow, WhatCannotBeFollowedIsSaid) {
+  EXPECT_THAT(Following::file("/nowhere/x.pcap", options_).error(), HasSubstr("not there"));
+  EXPECT_THAT(Following::file("/dev/null", options_).error(), HasSubstr("only a file"));
+  EXPECT_FALSE(Following::device("no-such-device", {}, options_));
+  write(0, 3);
+  std::ofstream(path_, std::ios::binary) << "this is no capture, and never will be one";
+  auto made = Following::file(path_, options_);
+  ASSERT_TRUE(made);
+  EXPECT_FALSE(take(**made));
+  EXPECT_EQ((*made)->troubles().size(), 1U);
+}
+
+}  // namespace
+}  // namespace rdmawire::captures::analysis

@@ -1,0 +1,98 @@
+# A room is one static library, with its tests, benchmarks and fuzz targets beside its sources.
+#
+#   rdmawire_room(NAME
+#     SOURCES file...           sources of the library rdmawire_NAME (alias rdmawire::NAME)
+#     USES target...            rooms above it and packages, public
+#     TESTS file_test.cpp...    one GoogleTest program for the room: NAME_test
+#     TEST_USES target...       what only the tests link
+#     BENCHMARKS file_bench.cpp...  one Google Benchmark program: NAME_bench
+#     BENCHMARK_USES target...  what only the benchmarks link (peers to compare with)
+#     FUZZERS file_fuzz.cpp...) one libFuzzer program a file
+#
+# scripts/check-layering holds the arrows between rooms by their #include lines.
+
+add_library(rdmawire_flags INTERFACE)
+target_compile_options(rdmawire_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+  # Tables are computed while compiling; with the standard library's assertions that takes clang more than a million
+  # steps, its limit.
+  $<$<CXX_COMPILER_ID:Clang>:-fconstexpr-steps=16777216>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # gcc 12 sees overlaps in std::string that are not there (gcc bug 105329).
+  target_compile_options(rdmawire_flags INTERFACE -Wno-restrict)
+  # Nor do its warnings that follow values survive the inlining of -O3: std::optional, std::sort of a short array. The
+  # other presets and the sanitizers look for what they mean.
+  target_compile_options(rdmawire_flags INTERFACE
+    $<$<CONFIG:Release>:-Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow>)
+endif()
+if(RDMAWIRE_WERROR)
+  target_compile_options(rdmawire_flags INTERFACE -Werror)
+endif()
+if(RDMAWIRE_SANITIZE)
+  target_compile_options(rdmawire_flags INTERFACE -fsanitize=${RDMAWIRE_SANITIZE} -fno-omit-frame-pointer
+                                                  -fno-sanitize-recover=all)
+  target_link_options(rdmawire_flags INTERFACE -fsanitize=${RDMAWIRE_SANITIZE})
+endif()
+if(RDMAWIRE_FUZZ)
+  target_compile_options(rdmawire_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+if(RDMAWIRE_COVERAGE)
+  target_compile_options(rdmawire_flags INTERFACE --coverage)
+  target_link_options(rdmawire_flags INTERFACE --coverage)
+endif()
+
+# Where tests find the working copy: a header for those that ask, and no definition for all, so that the others' objects
+# are shared between working copies.
+set(RDMAWIRE_TEST_INCLUDE ${CMAKE_BINARY_DIR}/generated)
+file(CONFIGURE OUTPUT ${RDMAWIRE_TEST_INCLUDE}/source_directory.hpp CONTENT
+"#pragma once
+/// The root of the working copy, without a slash at its end.
+#define RDMAWIRE_SOURCE_DIR \"@PROJECT_SOURCE_DIR@\"
+" @ONLY)
+
+function(rdmawire_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;USES;TESTS;TEST_USES;BENCHMARKS;BENCHMARK_USES;FUZZERS" ${ARGN})
+  set(target rdmawire_${name})
+  add_library(${target} STATIC ${ROOM_SOURCES})
+  add_library(rdmawire::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rdmawire>)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_link_libraries(${target} PUBLIC ${ROOM_USES} PRIVATE $<BUILD_INTERFACE:rdmawire_flags>)
+  set_property(GLOBAL APPEND PROPERTY RDMAWIRE_ROOMS ${target})
+
+  if(RDMAWIRE_TESTS AND ROOM_TESTS)
+    add_executable(${name}_test ${ROOM_TESTS})
+    target_link_libraries(${name}_test PRIVATE ${target} rdmawire_flags GTest::gtest GTest::gmock GTest::gtest_main
+                                               ${ROOM_TEST_USES})
+    target_include_directories(${name}_test PRIVATE ${RDMAWIRE_TEST_INCLUDE})
+    gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST)
+  endif()
+
+  if(RDMAWIRE_BENCHMARKS AND ROOM_BENCHMARKS)
+    add_executable(${name}_bench ${ROOM_BENCHMARKS})
+    target_link_libraries(${name}_bench PRIVATE ${target} rdmawire_flags benchmark::benchmark
+                                                benchmark::benchmark_main ${ROOM_BENCHMARK_USES})
+  endif()
+
+  if(RDMAWIRE_FUZZ)
+    foreach(source IN LISTS ROOM_FUZZERS)
+      get_filename_component(fuzzer ${source} NAME_WE)
+      add_executable(${fuzzer} ${source})
+      target_link_libraries(${fuzzer} PRIVATE ${target} rdmawire_flags)
+      target_link_options(${fuzzer} PRIVATE -fsanitize=fuzzer)
+      set_property(GLOBAL APPEND PROPERTY RDMAWIRE_FUZZERS ${fuzzer})
+      set_property(GLOBAL APPEND_STRING PROPERTY RDMAWIRE_FUZZERS_LIST
+        "${fuzzer}|$<TARGET_FILE:${fuzzer}>|${CMAKE_CURRENT_SOURCE_DIR}\n")
+    endforeach()
+  endif()
+endfunction()
+
+# Called once, after the last room: the target `fuzzers` builds every fuzz target, and fuzzers.txt tells scripts/fuzz
+# each one's program and room.
+function(rdmawire_fuzzers)
+  get_property(fuzzers GLOBAL PROPERTY RDMAWIRE_FUZZERS)
+  get_property(list GLOBAL PROPERTY RDMAWIRE_FUZZERS_LIST)
+  add_custom_target(fuzzers DEPENDS ${fuzzers})
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/fuzzers.txt CONTENT "${list}")
+endfunction()

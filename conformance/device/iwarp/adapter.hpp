@@ -1,0 +1,188 @@
+#pragma once
+/// A device of iWARP: verbs and connections, by handles, over the endpoints of one Rnic. TCP is somebody else's
+/// (TcpUser). Pure: time comes in, and whatever happens is told by events.
+///
+/// As on Linux, a queue pair is of type RC, its states follow its connection, and a connection is made by the CM, which
+/// does the set-up of MPA; an ended queue pair is in ERR.
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "conformance/device/roce/queue_pair.hpp"
+#include "conformance/device/roce/verbs.hpp"
+#include "conformance/device/iwarp/endpoint.hpp"
+#include "conformance/device/iwarp/rnic.hpp"
+#include "conformance/device/iwarp/virtual_tcp.hpp"
+
+namespace rdmawire::endpoint {
+
+struct AdapterOptions {
+  RnicOptions rnic{};
+  replay::IpAddress address = replay::IpAddress::v4(0x0a000001);  ///< 10.0.0.1
+  std::size_t most_objects = 4096;
+  std::uint32_t most_work = 16'384;  ///< requests of a queue, completions of a completion queue
+  std::uint32_t most_sges = 32;
+  std::uint16_t most_depth = 128;  ///< RDMA Reads and atomics at a time
+};
+
+class Adapter final : public device::Verbs, public TcpUser {
+ public:
+  explicit Adapter(AdapterOptions options = {});
+
+  [[nodiscard]] const AdapterOptions& options() const { return options_; }
+  [[nodiscard]] Rnic& rnic() { return rnic_; }
+  /// How streams are set up: of queue pairs that are made, and of connections that come in, from now on.
+  void wish(const machines::MpaSettings& mpa) { mpa_ = mpa; }
+  [[nodiscard]] const machines::MpaSettings& wished() const { return mpa_; }
+  /// TCP's segments of all connections have another size from now on.
+  void set_emss(std::uint32_t emss);
+
+  struct Counters {
+    std::uint64_t connections = 0, terminates_heard = 0, errors = 0, bytes_received = 0, bytes_sent = 0;
+  };
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+  // Verbs.
+  [[nodiscard]] std::int64_t now() const override { return now_; }
+  std::uint32_t reserve_handle() override { return rnic_.new_handle(); }
+  void forget_everything() override;
+  device::Result<std::uint64_t> alloc(std::uint64_t bytes) override { return rnic_.memory().allocate(bytes); }
+  device::Result<void> free(std::uint64_t address) override;
+  [[nodiscard]] MutableBytes memory(std::uint64_t address, std::uint64_t bytes) override {
+    return rnic_.memory().at(address, bytes);
+  }
+  device::Result<std::uint32_t> alloc_pd() override;
+  device::Result<void> dealloc_pd(std::uint32_t pd) override;
+  device::Result<const device::Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
+                                               std::uint32_t rights, std::optional<std::uint64_t> iova) override;
+  device::Result<const device::Region*> alloc_mr(std::uint32_t pd, std::uint64_t most_bytes) override;
+  device::Result<void> dereg_mr(std::uint32_t mr) override;
+  device::Result<const device::Window*> alloc_mw(std::uint32_t pd, std::uint8_t type) override;
+  device::Result<void> dealloc_mw(std::uint32_t mw) override;
+  [[nodiscard]] const device::Region* region(std::uint32_t mr) override { return rnic_.memory().region(mr); }
+  [[nodiscard]] const device::Window* window(std::uint32_t mw) override { return rnic_.memory().window(mw); }
+  device::Result<std::uint32_t> create_channel() override;
+  device::Result<void> destroy_channel(std::uint32_t channel) override;
+  device::Result<std::uint32_t> create_cq(std::uint32_t capacity, std::uint32_t channel) override;
+  device::Result<void> destroy_cq(std::uint32_t cq) override;
+  device::Result<std::vector<device::Completion>> poll_cq(std::uint32_t cq, std::size_t most) override;
+  device::Result<void> req_notify_cq(std::uint32_t cq, bool solicited_only) override;
+  device::Result<std::optional<std::uint32_t>> get_cq_event(std::uint32_t channel) override;
+  std::optional<device::AsyncEvent> get_async_event() override { return rnic_.next_event(); }
+
+  /// EINVAL where the service is another than RC.
+  device::Result<std::uint32_t> create_qp(const device::QueuePairOptions& options);
+  /// ERR: what is under way is lost, and the stream is terminated. SQD: the stream is closed in order. SQE as ERR.
+  device::Result<void> modify_qp(std::uint32_t qp, device::QpState state);
+  device::Result<void> set_rights(std::uint32_t qp, std::uint32_t rights);
+  device::Result<void> destroy_qp(std::uint32_t qp) override;
+  device::Result<void> post_send(std::uint32_t qp, device::SendRequest request) override;
+  device::Result<void> post_recv(std::uint32_t qp, device::ReceiveRequest request) override;
+  device::Result<std::uint32_t> bind_mw(std::uint32_t qp, device::SendRequest request) override;
+
+  struct QueuePair {
+    device::QueuePairOptions options;
+    machines::MpaSettings mpa{};  ///< that it was wished with
+    std::unique_ptr<Endpoint> endpoint{};
+    std::uint32_t rights = 0;
+    bool init = false;        ///< its consumer moved it there
+    std::uint32_t cm_id = 0;  ///< its connection's; 0: none
+
+    [[nodiscard]] device::QpState state() const;
+  };
+  /// nullptr: there is none. Its handle is its number, too.
+  [[nodiscard]] const QueuePair* qp(std::uint32_t handle) const;
+
+  device::Result<device::Listening> cm_listen(const device::CmEndpoint& at, std::uint32_t backlog) override;
+  device::Result<std::uint32_t> cm_connect(const device::CmEndpoint& to, const device::Gid& source,
+                                           device::CmParameters with) override;
+  device::Result<void> cm_accept(std::uint32_t cm_id, device::CmParameters with) override;
+  device::Result<void> cm_establish(std::uint32_t cm_id) override;
+  device::Result<void> cm_reject(std::uint32_t cm_id, Bytes private_data) override;
+  device::Result<void> cm_disconnect(std::uint32_t cm_id) override;
+  device::Result<void> cm_destroy(std::uint32_t cm_id) override;
+  std::optional<device::CmEvent> get_cm_event() override;
+
+  // TCP.
+  void passed(std::int64_t now) override { now_ = std::max(now_, now); }
+  [[nodiscard]] bool listens(std::uint16_t port) const override { return listener_at(port) != 0; }
+  std::uint32_t connected(std::uint16_t port, const replay::TcpAddress& from, std::uint32_t emss) override;
+  std::optional<Wanted> next_wanted() override;
+  void answered(std::uint32_t stream, int error, std::uint32_t emss) override;
+  void received(std::uint32_t stream, Bytes bytes) override;
+  void peer_closed(std::uint32_t stream) override;
+  void lost(std::uint32_t stream) override;
+  Output take(std::uint32_t stream, std::size_t most) override;
+  void forgotten(std::uint32_t stream) override;
+  [[nodiscard]] std::int64_t wakes() const override;
+  void woken() override;
+
+  static constexpr std::size_t most_events = 4096;
+
+ private:
+  /// A connection of TCP. Who speaks on it is a queue pair's endpoint; until a request is accepted, one of its own;
+  /// nobody, when that is gone.
+  struct Stream {
+    std::unique_ptr<Endpoint> own{};
+    std::uint32_t qp = 0;
+    std::uint32_t cm_id = 0, listener = 0;
+    std::uint32_t emss = 0;
+    bool fin_sent = false, reset_due = false;
+    replay::TcpAddress local{}, remote{};
+  };
+  enum class Role : std::uint8_t { listener, active, passive };
+  struct CmId {
+    Role role = Role::listener;
+    std::uint16_t port = 0;     ///< of a listener
+    std::uint32_t backlog = 0;  ///< likewise
+    std::uint32_t stream = 0;   ///< 0: it is over
+    device::CmParameters with{};
+    std::uint16_t ird = 0, ord = 0;  ///< the other end's
+    bool answered = false;           ///< a request was, one way or the other
+    bool established = false, told_end = false;
+  };
+
+  device::Result<std::uint32_t> new_object(const char* call);
+  QueuePair* find_qp(std::uint32_t handle);
+  Stream* find_stream(std::uint32_t stream);
+  Endpoint* endpoint_of(const Stream& stream);
+  device::Result<CmId*> find_cm(std::uint32_t cm_id, const char* call);
+  /// The queue pair of a connection to be: that it is there, and has none yet.
+  device::Result<QueuePair*> free_qp(const device::CmParameters& with, const char* call);
+  [[nodiscard]] std::uint32_t listener_at(std::uint16_t port) const;
+  [[nodiscard]] EndpointOptions endpoint_options(const QueuePair& qp, const CmId& cm, std::uint32_t emss) const;
+  /// Tells what an endpoint has told. `cause`: an error number for a set-up that fails now.
+  void drain(std::uint32_t stream, int cause = EPROTO);
+  void heard(std::uint32_t stream, const ConnectionEvent& event, int cause);
+  void request(std::uint32_t stream, const ConnectionEvent& event);
+  void tell(device::CmEvent event);
+  void tell_end(std::uint32_t cm_id, const std::optional<device::StreamError>& why);
+  [[nodiscard]] device::CmPeer peer_of(const ConnectionEvent& event) const;
+  /// TCP is aborted, unless our half is closed already, and nobody speaks on it any more.
+  void abandon(std::uint32_t stream);
+
+  AdapterOptions options_;
+  Rnic rnic_;
+  machines::MpaSettings mpa_;
+  std::int64_t now_ = 0;
+  Counters counters_;
+  std::size_t objects_ = 0;
+  std::set<std::uint32_t> pds_;
+  std::map<std::uint32_t, std::deque<std::uint32_t>> channels_;  ///< with the completion queues that notified
+  std::map<std::uint32_t, std::uint32_t> cqs_;                   ///< with their channels, or 0
+  std::map<std::uint32_t, QueuePair> qps_;
+  std::map<std::uint32_t, CmId> cm_ids_;
+  std::map<std::uint32_t, Stream> streams_;
+  std::map<std::uint32_t, device::StreamError> why_;  ///< by stream: what its end will be told with
+  std::uint32_t last_stream_ = 0;
+  std::uint16_t next_port_ = 49'152;
+  std::deque<Wanted> wanted_;
+  std::deque<device::CmEvent> events_;
+};
+
+}  // namespace rdmawire::endpoint

@@ -1,0 +1,54 @@
+/// Lines of the agent's protocol of any bytes, one after the other, at one device of iWARP; a line that begins with
+/// '>' is bytes that somebody sends to it over TCP.
+
+#include <cstdint>
+#include <string_view>
+
+#include "conformance/device/iwarp/rpc_handler.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rdmawire;
+  using namespace rdmawire::endpoint;
+  AdapterOptions options;
+  options.most_objects = 64;
+  Adapter adapter(options);
+  adapter.rnic().memory().most_bytes = 1U << 20;
+  // Without CRCs any bytes can be an FPDU.
+  machines::MpaSettings mpa = adapter.wished();
+  mpa.crc = false;
+  adapter.wish(mpa);
+  VirtualTcp tcp(adapter);
+  Face face(adapter, [&](std::int64_t until) { return tcp.step(until); });
+  const auto ask = [&](std::string_view line) {
+    const std::lock_guard lock(tcp.mutex());
+    (void)face.ask(line);
+    tcp.settle();
+  };
+  ask(R"({"id":1,"do":"hello","protocol":1})");
+  ask(R"({"id":2,"do":"open","name":"reference"})");
+  (void)tcp.listen(4000, {});
+  std::unique_ptr<replay::TcpConnection> connection;
+  std::string_view left(reinterpret_cast<const char*>(data), size);
+  while (!left.empty()) {
+    const std::size_t end = std::min(left.find('\n'), left.size());
+    const std::string_view line = left.substr(0, end);
+    if (line.starts_with('>')) {
+      if (!connection) connection = tcp.accept(4000, tcp.now() + 1'000'000).value_or(nullptr);
+      if (!connection)
+        connection = tcp.connect({tcp.options().device, 7471}, {}, tcp.now() + 1'000'000).value_or(nullptr);
+      if (connection) {
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(line.data());
+        if (line.size() == 1)
+          (void)connection->close_half();
+        else
+          (void)connection->send(Bytes(bytes + 1, line.size() - 1));
+        while (const auto arrival = connection->receive(tcp.now()).value_or(std::nullopt)) {
+        }
+      }
+    } else {
+      ask(line);
+    }
+    left.remove_prefix(std::min(left.size(), end + 1));
+  }
+  return 0;
+}

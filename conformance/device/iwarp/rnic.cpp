@@ -1,0 +1,102 @@
+#include "conformance/device/iwarp/rnic.hpp"
+
+#include <algorithm>
+
+namespace rdmawire::endpoint {
+
+void Rnic::set_fault(Fault fault) {
+  faults_.set(fault);
+  switch (fault) {
+    case Fault::ignores_domains: memory_faults_.set(device::Fault::ignores_protection_domains); break;
+    case Fault::bounds_off_by_one: memory_faults_.set(device::Fault::bounds_off_by_one); break;
+    case Fault::ignores_rights: memory_faults_.set(device::Fault::ignores_region_rights); break;
+    case Fault::invalidates_nothing: memory_faults_.set(device::Fault::send_invalidate_does_nothing); break;
+    case Fault::local_invalidate_does_nothing: memory_faults_.set(device::Fault::local_invalidate_does_nothing); break;
+    case Fault::predictable_stags: memory_.predictable_keys = true; break;
+    default: break;
+  }
+}
+
+void Rnic::clear_faults() {
+  faults_.clear();
+  memory_faults_.clear();
+  memory_.predictable_keys = false;
+}
+
+device::Result<device::Region*> Rnic::register_region(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
+                                                      std::uint32_t rights) {
+  return memory_.register_region(new_handle(), pd, address, bytes, address, rights);
+}
+
+std::uint32_t Rnic::create_cq(std::uint32_t capacity) {
+  const std::uint32_t handle = new_handle();
+  device::CompletionQueue& cq = cqs_[handle];
+  cq.handle = handle;
+  cq.capacity = capacity;
+  return handle;
+}
+
+void Rnic::forget_everything() {
+  memory_.clear();
+  cqs_.clear();
+  notifications_.clear();
+  events_.clear();
+  dead_ = false;
+}
+
+std::vector<device::Completion> Rnic::poll(std::uint32_t cq, std::size_t most) {
+  const auto found = cqs_.find(cq);
+  if (found == cqs_.end()) return {};
+  auto& entries = found->second.entries;
+  const auto end = entries.begin() + static_cast<std::ptrdiff_t>(std::min(most, entries.size()));
+  std::vector<device::Completion> polled(entries.begin(), end);
+  entries.erase(entries.begin(), end);
+  return polled;
+}
+
+void Rnic::arm(std::uint32_t cq, bool solicited_only) {
+  if (const auto found = cqs_.find(cq); found != cqs_.end())
+    found->second.armed = solicited_only ? device::Notify::solicited : device::Notify::next;
+}
+
+std::optional<std::uint32_t> Rnic::next_notification() {
+  if (notifications_.empty()) return std::nullopt;
+  const std::uint32_t cq = notifications_.front();
+  notifications_.pop_front();
+  return cq;
+}
+
+std::optional<device::AsyncEvent> Rnic::next_event() {
+  if (events_.empty()) return std::nullopt;
+  const device::AsyncEvent event = events_.front();
+  events_.pop_front();
+  return event;
+}
+
+bool Rnic::complete(std::uint32_t cq, const device::Completion& completion, bool solicited) {
+  const auto found = cqs_.find(cq);
+  if (found == cqs_.end()) return true;
+  device::CompletionQueue& queue = found->second;
+  if (queue.overflowed) return false;
+  if (queue.entries.size() >= queue.capacity) {
+    queue.overflowed = true;
+    if (has(Fault::overflow_ends_all)) dead_ = true;
+    tell(device::EventType::cq_error, cq);
+    return false;
+  }
+  queue.entries.push_back(completion);
+  const bool wakes =
+      queue.armed == device::Notify::next ||
+      (queue.armed == device::Notify::solicited && (solicited || completion.status != device::Status::success));
+  if (wakes) {
+    queue.armed = device::Notify::nothing;
+    notifications_.push_back(cq);
+  }
+  return true;
+}
+
+void Rnic::tell(device::EventType type, std::uint32_t object) {
+  if (events_.size() < most_events) events_.push_back({type, object});
+}
+
+}  // namespace rdmawire::endpoint

@@ -1,0 +1,80 @@
+#pragma once
+/// What the endpoints of one RDMA network interface share: protection domains, memory, completion queues, events.
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "conformance/device/roce/completion_queue.hpp"
+#include "conformance/device/roce/memory.hpp"
+#include "conformance/device/iwarp/faults.hpp"
+
+namespace rdmawire::endpoint {
+
+struct RnicOptions {
+  std::uint64_t seed = 1;  ///< of keys and request identifiers
+  bool extensions = true;  ///< RFC 7306: immediate data and atomics
+};
+
+class Rnic {
+ public:
+  explicit Rnic(RnicOptions options = {}) : options_(options), random_(options.seed) {}
+  Rnic(const Rnic&) = delete;
+  Rnic& operator=(const Rnic&) = delete;
+
+  [[nodiscard]] const RnicOptions& options() const { return options_; }
+  /// Of endpoints that are made from now on.
+  void set_extensions(bool on) { options_.extensions = on; }
+  [[nodiscard]] device::Memory& memory() { return memory_; }
+  [[nodiscard]] bool has(Fault fault) const { return faults_[fault]; }
+  /// Of what is done from now on.
+  void set_fault(Fault fault);
+  /// Likewise: none of them.
+  void clear_faults();
+
+  std::uint32_t alloc_pd() { return next_handle_++; }
+  std::uint32_t new_handle() { return next_handle_++; }
+  /// A region of the consumer's memory with the rights of device::access; its key is lkey and STag. What is wrong as
+  /// Memory tells it.
+  device::Result<device::Region*> register_region(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
+                                                  std::uint32_t rights);
+
+  std::uint32_t create_cq(std::uint32_t capacity);
+  [[nodiscard]] bool has_cq(std::uint32_t cq) const { return cqs_.contains(cq); }
+  /// With what it holds; completions of who goes on using it are lost.
+  void destroy_cq(std::uint32_t cq) { cqs_.erase(cq); }
+  /// All memory, completion queues and events; faults and the sequence of handles stay.
+  void forget_everything();
+  [[nodiscard]] std::vector<device::Completion> poll(std::uint32_t cq, std::size_t most = SIZE_MAX);
+  /// Asks for a notification of the next completion, or of the next that was solicited or failed.
+  void arm(std::uint32_t cq, bool solicited_only);
+  /// The completion queue that notified, once for each arm().
+  std::optional<std::uint32_t> next_notification();
+  std::optional<device::AsyncEvent> next_event();
+
+  // For endpoints.
+  /// False: the queue is full, or has overflowed before; the completion is lost.
+  bool complete(std::uint32_t cq, const device::Completion& completion, bool solicited);
+  void tell(device::EventType type, std::uint32_t object);
+  [[nodiscard]] bool is_dead() const { return dead_; }
+  device::Random& random() { return random_; }
+
+  static constexpr std::size_t most_events = 4096;
+
+ private:
+  RnicOptions options_;
+  device::Random random_;
+  Faults faults_;
+  device::Faults memory_faults_;
+  device::Memory memory_{random_, memory_faults_};
+  std::map<std::uint32_t, device::CompletionQueue> cqs_;
+  std::deque<std::uint32_t> notifications_;
+  std::deque<device::AsyncEvent> events_;
+  std::uint32_t next_handle_ = 1;
+  bool dead_ = false;
+};
+
+}  // namespace rdmawire::endpoint

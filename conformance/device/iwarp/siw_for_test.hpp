@@ -1,0 +1,158 @@
+#pragma once
+/// For tests only: our endpoint, on TCP to a program in a guest of the lab with Linux's siw.
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "conformance/device/iwarp/stream_link_for_test.hpp"
+#include "conformance/device/iwarp/tcp_stream.hpp"
+#include "conformance/lab/guest_for_test.hpp"
+
+namespace rdmawire::endpoint::testing {
+
+inline constexpr std::chrono::seconds patience{30};
+
+/// A consumer, and the stream to the other side.
+class SiwPeer {
+ public:
+  SiwPeer(TcpStream connected, machines::MpaSettings mpa)
+      : stream_(std::move(connected)), consumer_(mpa, {}, stream_.emss()), driver_(*consumer_.end, stream_) {}
+
+  Consumer& consumer() { return consumer_; }
+  Endpoint& end() { return *consumer_.end; }
+  bool until(const std::function<bool()>& done, std::chrono::milliseconds so_long = patience) {
+    return driver_.run(done, so_long);
+  }
+
+  std::optional<ConnectionEvent> event() {
+    std::optional<ConnectionEvent> found;
+    (void)until([&] { return (found = end().next_event()).has_value(); });
+    return found;
+  }
+  /// The next completion of a receive, nothing when it failed; those of the send queue are counted on the way.
+  std::optional<device::Completion> received() {
+    (void)hears(patience);
+    if (receives_.empty()) return std::nullopt;
+    const auto first = receives_.front();
+    receives_.pop_front();
+    if (first.status != device::Status::success) return std::nullopt;
+    while (const auto told = end().next_event())
+      ADD_FAILURE() << "event " << int{static_cast<std::uint8_t>(told->type)} << ", error " << int{told->error.layer}
+                    << ' ' << int{told->error.type} << ' ' << int{told->error.code};
+    return first;
+  }
+  /// Whether a receive completes within `so_long`.
+  bool hears(std::chrono::milliseconds so_long) {
+    return until(
+        [&] {
+          poll();
+          return !receives_.empty();
+        },
+        so_long);
+  }
+  bool sent(std::uint64_t id) {
+    return until([&] {
+      poll();
+      return done_ >= id;
+    });
+  }
+  std::uint64_t post(device::SendRequest request) {
+    request.id = ++posted_;
+    EXPECT_TRUE(end().post_send(std::move(request)));
+    return posted_;
+  }
+  device::Status worst = device::Status::success;
+
+ private:
+  void poll() {
+    for (const auto& one : consumer_.poll()) {
+      if (one.opcode == device::CompletionOpcode::receive) {
+        receives_.push_back(one);
+        continue;
+      }
+      ++done_;
+      if (one.status != device::Status::success) worst = one.status;
+    }
+  }
+
+  TcpStream stream_;
+  Consumer consumer_;
+  TcpDriver driver_;
+  std::deque<device::Completion> receives_;
+  std::uint64_t posted_ = 0, done_ = 0;
+};
+
+inline machines::MpaSettings siw_settings(int revision, bool crc) {
+  machines::MpaSettings mpa{.revision = static_cast<std::uint8_t>(revision)};
+  mpa.crc = crc;
+  mpa.ird = mpa.ord = 1;
+  return mpa;
+}
+
+/// An `End` (a SiwPeer) connected to what listens at a port of this machine: a program in the guest, some time after it
+/// was started. Until then connections end at once. Nothing: it never did.
+template <class End>
+std::unique_ptr<End> connected(std::uint16_t port, const machines::MpaSettings& mpa) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    auto stream = TcpStream::connect("127.0.0.1", port);
+    if (!stream) return nullptr;
+    auto end = std::make_unique<End>(std::move(*stream), mpa);
+    if (!end->end().connect({}, steady_now())) return nullptr;
+    const auto event = end->event();
+    if (event && event->type == ConnectionEvent::Type::established) return end;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return nullptr;
+}
+
+/// Seen with siw of 6.1: what comes on the heels of its MPA Reply Frame is taken only when more comes. Waits for the
+/// answer to the first message, and sends more when there is none: an RDMA Write of nothing, which changes nothing.
+/// Whether it had to.
+inline bool nudge(SiwPeer& end) {
+  if (end.hears(std::chrono::seconds(3))) return false;
+  end.post({.opcode = device::WorkOpcode::write});
+  return true;
+}
+
+/// One guest for all tests of the program.
+class Siw : public ::testing::Test {
+ protected:
+  static lab::Result<lab::TestGuest>& booted() {
+    static lab::Result<lab::TestGuest> one = lab::TestGuest::boot(true);
+    return one;
+  }
+  void SetUp() override {
+    if (booted()) return;
+    if (booted().error().kind == lab::LabError::Kind::missing ||
+        booted().error().message.find("network") != std::string::npos)
+      GTEST_SKIP() << booted().error().message;
+    FAIL() << booted().error().message;
+  }
+  void TearDown() override {
+    if (!booted()) return;
+    for (const auto& complaint : guest().complaints()) ADD_FAILURE() << "the guest's kernel: " << complaint.what;
+  }
+  static lab::Guest& guest() { return booted()->guest; }
+  /// A program in the guest, while we are its other side.
+  static std::future<lab::Result<lab::RunResult>> start(std::vector<std::string> argv) {
+    return std::async(std::launch::async, [argv = std::move(argv)] {
+      lab::RunOptions options;
+      options.timeout = patience;
+      return guest().run(argv, options);
+    });
+  }
+  static void expect_success(std::future<lab::Result<lab::RunResult>>& program) {
+    const auto result = program.get();
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->status, 0) << result->output << result->error;
+  }
+};
+
+}  // namespace rdmawire::endpoint::testing

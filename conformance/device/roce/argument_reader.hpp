@@ -1,0 +1,151 @@
+#pragma once
+/// Reads the arguments of a command of the agent's protocol: what is wrong first is kept, an argument that nobody asked
+/// for is wrong too.
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+
+#include "conformance/device/roce/work_request.hpp"
+#include "dissectors/protocol/bits.hpp"
+
+namespace rdmawire::device {
+
+using Json = nlohmann::ordered_json;
+
+/// A number of verbs and the name that the protocol has for it.
+struct NamedNumber {
+  std::string_view name;
+  std::uint64_t value;
+};
+using NamedNumbers = std::span<const NamedNumber>;
+
+class Given {
+ public:
+  /// `object` must outlive this. `path` stands before names in messages: "requests[2].".
+  explicit Given(const Json& object, std::string path = {}) : object_(&object), path_(std::move(path)) {}
+
+  [[nodiscard]] bool has(const std::string& name) const { return object_->contains(name); }
+
+  template <class T = std::uint64_t>
+  std::optional<T> maybe(const std::string& name, std::uint64_t least = 0,
+                         std::uint64_t most = std::numeric_limits<T>::max()) {
+    const Json* found = take(name);
+    if (!found) return std::nullopt;
+    const bool unsigned_number = found->is_number_unsigned() || (found->is_number_integer() && *found >= 0);
+    if (!unsigned_number) return complain(name, EINVAL, "must be a number, not negative"), std::nullopt;
+    const auto value = found->get<std::uint64_t>();
+    if (value < least || value > most)
+      return complain(name, ERANGE, fmt::format("must be {} to {}, not {}", least, most, value)), std::nullopt;
+    return static_cast<T>(value);
+  }
+  template <class T = std::uint64_t>
+  T number(const std::string& name, std::uint64_t least = 0, std::uint64_t most = std::numeric_limits<T>::max()) {
+    if (!has(name)) complain(name, EINVAL, "is needed, and was not given");
+    return maybe<T>(name, least, most).value_or(static_cast<T>(least));
+  }
+  template <class T = std::uint64_t>
+  T number_or(const std::string& name, T fallback, std::uint64_t least = 0,
+              std::uint64_t most = std::numeric_limits<T>::max()) {
+    return maybe<T>(name, least, most).value_or(fallback);
+  }
+  bool boolean_or(const std::string& name, bool fallback) {
+    const Json* found = take(name);
+    if (!found) return fallback;
+    if (!found->is_boolean()) complain(name, EINVAL, "must be true or false");
+    return found->is_boolean() ? found->get<bool>() : fallback;
+  }
+  std::string text(const std::string& name) {
+    const Json* found = take(name);
+    if (!found || !found->is_string()) return complain(name, EINVAL, "is needed, and is a text"), std::string();
+    return found->get<std::string>();
+  }
+  std::optional<std::uint64_t> maybe_choice(const std::string& name, NamedNumbers names) {
+    const Json* found = take(name);
+    if (!found) return std::nullopt;
+    if (found->is_string())
+      for (const NamedNumber& one : names)
+        if (one.name == found->get_ref<const std::string&>()) return one.value;
+    return complain(name, EINVAL, "is not one of the names"), std::nullopt;
+  }
+  std::optional<std::uint64_t> maybe_bits(const std::string& name, NamedNumbers names) {
+    const Json* found = take(name);
+    if (!found) return std::nullopt;
+    if (!found->is_array()) return complain(name, EINVAL, "must be a list of names"), std::nullopt;
+    std::uint64_t bits = 0;
+    for (const Json& entry : *found) {
+      const NamedNumber* known = nullptr;
+      for (const NamedNumber& one : names)
+        if (entry.is_string() && one.name == entry.get_ref<const std::string&>()) known = &one;
+      if (!known) return complain(name, EINVAL, "holds something that is not one of the names"), std::nullopt;
+      bits |= known->value;
+    }
+    return bits;
+  }
+  std::vector<std::uint8_t> bytes(const std::string& name, std::size_t most);
+  /// A GID as an address of IPv6.
+  Gid gid(const std::string& name);
+
+  /// An object within; what is wrong there is told by finish() of this one.
+  template <class Read>
+  void inner(const std::string& name, const Read& read) {
+    const Json* found = take(name);
+    if (!found) return;
+    if (!found->is_object()) return complain(name, EINVAL, "must be an object");
+    Given part(*found, path_ + name + ".");
+    read(part);
+    adopt(part);
+  }
+  template <class Read>
+  void each(const std::string& name, std::size_t most, const Read& read) {
+    const Json* found = take(name);
+    if (!found) return;
+    if (!found->is_array() || found->size() > most)
+      return complain(name, EINVAL, fmt::format("must be a list of at most {}", most));
+    std::size_t index = 0;
+    for (const Json& entry : *found) {
+      if (!entry.is_object()) return complain(name, EINVAL, "must hold objects");
+      Given part(entry, fmt::format("{}{}[{}].", path_, name, index++));
+      read(part);
+      adopt(part);
+    }
+  }
+
+  void complain(const std::string& name, int number, const std::string& what) {
+    if (!wrong_) wrong_ = Error{number, fmt::format("{}{}: {}", path_, name, what)};
+  }
+  /// What was wrong first.
+  std::optional<Error> finish() {
+    for (const auto& [key, value] : object_->items())
+      if (key != "id" && key != "do" && !asked_.contains(key)) complain(key, EINVAL, "is no argument here");
+    return wrong_;
+  }
+
+ private:
+  const Json* take(const std::string& name) {
+    asked_.insert(name);
+    const auto found = object_->find(name);
+    return found == object_->end() ? nullptr : &*found;
+  }
+  void adopt(Given& part) {
+    auto wrong = part.finish();
+    if (!wrong_ && wrong) wrong_ = std::move(wrong);
+  }
+
+  const Json* object_;
+  std::string path_;
+  std::set<std::string> asked_;
+  std::optional<Error> wrong_;
+};
+
+/// Bytes in hexadecimal, two digits each.
+std::string to_hex(Bytes bytes);
+std::string gid_text(const Gid& gid);
+
+}  // namespace rdmawire::device

@@ -1,0 +1,540 @@
+/// Who connects to whom: what the communication manager does with messages, wishes and time. IBTA vol 1, 12.9, 12.10;
+/// A17.6 (over RoCEv2 LIDs mean nothing).
+
+#include "dissectors/protocol/cm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "conformance/device/roce/cm_messages.hpp"
+#include "conformance/device/roce/core.hpp"
+
+namespace rdmawire::device {
+
+namespace {
+
+using machines::CmMessage;
+using machines::CmStep;
+using machines::CmTold;
+
+constexpr std::size_t most_request_data = 56, most_reply_data = 196, most_rejection_data = 148;
+
+tl::unexpected<Error> refuse(int number, std::string message) {
+  return tl::unexpected(Error{number, std::move(message)});
+}
+
+std::int64_t time_of(std::uint8_t code) { return static_cast<std::int64_t>(exponential_time_ns(code & 31U)); }
+
+std::uint8_t mtu_code(std::uint32_t bytes) {
+  std::uint8_t code = 1;
+  while (code < 5 && 128U << (code + 1) <= bytes) ++code;
+  return code;
+}
+
+std::int64_t way_there_and_back(const Core& core) { return 2 * time_of(core.options.cm.packet_lifetime); }
+
+std::uint64_t new_transaction(Core& core) { return core.random.next(); }
+
+CmConnection* new_connection(Core& core) {
+  CmService& cm = core.cm;
+  if (cm.connections.size() >= CmService::most_connections) return nullptr;
+  std::uint32_t id = 0;
+  while (id == 0 || cm.connections.contains(id)) id = core.random.bits(32);
+  CmConnection& made = cm.connections[id];
+  made.id = id;
+  made.guid = guid_of(core.port.mac);
+  made.starting_psn = core.random.bits(24);
+  return &made;
+}
+
+void tell(Core& core, const CmConnection& at, CmEvent event) {
+  if (at.forgotten || core.cm.events.size() >= CmService::most_events) return;
+  event.connection = at.id;
+  event.cm_id = at.handle;
+  event.local = at.local;
+  event.remote = at.remote;
+  core.cm.events.push_back(std::move(event));
+}
+
+// ---- the queue pair
+
+QueuePair* queue_pair_of(Core& core, const CmConnection& at) {
+  if (at.own.qp == 0) return nullptr;
+  QueuePair* qp = core.qp(at.own.qpn);
+  return qp && qp->handle == at.own.qp ? qp : nullptr;
+}
+
+Result<void> to_init(Core& core, const CmConnection& at, QueuePair& qp) {
+  if (qp.state != QpState::reset) return {};
+  const auto entry =
+      std::ranges::find_if(core.port.pkeys, [&](std::uint16_t own) { return pkeys_match(own, at.pkey); });
+  const auto index = entry == core.port.pkeys.end() ? 0 : entry - core.port.pkeys.begin();
+  constexpr std::uint32_t rights = access::remote_write | access::remote_read | access::remote_atomic;
+  return modify(core, qp,
+                {.state = QpState::init, .pkey_index = static_cast<std::uint16_t>(index), .port = 1, .access = rights});
+}
+
+/// To RTS, with what both ends said. 12.7: who connects listens from the PSN that it named.
+Result<void> to_rts(Core& core, const CmConnection& at, QueuePair& qp) {
+  const bool reliable = qp.is_reliable();
+  QueuePairChange rtr{.state = QpState::rtr};
+  rtr.path_mtu = 128U << at.peer.path_mtu;
+  rtr.path = at.data_path;
+  rtr.dest_qpn = at.peer.qpn;
+  rtr.rq_psn = at.starting_psn;
+  if (reliable) {
+    rtr.max_dest_rd_atomic =
+        std::min<std::uint32_t>(at.own.responder_resources.value_or(0), core.options.most_rd_atomic);
+    rtr.min_rnr_timer = 0;
+  }
+  if (auto done = modify(core, qp, rtr); !done) return done;
+  QueuePairChange rts{.state = QpState::rts};
+  rts.sq_psn = core.faults[Fault::cm_psn_unheeded] ? at.peer.starting_psn ^ 0x100 : at.peer.starting_psn;
+  if (reliable) {
+    const CmSettings& settings = core.options.cm;
+    rts.timeout = at.active ? ack_timeout_code(settings.packet_lifetime, at.peer.ack_delay) : at.peer.ack_timeout;
+    if (core.faults[Fault::cm_timeout_unheeded]) rts.timeout = static_cast<std::uint8_t>(*rts.timeout / 2);
+    rts.retry_count = at.active ? at.own.retry_count : at.peer.retry_count;
+    rts.rnr_retry = at.peer.rnr_retry_count;
+    rts.max_rd_atomic = std::min<std::uint32_t>(at.own.initiator_depth.value_or(0), core.options.most_rd_atomic);
+  }
+  return modify(core, qp, rts);
+}
+
+void stop(Core& core, const CmConnection& at) {
+  QueuePair* qp = queue_pair_of(core, at);
+  if (qp && qp->state != QpState::reset && !core.faults[Fault::stays_connected]) enter_error(core, *qp);
+}
+
+// ---- what leaves
+
+std::uint8_t rejected_message(const CmConnection& at) {
+  constexpr std::uint8_t request = 0, reply = 1;
+  return at.active ? reply : request;
+}
+
+/// The message, as the connection has it now.
+std::vector<std::uint8_t> message_of(Core& core, CmConnection& at, const CmStep& step, Bytes private_data) {
+  const CmSettings& settings = core.options.cm;
+  switch (*step.sends) {
+    case CmMessage::req: {
+      const QueuePair* qp = core.qp(at.own.qpn);
+      return request_of(at, settings, mtu_code(core.port.mtu), !qp || qp->is_reliable(),
+                        core.port.gids[at.data_path.sgid_index].gid);
+    }
+    case CmMessage::mra: return receipt_of(at, settings);
+    case CmMessage::rep: return reply_of(at, settings, core.faults);
+    case CmMessage::rtu: return short_of(at, cm_attribute::rtu, at.transaction);
+    case CmMessage::dreq: at.last_transaction = new_transaction(core); return disconnect_of(at);
+    case CmMessage::drep: return short_of(at, cm_attribute::drep, at.last_transaction);
+    case CmMessage::rej: {
+      // Who gives up waiting rejects no message; the other end's ID is known from an MRA, or from its REQ.
+      const bool gives_up = step.reason == machines::cm_reason::timeout;
+      const bool anonymous = gives_up && core.faults[Fault::rejects_anonymously];
+      return rejection_of(at.id, anonymous ? 0 : at.remote_id, at.transaction, gives_up ? 2 : rejected_message(at),
+                          step.reason, private_data);
+    }
+  }
+  return {};
+}
+
+void say(Core& core, CmConnection& at, const CmStep& step, Bytes private_data = {}) {
+  if (!step.sends) return;
+  std::vector<std::uint8_t>& kept = at.sent[static_cast<std::size_t>(*step.sends)];
+  if (!step.again || kept.empty()) kept = message_of(core, at, step, private_data);
+  if (step.again && *step.sends == CmMessage::req && core.faults[Fault::new_id_each_request])
+    kept[Mad::size] = static_cast<std::uint8_t>(kept[Mad::size] + 1);
+  send_mad(core, at.way, kept);
+}
+
+// ---- steps
+
+Result<void> establish(Core& core, CmConnection& at);
+Result<void> disconnect(Core& core, CmConnection& at);
+
+CmEvent event_of(const CmConnection& at, CmEventType type) {
+  CmEvent event{type};
+  event.peer = at.peer;
+  return event;
+}
+
+/// Tells the consumer, and does what it wants to be done of itself.
+void follow(Core& core, CmConnection& at, CmTold told, std::uint16_t reason = 0) {
+  switch (told) {
+    case CmTold::nothing: break;
+    case CmTold::request: {
+      CmEvent event = event_of(at, CmEventType::connect_request);
+      event.listener = at.listener;
+      tell(core, at, std::move(event));
+      break;
+    }
+    case CmTold::response: {
+      CmEvent event = event_of(at, CmEventType::connect_response);
+      const auto done = at.own.establishes ? establish(core, at) : Result<void>();
+      if (at.own.establishes && done) event.type = CmEventType::established;
+      tell(core, at, std::move(event));
+      if (done) break;
+      CmEvent failed{CmEventType::failed};
+      failed.error = done.error().number;
+      failed.message = done.error().message;
+      tell(core, at, std::move(failed));
+      break;
+    }
+    case CmTold::established: tell(core, at, CmEvent{CmEventType::established}); break;
+    case CmTold::rejected: {
+      stop(core, at);
+      CmEvent event = event_of(at, CmEventType::rejected);
+      event.reason = reason;
+      tell(core, at, std::move(event));
+      break;
+    }
+    case CmTold::unreachable: {
+      stop(core, at);
+      CmEvent event{CmEventType::unreachable};
+      event.error = ETIMEDOUT;
+      tell(core, at, std::move(event));
+      break;
+    }
+    case CmTold::disconnected:
+      tell(core, at, CmEvent{CmEventType::disconnected});
+      if (at.machine.state != machines::CmState::dreq_received) stop(core, at);
+      if (at.machine.state == machines::CmState::dreq_received && (at.own.says_goodbye || at.forgotten))
+        (void)disconnect(core, at);
+      break;
+    case CmTold::timewait_exit: tell(core, at, CmEvent{CmEventType::timewait_exit}); break;
+  }
+}
+
+Result<void> call(Core& core, CmConnection& at, machines::CmCall what, const char* name, Bytes private_data = {}) {
+  const CmStep step = machines::asked(at.machine, what, core.now);
+  if (step.refused) return refuse(EINVAL, fmt::format("{}: the connection is not in a state for it", name));
+  at.machine = step.next;
+  say(core, at, step, private_data);
+  return {};
+}
+
+Result<void> establish(Core& core, CmConnection& at) {
+  if (at.machine.state != machines::CmState::rep_received)
+    return refuse(ENOTCONN, "cm_establish: no response of the peer waits to be answered");
+  if (QueuePair* qp = queue_pair_of(core, at))
+    if (auto done = to_rts(core, at, *qp); !done) return done;
+  return call(core, at, machines::CmCall::establish, "cm_establish");
+}
+
+Result<void> disconnect(Core& core, CmConnection& at) {
+  stop(core, at);
+  return call(core, at, machines::CmCall::disconnect, "cm_disconnect");
+}
+
+/// What is over and has no consumer is gone.
+void sweep(Core& core) {
+  std::erase_if(core.cm.connections, [](const auto& entry) {
+    return entry.second.machine.state == machines::CmState::idle && entry.second.forgotten;
+  });
+}
+
+// ---- what arrives
+
+void reject(Core& core, const Packet& packet, const CmIncoming& message, std::uint8_t rejected, std::uint8_t reason,
+            Bytes additional = {}) {
+  send_mad(core, way_back(core, packet),
+           rejection_of(0, message.local_id, message.transaction, rejected, reason, {}, additional));
+}
+
+const CmListener* listener_for(const Core& core, const CmRequest& request) {
+  for (const auto& [handle, listener] : core.cm.listeners)
+    if (request.by_ip && request.service_id == service_of_port(listener.at.port) &&
+        (listener.at.address.is_zero() || listener.at.address == request.to.address))
+      return &listener;
+  return nullptr;
+}
+
+/// Why a REQ is not even shown to a consumer: a reason of 12.6.7.2, or 0. LIDs are no reason: CA17-35.
+std::uint8_t unacceptable(const Core& core, const Packet& packet, const CmRequest& request,
+                          const CmListener* listener) {
+  constexpr std::uint16_t by_gid = 0xffff;
+  constexpr std::uint8_t no_resources = 3, unknown_service = 8, unknown_transport = 9, gid_rejected = 12,
+                         lid_rejected = 13, mtu_rejected = 26;
+  if (core.faults[Fault::minds_lids] && request.remote_lid != by_gid) return lid_rejected;
+  if (!listener) return unknown_service;
+  if (request.service_type > 1) return unknown_transport;
+  if (!core.port.find(request.remote_gid, packet.type, packet.vlan)) return gid_rejected;
+  if (request.peer.path_mtu == 0 || request.peer.path_mtu > mtu_code(core.port.mtu)) return mtu_rejected;
+  std::size_t waiting = 0;
+  for (const auto& [id, connection] : core.cm.connections)
+    if (connection.listener == listener->handle && connection.machine.waits_for_consumer()) ++waiting;
+  if (waiting >= std::max(listener->backlog, 1U)) return no_resources;
+  return 0;
+}
+
+void receive_request(Core& core, const Packet& packet, const CmIncoming& message) {
+  const CmRequest request = read_request(message);
+  using machines::CmState;
+  for (auto& [id, at] : core.cm.connections) {
+    const bool theirs = at.way.path.dgid == packet.sgid && at.machine.state != CmState::idle && !at.active;
+    if (!theirs || at.peer.ca_guid != request.peer.ca_guid) continue;
+    if (at.remote_id == message.local_id) {
+      const CmStep step = machines::received(at.machine, {CmMessage::req}, core.now);
+      at.machine = step.next;
+      say(core, at, step);
+      return;
+    }
+    // 12.9.8.3 (number unverified): the queue pair is one of an older connection.
+    if (at.peer.qpn == request.peer.qpn && at.machine.state != CmState::timewait)
+      return reject(core, packet, message, 0, machines::cm_reason::stale_connection);
+  }
+  const CmListener* listener = listener_for(core, request);
+  constexpr std::uint8_t no_resources = 3, mtu_rejected = 26;
+  if (const std::uint8_t reason = unacceptable(core, packet, request, listener)) {
+    const std::uint8_t largest[] = {mtu_code(core.port.mtu)};
+    return reject(core, packet, message, 0, reason, reason == mtu_rejected ? Bytes(largest) : Bytes());
+  }
+  CmConnection* made = new_connection(core);
+  if (!made) return reject(core, packet, message, 0, no_resources);
+  CmConnection& at = *made;
+  at.remote_id = message.local_id;
+  at.listener = listener->handle;
+  at.transaction = message.transaction;
+  at.way = way_back(core, packet);
+  at.local = request.to;
+  at.remote = request.from;
+  at.peer = request.peer;
+  at.pkey = request.pkey;
+  at.data_path = {.dgid = request.local_gid,
+                  .sgid_index = *core.port.find(request.remote_gid, packet.type, packet.vlan),
+                  .hop_limit = std::max<std::uint8_t>(request.hop_limit, 1),
+                  .traffic_class = request.traffic_class,
+                  .sl = request.sl};
+  // How long the REQ says that its sender's CM may take.
+  at.machine.times = {.answer = time_of(request.local_response_timeout) + way_there_and_back(core),
+                      .way = way_there_and_back(core),
+                      .timewait = way_there_and_back(core),
+                      .retries = request.retries};
+  const CmStep step = machines::received(at.machine, {CmMessage::req}, core.now);
+  at.machine = step.next;
+  follow(core, at, step.told);
+}
+
+/// The connection that a message is of: by our ID, and the other end's where it is known already.
+CmConnection* connection_of(Core& core, const Packet& packet, const CmIncoming& message) {
+  std::uint32_t id = message.remote_id;
+  // A REJ for want of an answer may not know our ID: 12.6.7.
+  if (id == 0 && message.attribute == cm_attribute::rej)
+    for (const auto& [own, at] : core.cm.connections)
+      if (at.remote_id == message.local_id && at.way.path.dgid == packet.sgid) id = own;
+  const auto found = core.cm.connections.find(id);
+  if (found == core.cm.connections.end() || found->second.machine.state == machines::CmState::idle) return nullptr;
+  CmConnection& at = found->second;
+  const bool names_itself = message.attribute != cm_attribute::rej || message.local_id != 0;
+  if (at.remote_id != 0 && names_itself && at.remote_id != message.local_id) return nullptr;
+  return at.way.path.dgid == packet.sgid ? &at : nullptr;
+}
+
+std::optional<CmMessage> message_of(std::uint16_t attribute) {
+  switch (attribute) {
+    case cm_attribute::mra: return CmMessage::mra;
+    case cm_attribute::rej: return CmMessage::rej;
+    case cm_attribute::rep: return CmMessage::rep;
+    case cm_attribute::rtu: return CmMessage::rtu;
+    case cm_attribute::dreq: return CmMessage::dreq;
+    case cm_attribute::drep: return CmMessage::drep;
+    default: return std::nullopt;
+  }
+}
+
+void receive_stranger(Core& core, const Packet& packet, const CmIncoming& message) {
+  constexpr std::uint8_t reply = 1, invalid_id = 6;
+  switch (message.attribute) {
+    case cm_attribute::rep: reject(core, packet, message, reply, invalid_id); break;
+    case cm_attribute::dreq:
+    case cm_attribute::lap:
+    case cm_attribute::sidr_req: send_mad(core, way_back(core, packet), answer_to_stranger(message, false)); break;
+    default: break;
+  }
+}
+
+/// What a message brings along besides being there.
+machines::CmReceived take_in(CmConnection& at, const CmIncoming& message, CmMessage what, const Faults& faults) {
+  machines::CmReceived received{what};
+  const std::uint8_t bits = message.body[8];  // MRA, REJ: which message it is about
+  if (what == CmMessage::mra) {
+    received.about = bits >> 6 == 0 ? CmMessage::req : CmMessage::rep;
+    received.service = faults[Fault::ignores_mra] ? 0 : time_of(message.body[9] >> 3);
+  }
+  if (what == CmMessage::dreq) at.last_transaction = message.transaction;
+  if (what == CmMessage::rep && at.machine.waits_for_reply()) {
+    const std::uint8_t mtu = at.peer.path_mtu;
+    at.peer = read_reply(message);
+    at.peer.path_mtu = mtu;
+  }
+  // A REJ may come without a name.
+  if (at.remote_id == 0 && message.local_id != 0) at.remote_id = message.local_id;
+  return received;
+}
+
+}  // namespace
+
+void receive_cm(Core& core, const Packet& packet) {
+  const CmIncoming message = read_cm(packet.payload);
+  if (message.attribute == cm_attribute::req) return receive_request(core, packet, message);
+  CmConnection* at = connection_of(core, packet, message);
+  const auto what = message_of(message.attribute);
+  if (at && message.attribute == cm_attribute::lap)
+    return send_mad(core, way_back(core, packet), answer_to_stranger(message, true));
+  if (!at || !what) return receive_stranger(core, packet, message);
+  if (*what == CmMessage::mra && core.faults[Fault::ignores_mra]) return;
+  const machines::CmReceived received = take_in(*at, message, *what, core.faults);
+  const CmStep step = machines::received(at->machine, received, core.now);
+  at->machine = step.next;
+  std::uint16_t reason = 0;
+  if (*what == CmMessage::rej) {
+    reason = static_cast<std::uint16_t>(load_be<2>(message.body.data() + 10));
+    const Bytes data = message.body.subspan(CmRej::size);
+    at->peer.private_data.assign(data.begin(), data.end());
+  }
+  say(core, *at, step);
+  follow(core, *at, step.told, reason);
+  sweep(core);
+}
+
+void cm_timers(Core& core) {
+  for (auto& [id, at] : core.cm.connections) {
+    if (core.now < at.machine.deadline) continue;
+    if (at.machine.left == 0 && at.machine.waits_for_reply() && core.faults[Fault::one_request_more] && !at.extra) {
+      at.extra = true;
+      at.machine.left = 1;
+    }
+    const CmStep step = machines::timed_out(at.machine, core.now);
+    at.machine = step.next;
+    say(core, at, step);
+    follow(core, at, step.told);
+  }
+  sweep(core);
+}
+
+std::int64_t next_cm(const Core& core) {
+  std::int64_t next = never;
+  for (const auto& [id, at] : core.cm.connections) next = std::min(next, at.machine.deadline);
+  return next;
+}
+
+// ---- what consumers ask for
+
+namespace {
+
+Result<void> check_data(const char* call, const CmParameters& with, std::size_t most) {
+  if (with.private_data.size() <= most) return {};
+  return refuse(EINVAL,
+                fmt::format("{}: private_data: {} bytes: {} is the most", call, with.private_data.size(), most));
+}
+
+/// Fills in what both ends can, where the consumer does not say.
+void limit(CmParameters& with, std::uint32_t most, std::uint32_t most_answers, std::uint32_t most_asked) {
+  with.responder_resources = static_cast<std::uint8_t>(std::min<std::uint32_t>(
+      with.responder_resources.value_or(static_cast<std::uint8_t>(std::min(most, most_answers))), 255));
+  with.initiator_depth = static_cast<std::uint8_t>(std::min<std::uint32_t>(
+      with.initiator_depth.value_or(static_cast<std::uint8_t>(std::min(most, most_asked))), 255));
+}
+
+}  // namespace
+
+Result<std::uint16_t> cm_listen(Core& core, std::uint32_t handle, CmEndpoint at, std::uint32_t backlog) {
+  const auto taken = [&](std::uint16_t port) {
+    return std::ranges::any_of(core.cm.listeners, [&](const auto& entry) {
+      const CmEndpoint& other = entry.second.at;
+      return other.port == port && (other.address.is_zero() || at.address.is_zero() || other.address == at.address);
+    });
+  };
+  if (at.port != 0 && taken(at.port)) return refuse(EADDRINUSE, fmt::format("cm_listen: port {} is taken", at.port));
+  if (!at.address.is_zero() &&
+      std::ranges::none_of(core.port.gids, [&](const GidEntry& entry) { return entry.gid == at.address; }))
+    return refuse(EADDRNOTAVAIL, "cm_listen: address: it is none of the device's");
+  for (std::uint16_t port = 49'152; at.port == 0 && port != 0; ++port)
+    if (!taken(port)) at.port = port;
+  core.cm.listeners[handle] = {handle, at, backlog};
+  return at.port;
+}
+
+Result<void> cm_connect(Core& core, std::uint32_t handle, const CmEndpoint& to, const Gid& source, CmParameters with) {
+  if (auto right = check_data("cm_connect", with, most_request_data); !right) return right;
+  CmConnection* made = new_connection(core);
+  if (!made) return refuse(ENOMEM, "cm_connect: too many connections");
+  CmConnection& at = *made;
+  at.handle = handle;
+  at.active = true;
+  at.remote = to;
+  const auto from = core.port.source_for(to.address, source);
+  if (!from || !core.port.mac_of(to.address)) {
+    CmEvent event{CmEventType::addr_error};
+    event.error = EHOSTUNREACH;
+    tell(core, at, std::move(event));
+    return {};
+  }
+  at.local = {core.port.gids[*from].gid, static_cast<std::uint16_t>(0x8000 | core.random.bits(14))};
+  at.data_path = {.dgid = to.address, .sgid_index = *from, .traffic_class = with.traffic_class};
+  at.pkey = core.port.pkeys[0];
+  at.way = {.path = at.data_path, .pkey = at.pkey};
+  at.transaction = new_transaction(core);
+  at.peer.path_mtu = mtu_code(core.port.mtu);
+  limit(with, core.options.most_rd_atomic, 255, 255);
+  const CmSettings& settings = core.options.cm;
+  if (!with.ack_timeout) with.ack_timeout = ack_timeout_code(settings.packet_lifetime, settings.ack_delay);
+  at.own = std::move(with);
+  at.machine.times = {.answer = time_of(settings.response_timeout) + way_there_and_back(core),
+                      .way = way_there_and_back(core),
+                      .timewait = way_there_and_back(core),
+                      .retries = settings.retries};
+  tell(core, at, CmEvent{CmEventType::addr_resolved});
+  tell(core, at, CmEvent{CmEventType::route_resolved});
+  if (QueuePair* qp = queue_pair_of(core, at))
+    if (auto done = to_init(core, at, *qp); !done) return done;
+  return call(core, at, machines::CmCall::connect, "cm_connect");
+}
+
+Result<void> cm_accept(Core& core, CmConnection& at, CmParameters with) {
+  if (!at.machine.waits_for_consumer()) return refuse(EINVAL, "cm_accept: no request waits to be answered");
+  if (auto right = check_data("cm_accept", with, most_reply_data); !right) return right;
+  limit(with, core.options.most_rd_atomic, at.peer.initiator_depth, at.peer.responder_resources);
+  at.own = std::move(with);
+  if (QueuePair* qp = queue_pair_of(core, at)) {
+    if (auto done = to_init(core, at, *qp); !done) return done;
+    if (auto done = to_rts(core, at, *qp); !done) return done;
+  }
+  return call(core, at, machines::CmCall::accept, "cm_accept");
+}
+
+Result<void> cm_establish(Core& core, CmConnection& at) { return establish(core, at); }
+
+Result<void> cm_reject(Core& core, CmConnection& at, Bytes private_data) {
+  if (private_data.size() > most_rejection_data)
+    return refuse(EINVAL, fmt::format("cm_reject: private_data: {} bytes: {} is the most", private_data.size(),
+                                      most_rejection_data));
+  return call(core, at, machines::CmCall::reject, "cm_reject", private_data);
+}
+
+Result<void> cm_disconnect(Core& core, CmConnection& at) { return disconnect(core, at); }
+
+void cm_forget(Core& core, CmConnection& at) {
+  using machines::CmCall;
+  at.forgotten = true;
+  at.handle = 0;
+  std::erase_if(core.cm.events, [&](const CmEvent& event) { return event.connection == at.id; });
+  for (const CmCall what : {CmCall::reject, CmCall::disconnect})
+    if (!machines::asked(at.machine, what, core.now).refused) {
+      if (what == CmCall::disconnect) stop(core, at);
+      (void)call(core, at, what, "destroy");
+      break;
+    }
+  // Who asked, and does not want to know any more, says so.
+  if (at.machine.waits_for_reply()) {
+    CmStep step{at.machine, CmMessage::rej, false, machines::cm_reason::timeout};
+    step.next.state = machines::CmState::idle;
+    at.machine = step.next;
+    say(core, at, step);
+  }
+  sweep(core);
+}
+
+}  // namespace rdmawire::device

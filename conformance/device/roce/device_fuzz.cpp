@@ -1,0 +1,250 @@
+/// Verbs in any order and frames of any bytes: the device never crashes, hangs or grows.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "conformance/device/roce/cm_messages.hpp"
+#include "conformance/device/roce/rpc_handler.hpp"
+#include "conformance/device/roce/input_for_test.hpp"
+#include "conformance/device/roce/reference.hpp"
+
+namespace rdmawire::device {
+
+using testing::Input;
+
+namespace {
+
+/// A device with a queue pair of each service, connected to a tester.
+struct World {
+  World() : device(reference_options()) {
+    tester.mac = {2, 0, 0, 0, 0, 9};
+    tester.gids = {{Gid::ipv4(0x0a000009), GidType::roce_v2}};
+    device.port().learn(tester.gids[0].gid, tester.mac);
+    tester.learn(Gid::ipv4(0x0a000001), device.port().mac);
+    pd = *device.alloc_pd();
+    cq = *device.create_cq(64);
+    listener = device.cm_listen({{}, 7}, 4)->cm_id;
+    buffer = *device.alloc(65'536);
+    region = *device.reg_mr(pd, buffer, 65'536, access::all & ~access::zero_based);
+    const auto xrcd = *device.open_xrcd();
+    srq = *device.create_srq(pd, 32, 4, 2, xrcd, cq);
+    for (const QpType type : machines::queue_pair_services) {
+      QueuePairOptions options{.type = type, .pd = pd, .send_cq = cq, .recv_cq = cq};
+      options.xrcd = type == QpType::xrc_target ? xrcd : 0;
+      qps.push_back(*device.create_qp(options));
+      for (const QpState state : {QpState::init, QpState::rtr, QpState::rts}) advance(qps.back(), state);
+    }
+  }
+  void advance(std::uint32_t qp, QpState state) {
+    const QpType type = device.qp(qp)->options.type;
+    QueuePairChange all;
+    AddressVector path;
+    path.sgid_index = 3;
+    path.dgid = tester.gids[0].gid;
+    all.pkey_index = 0;
+    all.port = 1;
+    all.access = access::all & ~(access::zero_based | access::mw_bind | access::local_write);
+    all.qkey = 0x11;
+    all.path = path;
+    all.path_mtu = 256;
+    all.dest_qpn = 0x100;
+    all.rq_psn = 1000;
+    all.sq_psn = 2000;
+    all.max_rd_atomic = all.max_dest_rd_atomic = 4;
+    all.min_rnr_timer = 1;
+    all.timeout = 4;
+    all.retry_count = all.rnr_retry = 3;
+    const auto needed = machines::transition(type, device.qp(qp)->state, state).required;
+    using enum machines::QueuePairAttribute;
+    const auto keep = [&](auto& value, machines::QueuePairAttribute attribute) {
+      if (!needed.contains(attribute)) value.reset();
+    };
+    keep(all.pkey_index, pkey_index);
+    keep(all.port, port);
+    keep(all.access, access_flags);
+    keep(all.qkey, qkey);
+    keep(all.path, address_vector);
+    keep(all.path_mtu, path_mtu);
+    keep(all.dest_qpn, destination_qpn);
+    keep(all.rq_psn, rq_psn);
+    keep(all.sq_psn, sq_psn);
+    keep(all.max_rd_atomic, max_rd_atomic);
+    keep(all.max_dest_rd_atomic, max_dest_rd_atomic);
+    keep(all.min_rnr_timer, min_rnr_timer);
+    keep(all.timeout, timeout);
+    keep(all.retry_count, retry_count);
+    keep(all.rnr_retry, rnr_retry);
+    all.state = state;
+    (void)device.modify_qp(qp, all);
+  }
+  void run(std::int64_t duration) {
+    const std::int64_t until = now + duration;
+    for (int i = 0; i < 64 && device.wakes() <= until; ++i) {
+      now = std::max(now, device.wakes());
+      replay::StationOutput output;
+      device.woken(now, output);
+    }
+    now = std::max(now, until);
+  }
+  void arrives(Bytes frame) {
+    replay::StationOutput output;
+    device.arrived(frame, now, output);
+  }
+
+  Device device;
+  Port tester;
+  std::uint32_t pd, cq, srq;
+  std::uint64_t buffer;
+  const Region* region;
+  std::vector<std::uint32_t> qps;
+  std::uint32_t listener = 0;
+  std::vector<CmEvent> told;  ///< by the communication manager
+  std::int64_t now = 0;
+};
+
+void packet(World& world, Input& input) {
+  const std::uint32_t qp = world.qps[input.byte() % world.qps.size()];
+  const QueuePair* to = world.device.qp(qp);
+  OutgoingPacket out;
+  out.path.dgid = Gid::ipv4(0x0a000001);
+  out.fields.opcode = input.byte();
+  out.fields.dest_qpn = to ? to->qpn : 0;
+  const unsigned how = input.byte();
+  // Near what is expected, mostly.
+  const Psn base = to && (how & 1) != 0                   ? to->requester.window.oldest
+                   : to && to->options.type == QpType::uc ? to->responder.uc.window.expected
+                   : to                                   ? to->responder.state.window.expected
+                                                          : Psn(0);
+  out.fields.psn = base + static_cast<std::int8_t>(input.byte());
+  out.fields.ack_request = (how & 2) != 0;
+  out.fields.solicited = (how & 4) != 0;
+  out.fields.rkey = (how & 8) != 0 ? input.number() : world.region->key;
+  out.fields.va = world.buffer + input.number();
+  out.fields.length = (how & 16) != 0 ? input.number() : input.byte();
+  out.fields.syndrome = input.byte();
+  out.fields.msn = input.byte();
+  out.fields.qkey = 0x11;
+  out.fields.placement = input.byte();
+  out.fields.selectivity = static_cast<std::uint8_t>(how >> 5);
+  out.fields.xrc_srq = world.device.srq(world.srq) ? world.device.srq(world.srq)->number : 0;
+  out.fields.immediate = world.region->key;
+  out.ecn = static_cast<std::uint8_t>(how >> 6);
+  const Bytes payload = input.take((how & 32) != 0 ? 256 : input.byte());
+  out.payload.assign(payload.begin(), payload.end());
+  static const Faults none;
+  if (const auto frame = make_frame(out, world.tester, none)) world.arrives(*frame);
+}
+
+void work(World& world, Input& input) {
+  const std::uint32_t qp = world.qps[input.byte() % world.qps.size()];
+  const Sge sge{world.buffer + input.number(), input.number(), world.region->key};
+  if (input.byte() % 3 == 0) {
+    (void)world.device.post_recv(qp, {.id = 1, .sges = {sge}});
+    (void)world.device.post_srq_recv(world.srq, {.id = 2, .sges = {sge}});
+    return;
+  }
+  SendRequest asked{.id = 3, .opcode = static_cast<WorkOpcode>(input.byte() % 14), .sges = {sge}};
+  asked.fence = input.byte() % 2 == 0;
+  asked.remote_address = world.buffer;
+  asked.rkey = world.region->key;
+  asked.region = world.region->handle;
+  asked.new_key = input.byte();
+  (void)world.device.post_send(qp, asked);
+}
+
+/// A connection as the tester knows it, from what the device told.
+CmConnection tester_end(const World& world, Input& input) {
+  CmConnection end;
+  end.id = 1 + input.byte() % 4U;
+  if (!world.told.empty()) end.remote_id = world.told[input.byte() % world.told.size()].connection;
+  end.guid = 0x77;
+  end.transaction = end.id;
+  end.own.qpn = 0x100 + end.id;
+  end.local = {world.tester.gids[0].gid, 1000};
+  end.remote = {Gid::ipv4(0x0a000001), 7};
+  end.data_path.dgid = end.remote.address;
+  return end;
+}
+
+/// A management datagram to queue pair 1: a message of the CM with some bytes changed.
+void management(World& world, Input& input) {
+  static const Faults none;
+  const CmSettings settings;
+  const CmConnection end = tester_end(world, input);
+  OutgoingPacket out;
+  switch (input.byte() % 8) {
+    case 0: out.payload = request_of(end, settings, 1, true, world.tester.gids[0].gid); break;
+    case 1: out.payload = reply_of(end, settings, none); break;
+    case 2: out.payload = short_of(end, cm_attribute::rtu, end.transaction); break;
+    case 3: out.payload = disconnect_of(end); break;
+    case 4: out.payload = short_of(end, cm_attribute::drep, end.transaction); break;
+    case 5: out.payload = receipt_of(end, settings); break;
+    case 6: out.payload = rejection_of(end.id, end.remote_id, end.transaction, 0, input.byte()); break;
+    default: out.payload = short_of(end, static_cast<std::uint16_t>(input.byte() % 0x20), end.transaction); break;
+  }
+  for (unsigned changes = input.byte() % 4U; changes > 0; --changes) out.payload[input.byte()] = input.byte();
+  out.fields.opcode = 0x64;
+  out.fields.dest_qpn = out.fields.source_qpn = 1;
+  out.fields.qkey = 0x80010000;
+  out.path.dgid = Gid::ipv4(0x0a000001);
+  if (const auto frame = make_frame(out, world.tester, none)) world.arrives(*frame);
+}
+
+void connections(World& world, Input& input) {
+  while (const auto event = world.device.get_cm_event())
+    if (world.told.size() < 64) world.told.push_back(*event);
+  const std::uint32_t id = world.told.empty() ? 0 : world.told[input.byte() % world.told.size()].cm_id;
+  CmParameters with;
+  with.qp = world.qps[input.byte() % world.qps.size()];
+  if (input.byte() % 2 == 0) (void)world.device.modify_qp(with.qp, {.state = QpState::reset});
+  switch (input.byte() % 6) {
+    case 0: (void)world.device.cm_connect({world.tester.gids[0].gid, 9}, {}, with); break;
+    case 1: (void)world.device.cm_accept(id, with); break;
+    case 2: (void)world.device.cm_reject(id, {}); break;
+    case 3: (void)world.device.cm_disconnect(id); break;
+    case 4: (void)world.device.cm_destroy(id); break;
+    default: (void)world.device.cm_establish(id); break;
+  }
+}
+
+void verbs(World& world, Input& input) {
+  const std::uint32_t qp = world.qps[input.byte() % world.qps.size()];
+  switch (input.byte() % 4) {
+    case 0: world.advance(qp, static_cast<QpState>(input.byte() % 7)); break;
+    case 1: (void)world.device.poll_cq(world.cq, input.byte()); break;
+    case 2: (void)world.device.req_notify_cq(world.cq, false); break;
+    default:
+      while (world.device.get_async_event()) {
+      }
+  }
+}
+
+}  // namespace
+}  // namespace rdmawire::device
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rdmawire::device;
+  Input input({data, std::min<std::size_t>(size, 4096)});
+  World world;
+  if (const std::uint8_t fault = input.byte(); fault < fault_count)
+    world.device.faults().set(static_cast<Fault>(fault));
+  while (!input.empty()) {
+    const std::uint8_t what = input.byte();
+    if (what >= 250) {
+      if (what % 2 == 0)
+        management(world, input);
+      else
+        connections(world, input);
+      continue;
+    }
+    switch (what % 5) {
+      case 0: packet(world, input); break;
+      case 1: work(world, input); break;
+      case 2: verbs(world, input); break;
+      case 3: world.arrives(input.take(input.byte())); break;
+      default: world.run(std::int64_t{input.byte()} * 1000); break;
+    }
+  }
+  world.run(1'000'000);
+  return 0;
+}

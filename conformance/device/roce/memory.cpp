@@ -1,0 +1,326 @@
+#include "conformance/device/roce/memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace rdmawire::device {
+
+namespace {
+
+machines::MemoryRights rights_of(std::uint32_t bits) {
+  using enum machines::MemoryRights;
+  auto rights = none;
+  const auto add = [&](std::uint32_t bit, machines::MemoryRights right) {
+    if ((bits & bit) != 0) rights = rights | right;
+  };
+  add(access::local_write, local_write);
+  add(access::remote_write, remote_write);
+  add(access::remote_read, remote_read);
+  add(access::remote_atomic, remote_atomic);
+  add(access::flush_global, flush_global);
+  add(access::flush_persistent, flush_persistent);
+  add(access::mw_bind, bind);
+  return rights;
+}
+
+/// Remote writes and atomics write local memory: who grants them must be allowed that itself. 11.2.8.2, 10.6.3.
+constexpr bool grants_what_it_lacks(std::uint32_t rights, std::uint32_t region) {
+  return (rights & (access::remote_write | access::remote_atomic)) != 0 && (region & access::local_write) == 0;
+}
+
+tl::unexpected<Error> refuse(int number, std::string message) {
+  return tl::unexpected(Error{number, std::move(message)});
+}
+
+}  // namespace
+
+Result<std::uint64_t> Memory::allocate(std::uint64_t bytes) {
+  if (bytes == 0) return refuse(EINVAL, "alloc: no bytes are asked for");
+  if (bytes > most_bytes - allocated_)
+    return refuse(ENOMEM,
+                  fmt::format("alloc: {} bytes beside {} in use; {} are the most", bytes, allocated_, most_bytes));
+  const std::uint64_t address = next_address_;
+  next_address_ += (bytes + page - 1) / page * page + page;
+  pieces_[address].bytes.resize(bytes);
+  allocated_ += bytes;
+  return address;
+}
+
+bool Memory::release(std::uint64_t address) {
+  const auto found = pieces_.find(address);
+  if (found == pieces_.end()) return false;
+  allocated_ -= found->second.bytes.size();
+  pieces_.erase(found);
+  return true;
+}
+
+MutableBytes Memory::at(std::uint64_t address, std::uint64_t bytes) {
+  auto found = pieces_.upper_bound(address);
+  if (found == pieces_.begin()) return {};
+  --found;
+  std::vector<std::uint8_t>& piece = found->second.bytes;
+  if (!inside(address, bytes, found->first, piece.size())) return {};
+  return MutableBytes(piece).subspan(address - found->first, bytes);
+}
+
+void Memory::clear() {
+  pieces_.clear();
+  regions_.clear();
+  windows_.clear();
+  allocated_ = 0;
+}
+
+std::size_t Memory::windows_of(std::uint32_t qpn) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(windows_, [&](const auto& entry) { return entry.second.qpn == qpn; }));
+}
+
+void Memory::unbind_windows_of(std::uint32_t qpn) {
+  for (auto& entry : windows_)
+    if (entry.second.qpn == qpn) unbind(entry.second);
+}
+
+bool Memory::key_in_use(std::uint32_t key) const {
+  const auto same = [&](const auto& entry) { return entry.second.key >> 8 == key >> 8; };
+  for (const auto& entry : regions_)
+    if (same(entry)) return true;
+  for (const auto& entry : windows_)
+    if (same(entry)) return true;
+  return false;
+}
+
+std::uint32_t Memory::new_key() {
+  for (;;) {
+    const std::uint32_t key = predictable_keys ? last_key_ += 0x100 : random_.bits(32);
+    if (key >> 8 != 0 && !key_in_use(key)) return key;
+  }
+}
+
+Result<Region*> Memory::register_region(std::uint32_t handle, std::uint32_t pd, std::uint64_t address,
+                                        std::uint64_t bytes, std::uint64_t iova, std::uint32_t rights) {
+  if (bytes != 0 && at(address, bytes).empty())
+    return refuse(EFAULT, fmt::format("reg_mr: {} bytes at 0x{:x}: not all of them exist", bytes, address));
+  if (grants_what_it_lacks(rights, rights))
+    return refuse(EINVAL, "reg_mr: access: remote_write and remote_atomic ask for local_write too");
+  if (bytes != 0 && iova + (bytes - 1) < iova)
+    return refuse(EINVAL, fmt::format("reg_mr: iova 0x{:x}: {} bytes from there on wrap around", iova, bytes));
+  Region region;
+  region.handle = handle;
+  region.pd = pd;
+  region.address = address;
+  region.length = bytes;
+  region.iova = (rights & access::zero_based) != 0 ? 0 : iova;
+  region.key = new_key();
+  region.rights = rights;
+  return &(regions_[handle] = region);
+}
+
+Result<Region*> Memory::allocate_region(std::uint32_t handle, std::uint32_t pd, std::uint64_t bytes) {
+  Region region;
+  region.handle = handle;
+  region.pd = pd;
+  region.kind = RegionKind::fast;
+  region.valid = false;
+  region.most = bytes;
+  region.key = new_key();
+  return &(regions_[handle] = region);
+}
+
+Result<void> Memory::deregister(std::uint32_t handle) {
+  const auto found = regions_.find(handle);
+  if (found == regions_.end()) return refuse(ENOENT, fmt::format("dereg_mr: there is no region {}", handle));
+  if (found->second.windows != 0 && !faults_[Fault::deregisters_bound_regions])
+    return refuse(EBUSY, fmt::format("dereg_mr: region {} has {} bound windows", handle, found->second.windows));
+  regions_.erase(found);
+  return {};
+}
+
+Result<Window*> Memory::allocate_window(std::uint32_t handle, std::uint32_t pd, std::uint8_t type) {
+  if (type != 1 && type != 2) return refuse(EINVAL, fmt::format("alloc_mw: type {}: 1 or 2", type));
+  Window window;
+  window.handle = handle;
+  window.pd = pd;
+  window.type = type;
+  window.key = new_key();
+  return &(windows_[handle] = window);
+}
+
+Result<void> Memory::release_window(std::uint32_t handle) {
+  const auto found = windows_.find(handle);
+  if (found == windows_.end()) return refuse(ENOENT, fmt::format("dealloc_mw: there is no window {}", handle));
+  unbind(found->second);
+  windows_.erase(found);
+  return {};
+}
+
+Region* Memory::region(std::uint32_t handle) {
+  const auto found = regions_.find(handle);
+  return found == regions_.end() ? nullptr : &found->second;
+}
+
+Window* Memory::window(std::uint32_t handle) {
+  const auto found = windows_.find(handle);
+  return found == windows_.end() ? nullptr : &found->second;
+}
+
+bool Memory::uses(std::uint32_t pd) const {
+  const auto in_pd = [&](const auto& entry) { return entry.second.pd == pd; };
+  return std::any_of(regions_.begin(), regions_.end(), in_pd) || std::any_of(windows_.begin(), windows_.end(), in_pd);
+}
+
+Region* Memory::region_by_key(std::uint32_t key) {
+  for (auto& entry : regions_)
+    if (entry.second.key == key) return &entry.second;
+  return nullptr;
+}
+
+Window* Memory::window_by_key(std::uint32_t key) {
+  for (auto& entry : windows_)
+    if (entry.second.key == key) return &entry.second;
+  return nullptr;
+}
+
+void Memory::unbind(Window& window) {
+  if (Region* bound = region(window.region)) --bound->windows;
+  window.region = window.qpn = 0;
+}
+
+machines::MemoryObject Memory::object_of(const Region& region) const {
+  return {.kind = region.kind == RegionKind::fast ? machines::MemoryKind::fast_region : machines::MemoryKind::region,
+          .valid = region.valid,
+          .domain = region.pd,
+          .rights = rights_of(region.rights),
+          .zero_based = (region.rights & access::zero_based) != 0,
+          .base = region.iova,
+          .length = region.length,
+          .windows = region.windows};
+}
+
+machines::MemoryObject Memory::object_of(const Window& window) const {
+  return {.kind = window.type == 2 ? machines::MemoryKind::window_type_2b : machines::MemoryKind::window_type_1,
+          .valid = window.region != 0,
+          .domain = window.pd,
+          .queue_pair = window.qpn,
+          .rights = rights_of(window.rights),
+          .base = window.address,
+          .length = window.length};
+}
+
+std::optional<machines::MemoryObject> Memory::object_of_key(std::uint32_t key, Region*& region) {
+  region = region_by_key(key);
+  if (region) return object_of(*region);
+  const Window* window = window_by_key(key);
+  if (!window) return std::nullopt;
+  region = this->region(window->region);
+  machines::MemoryObject object = object_of(*window);
+  if (!region || !region->valid) object.valid = false;
+  if (region && faults_[Fault::windows_grant_their_regions_rights]) object.rights = rights_of(region->rights);
+  return object;
+}
+
+Memory::Opened Memory::open(const Accessor& who, std::uint32_t rkey, std::uint64_t va, std::uint64_t bytes,
+                            std::uint32_t rights, bool whole_region) {
+  Region* region = nullptr;
+  auto object = object_of_key(rkey, region);
+  machines::RemoteAccess asked{.address = va,
+                               .length = bytes,
+                               .needed = rights_of(rights),
+                               .domain = who.pd,
+                               .queue_pair = who.qpn,
+                               .queue_pair_rights = rights_of(access::all),
+                               .whole_region = whole_region};
+  if (object && faults_[Fault::ignores_protection_domains]) asked.domain = object->domain;
+  if (object && faults_[Fault::ignores_window_queue_pairs]) asked.queue_pair = object->queue_pair;
+  if (object && faults_[Fault::ignores_region_rights]) object->rights = rights_of(access::all);
+  if (object && faults_[Fault::bounds_off_by_one]) ++object->length;
+  if (faults_[Fault::bounds_wrap] && va + bytes < va) asked.address = object ? object->base : 0;
+  const auto decision = machines::judge_access(object ? &*object : nullptr, asked);
+  if (decision.answer != machines::AccessAnswer::allowed || !region) return {.decision = decision};
+  return {.address = region->address + (va - region->iova), .decision = decision};
+}
+
+std::optional<std::uint64_t> Memory::local(std::uint32_t pd, const Sge& sge, bool writes) {
+  const Region* found = region_by_key(sge.lkey);
+  if (!found || !found->valid || found->pd != pd) return std::nullopt;
+  if (writes && (found->rights & access::local_write) == 0) return std::nullopt;
+  if (!inside(sge.address, sge.length, found->iova, found->length)) return std::nullopt;
+  return found->address + (sge.address - found->iova);
+}
+
+Status Memory::bind(const SendRequest& request, std::uint32_t pd, std::uint32_t qpn) {
+  Window* bound = window(request.window);
+  Region* onto = region(request.region);
+  if (!bound) return Status::bind;
+  const bool unbinds = bound->type == 1 && request.bytes_bound == 0;
+  std::optional<machines::MemoryObject> target;
+  if (onto) target = object_of(*onto);
+  const auto answer = machines::judge_bind(object_of(*bound), target ? &*target : nullptr,
+                                           {.address = request.address,
+                                            .length = request.bytes_bound,
+                                            .rights = rights_of(request.rights),
+                                            .zero_based = (request.rights & access::zero_based) != 0,
+                                            .domain = pd});
+  const std::uint64_t end = request.address + request.bytes_bound;
+  const bool wraps = onto && request.address >= onto->iova && end < request.address && end <= onto->iova + onto->length;
+  const bool granted = (faults_[Fault::binds_anything] && onto) || (faults_[Fault::bind_range_wraps] && wraps);
+  if (answer != machines::BindAnswer::done && !granted) return Status::bind;
+  unbind(*bound);
+  // Of type 1 the key was chosen when the request was posted, of type 2 its low byte is the consumer's.
+  bound->key = bound->type == 1 ? request.new_key : (bound->key & ~0xffU) | (request.new_key & 0xff);
+  if (unbinds) return Status::success;
+  bound->region = onto->handle;
+  bound->qpn = bound->type == 2 ? qpn : 0;
+  bound->address = request.address;
+  bound->length = request.bytes_bound;
+  bound->rights = request.rights;
+  ++onto->windows;
+  return Status::success;
+}
+
+Status Memory::fast_register(const SendRequest& request, std::uint32_t pd) {
+  Region* onto = region(request.region);
+  if (!onto || onto->kind != RegionKind::fast || onto->pd != pd || onto->valid) return Status::bind;
+  if (request.bytes_bound > onto->most || grants_what_it_lacks(request.rights, request.rights) ||
+      (request.bytes_bound != 0 && at(request.address, request.bytes_bound).empty()))
+    return Status::bind;
+  onto->key = (onto->key & ~0xffU) | (request.new_key & 0xff);
+  onto->address = request.address;
+  onto->length = request.bytes_bound;
+  onto->iova = request.iova;
+  onto->rights = request.rights;
+  onto->valid = !faults_[Fault::fast_register_does_nothing];
+  return Status::success;
+}
+
+bool Memory::may_invalidate(std::uint32_t key, const Accessor& who) {
+  const Region* region = region_by_key(key);
+  const Window* window = window_by_key(key);
+  std::optional<machines::MemoryObject> object;
+  if (region) object = object_of(*region);
+  if (window) object = object_of(*window);
+  const auto answer = machines::judge_invalidate(object ? &*object : nullptr, who.pd, who.qpn);
+  if (answer == machines::InvalidateAnswer::window_type_1) return faults_[Fault::invalidates_type_1_windows];
+  if (answer == machines::InvalidateAnswer::region_of_user) return faults_[Fault::invalidates_consumer_regions];
+  return answer == machines::InvalidateAnswer::done;
+}
+
+void Memory::invalidate(std::uint32_t key) {
+  if (Region* region = region_by_key(key)) region->valid = false;
+  if (Window* window = window_by_key(key)) unbind(*window);
+}
+
+Status Memory::invalidate_local(std::uint32_t key, const Accessor& who) {
+  if (!may_invalidate(key, who)) return Status::bind;
+  if (!faults_[Fault::local_invalidate_does_nothing]) invalidate(key);
+  return Status::success;
+}
+
+bool Memory::invalidate_remote(std::uint32_t rkey, const Accessor& who) {
+  if (!may_invalidate(rkey, who)) return false;
+  if (!faults_[Fault::send_invalidate_does_nothing]) invalidate(rkey);
+  return true;
+}
+
+}  // namespace rdmawire::device

@@ -1,0 +1,240 @@
+/// The states of a queue pair, and what each change asks for. IBTA vol 1, 10.3.1, 11.2.4.2.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "conformance/device/roce/core.hpp"
+
+namespace rdmawire::device {
+
+namespace {
+
+machines::QueuePairAttributes given_by(const QueuePairChange& change) {
+  using enum machines::QueuePairAttribute;
+  machines::QueuePairAttributes given;
+  const auto add = [&](const auto& value, machines::QueuePairAttribute attribute) {
+    if (value) given = given | machines::QueuePairAttributes{attribute};
+  };
+  add(change.current, current_state);
+  add(change.access, access_flags);
+  add(change.pkey_index, pkey_index);
+  add(change.port, port);
+  add(change.qkey, qkey);
+  add(change.path, address_vector);
+  add(change.path_mtu, path_mtu);
+  add(change.timeout, timeout);
+  add(change.retry_count, retry_count);
+  add(change.rnr_retry, rnr_retry);
+  add(change.rq_psn, rq_psn);
+  add(change.sq_psn, sq_psn);
+  add(change.max_rd_atomic, max_rd_atomic);
+  add(change.max_dest_rd_atomic, max_dest_rd_atomic);
+  add(change.min_rnr_timer, min_rnr_timer);
+  add(change.dest_qpn, destination_qpn);
+  add(change.sqd_notify, notify_drained);
+  return given;
+}
+
+std::string names_of(machines::QueuePairAttributes attributes) {
+  static constexpr const char* names[] = {"cur_state",     "access",
+                                          "pkey_index",    "port",
+                                          "qkey",          "path",
+                                          "path_mtu",      "timeout",
+                                          "retry_count",   "rnr_retry",
+                                          "rq_psn",        "sq_psn",
+                                          "max_rd_atomic", "max_dest_rd_atomic",
+                                          "min_rnr_timer", "dest_qpn",
+                                          "alt_path",      "path_mig_state",
+                                          "sqd_notify"};
+  std::string text;
+  for (unsigned bit = 0; bit < std::size(names); ++bit)
+    if ((attributes.bits() >> bit & 1) != 0) text += (text.empty() ? "" : ", ") + std::string(names[bit]);
+  return text;
+}
+
+std::optional<Error> wrong_value(const Core& core, const QueuePairChange& change) {
+  const auto wrong = [](const char* what, std::uint64_t value, std::uint64_t most) {
+    return Error{EINVAL, fmt::format("modify_qp: {}: {} exceeds {}", what, value, most)};
+  };
+  if (change.pkey_index && *change.pkey_index >= core.port.pkeys.size())
+    return wrong("pkey_index", *change.pkey_index, core.port.pkeys.size() - 1);
+  if (change.port && *change.port != 1)
+    return Error{EINVAL, fmt::format("modify_qp: port: {}: the device has port 1 alone", *change.port)};
+  if (change.path_mtu && (!machines::is_path_mtu(*change.path_mtu) || *change.path_mtu > core.port.mtu))
+    return Error{EINVAL, fmt::format("modify_qp: path_mtu: {}: 256, 512, 1024, 2048, 4096, and at most the port's {}",
+                                     *change.path_mtu, core.port.mtu)};
+  if (change.path &&
+      (change.path->sgid_index >= core.port.gids.size() || core.port.gids[change.path->sgid_index].gid.is_zero()))
+    return Error{EINVAL, fmt::format("modify_qp: path: the GID table has no entry {}", change.path->sgid_index)};
+  for (const auto& [name, psn] :
+       {std::pair{"dest_qpn", change.dest_qpn}, std::pair{"rq_psn", change.rq_psn}, std::pair{"sq_psn", change.sq_psn}})
+    if (psn && *psn > Psn::mask) return wrong(name, *psn, Psn::mask);
+  for (const auto& [name, count] :
+       {std::pair{"max_rd_atomic", change.max_rd_atomic}, std::pair{"max_dest_rd_atomic", change.max_dest_rd_atomic}})
+    if (count && *count > core.options.most_rd_atomic) return wrong(name, *count, core.options.most_rd_atomic);
+  if (change.min_rnr_timer && *change.min_rnr_timer > 31) return wrong("min_rnr_timer", *change.min_rnr_timer, 31);
+  if (change.timeout && *change.timeout > 31) return wrong("timeout", *change.timeout, 31);
+  if (change.retry_count && *change.retry_count > 7) return wrong("retry_count", *change.retry_count, 7);
+  if (change.rnr_retry && *change.rnr_retry > 7) return wrong("rnr_retry", *change.rnr_retry, 7);
+  return std::nullopt;
+}
+
+template <class T>
+void set(T& to, const std::optional<T>& from) {
+  if (from) to = *from;
+}
+
+void apply(QueuePairAttributes& to, const QueuePairChange& from) {
+  set(to.pkey_index, from.pkey_index);
+  set(to.port, from.port);
+  set(to.access, from.access);
+  set(to.qkey, from.qkey);
+  set(to.path_mtu, from.path_mtu);
+  set(to.path, from.path);
+  set(to.dest_qpn, from.dest_qpn);
+  set(to.rq_psn, from.rq_psn);
+  set(to.sq_psn, from.sq_psn);
+  set(to.max_rd_atomic, from.max_rd_atomic);
+  set(to.max_dest_rd_atomic, from.max_dest_rd_atomic);
+  set(to.min_rnr_timer, from.min_rnr_timer);
+  set(to.timeout, from.timeout);
+  set(to.retry_count, from.retry_count);
+  set(to.rnr_retry, from.rnr_retry);
+}
+
+void reset(const Core& core, QueuePair& qp) {
+  if (core.faults[Fault::reset_keeps_psns])
+    qp.old_psns = std::pair(qp.requester.window.next, qp.responder.state.window);
+  qp.attributes = {};
+  qp.requester = {};
+  qp.responder = {};
+  qp.receives.clear();
+  qp.rate = {};
+  qp.notification = {};
+  qp.next_send = 0;
+  qp.last_wqe_told = qp.established_told = false;
+}
+
+/// Ready to receive: the PSNs to expect are known.
+void begin_receiving(const Core& core, QueuePair& qp) {
+  const Psn psn(qp.attributes.rq_psn);
+  qp.responder = {};
+  qp.responder.state = machines::RcResponder::expecting(psn);
+  if (qp.old_psns) qp.responder.state.window = qp.old_psns->second;
+  if (core.faults[Fault::msn_starts_at_one]) qp.responder.state.msn = Msn(1);
+  qp.responder.uc = machines::UcResponder::expecting(psn);
+}
+
+void begin_sending(const Core& core, QueuePair& qp) {
+  const QueuePairAttributes& with = qp.attributes;
+  const Psn psn = Psn(with.sq_psn) + (core.faults[Fault::starts_at_next_psn] ? 1 : 0);
+  qp.requester = {};
+  qp.requester.window = {psn, psn};
+  qp.requester.highest_sent = psn;
+  if (qp.old_psns) qp.requester.window = {qp.old_psns->first, qp.old_psns->first};
+  qp.requester.retries = {with.retry_count, with.rnr_retry, with.retry_count, with.rnr_retry};
+}
+
+}  // namespace
+
+void enter_error(Core& core, QueuePair& qp) {
+  if (qp.state == QpState::err) return;
+  qp.state = QpState::err;
+  // Taken out first: a completion can lead back here.
+  std::deque<SendWork> sends = std::move(qp.requester.queue);
+  std::deque<ReceiveRequest> receives = std::move(qp.receives);
+  std::optional<ReceiveRequest> open = std::move(qp.responder.receive);
+  const std::uint32_t open_srq = qp.responder.receive_srq;
+  qp.requester.queue.clear();
+  qp.receives.clear();
+  qp.responder.receive.reset();
+  qp.responder.answers.clear();
+  qp.requester.ack_deadline = never;
+  if (core.faults[Fault::flushes_newest_first]) std::ranges::reverse(sends);
+  if (core.faults[Fault::sends_after_error]) qp.requester.queue = sends;
+  const bool flushes = !core.faults[Fault::forgets_to_flush];
+  if (flushes)
+    for (const SendWork& work : sends) complete_send(core, qp, work.request, Status::flushed, 0);
+  const Completion flushed{.status = Status::flushed, .opcode = CompletionOpcode::receive};
+  qp.responder.receive_srq = open_srq;
+  if (open) complete_receive(core, qp, *open, flushed, false);
+  if (flushes)
+    for (const ReceiveRequest& request : receives) complete_receive(core, qp, request, flushed, false);
+  // o11-5.2.5: no more of the shared queue's requests will complete here.
+  const bool shared = qp.options.srq != 0 || qp.options.type == QpType::xrc_target;
+  if (shared && !qp.last_wqe_told && !core.faults[Fault::no_last_wqe_event]) {
+    qp.last_wqe_told = true;
+    core.event(EventType::last_wqe_reached, qp.handle);
+  }
+}
+
+void enter_send_error(Core& core, QueuePair& qp) {
+  if (qp.state != QpState::rts && qp.state != QpState::sqd) return;
+  qp.state = QpState::sqe;
+  std::deque<SendWork> sends = std::move(qp.requester.queue);
+  const Psn next = qp.requester.window.next;
+  qp.requester = {};
+  qp.requester.window = {next, next};
+  for (const SendWork& work : sends) complete_send(core, qp, work.request, Status::flushed, 0);
+}
+
+void check_drained(Core& core, QueuePair& qp) {
+  Requester& at = qp.requester;
+  if (qp.state != QpState::sqd || at.drained_told) return;
+  if (std::ranges::any_of(at.queue, [](const SendWork& work) { return work.started; })) return;
+  at.drained_told = true;
+  if (at.draining && !core.faults[Fault::no_drained_event]) core.event(EventType::sq_drained, qp.handle);
+}
+
+Result<void> modify(Core& core, QueuePair& qp, const QueuePairChange& change) {
+  const QpState from = qp.state, to = change.state.value_or(from);
+  const auto refuse = [](std::string message) { return tl::unexpected(Error{EINVAL, std::move(message)}); };
+  const auto name = [](QpState state) { return machines::to_string(state); };
+  if (change.current && *change.current != from)
+    return refuse(fmt::format("modify_qp: cur_state: {}, the queue pair is in {}", name(*change.current), name(from)));
+  const bool as_sender = qp.options.type == QpType::xrc_target && core.faults[Fault::xrc_target_as_sender];
+  machines::ModifyDecision decision =
+      machines::judge_modify(as_sender ? QpType::rc : qp.options.type, from, to, given_by(change));
+  using machines::ModifyAnswer;
+  const bool overlooked =
+      (decision.answer == ModifyAnswer::illegal_transition && core.faults[Fault::any_transition]) ||
+      (decision.answer == ModifyAnswer::attribute_missing && core.faults[Fault::attributes_optional]);
+  if (overlooked) decision.answer = ModifyAnswer::done;
+  if (change.qkey && (*change.qkey & 0x80000000U) != 0 && !qp.options.privileged &&
+      !core.faults[Fault::anyone_privileged])  // 10.2.5
+    return tl::unexpected(Error{EPERM, fmt::format("modify_qp: qkey: 0x{:x} is a privileged one", *change.qkey)});
+  switch (decision.answer) {
+    case machines::ModifyAnswer::done: break;
+    case machines::ModifyAnswer::illegal_transition:
+      return refuse(fmt::format("modify_qp: state: from {} to {} there is no way", name(from), name(to)));
+    case machines::ModifyAnswer::attribute_missing:
+      return refuse(
+          fmt::format("modify_qp: {}: needed from {} to {}", names_of(decision.attributes), name(from), name(to)));
+    case machines::ModifyAnswer::attribute_refused:
+      return refuse(fmt::format("modify_qp: {}: not to be given from {} to {}", names_of(decision.attributes),
+                                name(from), name(to)));
+  }
+  if (to != QpState::reset && to != QpState::err) {
+    if (auto error = wrong_value(core, change)) return tl::unexpected(std::move(*error));
+    apply(qp.attributes, change);
+  }
+  if (to == QpState::err) {
+    enter_error(core, qp);
+    return {};
+  }
+  qp.state = to;
+  if (to == QpState::reset) reset(core, qp);
+  if (from == QpState::init && to == QpState::rtr) begin_receiving(core, qp);
+  if (from == QpState::rtr && to == QpState::rts) begin_sending(core, qp);
+  if (from != QpState::sqd && to == QpState::sqd) {
+    qp.requester.draining = change.sqd_notify.value_or(false);
+    qp.requester.drained_told = false;
+    check_drained(core, qp);
+  }
+  if (to == QpState::rts) qp.requester.draining = false;
+  return {};
+}
+
+}  // namespace rdmawire::device

@@ -1,0 +1,172 @@
+/// Answers of the responder: in the order of their PSNs, READ responses packet by packet. IBTA vol 1, 9.7.5.1.
+
+#include <algorithm>
+#include <functional>
+
+#include "conformance/device/roce/responder.hpp"
+
+namespace rdmawire::device {
+
+namespace {
+
+constexpr std::size_t most_answers = 4096;
+
+OutgoingPacket packet_for(Core& core, QueuePair& qp, const Response& response, Operation operation,
+                          Position position = Position::only) {
+  const Opcode* op = find_opcode(qp.transport(), operation, position);
+  OutgoingPacket packet = packet_of(core, qp, op->value, response.psn);
+  packet.fields.syndrome = response.syndrome;
+  packet.fields.msn = response.msn.value();
+  packet.fields.original = response.original;
+  return packet;
+}
+
+/// What a packet of a READ response holds; nothing: the key is not good any more. 9.7.5.1.3.
+std::optional<std::vector<std::uint8_t>> bytes_of_read(Core& core, const QueuePair& qp, const Response& response,
+                                                        std::uint32_t count) {
+  if (count == 0) return std::vector<std::uint8_t>{};
+  const auto host = core.memory.remote({response.pd, qp.qpn}, response.rkey, response.va, count, access::remote_read);
+  Bytes found = host ? Bytes(core.memory.at(*host, count)) : Bytes{};
+  if (!found.empty() && !response.kept.empty())
+    found = Bytes(response.kept).subspan(response.va - response.kept_va, count);
+  if (found.empty() && core.faults[Fault::stale_read_data]) return std::vector<std::uint8_t>(count, 0);
+  if (found.empty()) return std::nullopt;
+  return std::vector<std::uint8_t>(found.begin(), found.end());
+}
+
+/// The next packet of a READ response; memory is read now, and the key asked again. Nothing: it failed.
+std::optional<OutgoingPacket> next_of_read(Core& core, QueuePair& qp, Response& response) {
+  const bool first = response.psn == response.request;
+  std::uint32_t mtu = qp.attributes.path_mtu;
+  if (first && response.left > mtu && core.faults[Fault::short_read_packets]) mtu /= 2;
+  const std::uint32_t count = std::min(response.left, mtu);
+  auto found = bytes_of_read(core, qp, response, count);
+  if (!found) return std::nullopt;
+  const bool last = response.left <= mtu;
+  const Position position = first && last ? Position::only
+                            : first       ? Position::first
+                            : last        ? Position::last
+                                          : Position::middle;
+  OutgoingPacket packet = packet_for(core, qp, response, Operation::rdma_read_response, position);
+  packet.payload = std::move(*found);
+  if (position == Position::middle && core.faults[Fault::aeth_in_middle]) {
+    const std::uint32_t aeth = std::uint32_t{response.syndrome} << 24 | response.msn.value();
+    std::uint8_t bytes[4];
+    store_be(bytes, 4, aeth);
+    packet.payload.insert(packet.payload.begin(), bytes, bytes + 4);
+  }
+  response.va += count;
+  response.left -= count;
+  response.psn = response.psn + 1;
+  return packet;
+}
+
+void count_nak(Core& core, std::uint8_t syndrome) {
+  if (syndrome >> 5 == syndrome_kind::nak) ++core.counters.naks_sent;
+  if (syndrome >> 5 == syndrome_kind::rnr_nak) ++core.counters.rnr_naks_sent;
+}
+
+}  // namespace
+
+void keep_for_reads(Core& core, QueuePair& qp, Bytes changing) {
+  for (Response& waiting : qp.responder.answers) {
+    if (waiting.kind != Response::Kind::read || waiting.left == 0 || !waiting.kept.empty()) continue;
+    const auto host =
+        core.memory.remote({waiting.pd, qp.qpn}, waiting.rkey, waiting.va, waiting.left, access::remote_read);
+    const Bytes asked = host ? Bytes(core.memory.at(*host, waiting.left)) : Bytes{};
+    const bool overlap = !asked.empty() && std::less<>()(asked.data(), changing.data() + changing.size()) &&
+                         std::less<>()(changing.data(), asked.data() + asked.size());
+    if (!overlap) continue;
+    waiting.kept.assign(asked.begin(), asked.end());
+    waiting.kept_va = waiting.va;
+  }
+}
+
+std::uint8_t credits(const Core& core, QueuePair& qp) {
+  constexpr std::uint8_t not_used = 31;
+  if (qp.options.srq != 0 || qp.options.type == QpType::xrc_target) return not_used;
+  if (core.faults[Fault::credits_come_and_go] && qp.responder.acknowledgements++ % 2 == 1) return not_used;
+  std::uint8_t code = 0;
+  while (code < 30 && credits_of_code(code + 1U) <= qp.receives.size()) ++code;
+  return code;
+}
+
+void answer(Core& core, QueuePair& qp, Response response) {
+  auto& answers = qp.responder.answers;
+  if (answers.size() >= most_answers) return;
+  if (response.syndrome >> 5 != syndrome_kind::ack) response.msn = qp.responder.state.msn;
+  response.pd = qp.responder.pd;
+  auto place = std::ranges::find_if(answers, [&](const Response& waiting) { return waiting.psn - response.psn > 0; });
+  if (core.faults[Fault::later_read_first]) place = answers.end();
+  const bool overtakes = core.faults[Fault::answers_newest_first] || (response.kind == Response::Kind::acknowledge &&
+                                                                      core.faults[Fault::acknowledges_before_reads]);
+  if (overtakes) place = answers.begin();
+  answers.insert(place, response);
+}
+
+void answer_kept(Core& core, QueuePair& qp, const machines::RcAnswer& kept, const machines::RcRequest& request) {
+  Response response;
+  response.psn = response.request = request.psn;
+  response.msn = qp.responder.state.msn;
+  response.syndrome = credits(core, qp);
+  switch (kept.operation) {
+    case Operation::rdma_read_request: {
+      response.kind = Response::Kind::read;
+      response.va = request.va;
+      response.rkey = request.rkey;
+      response.left = request.length;
+      if (core.faults[Fault::msn_late_in_read_response]) response.msn = response.msn - 1;
+      // Asked for again while it is being answered: it begins anew where it is asked from.
+      const Psn last = kept.psn + (kept.psns - 1);
+      std::erase_if(qp.responder.answers, [&](const Response& waiting) {
+        return waiting.kind == Response::Kind::read && waiting.psn - kept.psn >= 0 && waiting.psn - last <= 0;
+      });
+      break;
+    }
+    case Operation::compare_swap:
+    case Operation::fetch_add:
+      response.kind = Response::Kind::atomic;
+      response.original = kept.original;
+      break;
+    default: {
+      const bool as_ack = core.faults[kept.operation == Operation::flush ? Fault::flush_acknowledged
+                                                                         : Fault::atomic_write_acknowledged];
+      response.kind = as_ack ? Response::Kind::acknowledge : Response::Kind::placed;
+      break;
+    }
+  }
+  answer(core, qp, response);
+}
+
+std::optional<OutgoingPacket> next_answer(Core& core, QueuePair& qp) {
+  auto& answers = qp.responder.answers;
+  if (answers.empty() || !qp.takes_requests() || core.now < qp.next_send) return std::nullopt;
+  Response& front = answers.front();
+  Operation operation = Operation::acknowledge;
+  switch (front.kind) {
+    case Response::Kind::read: {
+      auto packet = next_of_read(core, qp, front);
+      if (packet) {
+        if (front.left == 0) answers.pop_front();
+        return packet;
+      }
+      // The region went away: a NAK in place of the packet, and no more.
+      const Psn psn = core.faults[Fault::read_error_at_request] ? front.request : front.psn;
+      front = {.psn = psn, .syndrome = 0x60 | nak_code::remote_access_error, .msn = front.msn, .fatal = true};
+      qp.responder.condemned = true;
+      core.event(EventType::qp_access_error, qp.handle);
+      break;
+    }
+    case Response::Kind::atomic: operation = Operation::atomic_acknowledge; break;
+    case Response::Kind::placed: operation = Operation::rdma_read_response; break;
+    case Response::Kind::acknowledge: break;
+  }
+  const Response response = front;
+  answers.pop_front();
+  count_nak(core, response.syndrome);
+  OutgoingPacket packet = packet_for(core, qp, response, operation);
+  if (response.fatal) enter_error(core, qp);
+  return packet;
+}
+
+}  // namespace rdmawire::device

@@ -1,0 +1,195 @@
+/// Connections by the communication manager, as the agent's protocol has them.
+
+#include <arpa/inet.h>
+
+#include <charconv>
+
+#include "conformance/device/roce/names.hpp"
+#include "conformance/device/roce/verbs_rpc_handler.hpp"
+
+namespace rdmawire::device {
+
+namespace {
+
+constexpr std::size_t most_private_data = 255;
+
+std::optional<Gid> parse_address(const std::string& text) {
+  Gid gid;
+  std::uint8_t ipv4[4];
+  if (inet_pton(AF_INET, text.c_str(), ipv4) == 1) {
+    const auto address = static_cast<std::uint32_t>(load_be<4>(ipv4));
+    return address == 0 ? gid : Gid::ipv4(address);
+  }
+  if (inet_pton(AF_INET6, text.c_str(), gid.bytes.data()) == 1) return gid;
+  return std::nullopt;
+}
+
+std::string address_text(const Gid& gid) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (gid.is_ipv4())
+    inet_ntop(AF_INET, gid.bytes.data() + 12, text, sizeof text);
+  else
+    inet_ntop(AF_INET6, gid.bytes.data(), text, sizeof text);
+  return text;
+}
+
+Gid read_address(Given& given, const std::string& name) {
+  if (!given.has(name)) return {};
+  const auto address = parse_address(given.text(name));
+  if (!address) given.complain(name, EINVAL, "is no address of IPv4 or IPv6");
+  return address.value_or(Gid{});
+}
+
+/// tcp alone: connections; datagrams find each other by SIDR, which the device does not serve.
+bool connects(Given& given) {
+  return !given.has("port_space") || given.maybe_choice("port_space", names::port_space).value_or(0) == 0;
+}
+
+tl::unexpected<Error> no_datagrams() {
+  return tl::unexpected(Error{EOPNOTSUPP, "port_space: the reference device's CM serves tcp alone"});
+}
+
+CmParameters read_parameters(Given& given, bool asks) {
+  CmParameters with;
+  if (given.has("private_data")) with.private_data = given.bytes("private_data", most_private_data);
+  with.responder_resources = given.maybe<std::uint8_t>("responder_resources");
+  with.initiator_depth = given.maybe<std::uint8_t>("initiator_depth");
+  with.flow_control = given.boolean_or("flow_control", false);
+  if (asks) with.retry_count = given.number_or<std::uint8_t>("retry_count", 7, 0, 7);
+  with.rnr_retry_count = given.number_or<std::uint8_t>("rnr_retry_count", 7, 0, 7);
+  with.srq = given.boolean_or("srq", false);
+  const auto qp = given.maybe<std::uint32_t>("qp", 1);
+  const auto number = given.maybe<std::uint32_t>("qp_num", 0, 0xffffff);
+  if (qp && number) given.complain("qp_num", EINVAL, "goes with no qp: that has its own number");
+  if (!qp && !number) given.complain("qp", EINVAL, "is missing, and so is qp_num");
+  with.qp = qp.value_or(0);
+  with.qpn = number.value_or(0);
+  with.says_goodbye = given.boolean_or("answer_disconnect", true);
+  return with;
+}
+
+void tell_peer(Json& json, const CmPeer& peer) {
+  json["private_data"] = to_hex(peer.private_data);
+  // Turned round, as librdmacm does: what the other end would ask for is what this one must be ready to answer.
+  json["responder_resources"] = peer.initiator_depth;
+  json["initiator_depth"] = peer.responder_resources;
+  json["flow_control"] = peer.flow_control ? 1 : 0;
+  json["retry_count"] = peer.retry_count;
+  json["rnr_retry_count"] = peer.rnr_retry_count;
+  json["srq"] = peer.srq ? 1 : 0;
+  json["qp_num"] = peer.qpn;
+}
+
+void tell_ends(Json& json, const CmEvent& event, const std::string& device) {
+  json["device"] = device;
+  json["port_num"] = 1;
+  json["local_address"] = address_text(event.local.address);
+  json["local_port"] = event.local.port;
+  json["remote_address"] = address_text(event.remote.address);
+  json["remote_port"] = event.remote.port;
+}
+
+Result<Json> nothing(const Result<void>& done) {
+  if (!done) return tl::unexpected(done.error());
+  return Json::object();
+}
+
+}  // namespace
+
+Json VerbsFace::cm_json(const CmEvent& event) const {
+  Json json = {{"event", "cm"},
+               {"cm_id", event.cm_id},
+               {"type", names::name_of(names::cm_event, static_cast<unsigned>(event.type))}};
+  if (event.error != 0) {
+    json["errno"] = event.error;
+    json["name"] = errno_name(event.error);
+  }
+  switch (event.type) {
+    case CmEventType::addr_resolved: tell_ends(json, event, name_); break;
+    case CmEventType::connect_request:
+      json["listener"] = event.listener;
+      tell_ends(json, event, name_);
+      tell_peer(json, event.peer);
+      break;
+    case CmEventType::connect_response:
+    case CmEventType::established: tell_peer(json, event.peer); break;
+    case CmEventType::rejected:
+      if (event.error == 0) json["reason"] = event.reason;
+      [[fallthrough]];
+    case CmEventType::disconnected:
+    case CmEventType::connect_error:
+    case CmEventType::unreachable: json["private_data"] = to_hex(event.peer.private_data); break;
+    case CmEventType::failed:
+      json["step"] = event.step;
+      json["message"] = event.message;
+      break;
+    default: break;
+  }
+  if (event.stream_error)
+    json["stream_error"] = {{"layer", event.stream_error->layer},
+                            {"type", event.stream_error->type},
+                            {"code", event.stream_error->code},
+                            {"by", event.stream_error->of_peer ? "peer" : "device"}};
+  return json;
+}
+
+Result<Json> VerbsFace::cm_listen(Given& given) {
+  CmEndpoint at;
+  at.address = read_address(given, "address");
+  at.port = given.number_or<std::uint16_t>("port", 0);
+  const auto backlog = given.number_or<std::uint32_t>("backlog", 16, 0, 1024);
+  const bool served = connects(given);
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  if (!served) return no_datagrams();
+  const auto listening = verbs_.cm_listen(at, backlog);
+  if (!listening) return tl::unexpected(listening.error());
+  return Json{{"cm_id", add(Kind::cm_id, listening->cm_id)}, {"port", listening->port}};
+}
+
+Result<Json> VerbsFace::cm_connect(Given& given) {
+  CmEndpoint to;
+  if (!given.has("address")) given.complain("address", EINVAL, "is needed, and was not given");
+  to.address = read_address(given, "address");
+  to.port = given.number<std::uint16_t>("port");
+  const Gid source = read_address(given, "source");
+  CmParameters with = read_parameters(given, true);
+  with.establishes = given.boolean_or("establish", true);
+  with.ack_timeout = given.maybe<std::uint8_t>("ack_timeout", 0, 31);
+  with.traffic_class = given.number_or<std::uint8_t>("tos", 0);
+  given.maybe<std::uint32_t>("timeout_ms", 1, 60'000);
+  const bool served = connects(given);
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  if (!served) return no_datagrams();
+  const auto made = verbs_.cm_connect(to, source, std::move(with));
+  if (!made) return tl::unexpected(made.error());
+  return Json{{"cm_id", add(Kind::cm_id, *made)}};
+}
+
+Result<Json> VerbsFace::cm_accept(Given& given) {
+  const auto id = given.number<std::uint32_t>("cm_id");
+  CmParameters with = read_parameters(given, false);
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  return nothing(verbs_.cm_accept(id, std::move(with)));
+}
+
+Result<Json> VerbsFace::cm_establish(Given& given) {
+  const auto id = given.number<std::uint32_t>("cm_id");
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  return nothing(verbs_.cm_establish(id));
+}
+
+Result<Json> VerbsFace::cm_reject(Given& given) {
+  const auto id = given.number<std::uint32_t>("cm_id");
+  const auto data =
+      given.has("private_data") ? given.bytes("private_data", most_private_data) : std::vector<std::uint8_t>();
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  return nothing(verbs_.cm_reject(id, data));
+}
+
+Result<Json> VerbsFace::cm_disconnect(Given& given) {
+  const auto id = given.number<std::uint32_t>("cm_id");
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  return nothing(verbs_.cm_disconnect(id));
+}
+
+}  // namespace rdmawire::device

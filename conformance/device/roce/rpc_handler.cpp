@@ -1,0 +1,106 @@
+#include "conformance/device/roce/rpc_handler.hpp"
+
+#include "conformance/device/roce/names.hpp"
+
+namespace rdmawire::device {
+
+Face::Face(Device& device, Step step)
+    : VerbsFace(device, std::move(step), "reference", "rdmawire reference device"), device_(device) {
+  add_commands({
+      {"open_xrcd", by(this, &Face::open_xrcd)},
+      {"create_srq", by(this, &Face::create_srq)},
+      {"modify_srq", by(this, &Face::modify_srq)},
+      {"query_srq", by(this, &Face::query_srq)},
+      {"create_ah", by(this, &Face::create_ah)},
+      {"create_qp", by(this, &Face::create_qp)},
+      {"modify_qp", by(this, &Face::modify_qp)},
+      {"query_qp", by(this, &Face::query_qp)},
+      {"attach_multicast", by(this, &Face::attach_multicast)},
+      {"detach_multicast", by(this, &Face::detach_multicast)},
+  });
+}
+
+Result<void> Face::release_other(Kind kind, std::uint32_t handle) {
+  if (kind == Kind::xrcd) return device_.close_xrcd(handle);
+  return kind == Kind::srq ? device_.destroy_srq(handle) : device_.destroy_ah(handle);
+}
+
+Result<void> Face::post_srq_recv(std::uint32_t srq, ReceiveRequest request) {
+  return device_.post_srq_recv(srq, std::move(request));
+}
+
+void Face::read_more(Given& given, std::uint32_t handle, SendRequest& into) {
+  const QueuePair* qp = device_.qp(handle);
+  if (qp && qp->options.type == QpType::ud) {
+    into.ah = given.number<std::uint32_t>("ah");
+    into.remote_qpn = given.number<std::uint32_t>("remote_qpn");
+    into.remote_qkey = given.number<std::uint32_t>("remote_qkey");
+  }
+  if (qp && qp->options.type == QpType::xrc_initiator) into.xrc_srq = given.number<std::uint32_t>("remote_srqn");
+}
+
+Json Face::own_port() {
+  const Port& at = device_.port();
+  const Faults& faults = device_.faults();
+  Json gids = Json::array(), pkeys = Json::array();
+  for (std::size_t i = 0; i < at.gids.size(); ++i) {
+    if (at.gids[i].gid.is_zero()) continue;
+    const char* type = at.gids[i].type == GidType::roce_v2 ? "roce_v2" : "roce_v1";
+    if (faults[Fault::gid_types_untold] && !at.gids[i].gid.is_ipv4()) type = "ib";
+    const std::string netdev = at.gids[i].vlan == 0 ? "reference" : fmt::format("reference.{}", at.gids[i].vlan);
+    gids.push_back({{"index", i}, {"gid", gid_text(at.gids[i].gid)}, {"type", type}, {"netdev", netdev}});
+  }
+  for (const std::uint16_t pkey : at.pkeys) pkeys.push_back(pkey);
+  if (faults[Fault::no_default_pkey]) pkeys[0] = 0x8001;
+  return {{"max_mtu", at.mtu},
+          {"active_mtu", at.mtu},
+          {"max_msg_size", machines::longest_message},
+          {"grh_required", true},
+          {"bad_pkey_counter", device_.counters().bad_pkeys},
+          {"qkey_violations", device_.counters().qkey_violations},
+          {"capabilities", Json::array({"cm", "ip_based_gids"})},
+          {"gid_table_length", at.gids.size()},
+          {"gids", std::move(gids)},
+          {"pkeys", std::move(pkeys)}};
+}
+
+Json Face::description() {
+  const DeviceOptions& o = device_.options();
+  const Json limits = {{"max_mr_size", 256ULL << 20},
+                       {"max_qp", o.most_objects},
+                       {"max_qp_wr", o.most_work},
+                       {"max_sge", 256},
+                       {"max_sge_rd", 256},
+                       {"max_cq", o.most_objects},
+                       {"max_cqe", o.most_work},
+                       {"max_mr", o.most_objects},
+                       {"max_mw", o.most_objects},
+                       {"max_pd", o.most_objects},
+                       {"max_ah", o.most_objects},
+                       {"max_srq", o.most_objects},
+                       {"max_srq_wr", o.most_work},
+                       {"max_srq_sge", 256},
+                       {"max_qp_rd_atomic", o.most_rd_atomic},
+                       {"max_qp_init_rd_atomic", o.most_rd_atomic},
+                       {"max_res_rd_atomic", o.most_rd_atomic * o.most_objects},
+                       {"max_multicast_groups", 256},
+                       {"max_multicast_qp_attach", o.most_objects},
+                       {"max_total_multicast_qp_attach", o.most_objects},
+                       {"max_pkeys", o.port.pkeys.size()},
+                       {"local_ca_ack_delay", 1}};
+  return {{"limits", limits},
+          {"capabilities", Json::array({"bad_pkey_counter", "bad_qkey_counter", "cur_qp_state_mod", "rc_rnr_nak_gen",
+                                        "mem_window", "xrc", "mem_mgt_extensions", "mem_window_type_2b", "flush_global",
+                                        "flush_persistent", "atomic_write"})},
+          {"atomic", "hca"},
+          {"congestion_control", o.congestion_control},
+          {"congestion", {{"pacing", "queue_pair"}, {"interval_ns", o.cnp_interval}, {"on_loss", false}}}};
+}
+
+Json Face::counters_json() {
+  Json own = Json::object();
+  for (const CounterName& counter : counter_names) own[std::string(counter.name)] = device_.counters().*counter.value;
+  return own;
+}
+
+}  // namespace rdmawire::device

@@ -1,0 +1,145 @@
+/// Work requests, as the agent's protocol has them.
+
+#include <algorithm>
+
+#include "conformance/device/roce/names.hpp"
+#include "conformance/device/roce/verbs_rpc_handler.hpp"
+
+namespace rdmawire::device {
+
+namespace {
+
+constexpr std::size_t most_requests = 4096, most_sges = 256;
+
+Error at_request(std::size_t index, const Error& error) {
+  return {error.number, fmt::format("requests[{}]: {}; those before it were posted", index, error.message)};
+}
+
+void read_remote(Given& given, SendRequest& into) {
+  switch (into.opcode) {
+    case WorkOpcode::write:
+    case WorkOpcode::write_imm:
+    case WorkOpcode::read:
+    case WorkOpcode::flush:
+    case WorkOpcode::atomic_write:
+    case WorkOpcode::compare_swap:
+    case WorkOpcode::fetch_add:
+      into.remote_address = given.number<std::uint64_t>("remote_addr");
+      into.rkey = given.number<std::uint32_t>("rkey");
+      break;
+    default: break;
+  }
+  if (into.opcode == WorkOpcode::compare_swap) {
+    into.compare = given.number<std::uint64_t>("compare");
+    into.swap_add = given.number<std::uint64_t>("swap");
+  }
+  if (into.opcode == WorkOpcode::fetch_add) into.swap_add = given.number<std::uint64_t>("add");
+}
+
+}  // namespace
+
+std::vector<Sge> VerbsFace::read_sges(Given& given, std::vector<std::uint8_t>* inline_bytes) {
+  std::vector<Sge> sges;
+  given.each("sges", most_sges, [&](Given& entry) {
+    Sge sge;
+    if (entry.has("mr")) {
+      const Part part = read_part(entry);
+      if (part.region)
+        sge = {part.region->iova + part.offset, static_cast<std::uint32_t>(part.length), part.region->key};
+      if (inline_bytes && part.region) {
+        const MutableBytes bytes = verbs_.memory(part.address, part.length);
+        inline_bytes->insert(inline_bytes->end(), bytes.begin(), bytes.end());
+      }
+    } else {
+      sge.address = entry.number<std::uint64_t>("addr");
+      sge.length = entry.number<std::uint32_t>("length");
+      sge.lkey = entry.number<std::uint32_t>("lkey");
+      if (inline_bytes) entry.complain("mr", EINVAL, "inline takes this form alone");
+    }
+    sges.push_back(sge);
+  });
+  return sges;
+}
+
+SendRequest VerbsFace::read_send(Given& given, std::uint32_t qp) {
+  SendRequest into;
+  into.id = given.number_or<std::uint64_t>("wr_id", 0);
+  const auto opcode = given.maybe_choice("opcode", names::opcode);
+  if (!opcode) given.complain("opcode", EINVAL, "is needed");
+  into.opcode = static_cast<WorkOpcode>(opcode.value_or(2));
+  const auto flags = given.maybe_bits("flags", names::send_flags).value_or(0);
+  into.fence = (flags & 1) != 0;
+  into.signaled = (flags & 2) != 0;
+  into.solicited = (flags & 4) != 0;
+  into.is_inline = (flags & 8) != 0;
+  into.sges = read_sges(given, into.is_inline ? &into.bytes : nullptr);
+  if (into.opcode == WorkOpcode::send_imm || into.opcode == WorkOpcode::write_imm) {
+    into.immediate_data = given.number<std::uint64_t>("imm", 0, most_immediate());
+    into.immediate = static_cast<std::uint32_t>(into.immediate_data);
+  }
+  if (into.opcode == WorkOpcode::send_inv) into.immediate = given.number<std::uint32_t>("invalidate_rkey");
+  if (into.opcode == WorkOpcode::local_inv) into.rkey = given.number<std::uint32_t>("invalidate_rkey");
+  if (into.opcode == WorkOpcode::bind_mw || into.opcode == WorkOpcode::reg_mr) {
+    if (into.opcode == WorkOpcode::bind_mw) into.window = given.number<std::uint32_t>("mw");
+    into.region = given.number_or<std::uint32_t>("mr", 0);
+    into.new_key = given.number<std::uint32_t>("new_rkey");
+    const Region* region = verbs_.region(into.region);
+    const auto piece = pieces_.find(into.region);
+    const std::uint64_t begin = into.opcode == WorkOpcode::reg_mr ? (piece == pieces_.end() ? 0 : piece->second)
+                                : region                          ? region->iova
+                                                                  : 0;
+    const std::uint64_t length = !region ? 0 : into.opcode == WorkOpcode::reg_mr ? region->most : region->length;
+    into.address = given.number_or<std::uint64_t>("addr", begin);
+    into.bytes_bound = given.number_or<std::uint64_t>("length", length);
+    into.iova = given.number_or<std::uint64_t>("iova", into.address);
+    into.rights = static_cast<std::uint32_t>(given.maybe_bits("access", names::access).value_or(0));
+  }
+  if (into.opcode == WorkOpcode::atomic_write) {
+    into.bytes = given.bytes("bytes", 8);
+    into.is_inline = true;
+    if (into.bytes.size() != 8) given.complain("bytes", EINVAL, "must be eight bytes");
+  }
+  if (into.opcode == WorkOpcode::flush) {
+    into.length = given.number<std::uint32_t>("length");
+    into.placement = static_cast<std::uint8_t>(given.maybe_bits("placement", names::flush_type).value_or(0));
+    into.selectivity = static_cast<std::uint8_t>(given.maybe_choice("selectivity", names::flush_level).value_or(0));
+  }
+  read_remote(given, into);
+  read_more(given, qp, into);
+  return into;
+}
+
+Result<Json> VerbsFace::post_send(Given& given) {
+  const auto handle = given.number<std::uint32_t>("qp");
+  std::vector<SendRequest> requests;
+  given.each("requests", most_requests, [&](Given& entry) { requests.push_back(read_send(entry, handle)); });
+  if (requests.empty()) given.complain("requests", EINVAL, "is needed, and has at least one entry");
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    if (auto posted = verbs_.post_send(handle, std::move(requests[i])); !posted)
+      return tl::unexpected(at_request(i, posted.error()));
+  return Json{{"posted", requests.size()}};
+}
+
+Result<Json> VerbsFace::post_recv(Given& given) {
+  const auto qp = given.maybe<std::uint32_t>("qp");
+  const auto srq = given.maybe<std::uint32_t>("srq");
+  if (qp.has_value() == srq.has_value()) given.complain("qp", EINVAL, "either this or srq is needed");
+  std::vector<ReceiveRequest> requests;
+  given.each("requests", most_requests, [&](Given& entry) {
+    ReceiveRequest request;
+    request.id = entry.number_or<std::uint64_t>("wr_id", 0);
+    request.sges = read_sges(entry);
+    requests.push_back(std::move(request));
+  });
+  if (requests.empty()) given.complain("requests", EINVAL, "is needed, and has at least one entry");
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const auto posted =
+        qp ? verbs_.post_recv(*qp, std::move(requests[i])) : post_srq_recv(*srq, std::move(requests[i]));
+    if (!posted) return tl::unexpected(at_request(i, posted.error()));
+  }
+  return Json{{"posted", requests.size()}};
+}
+
+}  // namespace rdmawire::device

@@ -1,0 +1,85 @@
+#pragma once
+/// What every software device offers to who speaks for its consumer, whatever its transport is.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "conformance/device/roce/cm.hpp"
+#include "conformance/device/roce/memory.hpp"
+#include "conformance/device/roce/work_request.hpp"
+
+namespace rdmawire::device {
+
+/// A listener of the CM.
+struct Listening {
+  std::uint32_t cm_id;
+  std::uint16_t port;
+};
+
+/// Objects have numbers, all of one sequence, none used twice. Calls with a number that is not there give ENOENT; those
+/// that the specification refuses EINVAL; ENOMEM where the device's limits end; EBUSY for what others still use.
+class Verbs {
+ public:
+  Verbs() = default;
+  Verbs(const Verbs&) = delete;
+  Verbs& operator=(const Verbs&) = delete;
+  virtual ~Verbs() = default;
+
+  /// Nanoseconds.
+  [[nodiscard]] virtual std::int64_t now() const = 0;
+  /// A number that no object has or will have.
+  virtual std::uint32_t reserve_handle() = 0;
+  /// Destroys everything, whatever uses it.
+  virtual void forget_everything() = 0;
+
+  // Memory of the consumer, protection domains, regions, windows.
+  virtual Result<std::uint64_t> alloc(std::uint64_t bytes) = 0;
+  virtual Result<void> free(std::uint64_t address) = 0;
+  /// Empty when some of these bytes do not exist.
+  [[nodiscard]] virtual MutableBytes memory(std::uint64_t address, std::uint64_t bytes) = 0;
+  virtual Result<std::uint32_t> alloc_pd() = 0;
+  virtual Result<void> dealloc_pd(std::uint32_t pd) = 0;
+  virtual Result<const Region*> reg_mr(std::uint32_t pd, std::uint64_t address, std::uint64_t bytes,
+                                       std::uint32_t rights, std::optional<std::uint64_t> iova) = 0;
+  /// For fast registration by a work request.
+  virtual Result<const Region*> alloc_mr(std::uint32_t pd, std::uint64_t most_bytes) = 0;
+  virtual Result<void> dereg_mr(std::uint32_t mr) = 0;
+  virtual Result<const Window*> alloc_mw(std::uint32_t pd, std::uint8_t type) = 0;
+  virtual Result<void> dealloc_mw(std::uint32_t mw) = 0;
+  /// nullptr: there is none.
+  [[nodiscard]] virtual const Region* region(std::uint32_t mr) = 0;
+  [[nodiscard]] virtual const Window* window(std::uint32_t mw) = 0;
+
+  // Completion queues, and what the device tells.
+  virtual Result<std::uint32_t> create_channel() = 0;
+  virtual Result<void> destroy_channel(std::uint32_t channel) = 0;
+  /// `channel` 0: none.
+  virtual Result<std::uint32_t> create_cq(std::uint32_t capacity, std::uint32_t channel) = 0;
+  virtual Result<void> destroy_cq(std::uint32_t cq) = 0;
+  virtual Result<std::vector<Completion>> poll_cq(std::uint32_t cq, std::size_t most) = 0;
+  virtual Result<void> req_notify_cq(std::uint32_t cq, bool solicited_only) = 0;
+  /// The completion queue that was told of next, if any was.
+  virtual Result<std::optional<std::uint32_t>> get_cq_event(std::uint32_t channel) = 0;
+  virtual std::optional<AsyncEvent> get_async_event() = 0;
+
+  // Queue pairs.
+  virtual Result<void> destroy_qp(std::uint32_t qp) = 0;
+  virtual Result<void> post_send(std::uint32_t qp, SendRequest request) = 0;
+  virtual Result<void> post_recv(std::uint32_t qp, ReceiveRequest request) = 0;
+  /// Posts a bind of a type 1 window; gives the key that it will have.
+  virtual Result<std::uint32_t> bind_mw(std::uint32_t qp, SendRequest request) = 0;
+
+  // Connections by the communication manager. A handle of its own for each listener and each connection.
+  virtual Result<Listening> cm_listen(const CmEndpoint& at, std::uint32_t backlog) = 0;
+  virtual Result<std::uint32_t> cm_connect(const CmEndpoint& to, const Gid& source, CmParameters with) = 0;
+  virtual Result<void> cm_accept(std::uint32_t cm_id, CmParameters with) = 0;
+  virtual Result<void> cm_establish(std::uint32_t cm_id) = 0;
+  virtual Result<void> cm_reject(std::uint32_t cm_id, Bytes private_data) = 0;
+  virtual Result<void> cm_disconnect(std::uint32_t cm_id) = 0;
+  virtual Result<void> cm_destroy(std::uint32_t cm_id) = 0;
+  /// What happened next. A request that finds no room for its handle is rejected.
+  virtual std::optional<CmEvent> get_cm_event() = 0;
+};
+
+}  // namespace rdmawire::device

@@ -1,0 +1,281 @@
+#include "conformance/device/roce/verbs_rpc_handler.hpp"
+
+#include <cstring>
+
+#include "conformance/device/roce/names.hpp"
+
+namespace rdmawire::device {
+
+namespace {
+
+constexpr std::uint32_t protocol = 1;
+
+std::string answer_of(const Json& id, const Result<Json>& result) {
+  Json answer = {{"id", id}};
+  if (result)
+    answer["result"] = *result;
+  else
+    answer["error"] = {{"errno", result.error().number},
+                       {"name", errno_name(result.error().number)},
+                       {"message", result.error().message}};
+  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string errno_name(int number) {
+  const char* name = strerrorname_np(number);
+  return name ? name : "E?";
+}
+
+VerbsFace::VerbsFace(Verbs& verbs, Step step, std::string own_name, std::string greeting)
+    : verbs_(verbs), step_(std::move(step)), name_(std::move(own_name)), greeting_(std::move(greeting)) {
+  commands_ = {
+      {"hello", by(this, &VerbsFace::hello)},
+      {"ping", by(this, &VerbsFace::ping)},
+      {"reset", by(this, &VerbsFace::reset)},
+      {"bye", by(this, &VerbsFace::reset)},
+      {"objects", by(this, &VerbsFace::objects)},
+      {"destroy", by(this, &VerbsFace::destroy)},
+      {"devices", by(this, &VerbsFace::devices)},
+      {"open", by(this, &VerbsFace::open)},
+      {"describe", by(this, &VerbsFace::describe)},
+      {"port", by(this, &VerbsFace::port)},
+      {"counters", by(this, &VerbsFace::counters)},
+      {"alloc_pd", by(this, &VerbsFace::alloc_pd)},
+      {"register", by(this, &VerbsFace::register_memory)},
+      {"alloc_mr", by(this, &VerbsFace::alloc_mr)},
+      {"write", by(this, &VerbsFace::write)},
+      {"read", by(this, &VerbsFace::read)},
+      {"fill", by(this, &VerbsFace::fill)},
+      {"checksum", by(this, &VerbsFace::checksum)},
+      {"alloc_mw", by(this, &VerbsFace::alloc_mw)},
+      {"bind_mw", by(this, &VerbsFace::bind_mw)},
+      {"create_channel", by(this, &VerbsFace::create_channel)},
+      {"create_cq", by(this, &VerbsFace::create_cq)},
+      {"notify", by(this, &VerbsFace::notify)},
+      {"poll", by(this, &VerbsFace::poll)},
+      {"post_send", by(this, &VerbsFace::post_send)},
+      {"post_recv", by(this, &VerbsFace::post_recv)},
+      {"cm_listen", by(this, &VerbsFace::cm_listen)},
+      {"cm_connect", by(this, &VerbsFace::cm_connect)},
+      {"cm_accept", by(this, &VerbsFace::cm_accept)},
+      {"cm_establish", by(this, &VerbsFace::cm_establish)},
+      {"cm_reject", by(this, &VerbsFace::cm_reject)},
+      {"cm_disconnect", by(this, &VerbsFace::cm_disconnect)},
+  };
+}
+
+void VerbsFace::add_commands(Commands own) { commands_.merge(std::move(own)); }
+
+Result<Json> VerbsFace::run(const std::string& command, const Json& arguments) {
+  const auto found = commands_.find(command);
+  if (found == commands_.end())
+    return tl::unexpected(Error{ENOSYS, fmt::format("{}: the reference device has no such command", command)});
+  if (!begun_ && command != "hello") return tl::unexpected(Error{EPROTO, "hello comes first"});
+  Given given(arguments);
+  auto result = found->second(given);
+  if (!result && !result.error().message.starts_with(command))
+    result.error().message = fmt::format("{}: {}", command, result.error().message);
+  return result;
+}
+
+std::vector<std::string> VerbsFace::ask(std::string_view line) {
+  const Json asked = Json::parse(line, nullptr, false);
+  std::vector<std::string> lines;
+  if (!asked.is_object()) {
+    lines.push_back(answer_of(nullptr, tl::unexpected(Error{EBADMSG, "the line is no JSON object"})));
+    return lines;
+  }
+  const Json id = asked.value("id", Json(nullptr));
+  const auto what = asked.find("do");
+  const auto result = what != asked.end() && what->is_string()
+                          ? run(what->get<std::string>(), asked)
+                          : Result<Json>(tl::unexpected(Error{EINVAL, "do: is needed, and names a command"}));
+  for (const Json& event : events()) lines.push_back(event.dump());
+  lines.push_back(answer_of(id, result));
+  return lines;
+}
+
+std::vector<Json> VerbsFace::events() {
+  std::vector<Json> told;
+  while (const auto event = verbs_.get_async_event()) {
+    Json json = {{"event", "async"},
+                 {"type", names::name_of(names::event, static_cast<unsigned>(event->type))},
+                 {"device", opened_}};
+    const auto kind = kinds_.find(event->object);
+    if (kind == kinds_.end()) continue;  // it was destroyed meanwhile
+    json[kind->second == Kind::qp ? "qp" : kind->second == Kind::cq ? "cq" : "srq"] = event->object;
+    told.push_back(std::move(json));
+  }
+  while (const auto event = verbs_.get_cm_event()) {
+    if (event->type == CmEventType::connect_request) add(Kind::cm_id, event->cm_id);
+    told.push_back(cm_json(*event));
+  }
+  for (const auto& [handle, kind] : kinds_) {
+    if (kind != Kind::channel) continue;
+    for (auto cq = verbs_.get_cq_event(handle); cq && *cq; cq = verbs_.get_cq_event(handle))
+      told.push_back({{"event", "completion"}, {"cq", **cq}});
+  }
+  return told;
+}
+
+Json VerbsFace::add(Kind kind, std::uint32_t handle) {
+  kinds_[handle] = kind;
+  return handle;
+}
+
+Result<void> VerbsFace::release(Kind kind, std::uint32_t handle) {
+  switch (kind) {
+    case Kind::device: return {};
+    case Kind::pd: return verbs_.dealloc_pd(handle);
+    case Kind::mr: {
+      auto done = verbs_.dereg_mr(handle);
+      if (!done) return done;
+      if (const auto piece = pieces_.find(handle); piece != pieces_.end()) {
+        (void)verbs_.free(piece->second);
+        pieces_.erase(piece);
+      }
+      return {};
+    }
+    case Kind::mw: return verbs_.dealloc_mw(handle);
+    case Kind::channel: return verbs_.destroy_channel(handle);
+    case Kind::cq: return verbs_.destroy_cq(handle);
+    case Kind::xrcd:
+    case Kind::srq:
+    case Kind::ah: return release_other(kind, handle);
+    case Kind::qp: return verbs_.destroy_qp(handle);
+    case Kind::cm_id: return verbs_.cm_destroy(handle);
+  }
+  return {};
+}
+
+void VerbsFace::release_all() {
+  // Newest first, and again as long as that frees any: what is used goes after what uses it.
+  for (bool any = true; any && !kinds_.empty();) {
+    any = false;
+    std::vector<std::pair<std::uint32_t, Kind>> all(kinds_.rbegin(), kinds_.rend());
+    for (const auto& [handle, kind] : all)
+      if (release(kind, handle)) {
+        kinds_.erase(handle);
+        any = true;
+      }
+  }
+  verbs_.forget_everything();
+  kinds_.clear();
+  pieces_.clear();
+  opened_ = 0;
+}
+
+Result<Json> VerbsFace::hello(Given& given) {
+  const auto version = given.number<std::uint32_t>("protocol");
+  if (given.has("controller")) given.text("controller");
+  given.maybe<std::uint32_t>("heartbeat_ms");
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  if (version != protocol)
+    return tl::unexpected(Error{EPROTONOSUPPORT, fmt::format("protocol: {} is not version {}", version, protocol)});
+  release_all();
+  begun_ = true;
+  return Json{{"protocol", protocol}, {"agent", greeting_},  {"host", "reference"},
+              {"kernel", "none"},     {"privileged", false}, {"authentication", "none"}};
+}
+
+Result<Json> VerbsFace::ping(Given& given) {
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  return Json{{"objects", kinds_.size()}, {"time_ns", verbs_.now()}};
+}
+
+Result<Json> VerbsFace::reset(Given& given) {
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  const std::size_t released = kinds_.size();
+  release_all();
+  return Json{{"released", released}};
+}
+
+Result<Json> VerbsFace::objects(Given& given) {
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  static constexpr const char* words[] = {"device", "pd",  "xrcd", "mr", "mw",   "channel",
+                                          "cq",     "srq", "ah",   "qp", "cm_id"};
+  Json all = Json::array();
+  for (const auto& [handle, kind] : kinds_)
+    all.push_back({{"handle", handle}, {"kind", words[static_cast<unsigned>(kind)]}, {"uses", Json::array()}});
+  return Json{{"objects", std::move(all)}};
+}
+
+Result<Json> VerbsFace::destroy(Given& given) {
+  const auto handle = given.number<std::uint32_t>("object");
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  const auto found = kinds_.find(handle);
+  if (found == kinds_.end()) return tl::unexpected(Error{ENOENT, fmt::format("object: there is no object {}", handle)});
+  if (found->second == Kind::device && kinds_.size() > 1)
+    return tl::unexpected(Error{EBUSY, fmt::format("object: {} is in use", handle)});
+  if (auto done = release(found->second, handle); !done) return tl::unexpected(done.error());
+  kinds_.erase(found);
+  return Json::object();
+}
+
+Json VerbsFace::port_json() {
+  Json whole = {{"port", 1},
+                {"state", "active"},
+                {"phys_state", "link_up"},
+                {"link_layer", "ethernet"},
+                {"netdev", name_},
+                {"lid", 0},
+                {"lmc", 0},
+                {"sm_lid", 0},
+                {"sm_sl", 0},
+                {"max_vl", 1},
+                {"subnet_timeout", 0},
+                {"active_width", 2},
+                {"active_speed", 64}};
+  whole.update(own_port());
+  return whole;
+}
+
+Result<Json> VerbsFace::devices(Given& given) {
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  const auto [node_type, transport, guid] = identity();
+  return Json{{"devices", Json::array({{{"name", name_},
+                                        {"node_type", node_type},
+                                        {"transport", transport},
+                                        {"guid", guid},
+                                        {"ports", Json::array({port_json()})}}})}};
+}
+
+Result<Json> VerbsFace::open(Given& given) {
+  const std::string asked = given.text("name");
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  if (asked != name_) return tl::unexpected(Error{ENODEV, "name: there is no such device; there are " + name_});
+  opened_ = verbs_.reserve_handle();
+  add(Kind::device, opened_);
+  return Json{{"device", opened_}, {"comp_vectors", 1}};
+}
+
+Result<Json> VerbsFace::describe(Given& given) {
+  given.number<std::uint32_t>("device");
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  const auto [node_type, transport, guid] = identity();
+  Json whole = {{"name", name_},    {"node_type", node_type}, {"transport", transport},
+                {"guid", guid},     {"sys_image_guid", guid}, {"firmware", "reference"},
+                {"vendor_id", 0},   {"vendor_part_id", 0},    {"hw_ver", 1},
+                {"comp_vectors", 1}};
+  whole.update(description());
+  whole["ports"] = Json::array({port_json()});
+  return whole;
+}
+
+Result<Json> VerbsFace::port(Given& given) {
+  given.number<std::uint32_t>("device");
+  given.maybe<std::uint8_t>("port", 1, 1);
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  return port_json();
+}
+
+Result<Json> VerbsFace::counters(Given& given) {
+  given.number<std::uint32_t>("device");
+  given.maybe<std::uint8_t>("port", 1, 1);
+  if (auto wrong = given.finish()) return tl::unexpected(*wrong);
+  return Json{{"counters", Json::object()}, {"hw_counters", counters_json()}, {"device_hw_counters", Json::object()}};
+}
+
+}  // namespace rdmawire::device

@@ -1,0 +1,76 @@
+#pragma once
+/// A device with everything that scripts speak of, and the tester beside it: what makes steps happen, and says what
+/// came of them. The device is the reference device, in virtual time.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "conformance/device/roce/device.hpp"
+#include "conformance/fuzzer/connections.hpp"
+#include "conformance/fuzzer/frames.hpp"
+#include "conformance/fuzzer/known_objects.hpp"
+#include "conformance/fuzzer/layout.hpp"
+#include "conformance/fuzzer/outcome.hpp"
+#include "conformance/fuzzer/script.hpp"
+#include "conformance/fuzzer/fixture_memory.hpp"
+
+namespace rdmawire::fuzzer {
+
+/// One fresh device and its objects.
+class World {
+ public:
+  explicit World(std::uint64_t seed, const device::Faults& faults = {});
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  /// A step that is no packet, or a packet whose frames were made.
+  void perform(const Step& step, std::span<const std::vector<std::uint8_t>> frames, Outcome& outcome);
+
+  /// As they were after the last step; of what is gone, as they were before.
+  [[nodiscard]] const KnownObjects& objects() const { return objects_; }
+  [[nodiscard]] Bytes memory() { return device_->memory(memory_.buffer, layout::size); }
+  /// nullptr: none is in that place.
+  [[nodiscard]] const device::QueuePair* queue_pair(std::int64_t at) const;
+  /// Of that number, as bind has it.
+  [[nodiscard]] bool window_is_bound(std::int64_t number) const;
+  [[nodiscard]] const device::Port& port() const { return device_->port(); }
+  [[nodiscard]] std::int64_t now() const { return now_; }
+  /// Where the device's communication manager stands with the connection in that place.
+  [[nodiscard]] machines::CmState connection(std::int64_t at) const;
+  [[nodiscard]] device::Device& device() { return *device_; }
+
+ private:
+  void connect(const Step& step, Outcome& outcome);
+  void modify(const Step& step, Outcome& outcome);
+  void post(const Step& step, Outcome& outcome);
+  void post_work(const Step& step, Outcome& outcome);
+  void receive(std::int64_t at, std::int64_t bytes, Outcome& outcome);
+  void send(Bytes frame, Outcome& outcome);
+  void run(std::int64_t nanoseconds, Outcome& outcome);
+  void drain(Outcome& outcome);
+  void fresh_queue_pair(std::int64_t at, Outcome& outcome);
+  void speak(const Step& step, Outcome& outcome);
+  void listen_to(const device::CmEvent& event);
+  void learn_objects();
+  [[nodiscard]] device::AddressVector path_of(std::int64_t gid) const;
+  template <class T>
+  static void tell(Outcome& outcome, const device::Result<T>& result) {
+    outcome.results.push_back(result ? 0 : result.error().number);
+  }
+
+  std::unique_ptr<device::Device> device_;
+  std::uint32_t pd_ = 0, other_pd_ = 0, channel_ = 0, cq_ = 0, small_cq_ = 0, srq_ = 0;
+  std::uint32_t xrcd_ = 0, other_xrcd_ = 0, xrc_srq_ = 0, other_xrc_srq_ = 0, ah_ = 0;
+  WorldMemory memory_;
+  std::array<std::uint32_t, 2> qps_{};
+  KnownObjects objects_;
+  std::array<std::uint32_t, 2> connections_{};  ///< handles
+  std::int64_t now_ = 0;
+  std::uint64_t last_id_ = 0;
+  std::uint32_t received_ = 0;  ///< receive requests that were posted: where the next one lies
+};
+
+}  // namespace rdmawire::fuzzer

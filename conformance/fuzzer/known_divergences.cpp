@@ -1,0 +1,74 @@
+#include "conformance/fuzzer/known_divergences.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "conformance/monitors/monitors.hpp"
+#include "dissectors/tracking/dissector.hpp"
+#include "dissectors/tracking/tracker.hpp"
+
+namespace rdmawire::fuzzer {
+
+std::vector<std::string> broken_rules(std::span<const Exchanged> frames) {
+  conformance::MonitorOptions options;
+  tracking::Dissector dissector;
+  tracking::Packet packet;
+  for (const Exchanged& one : frames) {
+    if (one.sent) continue;
+    dissector.dissect(packet, one.frame, static_cast<std::uint32_t>(one.frame.size()));
+    if (const auto ports = tracking::ports_of(packet.stack)) options.trust.judged.push_back(ports->from);
+  }
+  // Without anybody to judge, everybody would be.
+  if (options.trust.judged.empty()) return {};
+  tracking::TrackerOptions tracker_options;
+  tracker_options.transport = true;
+  conformance::Monitors monitors(options);
+  tracking::Tracker tracker(monitors, tracker_options);
+  for (const Exchanged& one : frames) {
+    ++packet.number;
+    packet.time_ns = one.time;
+    packet.link = LinkType::ethernet;
+    dissector.dissect(packet, one.frame, static_cast<std::uint32_t>(one.frame.size()));
+    monitors.take(packet);
+    tracker.add(packet);
+  }
+  tracker.finish();
+  std::set<std::string> ids;
+  for (const conformance::Violation& violation : monitors.judge().violations())
+    if (violation.count != 0) ids.emplace(violation.of().id);
+  return {ids.begin(), ids.end()};
+}
+
+std::vector<Broken> broken_likewise(const Finding& finding, const std::deque<Script>& quiet, const Target& target) {
+  const Oracle oracle = finding.alarm.oracle;
+  if (!finding.reproduced || oracle == Oracle::gone || oracle == Oracle::kernel || oracle == Oracle::custom) return {};
+  const bool exact = target.tolerance().exact;
+  const auto run = [](const Broken& way, const Script& script, bool with_frames) {
+    return replay(script, *way.device(), with_frames);
+  };
+  const auto alarms_so = [&](const Replayed& replayed, const Script& script) {
+    return replayed.alarm && replayed.step + 1 == script.steps.size() &&
+           replayed.alarm->signature == finding.alarm.signature;
+  };
+  // Else what a fault sends unreadably would be the silence of a device that sends nothing.
+  const auto said = [&](std::span<const Exchanged> frames) {
+    std::vector<std::string> all;
+    if (target.family() != Family::roce) return all;
+    for (const Exchanged& one : frames)
+      if (!one.sent && one.step == frames.back().step) all.push_back(summary_of(one.frame));
+    return all;
+  };
+  std::vector<Broken> like = target.broken();
+  std::erase_if(like, [&](const Broken& way) {
+    const Replayed again = run(way, finding.minimal, true);
+    return !alarms_so(again, finding.minimal) || again.alarm->actual != finding.alarm.actual ||
+           (exact && again.frames != finding.frames) || (!exact && said(again.frames) != said(finding.frames)) ||
+           !alarms_so(run(way, finding.script, false), finding.script);
+  });
+  std::erase_if(like, [&](const Broken& way) {
+    return std::ranges::any_of(quiet, [&](const Script& script) { return run(way, script, false).alarm.has_value(); });
+  });
+  return like;
+}
+
+}  // namespace rdmawire::fuzzer

@@ -1,0 +1,29 @@
+#pragma once
+/// Chance from a seed, for walks.
+
+#include <cstdint>
+#include <iterator>
+
+#include "conformance/device/roce/random.hpp"
+
+namespace rdmawire::fuzzer {
+
+/// Chance from a seed.
+class Chance {
+ public:
+  explicit Chance(std::uint64_t seed) : random_(seed) {}
+  std::uint64_t any() { return random_.next(); }
+  /// From 0 on, below `count`, which is not 0.
+  std::uint64_t below(std::uint64_t count) { return (random_.next() >> 16) % count; }
+  bool one_in(std::uint64_t count) { return below(count) == 0; }
+  bool percent(std::uint64_t share) { return below(100) < share; }
+  template <class Range>
+  const auto& of(const Range& range) {
+    return *(std::begin(range) + static_cast<std::ptrdiff_t>(below(std::size(range))));
+  }
+
+ private:
+  device::Random random_;
+};
+
+}  // namespace rdmawire::fuzzer

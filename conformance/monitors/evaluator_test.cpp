@@ -1,0 +1,127 @@
+#include "conformance/monitors/evaluator.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include "conformance/monitors/monitored.hpp"
+#include "conformance/monitors/watched_for_test.hpp"
+#include "source_directory.hpp"
+
+namespace rdmawire::conformance {
+namespace {
+
+constexpr RuleId rule = "rc.responder.psn.sequence-error";
+
+TEST(Judge, CountsEveryVerdict) {
+  Judge judge;
+  judge.judge(rule, Ruling::holds());
+  judge.judge(rule, Ruling::open(Reason::cut));
+  judge.judge(rule, Ruling::open(Reason::cut));
+  judge.judge(rule, Ruling::violated(), Place{7, End::b, false, {}, 12, 0, 0}, [] { return Statement{"x", "y", {}}; });
+  const Tally& tally = judge.tallies()[rule.index()];
+  EXPECT_EQ(tally.holds, 1U);
+  EXPECT_EQ(tally.violated, 1U);
+  EXPECT_EQ(tally.inconclusive(), 2U);
+  EXPECT_EQ(tally.open[static_cast<std::size_t>(Reason::cut)], 2U);
+  EXPECT_EQ(tally.evaluated(), 4U);
+}
+
+TEST(Judge, TellsOneRuleOfOneEndOfOneConnectionOnce) {
+  Judge judge;
+  int told = 0;
+  const auto tell = [&] {
+    ++told;
+    return Statement{"x", "y", {}};
+  };
+  for (const std::uint64_t frame : {12U, 15U, 19U})
+    judge.judge(rule, Ruling::violated(), Place{7, End::b, false, {}, frame, 0, 0}, tell);
+  judge.judge(rule, Ruling::violated(), Place{7, End::a, false, {}, 20, 0, 0}, tell);
+  judge.judge(rule, Ruling::violated(), Place{8, End::b, false, {}, 21, 0, 0}, tell);
+  EXPECT_EQ(told, 3);
+  ASSERT_EQ(judge.violations().size(), 3U);
+  EXPECT_EQ(judge.violations()[0].count, 3U);
+  EXPECT_EQ(judge.violations()[0].place.frame, 12U);
+  EXPECT_EQ(judge.violations()[0].last_frame, 19U);
+}
+
+TEST(Judge, DoubtMakesAViolationInconclusiveAndNothingElse) {
+  EXPECT_EQ(Ruling::violated().unless(true, Reason::cut).kind(), Ruling::Kind::inconclusive);
+  EXPECT_EQ(Ruling::violated().unless(false, Reason::cut).kind(), Ruling::Kind::violated);
+  EXPECT_EQ(Ruling::holds().unless(true, Reason::cut).kind(), Ruling::Kind::holds);
+}
+
+TEST(RuleSet, ChoosesAndTakesAway) {
+  RuleSet set;
+  EXPECT_EQ(set.choose({"rc.responder.*", "!RSP-009"}), "");
+  EXPECT_TRUE(set.has("rc.responder.ack.in-order"));
+  EXPECT_FALSE(set.has(rule));
+  EXPECT_FALSE(set.has("rc.requester.psn.increments"));
+  RuleSet all_but;
+  EXPECT_EQ(all_but.choose({"!HDR-*"}), "");
+  EXPECT_TRUE(all_but.has(rule));
+  EXPECT_FALSE(all_but.has("roce.sender.udp.length"));
+  EXPECT_EQ(RuleSet().choose({"RSP-999"}), "RSP-999");
+}
+
+/// The monitors' sources, one behind the other.
+std::string sources() {
+  std::string text;
+  for (const auto& entry : std::filesystem::directory_iterator(RDMAWIRE_SOURCE_DIR "/conformance/monitors")) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(".cpp") || name.ends_with("_test.cpp") || name.ends_with("_fuzz.cpp")) continue;
+    std::ifstream file(entry.path());
+    text.append(std::istreambuf_iterator<char>(file), {});
+  }
+  return text;
+}
+
+std::multiset<std::string> matches_of(const std::string& text, const std::string& pattern) {
+  const std::regex id(pattern);
+  std::multiset<std::string> found;
+  for (std::sregex_iterator match(text.begin(), text.end(), id), end; match != end; ++match) found.insert((*match)[1]);
+  return found;
+}
+
+const std::string an_id =
+    R"re("((?:roce|rc|bth|uc|ud|xrc|congestion|cm|qp|mpa|fpdu|ddp|rdmap|terminate)(?:\.[a-z0-9-]+){2,})")re";
+
+// Every rule that a monitor's source names is in the list, and no other.
+TEST(Monitored, IsWhatTheSourcesName) {
+  const auto all = matches_of(sources(), an_id);
+  std::set<std::string> listed;
+  for (const RuleId which : monitored) listed.insert(std::string(which->id));
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()), listed);
+}
+
+// A rule of which nothing but "it holds", or that nothing can be said, is ever said.
+TEST(Monitored, SaysWhichRulesNoCaptureCanShowBroken) {
+  const std::string text = sources();
+  const auto all = matches_of(text, an_id);
+  auto harmless = matches_of(text, R"re(\bholds\()re" + an_id + R"re(\))re");
+  harmless.merge(matches_of(text, R"re(\bjudge\()re" + an_id + R"re(,\s*Ruling::holds\(\)\))re"));
+  harmless.merge(
+      matches_of(text, R"re(\b(?:judge|rule)\()re" + an_id + R"re(,[^;]*\? Ruling::holds\(\) : Ruling::open\()re"));
+  harmless.merge(matches_of(text, R"re(\bjudge\()re" + an_id + R"re(,\s*Ruling::open\()re"));
+  std::set<std::string> found, listed;
+  for (const std::string& id : harmless)
+    if (harmless.count(id) == all.count(id)) found.insert(id);
+  for (const RuleId which : only_seen_kept) listed.insert(std::string(which->id));
+  EXPECT_EQ(found, listed);
+}
+
+/// The rows of the catalogue that a capture can show, and that no monitor judges, each for a reason.
+TEST(Monitored, HasEveryRuleThatCapturesShow) {
+  std::vector<std::string> left;
+  for (std::size_t i = 0; i < rules.size(); ++i)
+    if ((rules[i].mode == Mode::passive || rules[i].mode == Mode::both) && !is_monitored(RuleId::at(i)))
+      left.emplace_back(rules[i].alias.empty() ? rules[i].id : rules[i].alias);
+  EXPECT_THAT(left, ::testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace rdmawire::conformance

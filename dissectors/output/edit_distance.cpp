@@ -1,0 +1,31 @@
+#include "dissectors/output/edit_distance.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace rdmawire::faces {
+
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
+  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return std::max(a.size(), b.size());
+  std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  std::size_t least_before = 0;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    next[0] = i;
+    std::size_t least = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        next[j] = std::min(next[j], before[j - 2] + 1);
+      least = std::min(least, next[j]);
+    }
+    // A turned pair reaches back two rows, so both must be beyond the limit.
+    if (std::min(least, least_before) > limit) return least;
+    least_before = least;
+    std::swap(before, row);
+    std::swap(row, next);
+  }
+  return row[b.size()];
+}
+
+}  // namespace rdmawire::faces

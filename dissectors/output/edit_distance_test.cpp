@@ -1,0 +1,41 @@
+#include "dissectors/output/edit_distance.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+namespace rdmawire::faces {
+namespace {
+
+TEST(EditDistance, StepsAreCounted) {
+  EXPECT_EQ(edit_distance("", ""), 0U);
+  EXPECT_EQ(edit_distance("bth", "bth"), 0U);
+  EXPECT_EQ(edit_distance("bht", "bth"), 1U) << "turned neighbours";
+  EXPECT_EQ(edit_distance("psn", "psns"), 1U);
+  EXPECT_EQ(edit_distance("psn", "pan"), 1U);
+  EXPECT_EQ(edit_distance("", "psn"), 3U);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
+}
+
+TEST(EditDistance, ALimitChangesNothingWithinIt) {
+  std::mt19937 random(5);
+  auto text = [&] {
+    std::string s(random() % 9, ' ');
+    for (char& c : s) c = static_cast<char>('a' + random() % 3);
+    return s;
+  };
+  for (int i = 0; i < 20000; ++i) {
+    const std::string a = text(), b = text();
+    const std::size_t limit = random() % 5, whole = edit_distance(a, b), limited = edit_distance(a, b, limit);
+    ASSERT_EQ(whole, edit_distance(b, a));
+    if (whole <= limit) {
+      ASSERT_EQ(limited, whole) << a << " " << b;
+    } else {
+      ASSERT_GT(limited, limit) << a << " " << b;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rdmawire::faces

@@ -1,0 +1,268 @@
+#include "dissectors/output/line.hpp"
+
+#include <unordered_map>
+
+#include "dissectors/output/summary_formats.hpp"
+#include "dissectors/output/tree.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/protocol/mad.hpp"
+#include "dissectors/protocol/mpa.hpp"
+#include "dissectors/protocol/rdmap.hpp"
+#include "dissectors/protocol/transport.hpp"
+
+namespace rdmawire::faces {
+namespace {
+
+struct EndpointFields {
+  const HeaderInfo* header;
+  std::string_view prefix;
+  Field source;
+  Field destination;
+};
+template <class H>
+consteval EndpointFields endpoints(std::string_view source, std::string_view destination,
+                                   std::string_view prefix = {}) {
+  return {&info<H>, prefix, detail::field_of<H>(source), detail::field_of<H>(destination)};
+}
+// The nearest to the transport that is there.
+constexpr EndpointFields endpoint_fields[] = {
+    endpoints<Ipv4>("src", "dst"),  endpoints<Ipv6>("src", "dst"),     endpoints<Lrh>("slid", "dlid", "LID "),
+    endpoints<Grh>("sgid", "dgid"), endpoints<Ethernet>("src", "dst"),
+};
+
+/// The colour of what a header says: of an operation by its direction, and by whether it is good news.
+Ink operation_ink(const HeaderInfo& which, const std::uint8_t* header, const HeaderStack& stack) {
+  if (&which == &info<Bth>) {
+    const Opcode& op = opcode(View<Bth>(header).get<"opcode">());
+    if (op.known && op.operation == Operation::congestion_notification) return Ink::notice;
+    if (op.operation == Operation::acknowledge)
+      if (const auto aeth = stack.get<Aeth>())
+        if (aeth->get<"syndrome.kind">() != syndrome_kind::ack) return Ink::bad;
+    return op.direction == Direction::request ? Ink::request : Ink::response;
+  }
+  if (&which == &info<Rdmap>) {
+    switch (static_cast<RdmapOperation>(View<Rdmap>(header).get<"opcode">())) {
+      case RdmapOperation::read_response:
+      case RdmapOperation::atomic_response: return Ink::response;
+      case RdmapOperation::terminate: return Ink::bad;
+      default: return Ink::request;
+    }
+  }
+  return ink_of(which);
+}
+
+/// PDUs of a packet that a line has room for.
+constexpr std::size_t shown_pdus = 4;
+
+/// Whether the line says by itself what the upper layer is, or the packet carries nothing of it.
+bool names_upper(const HeaderStack& stack) {
+  const bool is_mad = stack.find(info<Mad>) != nullptr;
+  if (stack.payload.length == 0) return !is_mad;
+  return !is_mad && !stack.layers().empty() && ink_of(*stack.layers().back().header) == Ink::upper;
+}
+
+std::string_view crc_name(const char* name, CrcCheck::Status status, std::string& scratch) {
+  scratch = name;
+  scratch += ' ';
+  scratch += to_string(status);
+  return scratch;
+}
+
+}  // namespace
+
+struct LinePrinter::Plans {
+  using Map = std::unordered_map<const HeaderInfo*, GistPlan>;
+  Map gist, carrier, below, mark;
+  GistPlan stream{gists::stream};
+  std::string scratch;
+
+  Plans() {
+    for (const Gist& g : gists::own) gist.emplace(g.header, GistPlan(g));
+    for (const Gist& g : gists::carriers) carrier.emplace(g.header, GistPlan(g));
+    for (const Gist& g : gists::beneath) below.emplace(g.header, GistPlan(g));
+    for (const Gist& g : gists::marks) mark.emplace(g.header, GistPlan(g));
+  }
+  const GistPlan& of(const HeaderInfo& header) {
+    const auto found = gist.find(&header);
+    return found != gist.end() ? found->second : gist.emplace(&header, GistPlan(header)).first->second;
+  }
+  static bool write(Page& page, const Map& from, const HeaderStack& stack, const Layer& layer) {
+    const auto plan = from.find(layer.header);
+    if (plan == from.end()) return false;
+    plan->second.write(page, stack.bytes.data() + layer.offset);
+    return true;
+  }
+
+  void crc(Page& page, const char* name, const CrcCheck& check) {
+    if (check.status == CrcCheck::Status::absent) return;
+    const Ink ink = check.status == CrcCheck::Status::good  ? Ink::good
+                    : check.status == CrcCheck::Status::bad ? Ink::bad
+                                                            : Ink::dim;
+    page.put("  ").put(ink, crc_name(name, check.status, scratch));
+  }
+  /// Where the size of a payload ends, from where the header begins that says what the packet does: the columns of its
+  /// gist, and room for a size. 0: another header.
+  static std::size_t size_end(const HeaderInfo& header) {
+    return &header == &info<Bth> ? 61 : &header == &info<Rdmap> ? 30 : 0;
+  }
+
+  void payload(Page& page, std::uint32_t bytes, std::size_t end) {
+    scratch.clear();
+    append_decimal(scratch, bytes);
+    scratch += " B";
+    page.put(" ").to(end - std::min(end, scratch.size())).put(scratch);
+  }
+
+  void essence(Page& page, const HeaderStack& stack) {
+    const auto layers = stack.layers();
+    const bool is_mad = stack.find(info<Mad>) != nullptr;
+    bool sized = is_mad;  // of a MAD's fixed 256 bytes the rest says nothing
+    bool first = true;
+    for (const Layer& layer : layers) {
+      const bool last = &layer == &layers.back();
+      const std::uint8_t* header = stack.bytes.data() + layer.offset;
+      if (!last && carrier.contains(layer.header)) {
+        if (write(page, below, stack, layer)) page.put(" · ");
+        continue;
+      }
+      // Every MAD comes in the same BTH and DETH.
+      if (is_mad && (layer.header == &info<Bth> || layer.header == &info<Deth>)) continue;
+      const Page::Mark before = page.mark();
+      if (!first) page.put("  ");
+      const std::size_t begin = page.column();
+      page.base(operation_ink(*layer.header, header, stack));
+      if (!last || !write(page, carrier, stack, layer)) of(*layer.header).write(page, header);
+      page.base(Ink::plain);
+      if (page.column() == begin) {
+        page.back_to(before);
+        continue;
+      }
+      first = false;
+      const std::size_t end = size_end(*layer.header);
+      if (end && stack.payload.length) {
+        payload(page, stack.payload.length, begin + end);
+        sized = true;
+      } else if (end && !last) {
+        page.to(begin + end);
+      }
+    }
+    for (const Layer& layer : layers)
+      if (!(is_mad && layer.header == &info<Bth>)) write(page, mark, stack, layer);
+    if (!sized && stack.payload.length) {
+      page.put(" ");
+      payload(page, stack.payload.length, 0);
+    }
+  }
+};
+
+LinePrinter::LinePrinter(const LineOptions& options) : options_(options), plans_(std::make_unique<Plans>()) {}
+LinePrinter::LinePrinter(LinePrinter&&) noexcept = default;
+LinePrinter& LinePrinter::operator=(LinePrinter&&) noexcept = default;
+LinePrinter::~LinePrinter() = default;
+
+void LinePrinter::set_origin(std::int64_t time_ns) { origin_ = time_ns; }
+
+Endpoints endpoints_of(const HeaderStack& stack) {
+  const auto layers = stack.layers();
+  // Native InfiniBand is told apart by its LIDs, also where a GRH follows.
+  const Layer* nearest = stack.wire == Wire::infiniband ? stack.find(info<Lrh>) : nullptr;
+  if (!nearest && stack.network != HeaderStack::none) nearest = &layers[stack.network];
+  const std::size_t from = nearest ? static_cast<std::size_t>(nearest - layers.data()) + 1 : layers.size();
+  for (std::size_t i = from; i-- > 0;)
+    for (const EndpointFields& fields : endpoint_fields) {
+      if (layers[i].header != fields.header) continue;
+      const std::uint8_t* header = stack.bytes.data() + layers[i].offset;
+      Endpoints result{std::string(fields.prefix), std::string(fields.prefix)};
+      append_value(result.source, fields.source, header);
+      append_value(result.destination, fields.destination, header);
+      return result;
+    }
+  return {};
+}
+
+void LinePrinter::append(std::string& out, const tracking::Packet& packet) {
+  Page page(out, options_.colours);
+  const HeaderStack& stack = packet.stack;
+  if (!origin_) origin_ = packet.time_ns;
+  if (!previous_) previous_ = packet.time_ns;
+
+  std::string& scratch = plans_->scratch;
+  const auto right = [&](std::size_t end) {
+    const std::size_t size = columns(scratch);
+    page.to(end > size ? end - size : 0);
+  };
+  scratch.clear();
+  append_decimal(scratch, packet.number);
+  right(6);
+  page.put(scratch).put("  ");
+
+  scratch.clear();
+  switch (options_.time) {
+    case TimeStyle::relative: append_seconds(scratch, packet.time_ns - *origin_); break;
+    case TimeStyle::delta: append_seconds(scratch, packet.time_ns - *previous_); break;
+    case TimeStyle::epoch: append_seconds(scratch, packet.time_ns); break;
+    case TimeStyle::absolute: append_date(scratch, packet.time_ns); break;
+  }
+  previous_ = packet.time_ns;
+  right(page.column() + 13);
+  page.put(Ink::dim, scratch).put("  ");
+
+  const Endpoints ends = endpoints_of(stack);
+  // What carries no transport (ARP, neighbour discovery) does not push the columns of what does.
+  if (stack.transport != HeaderStack::none) {
+    source_width_ = std::max(source_width_, columns(ends.source));
+    destination_width_ = std::max(destination_width_, columns(ends.destination));
+  }
+  const std::size_t source_end = page.column() + source_width_;
+  page.to(source_end - std::min(source_end, columns(ends.source)))
+      .put(ends.source)
+      .put(ends.source.empty() ? "   " : " → ");
+  page.put(ends.destination).to(source_end + 3 + destination_width_).put("  ");
+
+  const Layer* tcp = packet.pdus.empty() ? nullptr : stack.find(info<Tcp>);
+  if (tcp) {
+    page.base(Ink::dim);
+    plans_->stream.write(page, stack.bytes.data() + tcp->offset);
+    page.base(Ink::plain);
+  } else {
+    plans_->essence(page, stack);
+  }
+  plans_->crc(page, "ICRC", packet.icrc);
+  plans_->crc(page, "VCRC", packet.vcrc);
+  if (stack.mpa_crc.length) plans_->crc(page, "CRC", check_mpa_crc(stack));
+  for (std::size_t i = 0; i < packet.pdus.size(); ++i) {
+    page.put(i ? "  │ " : "  ");
+    if (i == shown_pdus) {
+      page.with([&](std::string& text) {
+        append_decimal(text, packet.pdus.size() - shown_pdus);
+        text += " more";
+      });
+      break;
+    }
+    plans_->essence(page, packet.pdus[i].stack);
+    plans_->crc(page, "CRC", packet.pdus[i].crc);
+  }
+  if (packet.upper.protocol != tracking::Upper::unknown && !names_upper(stack))
+    page.put("  ").put(Ink::upper, tracking::to_string(packet.upper.protocol));
+  for (std::string_view note : packet.notes) page.put("  ").put(Ink::notice, note);
+  const auto findings = [&](const HeaderStack& in) {
+    for (const ParseError& finding : in.findings()) {
+      scratch = "! ";
+      scratch += to_string(finding.kind);
+      scratch += ": ";
+      scratch += to_string(finding);
+      page.put("  ").put(finding.kind == ParseError::Kind::truncated ? Ink::notice : Ink::bad, scratch);
+    }
+  };
+  findings(stack);
+  for (const tracking::Pdu& pdu : packet.pdus) findings(pdu.stack);
+  page.line();
+}
+
+std::string one_line(const tracking::Packet& packet, const LineOptions& options) {
+  std::string out;
+  LinePrinter(options).append(out, packet);
+  return out;
+}
+
+}  // namespace rdmawire::faces

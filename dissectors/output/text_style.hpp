@@ -1,0 +1,115 @@
+#pragma once
+/// Text with colours and columns. Colours are escape sequences of a terminal (ECMA-48) and cost nothing when off.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "dissectors/output/value.hpp"
+
+namespace rdmawire::faces {
+
+/// What a piece of text is, from which its colour follows.
+enum class Ink : std::uint8_t {
+  plain,
+  dim,
+  strong,
+  request,   ///< an operation that a requester asks for
+  response,  ///< what a responder answers
+  good,
+  notice,  ///< remarkable
+  bad,
+  link,  ///< layers by family, as the hexdump tells them apart
+  network,
+  transport,
+  rdma,
+  upper,
+  payload,
+};
+
+/// The escape sequence that begins `ink`; empty when it is written plainly.
+std::string_view escape_of(Ink ink);
+
+/// Writes into a string. Knows the column, so that escape sequences do not disturb alignment, and the colour, so that
+/// it is changed only where it changes.
+class Page {
+ public:
+  Page(std::string& out, bool colours) : out_(out), colours_(colours) {}
+
+  Page& put(std::string_view text) { return put(base_, text); }
+  Page& put(Ink ink, std::string_view text) {
+    change(ink);
+    out_.append(text);
+    column_ += columns(text);
+    return *this;
+  }
+  /// Lets `append(std::string&)` write, counted as text.
+  template <class Append>
+  Page& with(Append append) {
+    change(base_);
+    const std::size_t from = out_.size();
+    append(out_);
+    column_ += columns(std::string_view(out_).substr(from));
+    return *this;
+  }
+  /// What has no colour of its own is written in `ink` from here on, until the line ends.
+  Page& base(Ink ink) {
+    base_ = ink;
+    return *this;
+  }
+  /// Whole lines that were made elsewhere.
+  Page& raw(std::string_view lines) {
+    out_.append(lines);
+    return *this;
+  }
+  /// Spaces up to `column`.
+  Page& to(std::size_t column) {
+    if (column_ < column) {
+      change(base_);
+      out_.append(column - column_, ' ');
+      column_ = column;
+    }
+    return *this;
+  }
+  /// Ends the line; spaces at its end are taken away.
+  Page& line() {
+    base_ = Ink::plain;
+    change(base_);
+    while (!out_.empty() && out_.back() == ' ') out_.pop_back();
+    out_ += '\n';
+    column_ = 0;
+    return *this;
+  }
+  /// A mark to come back to: what was written since can be taken back.
+  struct Mark {
+    std::size_t size;
+    std::size_t column;
+    Ink ink;
+  };
+  [[nodiscard]] Mark mark() const { return {out_.size(), column_, current_}; }
+  void back_to(const Mark& mark) {
+    out_.resize(mark.size);
+    column_ = mark.column;
+    current_ = mark.ink;
+  }
+  /// What was written since.
+  [[nodiscard]] std::string_view since(const Mark& mark) const { return std::string_view(out_).substr(mark.size); }
+  [[nodiscard]] std::size_t column() const { return column_; }
+  [[nodiscard]] bool colours() const { return colours_; }
+
+ private:
+  void change(Ink ink) {
+    if (escape_of(ink).empty()) ink = Ink::plain;
+    if (!colours_ || ink == current_) return;
+    if (current_ != Ink::plain) out_.append(escape_of(Ink::plain));
+    if (ink != Ink::plain) out_.append(escape_of(ink));
+    current_ = ink;
+  }
+  std::string& out_;
+  std::size_t column_ = 0;
+  Ink base_ = Ink::plain;
+  Ink current_ = Ink::plain;
+  bool colours_;
+};
+
+}  // namespace rdmawire::faces

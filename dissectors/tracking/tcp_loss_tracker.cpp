@@ -1,0 +1,296 @@
+#include "dissectors/tracking/tcp_loss_tracker.hpp"
+
+#include <algorithm>
+
+namespace rdmawire::tracking {
+
+const TcpTrouble::Segment* TcpTrouble::carrier(std::uint64_t offset) const {
+  // The last one is asked for most.
+  for (std::size_t i = segments_.size(); i-- > 0;) {
+    const Segment& s = segments_[(oldest_ + i) % segments_.size()];
+    if (s.from <= offset && offset < s.to) return &s;
+  }
+  return nullptr;
+}
+
+void TcpTrouble::remember(const Segment& segment) {
+  const bool needed =
+      segments_.size() < remembered_acknowledged || !acknowledged(segments_[oldest_ % segments_.size()].to);
+  if (segments_.size() < remembered_segments && needed) {
+    // The ring is opened where it begins.
+    if (oldest_) {
+      std::rotate(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(oldest_), segments_.end());
+      oldest_ = 0;
+    }
+    segments_.push_back(segment);
+  } else {
+    segments_[oldest_] = segment;
+    oldest_ = (oldest_ + 1) % segments_.size();
+  }
+}
+
+// Whether the segment, which fills the hole, left its sender before the one behind the hole: it was not sent again.
+bool TcpTrouble::overtaken(const Segment& segment, const Hole& hole) const {
+  // The receiver has it already: it is the capture that is out of order.
+  if (hole.acknowledged_frame) return true;
+  if (segment.has_timestamp && hole.behind.has_timestamp && segment.timestamp != hole.behind.timestamp)
+    return static_cast<std::int32_t>(segment.timestamp - hole.behind.timestamp) < 0;
+  // Senders that count their packets. Others draw numbers by lot, which seldom lie close together.
+  if (segment.identification && hole.behind.identification) {
+    const auto steps = static_cast<std::int16_t>(segment.identification - hole.behind.identification);
+    if (steps != 0 && steps > -256 && steps < 256) return steps < 0;
+  }
+  // Three duplicates are what a sender waits for (RFC 5681, 3.2), and a round trip is seldom shorter than this.
+  constexpr std::int64_t short_time = 1'000'000;
+  return duplicate_acknowledgements_ < 3 && segment.time - hole.behind.time < short_time;
+}
+
+TcpTrouble::Judgement TcpTrouble::segment(const Segment& s, std::vector<Event>& events) {
+  Judgement judgement;
+  judgement.bytes = s.to - s.from;
+  if (s.to <= s.from) return judgement;
+  if (!started_) {
+    started_ = true;
+    first_ = highest_ = s.from;
+  }
+  longest_ = std::max(longest_, static_cast<std::uint32_t>(s.to - s.from));
+  give_up_holes(s.time, events);
+  if (s.from > highest_) {
+    if (holes_.size() == max_holes) holes_.erase(holes_.begin());
+    holes_.push_back({.from = highest_, .to = s.from, .before_frame = highest_frame_, .behind = s});
+  } else if (s.from < highest_ && s.from >= first_) {
+    const std::uint64_t old_to = std::min(s.to, highest_);
+    const Hole* filled = nullptr;
+    for (const Hole& hole : holes_) {
+      if (hole.from >= s.to || hole.to <= s.from) continue;
+      filled = &hole;
+      break;
+    }
+    if (filled) {
+      judgement.origin_frame = filled->before_frame;
+      judgement.origin_time = filled->behind.time;
+      if (overtaken(s, *filled)) {
+        judgement.kind = Kind::late;
+        Event event;
+        event.kind = EventKind::out_of_order;
+        event.frame = event.last_frame = s.frame;
+        event.origin_frame = filled->before_frame;
+        event.cause_frame = filled->behind.frame;
+        event.time = s.time;
+        event.duration = s.time - filled->behind.time;
+        event.bytes = judgement.bytes;
+        event.psn = static_cast<std::uint32_t>(s.from);
+        events.push_back(event);
+      } else {
+        judgement.bytes = old_to - s.from;
+        repeat(s, judgement, false, events);
+      }
+      for (std::size_t i = 0; i < holes_.size();) {
+        Hole& hole = holes_[i];
+        if (hole.from >= s.to || hole.to <= s.from) {
+          ++i;
+          continue;
+        }
+        const Hole before = hole;
+        if (s.from <= hole.from && s.to >= hole.to) {
+          holes_.erase(holes_.begin() + static_cast<std::ptrdiff_t>(i));
+          continue;
+        }
+        if (s.from <= hole.from) {
+          hole.from = s.to;
+        } else {
+          hole.to = s.from;
+          if (s.to < before.to && holes_.size() < max_holes) {
+            Hole rest = before;
+            rest.from = s.to;
+            holes_.insert(holes_.begin() + static_cast<std::ptrdiff_t>(i) + 1, rest);
+            ++i;
+          }
+        }
+        ++i;
+      }
+    } else {
+      const Segment* first = carrier(s.from);
+      if (first) {
+        judgement.origin_frame = first->frame;
+        judgement.origin_time = first->time;
+      }
+      // TCP gives each sending its own IP identification, and its timestamps move on.
+      const bool same = first && first->from == s.from && first->to == s.to && first->checksum == s.checksum &&
+                        first->identification == s.identification && first->timestamp == s.timestamp &&
+                        s.time - first->time < sure_timeout && (s.identification || s.has_timestamp);
+      if (same) {
+        judgement.kind = Kind::duplicate;
+        Event event;
+        event.kind = EventKind::duplicate;
+        event.frame = event.last_frame = s.frame;
+        event.origin_frame = first->frame;
+        event.time = s.time;
+        event.duration = s.time - first->time;
+        event.bytes = judgement.bytes;
+        event.psn = static_cast<std::uint32_t>(s.from);
+        events.push_back(event);
+      } else {
+        judgement.bytes = old_to - s.from;
+        repeat(s, judgement, true, events);
+      }
+    }
+  }
+  if (s.to > highest_) {
+    highest_ = s.to;
+    highest_frame_ = s.frame;
+  }
+  last_time_ = s.time;
+  if (judgement.kind != Kind::duplicate) remember(s);
+  return judgement;
+}
+
+void TcpTrouble::repeat(const Segment& s, Judgement& judgement, bool seen, std::vector<Event>& events) {
+  judgement.kind = Kind::again;
+  // It was lost once more, or it lies behind what the round is about.
+  if (round_.open && (s.from < round_.again_to || s.from >= round_.recover)) close_round(events);
+  const bool asked = duplicate_acknowledgements_ > 0;
+  const bool needless = acknowledged(std::min(s.to, highest_));
+  if (!round_.open) {
+    round_ = {};
+    round_.open = true;
+    round_.from = s.from;
+    round_.recover = highest_;
+    Event& event = round_.event;
+    event.kind = EventKind::tcp_retransmission;
+    event.frame = s.frame;
+    event.time = s.time;
+    event.origin_frame = judgement.origin_frame;
+    event.packets = 0;
+    event.psn = static_cast<std::uint32_t>(s.from);
+    const bool silent = s.time - last_time_ >= sure_timeout;
+    if (needless)
+      event.cause = Cause::spurious;
+    else if (asked && !silent)
+      event.cause = Cause::fast_retransmit;
+    else if (acknowledged_known_)
+      event.cause = Cause::timeout;
+    else
+      event.cause = Cause::unknown;  // the other direction was not captured
+    if (event.cause == Cause::fast_retransmit) event.cause_frame = asking_frame_;
+    ++rounds_;
+  }
+  Event& event = round_.event;
+  if (judgement.origin_frame) event.duration = std::max(event.duration, s.time - judgement.origin_time);
+  event.last_frame = s.frame;
+  ++event.packets;
+  event.bytes += judgement.bytes;
+  round_.again_to = std::max(round_.again_to, std::min(s.to, highest_));
+  if (!seen) {
+    ++round_.lost_before_packets;
+    round_.lost_before_bytes += judgement.bytes;
+  } else if (asked && !needless && acknowledged_ <= s.from) {
+    // The receiver says that later ones arrived without it.
+    ++round_.lost_after_packets;
+    round_.lost_after_bytes += judgement.bytes;
+  }
+}
+
+void TcpTrouble::close_round(std::vector<Event>& events) {
+  if (!round_.open) return;
+  round_.open = false;
+  events.push_back(round_.event);
+  const auto lost = [&](Cause where, std::uint64_t packets, std::uint64_t bytes) {
+    if (packets == 0) return;
+    Event event = round_.event;
+    event.kind = EventKind::lost_in_network;
+    event.cause = where;
+    event.packets = packets;
+    event.bytes = bytes;
+    event.cause_frame = event.value = event.found = 0;
+    events.push_back(event);
+  };
+  lost(Cause::before_capture, round_.lost_before_packets, round_.lost_before_bytes);
+  lost(Cause::after_capture, round_.lost_after_packets, round_.lost_after_bytes);
+}
+
+void TcpTrouble::acknowledge(const Acknowledgement& a, std::vector<Event>& events) {
+  if (!started_) return;
+  const auto step = static_cast<std::int64_t>(a.offset - acknowledged_);
+  // Numbers that no window reaches are not this connection's.
+  if (static_cast<std::int64_t>(a.offset - highest_) >= 1LL << 30) return;
+  if (!acknowledged_known_ || step > 0) {
+    acknowledged_known_ = true;
+    acknowledged_ = a.offset;
+    acknowledged_frame_ = a.frame;
+    acknowledged_time_ = a.time;
+    duplicate_acknowledgements_ = 0;
+    asking_frame_ = 0;
+    if (a.selective) {
+      duplicate_acknowledgements_ = 1;
+      asking_frame_ = a.frame;
+    }
+    for (Hole& hole : holes_) {
+      if (hole.to > acknowledged_) break;
+      if (hole.acknowledged_frame) continue;
+      hole.acknowledged_frame = a.frame;
+      hole.acknowledged_time = a.time;
+    }
+    if (round_.open && acknowledged_ >= round_.recover) close_round(events);
+    // Bytes of the stream's end that were acknowledged but never came are missing too; one of them can be a FIN.
+    if (acknowledged_ > highest_ + 1) {
+      if (holes_.size() == max_holes) holes_.erase(holes_.begin());
+      Hole& hole = holes_.emplace_back();
+      hole = {.from = highest_, .to = acknowledged_, .before_frame = highest_frame_, .behind = {}};
+      hole.behind.time = a.time;
+      hole.acknowledged_frame = hole.behind.frame = a.frame;
+      hole.acknowledged_time = a.time;
+      highest_ = acknowledged_;
+    }
+  } else if (step == 0 && highest_ > acknowledged_ && (a.selective || (!a.data && a.window == acknowledged_window_))) {
+    // RFC 5681, 2
+    if (++duplicate_acknowledgements_ == 3 || asking_frame_ == 0) asking_frame_ = a.frame;
+  }
+  acknowledged_window_ = a.window;
+  give_up_holes(a.time, events);
+}
+
+void TcpTrouble::give_up_holes(std::int64_t now, std::vector<Event>& events) {
+  while (!holes_.empty() && holes_.front().acknowledged_frame &&
+         now - holes_.front().acknowledged_time > late_capture) {
+    const Hole& hole = holes_.front();
+    Event event;
+    event.kind = EventKind::lost_in_capture;
+    event.frame = hole.behind.frame;
+    event.last_frame = hole.acknowledged_frame;
+    event.origin_frame = hole.before_frame;
+    event.cause_frame = hole.acknowledged_frame;
+    event.time = hole.behind.time;
+    event.bytes = hole.to - hole.from;
+    event.packets = (event.bytes + longest_ - 1) / longest_;
+    event.psn = static_cast<std::uint32_t>(hole.from);
+    events.push_back(event);
+    holes_.erase(holes_.begin());
+  }
+}
+
+void TcpTrouble::finish(std::vector<Event>& events) {
+  close_round(events);
+  for (const Hole& hole : holes_) {
+    Event event;
+    event.kind = hole.acknowledged_frame ? EventKind::lost_in_capture : EventKind::psn_gap;
+    event.frame = hole.behind.frame;
+    event.last_frame = std::max(hole.behind.frame, hole.acknowledged_frame);
+    event.origin_frame = hole.before_frame;
+    event.cause_frame = hole.acknowledged_frame;
+    event.time = hole.behind.time;
+    event.bytes = hole.to - hole.from;
+    event.packets = (event.bytes + longest_ - 1) / longest_;
+    event.psn = static_cast<std::uint32_t>(hole.from);
+    events.push_back(event);
+  }
+  holes_.clear();
+}
+
+void TcpTrouble::name(std::uint64_t from, std::uint64_t to, std::uint64_t message, End whose) {
+  if (!round_.open || round_.event.found || round_.from < from || round_.from >= to) return;
+  round_.event.found = message;
+  round_.event.value = static_cast<std::uint64_t>(whose);
+}
+
+}  // namespace rdmawire::tracking

@@ -1,0 +1,364 @@
+#include "replay/player/frame_pipeline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "captures/analysis/findings.hpp"
+#include "dissectors/output/json.hpp"
+#include "dissectors/protocol/decode.hpp"
+#include "dissectors/protocol/ethernet.hpp"
+#include "dissectors/protocol/infiniband.hpp"
+#include "dissectors/tracking/address.hpp"
+#include "replay/faults/recompute_checksums.hpp"
+
+namespace rdmawire::replay {
+
+Sides::Sides(const FlowMap& map) {
+  for (const MappedConnection& c : map.connections)
+    for (const End end : {End::a, End::b}) {
+      if (c.at(end).mac.captured) macs_.try_emplace(*c.at(end).mac.captured, end);
+      if (c.at(end).address.captured) addresses_.try_emplace(*c.at(end).address.captured, end);
+    }
+}
+
+std::optional<End> Sides::of(const HeaderStack& stack) const {
+  if (const auto ports = tracking::ports_of(stack))
+    if (const auto found = addresses_.find(ports->from); found != addresses_.end()) return found->second;
+  if (const auto ethernet = stack.get<Ethernet>())
+    if (const auto found = macs_.find(ethernet->get<"src">()); found != macs_.end()) return found->second;
+  return std::nullopt;
+}
+
+Feeder::Feeder(const PlayerOptions& options, std::span<Wire* const> wires)
+    : options_(options),
+      loops_(options.preload ? 1 : options.loops),
+      wires_(wires),
+      source_(options.files),
+      rewriter_(options.map, options.rewrite),
+      resegmenter_(options.map),
+      sides_(options.map),
+      rewrites_(!options.map.empty() || options.rewrite.crc == CrcPolicy::recompute || options.rewrite.icrc_mask ||
+                options.rewrite.hop_limit || options.rewrite.dscp || options.rewrite.flow_label) {
+  for (const MappedConnection& c : options.map.connections) dissects_ |= c.service == tracking::Service::iwarp;
+  dissects_ |= options.include || options.exclude;
+  dissector_options_.verify_crcs = (options.include && options.include->uses_crcs()) ||
+                                   (options.exclude && options.exclude->uses_crcs()) || rewrites_;
+  if (!options.faults.rules().empty()) {
+    FaultEngineOptions how;
+    how.seed = options.fault_seed;
+    faults_.emplace(options.faults, how);
+  }
+}
+
+bool Feeder::begin() {
+  if (auto begun = source_.begin(); !begun) {
+    trouble_ = begun.error();
+    return false;
+  }
+  dissector_.emplace(dissector_options_);
+  more_ = advance();
+  return more_;
+}
+
+void Feeder::begin_schedule(std::optional<std::int64_t> anchor) {
+  anchor_ = anchor;
+  tally_.loop = 1;
+}
+
+std::unique_ptr<Slot> Feeder::next() {
+  std::unique_ptr<Slot> slot;
+  while (!step(slot)) {
+  }
+  return slot;
+}
+
+bool Feeder::step(std::unique_ptr<Slot>& slot) {
+  slot = nullptr;
+  if (!ready_.empty()) {
+    slot = std::move(ready_.front());
+    ready_.pop_front();
+    return true;
+  }
+  if (!delayed_.empty() && (!more_ || delayed_.top()->time <= coming_)) {
+    slot = pop_delayed();
+    return true;
+  }
+  if (!trouble_.empty()) return true;
+  // Where no frame is chosen, nobody else would look.
+  if (options_.stop && options_.stop->load(std::memory_order_relaxed)) return true;
+  if (more_ || next_loop()) {
+    process();
+    return false;
+  }
+  if (!faults_ || finished_) return true;
+  finished_ = true;
+  take(faults_->finish(std::max(fault_time_, coming_)));
+  return false;
+}
+
+const Tally& Feeder::tally() {
+  if (faults_) tally_.faults.assign(faults_->counts().begin(), faults_->counts().end());
+  std::tie(tally_.position, tally_.whole) = source_.position();
+  return tally_;
+}
+
+void Feeder::tell(ReplayReport& report, const Tally& tally) const {
+  report.read = tally.read;
+  report.loops = tally.loop;
+  report.truncated = tally.truncated;
+  report.padded = tally.padded;
+  report.rewritten = tally.rewritten;
+  report.divided_pdus = tally.divided_pdus;
+  for (std::size_t i = 0; i < skips; ++i) {
+    if (tally.skipped[i] == 0) continue;
+    report.skipped[i] = first_skipped_[i];
+    report.skipped[i].frames = tally.skipped[i];
+  }
+  if (!faults_) return;
+  const auto& rules = faults_->program().rules();
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    report.faults.push_back({rules[i].text, i < tally.faults.size() ? tally.faults[i] : FaultCount{}});
+    report.chance |= rules[i].probability < 1 || rules[i].action.bits > 0;
+  }
+  report.fault_seed = faults_->seed();
+}
+
+bool Feeder::advance() {
+  if (source_.next(record_)) return true;
+  if (!source_.error().empty()) trouble_ = source_.error();
+  return false;
+}
+
+bool Feeder::next_loop() {
+  if (!trouble_.empty() || (loops_ != 0 && tally_.loop >= loops_)) return false;
+  // A capture without a frame that can be sent would be read for ever.
+  if (slots_ == slots_before_loop_) return false;
+  slots_before_loop_ = slots_;
+  if (auto begun = source_.begin(); !begun) {
+    trouble_ = begun.error();
+    return false;
+  }
+  dissector_.emplace(dissector_options_);
+  ++tally_.loop;
+  if (schedule_) schedule_->begin_again(options_.pause);
+  if (nominal_) nominal_->begin_again(options_.pause);
+  change_map();
+  resegmenter_.begin_again();
+  return more_ = advance();
+}
+
+void Feeder::change_map() {
+  const LoopChanges& changes = options_.changes;
+  FlowMap& map = rewriter_.map();
+  for (std::size_t i = 0; i < map.connections.size(); ++i)
+    for (std::size_t e = 0; e < 2; ++e) {
+      MappedEnd& end = map.connections[i].ends[e];
+      const bool iwarp = map.connections[i].service == tracking::Service::iwarp;
+      if (i < changes.psns.size() && end.psn.captured && !iwarp)
+        end.psn.live = (end.psn.live.value_or(*end.psn.captured) + changes.psns[i][e]) & Psn::mask;
+      if (changes.ip_step && end.address.captured) {
+        PortAddress address = end.address.live.value_or(*end.address.captured);
+        const auto low = static_cast<std::uint32_t>(address.low) + changes.ip_step;
+        address.low = (address.low & ~std::uint64_t{0xffffffff}) | low;
+        end.address.live = address;
+      }
+      if (changes.qp_step && end.qp.captured)
+        end.qp.live = (end.qp.live.value_or(*end.qp.captured) + changes.qp_step) & (iwarp ? 0xffff : 0xffffff);
+    }
+}
+
+std::unique_ptr<Slot> Feeder::make_slot() {
+  if (free_.empty()) return std::make_unique<Slot>();
+  auto slot = std::move(free_.back());
+  free_.pop_back();
+  return slot;
+}
+
+void Feeder::skip(Skip why, std::string example) {
+  const auto kind = static_cast<std::size_t>(why);
+  if (tally_.skipped[kind]++ == 0) first_skipped_[kind] = {0, source_.number(), std::move(example)};
+}
+
+void Feeder::process() {
+  ++tally_.read;
+  const std::uint64_t number = source_.number();
+  packet_.number = number;
+  packet_.time_ns = record_.time;
+  packet_.link = record_.link;
+  Bytes bytes = record_.bytes;
+  const bool snapped = record_.bytes.size() < record_.wire_length;
+  bool padded = false;
+  if (snapped && options_.snapped == PlayerOptions::Snapped::pad) {
+    padded_.assign(bytes.begin(), bytes.end());
+    padded_.resize(record_.wire_length);
+    mend_icrc(padded_, decode(padded_, record_.link));
+    bytes = padded_;
+    padded = true;
+  }
+  if (dissects_)
+    dissector_->dissect(packet_, bytes, padded ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length);
+  else
+    decode(packet_.stack, bytes, record_.link,
+           padded ? static_cast<std::uint32_t>(bytes.size()) : record_.wire_length);
+
+  // What was not chosen takes part in nothing, not even in the schedule.
+  if ((options_.include && !options_.include->matches(packet_)) ||
+      (options_.exclude && options_.exclude->matches(packet_))) {
+    skip(Skip::excluded);
+    more_ = advance();
+    return;
+  }
+  if (!schedule_) {
+    const std::int64_t anchor = anchor_.value_or(record_.time);
+    schedule_.emplace(options_.pace, anchor);
+    if (options_.pace.kind == Pace::Kind::top) nominal_.emplace(Pace{}, anchor);
+  }
+  const std::int64_t time = schedule_->next(record_.time, static_cast<std::uint32_t>(bytes.size()));
+  const std::int64_t nominal =
+      nominal_ ? nominal_->next(record_.time, static_cast<std::uint32_t>(bytes.size())) : time;
+  coming_ = nominal;
+  emit(bytes, snapped && !padded, padded, nominal);
+  more_ = advance();
+}
+
+void Feeder::emit(Bytes bytes, bool snapped, bool padded, std::int64_t nominal) {
+  if (resegmenter_.needed()) {
+    const HeaderStack captured = packet_.stack;
+    if (const auto place = rewriter_.find(captured, packet_.number)) {
+      const Resegmenter::Result cut = resegmenter_.take(captured, *place);
+      if (cut.outcome == Resegmenter::Result::Outcome::dropped) return skip(Skip::recut, std::string(cut.why));
+      if (cut.outcome == Resegmenter::Result::Outcome::replaced) {
+        for (const auto& frame : cut.frames) {
+          decode(packet_.stack, frame, record_.link, static_cast<std::uint32_t>(frame.size()));
+          if (auto slot = shape(frame, false, captured)) leave(std::move(slot), false, nominal);
+        }
+        return;
+      }
+    }
+  }
+  if (auto slot = shape(bytes, snapped, packet_.stack)) leave(std::move(slot), padded, nominal);
+}
+
+void Feeder::leave(std::unique_ptr<Slot> slot, bool padded, std::int64_t nominal) {
+  slot->time = nominal;
+  slot->order = slots_++;
+  slot->number = packet_.number;
+  tally_.padded += padded;
+  if (!faults_) {
+    ready_.push_back(std::move(slot));
+    return;
+  }
+  fault_time_ = std::max(fault_time_, nominal);
+  if (faults_->wakes() <= fault_time_) take(faults_->due(fault_time_));
+  engine_slots_[faults_->frames() + 1] = {slot->lane, slot->connection, slot->from, slot->number};
+  if (engine_slots_.size() > most_engine_slots) engine_slots_.erase(engine_slots_.begin());
+  take(faults_->arrived(slot->bytes, fault_time_, side_of(*slot)));
+  recycle(std::move(slot));
+}
+
+std::uint32_t Feeder::side_of(const Slot& slot) const {
+  return wires_.size() > 1 ? slot.lane : static_cast<std::uint32_t>(slot.from);
+}
+
+std::unique_ptr<Slot> Feeder::shape(Bytes bytes, bool snapped, const HeaderStack& captured) {
+  auto slot = make_slot();
+  Rewritten rewritten;
+  slot->bytes.resize(bytes.size() + Rewriter::growth);
+  if (rewrites_) {
+    rewritten = dissects_ ? rewriter_.rewrite(packet_, slot->bytes)
+                          : rewriter_.rewrite(packet_.stack, slot->bytes, packet_.number);
+    for (const tracking::Pdu& pdu : packet_.pdus) tally_.divided_pdus += dissects_ && pdu.reassembled;
+  } else {
+    std::copy(bytes.begin(), bytes.end(), slot->bytes.begin());
+    rewritten.frame = Bytes(slot->bytes).first(bytes.size());
+  }
+  bool leaves = check(rewritten, *slot, snapped);
+  if (options_.on_frame)
+    options_.on_frame({packet_.number, tally_.loop, captured, leaves ? Bytes(slot->bytes) : Bytes(), rewritten});
+  if (leaves && options_.edit) {
+    auto edited = options_.edit({packet_.number, tally_.loop, captured, slot->bytes, rewritten});
+    if (!edited) skip(Skip::excluded);
+    leaves = edited.has_value();
+    if (edited) slot->bytes = std::move(*edited);
+  }
+  if (leaves) return slot;
+  recycle(std::move(slot));
+  return nullptr;
+}
+
+bool Feeder::check(const Rewritten& rewritten, Slot& slot, bool snapped) {
+  if (rewritten.outcome == Rewritten::Outcome::refused) {
+    trouble_ = fmt::format("frame {}: {}: {}", packet_.number, who_sent(), rewritten.why);
+    return false;
+  }
+  if (rewritten.outcome == Rewritten::Outcome::dropped) {
+    skip(Skip::unmapped, who_sent());
+    return false;
+  }
+  slot.bytes.resize(rewritten.frame.size());
+  slot.connection = rewritten.connection;
+  slot.from = rewritten.from;
+  const std::optional<End> side = rewritten.connection != Rewritten::none ? std::optional(rewritten.from)
+                                  : needs_sides()                         ? sides_.of(packet_.stack)
+                                                                          : std::nullopt;
+  slot.from = side.value_or(End::a);
+  slot.lane = 0;
+  if (wires_.size() > 1 && options_.lanes == PlayerOptions::Lanes::by_end) {
+    if (!side) return skip(Skip::lane, who_sent()), false;
+    slot.lane = static_cast<std::uint32_t>(*side);
+  } else if (options_.lanes == PlayerOptions::Lanes::by_file) {
+    slot.lane = static_cast<std::uint32_t>(std::min(source_.file(), wires_.size() - 1));
+  }
+  if (snapped && options_.snapped == PlayerOptions::Snapped::refuse)
+    return skip(Skip::snapped, fmt::format("{} of {} bytes", record_.bytes.size(), record_.wire_length)), false;
+  const WireCapabilities& wire = wires_[slot.lane]->capabilities();
+  if (record_.link != wire.link)
+    return skip(Skip::link,
+                fmt::format("{}, and the wire has {}", faces::link_name(record_.link), faces::link_name(wire.link))),
+           false;
+  if (wire.most_bytes && slot.bytes.size() > wire.most_bytes) {
+    if (!options_.truncate)
+      return skip(Skip::too_long,
+                  fmt::format("{} bytes, and the wire takes {}", slot.bytes.size(), wire.most_bytes)),
+             false;
+    slot.bytes.resize(wire.most_bytes);
+    ++tally_.truncated;
+  }
+  if (!options_.allow_groups && record_.link == LinkType::ethernet && !slot.bytes.empty() && (slot.bytes[0] & 1))
+    return skip(Skip::group), false;
+  tally_.rewritten += rewrites_ && rewritten.outcome == Rewritten::Outcome::rewritten;
+  return true;
+}
+
+std::string Feeder::who_sent() const {
+  const auto ports = tracking::ports_of(packet_.stack);
+  if (!ports) return "it has no addresses";
+  std::string text = captures::analysis::to_text(ports->from) + " → " + captures::analysis::to_text(ports->to);
+  if (const auto bth = packet_.stack.get<Bth>()) text += fmt::format(" QP {:#x}", bth->get<"dest_qp">());
+  return text;
+}
+
+void Feeder::take(const FaultOutcome& outcome) {
+  for (const FaultedFrame& leaving : outcome.leaving) {
+    auto slot = make_slot();
+    slot->bytes.assign(leaving.bytes.begin(), leaving.bytes.end());
+    slot->time = leaving.time;
+    slot->order = slots_++;
+    const auto known = engine_slots_.find(leaving.frame);
+    slot->lane =
+        wires_.size() > 1 ? std::min<std::uint32_t>(leaving.side, static_cast<std::uint32_t>(wires_.size()) - 1) : 0;
+    slot->connection = known == engine_slots_.end() ? Rewritten::none : known->second.connection;
+    slot->from = known == engine_slots_.end() ? End::a : known->second.from;
+    slot->number = known == engine_slots_.end() ? 0 : known->second.number;
+    delayed_.push(std::move(slot));
+  }
+}
+
+std::unique_ptr<Slot> Feeder::pop_delayed() {
+  auto slot = std::move(const_cast<std::unique_ptr<Slot>&>(delayed_.top()));
+  delayed_.pop();
+  return slot;
+}
+
+}  // namespace rdmawire::replay

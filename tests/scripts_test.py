@@ -1,0 +1,153 @@
+"""The scripts that keep the house: scripts/check-layering, scripts/fuzz's reading of libFuzzer, ./test's command line."""
+
+import importlib.machinery
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*command, **options):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=60, **options)
+
+
+def load(script):
+    """A script of scripts/ as a module."""
+    loader = importlib.machinery.SourceFileLoader(script.replace("-", "_"), str(ROOT / "scripts" / script))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def write(root, path, text):
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+@pytest.mark.parametrize(
+    "path, line, complaint",
+    [
+        ("captures/io/a.hpp", '#include "dissectors/protocol/bth.hpp"', None),
+        ("dissectors/protocol/a.hpp", '#include "captures/io/file.hpp"', "dissectors/protocol may not use captures"),
+        ("dissectors/protocol/a.hpp", '#include "dissectors/tracking/t.hpp"', "may not use dissectors/tracking"),
+        ("dissectors/output/a.cpp", '#include "dissectors/tracking/t.hpp"', None),
+        ("dissectors/tracking/a.cpp", '#  include "dissectors/output/f.hpp"', "may not use dissectors/output"),
+        ("dissectors/protocol/a_test.cpp", '#include "captures/io/file.hpp"', None),
+        ("dissectors/protocol/a.cpp", '#include "bth.hpp"', "from the repository root"),
+        ("dissectors/protocol/a.cpp", "#include <iostream>", "no input or output"),
+        ("captures/io/a.cpp", "#include <fstream>", None),
+        ("dissectors/protocol/a.cpp", '// #include "captures/io/file.hpp"', None),
+    ],
+)
+def test_check_rooms_names_the_line_that_breaks_an_arrow(tmp_path, path, line, complaint):
+    for header in ("dissectors/protocol/bth.hpp", "captures/io/file.hpp", "dissectors/tracking/t.hpp",
+                   "dissectors/output/f.hpp"):
+        write(tmp_path, header, "#pragma once\n")
+    write(tmp_path, path, f"// a comment\n{line}\n")
+    done = run(ROOT / "scripts" / "check-layering", tmp_path)
+    if complaint is None:
+        assert (done.returncode, "0 includes" in done.stdout) == (0, True), done.stdout
+    else:
+        assert done.returncode == 1
+        assert f"{path}:2: " in done.stdout and complaint in done.stdout
+
+
+def test_fuzz_reads_the_last_line_of_progress():
+    fuzz = load("fuzz")
+    output = "\n".join([
+        "INFO: Seed: 1",
+        "#2\tINITED cov: 3 ft: 4 corp: 1/1b exec/s: 0 rss: 30Mb",
+        "#7\tNEW    cov: 5 ft: 6 corp: 2/3b lim: 4 exec/s: 0 rss: 30Mb L: 2/2 MS: 1 CopyPart-",
+        "#100000\tDONE   cov: 41 ft: 77 corp: 12/96b lim: 994 exec/s: 0 rss: 60Mb",
+        "Done 100000 runs in 1 second(s)",
+    ])
+    assert fuzz.last_progress(output) == [100000, 41, 77, 12]
+    assert fuzz.last_progress("ERROR: no executable") == [0, 0, 0, 0]
+
+
+def test_test_names_its_steps_and_refuses_what_it_does_not_know():
+    listed = run(ROOT / "test", "--list")
+    assert listed.returncode == 0
+    assert {"cpp", "python", "fuzz", "install", "asan", "tidy"} <= {row.split()[0] for row in listed.stdout.splitlines()}
+    for wrong in (["--only", "no-such-step"], ["--fast"], ["--only"]):
+        done = run(ROOT / "test", *wrong)
+        assert done.returncode == 2, wrong
+        assert done.stderr
+
+
+def test_missing_packages_are_named_and_installed_ones_are_not():
+    done = run("bash", "-c", "source scripts/setup.sh; missing_packages bash no-such-package-xyz dpkg", cwd=ROOT)
+    assert done.stdout.split() == ["no-such-package-xyz"]
+
+
+@pytest.mark.parametrize("options", ["", "set -euo pipefail;"])
+def test_missing_packages_reports_each_unknown_package_under_every_shell_option(options):
+    """dpkg-query exits with status 1 if it does not know a package, which ended the function under `set -e`."""
+    script = f"{options} source scripts/setup.sh; mapfile -t missing < <(missing_packages no-such-a bash no-such-b); "
+    done = run("bash", "-c", script + 'printf "%s\\n" "${missing[@]}"', cwd=ROOT)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["no-such-a", "no-such-b"], "")
+
+
+# What runs install_packages without touching this machine: apt-get and sudo that only write down how they were called.
+RECORDER = """#!/bin/sh
+echo "$(basename "$0") $*" >>"$(dirname "$0")/calls"
+[ "$(basename "$0")" = apt-get ] || { [ "$1" = --non-interactive ] && shift; exec "$@"; }
+"""
+
+
+def set_up(user, *fakes, packages="bash no-such-package-xyz"):
+    """install_packages as root or nobody, with only the named commands; the finished process and the calls."""
+    if os.geteuid() != 0 and user == "root":
+        pytest.skip("needs root")
+    become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for tool in ("dpkg-query", "env", "dirname", "basename", "mkdir", "tail", "true"):
+            (folder / tool).symlink_to(shutil.which(tool))
+        for fake in fakes:
+            (folder / fake).write_text(RECORDER)
+            (folder / fake).chmod(0o755)
+        shutil.copy(ROOT / "scripts" / "setup.sh", folder)
+        (folder / "calls").touch()
+        for path in (folder, folder / "setup.sh"):
+            path.chmod(0o777)
+        (folder / "calls").chmod(0o666)
+        script = f"source ./setup.sh; PATH=$PWD; install_packages {packages}"
+        done = run(*(become if user != "root" else []), "bash", "-c", script, "test", cwd=folder)
+        return done, (folder / "calls").read_text().splitlines()
+
+
+APT_CALLS = [
+    "apt-get -o DPkg::Lock::Timeout=300 update",
+    "apt-get -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends no-such-package-xyz",
+]
+
+
+def test_setup_installs_only_what_is_missing_and_says_so():
+    done, calls = set_up("root", "apt-get")
+    assert (done.returncode, calls) == (0, APT_CALLS)
+    assert "installing 1 Debian packages: no-such-package-xyz" in done.stdout
+
+
+def test_setup_leaves_apt_alone_when_nothing_is_missing():
+    done, calls = set_up("nobody", "apt-get", packages="bash dpkg")
+    assert (done.returncode, done.stdout, done.stderr, calls) == (0, "", "", [])
+
+
+def test_setup_asks_sudo_when_it_is_not_root():
+    done, calls = set_up("nobody", "apt-get", "sudo")
+    assert done.returncode == 0, done.stderr
+    assert [call for call in calls if call.startswith("apt-get")] == APT_CALLS
+    assert all(call.startswith("sudo --non-interactive ") for call in calls if not call.startswith("apt-get"))
+
+
+def test_setup_without_root_and_without_sudo_says_what_to_install():
+    done, calls = set_up("nobody", "apt-get")
+    assert (done.returncode, calls) == (3, [])
+    assert "root or sudo" in done.stderr and "apt-get install no-such-package-xyz" in done.stderr
